@@ -35,7 +35,7 @@ from retrieval.adapters.store.compiled import Compiled
 from retrieval.surfaces.http.app import run_service
 from retrieval.surfaces.http.json_bodies import JSONAnswer
 from retrieval.surfaces.http.telemetry import configure_service_logging
-from retrieval.surfaces.listening import listening, new_loop, url_of
+from retrieval.surfaces.listening import listening_socket, new_loop, url_of
 
 POOL = 8
 """Connections of each."""
@@ -218,7 +218,7 @@ async def serve_bare(url: str) -> None:
         app, log_config=None, lifespan="off", loop="none", access_log=False, server_header=False, ws="none"
     )
     server = uvicorn.Server(config)
-    with listening("127.0.0.1", 0) as listener:
+    with listening_socket("127.0.0.1", 0) as listener:
         async with app.router.lifespan_context(app):
             print(url_of(listener), flush=True)
             await server.serve(sockets=[listener])

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from retrieval.adapters.store.replicas import reading_after
-from retrieval.domain.checks import check_flags, names_told
+from retrieval.domain.checks import check_flags, checks_argument_names
 from retrieval.domain.items.chunking import Chunking
 from retrieval.domain.items.embedding import TextRole
 from retrieval.domain.learning.context import Context
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class Collection:
-    """A named corpus of one tenant. ``Platform.collection`` gives it."""
+    """A named corpus of one tenant; ``Platform.collection`` returns it."""
 
     def __init__(self, handle: CollectionHandle, workplace: Workplace) -> None:
         self._handle = handle
@@ -55,9 +55,9 @@ class Collection:
     def _repr_html_(self) -> str:
         from retrieval.domain.notebook import facts_html
 
-        # As last read, because showing a value must not wait for a database.
+        # As last read: displaying a value must not wait for a database.
         stored = self._handle.stored
-        about = {
+        facts = {
             "items": f"{stored.documents:,}",
             "embedding space": stored.space.space.name if stored.space else "none: words alone",
             "language": stored.text_search_config,
@@ -68,11 +68,11 @@ class Collection:
             "filterable": ", ".join(f"{name} ({kind.value})" for name, kind in stored.filterable),
             "model": stored.model_version or None,
         }
-        return facts_html(f"collection {self.name}", about.items())
+        return facts_html(f"collection {self.name}", facts.items())
 
     # Search.
 
-    @names_told
+    @checks_argument_names
     async def search(
         self,
         query: str | None = None,
@@ -99,30 +99,30 @@ class Collection:
         context: Context = Context(),
         after_write: str | None = None,
     ) -> SearchResult:
-        """Search by words, or by a precomputed vector, and give the best hits, each with its explanation.
+        """Search by words, or by a precomputed vector, and return the best hits, each with its explanation.
 
-        - ``query``: ``"a phrase"`` must stand in every hit, ``-word`` in none, and ``begin*`` stands for every word
-          that begins so; ``syntax=False`` takes the words as they stand (see ``retrieval.domain.search.query``). It may
-          be missing if a vector is given, or if the profile has a leg that needs no words.
-        - ``vector``: a precomputed query vector, shape (dimensions,), instead of the one of the words.
+        - ``query``: every hit contains ``"a phrase"``, and none ``-word``; ``begin*`` matches every word with that
+          prefix; ``syntax=False`` searches for the text literally (see ``retrieval.domain.search.query``). It may be
+          missing if a vector is given, or if the profile has a leg that needs no words.
+        - ``vector``: a precomputed query vector, shape (dimensions,), instead of that of the words.
         - ``where``: a filter such as ``{"priority": "High"}`` (see ``retrieval.domain.search.filters``).
         - ``limit``: the number of hits, 1 to 1000.
         - ``legs``: the names of the legs to use; ``profile``: replaces the collection's profile for this call.
         - ``group_by``: a field; only the best hit of the items with the same value is shown.
         - ``rewrites``: other wordings of the query, at most 10; every leg runs once more for each.
-        - ``prefer``: a filter; items that pass it rank higher, and no item is left out. Every leg runs once more within
-          it. In a list of up to 4 the first weighs most: the second's rankings weigh a half, the third's a third.
-        - ``entities``: the entities that the question is about, by type, at most 100; ``tags``: its tags, at most 100.
+        - ``prefer``: a filter; items that pass it rank higher, and no item is left out. Every leg runs once more with
+          it. In a list of up to 4, the first weighs most: the second's rankings weigh a half, the third's a third.
+        - ``entities``: the entities of the question, by type, at most 100; ``tags``: its tags, at most 100.
         - ``as_of``: the reference time of signals.
-        - ``about``: a vector, shape (dimensions,), that determines the question's cluster instead of ``vector``.
+        - ``about``: a vector, shape (dimensions,), that determines the question's cluster in place of ``vector``.
         - ``min_score``: hits of a lower score are left out; scores are comparable within one search only.
         - ``min_relevance``: hits with a lower probability of relevance are left out, 0 to 1; needs a calibration, which
           the local model has (see ``calibrate``). If no hit is left, ``why_no_hits`` says so.
-        - ``typos``: whether words of four letters or more that no item holds are replaced by the nearest words of
-          items, or by words that begin with them; ``notes`` list them, and the corrected query is searched and
+        - ``typos``: whether words of four letters or more that no item contains are replaced by the most similar words
+          of items, or by words that begin with them; ``notes`` list them, and the corrected query is searched and
           recorded.
         - ``snippet``: the characters, 20 to 2000, of a part of each hit's text with the query's words marked
-          (``hit.snippet``); None: none is made.
+          (``hit.snippet``); None: no snippet.
         - ``facets``: fields, at most 10, whose values are counted among all items that pass the filter and the query's
           phrases and exclusions: the 50 most frequent, of 100,000 items at most (``result.facets``).
         - ``after``: requests pages of ``limit`` hits: ``""`` for the first, then ``result.next`` of the previous page,
@@ -160,7 +160,7 @@ class Collection:
                 min_relevance=min_relevance,
             )
 
-    @names_told
+    @checks_argument_names
     async def search_each(
         self,
         queries: Sequence[str],
@@ -177,10 +177,10 @@ class Collection:
         context: Context = Context(),
         after_write: str | None = None,
     ) -> list[SearchResult]:
-        """Search for many queries at once; gives what ``search`` gives for each, in their order.
+        """Search for many queries at once; return the result of ``search`` for each, in their order.
 
-        All words are embedded in one call, and all candidates come in one round trip. ``vectors``: precomputed ones,
-        shape (number of queries, dimensions), one for each query. The other arguments are as for ``search``.
+        All queries are embedded in one call, and all candidates are read in one round trip. ``vectors``: precomputed
+        ones, shape (number of queries, dimensions), one for each query. The other arguments are as for ``search``.
         Raises what ``search`` raises, naming the query, and ``InvalidRequestError`` for more than 1000 queries, or more
         than 10,000 hits of all together.
         """
@@ -200,7 +200,7 @@ class Collection:
                 min_relevance=min_relevance,
             )
 
-    @names_told
+    @checks_argument_names
     async def interleave(
         self,
         query: str,
@@ -213,11 +213,11 @@ class Collection:
         min_relevance: float | None = None,
         context: Context = Context(),
     ) -> SearchResult:
-        """Mix the hits of two profiles, so that feedback tells which profile is better; records before it answers.
+        """Mix the hits of two profiles, so that feedback shows which is better; record the search before returning.
 
         ``profiles``: two by name, such as ``{"now": collection.profile, "candidate": other}``;
         ``retrieval compare --interleaved`` calls them by these names. ``limit`` is 1 to 20. Neither profile explores.
-        A record that cannot be stored is told in ``notes``. Raises what ``search`` raises, and
+        If the record cannot be stored, ``notes`` say so. Raises what ``search`` raises, and
         ``InvalidRequestError`` for a number of profiles other than two.
         """
         return await collection_search.interleave(
@@ -232,7 +232,7 @@ class Collection:
             min_relevance=min_relevance,
         )
 
-    @names_told
+    @checks_argument_names
     async def preview(
         self,
         query: str,
@@ -246,7 +246,7 @@ class Collection:
         typos: bool = False,
         context: Context = Context(),
     ) -> Preview:
-        """Search with each of 1 to 10 profiles; tells which hits enter, leave and move against the first profile.
+        """Search with each of 1 to 10 profiles; show which hits enter, leave and move relative to the first profile.
 
         ``profiles``: by name, such as ``{"now": collection.profile, "candidate": other}``. The searches are not
         recorded and explore nothing. ``typos`` is as for ``search``. Raises what ``search`` raises.
@@ -264,7 +264,7 @@ class Collection:
             typos=typos,
         )
 
-    @names_told
+    @checks_argument_names
     async def complete(
         self,
         text: str,
@@ -273,16 +273,16 @@ class Collection:
         limit: int = 10,
         after_write: str | None = None,
     ) -> Completions:
-        """Complete a text that is being typed: its last word, and the titles that hold that word.
+        """Complete a text that is being typed: its last word, and the titles that contain that word.
 
-        Both come from the 200 best items by the text's words among those that the filter lets through. ``limit``, 1 to
-        100, is the most queries, and the most titles. Nothing is embedded or recorded. Raises ``EmptyQueryError``,
+        Both come from the 200 best items by the text's words among those that pass the filter. ``limit``, 1 to 100, is
+        the maximum number of queries, and of titles. Nothing is embedded or recorded. Raises ``EmptyQueryError``,
         ``InvalidLimitError``, ``InvalidRequestError`` and the errors of filters.
         """
         with reading_after(after_write):
             return await collection_search.complete(self._handle, text, where=where, limit=limit)
 
-    @names_told
+    @checks_argument_names
     async def passages(
         self,
         query: str,
@@ -297,15 +297,14 @@ class Collection:
         context: Context = Context(),
         after_write: str | None = None,
     ) -> Passages:
-        """Search, and give the best passages as text for a prompt of at most ``max_tokens`` tokens.
+        """Search, and return the best passages as text for a prompt of at most ``max_tokens`` tokens, at least 100.
 
-        The ``limit`` best hits are taken in their order as far as there is room, 100 tokens at least. The first that
-        does not fit whole is cut to the room that is left, around the query's words (``passage.cut``). Room that
-        remains goes to up to ``around`` chunks on each side of the hits, 0 to 10; chunks that follow one another become
-        one passage. ``min_score`` and ``min_relevance``
-        are as for ``search``: where nothing is good enough there are no passages, and ``notes`` say so. Tokens are of
-        the collection's model, or an estimate; ``count_tokens`` counts them as your language model does. Raises what
-        ``search`` raises, and ``InvalidLimitError``.
+        The ``limit`` best hits are included in order while they fit. The first that does not fit is cut to the
+        remaining room, around the query's words (``passage.cut``). Any room then left is filled with up to ``around``
+        chunks on each side of the hits, 0 to 10; consecutive chunks become one passage. ``min_score`` and
+        ``min_relevance`` are as for ``search``: if no hit reaches them there are no passages, and ``notes`` say so.
+        Tokens are counted by the collection's model, or estimated; ``count_tokens`` counts them as your language model
+        does. Raises what ``search`` raises, and ``InvalidLimitError``.
         """
         from retrieval.services.documents import check_passages, passages
 
@@ -319,19 +318,19 @@ class Collection:
             )
 
     def unrecorded(self) -> Collection:
-        """The same collection without recording, for trials and measurements; its searches explore nothing either."""
+        """The same collection without recording and exploration, for trials and measurements."""
         return Collection(self._handle.unrecorded(), self._workplace)
 
     # Add.
 
-    @names_told
+    @checks_argument_names
     async def add(
         self,
         items: Iterable[Item | Mapping[str, Any]],
         *,
         embeddings: object = None,
     ) -> AddReport:
-        """Store items, given as ``Item`` values or as dictionaries in the ingest format; unchanged ones cost nothing.
+        """Store items, ``Item`` values or dictionaries in the ingest format; unchanged ones cost nothing.
 
         If several items have the same key, the last counts. ``embeddings``: precomputed vectors, shape (number of
         items, dimensions), used instead of the embedder. If an item or a given vector is refused, nothing is stored:
@@ -344,7 +343,7 @@ class Collection:
 
         return await add(self._handle, items, embeddings)
 
-    @names_told
+    @checks_argument_names
     async def ingest(
         self,
         lines: Iterator[InputLine],
@@ -353,18 +352,18 @@ class Collection:
         prune: bool = False,
         progress: Progress | None = None,
     ) -> IngestReport:
-        """Store a stream of lines, which ``retrieval.read_items`` makes of a file; see ``retrieval.services.ingest``.
+        """Store the items of lines, as ``retrieval.read_items`` yields them; see ``retrieval.services.ingest``.
 
-        ``rejected`` is called with each line that holds no item; without it such a line raises ``BadLineError``. An
-        input of which no item has a title or a text raises ``InvalidItemError``, and nothing is stored.
-        ``prune`` archives the items that are not in the stream. ``progress`` is called at the start, after each batch,
-        and while texts are embedded.
+        ``rejected`` is called with each line without a valid item; without it such a line raises ``BadLineError``. If
+        no item of the input has a title or a text, ``InvalidItemError`` is raised, and nothing is stored. ``prune``
+        archives the items that are not in the stream. ``progress`` is called at the start, after each batch, and while
+        texts are embedded.
         """
         from retrieval.services.items import ingest
 
         return await ingest(self._handle, lines, rejected=rejected, prune=prune, progress=progress)
 
-    @names_told
+    @checks_argument_names
     async def ingest_documents(
         self,
         paths: Paths,
@@ -376,18 +375,18 @@ class Collection:
     ) -> DocumentsReport:
         """Store the documents of files and folders as chunks; unchanged documents cost nothing.
 
-        Markdown, HTML, PDF, DOCX, source code and plain text, by their endings. Of a changed document only new chunks
-        are embedded. A document that cannot be read is listed in ``report.failed``, and does not stop the others.
+        Markdown, HTML, PDF, DOCX, source code and plain text, by their file extensions. Of a changed document only new
+        chunks are embedded. A document that cannot be read is listed in ``report.failed``; the others are stored.
         ``name`` replaces the folder's own name in the collection, for one folder. ``prune`` removes the documents that
-        the folders no longer have, which ``report.vanished`` lists; it removes nothing of a folder that is empty or
-        could not be listed. Raises ``InvalidRequestError`` for a missing path, a file whose name shows no format, and a
-        folder whose name another folder's documents have.
+        are no longer in the folders, which ``report.vanished`` lists; it removes nothing of a folder that is empty or
+        could not be listed. Raises ``InvalidRequestError`` for a missing path, a file without a known extension, and a
+        folder whose name the documents of another folder have.
         """
         from retrieval.services.documents import ingest_documents
 
         return await ingest_documents(self._handle, paths, chunking, name=name, prune=prune, progress=progress)
 
-    @names_told
+    @checks_argument_names
     async def add_documents(
         self,
         documents: Iterable[RawDocument | Mapping[str, Any]],
@@ -398,7 +397,7 @@ class Collection:
 
         ``format`` is ``markdown`` (the default), ``html``, ``text`` or ``code``; ``title`` and ``metadata`` are
         optional. Of a changed document only new chunks are embedded. A document that cannot be read is listed in
-        ``report.failed``. Raises ``InvalidItemError`` for a value that is no document, before anything is stored.
+        ``report.failed``. Raises ``InvalidItemError`` for an invalid document, before anything is stored.
         """
         from retrieval.services.documents import add_documents
 
@@ -406,9 +405,9 @@ class Collection:
 
     # Change.
 
-    @names_told
+    @checks_argument_names
     async def put(self, item: Item | Mapping[str, Any], *, version: str | None = None) -> StoredItem:
-        """Store one item, new or instead of the one with its id, and embed it; ``became`` says which.
+        """Store one item, new or replacing the one with its id, and embed it; ``became`` says which.
 
         ``version``: store it only if the stored item has that version (``stored`` returns it), if there is one
         (``"*"``), or if there is none (``""``). Otherwise ``VersionConflictError`` is raised and nothing changes; of
@@ -419,7 +418,7 @@ class Collection:
 
         return await put(self._handle, item, version)
 
-    @names_told
+    @checks_argument_names
     async def patch(self, item_id: str, changes: Mapping[str, Any], *, version: str | None = None) -> StoredItem:
         """Change parts of an item, by a JSON merge patch (RFC 7396) on the result of ``Item.as_dict``; else as ``put``.
 
@@ -430,12 +429,12 @@ class Collection:
 
         return await patch(self._handle, item_id, changes, version)
 
-    @names_told
+    @checks_argument_names
     async def change(self, item_ids: Sequence[str], decide: Decide, *, keeps_time: bool = False) -> ChangeReport:
-        """Change each of the items to the result of ``decide``, all or none, safely beside other writers.
+        """Change each of the items to the result of ``decide``, all or none, safely alongside other writers.
 
-        ``decide`` is called with an id and the stored item, or None; it returns the wanted item, the same object to
-        leave it unchanged, or None to remove it. It may be called again, so it must have no other effects. With
+        ``decide`` is called with an id and the stored item, or None; it returns the new item, the same object to
+        leave it unchanged, or None to remove it. It may be called again, so it must have no side effects. With
         ``keeps_time`` only attributes can change, and ``updated_at`` stays: restored attributes restore the item's
         former version. If several callers create the same item at once, the last counts. Raises ``InvalidItemError``
         and what ``decide`` raises. An embedder that fails leaves items pending.
@@ -444,7 +443,7 @@ class Collection:
 
         return await change(self._handle, item_ids, decide, keeps_time=keeps_time)
 
-    @names_told
+    @checks_argument_names
     async def delete(self, item_ids: str | Sequence[str], *, version: str | None = None) -> int:
         """Delete one item, or several, with their terms and vectors; return the number of deleted items.
 
@@ -459,7 +458,7 @@ class Collection:
         """Do the same as ``delete``."""
         return await self.delete(item_ids, version=version)
 
-    @names_told
+    @checks_argument_names
     async def delete_documents(self, document_ids: Sequence[str]) -> int:
         """Remove documents with all of their chunks; return their number. Else as ``delete``."""
         from retrieval.services.documents import delete_documents
@@ -469,14 +468,14 @@ class Collection:
     # Get.
 
     async def get(self, item_ids: str | Sequence[str]) -> dict[str, Item]:
-        """The items of those ids, or of a single one, that exist, by item id: ``get("a")["a"]``."""
+        """The existing items among those ids, or of one id, by item id: ``get("a")["a"]``."""
         from retrieval.adapters.store.items.items import read_items
 
         keys = checked_item_ids(item_ids)
         return await read_items(*await self._handle.place(), keys)
 
     async def stored(self, item_ids: str | Sequence[str]) -> dict[str, StoredItem]:
-        """The items of those ids, or of a single one, that exist, each with its version and times, by item id."""
+        """The existing items among those ids, or of one id, each with its version and times, by item id."""
         from retrieval.adapters.store.items.items import read_stored
 
         keys = checked_item_ids(item_ids)
@@ -485,7 +484,7 @@ class Collection:
     async def page(self, where: Where | Filter | None = None, *, after: str = "", limit: int = 100) -> list[StoredItem]:
         """The next items that pass the filter, in order of item id: those whose id comes after ``after``.
 
-        ``limit`` is 1 to 1000; fewer items mean that these are the last. Archived ones as for ``scan``. Raises
+        ``limit`` is 1 to 1000; a page of fewer items is the last. Archived items are included as in ``scan``. Raises
         ``InvalidLimitError``, and the errors of filters.
         """
         from retrieval.engine.reading import page
@@ -528,18 +527,19 @@ class Collection:
     async def embeddings(self, item_ids: Sequence[str]) -> dict[str, Vector]:
         """The items' vectors as searches compare them, by item id: shape (dimensions,), float32, unit length.
 
-        Items without a vector, because it is pending or they are archived, are missing; without a space all items are.
+        Items without a vector, because it is pending or they are archived, are missing; without a space, all items are
+        missing.
         """
         from retrieval.engine.reading import embeddings
 
         return await embeddings(self._handle, item_ids)
 
     async def vectors_of(self, queries: Sequence[str], *, role: TextRole = TextRole.QUERY) -> Vectors:
-        """The query vectors of these words, shape (len(queries), dimensions), float32, unit length.
+        """The query vectors of these texts, shape (len(queries), dimensions), float32, unit length.
 
-        With ``role=TextRole.DOCUMENT`` the vectors of items with these texts, which some models embed differently.
+        With ``role=TextRole.DOCUMENT``, the vectors of items with these texts; some models embed them differently.
 
-        The words are embedded unchanged, those without a cached vector in one call. Raises the embedder's errors,
+        The texts are embedded unchanged, those without a cached vector in one call. Raises the embedder's errors,
         ``EmptyQueryError`` for a query without words, and ``InvalidRequestError`` for a collection without an embedding
         space, or whose embedder is not configured.
         """
@@ -582,17 +582,17 @@ class Collection:
 
         await use_profile(self._handle, version)
 
-    @names_told
+    @checks_argument_names
     async def calibrate(
         self, relevant: Mapping[str, Sequence[str]] | None = None, *, apply: bool = True
     ) -> CalibrationReport:
         """Fit the calibration of ``Hit.relevance`` to judged queries, or to the feedback on recorded searches (None).
 
-        ``relevant``: the ids of the items that answer each query, by its words; an empty list: none does. Other items
-        count as not relevant. ``apply``: store the calibration in a new version of the profile, and use it. If a
+        ``relevant``: the ids of the items that answer each query, by the query's text; an empty list: none does. Other
+        items count as not relevant. ``apply``: store the calibration in a new version of the profile, and use it. If a
         calibration is shipped, as for the local model, the fit starts from it, and a few queries help. Raises
-        ``InvalidRequestError`` for fewer than 10 relevant or 10 irrelevant hits; with a shipped calibration 3 of each
-        are enough.
+        ``InvalidRequestError`` for fewer than 10 relevant or 10 irrelevant hits; with a shipped calibration, 3 of each
+        suffice.
         """
         from retrieval.services.calibrate import calibrate, calibrate_by_feedback, judged_of
 
@@ -632,12 +632,12 @@ class Collection:
 
         - ``shown``: the shown items, in order; ``origin``: the name of the part that composed the answer.
         - ``vector``: the query vector, shape (dimensions,), if it is not the vector of the words.
-        - ``about``: a vector that tells the question's cluster in place of ``vector``.
+        - ``about``: a vector that determines the question's cluster in place of ``vector``.
 
         Feedback counts in the buckets of ``context``, and of the question's cluster if a vector was given or this
         process has the words' vector in memory; nothing is embedded. As for a search, the record is stored after the
-        call, and waits during an outage of the database. Returns None if nothing is recorded: by the profile, if the
-        queue is full, and for ``unrecorded`` collections. Raises ``InvalidRequestError`` and ``InvalidVectorError``.
+        call, and waits during an outage of the database. Returns None if nothing is recorded: because of the profile or
+        a full queue, and for ``unrecorded`` collections. Raises ``InvalidRequestError`` and ``InvalidVectorError``.
         """
         from retrieval.engine.answers import record_answer
 
@@ -666,7 +666,7 @@ class Collection:
 
     # Learning.
 
-    @names_told
+    @checks_argument_names
     async def set_learning(self, *, half_life_days: float | None = None, daily_cap: int | None = None) -> None:
         """Set the half-life of feedback, and the number of one actor's events that count in a day (UTC).
 
@@ -681,7 +681,7 @@ class Collection:
         await set_learning(self._handle, half_life_days=half_life_days, daily_cap=daily_cap)
 
     async def standings(self, item_ids: Sequence[str]) -> dict[str, Standing]:
-        """The counts of verdicts on each of the items that exist, by item id, over all contexts and without decay."""
+        """The counts of verdicts on each of the existing items, by item id, over all contexts and without decay."""
         from retrieval.adapters.store.learning.feedback import read_standings
 
         keys = checked_item_ids(item_ids)
@@ -715,12 +715,12 @@ class Collection:
         ``published`` says whether the fitted model is now in use, and ``reason`` why; ``verdicts`` and ``clusters`` are
         numbers. Raises ``RetrievalError`` if a job fails.
         """
-        # All jobs come with it, and a process that only searches should not wait for them.
+        # It imports the jobs, which a process that only searches does not need.
         from retrieval.jobs.run import learn_now
 
-        done = await learn_now(self._workplace, self._handle.tenant_id, self.refresh)
+        details = await learn_now(self._workplace, self._handle.tenant_id, self.refresh)
         await self.refresh()
-        return done
+        return details
 
     async def models(self) -> list[StoredModel]:
         """The latest twenty models of the learned reward, the newest first."""
@@ -747,9 +747,9 @@ class Collection:
     async def make_filterable(self, attributes: Mapping[str, str], *, drop: Sequence[str] = ()) -> None:
         """Declare attributes as filterable, each with its type: ``text``, ``number``, ``boolean`` or ``time``.
 
-        They get an index, also for stored items, while writers wait; filters then compare them by that type. Existing
-        declarations cost nothing. ``drop``: declared attributes whose indexes are dropped before that; the items keep
-        them, and filters on them become slower. Raises ``InvalidRequestError`` for an invalid name or type, and for an
+        They are indexed, also in stored items, while writers wait; filters then compare them by that type. Existing
+        declarations cost nothing. ``drop``: declared attributes whose indexes are dropped first; the items keep them,
+        and filters on them become slower. Raises ``InvalidRequestError`` for an invalid name or type, and for an
         attribute that is declared with another type.
         """
         from retrieval.services.collections import make_filterable
@@ -777,5 +777,5 @@ class Collection:
 
 
 def handle_of(collection: Collection) -> CollectionHandle:
-    """The handle that calls below the front door take; for applications and surfaces of this package."""
+    """The collection's handle, for the applications and surfaces of this package."""
     return collection._handle  # noqa: SLF001 - of this module's class

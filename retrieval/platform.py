@@ -34,7 +34,7 @@ from retrieval.adapters.store.records.forgetting import ensure_months
 from retrieval.adapters.store.replicas import token_of
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.checks import check_flags, check_functions, names_told
+from retrieval.domain.checks import check_flags, check_functions, checks_argument_names
 from retrieval.domain.errors import ConflictError, DatabaseError, InvalidRequestError, RetrievalError
 from retrieval.domain.items.attribute import checked_filterable
 from retrieval.domain.items.collection import (
@@ -66,7 +66,7 @@ from retrieval.engine.shared_calls import RewriteCache, SharedCalls
 from retrieval.engine.stages import Clock
 from retrieval.services.collections import find, find_or_make
 from retrieval.services.workplace import JobTarget, Workplace
-from retrieval.settings import Settings, refused
+from retrieval.settings import Settings, refusal_message
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,8 +90,8 @@ _NOT_OPEN = "the platform is not open; use: async with connect() as platform, or
 
 _CLOSED = "the platform is closed; open it again: async with platform, or: await platform.open()"
 
-_AWAITED = (
-    "this platform is awaited: write async with retrieval.connect() as platform; or, without async, "
+_ASYNCHRONOUS = (
+    "this platform is asynchronous: write async with retrieval.connect() as platform; or, without async, "
     "from retrieval.sync import connect and: with connect() as platform"
 )
 
@@ -138,10 +138,10 @@ class Platform:
         await self.close()
 
     def __enter__(self) -> NoReturn:
-        raise InvalidRequestError(_AWAITED)
+        raise InvalidRequestError(_ASYNCHRONOUS)
 
     def __exit__(self, *_: object) -> None:
-        """Does nothing, but ``with`` needs it before it calls ``__enter__``."""
+        """Do nothing; ``with`` looks it up before it calls ``__enter__``."""
 
     async def open(self) -> Self:
         """Open the platform, as ``async with`` does, and return it; ``close`` closes it.
@@ -152,7 +152,7 @@ class Platform:
             raise InvalidRequestError("the platform is open already; call connect() for a second one")
         async with AsyncExitStack() as stack:
             stack.callback(self._forget_database)
-            self._database = await self._opened(stack) if self._host is None else self._host.database
+            self._database = await self._open_database(stack) if self._host is None else self._host.database
             self._calls = SharedCalls(self._llm.guards)
             stack.push_async_callback(self._calls.aclose)
             self._tenant_id = await ensure_tenant(self._database, self.settings.tenant)
@@ -160,7 +160,7 @@ class Platform:
                 await self._ensure_months()
             else:
                 stack.callback(self._embedders.forget, self._tenant_id)
-            self._parts = self._made_parts(self._database)
+            self._parts = self._make_parts(self._database)
             for part in (self._parts.sampler, self._parts.recorder, self._parts.accesses):
                 stack.push_async_callback(part.aclose)
             self._stack = stack.pop_all()
@@ -179,14 +179,14 @@ class Platform:
         try:
             other.settings = self.settings.changed(tenant=tenant)
         except ValidationError as error:
-            raise InvalidRequestError(refused(error, {"tenant": "tenant"})) from None
+            raise InvalidRequestError(refusal_message(error, {"tenant": "tenant"})) from None
         other._host = self  # noqa: SLF001 - another of the same class
         other._database, other._parts, other._stack = None, None, AsyncExitStack()  # noqa: SLF001 - the same
         return other
 
     # Collections.
 
-    @names_told
+    @checks_argument_names
     async def collection(
         self,
         name: str,
@@ -200,12 +200,12 @@ class Platform:
         schema: Mapping[str, Any] | None = None,
         index: str | None = None,
     ) -> Collection:
-        """The tenant's collection of that name; made if missing, with its profile and embedding space.
+        """The tenant's collection of that name; created if missing, with its profile and embedding space.
 
         ``language`` (a text search configuration of PostgreSQL), ``profile``, ``space`` and ``neighbours`` (see
         ``Collection.set_neighbours``) apply when it is created; ``space`` is for your own vectors, otherwise it is the
-        configured embedder's. ``schema`` is a JSON Schema of the attributes: an item that does not fit is invalid. It
-        is set when the collection is created, and stays; another one raises ``ConflictError``. ``filterable`` is as for
+        configured embedder's. ``schema`` is a JSON Schema of the attributes: an item that violates it is invalid. It
+        is set when the collection is created; a different one later raises ``ConflictError``. ``filterable`` is as for
         ``Collection.make_filterable``, and adds new declarations. ``index`` is the kind of the HNSW index: ``full``,
         ``quantised`` (one bit a dimension) or ``auto``, the default of new collections; for an existing collection, the
         job ``indexes`` or the next write replaces its index. With ``create=False`` a missing collection raises
@@ -222,22 +222,22 @@ class Platform:
         checked_filterable({} if filterable is None else filterable)
         checked_neighbours(neighbours)
         kind = None if index is None else checked_index(index)
-        fitting = AttributeSchema.checked(schema)
+        attribute_schema = AttributeSchema.checked(schema)
         place = (self.database, self._tenant_id)
         if create:
             stored = await find_or_make(
                 *place,
                 name,
-                lambda: self._space_of_new(space),
+                lambda: self._new_space(space),
                 language=language,
                 profile=profile,
                 neighbours=neighbours,
-                schema=fitting,
+                schema=attribute_schema,
                 index_kind=kind or IndexKind.AUTO,
             )
         else:
             stored = await find(*place, name)
-        if fitting is not None and stored.schema != fitting:
+        if attribute_schema is not None and stored.schema != attribute_schema:
             raise ConflictError(
                 f"collection {name!r:.80} was made with {'another' if stored.schema else 'no'} schema, which stays; "
                 "leave the schema out, or make another collection"
@@ -257,10 +257,10 @@ class Platform:
         return [self._collection(collection) for collection in stored]
 
     async def remove_collection(self, name: str) -> bool:
-        """Remove the tenant's collection of that name with all its data; return whether there was one.
+        """Remove the tenant's collection of that name with all its data; return whether it existed.
 
         Its items with their vectors, terms and indexes are removed, and its profiles, models, recorded searches and
-        feedback; the tenant's cache of vectors stays. The removal is done in parts: after an interruption the same call
+        feedback; the tenant's cache of vectors stays. It is removed in parts: after an interruption the same call
         continues. It cannot be undone.
         """
         from retrieval.services.collections import remove_collection
@@ -282,9 +282,9 @@ class Platform:
         """Write a consistent state of a collection into a new file that ``import_collection`` reads.
 
         The file has lines of JSON, compressed if its name ends with ``.gz``: items with their vectors, memories,
-        profiles, and with ``records`` its searches, feedback and learned models. ``advance`` is called with the number
-        of finished rows, and of all. Raises ``UnknownCollectionError``, ``ConflictError`` for an existing file, and
-        ``InvalidRequestError`` for one that cannot be written.
+        profiles, and with ``records`` its searches, feedback and learned models. ``advance`` is called with the numbers
+        of finished and of all rows. Raises ``UnknownCollectionError``, ``ConflictError`` for an existing file, and
+        ``InvalidRequestError`` for a file that cannot be written.
         """
         from retrieval.services.transfer import checked_path, export_collection
 
@@ -308,11 +308,11 @@ class Platform:
         own_vectors: bool = False,
         advance: Advanced | None = None,
     ) -> Moved:
-        """Create a collection from an exported file of any tenant or machine: all of it, or nothing.
+        """Create a collection from a file that any tenant or machine exported: all of it, or nothing.
 
         Nothing is embedded: the file has the vectors, ids, times and versions. ``name``: by default the exported name.
         ``own_vectors``: its vectors need no embedder here, because it is searched by vectors. Raises ``ConflictError``
-        for an existing collection, or a search that the tenant has recorded already, and ``InvalidRequestError`` for a
+        for an existing collection, or a search that the tenant already recorded, and ``InvalidRequestError`` for a
         file of another format, an incomplete file, or vectors of an embedder that is not configured.
         """
         from retrieval.adapters.store.items.items import Settled
@@ -336,7 +336,7 @@ class Platform:
 
     # Feedback.
 
-    @names_told
+    @checks_argument_names
     async def feedback(
         self,
         retrieval_id: UUID | str | None = None,
@@ -373,13 +373,13 @@ class Platform:
         ``api_key``: the API key of the events, whose cap and rules about actors apply. Raises what ``feedback`` raises,
         for the first refused event.
         """
-        given = checked_events(events)
-        if any(event.retrieval_id is not None for event in given):
+        valid_events = checked_events(events)
+        if any(event.retrieval_id is not None for event in valid_events):
             await self.recorded()
         place = (self.database, self._tenant_id)
-        return await take_feedback(*place, given, self.now, key=api_key, observer=self.observer)
+        return await take_feedback(*place, valid_events, self.now, key=api_key, observer=self.observer)
 
-    @names_told
+    @checks_argument_names
     async def outcome(
         self,
         retrieval_id: UUID | str,
@@ -405,14 +405,14 @@ class Platform:
     # Records and figures.
 
     async def recorded(self) -> None:
-        """Return once every search that was answered so far is recorded, or counted as lost.
+        """Wait until every search so far is recorded, or counted as lost.
 
         Raises ``DatabaseError`` if the database is not available; the searches then continue to wait.
         """
         await self._open_parts.recorder.recorded()
 
     async def accesses_counted(self) -> None:
-        """Return once every retrieval of memories so far is in their access counts.
+        """Wait until every retrieval of memories so far is in their access counts.
 
         Raises ``DatabaseError`` if the database is not available; the counts then continue to wait.
         """
@@ -421,8 +421,8 @@ class Platform:
     async def retrieval(self, retrieval_id: UUID | str, collection: str | None = None) -> RecordedRetrieval:
         """A recorded search: its request, its context, its answer, and the shown items.
 
-        With a ``collection``, of its searches alone. Raises ``UnknownRetrievalError`` where there is no such record,
-        and ``InvalidRequestError`` for what is no identifier.
+        With a ``collection``, only one of its searches. Raises ``UnknownRetrievalError`` for a missing record, and
+        ``InvalidRequestError`` for an invalid identifier.
         """
         from retrieval.services.replay import read_retrieval
 
@@ -432,8 +432,8 @@ class Platform:
     async def replay(self, retrieval_id: UUID | str, collection: str | None = None) -> Replay:
         """Return whether a recorded ranking follows from its record, and how today's answer differs, hit by hit.
 
-        With a ``collection``, of its searches alone. The search is asked again and not recorded. Raises
-        ``UnknownRetrievalError`` where there is no such record, and ``InvalidRequestError`` for what is no identifier.
+        With a ``collection``, only one of its searches. The search runs again, and is not recorded. Raises
+        ``UnknownRetrievalError`` for a missing record, and ``InvalidRequestError`` for an invalid identifier.
         """
         from retrieval.services.replay import replay
 
@@ -441,19 +441,19 @@ class Platform:
         return await replay(self.workplace, self._tenant_id, retrieval_id, collection)
 
     async def pseudonymise(self, actor: str) -> Pseudonymised:
-        """Replace an actor's name in all recorded searches and feedback by a random pseudonym; sessions are forgotten.
+        """Replace an actor's name in all recorded searches and feedback by a random pseudonym; remove its sessions.
 
         Raises ``InvalidRequestError`` for a name that no actor can have.
         """
         from retrieval.adapters.store.records.forgetting import pseudonymise
 
         if not Context(actor=actor).actor:
-            raise InvalidRequestError("an actor's name is needed, as it was given with the search or the feedback")
+            raise InvalidRequestError("give the actor's name that the searches or the feedback were recorded with")
         await self.recorded()
         return await pseudonymise(self.database, self._tenant_id, actor, f"pseudonym-{secrets.token_hex(16)}")
 
     async def write_token(self) -> str:
-        """The token of all writes so far, of all writers: a search with the token (``after_write``) sees them all.
+        """A token for all writes so far, by any writer: a search with it (``after_write``) sees them all.
 
         Only searches that read from replicas need it; see ``docs/how-to/replicas.md``.
         """
@@ -474,7 +474,7 @@ class Platform:
         until: datetime | None = None,
         limit: int | None = None,
     ) -> AnalyticsTable:
-        """The rows of a view of figures, the most important first: of one or all collections, of a period or all time.
+        """The rows of a view of figures, the most important first, for one or all collections, a period or all time.
 
         ``since`` is a time, or a duration before ``until`` or now; figures of a period use 28 days (``rising_items``
         14) without it. Raises ``NotFoundError`` for an unknown view or collection, and ``InvalidRequestError`` for a
@@ -522,7 +522,7 @@ class Platform:
         )
 
     async def keys(self) -> list[ApiKey]:
-        """The tenant's keys, without their secrets; the oldest first, with those that are revoked or have expired."""
+        """The tenant's keys, without their secrets; the oldest first, including revoked and expired ones."""
         from retrieval.adapters.store.installation.access import keys_of
 
         return await keys_of(self.database, self._tenant_id, self.settings.tenant)
@@ -540,17 +540,17 @@ class Platform:
 
     async def statistics(self) -> list[CollectionStatus]:
         """The state of each of the tenant's collections: items, pending vectors, jobs, recall, lost records."""
-        # Jobs come with it, and a process that only searches should not wait for them.
+        # It imports the jobs, which a process that only searches does not need.
         from retrieval.services.collections import collection_statuses
 
         return await collection_statuses(self.workplace, self._tenant_id)
 
     async def doctor(self, collection: str | None = None, *, deep: bool = False) -> Diagnosis:
-        """Examine the server, the installation and the tenant's collections, or that one alone; it changes nothing.
+        """Examine the server, the installation, and all collections of the tenant or only that one; change nothing.
 
         With ``deep`` every derived row of the collections is compared with its source: words, weights, statistics,
         values of filters, vectors, records, arms. Each finding has a severity and a remedy. Raises
-        ``UnknownCollectionError``, and ``DatabaseUnreachableError`` if there is nothing to examine.
+        ``UnknownCollectionError``, and ``DatabaseUnreachableError`` without a database.
         """
         from retrieval.services.doctor import diagnose
 
@@ -562,10 +562,10 @@ class Platform:
     async def split(self, collection: str, parts: int) -> CollectionInfo:
         """Divide the index of a collection's vectors into parts, 1 to 64; an item's part is a hash of its id.
 
-        Each part is built separately, so that a large collection's build fits into memory; a search walks all parts at
-        once, with the same hits and scores. Searches and writes continue, with the former index until the new one is
-        complete. After an interruption the same call, or the job ``indexes``, continues with the unfinished part. A
-        collection that is too small for an index is split once it has one. Returns ``Collection.info`` afterwards: if
+        Each part is built separately, so that the build of a large collection fits into memory; a search walks all
+        parts at once, with the same hits and scores. Searches and writes continue, with the former index until the new
+        one is complete. After an interruption, the same call or the job ``indexes`` continues with the unfinished part.
+        A collection that is too small for an index is split once it has one. Returns ``Collection.info`` afterwards: if
         ``index_parts`` is not ``parts``, the login does not own the tables, and the owner's job builds them. Raises
         ``UnknownCollectionError`` and ``InvalidRequestError``, the latter also without vectors.
         """
@@ -584,7 +584,7 @@ class Platform:
     ) -> ReembeddingCost:
         """The cost of moving a collection to another embedding space, before it starts; no embedder is called.
 
-        ``price`` is that of a million tokens. The other arguments, and what is raised: see ``reembed``.
+        ``price``: of a million tokens. The other arguments and the errors are those of ``reembed``.
         """
         from retrieval.services.reembed import Pace, cost_of
 
@@ -602,7 +602,7 @@ class Platform:
         tokens_a_day: int | None = None,
         keep_days: float = 7.0,
     ) -> Reembedding:
-        """Begin to move a collection to another embedding space; a worker does it, or ``reembedding(name, "run")``.
+        """Start moving a collection to another embedding space; a worker moves it, or ``reembedding(name, "run")``.
 
         ``to`` is a space, or an embedder as ``RETRIEVAL_EMBEDDER`` names it; None: that of new collections. Searches,
         writes and removals continue. The job embeds every text once, ``batch_texts`` (1 to 128) at a time, at most
@@ -626,9 +626,9 @@ class Platform:
 
         ``run`` does a worker's part in this process; ``pause`` and ``resume`` stop and continue it; ``switch`` makes
         every process search the target space; ``rollback`` returns to the former space at once; ``finish`` removes the
-        former space now; ``abort`` ends it before the switch. ``wait``: a switch is done here, or awaited; else a
-        worker does it. Raises ``InvalidRequestError`` for an action that is too early or too late, and for a collection
-        without a re-embedding.
+        former space now; ``abort`` ends it before the switch. ``wait``: switch in this process, or wait for the one
+        that does; without it, a worker switches. Raises ``InvalidRequestError`` for an action that is too early or too
+        late, and for a collection without a re-embedding.
         """
         from retrieval.jobs.registry import job_named
         from retrieval.jobs.run import ELSEWHERE, FAILED, run_job
@@ -644,14 +644,14 @@ class Platform:
                 raise RetrievalError(f"the re-embedding of {collection!r} failed: {report.details.get('error', '')}")
             if report.outcome == ELSEWHERE and do == "switch":
                 await wait_for_switch(self.workplace, target, SWITCH_SECONDS)
-        found = await look_at(self.workplace, target)
-        if found is None:
+        state = await look_at(self.workplace, target)
+        if state is None:
             raise InvalidRequestError(f"collection {collection!r} has no re-embedding; begin one with reembed")
-        return found
+        return state
 
     @property
     def outages(self) -> list[Outage]:
-        """The embedders, language models and rerankers that searches skip now, because they do not answer.
+        """The embedders, language models and rerankers that searches skip now because they do not answer.
 
         All tenants of the platform share them. Each is tried again after a while: see ``docs/how-to/embedders.md``.
         """
@@ -661,16 +661,16 @@ class Platform:
     async def try_embedder(self) -> bool:
         """Request one vector from the embedder of new collections, as a search does; False: there is no embedder.
 
-        Raises ``ConfigurationError``, and ``EmbedderError`` if it gives none within a search's budget.
+        Raises ``ConfigurationError``, and ``EmbedderError`` if it returns none within the time that a search waits.
         """
         return await self._embedders.try_out()
 
     @property
     def recording(self) -> RecordingState:
-        """Searches recorded since the platform was opened, searches that wait for it, and lost ones."""
+        """The numbers of searches recorded since the platform was opened, still waiting, and lost."""
         return self._open_parts.recorder.state
 
-    # What it is made of.
+    # Parts.
 
     @property
     def database(self) -> Database:
@@ -686,19 +686,19 @@ class Platform:
 
     @property
     def llm(self) -> LLM | None:
-        """The language model: given, else as configured, else None. Raises ``ConfigurationError``."""
+        """The language model of ``connect``, else the configured one, else None. Raises ``ConfigurationError``."""
         return self._llm.get()
 
     @property
     def reranker(self) -> Reranker | None:
-        """The reranker: given, else as configured, else None. Raises ``ConfigurationError``."""
+        """The reranker of ``connect``, else the configured one, else None. Raises ``ConfigurationError``."""
         return self._reranker.get()
 
     @property
     def embedder(self) -> Embedder | None:
-        """The embedder of new collections: given, else as configured, else None. Raises ``ConfigurationError``.
+        """The embedder of new collections: that of ``connect``, else the configured one, else None.
 
-        Also if the dimensions of its model are not known yet: ``try_embedder`` and a new collection determine them.
+        Raises ``ConfigurationError``, also until ``try_embedder`` or a new collection has determined its dimensions.
         """
         return self._embedders.for_new()
 
@@ -709,7 +709,7 @@ class Platform:
 
     @property
     def workplace(self) -> Workplace:
-        """The surroundings of jobs: see ``retrieval.jobs``."""
+        """The database, settings, embedders and clock of jobs: see ``retrieval.jobs``."""
         return Workplace(self.database, self.settings, self._embedder_of_tenant, now=lambda: self.now)
 
     @property
@@ -721,7 +721,7 @@ class Platform:
     def _has_embedder(self, space: StoredSpace) -> bool:
         return self._embedders.of(space, self.database, self._tenant_id, keep=False) is not None
 
-    def _made_parts(self, database: Database) -> CollectionParts:
+    def _make_parts(self, database: Database) -> CollectionParts:
         place, settings = (database, self._tenant_id), self.settings
         return CollectionParts(
             database=database,
@@ -753,7 +753,7 @@ class Platform:
         return JobTarget(self._tenant_id, await find(self.database, self._tenant_id, name))
 
     async def _space_for(self, to: EmbeddingSpace | str | None) -> StoredSpace:
-        """The space that is named. Raises ``InvalidRequestError``, ``ConfigurationError`` and ``EmbedderError``."""
+        """The named space. Raises ``InvalidRequestError``, ``ConfigurationError`` and ``EmbedderError``."""
         if isinstance(to, EmbeddingSpace):
             return await register_space(self.database, to)
         if to is not None and not isinstance(to, str):
@@ -763,23 +763,26 @@ class Platform:
             raise InvalidRequestError("there is no embedder; set RETRIEVAL_EMBEDDER to that of the new space")
         return await register_space(self.database, embedder.space)
 
-    async def _space_of_new(self, given: EmbeddingSpace | None) -> EmbeddingSpace | None:
-        embedder = None if given else await self._embedders.asked_for_new()
-        return given if embedder is None else embedder.space
+    async def _new_space(self, space: EmbeddingSpace | None) -> EmbeddingSpace | None:
+        embedder = None if space else await self._embedders.asked_for_new()
+        return space if embedder is None else embedder.space
 
     def _embedder_of_tenant(self, tenant_id: int, space: StoredSpace) -> CachedEmbedder | None:
-        """The embedder of a space, for whichever tenant: each has a cache of its own."""
+        """The embedder of a space for any tenant; each tenant has its own cache."""
         return self._embedders.of(space, self.database, tenant_id, keep=tenant_id == self._tenant_id)
 
     async def _ensure_months(self) -> None:
-        """Let the searches to come fall into months; where there is no worker nobody else would make them."""
+        """Create the partitions of the coming months: without a worker, nothing else does."""
         try:
             await ensure_months(self.database)
         except DatabaseError as error:
-            _log.warning("the months of recorded searches were not made: %s; retrieval jobs run months", error)
+            _log.warning(
+                "the monthly partitions of recorded searches were not created: %s; run: retrieval jobs run months",
+                error,
+            )
 
-    async def _opened(self, stack: AsyncExitStack) -> Database:
-        """The database, opened; the stack closes it, and the models that are used with it."""
+    async def _open_database(self, stack: AsyncExitStack) -> Database:
+        """Open the database; the stack closes it, and the models."""
         database = await open_database(self.settings, stack)
         stack.push_async_callback(self._embedders.aclose)
         stack.push_async_callback(self._llm.aclose)
@@ -791,12 +794,12 @@ class Platform:
 
 
 def loop_of(platform: Platform) -> asyncio.AbstractEventLoop | None:
-    """The event loop that the platform was opened in, which runs all its calls; None while it is not open."""
+    """The event loop that the platform was opened in and that runs its calls; None while it is not open."""
     database = platform._database  # noqa: SLF001 - of this module's class
     return None if database is None else database.loop
 
 
-@names_told
+@checks_argument_names
 def connect(
     url: str | None = None,
     *,
@@ -806,12 +809,11 @@ def connect(
     llm: LLM | None = None,
     reranker: Reranker | None = None,
 ) -> Platform:
-    """The platform, to be opened with ``async with``, or by ``open``.
+    """A platform; open it with ``async with``, or by ``open``.
 
-    Without a URL: ``RETRIEVAL_DATABASE_URL``, else an embedded PostgreSQL. ``tenant`` is whose data is seen.
-    ``embedder``, ``llm`` and ``reranker`` replace the configured ones and stay the caller's to close. Raises
-    ``InvalidRequestError`` for an embedder that is a text, and for values or settings of the environment that cannot be
-    used.
+    Without a URL: ``RETRIEVAL_DATABASE_URL``, else an embedded PostgreSQL. ``tenant``: the tenant whose data it reads
+    and writes. ``embedder``, ``llm`` and ``reranker`` replace the configured ones; the caller closes them. Raises
+    ``InvalidRequestError`` for an embedder that is a text, and for invalid values, also in the environment.
     """
     if isinstance(embedder, str):
         raise InvalidRequestError(
@@ -822,18 +824,18 @@ def connect(
         raise InvalidRequestError(f"embedder is {embedder!r:.80}; give an embedder, or set RETRIEVAL_EMBEDDER")
     if settings is not None and not isinstance(settings, Settings):
         raise InvalidRequestError(f"settings is a {type(settings).__name__}; give a Settings, such as Settings()")
-    given = {"database_url": url, "tenant": tenant}
+    overrides = {"database_url": url, "tenant": tenant}
     try:
         chosen = settings or Settings()
-        if changes := {name: value for name, value in given.items() if value is not None}:
+        if changes := {name: value for name, value in overrides.items() if value is not None}:
             chosen = chosen.changed(**changes)
     except ValidationError as error:
-        raise InvalidRequestError(refused(error, {"database_url": "url", "tenant": "tenant"})) from None
+        raise InvalidRequestError(refusal_message(error, {"database_url": "url", "tenant": "tenant"})) from None
     return Platform(chosen, embedder=embedder, llm=llm, reranker=reranker)
 
 
-@names_told
-async def open(  # noqa: A001 - what users call it, as they call retrieval.open()
+@checks_argument_names
+async def open(  # noqa: A001 - the public name is retrieval.open()
     url: str | None = None,
     *,
     tenant: str | None = None,
@@ -842,9 +844,9 @@ async def open(  # noqa: A001 - what users call it, as they call retrieval.open(
     llm: LLM | None = None,
     reranker: Reranker | None = None,
 ) -> Platform:
-    """The platform, open, for notebooks and applications that go on: ``platform = await retrieval.open()``.
+    """An open platform, for notebooks and long-running applications: ``platform = await retrieval.open()``.
 
-    The arguments are those of ``connect``. ``await platform.close()`` ends it.
+    The arguments are those of ``connect``. ``await platform.close()`` closes it.
     """
-    given = connect(url, tenant=tenant, settings=settings, embedder=embedder, llm=llm, reranker=reranker)
-    return await given.open()
+    platform = connect(url, tenant=tenant, settings=settings, embedder=embedder, llm=llm, reranker=reranker)
+    return await platform.open()

@@ -48,13 +48,13 @@ LLMName = Literal["auto", "openai", "sim", "none"]
 RerankerName = Literal["cohere", "jina", "voyage", "tei", "onnx", "llm", "none"]
 
 EMBEDDERS = ("auto", "minilm", "hashing", "none")
-"""Embedders that are named alone."""
+"""Embedders without a model or an address in their name."""
 
 SERVICES = ("openai", "openai-compatible", "ollama", "voyage", "cohere", "jina", "tei", "vllm")
-"""Services that embed over HTTP, named alone, with a model, an address or both: ``ollama:bge-m3@http://gpu:11434``."""
+"""Services that embed over HTTP; a model, an address or both may follow: ``ollama:bge-m3@http://gpu:11434``."""
 
 SENTENCE_TRANSFORMERS = "sentence-transformers"
-"""Is named with the model that it runs on this machine."""
+"""Runs the model that follows on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +71,15 @@ class EmbedderName:
         """Reads ``kind``, ``kind:model``, ``kind:url`` or ``kind:model@url``. Raises ``ValueError``."""
         kind, _, rest = text.strip().partition(":")
         if kind not in (*EMBEDDERS, *SERVICES, SENTENCE_TRANSFORMERS):
-            every = ", ".join((*EMBEDDERS, *SERVICES, f"{SENTENCE_TRANSFORMERS}:MODEL"))
-            near = difflib.get_close_matches(kind, (*EMBEDDERS, *SERVICES, SENTENCE_TRANSFORMERS), 1)
-            meant = f"did you mean {near[0]!r}? " if near else ""
-            named = f"there is no embedder {kind!r:.40}" if kind else f"{text!r:.40} names no embedder"
-            raise ValueError(f"{named}; {meant}there are {every}, some with a model: ollama:bge-m3")
+            kinds = ", ".join((*EMBEDDERS, *SERVICES, f"{SENTENCE_TRANSFORMERS}:MODEL"))
+            similar = difflib.get_close_matches(kind, (*EMBEDDERS, *SERVICES, SENTENCE_TRANSFORMERS), 1)
+            suggestion = f"did you mean {similar[0]!r}? " if similar else ""
+            problem = f"there is no embedder {kind!r:.40}" if kind else f"{text!r:.40} does not name an embedder"
+            raise ValueError(f"{problem}; {suggestion}there are {kinds}, some with a model: ollama:bge-m3")
         if rest and kind in EMBEDDERS:
             raise ValueError(f"{kind} has one model; leave {rest!r:.80} out")
-        found = re.fullmatch(r"(?P<model>.*?)@?(?P<url>https?://\S*)?", rest)
-        model, url = (found["model"], found["url"] or "") if found else (rest, "")
+        match = re.fullmatch(r"(?P<model>.*?)@?(?P<url>https?://\S*)?", rest)
+        model, url = (match["model"], match["url"] or "") if match else (rest, "")
         if kind == SENTENCE_TRANSFORMERS and (url or not model):
             raise ValueError(f"{kind} needs a model and no address, such as {kind}:BAAI/bge-m3")
         return cls(kind, model, url)
@@ -96,8 +96,8 @@ MIN_TOKEN_CHARACTERS = 16
 _ORIGIN = re.compile(r"https?://[^\s/?#@*,]+")
 
 
-def _by_two_names(*names: str) -> Any:
-    """A setting that is read by the name that others have for it too."""
+def _shared_setting(*names: str) -> Any:
+    """A setting that is also read from the variables that other programs use."""
     return Field(default=None, validation_alias=AliasChoices(f"RETRIEVAL_{names[0]}", *names))
 
 
@@ -109,7 +109,7 @@ class Settings(BaseSettings):
         extra="ignore",
         frozen=True,
         populate_by_name=True,
-        # A refused value may hold a password.
+        # A refused value may contain a password.
         hide_input_in_errors=True,
     )
 
@@ -118,7 +118,7 @@ class Settings(BaseSettings):
     read_database_urls: Annotated[tuple[SecretStr, ...] | None, NoDecode] = None
     """URLs of streaming replicas, by commas, that searches read from; unset: they read from the primary."""
     read_max_lag_seconds: float = Field(default=5.0, ge=1, le=86400)
-    """The greatest lag of a replica that searches read from; a replica further behind is passed over."""
+    """The greatest lag of a replica that searches read from; a replica further behind is skipped."""
     read_wait_seconds: float = Field(default=0.1, ge=0, le=60)
     """Time that a search with a token waits for a replica before it reads from the primary."""
     home: Path | None = None
@@ -126,47 +126,47 @@ class Settings(BaseSettings):
     database_schema: str = Field(default="retrieval", validation_alias="RETRIEVAL_SCHEMA")
     """The schema of the database that holds everything."""
     tenant: str = "default"
-    """The tenant whose data is seen."""
+    """The tenant whose data is read and written."""
     pool_size: int = Field(default=8, ge=1, le=1000)
-    """The most connections that one process opens."""
+    """The maximum number of connections of one process."""
     pool_timeout_seconds: float = Field(default=10.0, gt=0)
     """Time that a search waits for a free connection."""
     transaction_pooler: bool | None = None
-    """Whether a pooler in transaction mode is in front of the database; unset: the platform finds out."""
+    """Whether a pooler in transaction mode is in front of the database; unset: the platform detects it."""
 
     embedder: str = "auto"
     """``auto``: openai when its key is set, else minilm when installed, else none (lexical search only).
 
     A service may be followed by its model, its address or both: ``ollama:bge-m3@http://gpu:11434``."""
     embedding_model: str | None = None
-    """The service's model, where the embedder's name says none; unset: its usual one."""
+    """The service's model, if the embedder's name has none; unset: the service's default."""
     embedding_dimensions: int | None = None
-    """Dimensions asked of the model; unset: the model's own."""
+    """Dimensions requested from the model; unset: the model's own."""
     embedding_api_key: SecretStr | None = None
-    """The key of the service that is configured; unset: the one that follows for it."""
-    openai_api_key: SecretStr | None = _by_two_names("OPENAI_API_KEY")
-    """Sent to OpenAI, and to the address that stands in its place, alone."""
-    voyage_api_key: SecretStr | None = _by_two_names("VOYAGE_API_KEY")
-    """Sent to Voyage alone."""
-    cohere_api_key: SecretStr | None = _by_two_names("COHERE_API_KEY", "CO_API_KEY")
-    """Sent to Cohere alone."""
-    jina_api_key: SecretStr | None = _by_two_names("JINA_API_KEY")
-    """Sent to Jina alone."""
+    """The key of the configured service; unset: the service's own setting below."""
+    openai_api_key: SecretStr | None = _shared_setting("OPENAI_API_KEY")
+    """Sent only to OpenAI, or to the address that replaces it."""
+    voyage_api_key: SecretStr | None = _shared_setting("VOYAGE_API_KEY")
+    """Sent only to Voyage."""
+    cohere_api_key: SecretStr | None = _shared_setting("COHERE_API_KEY", "CO_API_KEY")
+    """Sent only to Cohere."""
+    jina_api_key: SecretStr | None = _shared_setting("JINA_API_KEY")
+    """Sent only to Jina."""
     embedding_base_url: str | None = None
-    """The address of the configured service; unset: its usual one."""
-    openai_base_url: str | None = _by_two_names("OPENAI_BASE_URL")
+    """The address of the configured service; unset: its default."""
+    openai_base_url: str | None = _shared_setting("OPENAI_BASE_URL")
     """The address that replaces OpenAI's."""
     embedding_max_texts: int | None = Field(default=None, ge=1)
-    """Texts a request; unset: as many as the service takes."""
+    """Texts per request; unset: the service's limit."""
     embedding_timeout_seconds: float = Field(default=30.0, gt=0)
     """Time that one attempt may take."""
     embedding_budget_seconds: float = Field(default=2.0, gt=0, le=3600)
-    """Time that a search waits for the vector of its query before it searches by words alone."""
+    """Time that a search waits for the vector of its query before it searches only by words."""
 
     llm: LLMName = "none"
     """``auto``: openai when a model is named and a key or an address is set, else none."""
     llm_model: str | None = None
-    """The model asked of an OpenAI-compatible endpoint."""
+    """The model of an OpenAI-compatible endpoint."""
     llm_api_key: SecretStr | None = Field(
         default=None, validation_alias=AliasChoices("RETRIEVAL_LLM_API_KEY", "OPENAI_API_KEY")
     )
@@ -181,34 +181,34 @@ class Settings(BaseSettings):
     """The number of repetitions of a request when the endpoint is down, slow or overloaded."""
 
     reranker: RerankerName = "none"
-    """The reranker of profiles that rerank. No key in the environment chooses one."""
+    """The reranker of profiles that rerank. Unlike an embedder, it is never chosen by a key in the environment."""
     reranker_model: str | None = None
-    """The model asked of the endpoint; of ``onnx`` the file, or the folder that holds it."""
+    """The endpoint's model; for ``onnx`` the file, or its folder."""
     reranker_api_key: SecretStr | None = None
     """The endpoint's key."""
     reranker_base_url: str | None = None
     """The address of the endpoint, without ``/rerank``; unset: the provider's own."""
 
     max_query_bytes: int = Field(default=MAX_QUERY_BYTES, ge=1024, le=2**20)
-    """The longest query, and the longest of its rewrites; all of one call have at most 32 times as many together."""
+    """The longest query or rewrite; those of one call have at most 32 times as many bytes together."""
     max_filter_values: int = Field(default=MAX_FILTER_VALUES, ge=100, le=1_000_000)
-    """The most values that one filter compares with."""
+    """The maximum number of values that one filter compares with."""
 
     session_start_seconds: float = Field(default=5.0, gt=0, le=3600)
     """Time that ``retrieval session-start`` and ``session-end`` may take before they give up."""
 
     jobs_schedule: Annotated[dict[str, str] | None, NoDecode] = None
-    """Cron expressions by job, in UTC, or ``off``; a job that is not named has its own default."""
+    """Cron expressions by job, in UTC, or ``off``; other jobs keep their defaults."""
     worker_concurrency: int = Field(default=2, ge=1, le=100)
     """Jobs that one worker runs at the same time."""
     worker_listen: bool = True
     """Whether a worker listens for new jobs; behind a pooler in transaction mode it cannot, and only polls."""
     worker_poll_seconds: float = Field(default=5.0, gt=0, le=3600)
-    """Time between two looks of a worker for new jobs; most jobs reach it at once, by notification."""
+    """Time between two polls of a worker for new jobs; most jobs reach it at once, by notification."""
     worker_stalled_seconds: float = Field(default=30.0, ge=1, le=86400)
-    """Time after a worker's last heartbeat until another worker takes over its jobs."""
+    """Time from a worker's last heartbeat until another worker takes over its jobs."""
     recall_sample_rate: float = Field(default=0.01, ge=0, le=1)
-    """The share of searches by HNSW index that are kept, to measure the recall by."""
+    """The share of searches by HNSW index that are sampled to measure the recall."""
     rewrites_ttl_days: int = Field(default=30, ge=1)
     """Time that the rewrites of a query are used."""
     retention_cache_days: int = Field(default=90, ge=1)
@@ -218,30 +218,30 @@ class Settings(BaseSettings):
     retention_runs_days: int = Field(default=30, ge=1)
     """Time that the records of jobs and of measured recall are kept."""
     retention_retrievals_days: int = Field(default=365, ge=1)
-    """The least time that recorded searches are kept: they are removed by whole months, for every tenant together."""
+    """The minimum time that recorded searches are kept: whole months are removed, for all tenants together."""
 
     retention_feedback_days: int | None = Field(default=None, ge=1)
     """Time that an event of feedback is kept; unset: for ever. Its effect on rewards stays."""
 
     mcp_token: SecretStr | None = None
-    """The token that clients of the MCP server send over HTTP; needed where other machines can reach it."""
+    """The token that clients of the MCP server send over HTTP; required if other machines can reach it."""
     metrics_token: SecretStr | None = None
-    """The token that Prometheus sends to the HTTP service for its metrics; unset: nobody is shown them."""
+    """The token that Prometheus sends to the HTTP service for its metrics; unset: they are not served."""
 
     http_deadline_seconds: float = Field(default=30.0, gt=0, le=3600)
-    """Time that a request to the HTTP service may take, if it does not ask for less."""
+    """Time that a request to the HTTP service may take, unless it requests less."""
     http_requests_per_minute: int = Field(default=6000, ge=1, le=1_000_000)
-    """The requests a minute of a key that was made without a limit of its own."""
+    """Requests per minute of a key without its own limit."""
     http_max_requests: int = Field(default=100, ge=1, le=100_000)
-    """Requests that one process answers at the same time; those beside them are told to come again."""
+    """Requests that one process answers at the same time; it refuses further ones, which can be repeated later."""
     http_max_body_bytes: int = Field(default=16 * 2**20, ge=1024)
     """The largest body of a request that writes items or feedback."""
     http_max_search_bytes: int = Field(default=2**20, ge=1024)
     """The largest body of any other request, such as a search."""
     http_max_bulk_bytes: int = Field(default=2**30, ge=1024)
-    """The largest stream of items that one request brings."""
+    """The largest stream of items in one request."""
     http_cors_origins: Annotated[tuple[str, ...] | None, NoDecode] = None
-    """Web pages of which origins may call the service from a browser; unset: none."""
+    """The origins of web pages that may call the service from a browser; unset: none."""
     http_console: bool = True
     """Whether the HTTP service has its console, if the extra ``console`` is installed."""
 
@@ -259,7 +259,7 @@ class Settings(BaseSettings):
 
     @property
     def embedder_name(self) -> EmbedderName:
-        """The embedder that is named, with its model and address."""
+        """The embedder's kind, model and address."""
         return EmbedderName.parse(self.embedder)
 
     @field_validator("embedder")
@@ -329,7 +329,9 @@ class Settings(BaseSettings):
     def _usable_origins(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
         for origin in value or ():
             if not _ORIGIN.fullmatch(origin):
-                raise ValueError(f"{origin!r:.100} is no origin; write such as https://app.example, more by commas")
+                raise ValueError(
+                    f"{origin!r:.100} is not an origin; write for example https://app.example, more by commas"
+                )
         return value
 
     @field_validator("jobs_schedule", mode="before")
@@ -365,16 +367,16 @@ def _check_cron(job: str, cron: str) -> None:
         raise ValueError(f"{job}: {cron!r} is neither a cron expression such as '*/10 * * * *' nor 'off'")
 
 
-def refused(error: ValidationError, given: Mapping[str, str] | None = None) -> str:
-    """Tell which settings are refused, and why. ``given`` has the caller's names of those that came as arguments."""
-    found, by_environment = [], False
-    for wrong in error.errors():
-        name = str(wrong["loc"][0]) if wrong["loc"] else "settings"
-        if given and name in given:
-            shown = given[name]
+def refusal_message(error: ValidationError, arguments: Mapping[str, str] | None = None) -> str:
+    """The names of the refused settings, with the reasons; ``arguments``: the caller's argument names, by setting."""
+    problems, is_from_environment = [], False
+    for entry in error.errors():
+        name = str(entry["loc"][0]) if entry["loc"] else "settings"
+        if arguments and name in arguments:
+            variable = arguments[name]
         else:
-            by_environment = True
-            shown = name if name.isupper() else f"RETRIEVAL_{name.upper()}"
-        reason = wrong["msg"].removeprefix("Value error, ")
-        found.append(f"{shown}: {reason[:1].lower()}{reason[1:]}")
-    return "; ".join(found) + ("; change it in the environment" if by_environment else "")
+            is_from_environment = True
+            variable = name if name.isupper() else f"RETRIEVAL_{name.upper()}"
+        reason = entry["msg"].removeprefix("Value error, ")
+        problems.append(f"{variable}: {reason[:1].lower()}{reason[1:]}")
+    return "; ".join(problems) + ("; change it in the environment" if is_from_environment else "")

@@ -1,6 +1,6 @@
 """Keys with which a program uses the HTTP service, for one tenant and within the key's scopes.
 
-The text of a key is ``rtv_<key_id>_<secret>``. The id stands in logs and lists; the secret is shown once, and only the
+The text of a key is ``rtv_<key_id>_<secret>``. The id appears in logs and lists; the secret is shown once, and only the
 SHA-256 of the whole text is stored. The secret is 256 random bits, so a slow hash, as for passwords that people choose,
 would only slow down each request.
 """
@@ -29,9 +29,9 @@ class Scope(StrEnum):
     WRITE = "write"
     """Change items."""
     FEEDBACK = "feedback"
-    """Say how good hits were."""
+    """Give feedback."""
     ADMIN = "admin"
-    """All of it; and collections, their profiles and settings."""
+    """All of these, and change collections, their profiles and settings."""
 
 
 EVERY_SCOPE = frozenset(Scope)
@@ -56,7 +56,7 @@ class ApiKey:
     """A key as it is stored, without its secret."""
 
     key_id: str
-    """The key's public name: it stands in its text, in logs and in the list of keys."""
+    """The key's public name: it is in the key's text, in logs and in the list of keys."""
     tenant: str
     name: str
     """The purpose of the key, as its maker named it."""
@@ -137,8 +137,8 @@ def key_text(randomness: bytes) -> str:
 
 def key_id_of(text: str) -> str | None:
     """The id in the text of a key; None for any other text."""
-    found = _TEXT.fullmatch(text)
-    return found[1] if found else None
+    match = _TEXT.fullmatch(text)
+    return match[1] if match else None
 
 
 def is_key_id(text: str) -> bool:
@@ -147,7 +147,7 @@ def is_key_id(text: str) -> bool:
 
 
 def key_hash(text: str) -> bytes:
-    """Gives the SHA-256 of a key's text, which is all that is stored of it."""
+    """The SHA-256 of a key's text; nothing else of the secret is stored."""
     return sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
@@ -165,12 +165,12 @@ def checked_key_name(name: str) -> str:
 
 def checked_scopes(scopes: Iterable[str]) -> frozenset[Scope]:
     """The scopes of those names, at least one. Raises ``InvalidRequestError``."""
-    given = [scopes] if isinstance(scopes, str) else checked_list("scopes", scopes, "['read']")
+    names = [scopes] if isinstance(scopes, str) else checked_list("scopes", scopes, "['read']")
     known = [scope.value for scope in Scope]
-    if not given or not set(given) <= set(known):
-        wrong = next((repr(str(scope)) for scope in given if scope not in known), "a key without a scope")
+    if not names or not set(names) <= set(known):
+        wrong = next((repr(str(scope)) for scope in names if scope not in known), "a key without a scope")
         raise InvalidRequestError(f"a key's scopes are some of {', '.join(known)}; {wrong} allows nothing")
-    return frozenset(map(Scope, given))
+    return frozenset(map(Scope, names))
 
 
 def checked_per_minute(requests: int | None) -> int | None:
@@ -208,5 +208,5 @@ def checked_expiry(expires_at: datetime | None, now: datetime) -> datetime | Non
 
 
 def _letters(data: bytes) -> str:
-    """Lower case and digits: a double click selects them, and every header and shell keeps them."""
+    """The data in base32, in lower case: a double click selects it whole, and no header or shell changes it."""
     return b32encode(data).decode().rstrip("=").lower()

@@ -1,17 +1,17 @@
 """Checks of texts, numbers, times and JSON that callers give, and how stored text is shown to people and models. Pure.
 
 Controls (category Cc) and format characters (Cf) can forge entries, steer terminals, and hide from people text that
-models read. Refused are all of them but
+models read. All of them are refused except
 
 - tabs and line breaks, in bodies and in attributes;
 - the joiners U+200C and U+200D, the marks U+200E, U+200F and U+061C of Hebrew and Arabic, the Mongolian U+180E and the
   joiners of Egyptian hieroglyphs (U+13430 to U+1343F): scripts and emoji need them;
 - the number signs of Arabic, Syriac and Kaithi (U+0600 to U+0605, U+06DD, U+070F, U+0890, U+0891, U+08E2, U+110BD,
-  U+110CD), which are seen;
+  U+110CD), which are visible;
 - the tags that make the flags of England, Scotland and Wales.
 
-Refused are also halves of surrogate pairs, which have no UTF-8, and a variation selector behind another character that
-is not seen: a row of them spells hidden text.
+Halves of surrogate pairs, which have no UTF-8 form, are refused too, and so is a variation selector after another
+invisible character: a sequence of them can spell hidden text.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from typing import Any, NoReturn, ParamSpec, TypeGuard, TypeVar
 
 from retrieval.domain.errors import InvalidRequestError
 
-_NAMES_TOLD = 20
+_NAMES_LISTED = 20
 _NAME_CHARACTERS = 60
 
 
 def shortened(name: object) -> str:
-    """The name as messages tell it: its beginning, where it is long."""
+    """The name for a message, cut to 60 characters."""
     text = str(name)
     return text if len(text) <= _NAME_CHARACTERS else f"{text[: _NAME_CHARACTERS - 1]}…"
 
 
-def names_there_are(name: object, names: Iterable[object], *, are_quoted: bool = False) -> str:
+def choices_hint(name: object, names: Iterable[object], *, are_quoted: bool = False) -> str:
     """The names that could have been meant, the nearest first: ``did you mean 'limit'? There are: query, limit``.
 
     Of many names the first 20 are listed, with the number of the others.
@@ -52,49 +52,49 @@ def names_there_are(name: object, names: Iterable[object], *, are_quoted: bool =
     folded = {other.casefold(): other for other in reversed(known)}
     near = difflib.get_close_matches(str(name).casefold(), folded, n=1)
     meant = f"did you mean {shortened(folded[near[0]])!r}? T" if near else "t"
-    shown = map(repr if are_quoted else str, map(shortened, known[:_NAMES_TOLD]))
-    others = f" and {len(known) - _NAMES_TOLD:,} more" if len(known) > _NAMES_TOLD else ""
+    shown = map(repr if are_quoted else str, map(shortened, known[:_NAMES_LISTED]))
+    others = f" and {len(known) - _NAMES_LISTED:,} more" if len(known) > _NAMES_LISTED else ""
     return f"{meant}here are: {', '.join(shown)}{others}"
 
 
-def check_flags(**given: object) -> None:
+def check_flags(**arguments: object) -> None:
     """Raise ``InvalidRequestError`` for an argument, by its name, that is neither True nor False."""
-    for name, value in given.items():
+    for name, value in arguments.items():
         if value is not True and value is not False:
             raise InvalidRequestError(f"{name} is {value!r:.80}; it must be True or False")
 
 
-def check_functions(**given: object) -> None:
+def check_functions(**arguments: object) -> None:
     """Raise ``InvalidRequestError`` for an argument, by its name, that is neither a function nor None."""
-    for name, value in given.items():
+    for name, value in arguments.items():
         if value is not None and not callable(value):
             raise InvalidRequestError(f"{name} is {value!r:.80}; it must be a function")
 
 
-def checked_list(name: str, value: object, such_as: str) -> list[Any]:
+def checked_list(name: str, value: object, example: str) -> list[Any]:
     """The elements of a list or another iterable. Raises ``InvalidRequestError`` for a text, a mapping and the rest."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
-        raise InvalidRequestError(f"{name} come in a list, such as {such_as}, not as {value!r:.80}")
+        raise InvalidRequestError(f"{name} come in a list, such as {example}, not as {value!r:.80}")
     return list(value)
 
 
 def is_storable(text: object) -> TypeGuard[str]:
-    """True if the value is text without NUL and without half of a surrogate pair, which has no UTF-8."""
+    """True if the value is text without NUL and without half of a surrogate pair, which has no UTF-8 form."""
     return isinstance(text, str) and "\x00" not in text and text.encode(errors="replace").decode() == text
 
 
 def is_whole(value: object, low: float = -math.inf, high: float = math.inf) -> TypeGuard[int]:
-    """True if the value is a whole number, no boolean, from ``low`` to ``high``."""
+    """True if the value is a whole number and not a boolean, from ``low`` to ``high``."""
     return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
 
 
 def is_number(value: object, low: float = -math.inf, high: float = math.inf) -> TypeGuard[int | float]:
-    """True if the value is a number, no boolean and not NaN, from ``low`` to ``high``."""
+    """True if the value is a number, not a boolean and not NaN, from ``low`` to ``high``."""
     return isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
 
 
 def is_finite(value: object) -> TypeGuard[int | float]:
-    """True if the value is a number, no boolean, that a float of 64 bits can hold: within ±1.8e308."""
+    """True if the value is a number, not a boolean, that a float of 64 bits can hold: within ±1.8e308."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     try:
@@ -126,8 +126,8 @@ _FLAGS = "|".join(
     for region in ("gbeng", "gbsct", "gbwls")
 )
 
-# Looked for first, as most texts hold none of it: all that the rule is about, in few ranges beyond U+FFFF, each of
-# which costs every character of every text.
+# Searched first, because most texts hold none of these characters: everything that the rule is about. There are few
+# ranges beyond U+FFFF, because each costs time for every character of every text.
 _SUSPECT = re.compile(f"[{_REFUSED}{_SELECTORS}\U0001bca0-\U0001d17a\U000e0000-\U000e01ef]")
 # Compiled at their first use: most processes never need them.
 _RULE = f"(?:{_FLAGS})|([{_REFUSED}{_REFUSED_BEYOND}]|(?<={_UNSEEN}){_SELECTOR})"
@@ -145,23 +145,22 @@ def text_fault(text: str, *, is_line: bool = False) -> str | None:
     OVERRIDE at character 5``; None: nothing. With ``is_line`` neither tabs nor line breaks may stand in it.
     """  # noqa: D205 - one sentence
     if is_line and (broken := _BREAK.search(text)):
-        return _told(text, broken.start())
+        return _character_at(text, broken.start())
     if _SUSPECT.search(text) is None:
         return None
-    found = next((match for match in re.finditer(_RULE, text) if match[1]), None)
-    return None if found is None else _told(text, found.start())
+    refused = next((match for match in re.finditer(_RULE, text) if match[1]), None)
+    return None if refused is None else _character_at(text, refused.start())
 
 
 def clean_text(text: str, *, is_line: bool = False) -> str:
     """The text without the characters that may not be stored.
 
-    Form feeds and other separators become line breaks, halves of surrogate pairs U+FFFD; escape sequences of colours go
-    as a whole. With ``is_line`` a space takes the place of line breaks and tabs.
+    Form feeds and other separators become line breaks, halves of surrogate pairs U+FFFD; colour escape sequences are
+    removed whole. With ``is_line`` a space takes the place of line breaks and tabs.
     """
-    kept = text
     if _SUSPECT.search(text) is not None:
-        kept = re.sub(_RULE, _cleaned, re.sub(_COLOURS, "", text))
-    return _BREAK.sub(" ", kept) if is_line else kept
+        text = re.sub(_RULE, _replacement, re.sub(_COLOURS, "", text))
+    return _BREAK.sub(" ", text) if is_line else text
 
 
 def clean_value(value: Any) -> Any:
@@ -214,34 +213,34 @@ def named(text: str) -> str:
 
 
 def quoted_block(text: str) -> str:
-    """The text with ``> `` before each of its lines, so that none of them passes for one of ours."""
+    """The text with ``> `` before each of its lines, so that none of them can pass for a line of the platform."""
     return "\n".join(f"> {line}".rstrip() for line in shown_block(text).split("\n"))
 
 
 def escaped_json(text: str) -> str:
     r"""The same JSON, with escapes such as ``\u202e`` for characters that would steer a terminal or hide."""
-    return re.sub(_NOT_PRINTED, lambda found: json.dumps(found[0])[1:-1], text)
+    return re.sub(_NOT_PRINTED, lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def provenance(added_by: str | None, uses: int, successes: int) -> str:
     """The contributor of an item and its record: ``added by ann · helped in 2 of 3 uses``."""
-    fared = f"helped in {successes} of {uses} uses" if uses else "not rated yet"
-    return f"added by {named(added_by) if added_by and added_by.strip() else NOT_NAMED} · {fared}"
+    record = f"helped in {successes} of {uses} uses" if uses else "not rated yet"
+    return f"added by {named(added_by) if added_by and added_by.strip() else NOT_NAMED} · {record}"
 
 
-def _cleaned(found: re.Match[str]) -> str:
-    if not found[1]:
-        return found[0]
-    if found[1] in _SEPARATORS:
+def _replacement(match: re.Match[str]) -> str:
+    if not match[1]:
+        return match[0]
+    if match[1] in _SEPARATORS:
         return "\n"
-    return "\ufffd" if unicodedata.category(found[1]) == "Cs" else ""
+    return "\ufffd" if unicodedata.category(match[1]) == "Cs" else ""
 
 
-def _told(text: str, place: int) -> str:
+def _character_at(text: str, place: int) -> str:
     number = ord(text[place])
     category = unicodedata.category(text[place])
-    known = {"Cs": "half of a surrogate pair", "Cc": "a control character"}.get(category, "a hidden character")
-    name = unicodedata.name(text[place], "") or f"({_NAMED.get(number, known)})"
+    kind = {"Cs": "half of a surrogate pair", "Cc": "a control character"}.get(category, "a hidden character")
+    name = unicodedata.name(text[place], "") or f"({_NAMED.get(number, kind)})"
     return f"U+{number:04X} {name} at character {place + 1}"
 
 
@@ -249,8 +248,8 @@ _FARTHEST = timedelta(hours=16)
 """PostgreSQL reads no zone that is this far from UTC; real zones are at most 14 hours away."""
 
 
-def fault_of(value: object) -> str:
-    """Gives the reason why the value is no moment that can be stored and read back in UTC; empty: it is one."""
+def time_fault(value: object) -> str:
+    """The reason why the value is not a time that can be stored and read back in UTC; empty: there is none."""
     if not isinstance(value, datetime) or value.utcoffset() is None:
         return "it must be a datetime with a time zone"
     if abs(value.utcoffset() or timedelta()) >= _FARTHEST:
@@ -279,19 +278,19 @@ class JSONTextError(ValueError):
 
 
 class JSONSyntaxError(JSONTextError):
-    """The text is no JSON, or ends too soon."""
+    """The text is not JSON, or ends too soon."""
 
 
 def json_of(text: str | bytes) -> Any:
     """The value of a JSON text (RFC 8259); bytes are UTF-8, with or without a byte order mark.
 
-    Raises ``JSONSyntaxError`` for what is no JSON; ``JSONTextError`` for bytes that are not UTF-8, an object that has
-    a member twice (readers differ in which of the two counts: section 4 of the RFC), ``NaN`` and ``Infinity``, what is
-    nested too deeply to be read, and numbers of too many digits.
+    Raises ``JSONSyntaxError`` for a text that is not JSON; ``JSONTextError`` for bytes that are not UTF-8, an object
+    that has a member twice (readers differ in which of the two counts: section 4 of the RFC), ``NaN`` and ``Infinity``,
+    too deep nesting, and numbers of too many digits.
     """
-    said = text if isinstance(text, str) else _decoded(text)
+    decoded = text if isinstance(text, str) else _decode(text)
     try:
-        return DECODER.decode(said)
+        return DECODER.decode(decoded)
     except json.JSONDecodeError as error:
         where = f"column {error.colno}" if error.lineno == 1 else f"line {error.lineno}, column {error.colno}"
         raise JSONSyntaxError(f"not JSON: {error.msg} ({where})") from None
@@ -304,8 +303,8 @@ def json_of(text: str | bytes) -> Any:
         raise JSONTextError("holds a number of too many digits; write it as text") from None
 
 
-def _decoded(data: bytes) -> str:
-    # RFC 8259 wants UTF-8 alone; two bytes of a text in UTF-16 or UTF-32 tell it, for JSON begins with ASCII.
+def _decode(data: bytes) -> str:
+    # RFC 8259 requires UTF-8. JSON begins with ASCII, so the first two bytes reveal UTF-16 and UTF-32.
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\x00" in data[:2]:
         raise JSONTextError("not UTF-8, but UTF-16 or UTF-32 by its first bytes; send it as UTF-8")
     try:
@@ -326,14 +325,14 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise JSONTextError(f"not JSON: {name} is no JSON number; write null or leave it out")
+    raise JSONTextError(f"not JSON: {name} is not a JSON number; write null or leave it out")
 
 
 DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_members)
 """The strict decoder of a value within a text; it raises ``JSONDecodeError`` and ``RecursionError`` too."""
 
 
-_Given = ParamSpec("_Given")
+_Arguments = ParamSpec("_Arguments")
 _Answer = TypeVar("_Answer")
 
 _OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
@@ -371,31 +370,31 @@ _OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
 
 
 def meant_argument(name: str, arguments: Sequence[str]) -> str:
-    """The argument that other libraries call so, else the one that is spelt alike; empty: neither is there."""
+    """The argument with that name in other libraries, else the one with a similar spelling; empty: there is neither."""
     same = [argument for argument in arguments if name in _OTHER_NAMES.get(argument, ())]
     return next(iter(same or difflib.get_close_matches(name, arguments, n=1)), "")
 
 
-def names_told(call: Callable[_Given, _Answer]) -> Callable[_Given, _Answer]:
-    """The call, which answers a wrong name of an argument with the right one: it raises ``InvalidRequestError``."""
+def checks_argument_names(call: Callable[_Arguments, _Answer]) -> Callable[_Arguments, _Answer]:
+    """Make the call raise ``InvalidRequestError`` with the right name for an argument that it does not have."""
 
     @wraps(call)
-    def told(*given: _Given.args, **named: _Given.kwargs) -> _Answer:
+    def checked(*given: _Arguments.args, **named: _Arguments.kwargs) -> _Answer:
         try:
             return call(*given, **named)
         except TypeError:
             _check_names(call, named)
             raise
 
-    return told
+    return checked
 
 
-def _check_names(call: Callable[..., object], given: Iterable[str]) -> None:
+def _check_names(call: Callable[..., object], names: Iterable[str]) -> None:
     known = [name for name in inspect.signature(call).parameters if name != "self"]
-    for name in given:
+    for name in names:
         if name not in known:
             meant = meant_argument(name, known)
             hint = f"; did you mean {meant}? It" if meant else "; it"
-            said = call.__qualname__.rpartition(".")[2]
-            message = f"{said} has no argument {name!r:.80}{hint} takes {', '.join(known)}"
+            function = call.__qualname__.rpartition(".")[2]
+            message = f"{function} has no argument {name!r:.80}{hint} takes {', '.join(known)}"
             raise InvalidRequestError(message) from None

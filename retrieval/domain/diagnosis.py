@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 
 
 class Severity(StrEnum):
@@ -29,8 +29,8 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding(Told):
-    """One thing that was looked at."""
+class Finding(Serializable):
+    """The result of one check."""
 
     check: str
     """The subject of the check: ``indexes``, ``recall``, ``connections``, ..."""
@@ -44,10 +44,10 @@ class Finding(Told):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnosis(Told):
+class Diagnosis(Serializable):
     """All findings, the worst first."""
 
-    told_also = ("is_sound", "worst")
+    serialized_properties = ("is_sound", "worst")
 
     examined_at: datetime
     findings: tuple[Finding, ...]
@@ -75,8 +75,8 @@ MEGABYTE = 1 << 20
 
 def or_fine(found: Iterable[Finding], check: str, fine: str) -> list[Finding]:
     """The findings; where there are none, a single finding that all is well."""
-    listed = list(found)
-    return listed or [Finding(check=check, severity=Severity.OK, found=fine)]
+    known = list(found)
+    return known or [Finding(check=check, severity=Severity.OK, found=fine)]
 
 
 def duration(seconds: float) -> str:

@@ -3,7 +3,7 @@
     RetrievalError
     ├── ConfigurationError          settings that cannot work
     │   ├── MissingExtraError       an optional dependency is not installed
-    │   └── NoLanguageModelError    what is asked needs a language model, and none is configured
+    │   └── NoLanguageModelError    the call needs a language model, and none is configured
     ├── DatabaseError               the database cannot serve
     │   ├── DatabaseUnreachableError
     │   ├── EmbeddedServerError     the embedded PostgreSQL did not start or stop
@@ -11,7 +11,7 @@
     │   ├── SchemaRevisionError     the schema is behind or ahead of this code
     │   ├── MissingPrivilegeError
     │   ├── PoolExhaustedError      no connection became free in time
-    │   └── DatabaseBusyError       it gave up waiting for others: try again later
+    │   └── DatabaseBusyError       it gave up waiting for other transactions: try again later
     ├── DeadlineError               not done within the time that the caller gave
     ├── InvalidRequestError         the caller's input (also a ValueError)
     │   ├── EmptyQueryError
@@ -29,17 +29,17 @@
     │   ├── UnknownRetrievalError
     │   ├── UnknownItemError
     │   └── UnknownKeyError
-    ├── ConflictError               what is stored is another than the caller takes it to be
-    │   └── VersionConflictError    an item was changed, made or removed meanwhile; carries its id
+    ├── ConflictError               the stored data differ from the caller's assumption
+    │   └── VersionConflictError    an item was changed, created or removed meanwhile; carries its id
     ├── EmbedderError
     │   ├── EmbedderUnavailableError    down, slow or overloaded: try again later
-    │   └── EmbedderRejectedError       it answered, and the answer is no or not usable
+    │   └── EmbedderRejectedError       it answered with a refusal, or its answer is not usable
     ├── LLMError
     │   ├── LLMUnavailableError     down, slow or overloaded: try again later
-    │   └── LLMRejectedError        it answered, and the answer is no or not usable
+    │   └── LLMRejectedError        it answered with a refusal, or its answer is not usable
     ├── RerankerError
     │   ├── RerankerUnavailableError    down, slow or overloaded: try again later
-    │   └── RerankerRejectedError       it answered, and the answer is no or not usable
+    │   └── RerankerRejectedError       it answered with a refusal, or its answer is not usable
     └── RunningLoopError            the sync door was used inside a running event loop
 
 A message says what happened and what to do next, in one line. Catch ``RetrievalError`` to catch them all.
@@ -71,7 +71,7 @@ class RetrievalError(Exception):
     """The root of the tree: everything the platform raises on purpose."""
 
     advice: Advice | None = None
-    _advised: str = ""
+    _advice_text: str = ""
 
     @property
     def fact(self) -> str:
@@ -80,11 +80,11 @@ class RetrievalError(Exception):
 
     def advising(self, advice: Advice, **values: str) -> Self:
         """The error with this advice, filled with the values."""
-        self.advice, self._advised = advice, advice.value.format(**values)
+        self.advice, self._advice_text = advice, advice.value.format(**values)
         return self
 
     def __str__(self) -> str:
-        return f"{self.fact}; {self._advised}" if self.advice else self.fact
+        return f"{self.fact}; {self._advice_text}" if self.advice else self.fact
 
 
 class ConfigurationError(RetrievalError):
@@ -120,7 +120,7 @@ class SchemaRevisionError(DatabaseError):
 
 
 class MissingPrivilegeError(DatabaseError):
-    """The connecting role may not do what is needed."""
+    """The connecting role lacks a privilege that the call needs."""
 
 
 class PoolExhaustedError(DatabaseError):
@@ -128,7 +128,7 @@ class PoolExhaustedError(DatabaseError):
 
 
 class DatabaseBusyError(DatabaseError):
-    """The database gave up waiting for others; the same call may work later."""
+    """The database gave up waiting for other transactions; the same call may work later."""
 
 
 class DeadlineError(RetrievalError):
@@ -167,7 +167,7 @@ class IncomparableValueError(UnknownFieldError):
 
 
 class InvalidVectorError(InvalidRequestError):
-    """A vector with NaN or infinity, a zero vector, or something that is no vector."""
+    """A vector with NaN or infinity, a zero vector, or a value that is not a vector."""
 
 
 class WrongDimensionError(InvalidVectorError):
@@ -203,7 +203,7 @@ class BadLineError(InvalidRequestError):
 
 
 class NotFoundError(RetrievalError):
-    """A thing that was named does not exist."""
+    """Something that the caller named does not exist."""
 
 
 class UnknownCollectionError(NotFoundError):
@@ -215,7 +215,7 @@ class UnknownRetrievalError(NotFoundError):
 
 
 class UnknownItemError(NotFoundError):
-    """The collection has no such item; of feedback, nor did the search show one."""
+    """The collection has no such item, or, for feedback, the search did not show it."""
 
 
 class UnknownKeyError(NotFoundError):

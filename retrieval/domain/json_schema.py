@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MAX_SCHEMA_BYTES = 64 * 1024
 """The longest schema of attributes, as JSON in UTF-8."""
 
-_TOLD = 3
+_LISTED_VIOLATIONS = 3
 """Violations of one item that a message names."""
 
 _LONGEST_REASON = 200
@@ -59,14 +59,14 @@ class AttributeSchema:
 
         example = '{"properties": {"priority": {"enum": ["High", "Low"]}}, "required": ["priority"]}'
         if not isinstance(schema, Mapping):
-            raise InvalidRequestError(f"a schema is a JSON Schema of the attributes such as {example}")
+            raise InvalidRequestError(f"a schema is a JSON Schema of the attributes, such as {example}")
         try:
             text = json.dumps(dict(schema), sort_keys=True, allow_nan=False)
             validator_of(text)
         except (SchemaError, TypeError, ValueError, RecursionError) as wrong:
             reason = wrong.message if isinstance(wrong, SchemaError) else str(wrong)
-            said = f"the schema is no JSON Schema: {_line(reason)}; write such as {example}"
-            raise InvalidRequestError(said) from None
+            message = f"the schema is not a JSON Schema: {_line(reason)}; an example: {example}"
+            raise InvalidRequestError(message) from None
         if len(text.encode()) > MAX_SCHEMA_BYTES or "\\u0000" in text:
             raise InvalidRequestError(f"a schema has at most {MAX_SCHEMA_BYTES:,} bytes, and no NUL")
         if foreign := next((ref for ref in _references(schema) if not ref.startswith("#")), None):
@@ -76,7 +76,7 @@ class AttributeSchema:
         if any(name in _UNBOUNDED for name in _keywords(schema)):
             raise InvalidRequestError(
                 "a schema has no 'pattern' and no 'patternProperties': one value can keep a regular expression busy "
-                "without an end; use enum, const, minLength and maxLength"
+                "forever; use enum, const, minLength and maxLength"
             )
         if schema.get("type", "object") != "object":
             raise InvalidRequestError(f"attributes are an object; the schema's type is {schema['type']!r:.80}")
@@ -94,15 +94,16 @@ class AttributeSchema:
 
         try:
             errors = validator_of(self.text).iter_errors(dict(item.attributes))
-            found = sorted(errors, key=lambda error: [str(step) for step in error.absolute_path])
+            violations = sorted(errors, key=lambda error: [str(step) for step in error.absolute_path])
         except (Unresolvable, RecursionError) as unusable:
             reason = f"the collection's schema cannot be followed: {_line(str(unusable))}"
             raise InvalidItemError(f"item {item.item_id!r:.80}: {reason}", item_id=item.item_id) from None
-        if found:
-            more = f"; and {len(found) - _TOLD} more" if len(found) > _TOLD else ""
-            told = "; ".join(map(_violation, found[:_TOLD]))
+        if violations:
+            others = len(violations) - _LISTED_VIOLATIONS
+            more = f"; and {others} more" if others > 0 else ""
+            listed = "; ".join(map(_violation, violations[:_LISTED_VIOLATIONS]))
             raise InvalidItemError(
-                f"item {item.item_id!r:.80} does not fit the collection's schema: {told}{more}", item_id=item.item_id
+                f"item {item.item_id!r:.80} does not fit the collection's schema: {listed}{more}", item_id=item.item_id
             )
 
     def check_each(self, items: Iterable[Item]) -> None:
@@ -138,7 +139,7 @@ def _keywords(schema: object) -> Iterable[str]:
 
 
 def _check_followed(schema: Mapping[str, Any], validator: Validator) -> None:
-    """Raise ``InvalidRequestError`` for a reference that leads nowhere, or round in a circle."""
+    """Raise ``InvalidRequestError`` for a reference that leads nowhere, or in a circle."""
     from referencing import Registry, Resource
     from referencing.exceptions import Unresolvable
     from referencing.jsonschema import DRAFT202012
@@ -153,7 +154,7 @@ def _check_followed(schema: Mapping[str, Any], validator: Validator) -> None:
     try:
         list(validator.iter_errors({}))
     except RecursionError:
-        raise InvalidRequestError("the schema refers to itself without an end; remove a $ref") from None
+        raise InvalidRequestError("the schema refers to itself endlessly; remove a $ref") from None
 
 
 def _references(schema: object) -> Iterable[str]:

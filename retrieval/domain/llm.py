@@ -20,7 +20,7 @@ class LLM(Protocol):
         """An answer that fits the JSON schema, parsed and checked against it."""
 
     async def aclose(self) -> None:
-        """Let go of its connections."""
+        """Close its connections."""
 
 
 def is_llm(value: object) -> bool:

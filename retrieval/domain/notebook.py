@@ -42,8 +42,8 @@ class Part(Protocol):
         """The part's contribution to the score."""
 
 
-class Shown(Protocol):
-    """A hit, as far as it is shown."""
+class HitRow(Protocol):
+    """The parts of a hit that a notebook shows."""
 
     @property
     def rank(self) -> int:
@@ -82,7 +82,7 @@ def explanation_html(parts: Sequence[Part], fusion: str) -> str:
     return table_html([*rows, ("", "", f"<b>{total:.4f}</b>", escape(fusion))])
 
 
-def hits_html(hits: Iterable[tuple[Shown, str]], about: str) -> str:
+def hits_html(hits: Iterable[tuple[HitRow, str]], about: str) -> str:
     """A row for each hit with its explanation (HTML), and the notes on all hits below."""
     rows = [
         (

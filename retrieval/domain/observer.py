@@ -13,13 +13,13 @@ class Observer(Protocol):
     """Called on the event loop, beside every search: it must be quick, and must not raise."""
 
     def searched(self, results: Sequence[SearchResult]) -> None:
-        """Report the answered searches of one call; their timings are those of the call."""
+        """Receive the answered searches of one call; their timings are those of the call."""
 
     def rewarded(self, report: FeedbackReport) -> None:
-        """Events of feedback were taken."""
+        """Receive the report on events of feedback."""
 
     def recorded(self, searches: int) -> None:
-        """Called with the number of searches that were recorded."""
+        """Receive the number of searches that were recorded."""
 
     def unrecorded(self, reason: str) -> None:
-        """A search was not recorded: see ``retrieval.engine.recorder`` for the reasons."""
+        """Receive the reason why a search was not recorded; ``retrieval.engine.recorder`` lists the reasons."""

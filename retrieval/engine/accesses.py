@@ -1,6 +1,6 @@
-"""Counting retrievals of memories after the answer: many together in one statement, by one task of a platform.
+"""Counts retrievals of memories after the answer: many in one statement, by one task of a platform.
 
-A counter holds one number for each memory that was retrieved since it last wrote, however often that was. While the
+A counter holds one number for each memory that was retrieved since its last write. While the
 database is away the numbers wait for it. Waiting numbers are lost when the process is killed.
 """
 
@@ -100,15 +100,15 @@ class AccessCounter:
             try:
                 await self.counted()
                 pause = LINGER_SECONDS
-            except Exception as error:  # noqa: BLE001 - of any they wait, and at the end are lost and told of
+            except Exception as error:  # noqa: BLE001 - after any error they wait; at the end they are lost, with a warning
                 if self._closing.is_set():
                     self._give_up(error)
                     return
                 pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
                 is_known = isinstance(error, RetrievalError)
                 level = logging.INFO if is_known else logging.ERROR
-                told = "the accesses of %d memories wait to be counted: %s"
-                _log.log(level, told, len(self._waiting), error, exc_info=not is_known)
+                message = "the accesses of %d memories wait to be counted: %s"
+                _log.log(level, message, len(self._waiting), error, exc_info=not is_known)
 
     async def _wait(self, seconds: float) -> None:
         try:
@@ -121,22 +121,22 @@ class AccessCounter:
         if batch.transaction is None or not await self._is_committed(batch.transaction):
             batch.transaction = None
 
-            def begun(transaction: str) -> None:
+            def keep(transaction: str) -> None:
                 batch.transaction = transaction
 
-            await self.add(self.database, self.tenant_id, batch.counts, begun)
+            await self.add(self.database, self.tenant_id, batch.counts, keep)
         self._sent = None
 
     async def _is_committed(self, transaction: str) -> bool:
         """True if the batch that was sent is in the database, although the answer to it was lost."""
         outcome = await self.outcome(self.database, self.tenant_id, transaction)
         if outcome == "in progress":
-            raise DatabaseError("the database is still at the accesses that were sent before; try again in a moment")
+            raise DatabaseError("the database still counts the accesses that were sent before; try again in a moment")
         return outcome == "committed"
 
     def _give_up(self, why: object) -> None:
-        left = [*self._waiting.values(), *(self._sent.counts.values() if self._sent else ())]
-        self.lost += sum(access.number for access in left)
+        uncounted = [*self._waiting.values(), *(self._sent.counts.values() if self._sent else ())]
+        self.lost += sum(access.number for access in uncounted)
         _log.warning("%d accesses of memories were not counted: %s", self.lost, why)
         self._waiting.clear()
         self._sent = None

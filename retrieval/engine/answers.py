@@ -1,4 +1,4 @@
-"""Answers that applications compose: they are recorded, and read with those of searches."""
+"""Answers that applications compose: recorded, and read together with those of searches."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def checked_shown(shown: object) -> tuple[ShownItem, ...]:
 
 
 def checked_origin(origin: object) -> str:
-    """The name. Raises ``InvalidRequestError`` for a name that is empty, too long or no text."""
+    """The name. Raises ``InvalidRequestError`` for a name that is empty, too long or not a text."""
     if not is_storable(origin) or not 0 < len(origin.strip()) <= MAX_NAME_LENGTH:
         raise InvalidRequestError(
             f"origin is {origin!r:.80}; name what put the answer together, in at most {MAX_NAME_LENGTH} characters"
@@ -82,30 +82,30 @@ async def record_answer(
 ) -> UUID | None:
     """See ``Collection.record_answer``."""
     parts = handle.parts
-    asked, items = checked_words(query, parts.bounds), checked_shown(shown)
+    words, items = checked_words(query, parts.bounds), checked_shown(shown)
     situation = checked_context(context)
-    source, took, said = checked_origin(origin), checked_ms(retrieval_time_ms), checked_notes(notes)
-    stored = await _as_known(handle)
-    given = None if vector is None else checked_query_vector(vector, stored)
-    told = given if about is None else checked_query_vector(about, stored)
-    if not handle.is_recorded or not _is_wanted(stored, parts.chance):
+    name, milliseconds, checked = checked_origin(origin), checked_ms(retrieval_time_ms), checked_notes(notes)
+    stored = await _last_known(handle)
+    query_vector = None if vector is None else checked_query_vector(vector, stored)
+    about_vector = query_vector if about is None else checked_query_vector(about, stored)
+    if not handle.is_recorded or not _is_sampled(stored, parts.chance):
         return None
-    cluster, model_version = await _learned_for(handle, stored, _at_hand(handle, stored, asked, told))
+    cluster, model_version = await _learned_for(handle, stored, _ready_vector(handle, stored, words, about_vector))
     answer = ComposedAnswer(
         retrieval_id=uuid7(int(parts.wall_clock() * 1000), parts.chance),
         collection_id=stored.collection_id,
-        query=asked,
-        vector=given,
+        query=words,
+        vector=query_vector,
         space_id=None if stored.space is None else stored.space.space_id,
         shown=items,
         context=situation,
-        origin=source,
-        retrieval_time_ms=took,
-        notes=said,
+        origin=name,
+        retrieval_time_ms=milliseconds,
+        notes=checked,
         cluster=cluster,
         model_version=model_version,
     )
-    return answer.retrieval_id if await _kept(parts.recorder, stored, answer) else None
+    return answer.retrieval_id if await _store(parts.recorder, stored, answer) else None
 
 
 async def answers_of(handle: CollectionHandle, session: str, *, origin: str | None, limit: int) -> list[RecordedAnswer]:
@@ -113,18 +113,18 @@ async def answers_of(handle: CollectionHandle, session: str, *, origin: str | No
     if not Context(session=session).session:
         raise InvalidRequestError("name a session, as it was given with the search or the answer")
     check_limit(limit, MAX_LIMIT)
-    wanted = origin if origin is None or origin == "" else checked_origin(origin)
+    name = origin if origin is None or origin == "" else checked_origin(origin)
     await handle.recorded()
-    return await retrievals.answers_of(*await handle.place(), session, origin=wanted, limit=limit)
+    return await retrievals.answers_of(*await handle.place(), session, origin=name, limit=limit)
 
 
-def _is_wanted(stored: StoredCollection, chance: random.Random) -> bool:
+def _is_sampled(stored: StoredCollection, chance: random.Random) -> bool:
     rate = stored.profile.recording.rate
     return rate >= 1 or (rate > 0 and chance.random() < rate)
 
 
-async def _as_known(handle: CollectionHandle) -> StoredCollection:
-    """The collection as it is, or as it was read last while the database is away, when records wait."""
+async def _last_known(handle: CollectionHandle) -> StoredCollection:
+    """The collection, or its last known state while the database is away and records wait."""
     try:
         return await handle.fresh()
     except DatabaseError as error:
@@ -132,10 +132,12 @@ async def _as_known(handle: CollectionHandle) -> StoredCollection:
         return handle.stored
 
 
-def _at_hand(handle: CollectionHandle, stored: StoredCollection, words: str, given: Vector | None) -> Vector | None:
+def _ready_vector(
+    handle: CollectionHandle, stored: StoredCollection, words: str, vector: Vector | None
+) -> Vector | None:
     """The vector that determines the cluster; None where the record would have to wait for it."""
     embedder = handle.embedder_of(stored)
-    return given if given is not None or not words or embedder is None else embedder.at_hand(words)
+    return vector if vector is not None or not words or embedder is None else embedder.at_hand(words)
 
 
 async def _learned_for(
@@ -147,11 +149,11 @@ async def _learned_for(
         model = await models.serving(stored, stored.profile.learned)
         return await models.cluster(stored, vector), 0 if model is None else model.version
     except DatabaseError as error:
-        _log.info("a record of %s does without cluster and model: %s", handle.name, error)
+        _log.info("a record of %s has no cluster and no model: %s", handle.name, error)
         return None, 0
 
 
-async def _kept(recorder: Recorder, stored: StoredCollection, answer: ComposedAnswer) -> bool:
+async def _store(recorder: Recorder, stored: StoredCollection, answer: ComposedAnswer) -> bool:
     if stored.profile.recording.wait:
         return (await recorder.store([answer]))[0]
     return recorder.offer(answer)

@@ -62,13 +62,13 @@ class CollectionParts:
     tenant_id: int
     embedders: Embedders
     decider: Decider
-    """Knows what was learned."""
+    """Reads the learned models."""
     llm_calls: SharedCalls
-    """Calls of language models that are under way, shared by all callers that ask the same."""
+    """Calls of language models that are under way, shared by all callers with the same question."""
     rewrites: RewriteCache
     """The cache of rewrites, so that a language model is asked once for each query."""
     reranker: Reranking
-    """Asked where a profile reranks."""
+    """Reranks where a profile asks for it."""
     bounds: SearchBounds
     """The bounds of one search."""
     clock: Clock
@@ -76,7 +76,7 @@ class CollectionParts:
     """Seconds since 1970."""
     chance: random.Random
     sampler: Sampler
-    """Keeps some of the searches as samples for the recall."""
+    """Keeps some of the searches as samples to measure recall."""
     recorder: Recorder
     """Records the searches."""
     accesses: AccessCounter
@@ -85,7 +85,7 @@ class CollectionParts:
     """Called after each search; None: there is no observer."""
 
 
-_Given = ParamSpec("_Given")
+_Arguments = ParamSpec("_Arguments")
 _Answer = TypeVar("_Answer")
 
 
@@ -131,18 +131,18 @@ class CollectionHandle:
 
     async def on(self, replica: Database) -> CollectionHandle | None:
         """The collection as a replica holds it; None where its searches would differ from the primary's."""
-        there = self._elsewhere.get(replica)
-        if there is None:
+        handle = self._elsewhere.get(replica)
+        if handle is None:
             decider = replace(self.parts.decider, database=replica)
-            there = CollectionHandle(replace(self.parts, database=replica, decider=decider), self.stored)
-            there._read_at = -math.inf
-            self._elsewhere[replica] = there
-        wanted = _searched_by(self.stored)
-        is_same = _searched_by(await there.fresh()) == wanted or _searched_by(await there.refresh()) == wanted
-        return there if is_same else None
+            handle = CollectionHandle(replace(self.parts, database=replica, decider=decider), self.stored)
+            handle._read_at = -math.inf
+            self._elsewhere[replica] = handle
+        state = _search_state(self.stored)
+        is_same = _search_state(await handle.fresh()) == state or _search_state(await handle.refresh()) == state
+        return handle if is_same else None
 
     async def refresh(self, *, older_than_seconds: float = 0.0) -> StoredCollection:
-        """Read the collection again if it was read longer ago than so many seconds. See ``Collection.refresh``."""
+        """Read the collection again if it was read longer ago than that many seconds. See ``Collection.refresh``."""
         if not older_than_seconds:
             return await self._read_again()
         if older_than_seconds is not FRESH_SECONDS and not is_finite(older_than_seconds):
@@ -191,22 +191,22 @@ class CollectionHandle:
             await self.parts.recorder.recorded()
 
     def count_accesses(self, item_ids: Sequence[str]) -> None:
-        """Count one access of each of these memories; soon, and many together, so that nobody waits for it.
+        """Count one access of each of these memories; soon, and many together, so that nobody waits for them.
 
-        An item that is no memory has no count, and a handle that records nothing counts nothing.
+        An item that is not a memory has no count, and a handle that records nothing counts nothing.
         """
         if self.is_recorded:
             self.parts.accesses.count(self.stored.collection_id, item_ids, self.now)
 
     async def filtered(self, where: Where | Filter | None) -> tuple[StoredCollection, Filter | None]:
         """The collection and the parsed filter, after a check that its fields exist."""
-        wanted, stored = await parsed_filter(where, self.parts.bounds), await self.fresh()
+        condition, stored = await parsed_filter(where, self.parts.bounds), await self.fresh()
         try:
-            _check(wanted, stored)
+            _check(condition, stored)
         except UnknownFieldError:
             stored = await self.with_held_fields()
-            _check(wanted, stored)
-        return stored, wanted
+            _check(condition, stored)
+        return stored, condition
 
     def narrowed(self, whole: Profile, legs: tuple[str, ...]) -> Profile:
         """The profile with these legs alone; the last one is kept. Raises ``InvalidProfileError`` for another name."""
@@ -246,12 +246,12 @@ async def parsed_filter(where: Where | Filter | None, bounds: SearchBounds) -> F
     if where is None:
         return None
     most = bounds.filter_values
-    key = _written(where, most)
+    key = _key_of(where, most)
     if key is None:
-        return await _parsed(where, most)
+        return await _parse(where, most)
     known = _PARSED.get(key)
     if known is None:
-        known = await _parsed(where, most)
+        known = await _parse(where, most)
         if known is not None:
             if len(_PARSED) >= _MOST_PARSED:
                 _PARSED.clear()
@@ -259,16 +259,16 @@ async def parsed_filter(where: Where | Filter | None, bounds: SearchBounds) -> F
     return known
 
 
-def _written(where: Where | Filter, most: int) -> bytes | None:
+def _key_of(where: Where | Filter, most: int) -> bytes | None:
     """The mapping as bytes, equal for equal types, values and order only; None where it is not small and plain."""
     if type(where) is not dict or not _is_few(where.values()):
         return None
     try:
         # Version 2 has no references within it, so that equal mappings are equal bytes.
-        written = marshal.dumps((most, where), 2)
+        key = marshal.dumps((most, where), 2)
     except ValueError:  # for a key of another type
         return None
-    return written if len(written) <= _FEW_BYTES else None
+    return key if len(key) <= _FEW_BYTES else None
 
 
 def _is_few(values: Collection[object], depth: int = 2) -> bool:
@@ -284,22 +284,22 @@ _FEW, _FEW_BYTES = 8, 1024
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 _MOST_PARSED = 1000
 _PARSED: dict[bytes, Filter] = {}
-"""Applications filter by the same few values again and again, and a plan is kept by its filter's identity."""
+"""The filters of small mappings: applications repeat them, and a plan is cached by its filter's identity."""
 
 
-async def _parsed(where: Where | Filter, most: int) -> Filter | None:
-    asked = mapping_extent(where, most) if isinstance(where, Mapping) else Extent(0, 0)
-    is_long = asked.values >= LONG or asked.conditions >= MANY_CONDITIONS
+async def _parse(where: Where | Filter, most: int) -> Filter | None:
+    size = mapping_extent(where, most) if isinstance(where, Mapping) else Extent(0, 0)
+    is_long = size.values >= LONG or size.conditions >= MANY_CONDITIONS
     return await aside(lambda: parse_where(where, most_values=most), is_long=is_long)
 
 
-def told_if_gone(
-    call: Callable[Concatenate[CollectionHandle, _Given], Awaitable[_Answer]],
-) -> Callable[Concatenate[CollectionHandle, _Given], Coroutine[Any, Any, _Answer]]:
+def checks_existence(
+    call: Callable[Concatenate[CollectionHandle, _Arguments], Awaitable[_Answer]],
+) -> Callable[Concatenate[CollectionHandle, _Arguments], Coroutine[Any, Any, _Answer]]:
     """A call that raises ``UnknownCollectionError`` instead of the database's error where the collection is gone."""
 
     @wraps(call)
-    async def told(handle: CollectionHandle, /, *given: _Given.args, **named: _Given.kwargs) -> _Answer:
+    async def checked(handle: CollectionHandle, /, *given: _Arguments.args, **named: _Arguments.kwargs) -> _Answer:
         before = handle.stored.collection_id
         try:
             return await call(handle, *given, **named)
@@ -307,20 +307,20 @@ def told_if_gone(
             await handle.check_there(error, before)
             raise
 
-    return told
+    return checked
 
 
 def from_a_replica(
-    call: Callable[Concatenate[CollectionHandle, _Given], Awaitable[_Answer]],
-) -> Callable[Concatenate[CollectionHandle, _Given], Coroutine[Any, Any, _Answer]]:
-    """A call that reads from one replica; from the primary where none is fresh enough, and where the replica fails.
+    call: Callable[Concatenate[CollectionHandle, _Arguments], Awaitable[_Answer]],
+) -> Callable[Concatenate[CollectionHandle, _Arguments], Coroutine[Any, Any, _Answer]]:
+    """A call that reads from one replica, or from the primary where no replica is fresh enough or the replica fails.
 
-    It raises ``UnknownCollectionError`` where the collection is gone, as with ``told_if_gone``. Searches that are not
-    recorded read from the primary: by them it is measured, or decided what is written.
+    It raises ``UnknownCollectionError`` where the collection is gone, as with ``checks_existence``. Searches that are
+    not recorded read from the primary, because measurements and writes depend on them.
     """
 
     @wraps(call)
-    async def placed(handle: CollectionHandle, /, *given: _Given.args, **named: _Given.kwargs) -> _Answer:
+    async def read(handle: CollectionHandle, /, *given: _Arguments.args, **named: _Arguments.kwargs) -> _Answer:
         before = handle.stored.collection_id
         replicas = handle.database.replicas if handle.is_recorded else None
         try:
@@ -329,9 +329,9 @@ def from_a_replica(
                 return await call(handle, *given, **named)
             await handle.fresh()
             try:
-                there = await handle.on(replica)
-                if there is not None:
-                    return await call(there, *given, **named)
+                on_replica = await handle.on(replica)
+                if on_replica is not None:
+                    return await call(on_replica, *given, **named)
             except PoolExhaustedError:
                 raise  # a request that is too large for a replica is too large for the primary
             except (DatabaseError, UnknownCollectionError, UnknownFieldError) as error:
@@ -341,17 +341,17 @@ def from_a_replica(
             await handle.check_there(error, before)
             raise
 
-    return placed
+    return read
 
 
-def _searched_by(stored: StoredCollection) -> tuple[object, ...]:
-    """The parts of a collection whose change affects the next search, from wherever it reads."""
+def _search_state(stored: StoredCollection) -> tuple[object, ...]:
+    """The parts of a collection's state whose change affects the next search."""
     learned = (stored.model_version, stored.clustered_at)
     return (stored.collection_id, stored.profile_version, stored.space, stored.filterable, *learned)
 
 
-def _check(wanted: Filter | None, stored: StoredCollection) -> None:
+def _check(condition: Filter | None, stored: StoredCollection) -> None:
     if stored.documents:  # of an empty collection no field is known yet, and every filter finds nothing
-        check_fields(wanted, stored.attributes)
-        check_orders(wanted, stored.attributes)
-    check_filter(wanted, stored.filterable)
+        check_fields(condition, stored.attributes)
+        check_orders(condition, stored.attributes)
+    check_filter(condition, stored.filterable)

@@ -30,7 +30,7 @@ from retrieval.domain.search.profile import DEPTH, LegName, Profile, leg_name
 from retrieval.domain.search.query import SearchBounds, Synonyms, with_synonyms
 from retrieval.domain.search.snippet import READ, checked_size, snippet_of
 from retrieval.domain.search.spelling import Completions
-from retrieval.engine.collection_handle import CollectionHandle, from_a_replica, parsed_filter, told_if_gone
+from retrieval.engine.collection_handle import CollectionHandle, checks_existence, from_a_replica, parsed_filter
 from retrieval.engine.reading import with_field
 from retrieval.engine.request import (
     MAX_PREFERRED,
@@ -64,14 +64,14 @@ async def search(
     after: str | None = None,
     **options: Any,
 ) -> SearchResult:
-    """See ``Collection.search``; ``asked`` goes to ``checked_request`` unchanged."""
+    """See ``Collection.search``; ``options`` go to ``checked_request`` unchanged."""
     checked_context(context)
     if typos is not False:
         check_flags(typos=typos)
     size = None if snippet is None else checked_size(snippet)
     counted = {} if facets == () else await _counted_fields(handle, facets)
     stored, bounds = await handle.fresh(), handle.parts.bounds
-    chosen = _chosen(handle, stored, legs, profile)
+    chosen = _call_profile(handle, stored, legs, profile)
     condition = None if where is None else await parsed_filter(where, bounds)
     preferred = () if prefer is None else await _parsed_preferred(prefer, bounds)
     needs_question = options.get("vector") is None and (chosen or stored.profile).needs_question
@@ -94,9 +94,9 @@ async def search(
     notes: tuple[str, ...] = ()
     if typos and query:
         synonyms = (chosen or stored.profile).synonyms
-        corrected, notes = await _corrected(handle, stored, query, synonyms, syntax=options.get("syntax", True))
+        corrected, notes = await _correct_query(handle, stored, query, synonyms, syntax=options.get("syntax", True))
         request = make(corrected) if notes else request
-    cursor = None if after is None else read_cursor(after, _question(handle, stored, first))
+    cursor = None if after is None else read_cursor(after, _identity(handle, stored, first))
     if cursor is not None:
         request = replace(request, limit=min(len(cursor.shown) + request.limit, MAX_SHOWN), after=cursor)
     request = request if about is None else replace(request, about=checked_query_vector(about, stored, "about"))
@@ -109,8 +109,8 @@ async def search(
     result = replace(result, notes=(*notes, *result.notes)) if notes else result
     result = await _with_facets(handle, stored, result, request.condition, counted) if counted else result
     if not result.hits:
-        is_told = result.why_no_hits or (cursor is not None and cursor.shown)
-        return result if is_told else replace(result, why_no_hits=await _why_no_hits(handle, request.condition))
+        is_explained = result.why_no_hits or (cursor is not None and cursor.shown)
+        return result if is_explained else replace(result, why_no_hits=await _why_no_hits(handle, request.condition))
     return result if size is None else await _with_snippets(handle, stored, result, request, size)
 
 
@@ -126,10 +126,10 @@ async def search_each(
     context: Context,
     **options: Any,
 ) -> list[SearchResult]:
-    """See ``Collection.search_each``; ``asked`` goes to ``checked_requests`` unchanged."""
+    """See ``Collection.search_each``; ``options`` go to ``checked_requests`` unchanged."""
     checked_context(context)
     stored, bounds = await handle.fresh(), handle.parts.bounds
-    condition, chosen = await parsed_filter(where, bounds), _chosen(handle, stored, legs, profile)
+    condition, chosen = await parsed_filter(where, bounds), _call_profile(handle, stored, legs, profile)
     requests = await aside(
         lambda: checked_requests(queries, condition=condition, profile=chosen, bounds=bounds, **options),
         is_long=_is_long(None, queries),
@@ -155,15 +155,15 @@ async def interleave(
     context: Context,
     **options: Any,
 ) -> SearchResult:
-    """See ``Collection.interleave``; ``asked`` goes to ``checked_request`` unchanged."""
+    """See ``Collection.interleave``; ``options`` go to ``checked_request`` unchanged."""
     from retrieval.engine.interleave import Interleaver
 
     parts = handle.parts
-    wanted = await parsed_filter(where, parts.bounds)
-    request = checked_request(query, condition=wanted, bounds=parts.bounds, **options)
+    condition = await parsed_filter(where, parts.bounds)
+    request = checked_request(query, condition=condition, bounds=parts.bounds, **options)
 
     async def ask(profile: Profile) -> SearchResult:
-        return await search(handle, query, where=wanted, profile=profile, context=context, **options)
+        return await search(handle, query, where=condition, profile=profile, context=context, **options)
 
     interleaver = Interleaver(*await handle.place(), parts.chance, parts.wall_clock)
     return await interleaver.interleave(request, profiles, ask, context)
@@ -178,20 +178,20 @@ async def preview(
     context: Context,
     **options: Any,
 ) -> Preview:
-    """See ``Collection.preview``; ``asked`` goes to ``search`` unchanged."""
+    """See ``Collection.preview``; ``options`` go to ``search`` unchanged."""
     from retrieval.domain.search.preview import checked_profiles, preview_of
 
-    named, wanted = checked_profiles(profiles), await parsed_filter(where, handle.parts.bounds)
+    named, condition = checked_profiles(profiles), await parsed_filter(where, handle.parts.bounds)
     quiet = handle.unrecorded()
-    found = [
-        (name, profile, await search(quiet, query, where=wanted, profile=profile, context=context, **options))
+    results = [
+        (name, profile, await search(quiet, query, where=condition, profile=profile, context=context, **options))
         for name, profile in named.items()
     ]
-    is_long = sum(len(result) for _, _, result in found) >= LONG
-    return await aside(lambda: preview_of(query, found), is_long=is_long)
+    is_long = sum(len(result) for _, _, result in results) >= LONG
+    return await aside(lambda: preview_of(query, results), is_long=is_long)
 
 
-@told_if_gone
+@checks_existence
 async def leg_rankings(
     handle: CollectionHandle,
     query: str,
@@ -202,7 +202,7 @@ async def leg_rankings(
 ) -> dict[str, list[Candidate]]:
     """The ``depth`` candidates of each leg before fusion, best first, for the query without changes.
 
-    With both a dense and a lexical leg, each also has, behind its own, the other's candidates with their scores in it.
+    With both a dense and a lexical leg, each also has the other's candidates, after its own, with their scores in it.
     """
     stored, bounds = await handle.fresh(), handle.parts.bounds
     profile = replace(stored.profile.only(tuple(map(leg_name, legs))), depth=depth)
@@ -228,7 +228,7 @@ async def _with_snippets(
 
 
 async def parts_of(handle: CollectionHandle, query: str, hit: Hit) -> Callable[[int], str]:
-    """Give a function for the part of a hit's text, of so many characters, that holds most of the query's words."""
+    """The function that gives the part of a hit's text, of a number of characters, with most of the query's words."""
     stored, request = await handle.fresh(), checked_request(query, bounds=handle.parts.bounds)
     words = with_synonyms(request.query, stored.profile.synonyms)
     marked = await marked_texts(handle.database, handle.tenant_id, stored, words, [hit.item_id])
@@ -236,8 +236,8 @@ async def parts_of(handle: CollectionHandle, query: str, hit: Hit) -> Callable[[
     return lambda size: snippet_of(text, words, request.prefixes, size).text
 
 
-def _question(handle: CollectionHandle, stored: StoredCollection, request: SearchRequest) -> str:
-    """The text that identifies a search, equal in every process; without the page's size and the moment."""
+def _identity(handle: CollectionHandle, stored: StoredCollection, request: SearchRequest) -> str:
+    """The text that identifies a search, equal in every process; without the page's size and the time."""
     vector = None if request.vector is None else request.vector.tobytes()
     sets = (sorted(request.entities), sorted(request.tags))
     parts = (request.query, request.prefixes, request.rewrites, request.condition, request.preferred, request.group_by)
@@ -290,7 +290,7 @@ _MOST_SPELT = 20
 """The number of items from which the spelling of a term is read."""
 
 
-async def _corrected(
+async def _correct_query(
     handle: CollectionHandle, stored: StoredCollection, query: str, synonyms: Synonyms, *, syntax: bool
 ) -> tuple[str, tuple[str, ...]]:
     """The query with known words in place of unknown ones, and notes on the changes.
@@ -306,14 +306,16 @@ async def _corrected(
         return query, ()
     whose = (handle.database, handle.tenant_id, stored)
     unknown = await unknown_words(*whose, list({word.spelling for word in words}))
-    wanted = list(dict.fromkeys(word.spelling for word in words if word.spelling in unknown))[: spelling.MAX_CORRECTED]
-    if not wanted:
+    to_correct = list(dict.fromkeys(word.spelling for word in words if word.spelling in unknown))[
+        : spelling.MAX_CORRECTED
+    ]
+    if not to_correct:
         return query, ()
-    instead = await _one_edit_away(whose, wanted, begins=syntax)
-    far = [word for word in wanted if word not in instead and len(word) >= spelling.LONG]
-    if far:
-        terms = await _two_edits_away(whose, far)
-        instead |= {word: await _spelt(handle, stored, term, word) for word, term in terms.items()}
+    instead = await _one_edit_away(whose, to_correct, begins=syntax)
+    uncorrected = [word for word in to_correct if word not in instead and len(word) >= spelling.LONG]
+    if uncorrected:
+        terms = await _two_edits_away(whose, uncorrected)
+        instead |= {word: await _spelling_of(handle, stored, term, word) for word, term in terms.items()}
     if not instead:
         return query, ()
     return spelling.respelt(query, words, instead), (spelling.note_of(instead),)
@@ -326,11 +328,11 @@ async def _one_edit_away(
     accents = whose[2].text_search_config not in {"english", "simple"}
     each = {word: spelling.one_edit_away(word, accents=accents) for word in words}
     known = await known_spellings(*whose, each.values())
-    begun = await terms_beginning(*whose, words, most=1) if begins else {}
+    longer = await terms_beginning(*whose, words, most=1) if begins else {}
     instead: dict[str, str] = {}
     for word, near in each.items():
         best = spelling.likeliest(word, [spelling.NearWord(word, 1, known[word]) for word in near if word in known])
-        if begun.get(word):
+        if longer.get(word):
             instead[word] = f"{word}*"
         elif best is not None:
             instead[word] = best.spelling
@@ -338,12 +340,12 @@ async def _one_edit_away(
 
 
 async def _two_edits_away(whose: tuple[Database, int, StoredCollection], words: Sequence[str]) -> dict[str, str]:
-    """Find for each word the likeliest term two edits away that begins alike."""
+    """Find for each word the likeliest term two edits away with the same beginning."""
     beginnings = list({word[: spelling.BEGINNING] for word in words})
-    found = await terms_beginning(*whose, beginnings, most=_MOST_ALIKE)
+    terms = await terms_beginning(*whose, beginnings, most=_MOST_ALIKE)
     instead: dict[str, str] = {}
     for word in words:
-        alike = found[word[: spelling.BEGINNING]].items()
+        alike = terms[word[: spelling.BEGINNING]].items()
         near = [
             spelling.NearWord(term, edits, items)
             for term, items in alike
@@ -354,14 +356,14 @@ async def _two_edits_away(whose: tuple[Database, int, StoredCollection], words: 
     return instead
 
 
-async def _spelt(handle: CollectionHandle, stored: StoredCollection, term: str, word: str) -> str:
-    """The spelling of a term in the items that hold it; the term may be none ("univers"), and have another stem."""
+async def _spelling_of(handle: CollectionHandle, stored: StoredCollection, term: str, word: str) -> str:
+    """The spelling of a term in its items; the term itself may not be a word ("univers") and have another stem."""
     profile = Profile(legs={LegName.LEXICAL: 1.0}, depth=_MOST_SPELT)
     request = checked_request(term, limit=_MOST_SPELT, profile=profile, syntax=False, bounds=handle.parts.bounds)
     rankings = await _searcher(handle, stored).leg_rankings(replace(request, prefixes=(term,)))
     ids = [candidate.item_id for candidate in rankings[LegName.LEXICAL]]
-    found = await beginnings_of(handle.database, handle.tenant_id, stored.collection_id, ids, spelling.READ)
-    return spelling.spelling_of(term, word, (text for _, *texts in found for text in texts)) or term
+    beginnings = await beginnings_of(handle.database, handle.tenant_id, stored.collection_id, ids, spelling.READ)
+    return spelling.spelling_of(term, word, (text for _, *texts in beginnings for text in texts)) or term
 
 
 @from_a_replica
@@ -373,16 +375,16 @@ async def complete(handle: CollectionHandle, text: str, *, where: Where | Filter
     condition = await parsed_filter(where, bounds)
     if isinstance(text, str) and not text.strip():
         return Completions((), ())
-    profile = Profile(legs={LegName.LEXICAL: 1.0}, depth=spelling.LOOKED_AT)
+    profile = Profile(legs={LegName.LEXICAL: 1.0}, depth=spelling.COMPLETION_ITEMS)
     request = checked_request(
-        text, limit=spelling.LOOKED_AT, condition=condition, profile=profile, syntax=False, bounds=bounds
+        text, limit=spelling.COMPLETION_ITEMS, condition=condition, profile=profile, syntax=False, bounds=bounds
     )
-    asked = spelling.typed(text)
-    request = replace(request, prefixes=(asked.beginning,)) if asked.beginning else request
+    typed = spelling.split_typed(text)
+    request = replace(request, prefixes=(typed.beginning,)) if typed.beginning else request
     rankings = await _with_current(handle, stored, lambda searcher: searcher.leg_rankings(request))
-    ids = [candidate.item_id for candidate in rankings[LegName.LEXICAL][: spelling.LOOKED_AT]]
-    found = await beginnings_of(handle.database, handle.tenant_id, stored.collection_id, ids, spelling.READ)
-    return spelling.completions_of(asked, found, limit)
+    ids = [candidate.item_id for candidate in rankings[LegName.LEXICAL][: spelling.COMPLETION_ITEMS]]
+    items = await beginnings_of(handle.database, handle.tenant_id, stored.collection_id, ids, spelling.READ)
+    return spelling.completions_of(typed, items, limit)
 
 
 async def _why_no_hits(handle: CollectionHandle, condition: Filter | None) -> tuple[str, ...]:
@@ -451,13 +453,13 @@ def _searcher(handle: CollectionHandle, stored: StoredCollection) -> Searcher:
 
 async def _parsed_preferred(prefer: object, bounds: SearchBounds) -> tuple[Filter | None, ...]:
     each = prefer if isinstance(prefer, list | tuple) else (prefer,)
-    return tuple([await parsed_filter(wanted, bounds) for wanted in each[: MAX_PREFERRED + 1]])
+    return tuple([await parsed_filter(mapping, bounds) for mapping in each[: MAX_PREFERRED + 1]])
 
 
 _MOST_LEGS = len(LegName)
 
 
-def _chosen(
+def _call_profile(
     handle: CollectionHandle, stored: StoredCollection, legs: Sequence[str] | None, profile: Profile | None
 ) -> Profile | None:
     """The profile of this call alone; None: the collection's."""
@@ -473,7 +475,7 @@ def _chosen(
 
 
 def _is_long(query: object, more: object) -> bool:
-    """Whether parsing the query and the others takes long."""
+    """Whether parsing the query and the other texts takes long."""
     if more is None:
         return isinstance(query, str) and len(query) >= LONG_TEXT
     texts = [text for text in (query, *(more if isinstance(more, list | tuple) else ())) if isinstance(text, str)]

@@ -1,4 +1,4 @@
-"""Taking feedback: checking it, storing it, and returning what became of it."""
+"""Checks and stores feedback, and reports the outcome."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ async def take_feedback(
     key: ApiKey | None = None,
     observer: Observer | None = None,
 ) -> FeedbackReport:
-    """Store all events or none, and call the observer; ``key`` is the API key with which they came.
+    """Store all events or none, and call the observer; ``key`` is the API key that they were sent with.
 
-    Raises ``UnknownRetrievalError``, ``UnknownCollectionError`` or ``UnknownItemError`` naming the first event of
-    something unknown, and ``InvalidRequestError`` for an event of the future, more than 10,000 of them, or one that
-    names an actor where the key may not.
+    Raises ``UnknownRetrievalError``, ``UnknownCollectionError`` or ``UnknownItemError`` naming the first event
+    about something unknown, and ``InvalidRequestError`` for an event of the future, more than 10,000 of them, or one
+    that names an actor where the key may not.
     """
     if key is not None and not isinstance(key, ApiKey):
         raise InvalidRequestError(f"api_key is a {type(key).__name__}; it must be an ApiKey")
     with span("retrieval.feedback") as traced:
-        report = await _taken(database, tenant_id, events, now, key)
+        report = await _record(database, tenant_id, events, now, key)
         if traced is not None:
             traced.set_attributes({"retrieval.tenant_id": tenant_id, "retrieval.events": len(events)})
     if observer is not None:
@@ -58,7 +58,7 @@ async def take_feedback(
     return report
 
 
-async def _taken(
+async def _record(
     database: Database, tenant_id: int, events: Sequence[Feedback], now: datetime, key: ApiKey | None
 ) -> FeedbackReport:
     if len(events) > MAX_EVENTS:
@@ -66,7 +66,7 @@ async def _taken(
     for event in events:
         check_not_ahead(event, now)
     if key is not None and not key.may_name_actors:
-        events = await _attributed(database, tenant_id, events, key)
+        events = await _attribute(database, tenant_id, events, key)
     key_id = "" if key is None else key.key_id
     if not events:
         return FeedbackReport()
@@ -76,7 +76,7 @@ async def _taken(
     return reported(stored)
 
 
-async def _attributed(database: Database, tenant_id: int, events: Sequence[Feedback], key: ApiKey) -> list[Feedback]:
+async def _attribute(database: Database, tenant_id: int, events: Sequence[Feedback], key: ApiKey) -> list[Feedback]:
     """The events of a key that may not name actors; the actor is that of the search, else the key's own."""
     for event in events:
         if event.actor:
@@ -88,7 +88,7 @@ async def _attributed(database: Database, tenant_id: int, events: Sequence[Feedb
     return [replace(event, actor=actors.get(str(event.retrieval_id)) or key.actor) for event in events]
 
 
-async def take_what_can_be(
+async def take_valid_feedback(
     database: Database, tenant_id: int, events: Sequence[Feedback], now: datetime
 ) -> tuple[FeedbackReport, list[tuple[int, RetrievalError]]]:
     """Store the valid events; returns also the places of the others, from 0, each with its error."""
@@ -109,7 +109,7 @@ async def take_what_can_be(
 
 
 def reported(stored: Stored) -> FeedbackReport:
-    """The counts of what became of the events, without refused ones."""
+    """The report of the stored events, without refused ones."""
     return FeedbackReport(
         recorded=stored.recorded,
         repeated=stored.repeated,
@@ -138,11 +138,11 @@ def refusal(reason: str, event: Feedback) -> RetrievalError:
 
 def checked_events(events: Iterable[Feedback]) -> list[Feedback]:
     """The events. Raises ``InvalidRequestError`` for anything else."""
-    given = checked_list("events", events, "[Feedback(...)]")
-    for event in given:
+    checked = checked_list("events", events, "[Feedback(...)]")
+    for event in checked:
         if not isinstance(event, Feedback):
             raise InvalidRequestError(f"events are retrieval.Feedback values, not a {type(event).__name__}")
-    return given
+    return checked
 
 
 async def quarantine(database: Database, tenant_id: int, actor: str, reason: str = "", *, is_held: bool) -> int:

@@ -26,10 +26,10 @@ from retrieval.engine.request import SearchRequest
 from retrieval.engine.stages import Clock
 from retrieval.learning.interleaving import Drafted, check_draft, team_draft
 
-MIXED = "hits of two profiles, mixed by team draft: a score is that of the profile which brought the hit"
+MIXED = "hits of two profiles, mixed by team draft: a score is that of the profile that returned the hit"
 """The note of every interleaved search."""
 
-NOTHING_TO_COMPARE = "the search was not recorded, so it says nothing about the two profiles"
+NOTHING_TO_COMPARE = "the search was not recorded, so it cannot compare the two profiles"
 
 POLICY = "team_draft/1"
 """The recorded policy of an interleaved search."""
@@ -61,7 +61,7 @@ class Interleaved:
         return tuple(dict.fromkeys((MIXED, *self.results[0].notes, *self.results[1].notes)))
 
     def result(self) -> SearchResult:
-        """Gives the result for the caller."""
+        """The result for the caller."""
         return SearchResult(
             hits=self.hits(),
             path=self.results[0].path,
@@ -80,14 +80,16 @@ class Interleaved:
 
     def hits(self) -> tuple[Hit, ...]:
         """Each drafted item as its team's profile found it."""
-        found = {team: {hit.item_id: hit for hit in result} for team, result in zip("ab", self.results, strict=True)}
+        hits_by_team = {
+            team: {hit.item_id: hit for hit in result} for team, result in zip("ab", self.results, strict=True)
+        }
         return tuple(
-            replace(found[draft.team.value][draft.item_id], rank=rank, propensity=draft.propensity)
+            replace(hits_by_team[draft.team.value][draft.item_id], rank=rank, propensity=draft.propensity)
             for rank, draft in enumerate(self.drafted, 1)
         )
 
     def record(self) -> SearchRecord:
-        """The record: teams stand among the impressions' signals, the profiles' names in the request.
+        """The record: the teams are among the impressions' signals, the profiles' names in the request.
 
         It has no candidates, because the mixture is neither profile's ranking.
         """
@@ -137,7 +139,7 @@ class Interleaved:
 
 
 def two_profiles(profiles: Mapping[str, Profile]) -> tuple[tuple[str, Profile], tuple[str, Profile]]:
-    """The two profiles with their names, without exploration and records of their own.
+    """The two profiles with their names, without exploration and without their own records.
 
     Raises ``InvalidRequestError`` for more or fewer than two, or an empty name.
     """
@@ -149,9 +151,9 @@ def two_profiles(profiles: Mapping[str, Profile]) -> tuple[tuple[str, Profile], 
             raise InvalidRequestError(
                 f"profile {name!r:.40} is a {type(profile).__name__}; it must be a retrieval.Profile"
             )
-    silent = Recording(rate=0)
+    unrecorded = Recording(rate=0)
     first, second = (
-        (name, replace(profile, exploration=Exploration(), recording=silent)) for name, profile in profiles.items()
+        (name, replace(profile, exploration=Exploration(), recording=unrecorded)) for name, profile in profiles.items()
     )
     return first, second
 
@@ -195,9 +197,9 @@ class Interleaver:
             drafted=team_draft(_item_ids(first), _item_ids(second), request.limit, rng),
             seed=seed,
         )
-        return await self._stored(mixed)
+        return await self._store(mixed)
 
-    async def _stored(self, mixed: Interleaved) -> SearchResult:
+    async def _store(self, mixed: Interleaved) -> SearchResult:
         try:
             await store_recordings(self.database, self.tenant_id, [encoded(mixed.record())], {})
         except RetrievalError as error:

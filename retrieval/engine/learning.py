@@ -28,10 +28,10 @@ async def standings_where(handle: CollectionHandle, where: Where | Filter) -> li
     One statement, which reads neither texts nor attributes. Raises ``InvalidFilterError``, ``UnknownFieldError``,
     and ``InvalidRequestError`` for no filter.
     """
-    stored, wanted = await handle.filtered(where)
-    if wanted is None:
-        raise InvalidRequestError("say of which items, such as where={'kind': 'lesson'}")
-    return await stored_feedback.standings_matching(handle.database, handle.tenant_id, stored, wanted)
+    stored, condition = await handle.filtered(where)
+    if condition is None:
+        raise InvalidRequestError("give a filter, such as where={'kind': 'lesson'}")
+    return await stored_feedback.standings_matching(handle.database, handle.tenant_id, stored, condition)
 
 
 async def expectations(
@@ -47,13 +47,13 @@ async def expectations(
     from retrieval.engine.scoring import checked_relevance, read_expectations
 
     keys, stored = checked_item_ids(item_ids), await handle.fresh()
-    given = None if vector is None else checked_query_vector(vector, stored)
+    query_vector = None if vector is None else checked_query_vector(vector, stored)
     words = checked_words(query, handle.parts.bounds)
-    known = checked_relevance({} if relevance is None else relevance)
+    checked = checked_relevance({} if relevance is None else relevance)
     model = await model_in_use(handle, stored)
-    if model is not None and given is None:
-        given = await _vector_of(handle, stored, words)
-    cluster = await handle.parts.decider.models.cluster(stored, given)
+    if model is not None and query_vector is None:
+        query_vector = await _vector_of(handle, stored, words)
+    cluster = await handle.parts.decider.models.cluster(stored, query_vector)
     return await read_expectations(
         handle.database,
         handle.tenant_id,
@@ -61,13 +61,13 @@ async def expectations(
         keys,
         model=model,
         buckets=checked_context(context).buckets(cluster),
-        relevance=known,
+        relevance=checked,
         now=handle.now,
     )
 
 
 async def model_in_use(handle: CollectionHandle, stored: StoredCollection) -> LearnedModel | None:
-    """The model that searches of the collection's profile go by; None: none."""
+    """The model that searches with the collection's profile use; None: none."""
     return await handle.parts.decider.models.serving(stored, stored.profile.learned)
 
 
@@ -108,7 +108,7 @@ async def set_learning(handle: CollectionHandle, *, half_life_days: float | None
 
 
 async def _vector_of(handle: CollectionHandle, stored: StoredCollection, words: str) -> Vector | None:
-    """The vector of the words, where clusters make use of it."""
+    """The vector of the words, where there are clusters."""
     embedder = handle.embedder_of(stored)
     if not words or stored.clustered_at is None or embedder is None:
         return None

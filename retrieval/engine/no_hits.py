@@ -1,6 +1,6 @@
 """Notes on a search without hits: the part of its filter that lets nothing through, and near values.
 
-They are made only after an empty answer, so that a search with hits pays nothing.
+They are made only after an empty answer, so a search with hits costs no more.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from retrieval.domain.search.filters import (
 )
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.reading import page, value_counts
-from retrieval.engine.request import SPOKEN_TYPES
+from retrieval.engine.request import TYPE_NAMES
 
 SECONDS = 1.0
-"""The longest time for the notes; those that are known by then are returned."""
+"""The longest time for the notes; those made by then are returned."""
 
 _MOST_PARTS = 8
 _MOST_COUNTED = 50_000
@@ -42,47 +42,49 @@ _NOTHING_PASSES = "the filter lets nothing through: "
 _LONGEST = 80
 
 
-async def reasons(handle: CollectionHandle, wanted: Filter | None) -> tuple[str, ...]:
+async def reasons(handle: CollectionHandle, condition: Filter | None) -> tuple[str, ...]:
     """The notes for a caller that finds nothing with this filter.
 
     After an error of the database there are none.
     """
-    said: list[str] = []
+    notes: list[str] = []
     try:
         async with asyncio.timeout(SECONDS):
-            await _explain(handle, await handle.fresh(), wanted, said)
+            await _explain(handle, await handle.fresh(), condition, notes)
     except (RetrievalError, TimeoutError):
         pass
-    return tuple(said)
+    return tuple(notes)
 
 
-async def _explain(handle: CollectionHandle, stored: StoredCollection, wanted: Filter | None, said: list[str]) -> None:
+async def _explain(
+    handle: CollectionHandle, stored: StoredCollection, condition: Filter | None, notes: list[str]
+) -> None:
     documents = stored.documents
     if not documents:
-        said.append("the collection has no items yet")
+        notes.append("the collection has no items yet")
         return
-    if wanted is None or await page(handle, wanted, limit=1):
-        passing = "" if wanted is None else "items pass the filter, but "
-        said.append(f"{passing}the legs that ran found no item, or none scored high enough")
+    if condition is None or await page(handle, condition, limit=1):
+        passing = "" if condition is None else "items pass the filter, but "
+        notes.append(f"{passing}the legs that ran found no item, or none scored high enough")
         return
-    parts = wanted.filters if isinstance(wanted, And) else (wanted,)
+    parts = condition.filters if isinstance(condition, And) else (condition,)
     if len(parts) > _MOST_PARTS:
-        said.append("no item passes the filter")
+        notes.append("no item passes the filter")
         return
-    alone = [part for part in parts if not await page(handle, part, limit=1)]
-    for part in alone:
+    blocking = [part for part in parts if not await page(handle, part, limit=1)]
+    for part in blocking:
         if (always := _never(part)) is not None:
-            said.append(f"{_NOTHING_PASSES}{always}")
+            notes.append(f"{_NOTHING_PASSES}{always}")
             continue
         hint = await _hint(handle, part, stored.attributes) if documents <= _MOST_COUNTED else ""
         # The words may be the query's own: a phrase that it demands, or a word that it excludes.
         is_of_words = isinstance(part, Contains) or (isinstance(part, Not) and isinstance(part.filter, Contains))
-        said.append(f"{'' if is_of_words else _NOTHING_PASSES}no item has {_said(part)}{hint}")
-    if not alone:
+        notes.append(f"{'' if is_of_words else _NOTHING_PASSES}no item has {_describe(part)}{hint}")
+    if not blocking:
         others = [(part, And(tuple(other for other in parts if other is not part))) for part in parts]
-        culprits = [_said(part) for part, rest in others if await page(handle, rest, limit=1)]
+        culprits = [_describe(part) for part, rest in others if await page(handle, rest, limit=1)]
         without = f"; without {' or without '.join(culprits)} there are items" if culprits else ""
-        said.append(f"{_NOTHING_PASSES}no item has {' and '.join(map(_said, parts))}{without}")
+        notes.append(f"{_NOTHING_PASSES}no item has {' and '.join(map(_describe, parts))}{without}")
 
 
 def _never(part: Filter) -> str | None:
@@ -102,29 +104,29 @@ async def _hint(handle: CollectionHandle, part: Filter, types: Mapping[str, Sequ
     """A hint at the values that the field holds instead."""
     match part:
         case OneOf(field, values):
-            wanted: tuple[Scalar, ...] = values
+            compared: tuple[Scalar, ...] = values
         case AllTags(tags):
-            field, wanted = Field("tags", is_attribute=False), tags
+            field, compared = Field("tags", is_attribute=False), tags
         case Compare(field, _, value):
-            wanted = (value,)
+            compared = (value,)
         case _:
             return ""
     if not field.is_attribute and field.name not in COUNTED_FIELDS:
         return ""
-    held = [count.value for count in await value_counts(handle, field_name(field)) if count.value]
-    kinds = [kind for kind in SPOKEN_TYPES if kind in types.get(field.name, ())] if field.is_attribute else ["string"]
-    if not field.path and kinds and not {_kind(value) for value in wanted} & set(kinds):
-        such_as = "" if kinds == ["boolean"] else f", such as {_shown(held[:1], kinds)}"
-        return f"; its values are {' and '.join(SPOKEN_TYPES[kind] for kind in kinds)}{such_as}"
-    folded = {value.casefold(): value for value in reversed(held)}
-    near = [name for value in wanted for name in difflib.get_close_matches(str(value).casefold(), folded, n=1)]
+    existing = [count.value for count in await value_counts(handle, field_name(field)) if count.value]
+    kinds = [kind for kind in TYPE_NAMES if kind in types.get(field.name, ())] if field.is_attribute else ["string"]
+    if not field.path and kinds and not {_kind(value) for value in compared} & set(kinds):
+        example = "" if kinds == ["boolean"] else f", such as {_shown(existing[:1], kinds)}"
+        return f"; its values are {' and '.join(TYPE_NAMES[kind] for kind in kinds)}{example}"
+    folded = {value.casefold(): value for value in reversed(existing)}
+    near = [name for value in compared for name in difflib.get_close_matches(str(value).casefold(), folded, n=1)]
     if near and not isinstance(part, Compare) and "string" in kinds:
         return f"; did you mean {_shown([folded[name] for name in dict.fromkeys(near)], kinds)}?"
-    if kinds == ["number"] and held:
-        low, *_, high = sorted(held * 2, key=float)
+    if kinds == ["number"] and existing:
+        low, *_, high = sorted(existing * 2, key=float)
         return f"; its values are from {low} to {high}"
-    more = " …" if len(held) > _SHOWN else ""
-    return f"; there are {_shown(held[:_SHOWN], kinds)}{more}" if held else ""
+    more = " …" if len(existing) > _SHOWN else ""
+    return f"; there are {_shown(existing[:_SHOWN], kinds)}{more}" if existing else ""
 
 
 def _kind(value: Scalar) -> str:
@@ -138,8 +140,8 @@ def _shown(values: Sequence[str], kinds: Sequence[str]) -> str:
     return ", ".join(_short(value) for value in quoted)
 
 
-def _said(part: Filter) -> str:
-    """The part in words, or as the mapping that says it."""
+def _describe(part: Filter) -> str:
+    """The part in words, or as a mapping."""
     match part:
         case OneOf(field, values):
             shown = " or ".join(json.dumps(value, ensure_ascii=False, default=str) for value in values[:_SHOWN])
@@ -155,7 +157,7 @@ def _said(part: Filter) -> str:
             try:
                 return _short(json.dumps(as_mapping(part), ensure_ascii=False))
             except ValueError:
-                return "what it asks of the words"
+                return "what it requires of the words"
 
 
 def _short(text: str) -> str:

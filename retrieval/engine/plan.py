@@ -1,12 +1,12 @@
-"""The plan of a search: which legs run, how deep, and how the dense one starts. Pure.
+"""The plan of a search: the legs that run, their depth, and the path of the dense leg. Pure.
 
 With N vectors, m of them matching and d candidates wanted, comparing all matching ones costs m × r, with r the time of
 one comparison; walking the index until d matching ones were met costs d × N / m × w, with w the time of a step. They
 cost the same at m = sqrt(d × N × w / r). Up to that many matches a search is exact, which is also where a walk misses
-most. r and w are measured on the machine when an index is made.
+most. r and w are measured on the machine when an index is built.
 
-A walk that keeps k of m matches has to rank the k × N / m nearest vectors rightly, not the k nearest: that is what its
-effort is chosen for, by the least m that it may meet. Where no effort is enough, more matches are compared instead.
+A walk that keeps k of m matches has to rank the k × N / m nearest vectors correctly, not only the k nearest. Its effort
+is chosen for the least m that it may meet. Where no effort is enough, more matches are compared instead.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from retrieval.domain.search.signals import (
 )
 from retrieval.engine.request import SearchRequest, weighs_vectors
 
-# Found by benchmarks/default_weights.py; its results are kept beside it, and docs/decisions says how one was chosen.
+# From benchmarks/default_weights.py, whose results are beside it; docs/decisions says how they were chosen.
 _TUNED = {
     ("minilm", "all-MiniLM-L6-v2"): Profile(
         legs={"dense": 0.65, "lexical": 0.35},
@@ -60,7 +60,7 @@ def default_profile(space: EmbeddingSpace | None) -> Profile:
 
 
 _LEAST_ASKED = 10
-"""A filtered search for fewer hits is planned as one for ten: a single hit that is missed is the whole page."""
+"""A filtered search for fewer hits is planned as one for ten: a single missed hit would be the whole page."""
 
 STEP_TO_LOOK_UP = 0.25
 """The cost of a step of a walk in an order, with the look-up of its item, relative to the look-up of a match."""
@@ -71,8 +71,8 @@ COMPARED_BY_FACETS = 0.35
 EFFORT_BY_FACETS = 0.5
 """The price of a unit of a walk's effort, as a part of ``walk_row_us``. In a quantised index each is a row."""
 
-_SURE = 0.8
-"""The part of the matches predicted by the sample that a plan counts on."""
+_RELIABLE_SHARE = 0.8
+"""The share of the matches predicted by the sample that a plan relies on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Way:
 
     path: Path
     few: int = 0
-    """Up to so many matches are compared exactly; -1: there are certainly more, and nothing is counted."""
+    """Up to this many matches are compared exactly; -1: there are certainly more, and nothing is counted."""
     reach: int = 0
     """The most rows that a filtered walk may take."""
     effort: int = 0
@@ -115,7 +115,7 @@ def choose_way(
     if by_facets is not None:
         return _way_by_facets(index, depth, limit, collection.documents, by_facets)
     few = few_matches(index, depth, limit, collection.documents)
-    effort, less = (effort_for(index, _ranked(limit, collection.documents, some)) for some in (few, 2 * few))
+    effort, less = (effort_for(index, _walk_depth(limit, collection.documents, some)) for some in (few, 2 * few))
     if effort > 2 * less:
         # Twice the comparisons for some searches, against less than half the effort for all others.
         few, effort = min(2 * few, max(collection.documents, 1)), less
@@ -125,33 +125,33 @@ def choose_way(
 
 
 def _way_by_facets(index: AnnIndex, depth: int, limit: int, documents: int, share: float) -> Way:
-    """Walks the index with the effort for many matches, without a count, where surely many items match."""
+    """Walk the index with the effort for many matches, without a count, where many items certainly match."""
     few = few_by_facets(index, limit, documents)
-    expected = math.floor(share * _SURE * documents)
+    expected = math.floor(share * _RELIABLE_SHARE * documents)
     matches = max(few, expected)
     return Way(
         Path.APPROXIMATE,
         few=few if expected <= few else -1,
         reach=math.ceil(SPARE * _at_most(depth) * max(documents, 1) / matches),
-        effort=min(effort_for(index, _ranked(limit, documents, matches)), MAX_EFFORT),
+        effort=min(effort_for(index, _walk_depth(limit, documents, matches)), MAX_EFFORT),
     )
 
 
 @lru_cache(maxsize=1024)
 def few_by_facets(index: AnnIndex, limit: int, documents: int) -> int:
-    """Up to that many matches, found by their facets, comparing them all is as cheap as a walk, or safer.
+    """The most matches, found by facets, for which comparing all of them is as cheap as a walk, or safer.
 
-    m × r × COMPARED_BY_FACETS against effort × w × EFFORT_BY_FACETS for each part, with the effort for m matches: the
-    more there are, the dearer the one and the cheaper the other. At least 1, at most ``documents``.
+    m × r × COMPARED_BY_FACETS against effort × w × EFFORT_BY_FACETS for each part, with the effort for m matches: with
+    more matches comparing costs more and walking costs less. At least 1, at most ``documents``.
     """
     price = index.walk_row_us * (1.0 if index.is_quantised else EFFORT_BY_FACETS * index.parts)
 
     def is_dearer(matches: int) -> bool:
-        effort = effort_for(index, _ranked(limit, documents, matches))
+        effort = effort_for(index, _walk_depth(limit, documents, matches))
         compared = matches * index.exact_row_us * COMPARED_BY_FACETS
         return effort <= MAX_EFFORT and compared >= effort * price
 
-    return 1 + bisect_left(range(1, max(documents, 1)), True, key=is_dearer)  # noqa: FBT003 - what is looked for
+    return 1 + bisect_left(range(1, max(documents, 1)), True, key=is_dearer)  # noqa: FBT003 - the value to find
 
 
 def share_by_facets(collection: StoredCollection, condition: Filter | None) -> float | None:
@@ -163,10 +163,10 @@ def share_by_facets(collection: StoredCollection, condition: Filter | None) -> f
 
 
 def few_to_look_up(depth: int, documents: int) -> int:
-    """Up to that many matches, looking all of them up is as cheap as walking an order until ``depth`` matching are met.
+    """The most matches for which looking all of them up is as cheap as walking an order to ``depth`` matches.
 
-    With N items, m of them matching and d wanted, the one costs m × r and the other SPARE × d × N / m × w; they are the
-    same at m = sqrt(SPARE × d × N × w / r). At least 1, at most ``documents``.
+    With N items, m of them matching and d wanted, looking up costs m × r and walking SPARE × d × N / m × w; they are
+    equal at m = sqrt(SPARE × d × N × w / r). At least 1, at most ``documents``.
     """
     return max(min(math.ceil(math.sqrt(SPARE * depth * documents * STEP_TO_LOOK_UP)), documents), 1)
 
@@ -178,21 +178,21 @@ def _way_of_orders(path: Path, depth: int, documents: int) -> Way:
 
 
 def effort_for(index: AnnIndex, nearest: int) -> int:
-    """The search effort that ranks so many nearest rightly: as measured for 10, 100 and 200, between in proportion."""
+    """The search effort that ranks the nearest correctly: measured for 10, 100 and 200, interpolated between them."""
     if nearest <= 100:
         return math.ceil(index.effort_10 + (index.effort_100 - index.effort_10) * max(nearest - 10, 0) / 90)
     return math.ceil(index.effort_100 + _step(index) * (nearest - 100))
 
 
 def most_nearest(index: AnnIndex) -> int:
-    """The number of nearest that the greatest effort ranks rightly."""
+    """The number of nearest that the greatest effort ranks correctly."""
     if effort_for(index, 100) <= MAX_EFFORT:
         return 100 + math.floor((MAX_EFFORT - index.effort_100) / _step(index))
     return next((nearest for nearest in range(100, 10, -1) if effort_for(index, nearest) <= MAX_EFFORT), 10)
 
 
 def few_matches(index: AnnIndex, depth: int, limit: int, documents: int) -> int:
-    """Up to that many matches, comparing them all is as cheap as a walk, or a walk would miss too many of them."""
+    """The most matches for which comparing all is as cheap as a walk, or a walk would miss too many of them."""
     ratio = index.walk_row_us / max(index.exact_row_us, 0.01)
     cheaper = math.sqrt(SPARE * depth * documents * ratio)
     safer = _at_most(limit) * documents / most_nearest(index)
@@ -204,13 +204,13 @@ def _step(index: AnnIndex) -> float:
     return max((index.effort_200 - index.effort_100) / 100, 1.0)
 
 
-def _ranked(limit: int, documents: int, matches: int) -> int:
-    """The number of nearest that a walk has to rank to keep so many where that many match."""
+def _walk_depth(limit: int, documents: int, matches: int) -> int:
+    """The number of nearest that a walk has to rank to keep ``limit`` hits where ``matches`` items match."""
     return math.ceil(_at_most(limit) * documents / matches)
 
 
 def _at_most(limit: int) -> float:
-    """The factor on the inverse share that nearly always brings ``limit`` items where a share matches at random."""
+    """The factor on the inverse share that nearly always gives ``limit`` items where a share matches at random."""
     return limit + 2 * math.sqrt(limit) + 1
 
 
@@ -249,7 +249,7 @@ class SearchPlan:
     is_diverse: bool = False
     """Whether near-duplicates among the candidates are passed over."""
     pool: int = 0
-    """The number of candidates that are kept for a closer look."""
+    """The number of candidates that later stages rank again."""
 
 
 SCORED_BOTH_WAYS = frozenset({LegName.DENSE, LegName.LEXICAL})
@@ -312,13 +312,13 @@ def make_plan(
 
 
 _POOL_OF_A_HIT = 4
-"""Candidates for each hit wanted, from which diverse ones are chosen."""
+"""Candidates for each requested hit, from which diverse ones are chosen."""
 
 _LARGEST_POOL = 300
 
 
 def diverse_pool(limit: int) -> int:
-    """The number of candidates from which so many diverse ones are chosen."""
+    """The number of candidates from which ``limit`` diverse ones are chosen."""
     return max(limit, min(_POOL_OF_A_HIT * limit, _LARGEST_POOL))
 
 
@@ -332,7 +332,7 @@ def _pool(profile: Profile, limit: int, *, is_final: bool) -> int:
         pool = max(limit if profile.diversity.is_off else diverse_pool(limit), profile.rerank.candidates)
     if is_final:
         return pool
-    # A sum may make any candidate the best: with fewer than a deeper profile asks for, the order would go by the limit.
+    # A sum may make any candidate the best: with fewer than the profile's depth, the order would depend on the limit.
     return max(pool, _LEARNED_POOL, profile.depth if profile.learned.combination is Combination.SUM else 0)
 
 
@@ -347,7 +347,7 @@ def plan_preferred(
 def standing_of(profile: Profile, legs: Sequence[LegName]) -> StandingWeights | None:
     """The weights by which candidates are scored before they are sent: where several stored signals make the score.
 
-    None where some signal of the profile cannot be told of a row, or no leg is one of memories.
+    None where a signal of the profile cannot be computed from a row, or no leg is of memories.
     """
     weights = {signal.key: signal.weight for signal in profile.signals if signal.weight}
     stored = [weights.get(signal.name, 0.0) for signal in (BaseRelevance, Recency, Popularity)]
@@ -377,7 +377,7 @@ _WEIGHED = {kind.name for kind in (BaseRelevance, Recency, Popularity, KeywordOv
 def _legs(
     profile: Profile, request: SearchRequest, why_no_vector: str | None
 ) -> tuple[tuple[LegName, ...], tuple[str, ...]]:
-    """The profile's legs that can run, and why the others do not, where that could surprise."""
+    """The profile's legs that can run, and notes on the others where their absence could surprise."""
     legs, notes = [], []
     has_question = bool(request.query) or request.vector is not None
     for leg in (LegName(name) for name, weight in profile.legs.items() if weight):
@@ -392,18 +392,18 @@ def _legs(
     if why_no_vector is not None and weighs_vectors(profile) and not profile.legs.get(LegName.DENSE):
         notes.append(why_no_vector)
     if not legs:
-        raise InvalidRequestError("; ".join(notes) or _nothing_asked(profile))
+        raise InvalidRequestError("; ".join(notes) or _missing_inputs(profile))
     return tuple(legs), tuple(notes) if has_question else ()
 
 
-def _nothing_asked(profile: Profile) -> str:
-    """The inputs that the profile's legs need, where the question gives none of them."""
-    waiting = [leg for leg in _GIVEN if profile.legs.get(leg)]
-    needs = " and ".join(f"the {leg} leg needs {_GIVEN[leg][0]}" for leg in waiting)
-    return f"{needs}; give {' or '.join(_GIVEN[leg][1] for leg in waiting)}, or words with other legs"
+def _missing_inputs(profile: Profile) -> str:
+    """The error message: the inputs that the profile's legs need, where the question has none of them."""
+    legs = [leg for leg in _INPUTS if profile.legs.get(leg)]
+    needs = " and ".join(f"the {leg} leg needs {_INPUTS[leg][0]}" for leg in legs)
+    return f"{needs}; give {' or '.join(_INPUTS[leg][1] for leg in legs)}, or words with other legs"
 
 
-_GIVEN = {LegName.LINKED: ("entities", "entities={...}"), LegName.TAGGED: ("tags", "tags=[...]")}
+_INPUTS = {LegName.LINKED: ("entities", "entities={...}"), LegName.TAGGED: ("tags", "tags=[...]")}
 """The inputs of the legs that need neither words nor a vector, and how each is given."""
 _NO_WORDS = "the lexical leg did not run: the search has a vector and no words"
 _NO_QUESTION = "the {} leg needs words; give some, or a profile with other legs"

@@ -29,20 +29,20 @@ async def stored_profile(handle: CollectionHandle, version: int | None) -> Store
     """See ``Collection.stored_profile``."""
     place = await handle.place()
     is_possible = version is None or _is_version(version)
-    found = await stored_collections.stored_profile(*place, version) if is_possible else None
-    if found is None:
+    stored = await stored_collections.stored_profile(*place, version) if is_possible else None
+    if stored is None:
         await handle.refresh()  # a collection that is gone has no profile either
-        raise _without(handle, version)
-    return found
+        raise _unknown_profile(handle, version)
+    return stored
 
 
 async def set_profile(handle: CollectionHandle, profile: Profile, note: str, *, use: bool = True) -> int:
     """See ``Collection.set_profile``."""
     check_flags(use=use)
     check_profile(profile)
-    said, collection_id = _checked_note(note), (await handle.fresh()).collection_id
+    checked, collection_id = _checked_note(note), (await handle.fresh()).collection_id
     async with handle.database.transaction(handle.tenant_id) as connection:
-        version = await stored_collections.add_profile(connection, collection_id, profile, said)
+        version = await stored_collections.add_profile(connection, collection_id, profile, checked)
         if use:
             await stored_collections.use_profile(connection, collection_id, version)
     await handle.refresh()
@@ -52,18 +52,18 @@ async def set_profile(handle: CollectionHandle, profile: Profile, note: str, *, 
 async def use_profile(handle: CollectionHandle, version: int) -> None:
     """See ``Collection.use_profile``."""
     if not _is_version(version):
-        raise _without(handle, version)
+        raise _unknown_profile(handle, version)
     collection_id = (await handle.fresh()).collection_id
     async with handle.database.transaction(handle.tenant_id) as connection:
         is_there = await stored_collections.use_profile(connection, collection_id, version)
     await handle.refresh()  # a collection that is gone has no profile either
     if not is_there:
-        raise _without(handle, version)
+        raise _unknown_profile(handle, version)
 
 
-def _without(handle: CollectionHandle, version: object) -> NotFoundError:
-    unknown = NotFoundError(f"collection {handle.name!r} has no profile {version!r:.40}")
-    return unknown.advising(Advice.LIST_PROFILES, name=handle.name)
+def _unknown_profile(handle: CollectionHandle, version: object) -> NotFoundError:
+    error = NotFoundError(f"collection {handle.name!r} has no profile {version!r:.40}")
+    return error.advising(Advice.LIST_PROFILES, name=handle.name)
 
 
 def _checked_note(note: object) -> str:

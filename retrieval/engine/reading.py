@@ -41,20 +41,20 @@ async def page(
     """See ``Collection.page``."""
     check_limit(limit, MAX_PAGE)
     [start] = checked_item_ids([after])
-    stored, wanted = await handle.filtered(where)
-    return await stored_items_after(handle.database, handle.tenant_id, stored, wanted, after=start, limit=limit)
+    stored, condition = await handle.filtered(where)
+    return await stored_items_after(handle.database, handle.tenant_id, stored, condition, after=start, limit=limit)
 
 
 async def scan(handle: CollectionHandle, where: Where | Filter | None, *, batch: int) -> AsyncIterator[Item]:
     """See ``Collection.scan``."""
     if isinstance(batch, bool) or not isinstance(batch, int) or not 1 <= batch <= MAX_BATCH:
         raise InvalidRequestError(f"batch is {batch!r:.80}; it must be a whole number from 1 to {MAX_BATCH}")
-    stored, wanted = await handle.filtered(where)
-    found: list[Item] | None = None
-    while found is None or len(found) == batch:
-        after = found[-1].item_id if found else ""
-        found = await items_after(handle.database, handle.tenant_id, stored, wanted, after=after, limit=batch)
-        for item in found:
+    stored, condition = await handle.filtered(where)
+    items: list[Item] | None = None
+    while items is None or len(items) == batch:
+        after = items[-1].item_id if items else ""
+        items = await items_after(handle.database, handle.tenant_id, stored, condition, after=after, limit=batch)
+        for item in items:
             yield item
 
 
@@ -63,12 +63,12 @@ async def latest(
 ) -> list[StoredItem]:
     """The items that the filter lets through, the last changed first, without the first ``offset`` of them.
 
-    Archived ones are left out. ``limit`` is 0 to 10,000; fewer items mean that these are the last. Raises
+    Archived ones are left out. ``limit`` is 0 to 10,000; a page with fewer items is the last. Raises
     ``InvalidLimitError``, and the errors of filters.
     """
     _check_part(limit, offset)
-    stored, wanted = await handle.filtered(where)
-    return await latest_items(handle.database, handle.tenant_id, stored, wanted, limit=limit, offset=offset)
+    stored, condition = await handle.filtered(where)
+    return await latest_items(handle.database, handle.tenant_id, stored, condition, limit=limit, offset=offset)
 
 
 async def paths(
@@ -82,18 +82,18 @@ async def paths(
 ) -> list[tuple[str, ...]]:
     """The different lists that items have under the attribute ``name``, such as ``["docs", "2024"]``, in order.
 
-    They compare element by element, as texts; ``depth`` cuts each to its first elements; ``where`` says of which
-    items, archived ones apart. ``limit`` is 0 to 10,000. Raises ``InvalidLimitError``, ``UnknownFieldError`` for an
-    attribute that no item has, and the errors of filters.
+    They compare element by element, as texts; ``depth`` cuts each to its first elements; ``where`` chooses
+    the items, without archived ones. ``limit`` is 0 to 10,000. Raises ``InvalidLimitError``, ``UnknownFieldError`` for
+    an attribute that no item has, and the errors of filters.
     """
     _check_part(limit, offset)
     if depth is not None:
         _check_number("depth", depth)
     field = parse_field(f"attributes.{name}")
-    stored, wanted = await handle.filtered(where)
+    stored, condition = await handle.filtered(where)
     stored = await with_field(handle, stored, field)
     return await lists_under(
-        handle.database, handle.tenant_id, stored, field.name, wanted, depth=depth, limit=limit, offset=offset
+        handle.database, handle.tenant_id, stored, field.name, condition, depth=depth, limit=limit, offset=offset
     )
 
 
@@ -102,10 +102,10 @@ async def value_counts(
 ) -> list[ValueCount]:
     """See ``Collection.value_counts``."""
     counted = counted_field(field)
-    stored, wanted = await handle.filtered(where)
+    stored, condition = await handle.filtered(where)
     if counted.is_attribute:
         stored = await with_field(handle, stored, counted)
-    return await collection_facts.value_counts(handle.database, handle.tenant_id, stored, counted, wanted)
+    return await collection_facts.value_counts(handle.database, handle.tenant_id, stored, counted, condition)
 
 
 async def vectors_of(handle: CollectionHandle, queries: Sequence[str], role: TextRole) -> Vectors:
@@ -148,7 +148,7 @@ async def info(handle: CollectionHandle) -> CollectionInfo:
 
 
 def info_of(stored: StoredCollection, pending: int) -> CollectionInfo:
-    """The collection at a glance, with so many items that wait for their vector."""
+    """The collection at a glance, with ``pending`` items that wait for their vector."""
     return CollectionInfo(
         name=stored.name,
         items=stored.documents,
@@ -170,9 +170,9 @@ def info_of(stored: StoredCollection, pending: int) -> CollectionInfo:
 
 async def infos_after(database: Database, tenant_id: int, *, after: str, limit: int) -> list[CollectionInfo]:
     """The tenant's next collections at a glance, by name, in two round trips however many they are."""
-    found = await collections_page(database, tenant_id, after=after, limit=limit)
-    pending = await collection_facts.count_pending_each(database, tenant_id, found)
-    return [info_of(collection, pending.get(collection.collection_id, 0)) for collection in found]
+    stored = await collections_page(database, tenant_id, after=after, limit=limit)
+    pending = await collection_facts.count_pending_each(database, tenant_id, stored)
+    return [info_of(collection, pending.get(collection.collection_id, 0)) for collection in stored]
 
 
 async def retrievals(
@@ -187,7 +187,7 @@ async def retrievals(
 
 
 def check_limit(limit: object, most: int) -> None:
-    """Raise ``InvalidLimitError`` for what is no whole number from 1 to ``most``."""
+    """Raise ``InvalidLimitError`` for a value that is not a whole number from 1 to ``most``."""
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= most:
         raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number from 1 to {most}")
 

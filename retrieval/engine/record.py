@@ -1,4 +1,4 @@
-"""The record of a search: what was asked, as plain JSON values and back, and what answered it. Pure."""
+"""The record of a search: the request, as plain JSON values and back, and the answer. Pure."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ class RequestValues(NamedTuple):
     """The filter as a mapping; empty: none."""
     request: dict[str, Any]
     """``limit``, ``group_by``, ``prefixes``, ``phrases`` and ``excluded`` of the query, the call's own ``profile``,
-    ``is_whole``: whether the filters could be written down, ``rewrites``, ``preferred`` (a list where there
+    ``is_whole``: whether the filters could be serialized, ``rewrites``, ``preferred`` (a list where there
     are several), ``entities``, ``tags``, ``as_of``, ``min_score`` and ``min_relevance``; ``about`` where it was
     given, each number with four digits; ``reranker``: the name of the one that answered; ``space_id``: of the vector,
     and of ``about``, that the caller gave."""
 
 
 def recorded_request(request: SearchRequest) -> RequestValues:
-    """The request, but for its words and its vector, which have columns of their own."""
-    condition, phrases, excluded = _parted(request.condition)
-    mapping, preferred = _mapping(condition), [_mapping(wanted) for wanted in request.preferred]
+    """The request without its words and its vector, which have their own columns."""
+    condition, phrases, excluded = _split_condition(request.condition)
+    mapping, preferred = _mapping(condition), [_mapping(filter_) for filter_ in request.preferred]
     return RequestValues(
         condition=mapping or {},
         request={
@@ -71,46 +71,46 @@ def recorded_request(request: SearchRequest) -> RequestValues:
 
 
 def request_of(recorded: RecordedSearch) -> SearchRequest | None:
-    """The request that was recorded; None where its filter could not be written down."""
-    asked = recorded.request
-    if not asked["is_whole"]:
+    """The request that was recorded; None where its filter could not be serialized."""
+    request = recorded.request
+    if not request["is_whole"]:
         return None
     return SearchRequest(
         query=recorded.query,
         vector=None if recorded.vector is None else np.asarray(recorded.vector, dtype=np.float32),
-        limit=asked["limit"],
-        condition=_joined(recorded.condition, asked),
-        profile=None if asked["profile"] is None else Profile.from_dict(asked["profile"]),
-        group_by=None if asked["group_by"] is None else parse_field(asked["group_by"]),
-        prefixes=tuple(asked["prefixes"]),
-        **_later(asked),
+        limit=request["limit"],
+        condition=_join(recorded.condition, request),
+        profile=None if request["profile"] is None else Profile.from_dict(request["profile"]),
+        group_by=None if request["group_by"] is None else parse_field(request["group_by"]),
+        prefixes=tuple(request["prefixes"]),
+        **_newer_fields(request),
     )
 
 
-def _later(asked: Mapping[str, Any]) -> dict[str, Any]:
+def _newer_fields(request: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that older records lack."""
-    as_of, about = asked.get("as_of"), asked.get("about")
+    as_of, about = request.get("as_of"), request.get("about")
     return {
-        "rewrites": tuple(asked.get("rewrites", ())),
-        "preferred": checked_preferred(asked.get("preferred")),
-        "entities": frozenset((kind, entity_id) for kind, entity_id in asked.get("entities", ())),
-        "tags": frozenset(asked.get("tags", ())),
+        "rewrites": tuple(request.get("rewrites", ())),
+        "preferred": checked_preferred(request.get("preferred")),
+        "entities": frozenset((kind, entity_id) for kind, entity_id in request.get("entities", ())),
+        "tags": frozenset(request.get("tags", ())),
         "as_of": None if as_of is None else datetime.fromisoformat(as_of),
         "about": None if about is None else np.asarray(about, dtype=np.float32),
-        "min_score": asked.get("min_score"),
-        "min_relevance": asked.get("min_relevance"),
+        "min_score": request.get("min_score"),
+        "min_relevance": request.get("min_relevance"),
     }
 
 
-def _joined(condition: Mapping[str, Any], asked: Mapping[str, Any]) -> Filter | None:
-    parts: list[Filter] = [wanted for wanted in (parse_where(condition),) if wanted is not None]
-    parts += [Contains(phrase) for phrase in asked["phrases"]]
-    parts += [Not(Contains(phrase)) for phrase in asked["excluded"]]
+def _join(condition: Mapping[str, Any], request: Mapping[str, Any]) -> Filter | None:
+    parts: list[Filter] = [parsed for parsed in (parse_where(condition),) if parsed is not None]
+    parts += [Contains(phrase) for phrase in request["phrases"]]
+    parts += [Not(Contains(phrase)) for phrase in request["excluded"]]
     return And(tuple(parts)) if len(parts) > 1 else parts[0] if parts else None
 
 
-def _parted(condition: Filter | None) -> tuple[Filter | None, list[str], list[str]]:
-    """The filter apart from the phrases that an item must hold and those that it may not."""
+def _split_condition(condition: Filter | None) -> tuple[Filter | None, list[str], list[str]]:
+    """The filter without the phrases, the phrases that an item must hold, and those that it must not."""
     parts = condition.filters if isinstance(condition, And) else () if condition is None else (condition,)
     others: list[Filter] = []
     phrases, excluded = list[str](), list[str]()
@@ -128,7 +128,7 @@ def _parted(condition: Filter | None) -> tuple[Filter | None, list[str], list[st
 
 
 def _mapping(condition: Filter | None) -> dict[str, Any] | None:
-    """The filter as a mapping; None for one on the text itself, or nested too deeply to be written down."""
+    """The filter as a mapping; None for one on the text itself, or one that is nested too deeply."""
     if condition is None:
         return {}
     try:
@@ -180,7 +180,7 @@ class Decided:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """An answered search, with all that its record is made of."""
+    """An answered search, with everything that its record needs."""
 
     retrieval_id: UUID
     collection_id: int
@@ -191,11 +191,11 @@ class Answered:
     plan: SearchPlan
     query: Query
     found: Found
-    """The candidates that the ranking was made of."""
+    """The candidates of the ranking."""
     shown: Sequence[Fused]
     """The hits, in their order, without the texts of their items: those may be large, and records wait."""
     slate: Sequence[Placed] = ()
-    """The slots of the hits; a hit that is not named has its place for its score."""
+    """The slots of the hits; a hit without a slot has its place by score."""
     timings_ms: Mapping[str, float]
     seed: int
     decided: Decided = Decided()
@@ -203,21 +203,21 @@ class Answered:
     """The reranker's scores of the candidates; None: there are none."""
 
     def record(self) -> SearchRecord:
-        """Everything that is kept of the search."""
+        """The whole record of the search."""
         return record(self)
 
     def written_down(self) -> Recordable | WrittenDown:
-        """The same record as it is sent, which takes less room; unchanged where it cannot be written down."""
+        """The record as the row that is sent, which takes less memory; unchanged where it cannot be encoded."""
         try:
             row = encoded(self.record())
-        except Exception:  # noqa: BLE001 - who records it finds the same, and counts it
+        except Exception:  # noqa: BLE001 - the recorder meets the same error, and counts it
             return self
         return WrittenDown(self.retrieval_id, self.collection_id, row)
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenDown:
-    """A search whose record is a row already, as it is sent."""
+    """A search whose record is already encoded as a row."""
 
     retrieval_id: UUID
     collection_id: int
@@ -225,7 +225,7 @@ class WrittenDown:
 
 
 def record(answered: Answered) -> SearchRecord:
-    """Everything that is kept of a search."""
+    """The whole record of a search."""
     decided, context, found, hits = answered.decided, answered.context, answered.found, answered.shown
     retrieved_at = time_of(answered.retrieval_id)
     condition, request = recorded_request(answered.request)
@@ -270,13 +270,13 @@ def record(answered: Answered) -> SearchRecord:
 
 def _pool(pool: Sequence[tuple[str, float]], answered: Answered) -> dict[str, Any]:
     """The columns for the candidates; ``pool``: item ids with their relevance."""
-    # There are a hundred in each leg: no line of Python is run for each.
+    # There are about a hundred in each leg, so they are handled by map, without a Python loop.
     found, items = answered.found, list(map(_FIRST, pool))
     legs = {name: ranked for name, ranked in found.rankings.items() if name != REFINING}
-    placed = [_placed(ranked, items) for ranked in legs.values()]
+    placed = [_place(ranked, items) for ranked in legs.values()]
     alike = found.rankings.get(REFINING)
     brought, bests = found.brought, bests_of(found)
-    measured = _measured(pool, answered, bests)
+    measured = _signal_columns(pool, answered, bests)
     return {
         "legs": list(legs),
         "bests": [bests[leg] for leg in legs],
@@ -284,41 +284,41 @@ def _pool(pool: Sequence[tuple[str, float]], answered: Answered) -> dict[str, An
         "pool_items": items,
         "pool_scores": [list(map(_SCORE, row)) for row in placed],
         "pool_ranks": [list(map(_RANK, row)) for row in placed],
-        "pool_likeness": None if alike is None else in_steps(map(_SCORE, _placed(alike, items))),
+        "pool_likeness": None if alike is None else in_steps(map(_SCORE, _place(alike, items))),
         "measures": list(measured),
         "pool_values": list(measured.values()),
     }
 
 
-def _placed(ranked: Sequence[Candidate], items: Sequence[str]) -> list[tuple[Any, ...]]:
+def _place(ranked: Sequence[Candidate], items: Sequence[str]) -> list[tuple[Any, ...]]:
     """The ranking's candidates in the order of the items."""
     return list(map(dict(zip(map(_ITEM_ID, ranked), ranked, strict=True)).get, items, repeat(_UNKNOWN)))
 
 
 _UNKNOWN: tuple[Any, ...] = ("", "", 0, None)
-"""The value of a candidate that a leg does not know."""
+"""The values of a candidate that a leg lacks."""
 _FIRST, _ITEM_ID, _RANK, _SCORE = map(itemgetter, range(4))
 
 
-def _measured(
+def _signal_columns(
     pool: Sequence[tuple[str, float]], answered: Answered, bests: Mapping[str, float]
 ) -> dict[str, list[float | None]]:
-    """The reranked, learned and explored signals of the candidates, by name; the score where it is not the legs'."""
+    """The reranked, learned and explored signals of the candidates, by name, and the final score."""
     decided, profile = answered.decided, answered.plan.profile
     measured: dict[str, list[float | None]] = {
         name: [values.get(item_id) for item_id, _ in pool] for name, values in decided.signals.items()
     }
     if answered.reranked is not None and profile.rerank is not None:
-        measured[RERANK] = given = [answered.reranked.scores.get(item_id) for item_id, _ in pool]
+        measured[RERANK] = scores = [answered.reranked.scores.get(item_id) for item_id, _ in pool]
         own = on_unit_scale([relevance for _, relevance in pool], bests, profile)
-        pool = list(zip(map(_FIRST, pool), reranked_scores(own, given, profile.rerank.weight), strict=True))
+        pool = list(zip(map(_FIRST, pool), reranked_scores(own, scores, profile.rerank.weight), strict=True))
     if decided.scores or RERANK in measured:
         measured["score"] = [decided.scores.get(item_id, relevance) for item_id, relevance in pool]
     return measured
 
 
 def _shown(pool: Sequence[tuple[str, float]], answered: Answered) -> dict[str, Any]:
-    """The columns for the hits. What made their scores is kept where it does not follow from the pool."""
+    """The columns for the hits. The parts of their scores are kept where they do not follow from the pool."""
     hits, decided, pulls = answered.shown, answered.decided, answered.decided.pulls
     placed = {place.item_id: place for place in answered.slate}
     drawn = [placed.get(hit.item_id) or Placed(hit.item_id) for hit in hits]

@@ -1,9 +1,9 @@
 """The work after answers: searches are recorded, and some are kept as samples.
 
-A search never waits for its record, unless its profile asks for that, and never fails with it. While the database is
-away, records wait for it; those for which there is no room, or that it refuses, are counted by reason.
+A search never waits for its record, unless its profile asks for that, and never fails because of it. While the database
+is away, records wait for it; records without room, or that the database refuses, are counted by reason.
 
-Nor does a search wait for its sample to be stored, or fail with it.
+A search does not wait for its sample either, nor fail because of it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ BATCH = TOGETHER
 """The most records that one statement stores."""
 
 _PIECE = 8
-"""Records that are written down at once: a millisecond or two, for which the event loop may wait."""
+"""Records that are encoded at once: a millisecond or two, which may block the event loop."""
 
 LINGER_SECONDS = 0.05
 """Time that the first record of a batch waits for others."""
@@ -84,12 +84,12 @@ class _Waiting:
     stored: asyncio.Future[bool] | None = None
     """Completed when the record is stored, for a search that waits for it."""
     row: bytes | None = None
-    """The record as it is sent, once it was made."""
+    """The encoded record, once it was made."""
 
 
 @dataclass(slots=True, eq=False)
 class Recorder:
-    """Records a platform's searches. Records wait in memory, so data that only the answer needs is not passed."""
+    """Records a platform's searches. Records wait in memory, so they do not get data that only the answer needs."""
 
     database: Database
     tenant_id: int
@@ -101,7 +101,7 @@ class Recorder:
     _offered: int = 0
     _recorded: int = 0
     _lost: Counter[str] = field(default_factory=Counter)
-    _untold: Counter[tuple[int, date, str]] = field(default_factory=Counter)
+    _unstored_losses: Counter[tuple[int, date, str]] = field(default_factory=Counter)
     """Losses that are not in the database yet."""
     _sent: tuple[UUID, Losses] | None = None
     """Losses that were sent last, and the search that they were sent with."""
@@ -119,7 +119,7 @@ class Recorder:
         return RecordingState(recorded=self._recorded, waiting=len(self._queue), lost=dict(self._lost))
 
     def ready(self, answered: Answered) -> Recordable | WrittenDown:
-        """The record of a long answer, to be queued: it is written down first, which takes less room."""
+        """The record of a long answer, to be queued: it is encoded first, which takes less memory."""
         return answered.written_down()
 
     def offer(self, answered: Recordable | WrittenDown) -> bool:
@@ -127,7 +127,7 @@ class Recorder:
         return self._enqueue(answered, None)
 
     async def store(self, each: Sequence[Recordable | WrittenDown]) -> list[bool]:
-        """Record the searches now; returns of each whether it is in the database."""
+        """Record the searches now; returns for each whether it is in the database."""
         loop = asyncio.get_running_loop()
         futures = [loop.create_future() for _ in each]
         for answered, future in zip(each, futures, strict=True):
@@ -157,11 +157,13 @@ class Recorder:
         self._hurry.set()
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
-        if self._untold and not self._pause:
+        if self._unstored_losses and not self._pause:
             try:
-                await self.store_together(self.database, self.tenant_id, (), self._untold)
+                await self.store_together(self.database, self.tenant_id, (), self._unstored_losses)
             except RetrievalError as error:
-                _log.warning("that %d searches were not recorded was not kept: %s", self._untold.total(), error)
+                _log.warning(
+                    "%d lost searches were not counted in the database: %s", self._unstored_losses.total(), error
+                )
 
     def _enqueue(self, answered: Recordable | WrittenDown, stored: asyncio.Future[bool] | None) -> bool:
         self._offered += 1
@@ -171,7 +173,7 @@ class Recorder:
             return False
         self._queue.append(waiting)
         self._begin()
-        if len(self._queue) >= BATCH and not self._pause:  # a pause is there to spare the database
+        if len(self._queue) >= BATCH and not self._pause:  # a pause spares the database
             self._hurry.set()
         return True
 
@@ -191,12 +193,12 @@ class Recorder:
             except (DatabaseUnreachableError, PoolExhaustedError) as error:
                 self._pause = min(max(2 * self._pause, FIRST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
                 self._put_off(error)
-            self._tell_flushes()
+            self._finish_flushes()
 
     async def _linger(self) -> None:
         """Wait for more records, and for a moment when nothing else uses the database, unless it is urgent.
 
-        Between the calls of a program that runs its event loop for one search at a time there is no such moment.
+        A program that runs its event loop for one search at a time has no such moment.
         """
         for _ in range(MOST_LINGERS):
             is_urgent = await self._wait(self._pause or LINGER_SECONDS)
@@ -204,7 +206,7 @@ class Recorder:
                 return
 
     async def _wait(self, seconds: float) -> bool:
-        """Wait so long, or until it is urgent; returns whether it is."""
+        """Wait that long, or until it is urgent; returns whether it is."""
         if not self._is_closing:
             try:
                 async with asyncio.timeout(seconds):
@@ -215,31 +217,31 @@ class Recorder:
         return True
 
     async def _store_some(self) -> None:
-        """Store the first that wait; they stay in the queue until they are stored."""
+        """Store the first waiting records; they stay in the queue until they are stored."""
         while batch := await self._batch():
             try:
                 await self._store(batch)
             except (DatabaseUnreachableError, PoolExhaustedError):
                 raise
-            except Exception as error:  # noqa: BLE001 - whatever it is, the others are to be recorded
+            except Exception as error:  # noqa: BLE001 - whatever the error, the others have to be recorded
                 await self._store_apart(batch, error)
-            self._tell_flushes()  # now, for beside steady searches the queue may never be empty
+            self._finish_flushes()  # now, because during steady searches the queue may never be empty
             if len(self._queue) < BATCH and not self._flushes and not self._is_closing:
                 return
 
     async def _batch(self) -> list[_Waiting]:
-        """The first records of the queue as they are sent; those that cannot be written down are lost."""
+        """The first records of the queue, encoded; records that cannot be encoded are lost."""
         waiting = list(islice(self._queue, BATCH))
         for entry in waiting:
             if entry.stored is not None and entry.stored.cancelled():
                 self._drop(entry, UNREACHABLE)
-        left = [
+        unencoded = [
             entry
             for entry in waiting
             if entry.row is None and not (entry.stored is not None and entry.stored.cancelled())
         ]
-        for start in range(0, len(left), _PIECE):
-            piece = left[start : start + _PIECE]
+        for start in range(0, len(unencoded), _PIECE):
+            piece = unencoded[start : start + _PIECE]
             rows = await aside(partial(_rows_of, [entry.answered for entry in piece]), is_long=True)
             for entry, row in zip(piece, rows, strict=True):
                 if row is None:
@@ -250,8 +252,8 @@ class Recorder:
     async def _store(self, batch: Sequence[_Waiting]) -> None:
         first = batch[0].answered.retrieval_id
         if self._sent is None or self._sent[0] != first:
-            self._sent = first, Counter(self._untold)
-        losses = self._sent[1]  # with the same search the same, for they count once with it
+            self._sent = first, Counter(self._unstored_losses)
+        losses = self._sent[1]  # the same losses with the same search, so that they count once
         rows = [entry.row for entry in batch if entry.row is not None]
         with span("retrieval.record_searches") as traced:
             stored = await self.store_together(self.database, self.tenant_id, rows, losses)
@@ -260,8 +262,8 @@ class Recorder:
         if self.observer is not None:
             self.observer.recorded(len(stored))
         if first in stored:
-            self._untold.subtract(losses)
-            self._untold = +self._untold
+            self._unstored_losses.subtract(losses)
+            self._unstored_losses = +self._unstored_losses
         for entry in batch:
             if entry.answered.retrieval_id not in stored:  # its collection is gone
                 self._drop(entry, REFUSED)
@@ -300,7 +302,7 @@ class Recorder:
                 future.set_exception(type(error)(str(error)))
         self._hurry.clear()  # no caller is left for the next attempt
 
-    def _tell_flushes(self) -> None:
+    def _finish_flushes(self) -> None:
         settled = self._queue[0].number - 1 if self._queue else self._offered
         for number, future in self._flushes:
             if number <= settled and not future.done():
@@ -316,19 +318,19 @@ class Recorder:
         self._lost[reason] += 1
         if self.observer is not None:
             self.observer.unrecorded(reason)
-        self._untold[answered.collection_id, time_of(answered.retrieval_id).date(), reason] += 1
+        self._unstored_losses[answered.collection_id, time_of(answered.retrieval_id).date(), reason] += 1
         if waiting.stored is not None and not waiting.stored.done():
             waiting.stored.set_result(False)
 
 
 def _rows_of(each: Sequence[Recordable | WrittenDown]) -> list[bytes | None]:
-    """The records as they are sent; None for a record that cannot be written down."""
+    """The encoded records; None for a record that cannot be encoded."""
     rows: list[bytes | None] = []
     for answered in each:
         try:
             rows.append(answered.row if isinstance(answered, WrittenDown) else encoded(answered.record()))
-        except Exception:  # noqa: BLE001 - whatever it is, the others are to be recorded
-            _log.warning("a search could not be written down", exc_info=True)
+        except Exception:  # noqa: BLE001 - whatever the error, the others have to be recorded
+            _log.warning("the record of a search could not be encoded", exc_info=True)
             rows.append(None)
     return rows
 
@@ -357,7 +359,7 @@ class Sampler:
         try:
             condition = None if request.condition is None else as_mapping(request.condition)
             parse_where(condition)
-        except (ValueError, InvalidFilterError):  # on the text itself, or nested too deeply to be written down
+        except (ValueError, InvalidFilterError):  # on the text itself, or nested too deeply to be serialized
             return
         task = in_background(
             keep_sample(

@@ -1,4 +1,4 @@
-"""A recorded search, looked at again: whether its ranking follows from its record, and what differs today. Pure."""
+"""The replay of a recorded search: whether its ranking follows from its record, and the differences today. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from retrieval.domain.search.fusion import Fused, fused_again, leg_features_agai
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.profile_parts import Combination
 from retrieval.domain.search.reranking import RERANK, reranked_scores
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 from retrieval.engine.decide import Decision, slate
 from retrieval.engine.record import Decided
 from retrieval.engine.scoring import Pool, predictions, stack_signals
@@ -36,7 +36,7 @@ _ALIKE = 1e-6
 """The same for learned rewards, whose arms are sums in another order."""
 
 
-def looked_at(recorded: RecordedSearch) -> list[str]:
+def items_with_arms(recorded: RecordedSearch) -> list[str]:
     """The recorded candidates whose arms the search read."""
     uses = recorded.pool_signals.get("uses", ())
     return [item_id for item_id, use in zip(recorded.pool_items, uses, strict=False) if use is not None]
@@ -47,36 +47,36 @@ def buckets_of(recorded: RecordedSearch) -> tuple[str, ...]:
     return Context(domain=recorded.domain, complexity=recorded.complexity).buckets(recorded.cluster)
 
 
-def candidates_again(
+def recomputed_candidates(
     recorded: RecordedSearch, profile: Profile, model: LearnedModel | None
 ) -> list[TargetCandidate] | None:
     """The candidates of the record, in its order, with their final scores; None: they cannot be computed."""
     pool = _pool_of(recorded, profile)
     ran = replace(profile, legs={leg: weight for leg, weight in profile.legs.items() if leg in pool.scores})
-    found = by_relevance(pool, ran)
-    return None if found is None else with_learned(found, pool, ran.learned, model)
+    candidates = by_relevance(pool, ran)
+    return None if candidates is None else with_learned(candidates, pool, ran.learned, model)
 
 
-def drawn_otherwise(recorded: RecordedSearch, profile: Profile, model: LearnedModel | None) -> tuple[str, ...]:
-    """Tells where the profile's policy, with recorded seed and candidates, does not draw what was shown.
+def draw_differences(recorded: RecordedSearch, profile: Profile, model: LearnedModel | None) -> tuple[str, ...]:
+    """The places where the profile's policy, with recorded seed and candidates, does not draw what was shown.
 
-    Nothing: it does, or nothing was drawn. Diverse pages are not drawn again: their order comes from vectors.
+    Empty: it does, or nothing was drawn. Diverse pages are not drawn again: their order comes from vectors.
     """
     signals = recorded.pool_signals
     if "propensity" not in signals or not profile.diversity.is_off:
         return ()
     policy = policy_for(profile.exploration).recorded_as
     if policy != recorded.policy:
-        return (f"{recorded.policy} drew then, which the profile does not ask for, or not any more: it says {policy}",)
-    candidates = candidates_again(recorded, profile, model)
+        return (f"{recorded.policy} drew then; the profile's policy is {policy}",)
+    candidates = recomputed_candidates(recorded, profile, model)
     places = sum(chance or 0.0 for chance in signals["propensity"])
     # A least score or relevance lets fewer hits through than were drawn.
     known = sum(flag is not None for flag in signals["eligible"])
-    wanted = min(recorded.request["limit"], known) if _has_least(recorded) else recorded.hits
-    is_whole = math.isclose(places, wanted, abs_tol=1e-6)
+    expected = min(recorded.request["limit"], known) if _has_least(recorded) else recorded.hits
+    is_whole = math.isclose(places, expected, abs_tol=1e-6)
     if candidates is None or not is_whole or sum(flag or 0 for flag in signals["eligible"]) != recorded.eligible:
-        return ("not all that exploration drew among was kept: recording.pool is too small, or a hit was removed",)
-    return _compared(recorded, _drawn(recorded, profile, candidates))
+        return ("the record lacks candidates of exploration: recording.pool is too small, or a hit was removed",)
+    return _draw_difference(recorded, _draw_again(recorded, profile, candidates))
 
 
 def _has_least(recorded: RecordedSearch) -> bool:
@@ -84,7 +84,7 @@ def _has_least(recorded: RecordedSearch) -> bool:
     return any(recorded.request.get(name) is not None for name in ("min_score", "min_relevance"))
 
 
-def _drawn(
+def _draw_again(
     recorded: RecordedSearch, profile: Profile, candidates: Sequence[TargetCandidate]
 ) -> tuple[list[Placed], Mapping[str, float | None]]:
     signals, is_learned = recorded.pool_signals, recorded.model_version > 0
@@ -103,7 +103,9 @@ def _drawn(
     return placed, decided.signals["propensity"]
 
 
-def _compared(recorded: RecordedSearch, drawn: tuple[list[Placed], Mapping[str, float | None]]) -> tuple[str, ...]:
+def _draw_difference(
+    recorded: RecordedSearch, drawn: tuple[list[Placed], Mapping[str, float | None]]
+) -> tuple[str, ...]:
     placed, chances = drawn
     if _has_least(recorded):
         shown = {impression.item_id for impression in recorded.impressions}
@@ -128,40 +130,42 @@ def _compared(recorded: RecordedSearch, drawn: tuple[list[Placed], Mapping[str, 
 def statistics_moved(
     recorded: RecordedSearch, profile: Profile, model: LearnedModel | None, arms: Mapping[str, ItemArms]
 ) -> tuple[str, ...]:
-    """Tells which recorded statistics differ from those of the feedback that counts today, as of the recorded time.
+    """The recorded statistics that differ from those of the feedback that counts today, as of the recorded time.
 
-    ``arms`` are those of ``looked_at`` in ``buckets_of``, as of the moment of the statistics, by item id.
+    ``arms`` are those of ``items_with_arms`` in ``buckets_of``, as of the moment of the statistics, by item id.
     """
     signals = recorded.pool_signals
-    places = {item_id: recorded.pool_items.index(item_id) for item_id in looked_at(recorded)}
-    found = [_said("uses", len(moved), len(places), moved[0])] if (moved := _recounted(recorded, places, arms)) else []
+    places = {item_id: recorded.pool_items.index(item_id) for item_id in items_with_arms(recorded)}
+    counts = (
+        [_change("uses", len(moved), len(places), moved[0])] if (moved := _recounts(recorded, places, arms)) else []
+    )
     if "learned" not in signals or not places:
-        return tuple(found)
+        return tuple(counts)
     if model is None:
-        return (*found, f"model v{recorded.model_version} is not stored any more: its predictions are as recorded")
+        return (*counts, f"model v{recorded.model_version} is not stored any more: its predictions are as recorded")
     predicted = predictions(_scoring_pool(recorded, places, arms), model, profile.learned.combination)
     others = [
         f"{prediction.item_id} was {was:.4f} and is {prediction.mean:.4f}"
         for prediction in predicted
         if not math.isclose(was := signals["learned"][places[prediction.item_id]], prediction.mean, rel_tol=_ALIKE)
     ]
-    return (*found, _said("learned rewards", len(others), len(places), others[0])) if others else tuple(found)
+    return (*counts, _change("learned rewards", len(others), len(places), others[0])) if others else tuple(counts)
 
 
-def _recounted(recorded: RecordedSearch, places: Mapping[str, int], arms: Mapping[str, ItemArms]) -> list[str]:
-    signals, found = recorded.pool_signals, []
+def _recounts(recorded: RecordedSearch, places: Mapping[str, int], arms: Mapping[str, ItemArms]) -> list[str]:
+    signals, texts = recorded.pool_signals, []
     for item_id, place in places.items():
         was = round(signals["uses"][place]), round(signals["raw_successes"][place])
         arm = arms[item_id].anywhere
         if was != (arm.uses, arm.raw_successes):
-            found.append(f"{item_id} had {was[1]} successes in {was[0]} and has {arm.raw_successes} in {arm.uses}")
-    return found
+            texts.append(f"{item_id} had {was[1]} successes in {was[0]} and has {arm.raw_successes} in {arm.uses}")
+    return texts
 
 
-def _said(what: str, differing: int, of: int, example: str) -> str:
+def _change(signal: str, differing: int, candidates: int, example: str) -> str:
     return (
-        f"the {what} of {differing} of {of} candidates do not follow from the feedback that counts today ({example}): "
-        "verdicts were withdrawn, quarantined or retired since, or half-life or clusters changed"
+        f"the {signal} of {differing} of {candidates} candidates do not follow from the feedback that counts today "
+        f"({example}): verdicts were withdrawn, quarantined or retired since, or half-life or clusters changed"
     )
 
 
@@ -207,7 +211,7 @@ TOLERANCE = 1e-9
 """Scores that differ by less, relative to the larger, are equal."""
 
 ROUNDED = 1e-3
-"""The same for searches by a vector of the caller's, which is kept with three digits."""
+"""The same for searches by a caller's vector, which is stored with three digits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,10 +230,10 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replay(Told):
+class Replay(Serializable):
     """The result of a replay."""
 
-    told_also = ("is_same_today",)
+    serialized_properties = ("is_same_today",)
 
     retrieval_id: UUID
     retrieved_at: datetime
@@ -253,10 +257,10 @@ class Replay(Told):
 def rescored(
     recorded: RecordedSearch, profile: Profile, relevances: Sequence[float], model: LearnedModel | None = None
 ) -> Sequence[float] | None:
-    """The final scores of the pool: what reranker and model of the record made of the relevances; None: it is gone.
+    """The final scores of the pool, from the relevances by the recorded reranker and model; None: the model is gone.
 
-    ``relevances`` are those of legs and fusion. Of an item of which nothing learned is on record, the score is its
-    relevance.
+    ``relevances`` are those of legs and fusion. An item without a recorded learned reward has its relevance
+    as its score.
     """
     scaled = on_unit_scale(relevances, bests_of(recorded), profile)
     if RERANK in recorded.pool_signals and profile.rerank is not None:
@@ -264,7 +268,7 @@ def rescored(
     if recorded.model_version == 0:
         return relevances
     if profile.learned.combination is Combination.LOGIT_STACK:
-        return None if model is None else _stacked(recorded, relevances, scaled, model)
+        return None if model is None else _stack_scores(recorded, relevances, scaled, model)
     learned, share = recorded.pool_signals.get("learned"), profile.learned.share
     if learned is None:
         return None
@@ -274,7 +278,7 @@ def rescored(
     ]
 
 
-def _stacked(
+def _stack_scores(
     recorded: RecordedSearch, relevances: Sequence[float], scaled: Sequence[float], model: LearnedModel
 ) -> Sequence[float] | None:
     signals, bests = recorded.pool_signals, bests_of(recorded)
@@ -283,8 +287,8 @@ def _stacked(
     if LENGTH not in known:
         return None
     scores = model.stack.score(stack_signals(scaled, leg_features_again(signals["legs"], bests), known)).tolist()
-    told = zip(relevances, scores, signals[LENGTH], strict=True)
-    return [alone if length is None else score for alone, score, length in told]
+    rows = zip(relevances, scores, signals[LENGTH], strict=True)
+    return [alone if length is None else score for alone, score, length in rows]
 
 
 def bests_of(recorded: RecordedSearch) -> Mapping[str, float]:
@@ -301,13 +305,13 @@ def why_not_reproduced(
     ``profile`` is the one that answered; None: it is not stored any more. ``model`` is the recorded version's.
     """
     if recorded.origin:
-        return (f"an application put it together itself ({recorded.origin}): there is no ranking to compute again",)
+        return (f"an application composed it ({recorded.origin}): there is no ranking to compute again",)
     if recorded.policy.startswith("team_draft"):
         return ("it shows the hits of two profiles, which are not ranked again together",)
     if profile is None:
         return (f"profile v{recorded.profile_version} is not stored any more",)
     pool, signals = recorded.pool_items, recorded.pool_signals
-    if len(pool) < min(recorded.hits, 1) or any(hit.item_id not in set(pool) for hit in _exploited(recorded)):
+    if len(pool) < min(recorded.hits, 1) or any(hit.item_id not in set(pool) for hit in _exploits(recorded)):
         return (f"{len(pool)} candidates were kept, and not all hits are among them: recording.pool is too small",)
     bests = bests_of(recorded)
     weights = profile.weights_of(signals["legs"])
@@ -316,9 +320,9 @@ def why_not_reproduced(
     if scores is None:
         return (f"model v{recorded.model_version} is not stored any more: its scores cannot be computed",)
     return (
-        *_unequal(recorded, scores),
+        *_score_differences(recorded, scores),
         *_out_of_order(recorded, profile, dict(zip(pool, scores, strict=True))),
-        *drawn_otherwise(recorded, profile, model),
+        *draw_differences(recorded, profile, model),
     )
 
 
@@ -327,12 +331,12 @@ def differences(
 ) -> tuple[tuple[str, ...], tuple[Difference, ...]]:
     """The changes of the whole search, and the items whose place or score differs, each with the reason.
 
-    ``items``: those of both that there are today, by id.
+    ``items``: the items of both that exist today, by id.
     """
     tolerance = TOLERANCE if then.vector is None else ROUNDED
     shown_then = {impression.item_id: impression for impression in then.impressions}
     shown_now = {impression.item_id: impression for impression in now.impressions}
-    found = []
+    differing = []
     for item_id in dict.fromkeys([*shown_now, *shown_then]):
         then_hit, now_hit = shown_then.get(item_id), shown_now.get(item_id)
         if (
@@ -342,7 +346,7 @@ def differences(
             and _is_equal(then_hit.score, now_hit.score, tolerance)
         ):
             continue
-        found.append(
+        differing.append(
             Difference(
                 item_id=item_id,
                 rank_then=None if then_hit is None else then_hit.rank,
@@ -352,23 +356,23 @@ def differences(
                 why=tuple(_reasons(item_id, then, now, items.get(item_id), tolerance)),
             )
         )
-    return tuple(_changes(then, now)), tuple(found)
+    return tuple(_changes(then, now)), tuple(differing)
 
 
 def _changes(then: RecordedSearch, now: RecordedSearch) -> list[str]:
-    found = []
+    changes = []
     if then.profile_version != now.profile_version:
-        found.append(f"profile v{then.profile_version} answered then, v{now.profile_version} does now")
+        changes.append(f"profile v{then.profile_version} answered then, v{now.profile_version} does now")
     if then.model_version != now.model_version:
-        found.append(f"learned model v{then.model_version} counted then, v{now.model_version} does now")
+        changes.append(f"learned model v{then.model_version} counted then, v{now.model_version} does now")
     if then.policy != now.policy:
-        found.append(f"exploration was {then.policy}, and is {now.policy}")
+        changes.append(f"exploration was {then.policy}, and is {now.policy}")
     if then.path != now.path:
-        found.append(f"the dense leg went another way: {then.path} then, {now.path} now")
+        changes.append(f"the dense leg took another path: {then.path} then, {now.path} now")
     legs_then, legs_now = set(then.pool_signals["legs"]), set(now.pool_signals["legs"])
-    found += [f"the {leg} leg did not run then" for leg in sorted(legs_now - legs_then)]
-    found += [f"the {leg} leg does not run now" for leg in sorted(legs_then - legs_now)]
-    return found
+    changes += [f"the {leg} leg did not run then" for leg in sorted(legs_now - legs_then)]
+    changes += [f"the {leg} leg does not run now" for leg in sorted(legs_then - legs_now)]
+    return changes
 
 
 def _reasons(
@@ -376,18 +380,18 @@ def _reasons(
 ) -> list[str]:
     if state is None:
         return ["the item was removed"]
-    found = []
+    reasons = []
     if state.created_at > then.retrieved_at:
-        found.append("the item is new")
+        reasons.append("the item is new")
     elif state.updated_at > then.retrieved_at:
-        found.append("the item was changed" if state.is_active else "the item was archived")
-    found += _redrawn(item_id, then, now)
-    found += _moved_by_leg(item_id, then, now, tolerance)
-    if not found and then.profile_version != now.profile_version:
-        found.append("the profile was changed")
-    if not found and then.statistics_at != now.statistics_at and now.model_version:
-        found.append("what is learned of it has moved")
-    return found or ["others moved"]
+        reasons.append("the item was changed" if state.is_active else "the item was archived")
+    reasons += _redrawn(item_id, then, now)
+    reasons += _leg_changes(item_id, then, now, tolerance)
+    if not reasons and then.profile_version != now.profile_version:
+        reasons.append("the profile was changed")
+    if not reasons and then.statistics_at != now.statistics_at and now.model_version:
+        reasons.append("its learned reward has changed")
+    return reasons or ["others moved"]
 
 
 def _redrawn(item_id: str, then: RecordedSearch, now: RecordedSearch) -> list[str]:
@@ -404,17 +408,17 @@ def _redrawn(item_id: str, then: RecordedSearch, now: RecordedSearch) -> list[st
     ]
 
 
-def _moved_by_leg(item_id: str, then: RecordedSearch, now: RecordedSearch, tolerance: float) -> list[str]:
+def _leg_changes(item_id: str, then: RecordedSearch, now: RecordedSearch, tolerance: float) -> list[str]:
     """The changes of the item's raw score or rank, by leg."""
-    found = []
+    changes = []
     for leg in then.pool_signals["legs"].keys() & now.pool_signals["legs"].keys():
         raw_then, raw_now = _signal(then, "legs", leg, item_id), _signal(now, "legs", leg, item_id)
         rank_then, rank_now = _signal(then, "ranks", leg, item_id), _signal(now, "ranks", leg, item_id)
         if raw_then is not None and raw_now is not None and not _is_equal(raw_then, raw_now, tolerance):
-            found.append(f"{leg} score {raw_then:.4f} then, {raw_now:.4f} now")
+            changes.append(f"{leg} score {raw_then:.4f} then, {raw_now:.4f} now")
         elif rank_then != rank_now:
-            found.append(f"{leg} rank {rank_then or 'beyond the pool'} then, {rank_now or 'beyond the pool'} now")
-    return sorted(found)
+            changes.append(f"{leg} rank {rank_then or 'beyond the pool'} then, {rank_now or 'beyond the pool'} now")
+    return sorted(changes)
 
 
 def _signal(search: RecordedSearch, name: str, leg: str, item_id: str) -> Any:
@@ -430,17 +434,17 @@ def _score_of(search: RecordedSearch, item_id: str, shown: Impression | None) ->
         return shown.score
     try:
         score: float = search.pool_signals["score"][search.pool_items.index(item_id)]
-    except (KeyError, ValueError):  # its profile is gone, or the pool has not got it
+    except (KeyError, ValueError):  # its profile is gone, or the pool lacks it
         return None
     return score
 
 
-def _exploited(recorded: RecordedSearch) -> list[Impression]:
+def _exploits(recorded: RecordedSearch) -> list[Impression]:
     return [impression for impression in recorded.impressions if impression.slot is Slot.EXPLOIT]
 
 
-def _unequal(recorded: RecordedSearch, again: Sequence[float]) -> list[str]:
-    """The first item whose score is not what it was recorded as."""
+def _score_differences(recorded: RecordedSearch, again: Sequence[float]) -> list[str]:
+    """The first item whose score differs from its recorded score."""
     for item_id, was, now in zip(recorded.pool_items, recorded.pool_signals["score"], again, strict=True):
         if not _is_equal(was, now):
             return [f"the score of {item_id} was recorded as {was:.9g} and is computed as {now:.9g}"]
@@ -449,33 +453,33 @@ def _unequal(recorded: RecordedSearch, again: Sequence[float]) -> list[str]:
 
 def _out_of_order(recorded: RecordedSearch, profile: Profile, scores: Mapping[str, float]) -> list[str]:
     """The hits placed by score that are not in the order of the scores."""
-    shown = _exploited(recorded)
+    shown = _exploits(recorded)
     wrong = [hit for hit in shown if not _is_equal(hit.score, scores[hit.item_id])]
-    found = [f"the score of hit {hit.item_id} is not that of its candidate" for hit in wrong[:1]]
+    faults = [f"the score of hit {hit.item_id} is not that of its candidate" for hit in wrong[:1]]
     if profile.diversity.relevance_share is not None or "propensity" in recorded.pool_signals:
-        return found  # diverse hits have their own order, and drawn hits that of the policy
+        return faults  # diverse hits have their own order, and drawn hits that of the policy
     ordered = sorted(shown, key=lambda candidate: (-scores[candidate.item_id], candidate.item_id))
     for was, again in zip(shown, ordered, strict=True):
         if was.item_id != again.item_id and not _is_equal(scores[was.item_id], scores[again.item_id]):
-            return [*found, f"{was.item_id} was shown at rank {was.rank}, where {again.item_id} belongs"]
-    return [*found, *_passed_over(recorded, profile, scores)]
+            return [*faults, f"{was.item_id} was shown at rank {was.rank}, where {again.item_id} belongs"]
+    return [*faults, *_skipped_candidates(recorded, profile, scores)]
 
 
-def _passed_over(recorded: RecordedSearch, profile: Profile, scores: Mapping[str, float]) -> list[str]:
-    """A candidate that is better than the last hit and was not shown, where nothing passes candidates over."""
+def _skipped_candidates(recorded: RecordedSearch, profile: Profile, scores: Mapping[str, float]) -> list[str]:
+    """A candidate that is better than the last hit and was not shown, where no setting allows that."""
     is_passing_over = recorded.request["group_by"] is not None or not profile.diversity.is_off
     has_drawn = any(impression.slot is not Slot.EXPLOIT for impression in recorded.impressions)
     if is_passing_over or has_drawn or recorded.hits < recorded.request["limit"]:
         return []
     shown = {impression.item_id for impression in recorded.impressions}
     lowest = min((impression.score for impression in recorded.impressions), default=math.inf)
-    # The model ranked only the most relevant; the rest of the pool was no candidate.
+    # The model ranked only the most relevant; the rest of the pool were not candidates.
     signals = recorded.pool_signals
-    told = signals.get(LENGTH) or signals.get("learned") or [0.0] * len(recorded.pool_items)
-    chosen_from = [item for item, value in zip(recorded.pool_items, told, strict=True) if value is not None]
+    ranked_by = signals.get(LENGTH) or signals.get("learned") or [0.0] * len(recorded.pool_items)
+    candidates = [item for item, value in zip(recorded.pool_items, ranked_by, strict=True) if value is not None]
     better = [
         item_id
-        for item_id in chosen_from
+        for item_id in candidates
         if item_id not in shown and scores[item_id] > lowest and not _is_equal(scores[item_id], lowest)
     ]
     return [f"{better[0]} was passed over: it was removed while the search ran"] if better else []

@@ -15,7 +15,7 @@ import numpy as np
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.chosen import no_embedder
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.domain.checks import check_flags, checked_list, fault_of, is_finite, is_storable
+from retrieval.domain.checks import check_flags, checked_list, is_finite, is_storable, time_fault
 from retrieval.domain.errors import (
     EmptyQueryError,
     IncomparableValueError,
@@ -50,19 +50,19 @@ from retrieval.domain.search.signals import Entity, VectorSimilarity, check_enti
 
 
 def checked_item_ids(item_ids: str | Sequence[str]) -> list[str]:
-    """The identifiers, also of a single one. Raises ``InvalidRequestError`` for values that cannot be an item's id."""
+    """The identifiers as a list. Raises ``InvalidRequestError`` for values that cannot be an item's id."""
     if isinstance(item_ids, str):
         item_ids = [item_ids]
     if not isinstance(item_ids, Sequence):
         raise InvalidRequestError(f"item ids come in a list such as ['a', 'b'], not {item_ids!r:.80}")
     for item_id in item_ids:
         if not is_storable(item_id):
-            raise InvalidRequestError(f"{item_id!r:.80} is no item id; ids are texts without NUL")
+            raise InvalidRequestError(f"{item_id!r:.80} is not an item id; ids are texts without NUL")
     return list(item_ids)
 
 
 def check_profile(profile: object) -> None:
-    """Raise ``InvalidRequestError`` for a value that is no ``Profile``, such as a dictionary."""
+    """Raise ``InvalidRequestError`` for a value that is not a ``Profile``, such as a dictionary."""
     if not isinstance(profile, Profile):
         raise InvalidRequestError(
             f"profile is a {type(profile).__name__}; it must be a Profile, which Profile.from_dict makes of "
@@ -73,7 +73,7 @@ def check_profile(profile: object) -> None:
 MAX_LIMIT = 1000
 
 _USUAL_LENGTHS = (1e-6, 1e6)
-"""A vector whose length lies between is neither broken nor in danger of losing digits: one look is enough."""
+"""A vector whose length lies between is neither broken nor in danger of losing digits, so nothing else is checked."""
 
 MAX_QUERIES = 1000
 """Queries in one call."""
@@ -91,7 +91,7 @@ MAX_ENTITIES = 100
 """The most entities that one question names."""
 
 MAX_TAGS = 100
-"""The same, by tag."""
+"""The most tags that one question names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,13 +103,13 @@ class SearchRequest:
     vector: Vector | None
     """A precomputed query vector, shape (dimensions,); None: the query's words are embedded."""
     limit: int
-    """Hits wanted, 1 to 1000."""
+    """Hits requested, 1 to 1000."""
     condition: Filter | None
     """The caller's filter, and the query's phrases and excluded words."""
     profile: Profile | None
     """The call's own profile; None: the collection's."""
     group_by: Field | None = None
-    """The attribute of whose values only the best hit each is shown; None: every hit counts."""
+    """The attribute of which only the best hit of each value is shown; None: every hit is shown."""
     prefixes: tuple[str, ...] = ()
     """Beginnings of words that the lexical leg ranks by too."""
     rewrites: tuple[str, ...] = ()
@@ -132,7 +132,7 @@ class SearchRequest:
     """The position behind the hits of earlier pages, which ``limit`` counts too; None: the answer has all hits."""
 
     tells_words: bool = False
-    """Whether the result says so if no item has a word of the query."""
+    """Whether the result has a note if no item has a word of the query."""
     is_respelt: bool = False
     """Whether misspelt words were looked for already."""
 
@@ -149,7 +149,7 @@ class SearchRequest:
         if not self.preferred:
             return ()
         always = () if self.condition is None else (self.condition,)
-        return tuple(replace(self, condition=And((*always, wanted)), preferred=()) for wanted in self.preferred)
+        return tuple(replace(self, condition=And((*always, condition)), preferred=()) for condition in self.preferred)
 
 
 def checked_request(
@@ -175,9 +175,9 @@ def checked_request(
 ) -> SearchRequest:
     """The request, or an error that says what to change.
 
-    ``syntax``: whether quotes, a minus and a star in the query mean something (see ``retrieval.domain.search.query``);
-    in rewrites they never do. ``needs_question``: whether there must be words or a vector. ``bounds``: how much it may
-    bring; those of a filter are checked where it is parsed.
+    ``syntax``: whether quotes, a minus and a star in the query have a meaning (see ``retrieval.domain.search.query``);
+    in rewrites they never have one. ``needs_question``: whether there must be words or a vector. ``bounds``: the limits
+    of its size; a filter's are checked where it is parsed.
     Raises ``EmptyQueryError``, ``InvalidLimitError``, ``InvalidVectorError`` or ``InvalidRequestError``.
     """
     if syntax is not True:
@@ -199,8 +199,8 @@ def checked_request(
         prefixes=parsed.prefixes,
         rewrites=() if rewrites is _NONE else _checked_rewrites(rewrites, words, vector, bounds),
         preferred=() if preferred is _NONE else checked_preferred(preferred),
-        entities=_NOBODY if entities is None else checked_entities(entities),
-        tags=_NOBODY if tags is _NONE else checked_tags(tags),
+        entities=_EMPTY_SET if entities is None else checked_entities(entities),
+        tags=_EMPTY_SET if tags is _NONE else checked_tags(tags),
         as_of=None if as_of is None else _checked_moment(as_of),
         min_score=None if min_score is None else _checked_least("min_score", min_score, -math.inf, math.inf),
         min_relevance=None if min_relevance is None else _checked_least("min_relevance", min_relevance, 0.0, 1.0),
@@ -211,13 +211,13 @@ def checked_request(
 
 _NONE: tuple[()] = ()
 """The default of an argument; all empty tuples are this one object."""
-_NOBODY: frozenset[Any] = frozenset()
+_EMPTY_SET: frozenset[Any] = frozenset()
 
 
 def _checked_least(name: str, value: object, least: float, most: float) -> float:
     if not is_finite(value) or not least <= value <= most:
-        wanted = "a finite number" if math.isinf(most) else f"a number from {least:g} to {most:g}"
-        error = InvalidRequestError(f"{name} is {value!r:.80}; it must be {wanted}")
+        expected = "a finite number" if math.isinf(most) else f"a number from {least:g} to {most:g}"
+        error = InvalidRequestError(f"{name} is {value!r:.80}; it must be {expected}")
         error.place = (name,)
         raise error
     return float(value)
@@ -226,7 +226,7 @@ def _checked_least(name: str, value: object, least: float, most: float) -> float
 def checked_preferred(prefer: object) -> tuple[Filter, ...]:
     """The preferred filters, from one mapping, a list with the most preferred first, or None.
 
-    A filter that is given twice counts where it stands first. Raises ``InvalidFilterError``, and
+    A repeated filter counts at its first place. Raises ``InvalidFilterError``, and
     ``InvalidRequestError`` for more than ``MAX_PREFERRED``.
     """
     if prefer is None or (isinstance(prefer, tuple) and not prefer):
@@ -234,7 +234,7 @@ def checked_preferred(prefer: object) -> tuple[Filter, ...]:
     each = prefer if isinstance(prefer, list | tuple) else (prefer,)
     if len(each) > MAX_PREFERRED:
         raise InvalidRequestError(f"{len(each)} filters in prefer; at most {MAX_PREFERRED}, each is a search more")
-    return tuple(dict.fromkeys(wanted for wanted in map(parse_where, each) if wanted is not None))
+    return tuple(dict.fromkeys(parsed for parsed in map(parse_where, each) if parsed is not None))
 
 
 def checked_entities(entities: object) -> frozenset[Entity]:
@@ -243,15 +243,15 @@ def checked_entities(entities: object) -> frozenset[Entity]:
         return frozenset()
     if not isinstance(entities, Mapping):
         raise InvalidRequestError('entities come by type, such as {"questions": ["q1", "q2"]}')
-    found = set()
+    checked = set()
     for kind, ids in entities.items():
         if isinstance(ids, str) or not isinstance(ids, Iterable):
             raise InvalidRequestError(f'the entities of type {kind!r:.80} come in a list, such as ["q1"]')
         for entity_id in ids:
-            found.add(check_entity((kind, entity_id)))
-            if len(found) > MAX_ENTITIES:
+            checked.add(check_entity((kind, entity_id)))
+            if len(checked) > MAX_ENTITIES:
                 raise InvalidRequestError(f"a search is about at most {MAX_ENTITIES} entities; give fewer")
-    return frozenset(found)
+    return frozenset(checked)
 
 
 def checked_tags(tags: object) -> frozenset[str]:
@@ -284,9 +284,9 @@ def _checked_rewrites(rewrites: object, words: str, vector: object, bounds: Sear
 
 
 def _checked_moment(moment: datetime) -> datetime:
-    if fault := fault_of(moment):
-        said = moment.isoformat() if isinstance(moment, datetime) else repr(moment)
-        raise InvalidRequestError(f"as_of is {said:.80}; {fault}")
+    if fault := time_fault(moment):
+        shown = moment.isoformat() if isinstance(moment, datetime) else repr(moment)
+        raise InvalidRequestError(f"as_of is {shown:.80}; {fault}")
     return moment
 
 
@@ -299,11 +299,11 @@ def checked_requests(
     if len(queries) > MAX_QUERIES:
         raise InvalidRequestError(f"{len(queries)} queries in one call; at most {MAX_QUERIES}, send them in parts")
     bounds.check_queries(query for query in queries if isinstance(query, str))
-    given = [None] * len(queries) if vectors is None else checked_list("vectors", vectors, "[[0.1, 0.9]]")
-    if len(given) != len(queries):
-        raise InvalidRequestError(f"{len(queries)} queries and {len(given)} vectors; give one vector a query")
+    listed = [None] * len(queries) if vectors is None else checked_list("vectors", vectors, "[[0.1, 0.9]]")
+    if len(listed) != len(queries):
+        raise InvalidRequestError(f"{len(queries)} queries and {len(listed)} vectors; give one vector a query")
     requests = []
-    for number, (query, vector) in enumerate(zip(queries, given, strict=True), 1):
+    for number, (query, vector) in enumerate(zip(queries, listed, strict=True), 1):
         try:
             requests.append(checked_request(query, vector=vector, limit=limit, bounds=bounds, **same))
         except RetrievalError as error:
@@ -335,7 +335,7 @@ def _checked_group(name: str) -> Field:
     if field == LINKS:
         raise InvalidRequestError("a memory has many links: group by another field, or filter by them")
     if not field.is_attribute and field.name in NUMBER_FIELDS:
-        raise InvalidRequestError(f"{name!r} is told by verdicts: group by another field, or filter by it")
+        raise InvalidRequestError(f"{name!r} follows from verdicts: group by another field, or filter by it")
     return field
 
 
@@ -382,15 +382,15 @@ def unit_query_vector(vector: Vector, collection: StoredCollection) -> Vector:
 
 
 def check_fields(condition: Filter | None, known: Mapping[str, Collection[str]], *, also: Field | None = None) -> None:
-    """Raise ``UnknownFieldError`` for an attribute, of the filter or ``also`` asked for, that no item has.
+    """Raise ``UnknownFieldError`` for an attribute, of the filter or ``also``, that no item has.
 
-    ``known``: the types that items have, by attribute. A declared attribute that no item has yet is none to offer.
+    ``known``: the types that items have, by attribute. A declared attribute that no item has yet is not suggested.
     """
-    asked = attribute_names(condition) | ({also.name} if also is not None and also.is_attribute else set())
-    unknown = sorted(asked - known.keys())
+    named = attribute_names(condition) | ({also.name} if also is not None and also.is_attribute else set())
+    unknown = sorted(named - known.keys())
     names = sorted(name for name, types in known.items() if types) if unknown else []
     for name in unknown:
-        if name in _SEARCHED:
+        if name in _SEARCHED_FIELDS:
             raise _of_field(name, UnknownFieldError(_IN_THE_QUERY.format(name)))
         first, *inner = name.split(".")
         if inner and first in names and "/" not in name:
@@ -399,11 +399,11 @@ def check_fields(condition: Filter | None, known: Mapping[str, Collection[str]],
             near = difflib.get_close_matches(name, [*names, *FIELDS], n=1)
         hint = f"; did you mean {near[0]!r}? There are" if near else "; there are"
         raise _of_field(
-            name, UnknownFieldError(f"no item has a field {name!r}{hint} {_listed(sorted(FIELDS) + names)}")
+            name, UnknownFieldError(f"no item has a field {name!r}{hint} {_name_list(sorted(FIELDS) + names)}")
         )
 
 
-_SEARCHED = frozenset({"title", "text", "body"})
+_SEARCHED_FIELDS = frozenset({"title", "text", "body"})
 _IN_THE_QUERY = "{0!r} is searched, not filtered; write its words in the query, in quotation marks to demand them"
 
 
@@ -413,19 +413,19 @@ def check_orders(condition: Filter | None, known: Mapping[str, Collection[str]])
     No item could be found by it. ``known`` are the JSON types that items have, by attribute.
     """
     for field, values, ordered in compared_values(condition):
-        seen = [kind for kind in SPOKEN_TYPES if kind in known.get(field.name, ())]
+        seen = [kind for kind in TYPE_NAMES if kind in known.get(field.name, ())]
         if ordered and seen and ("string" if isinstance(values[0], str | datetime) else "number") not in seen:
-            raise _of_field(field.name, IncomparableValueError(_without_order(field.name, values[0], seen)))
+            raise _of_field(field.name, IncomparableValueError(_order_message(field.name, values[0], seen)))
 
 
-def _without_order(name: str, value: Scalar, seen: Sequence[str]) -> str:
-    held = " and ".join(SPOKEN_TYPES[kind] for kind in seen)
-    said = f"{name!r} cannot be compared by order with {value!r:.80}: its values are {held}"
+def _order_message(name: str, value: Scalar, seen: Sequence[str]) -> str:
+    types = " and ".join(TYPE_NAMES[kind] for kind in seen)
+    message = f"{name!r} cannot be compared by order with {value!r:.80}: its values are {types}"
     example = json.dumps({name: {"gte": "5" if "string" in seen else 5}}, ensure_ascii=False)
-    return said if seen == ["boolean"] else f"{said}; write such as {example:.120}"
+    return message if seen == ["boolean"] else f"{message}; write such as {example:.120}"
 
 
-SPOKEN_TYPES = {"number": "numbers", "string": "texts", "boolean": "true or false"}
+TYPE_NAMES = {"number": "numbers", "string": "texts", "boolean": "true or false"}
 """The everyday names of the JSON types that are neither lists nor objects."""
 
 
@@ -450,8 +450,10 @@ def check_filter(condition: Filter | None, filterable: Filterable) -> None:
         fitting = {_meaning(value) for value in values if typed_value(kind, value) is not None} if others else set()
         for value in others:
             if _meaning(value) not in fitting:
-                said = f"{field.name!r} is filterable as {kind}; it cannot be compared with {value!r:.80}{_HINTS[kind]}"
-                raise _of_field(field.name, InvalidFilterError(said))
+                message = (
+                    f"{field.name!r} is filterable as {kind}; it cannot be compared with {value!r:.80}{_HINTS[kind]}"
+                )
+                raise _of_field(field.name, InvalidFilterError(message))
 
 
 _HINTS = {
@@ -463,19 +465,19 @@ _HINTS = {
 
 
 def _meaning(value: Scalar) -> tuple[str, Scalar]:
-    """The value as a number or as its spelling: a command line gives 26 as both, in one list."""
-    said: object = value
+    """The value as a number or a text: a command line gives 26 as both, in one list."""
+    read: object = value
     if isinstance(value, str):
         try:
-            said = json.loads(value)
+            read = json.loads(value)
         except (ValueError, RecursionError):
-            said = value
-    if isinstance(said, bool):
-        return "boolean", said
-    return ("number", said) if isinstance(said, int | float) else ("text", value)
+            read = value
+    if isinstance(read, bool):
+        return "boolean", read
+    return ("number", read) if isinstance(read, int | float) else ("text", value)
 
 
-def _listed(names: Sequence[str]) -> str:
+def _name_list(names: Sequence[str]) -> str:
     most = 30
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
@@ -486,8 +488,8 @@ def checked_words(
 ) -> str:
     """The words of a query, without the spaces around them.
 
-    Raises ``InvalidRequestError`` for what is no text, and for more than the bounds allow; ``place`` is where it was
-    given.
+    Raises ``InvalidRequestError`` for a query that is not a text or exceeds the bounds; ``place`` leads to it in the
+    request.
     """
     if query is None:
         return ""
@@ -513,7 +515,7 @@ def _flat(vector: object) -> Vector:
     if exact.ndim != 1:
         raise InvalidVectorError(f"the query vector must have one dimension, not shape {exact.shape}")
     largest = float(np.abs(exact).max(initial=0.0))
-    # Single precision holds no larger numbers, and rounds small ones off; only the direction counts.
+    # Single precision has no larger numbers and loses small ones; only the direction counts.
     if math.isfinite(largest) and largest and not 1e-18 < largest < 1e18:
         exact = exact / largest
     array: Vector = exact.astype(np.float32)
@@ -549,14 +551,14 @@ async def query_vectors(
             vectors.append(None if request.vector is None else unit_query_vector(request.vector, collection))
         except RetrievalError as error:
             raise error if len(requests) == 1 else type(error)(f"query {len(vectors) + 1}: {error}") from None
-    wanting = [place for place, request in enumerate(requests) if request.vector is None]
-    made, why_none = await _made(collection, embedder, [requests[place] for place in wanting])
-    for place, vector in zip(wanting, made, strict=True):
+    without_vector = [place for place, request in enumerate(requests) if request.vector is None]
+    embedded, why_none = await _embed(collection, embedder, [requests[place] for place in without_vector])
+    for place, vector in zip(without_vector, embedded, strict=True):
         vectors[place] = vector
     return QueryVectors(tuple(vectors), why_none)
 
 
-async def _made(
+async def _embed(
     collection: StoredCollection, embedder: CachedEmbedder | None, requests: Sequence[SearchRequest]
 ) -> tuple[Sequence[Vector | None], str | None]:
     none: list[Vector | None] = [None] * len(requests)
@@ -565,7 +567,7 @@ async def _made(
     profile = requests[0].profile or collection.profile
     why_none = _why_no_vectors(collection, embedder, profile)
     if not all(request.query for request in requests):
-        why_none = why_none or f"{_lost(profile)}: there are no words to embed"
+        why_none = why_none or f"{_missing_part(profile)}: there are no words to embed"
     if why_none is not None or embedder is None:
         return none, why_none
     vectors, error = await embedder.try_queries([request.query for request in requests])
@@ -573,16 +575,16 @@ async def _made(
         return vectors, None
     if not any(weight for leg, weight in profile.legs.items() if leg != LegName.DENSE):
         raise error
-    return vectors, f"{_lost(profile)}: {error}"
+    return vectors, f"{_missing_part(profile)}: {error}"
 
 
 def _why_no_vectors(collection: StoredCollection, embedder: CachedEmbedder | None, profile: Profile) -> str | None:
     if not profile.legs.get(LegName.DENSE) and not weighs_vectors(profile):
         return "the dense leg is not part of this search"
     if collection.space is None:
-        return f"{_lost(profile)}: {NO_SPACE}"
+        return f"{_missing_part(profile)}: {NO_SPACE}"
     if embedder is None:
-        return f"{_lost(profile)}: {no_embedder(collection.space.space)}"
+        return f"{_missing_part(profile)}: {no_embedder(collection.space.space)}"
     return None
 
 
@@ -591,6 +593,6 @@ def weighs_vectors(profile: Profile) -> bool:
     return any(isinstance(signal, VectorSimilarity) and signal.weight for signal in profile.signals)
 
 
-def _lost(profile: Profile) -> str:
-    """The parts of a profile that a search without a vector goes without."""
+def _missing_part(profile: Profile) -> str:
+    """The note on the part of a profile that a search without a vector lacks."""
     return "the dense leg did not run" if profile.legs.get(LegName.DENSE) else "vector_similarity is 0"

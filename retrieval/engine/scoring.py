@@ -1,4 +1,4 @@
-"""Candidates as learning sees them: relevance and learned reward become one score, with an expectation of each."""
+"""The scores of candidates by relevance and learned reward, and the expected reward of each."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class Pool:
     buckets: tuple[str, ...]
     """The context buckets of the search."""
     arms: Sequence[ItemArms] = ()
-    """Empty: nothing asks for what single items earned."""
+    """Empty: nothing uses the rewards of single items."""
     beside: Mapping[str, Floats] = field(default_factory=dict)
     """Affinity and length, where a stack is in use: arrays of shape (candidates,)."""
 
 
 def reads_arms(model: LearnedModel | None, learned: Learned, exploration: Exploration) -> bool:
-    """True if something asks for what single items earned: exploration, a sum, or a stack that weighs it."""
+    """True if something uses the rewards of single items: exploration, a sum, or a stack that weighs them."""
     if model is None or not exploration.is_off:
         return not exploration.is_off
     return learned.combination is Combination.SUM or model.stack.weighs_items
@@ -82,8 +82,8 @@ class PoolScores:
 def combined(pool: Pool, model: LearnedModel, learned: Learned, predicted: Sequence[Prediction]) -> PoolScores:
     """The scores of the candidates by relevance and learned reward."""
     if learned.combination is Combination.SUM:
-        return _summed(pool, learned.share, predicted)
-    return _stacked(model.stack, pool_signals(pool, predicted))
+        return _sum_scores(pool, learned.share, predicted)
+    return _stack_scores(model.stack, pool_signals(pool, predicted))
 
 
 def pool_signals(pool: Pool, predicted: Sequence[Prediction]) -> dict[str, Floats]:
@@ -112,7 +112,7 @@ def stack_signals(
     return {name: np.asarray(values, dtype=np.float64) for name, values in named.items()}
 
 
-def _summed(pool: Pool, share: float, predicted: Sequence[Prediction]) -> PoolScores:
+def _sum_scores(pool: Pool, share: float, predicted: Sequence[Prediction]) -> PoolScores:
     means = np.array([prediction.mean for prediction in predicted])
     ranks = _ranks(means)
 
@@ -124,8 +124,8 @@ def _summed(pool: Pool, share: float, predicted: Sequence[Prediction]) -> PoolSc
     return PoolScores(((1 - share) * np.array(pool.relevance) + share * means).tolist(), parts)
 
 
-def _stacked(stack: LogitStack, signals: Mapping[str, Floats]) -> PoolScores:
-    told = [
+def _stack_scores(stack: LogitStack, signals: Mapping[str, Floats]) -> PoolScores:
+    columns = [
         (name, _ranks(signals[name]), signals[name].tolist(), stack.weights[name], own.tolist())
         for name, own in stack.parts(signals).items()
     ]
@@ -133,7 +133,7 @@ def _stacked(stack: LogitStack, signals: Mapping[str, Floats]) -> PoolScores:
     def parts(place: int) -> tuple[Contribution, ...]:
         return tuple(
             Contribution(name, ranks[place], values[place], weight, own[place])
-            for name, ranks, values, weight, own in told
+            for name, ranks, values, weight, own in columns
         )
 
     return PoolScores(stack.score(signals).tolist(), parts)
@@ -147,9 +147,9 @@ def _ranks(values: Floats) -> list[int]:
 
 
 def unlearned(pool: Pool, learned: Learned, exploration: Exploration, now: datetime) -> list[Ranked]:
-    """The pool's candidates where no model is in use: their own counts are all that is known of their rewards.
+    """The pool's candidates where no model is in use: only their own counts tell about their rewards.
 
-    In a contest for a place, these count as much as a learned reward will.
+    Exploration weighs these counts as much as a learned reward.
     """
     share = 1.0 if learned.is_off else learned.share
     return [
@@ -175,7 +175,7 @@ def scored(
     exploration: Exploration,
     now: datetime,
 ) -> list[Ranked]:
-    """The pool's candidates with the distribution of what they will earn, in the order of the pool."""
+    """The pool's candidates with the distribution of their rewards, in the order of the pool."""
     if learned.combination is Combination.SUM:
         return [
             Ranked(
@@ -228,7 +228,7 @@ async def read_expectations(
     collection_id = collection.collection_id
     arms = await read_arms(database, tenant_id, collection_id, item_ids=item_ids, buckets=buckets, now=now)
     if model is None:
-        return {item_id: _counted(item) for item_id, item in arms.items()}
+        return {item_id: _from_counts(item) for item_id, item in arms.items()}
     return predicted(model, collection.profile.learned, buckets, list(arms.values()), relevance)
 
 
@@ -242,9 +242,9 @@ def predicted(
     """The model's predictions for the items, as a search with that combination computes them. Pure."""
     if learned.combination is Combination.SUM:
         known = [relevance.get(item.item_id) for item in items]
-        found = model.reward.predict(buckets, items, known)
+        rewards = model.reward.predict(buckets, items, known)
     else:
-        found = model.by_item.predict(buckets, items)
+        rewards = model.by_item.predict(buckets, items)
     return {
         prediction.item_id: Expectation(
             mean=prediction.mean,
@@ -252,19 +252,19 @@ def predicted(
             uses=item.anywhere.uses,
             effective_sample_size=prediction.effective_sample_size,
         )
-        for item, prediction in zip(items, found, strict=True)
+        for item, prediction in zip(items, rewards, strict=True)
     }
 
 
 def checked_relevance(relevance: Mapping[str, float]) -> Mapping[str, float]:
-    """The numbers by item id. Raises ``InvalidRequestError`` for no mapping, or a number outside 0 to 1."""
+    """The numbers by item id. Raises ``InvalidRequestError`` unless it is a mapping of numbers from 0 to 1."""
     if not isinstance(relevance, Mapping):
-        raise InvalidRequestError(f"relevance is {relevance!r:.80}; it comes as numbers from 0 to 1 by item id")
+        raise InvalidRequestError(f"relevance is {relevance!r:.80}; it must be numbers from 0 to 1 by item id")
     for item_id, value in relevance.items():
         if not is_number(value, 0, 1):
             raise InvalidRequestError(f"the relevance of {item_id!r:.80} is {value!r:.40}; it is a number from 0 to 1")
     return relevance
 
 
-def _counted(item: ItemArms) -> Expectation:
+def _from_counts(item: ItemArms) -> Expectation:
     return Expectation.of_counts(item.anywhere.uses, item.anywhere.raw_successes)

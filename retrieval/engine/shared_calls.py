@@ -1,4 +1,4 @@
-"""Calls that are made once for all callers that ask the same, and cached answers."""
+"""Calls that are made once for all callers with the same question, and cached answers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Call:
 
 
 class SharedCalls:
-    """A platform's calls of language models that are under way, by what they ask. Belongs to one event loop."""
+    """A platform's calls of language models that are under way, by their key. Belongs to one event loop."""
 
     def __init__(self, guards: Guards | None = None) -> None:
         """``guards``: the breakers that all callers of the same language models share."""
@@ -53,7 +53,7 @@ class SharedCalls:
     ) -> Any:
         """A language model's answer through its breaker, checked against the schema.
 
-        ``seconds``: the budget that the breaker counts; None: it may take as long as it takes. Raises
+        ``seconds``: the budget that the breaker counts; None: no limit. Raises
         ``LLMUnavailableError`` and ``LLMRejectedError``: other errors of a model become one of these.
         """
         from retrieval.adapters.llms.json_shape import JSONShape  # its libraries serve no search
@@ -65,8 +65,8 @@ class SharedCalls:
                 raise
             except Exception as error:
                 _log.warning("%s failed", llm.name, exc_info=error)
-                said = " ".join(f"{type(error).__name__} {error}".split())
-                raise LLMUnavailableError(f"{llm.name} failed: {said:.200}") from error
+                message = " ".join(f"{type(error).__name__} {error}".split())
+                raise LLMUnavailableError(f"{llm.name} failed: {message:.200}") from error
 
         return await self.guard(llm, llm.name).call(ask, seconds)
 
@@ -78,7 +78,7 @@ class SharedCalls:
         Raises ``TimeoutError`` when it takes longer than ``seconds`` (it goes on), and ``LLMUnavailableError`` when too
         many are under way, or when all are ended. The last waiting caller that is cancelled ends the call too.
         """
-        call = self._calls.get(key) or self._started(key, make)
+        call = self._calls.get(key) or self._start(key, make)
         task = call.task
         call.waiting += 1
         try:
@@ -96,14 +96,14 @@ class SharedCalls:
         return task.result()
 
     async def aclose(self) -> None:
-        """End what is under way."""
+        """End the calls under way."""
         self._is_closed = True
         tasks = [call.task for call in self._calls.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _started(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, Any]]) -> _Call:
+    def _start(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, Any]]) -> _Call:
         if self._is_closed or len(self._calls) >= MOST_UNDER_WAY:
             why = "the platform is closed" if self._is_closed else f"{MOST_UNDER_WAY} questions wait for it already"
             raise LLMUnavailableError(f"the language model was not asked: {why}; try again later")
@@ -140,7 +140,7 @@ class RewriteCache:
             return None
 
     async def keep(self, model: str, query: str, rewrites: Sequence[str], *, instructions: str) -> None:
-        """Keep them until they expire."""
+        """Cache the rewrites until they expire."""
         expires_at = self._now + timedelta(days=self.days)
         try:
             await keep_rewrites(

@@ -39,9 +39,9 @@ class Stages:
             self._open.__exit__(kind, error, trace)
 
     def begin(self, name: str, lap: str = "") -> Span | None:
-        """End the present stage and begin that of the span; returns the span, None where spans are not recorded.
+        """End the current stage and begin the next, with its span; returns the span, None where spans are not recorded.
 
-        ``lap``: the time that it counts for; stages of the same one add up. Empty: it is not timed.
+        ``lap``: the name that its time is added to. Empty: it is not timed.
         """
         now = self.clock()
         if self._lap:
@@ -57,6 +57,6 @@ class Stages:
 
     def timings(self) -> Mapping[str, float]:
         """The milliseconds of every stage that has ended, and of all together."""
-        told = {lap: round(milliseconds, 3) for lap, milliseconds in self.laps.items()}
-        told["total"] = round((self.last - self.started) * 1e3, 3)
-        return told
+        timings = {lap: round(milliseconds, 3) for lap, milliseconds in self.laps.items()}
+        timings["total"] = round((self.last - self.started) * 1e3, 3)
+        return timings

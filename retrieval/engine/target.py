@@ -24,7 +24,7 @@ from retrieval.learning.stack import AFFINITY, LEARNED, LENGTH
 
 
 class TargetCandidate(NamedTuple):
-    """A candidate as the profile sees it."""
+    """A candidate under the profile."""
 
     item_id: str
     score: float
@@ -50,19 +50,19 @@ def knows_likeness(pool: RecordedPool, profile: Profile) -> bool:
 
 def knows_reranking(pool: RecordedPool, profile: Profile) -> bool:
     """Whether the pool has the score of each candidate that the profile reranks, by the profile's reranker."""
-    wanted = profile.rerank
-    if wanted is None:
+    rerank = profile.rerank
+    if rerank is None:
         return True
-    if not pool.rerank or wanted.model not in (None, pool.reranker):
+    if not pool.rerank or rerank.model not in (None, pool.reranker):
         return False
-    best = in_order(by_relevance(pool, replace(profile, rerank=None)) or [])[: wanted.candidates]
+    best = in_order(by_relevance(pool, replace(profile, rerank=None)) or [])[: rerank.candidates]
     return all(pool.rerank[candidate.place] is not None for candidate in best)
 
 
 def by_relevance(pool: RecordedPool, profile: Profile) -> list[TargetCandidate] | None:
     """The candidates of the profile's legs as ``domain.search.fusion.fuse`` scores them; None: a leg did not run.
 
-    A candidate that the pool does not hold is not found, and a profile whose legs look deeper sees no deeper.
+    Only the candidates of the pool are ranked, even if the profile's legs would look deeper.
     """
     weights = {name: weight for name, weight in profile.weights_of(pool.scores).items() if weight}
     if not {name for name, weight in profile.weights.items() if weight} <= {leg_of(name) for name in weights}:
@@ -83,7 +83,7 @@ def by_relevance(pool: RecordedPool, profile: Profile) -> list[TargetCandidate] 
             relevances[place],
             place,
             {leg: values[place] for leg, values in features.items()},
-            _unlearned(pool, place, relevances[place], profile.learned),
+            _rank_unlearned(pool, place, relevances[place], profile.learned),
         )
         for place, item_id in enumerate(pool.item_ids)
         if any(column[place] is not None for column in legs.values())
@@ -93,24 +93,24 @@ def by_relevance(pool: RecordedPool, profile: Profile) -> list[TargetCandidate] 
 def with_learned(
     candidates: list[TargetCandidate], pool: RecordedPool, learned: Learned, model: LearnedModel | None
 ) -> list[TargetCandidate] | None:
-    """The candidates with the learned reward in their scores, as the recorded search had it; None: that cannot be done.
+    """The candidates with the learned reward in their scores, as in the recorded search; None: it cannot be computed.
 
-    Where nothing learned counted in that search, nothing does, nor where its model was not good enough for the
-    profile's combination. ``model`` is the one of the recorded version; without it only a sum can be worked out.
+    Nothing learned counts if nothing did in that search, or if its model had not passed for the profile's combination.
+    ``model`` is the one of the recorded version; without it only a sum can be computed.
     """
     if learned.is_off or not (pool.learned or pool.length):
         return candidates
     if model is not None and learned.combination not in model.passed and not model.is_trusted(learned):
         return candidates
     is_sum = learned.combination is Combination.SUM
-    told = pool.learned if is_sum else pool.length
-    if not told or not _is_about_the_same(pool, learned, model):
+    column = pool.learned if is_sum else pool.length
+    if not column or not _is_about_the_same(pool, learned, model):
         return None
     # The model reordered only the most relevant; the rest of the pool was never a candidate.
-    candidates = [candidate for candidate in candidates if told[candidate.place] is not None]
+    candidates = [candidate for candidate in candidates if column[candidate.place] is not None]
     if is_sum:
-        return [_summed(candidate, pool, learned.share) for candidate in candidates]
-    return None if model is None else _stacked(candidates, pool, model)
+        return [_sum_score(candidate, pool, learned.share) for candidate in candidates]
+    return None if model is None else _stack_scores(candidates, pool, model)
 
 
 def in_order(candidates: list[TargetCandidate]) -> list[TargetCandidate]:
@@ -121,14 +121,14 @@ def in_order(candidates: list[TargetCandidate]) -> list[TargetCandidate]:
 def _is_about_the_same(pool: RecordedPool, learned: Learned, model: LearnedModel | None) -> bool:
     """True if the recorded predictions are those that the combination needs.
 
-    The stack is about items alone; what a sum adds may know of relevance too.
+    The stack uses predictions by item alone; a sum's predictions may depend on relevance too.
     """
     if pool.combination in (None, learned.combination):
         return True
     return model is not None and model.reward.as_dict() == model.by_item.as_dict()
 
 
-def _unlearned(pool: RecordedPool, place: int, relevance: float, learned: Learned) -> Ranked:
+def _rank_unlearned(pool: RecordedPool, place: int, relevance: float, learned: Learned) -> Ranked:
     arm = Arm(uses=int(_at(pool.uses, place) or 0), raw_successes=int(_at(pool.raw_successes, place) or 0))
     return Ranked(
         item_id=pool.item_ids[place],
@@ -141,7 +141,7 @@ def _unlearned(pool: RecordedPool, place: int, relevance: float, learned: Learne
     )
 
 
-def _summed(candidate: TargetCandidate, pool: RecordedPool, share: float) -> TargetCandidate:
+def _sum_score(candidate: TargetCandidate, pool: RecordedPool, share: float) -> TargetCandidate:
     mean = _at(pool.learned, candidate.place)
     if mean is None:
         return candidate._replace(score=candidate.relevance)
@@ -158,7 +158,7 @@ def _summed(candidate: TargetCandidate, pool: RecordedPool, share: float) -> Tar
     return candidate._replace(score=score, contender=contender)
 
 
-def _stacked(
+def _stack_scores(
     candidates: list[TargetCandidate], pool: RecordedPool, model: LearnedModel
 ) -> list[TargetCandidate] | None:
     """The scores as ``retrieval.engine.scoring.scored`` computes them; None: a signal was not recorded."""
@@ -204,17 +204,17 @@ def _at(column: Optional | Sequence[float], place: int) -> float | None:
 
 
 class Unanswerable(StrEnum):
-    """The reason why a recorded search cannot tell what a profile would have shown."""
+    """The reason why a recorded search cannot show the answer of another profile."""
 
-    COMPOSED = "an application put it together itself"
+    COMPOSED = "an application composed it"
     NO_POOL = "no candidates were recorded with it"
     GROUPED = "it showed the best of each group"
     DIVERSE = "near-duplicates are left out by vectors, which are not recorded"
-    REFINED = "how like its best candidate the others are is known for the weights that answered alone"
+    REFINED = "the likeness of its candidates is recorded only for the weights that answered"
     RERANKED = "some candidates have no score of the reranker that it asks for"
     NO_LEG = "a leg of the profile did not run"
-    LEARNED = "what was learned then does not tell what this combination would have made of it"
-    NO_ELIGIBLE = "whom the profile would explore was not recorded"
+    LEARNED = "the recorded predictions are not those of this combination"
+    NO_ELIGIBLE = "the items that the profile would explore were not recorded"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,15 +230,16 @@ class NamedProfile:
 def target_slate(
     pool: RecordedPool, target: NamedProfile, model: LearnedModel | None = None
 ) -> Mapping[str, float] | Unanswerable:
-    """The probability of each item to be shown, of those that might be.
+    """The probability of each item to be shown, without impossible items.
 
-    If this very version answered the search, they are the recorded ones. Otherwise its candidates are ranked again.
+    If this version answered the search, the probabilities are the recorded ones. Otherwise its candidates are ranked
+    again.
     ``model`` is the model that the search used; None: it used none, or the model is gone.
     """
     if pool.origin:
         return Unanswerable.COMPOSED
     if target.version is not None and target.version == pool.profile_version:
-        return _recorded(pool)
+        return _recorded_signals(pool)
     if not pool.item_ids:
         return Unanswerable.NO_POOL
     if pool.is_grouped:
@@ -256,7 +257,7 @@ def target_slate(
     return Unanswerable.LEARNED if scored is None else _slate(in_order(scored), pool, target.profile)
 
 
-def _recorded(pool: RecordedPool) -> Mapping[str, float]:
+def _recorded_signals(pool: RecordedPool) -> Mapping[str, float]:
     if not pool.propensity:
         return pool.shown
     candidates = zip(pool.item_ids, pool.propensity, strict=True)
@@ -264,20 +265,20 @@ def _recorded(pool: RecordedPool) -> Mapping[str, float]:
 
 
 def _slate(ranked: list[TargetCandidate], pool: RecordedPool, profile: Profile) -> Mapping[str, float] | Unanswerable:
-    """The slate of a ranking under the profile's exploration; its posterior draws go by the search's own seed."""
+    """The slate of a ranking under the profile's exploration; its posterior draws use the search's own seed."""
     exploration = profile.exploration
     if exploration.policy is PolicyName.OFF:  # swaps change the order of the items, not the set
         return {candidate.item_id: 1.0 for candidate in ranked[: pool.limit]}
     contenders = _contenders(ranked, pool, profile)
     if contenders is None:
         return Unanswerable.NO_ELIGIBLE
-    found = slate_probabilities(contenders, pool.limit, exploration, np.random.default_rng(pool.seed))
-    return {item_id: probability for item_id, probability in found.items() if probability > 0}
+    probabilities = slate_probabilities(contenders, pool.limit, exploration, np.random.default_rng(pool.seed))
+    return {item_id: probability for item_id, probability in probabilities.items() if probability > 0}
 
 
 def _contenders(ranked: list[TargetCandidate], pool: RecordedPool, profile: Profile) -> list[Ranked] | None:
-    """The candidates as the profile's policy sees them; None: the record does not tell all that it goes by."""
-    exploration, found = profile.exploration, []
+    """The candidates as the profile's policy sees them; None: the record lacks what the policy needs."""
+    exploration, contenders = profile.exploration, []
     for candidate in ranked:
         contender = candidate.contender
         if exploration.policy is PolicyName.THOMPSON_SLOTS:
@@ -285,13 +286,13 @@ def _contenders(ranked: list[TargetCandidate], pool: RecordedPool, profile: Prof
             if eligible is None:
                 return None
             contender = replace(contender, eligible=eligible)
-        if not _is_uncertainty_told(candidate, pool, exploration):
+        if not _has_uncertainty(candidate, pool, exploration):
             return None
-        found.append(contender)
-    return found
+        contenders.append(contender)
+    return contenders
 
 
-def _is_uncertainty_told(candidate: TargetCandidate, pool: RecordedPool, exploration: Exploration) -> bool:
+def _has_uncertainty(candidate: TargetCandidate, pool: RecordedPool, exploration: Exploration) -> bool:
     """True if the record has the candidate's uncertainty: the model's, or without a model its uses."""
     is_thompson = exploration.policy is PolicyName.THOMPSON_SLOTS
     if candidate.contender.reward_mean is None or (is_thompson and exploration.posterior is PosteriorKind.BETA):
@@ -299,27 +300,27 @@ def _is_uncertainty_told(candidate: TargetCandidate, pool: RecordedPool, explora
     return bool(pool.effective_sample_size)
 
 
-def _is_eligible(place: int, pool: RecordedPool, wanted: Exploration) -> bool | None:
+def _is_eligible(place: int, pool: RecordedPool, exploration: Exploration) -> bool | None:
     """True if the profile might explore the candidate; None: its age is not known.
 
-    What was recorded is whether it was used less, or younger, than the profile of the search asked for.
+    The record says whether it had fewer uses, or was younger, than the profile of the search required.
     """
     eligible, uses = (column[place] if column else None for column in (pool.eligible, pool.uses))
     then = pool.exploration
     if eligible is None or uses is None:
         return None
-    if uses < wanted.fewer_uses_than:
+    if uses < exploration.fewer_uses_than:
         return True
-    if wanted.younger_than_days == 0:
+    if exploration.younger_than_days == 0:
         return False
     if then is None:
         return None
-    if eligible and uses >= then.fewer_uses_than and wanted.younger_than_days >= then.younger_than_days:
+    if eligible and uses >= then.fewer_uses_than and exploration.younger_than_days >= then.younger_than_days:
         return True
-    if not eligible and wanted.younger_than_days <= then.younger_than_days:
+    if not eligible and exploration.younger_than_days <= then.younger_than_days:
         return False
-    is_asked_alike = (wanted.fewer_uses_than, wanted.younger_than_days) == (
+    has_same_bounds = (exploration.fewer_uses_than, exploration.younger_than_days) == (
         then.fewer_uses_than,
         then.younger_than_days,
     )
-    return bool(eligible) if is_asked_alike else None
+    return bool(eligible) if has_same_bounds else None

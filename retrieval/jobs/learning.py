@@ -1,4 +1,4 @@
-"""Learn from feedback: read the examples, fit a model, try it and publish it; keep arms right, find clusters."""
+"""The jobs that learn from feedback: fit, try and publish a model, recount arms, find clusters."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ from retrieval.learning.examples import Direction, Event, Example, Examples, Sla
 from retrieval.learning.learned_model import Fitted, LearnedModel, fit
 from retrieval.learning.trial import Incumbent, TrialOutcome, trial
 from retrieval.services.doctor.collections import ARM_TOLERANCE
-from retrieval.services.workplace import Advance, JobTarget, Workplace, unheeded
+from retrieval.services.workplace import Advance, JobTarget, Workplace, ignore_progress
 
 _log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ MOST_SEARCHES = 20_000
 
 
 async def read_examples(workplace: Workplace, target: JobTarget, *, until: datetime) -> Examples:
-    """The verdicts that were there by then, with the searches that they are about."""
+    """The verdicts up to that time, with the searches that they are about."""
     database, tenant_id, collection_id = workplace.database, target.tenant_id, target.collection.collection_id
     verdicts = await read_verdicts(database, tenant_id, collection_id, until=until)
     ids = list(dict.fromkeys(verdict.retrieval_id for verdict in verdicts if verdict.retrieval_id))[:MOST_SEARCHES]
@@ -77,14 +77,14 @@ async def read_examples(workplace: Workplace, target: JobTarget, *, until: datet
     rated, space = _items_by_search(verdicts), target.collection.space
     space_id = None if space is None else space.space_id
     async for page in read_rated_searches(database, tenant_id, collection_id, ids):
-        searches |= {search.retrieval_id: _reduced(search, rated[search.retrieval_id], space_id) for search in page}
+        searches |= {search.retrieval_id: _reduce(search, rated[search.retrieval_id], space_id) for search in page}
     vectors = await _vectors(workplace, target, searches)
     half_life = timedelta(days=(await read_decay(database, tenant_id, collection_id)).half_life_days)
     seen = sorted(
         {item for search in searches.values() for item in search.shown} | {verdict.item_id for verdict in verdicts}
     )
     return Examples(
-        rated=_rated(verdicts, searches, vectors, until, half_life),
+        rated=_rated_examples(verdicts, searches, vectors, until, half_life),
         slates=_slates(verdicts, searches, vectors),
         clusters=await read_item_clusters(database, tenant_id, collection_id, seen),
         octets=await read_item_octets(database, tenant_id, collection_id, seen),
@@ -92,16 +92,16 @@ async def read_examples(workplace: Workplace, target: JobTarget, *, until: datet
 
 
 class _Search(NamedTuple):
-    """A rated search, as far as something is learned from it."""
+    """The parts of a rated search that a model learns from."""
 
     question: str
     query: str
     vector: Vector | None
     shown: Sequence[str]
     relevance: Mapping[str, float]
-    """Relevance by item: of items that were shown or rated and that the record knows."""
+    """Relevance by item, of shown or rated items that the record has."""
     legs: Mapping[str, Mapping[str, float]]
-    """The same of each leg's scores from 0 to 1; of one leg alone, none."""
+    """Scores from 0 to 1 by leg and item; empty where there is one leg."""
 
 
 def _items_by_search(verdicts: Sequence[Rated]) -> dict[UUID, set[str]]:
@@ -112,17 +112,17 @@ def _items_by_search(verdicts: Sequence[Rated]) -> dict[UUID, set[str]]:
     return items
 
 
-def _reduced(search: RatedSearch, rated: set[str], space_id: int | None) -> _Search:
-    wanted = rated | set(search.shown)
+def _reduce(search: RatedSearch, rated: set[str], space_id: int | None) -> _Search:
+    needed = rated | set(search.shown)
     signals = search.pool_signals
     # Without its profile, relevance is not known.
     pool = search.pool_items if "scaled" in signals else ()
-    places = {item: place for place, item in enumerate(pool) if item in wanted}
+    places = {item: place for place, item in enumerate(pool) if item in needed}
     legs = leg_features_again(signals["legs"], signals["bests"])
     return _Search(
         question=search.query or str(search.retrieval_id),
         query=search.query,
-        # A vector of a space that the collection has left is compared with none of the other's.
+        # A vector of a space that the collection has left cannot be compared with those of the present space.
         vector=search.vector if search.space_id == space_id else None,
         shown=[item for item in search.shown if item in places],
         relevance={item: signals["scaled"][place] for item, place in places.items()},
@@ -132,38 +132,38 @@ def _reduced(search: RatedSearch, rated: set[str], space_id: int | None) -> _Sea
 
 async def _vectors(workplace: Workplace, target: JobTarget, searches: Mapping[UUID, _Search]) -> dict[UUID, Vector]:
     """The vectors of the searches: those given, and those of the words, most of which are cached."""
-    found = {key: unit(search.vector) for key, search in searches.items() if search.vector is not None}
+    vectors = {key: unit(search.vector) for key, search in searches.items() if search.vector is not None}
     space = target.collection.space
     embedder = workplace.embedder_of(target.tenant_id, space) if space else None
-    asked = {key: search.query for key, search in searches.items() if search.vector is None and search.query}
-    if embedder is None or not asked:
-        return found
-    by_text = await _embedded(embedder, list(dict.fromkeys(asked.values())))
-    return found | {key: by_text[query] for key, query in asked.items() if query in by_text}
+    queries = {key: search.query for key, search in searches.items() if search.vector is None and search.query}
+    if embedder is None or not queries:
+        return vectors
+    by_text = await _embed(embedder, list(dict.fromkeys(queries.values())))
+    return vectors | {key: by_text[query] for key, query in queries.items() if query in by_text}
 
 
-async def _embedded(embedder: CachedEmbedder, texts: Sequence[str]) -> dict[str, Vector]:
+async def _embed(embedder: CachedEmbedder, texts: Sequence[str]) -> dict[str, Vector]:
     vectors: dict[str, Vector] = {}
     for start in range(0, len(texts), _TEXTS):
         page = texts[start : start + _TEXTS]
         try:
             vectors |= zip(page, await embedder.embed_queries(page), strict=True)
         except EmbedderError as error:
-            # Without them less is learned, but nothing wrong.
+            # Without these vectors the model learns less, but nothing wrong.
             _log.warning("learning goes on without the vectors of %d queries: %s", len(texts) - len(vectors), error)
             break
     return vectors
 
 
-def _rated(
+def _rated_examples(
     verdicts: Sequence[Rated],
     searches: Mapping[UUID, _Search],
     vectors: Mapping[UUID, Vector],
     until: datetime,
     half_life: timedelta,
 ) -> list[Example]:
-    found = [searches.get(verdict.retrieval_id) if verdict.retrieval_id else None for verdict in verdicts]
-    events = faded(map(_event, verdicts, found), until, half_life)
+    rated_searches = [searches.get(verdict.retrieval_id) if verdict.retrieval_id else None for verdict in verdicts]
+    events = faded(map(_event, verdicts, rated_searches), until, half_life)
     return [
         Example(
             event=event,
@@ -171,7 +171,7 @@ def _rated(
             vector=vectors.get(verdict.retrieval_id) if verdict.retrieval_id else None,
             received_at=verdict.received_at,
         )
-        for verdict, event, search in zip(verdicts, events, found, strict=True)
+        for verdict, event, search in zip(verdicts, events, rated_searches, strict=True)
     ]
 
 
@@ -194,11 +194,11 @@ def _event(verdict: Rated, search: _Search | None) -> Event:
 
 
 def _slates(verdicts: Sequence[Rated], searches: Mapping[UUID, _Search], vectors: Mapping[UUID, Vector]) -> list[Slate]:
-    said: dict[UUID, list[Rated]] = defaultdict(list)
+    by_search: dict[UUID, list[Rated]] = defaultdict(list)
     for verdict in verdicts:
         if verdict.retrieval_id is not None and verdict.retrieval_id in searches:
-            said[verdict.retrieval_id].append(verdict)
-    return [_slate(searches[key], said[key], vectors.get(key)) for key in said]
+            by_search[verdict.retrieval_id].append(verdict)
+    return [_slate(searches[key], by_search[key], vectors.get(key)) for key in by_search]
 
 
 def _slate(search: _Search, verdicts: Sequence[Rated], vector: Vector | None) -> Slate:
@@ -219,7 +219,7 @@ def _mean(verdicts: Sequence[Rated]) -> float | None:
 
 
 LEAST_VERDICTS = 50
-"""The number of new verdicts that make a new model worth fitting."""
+"""The number of new verdicts from which a new model is fitted."""
 
 UNUSED = "the profile does not use what is learned"
 
@@ -237,11 +237,11 @@ async def is_there_to_learn(workplace: Workplace, target: JobTarget) -> bool:
     """True if enough verdicts came since the last fit, or the model in use has lost its space or the trust in it."""
     least = min(LEAST_VERDICTS, target.collection.profile.learned.trusted_from or LEAST_VERDICTS)
     count = await count_new_verdicts(workplace.database, target.tenant_id, target.collection.collection_id, most=least)
-    return count >= least or await _has_moved(workplace, target) or await _is_trust_lost(workplace, target)
+    return count >= least or await _has_moved(workplace, target) or await _has_lost_trust(workplace, target)
 
 
 async def _has_moved(workplace: Workplace, target: JobTarget) -> bool:
-    """True if what the last model knows of rewarded queries is of a space that the collection has left."""
+    """True if the last model's rewarded queries are of a space that the collection has left."""
     collection = target.collection
     if not collection.model_version or collection.space is None:
         return False
@@ -249,17 +249,17 @@ async def _has_moved(workplace: Workplace, target: JobTarget) -> bool:
     return fitted_in is not None and fitted_in != collection.space.space_id
 
 
-async def learn(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
-    """Fit a model on the feedback there is, and publish it if a trial shows it to be better than what is in use.
+async def learn(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
+    """Fit a model on all feedback, and publish it if a trial shows it to be better than the one in use.
 
-    A profile with ``trusted_from`` has it published from so many verdicts on, whatever the trial says; where fewer are
-    left than that, a model that was never better is taken out of use: ``withdrawn`` is its version.
+    With ``trusted_from`` in the profile, a model of at least that many verdicts is published whatever the trial says;
+    when fewer verdicts are left, a model that never won a trial is withdrawn: ``withdrawn`` is its version.
     """
     until = datetime.now(UTC)
     examples = await read_examples(workplace, target, until=until)
     advance(len(examples.rated))
     incumbent = await _incumbent(workplace, target)
-    withdrawn = await _withdrawn(workplace, target, incumbent, len(examples.rated))
+    withdrawn = await _withdraw(workplace, target, incumbent, len(examples.rated))
     if not examples.rated:
         return {"verdicts": 0, "published": False, "reason": "there is no feedback yet", **withdrawn}
     if withdrawn:
@@ -270,7 +270,7 @@ async def learn(workplace: Workplace, target: JobTarget, advance: Advance = unhe
     fitted = await anyio.to_thread.run_sync(fit, examples)
     passed = frozenset(combination for combination, outcome in outcomes.items() if outcome.passed)
     is_shared = outcomes[Combination.LOGIT_STACK].is_shared
-    made = LearnedModel(
+    model = LearnedModel(
         version=0,
         reward=fitted.reward,
         by_item=fitted.by_item,
@@ -280,34 +280,36 @@ async def learn(workplace: Workplace, target: JobTarget, advance: Advance = unhe
         space_id=target.collection.space.space_id if target.collection.space else None,
     )
     tried = _Tried(outcomes, incumbent, len(examples.rated), until)
-    version, is_published = await _stored(workplace, target, made, fitted, tried)
+    version, is_published = await _store(workplace, target, model, fitted, tried)
     outcome = outcomes.get(learned.combination)
     return {
         "verdicts": tried.verdicts,
         "version": version,
         "published": is_published,
         "passed": sorted(passed),
-        "reason": _reason(outcome, made, learned),
+        "reason": _reason(outcome, model, learned),
         **withdrawn,
     }
 
 
-async def _is_trust_lost(workplace: Workplace, target: JobTarget) -> bool:
-    """True if the model in use is trusted by more verdicts than are left, and may be taken out of use."""
+async def _has_lost_trust(workplace: Workplace, target: JobTarget) -> bool:
+    """True if fewer verdicts are left than the model in use is trusted from, and it may be withdrawn."""
     collection = target.collection
     trusted_from = collection.profile.learned.trusted_from
     where = (workplace.database, target.tenant_id, collection.collection_id)
     if trusted_from is None or not collection.model_version:
         return False
-    left = await count_learnable(*where, most=trusted_from)
-    rests = left < trusted_from and _rests_on_trust(await _incumbent(workplace, target), collection.profile.learned)
-    return rests and not await is_model_chosen(*where)
+    remaining = await count_learnable(*where, most=trusted_from)
+    is_untested = remaining < trusted_from and _rests_on_trust(
+        await _incumbent(workplace, target), collection.profile.learned
+    )
+    return is_untested and not await is_model_chosen(*where)
 
 
-async def _withdrawn(
+async def _withdraw(
     workplace: Workplace, target: JobTarget, incumbent: Incumbent | None, verdicts: int
 ) -> dict[str, int]:
-    """Take a model out of use that is trusted by more verdicts than are left, and was never better than anything."""
+    """Withdraw a model that never won a trial, when fewer verdicts are left than it is trusted from."""
     collection = target.collection
     trusted_from = collection.profile.learned.trusted_from or 0
     if incumbent is None or verdicts >= trusted_from or not _rests_on_trust(incumbent, collection.profile.learned):
@@ -323,7 +325,7 @@ def _rests_on_trust(incumbent: Incumbent | None, learned: Learned) -> bool:
 
 
 async def _incumbent(workplace: Workplace, target: JobTarget) -> Incumbent | None:
-    """The model in use; None: none is, or it cannot be read any more, which a new one mends."""
+    """The model in use; None: none is, or it can no longer be read, and a new one replaces it."""
     version = target.collection.model_version
     stored = version and await read_definition(
         workplace.database, target.tenant_id, target.collection.collection_id, version
@@ -337,15 +339,15 @@ async def _incumbent(workplace: Workplace, target: JobTarget) -> Incumbent | Non
         return None
 
 
-async def _stored(
-    workplace: Workplace, target: JobTarget, made: LearnedModel, fitted: Fitted, tried: _Tried
+async def _store(
+    workplace: Workplace, target: JobTarget, model: LearnedModel, fitted: Fitted, tried: _Tried
 ) -> tuple[int, bool]:
     """The model's version, and whether it is in use now."""
     learned = target.collection.profile.learned
-    # The profile's own combination must have passed: the success of another one is no reason to change it.
+    # The profile's own combination must have passed: the success of another one does not justify a change.
     has_none = tried.incumbent is None or not tried.incumbent.model.passed
-    has_won = learned.combination in made.passed or (bool(made.passed) and has_none)
-    is_published = has_won or made.is_trusted(learned)
+    has_won = learned.combination in model.passed or (bool(model.passed) and has_none)
+    is_published = has_won or model.is_trusted(learned)
     outcome = tried.outcomes.get(learned.combination)
     async with workplace.database.transaction(target.tenant_id) as connection:
         version = await add_model(
@@ -353,22 +355,22 @@ async def _stored(
             target.collection.collection_id,
             kind=fitted.reward.kind,
             # A refused model is never used: the reason alone is worth keeping.
-            definition=made.as_dict() if is_published else {},
+            definition=model.as_dict() if is_published else {},
             metrics={combination.value: result.as_dict() for combination, result in tried.outcomes.items()},
             events=tried.verdicts,
             statistics_at=tried.until,
             is_published=is_published,
-            reason=_reason(outcome, made, learned),
+            reason=_reason(outcome, model, learned),
             queries=_queries(fitted.directions),
         )
     return version, is_published
 
 
-def _reason(outcome: TrialOutcome | None, made: LearnedModel, learned: Learned) -> str:
-    """Gives the reason why the model is used, or is not."""
+def _reason(outcome: TrialOutcome | None, model: LearnedModel, learned: Learned) -> str:
+    """The reason why the model is used, or is not."""
     if outcome is None:
         return UNUSED
-    if not outcome.passed and made.is_trusted(learned):
+    if not outcome.passed and model.is_trusted(learned):
         return f"trusted from {learned.trusted_from} verdicts on, as the profile says; its trial: {outcome.reason}"
     return outcome.reason
 
@@ -393,15 +395,15 @@ async def has_feedback(workplace: Workplace, target: JobTarget) -> bool:
 
 
 async def keep_arms(
-    workplace: Workplace, target: JobTarget, advance: Advance = unheeded, *, now: datetime | None = None
+    workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress, *, now: datetime | None = None
 ) -> dict[str, Any]:
-    """Recount every arm of the collection from its events, page by page, and mend those that are off.
+    """Recount every arm of the collection from its events, page by page, and correct those that differ.
 
-    Each page is right when it is done: an interruption costs nothing. What is off is a fault somewhere, and logged.
+    Each page is correct when it is done: an interruption costs nothing. A difference is a defect, and is logged.
     """
     moment = now or datetime.now(UTC)
     where = (workplace.database, target.tenant_id, target.collection.collection_id)
-    is_moved = await _moved_landmark(workplace, target, moment)
+    is_moved = await _move_landmark(workplace, target, moment)
     days = workplace.settings.retention_feedback_days
     arms = mended = retired = 0
     after = ""
@@ -419,8 +421,8 @@ async def keep_arms(
     return {"arms": arms, "mended": mended, "retired": retired, "landmark_moved": is_moved}
 
 
-async def _moved_landmark(workplace: Workplace, target: JobTarget, moment: datetime) -> bool:
-    """Move the landmark to the moment where weights have grown large; whether it was."""
+async def _move_landmark(workplace: Workplace, target: JobTarget, moment: datetime) -> bool:
+    """Move the landmark to the moment if weights have grown large; returns whether it was moved."""
     where = (workplace.database, target.tenant_id, target.collection.collection_id)
     decay = await read_decay(*where)
     if abs(moment - decay.landmark) <= MOST_HALF_LIVES * timedelta(days=decay.half_life_days):
@@ -430,7 +432,7 @@ async def _moved_landmark(workplace: Workplace, target: JobTarget, moment: datet
 
 
 GROWTH = 2.0
-"""Centroids are found anew when the collection has grown so many times since."""
+"""Centroids are computed anew when the collection has grown by this factor since."""
 
 MOST_SAMPLED = 20_000
 _PAGE = 5_000
@@ -442,28 +444,28 @@ async def are_clusters_needed(workplace: Workplace, target: JobTarget) -> bool:
     collection, space = target.collection, target.collection.space
     if space is None or collection.documents < LEAST_ITEMS:
         return False
-    found_in, has_feedback, is_waiting = await cluster_state(
+    size_at_fit, has_feedback, is_waiting = await cluster_state(
         workplace.database, target.tenant_id, collection.collection_id, space
     )
-    return has_feedback and (is_waiting or collection.documents > GROWTH * found_in)
+    return has_feedback and (is_waiting or collection.documents > GROWTH * size_at_fit)
 
 
-async def find_clusters(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
+async def find_clusters(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
     """Find the centroids where there are none or the collection has outgrown them, and give items their clusters.
 
-    New centroids go on from the old ones, so that what was learned about a cluster stays with it.
+    New centroids start from the old ones, so that what was learned about a cluster stays with it.
     """
     space, collection = target.collection.space, target.collection
     if space is None or collection.documents < LEAST_ITEMS:
         return {"clusters": 0, "assigned": 0}
-    found_in, _, _ = await cluster_state(workplace.database, target.tenant_id, collection.collection_id, space)
+    size_at_fit, _, _ = await cluster_state(workplace.database, target.tenant_id, collection.collection_id, space)
     known = await read_centroids(workplace.database, target.tenant_id, collection.collection_id, space.space_id)
-    is_outgrown = known is None or collection.documents > GROWTH * found_in
+    is_outgrown = known is None or collection.documents > GROWTH * size_at_fit
     if known is None or is_outgrown:
-        found = await _found(workplace, target, space, known)
-        if found is None:
+        computed = await _new_centroids(workplace, target, space, known)
+        if computed is None:
             return {"clusters": 0 if known is None else len(known), "assigned": 0}
-        known = found
+        known = computed
     assigned = await _assign(workplace, target, space, known, every=is_outgrown, advance=advance)
     if is_outgrown:
         async with workplace.database.transaction(target.tenant_id) as connection:
@@ -471,17 +473,19 @@ async def find_clusters(workplace: Workplace, target: JobTarget, advance: Advanc
     return {"clusters": len(known), "assigned": assigned}
 
 
-async def _found(workplace: Workplace, target: JobTarget, space: StoredSpace, before: Vectors | None) -> Vectors | None:
+async def _new_centroids(
+    workplace: Workplace, target: JobTarget, space: StoredSpace, before: Vectors | None
+) -> Vectors | None:
     """The new centroids; None: too few items have a vector yet."""
     collection_id = target.collection.collection_id
     sample = await sample_vectors(workplace.database, target.tenant_id, collection_id, space, MOST_SAMPLED)
     if len(sample) < LEAST_ITEMS:
         return None
     vectors = np.asarray([vector for _, vector in sample])
-    found = centroids(vectors, number_of_clusters(len(sample)), seed=_SEED, start=before)
+    computed = centroids(vectors, number_of_clusters(len(sample)), seed=_SEED, start=before)
     async with workplace.database.transaction(target.tenant_id) as connection:
-        await keep_centroids(connection, collection_id, space.space_id, found)
-    return found
+        await keep_centroids(connection, collection_id, space.space_id, computed)
+    return computed
 
 
 async def _assign(

@@ -39,11 +39,11 @@ from retrieval.services.workplace import Advance, JobTarget, Workplace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """Work on one collection: idempotent, and resumed where an interruption left it."""
+    """Work on one collection: idempotent, and resumed after an interruption."""
 
     name: str
     what: str
-    """A line for people."""
+    """A line about it for people."""
     noun: str
     """The unit of its progress, in the singular."""
     run: Callable[[Workplace, JobTarget, Advance], Awaitable[dict[str, Any]]]

@@ -1,4 +1,4 @@
-"""One run of one job over one collection, alone and on record; when each ran last, and learning at once."""
+"""Runs a job over a collection, alone and recorded; lists the jobs with their last runs; and learns at once."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.learning.clusters import read_centroids
 from retrieval.adapters.tracing import span
 from retrieval.domain.errors import RetrievalError
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 from retrieval.jobs.registry import JOBS, Job, job_named
-from retrieval.services.workplace import Advance, JobTarget, StoppedError, Workplace, unheeded
+from retrieval.services.workplace import Advance, JobTarget, StoppedError, Workplace, ignore_progress
 from retrieval.settings import schedule
 
 _log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ NOTED_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunReport(Told):
+class RunReport(Serializable):
     """The outcome of a run."""
 
     job: str
@@ -50,14 +50,14 @@ class RunReport(Told):
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
-async def run_job(workplace: Workplace, job: Job, target: JobTarget, advance: Advance = unheeded) -> RunReport:
-    """Do the job, unless another process is doing it now. The errors that it raises on purpose are recorded."""
+async def run_job(workplace: Workplace, job: Job, target: JobTarget, advance: Advance = ignore_progress) -> RunReport:
+    """Run the job, unless another process runs it now. The platform's errors are recorded."""
     collection = target.collection
     async with workplace.database.only_one(f"job {job.name} {collection.collection_id}") as alone:
         if not alone:
             return RunReport(job=job.name, collection=collection.name, outcome=ELSEWHERE)
         with patiently(), span("retrieval.job") as traced:
-            outcome, details = await _recorded(workplace, job, target, advance)
+            outcome, details = await _run_recorded(workplace, job, target, advance)
             if traced is not None:
                 traced.set_attributes({"retrieval.job": job.name, "retrieval.outcome": outcome})
                 traced.set_attributes(
@@ -66,14 +66,14 @@ async def run_job(workplace: Workplace, job: Job, target: JobTarget, advance: Ad
     return RunReport(job=job.name, collection=collection.name, outcome=outcome, details=details)
 
 
-async def _recorded(
+async def _run_recorded(
     workplace: Workplace, job: Job, target: JobTarget, advance: Advance
 ) -> tuple[str, Mapping[str, Any]]:
     where = (workplace.database, target.tenant_id, target.collection.collection_id)
     run_id = await begin_run(*where, job.name)
     try:
-        async with _noted(*where, run_id, advance) as heed:
-            outcome, details = DONE, await job.run(workplace, target, heed)
+        async with _note_progress(*where, run_id, advance) as advance_noted:
+            outcome, details = DONE, await job.run(workplace, target, advance_noted)
     except StoppedError:
         outcome, details = INTERRUPTED, {}
     except asyncio.CancelledError:
@@ -91,13 +91,13 @@ async def _recorded(
 
 
 @contextlib.asynccontextmanager
-async def _noted(
+async def _note_progress(
     database: Database, tenant_id: int, collection_id: int, run_id: int, advance: Advance
 ) -> AsyncIterator[Advance]:
     """Write the run's progress to its record every few seconds while the block runs."""
     done = 0
 
-    def heed(so_far: int) -> None:
+    def advance_noted(so_far: int) -> None:
         nonlocal done
         done = so_far
         advance(so_far)
@@ -113,7 +113,7 @@ async def _noted(
 
     noting = asyncio.create_task(note())
     try:
-        yield heed
+        yield advance_noted
     finally:
         noting.cancel()
         await asyncio.wait([noting])
@@ -162,8 +162,8 @@ async def planned_jobs(workplace: Workplace, tenant_id: int, *, now: datetime) -
 
 def next_time(cron: str, now: datetime) -> datetime:
     """The next time that matches the cron expression, in the zone of ``now``."""
-    found: datetime = croniter(cron, now).get_next(datetime)
-    return found
+    next_at: datetime = croniter(cron, now).get_next(datetime)
+    return next_at
 
 
 Refresh = Callable[[], Awaitable[StoredCollection]]
@@ -175,13 +175,13 @@ async def learn_now(workplace: Workplace, tenant_id: int, refresh: Refresh) -> d
 
     Each is a recorded run, as a worker's is. Raises ``RetrievalError`` where a run failed.
     """
-    found = await _run(workplace, "clusters", JobTarget(tenant_id, await refresh()))
+    clustering = await _run(workplace, "clusters", JobTarget(tenant_id, await refresh()))
     learned = await _run(workplace, "learn", JobTarget(tenant_id, await refresh()))
     if learned.outcome != DONE:
         details: dict[str, Any] = {"verdicts": 0, "published": False, "reason": f"not learned: {learned.outcome}"}
     else:
         details = dict(learned.details)
-    clusters = found.details.get("clusters")
+    clusters = clustering.details.get("clusters")
     return {**details, "clusters": await _clusters(workplace, tenant_id, refresh) if clusters is None else clusters}
 
 

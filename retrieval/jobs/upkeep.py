@@ -1,7 +1,7 @@
 """The jobs that maintain statistics, vectors and indexes, and remove rows whose retention is over.
 
-The tables of recorded searches, one a month, are the installation's: every collection's job looks at the same ones, and
-the first one does the work.
+The tables of recorded searches, one a month, are the installation's: every collection's job checks the same
+tables, and the first one does the work.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from retrieval.services.textsearch import (
     rebuild_textsearch_index,
     refresh_weights,
 )
-from retrieval.services.workplace import Advance, JobTarget, Workplace, unheeded
+from retrieval.services.workplace import Advance, JobTarget, Workplace, ignore_progress
 from retrieval.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ _NAME = "SELECT name_terms(%(id)s)"
 
 
 async def recount_terms(database: Database, tenant_id: int, collection_id: int) -> int:
-    """Count a collection's term statistics anew and mend them; returns the number of wrong rows, normally 0.
+    """Count a collection's term statistics anew and correct them; returns the number of wrong rows, normally 0.
 
     Items without indexed words are indexed first. Terms that no item holds any more are removed; they are not wrong. In
     one transaction, which writers of the collection wait for; searches go on.
@@ -128,12 +128,12 @@ async def always(_workplace: Workplace, _target: JobTarget) -> bool:
 
 
 async def are_weights_off(workplace: Workplace, target: JobTarget) -> bool:
-    """True if items have yet to be weighed again, or differences to be added to the statistics."""
+    """True if weights have to be recomputed, or differences added to the statistics."""
     statement = _WEIGHTS_NEEDED.bind(id=target.collection.collection_id, drift=DRIFT)
     return bool((await workplace.database.read(target.tenant_id, statement))[0][0])
 
 
-async def weigh(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
+async def weigh(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
     """Recompute the BM25 weights if the average length has drifted, or an earlier run was interrupted."""
     await fold_statistics(workplace.database, target.tenant_id, target.collection.collection_id)
     weighed = await refresh_weights(workplace.database, target.tenant_id, target.collection.collection_id)
@@ -141,9 +141,9 @@ async def weigh(workplace: Workplace, target: JobTarget, advance: Advance = unhe
     return {"weighed": weighed}
 
 
-async def weigh_all(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
+async def weigh_all(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
     """Recompute every BM25 weight of the collection, whether lengths have drifted or not."""
-    # Any difference is more drift than less than none.
+    # Every collection has more drift than -1.
     collection_id = target.collection.collection_id
     weighed = await refresh_weights(workplace.database, target.tenant_id, collection_id, drift=-1.0)
     advance(weighed)
@@ -156,7 +156,7 @@ async def is_index_in_question(_workplace: Workplace, target: JobTarget) -> bool
     return collection.ann_index is not None or collection.documents >= LEAST_INDEXED
 
 
-async def index(workplace: Workplace, target: JobTarget, _advance: Advance = unheeded) -> dict[str, Any]:
+async def index(workplace: Workplace, target: JobTarget, _advance: Advance = ignore_progress) -> dict[str, Any]:
     """Make, keep or drop the collection's indexes, as its size requires: HNSW, and those of pg_textsearch."""
     collection = target.collection
     outcome = await keep_index(workplace.database, target.tenant_id, collection)
@@ -167,8 +167,8 @@ async def index(workplace: Workplace, target: JobTarget, _advance: Advance = unh
     return {"index": outcome.value, "textsearch": textsearch.value}
 
 
-async def recount(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
-    """Count the collection's terms anew, and mend what was wrong."""
+async def recount(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
+    """Count the collection's terms anew, and correct wrong counts."""
     mended = await recount_terms(workplace.database, target.tenant_id, target.collection.collection_id)
     advance(mended)
     return {"mended": mended}
@@ -183,7 +183,7 @@ async def is_anything_pending(workplace: Workplace, target: JobTarget) -> bool:
     return pending > 0
 
 
-async def embed_pending(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
+async def embed_pending(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
     """Embed the collection's pending items, page by page; refused items stay pending and are named.
 
     Each page is stored when it is done: an interruption loses one page.
@@ -199,15 +199,15 @@ async def embed_pending(workplace: Workplace, target: JobTarget, advance: Advanc
         advance(report.embedded)
         after = page[-1].item_id
         workplace.end_of_step()
-    left = await count_pending(workplace.database, target.tenant_id, target.collection.collection_id, space)
+    pending = await count_pending(workplace.database, target.tenant_id, target.collection.collection_id, space)
     notes = report.notes
-    if embedder is None and left:
+    if embedder is None and pending:
         notes = (no_embedder(space.space),)
-    return {"embedded": report.embedded, "pending": left, **({"notes": list(notes)} if notes else {})}
+    return {"embedded": report.embedded, "pending": pending, **({"notes": list(notes)} if notes else {})}
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _Retention:
     table: str
     time: str
     days: int
@@ -215,18 +215,18 @@ class _Kept:
     """True if the rows are the tenant's and not the collection's."""
 
 
-def _kept(settings: Settings) -> tuple[_Kept, ...]:
+def _retentions(settings: Settings) -> tuple[_Retention, ...]:
     return (
-        _Kept("embedding_cache", "created_at", settings.retention_cache_days, of_tenant=True),
-        _Kept("query_rewrites", "expires_at", 0, of_tenant=True),
-        _Kept("query_samples", "sampled_at", settings.retention_samples_days),
-        _Kept("recall_measurements", "measured_at", settings.retention_runs_days),
-        _Kept("job_runs", "started_at", settings.retention_runs_days),
-        _Kept("recording_losses", "day", settings.retention_retrievals_days),
+        _Retention("embedding_cache", "created_at", settings.retention_cache_days, of_tenant=True),
+        _Retention("query_rewrites", "expires_at", 0, of_tenant=True),
+        _Retention("query_samples", "sampled_at", settings.retention_samples_days),
+        _Retention("recall_measurements", "measured_at", settings.retention_runs_days),
+        _Retention("job_runs", "started_at", settings.retention_runs_days),
+        _Retention("recording_losses", "day", settings.retention_retrievals_days),
     )
 
 
-async def prune(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
+async def prune(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
     """Remove a collection's old rows, its tenant's old cache entries, and every tenant's expired answers to writes.
 
     Returns the number of rows by table.
@@ -241,12 +241,12 @@ async def prune(workplace: Workplace, target: JobTarget, advance: Advance = unhe
             workplace.end_of_step()
 
     tenant_id = target.tenant_id
-    for kept in _kept(workplace.settings):
-        owner = ("tenant_id", tenant_id) if kept.of_tenant else ("collection_id", target.collection.collection_id)
+    for rule in _retentions(workplace.settings):
+        owner = ("tenant_id", tenant_id) if rule.of_tenant else ("collection_id", target.collection.collection_id)
         older = partial(
-            remove_older, workplace.database, tenant_id, kept.table, owner=owner, time=kept.time, days=kept.days
+            remove_older, workplace.database, tenant_id, rule.table, owner=owner, time=rule.time, days=rule.days
         )
-        await remove(kept.table, older)
+        await remove(rule.table, older)
     await remove("idempotency_keys", partial(remove_expired_writes, workplace.database, tenant_id))
     return removed
 
@@ -256,7 +256,7 @@ async def are_months_due(workplace: Workplace, _target: JobTarget) -> bool:
     return await are_months_in_question(workplace.database, workplace.settings.retention_retrievals_days)
 
 
-async def keep_months(workplace: Workplace, _target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
+async def keep_months(workplace: Workplace, _target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
     """Make and drop months; returns the number of tables made and dropped."""
     made = await ensure_months(workplace.database)
     advance(made)
@@ -265,11 +265,11 @@ async def keep_months(workplace: Workplace, _target: JobTarget, advance: Advance
     return {"made": made, "dropped": dropped}
 
 
-async def reindex(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
+async def reindex(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
     """Count terms, compute every BM25 weight and build the indexes anew, whether they need it or not.
 
-    Rows that do not agree with their items (``retrieval doctor --deep``) are made anew first. The index of vectors,
-    which takes longest, comes last, so that an earlier interruption does not cost its build.
+    Rows that do not agree with their items (``retrieval doctor --deep``) are corrected first. The index of vectors,
+    which takes longest, comes last, so that an earlier interruption does not lose its build.
     """
     async with workplace.database.transaction(target.tenant_id) as connection:
         mended = await _value(connection, _MEND, {"id": target.collection.collection_id})

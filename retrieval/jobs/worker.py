@@ -39,30 +39,31 @@ from retrieval.settings import schedule
 _log = logging.getLogger(__name__)
 
 
-async def take_up_stalled(app: App, seconds: float) -> int:
-    """Put jobs back into the queue whose worker was last heard of so long ago; returns their number.
+async def requeue_stalled(app: App, seconds: float) -> int:
+    """Requeue jobs whose worker has not sent a heartbeat for that time; returns their number.
 
-    Where the same job waits there anew, the old one is given up, or it would keep the lock for which the new one waits.
+    Where the same job is queued again already, the old one is aborted, because it would keep the lock that the new one
+    waits for.
     """
-    taken = 0
+    requeued = 0
     for job in await app.job_manager.get_stalled_jobs(seconds_since_heartbeat=seconds):
         try:
             await app.job_manager.retry_job(job)
         except UniqueViolation:
             await app.job_manager.finish_job(job, Status.ABORTED, delete_job=True)
         except ConnectorException as error:
-            _log.info("job %s was taken up by another worker: %s", job.id, error)
+            _log.info("job %s was requeued by another worker: %s", job.id, error)
             continue
-        _log.warning("job %s is taken up again: its worker gave no sign of life", job.call_string)
-        taken += 1
-    return taken
+        _log.warning("job %s is requeued: its worker sent no heartbeat", job.call_string)
+        requeued += 1
+    return requeued
 
 
 MAKE_UP_SECONDS = 400 * 86400.0
-"""The age up to which a missed job is done, once, when a worker starts."""
+"""The age up to which a missed job is run, once, when a worker starts."""
 
 _LOOK = json.dumps({"type": "job_inserted", "job_id": 0})
-"""The notification that makes a worker look for jobs; it reads no more of it than the type."""
+"""The notification that makes a worker look for jobs; the worker reads only its type."""
 
 _Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
@@ -85,10 +86,10 @@ class _QueuePool(AsyncConnectionPool[_Connection]):
 
 
 class _Connector(PsycopgConnector):
-    """The queue's connections, for which a notification is a hint that there may be a job, whatever it says.
+    """The queue's connections; any notification is only a hint that there may be a job.
 
-    Every login of the database may send one. What is no JSON would end the worker's listening, and one that asks for
-    an abort would end another's job: these requests are read from the queue's table.
+    Every login of the database may send one. A payload that is not JSON would end the worker's listening, and a request
+    to abort would end another's job: such requests are read from the queue's table.
     """
 
     async def listen_notify(self, on_notification: Notify, channels: Iterable[str]) -> None:
@@ -100,9 +101,9 @@ class _Connector(PsycopgConnector):
 
 
 def queue_of(database: Database, *, connections: int) -> App:
-    """The queue, to be opened with ``async with app.open_async()``; it keeps at most so many connections.
+    """The queue, to be opened with ``async with app.open_async()``; it keeps at most that many connections.
 
-    Whoever may act as the definer role may use it.
+    Every login that may act as the definer role may use it.
     """
     search_path = f"{quote_identifier(database.names.jobs_schema)}, pg_temp"
     connector = _Connector(
@@ -119,7 +120,7 @@ def queue_of(database: Database, *, connections: int) -> App:
 RUN, DISPATCH = "retrieval.run", "retrieval.dispatch"
 
 Report = Callable[[RunReport], None]
-"""Called with what became of each run."""
+"""Called with the report of each run."""
 
 
 async def enqueue(app: App, job: Job, target: JobTarget) -> bool:
@@ -136,20 +137,20 @@ async def enqueue(app: App, job: Job, target: JobTarget) -> bool:
     return True
 
 
-LOOKING = 0.01
-"""The share of its time that a worker looks in vain for work of a job in a collection."""
+CHECKING_SHARE = 0.01
+"""The largest share of its time that a worker spends on vain checks of a job in a collection."""
 
 
 @dataclass(slots=True)
-class Looks:
-    """The looks whether jobs are needed. A look in vain is not taken again before a time that makes it cheap.
+class NeedChecks:
+    """Checks whether jobs are needed. A vain check is repeated only after a time that makes it cheap.
 
-    Some looks read all of a collection: what waits for its vector can be told in no other way.
+    Some checks read all of a collection, for example to find items that wait for their vector.
     """
 
     clock: Callable[[], float] = time.monotonic
     _rests: dict[tuple[str, int], float] = field(default_factory=dict)
-    """Until when there is no look, by job and collection."""
+    """The end of the time without a check, by job and collection."""
 
     async def is_needed(self, workplace: Workplace, job: Job, target: JobTarget) -> bool:
         """Whether the job is needed; False also if it was not needed a moment ago."""
@@ -158,29 +159,29 @@ class Looks:
             return False
         is_needed = await job.is_needed(workplace, target)
         ended = self.clock()
-        self._rests[key] = ended if is_needed else ended + (ended - began) / LOOKING
+        self._rests[key] = ended if is_needed else ended + (ended - began) / CHECKING_SHARE
         return is_needed
 
 
-async def enqueue_needed(app: App, workplace: Workplace, job: Job, looks: Looks) -> int:
+async def enqueue_needed(app: App, workplace: Workplace, job: Job, checks: NeedChecks) -> int:
     """Put the job of every collection of every tenant that needs it into the queue; returns their number."""
     enqueued = 0
     for tenant_id in await tenants_with_collections(workplace.database):
         for collection in await all_collections(workplace.database, tenant_id):
             target = JobTarget(tenant_id, collection)
-            if await looks.is_needed(workplace, job, target):
+            if await checks.is_needed(workplace, job, target):
                 enqueued += await enqueue(app, job, target)
     return enqueued
 
 
 async def forget_failed(app: App, days: int) -> None:
-    """Remove jobs from the queue that failed so long ago; jobs that succeed leave it at once."""
+    """Remove jobs from the queue that failed that many days ago; jobs that succeed leave it at once."""
     await app.job_manager.delete_old_jobs(days * 24, include_failed=True, include_cancelled=True, include_aborted=True)
 
 
 def add_tasks(app: App, workplace: Workplace, report: Report) -> None:
-    """Teach the queue what its jobs mean."""
-    looks = Looks()
+    """Register the tasks that run the queue's jobs."""
+    checks = NeedChecks()
 
     @app.task(name=RUN)
     async def run(job: str, tenant_id: int, collection_id: int) -> None:
@@ -197,7 +198,7 @@ def add_tasks(app: App, workplace: Workplace, report: Report) -> None:
     async def dispatch(timestamp: int, job: str) -> None:
         if job == "prune":
             await forget_failed(app, workplace.settings.retention_runs_days)
-        enqueued = await enqueue_needed(app, workplace, job_named(job), looks)
+        enqueued = await enqueue_needed(app, workplace, job_named(job), checks)
         _log.info("job %s, due at %d, is needed by %d collections", job, timestamp, enqueued)
 
 
@@ -216,25 +217,25 @@ def add_schedule(registry: PeriodicRegistry, app: App, changes: Mapping[str, str
         )
 
 
-SIGNS_OF_LIFE = 3
+HEARTBEATS = 3
 """The number of heartbeats in the time after which a worker counts as stalled."""
 
 
 async def work(workplace: Workplace, stop: asyncio.Event, *, report: Report) -> None:
-    """Work until ``stop`` is set; running jobs then end with their step, and their rest waits in the queue.
+    """Work until ``stop`` is set; running jobs then end with their step, and are queued again.
 
-    A database that goes away is waited for. Raises ``DatabaseError`` if it cannot be reached at the start.
+    The worker waits for a database that goes away. Raises ``DatabaseError`` if it cannot be reached at the start.
     """
     started = False
     while not stop.is_set():
         try:
-            async with _opened(workplace, stop, report) as app:
+            async with _open_queue(workplace, stop, report) as app:
                 add_schedule(app.periodic_registry, app, workplace.settings.jobs_schedule or {})
-                await take_up_stalled(app, workplace.settings.worker_stalled_seconds)
+                await requeue_stalled(app, workplace.settings.worker_stalled_seconds)
                 started = True
                 await _until(stop, _serve(app, workplace))
                 if not stop.is_set():
-                    # The queue says in its own log that the worker stops.
+                    # The queue logs itself that the worker stops.
                     _log.warning("the worker restarts its queue, whose loop has ended")
         except DatabaseError as error:
             if not started:
@@ -246,16 +247,16 @@ async def work(workplace: Workplace, stop: asyncio.Event, *, report: Report) -> 
 async def work_once(
     workplace: Workplace, stop: asyncio.Event, *, report: Report, clock: Callable[[], float] = time.time
 ) -> None:
-    """Do the due and the queued jobs, then end. ``clock`` gives seconds since 1970."""
-    async with _opened(workplace, stop, report) as app:
-        await take_up_stalled(app, workplace.settings.worker_stalled_seconds)
-        # Not the queue's own registry, by which a pass would look at the time for itself.
+    """Run the due and the queued jobs, then end. ``clock`` gives seconds since 1970."""
+    async with _open_queue(workplace, stop, report) as app:
+        await requeue_stalled(app, workplace.settings.worker_stalled_seconds)
+        # Not the queue's own registry, with which a pass would check the schedule itself.
         registry = PeriodicRegistry()  # type: ignore[no-untyped-call]
         add_schedule(registry, app, workplace.settings.jobs_schedule or {})
         deferrer = PeriodicDeferrer(registry, MAKE_UP_SECONDS)
         await deferrer.defer_jobs(deferrer.get_previous_tasks(at=clock()))
-        # What is due puts into the queue what is needed, so one pass is not enough; what another worker's jobs hold up
-        # is left to that worker.
+        # Due jobs queue the needed jobs, so one pass is not enough; jobs that wait for another worker's jobs are left
+        # to that worker.
         before, waiting = set[int](), await _waiting(app)
         while waiting not in (set(), before) and not stop.is_set():
             await _until(stop, _run(app, workplace, wait=False))
@@ -263,8 +264,8 @@ async def work_once(
 
 
 @asynccontextmanager
-async def _opened(workplace: Workplace, stop: asyncio.Event, report: Report) -> AsyncIterator[App]:
-    """The queue with its tasks, whose errors are the platform's."""
+async def _open_queue(workplace: Workplace, stop: asyncio.Event, report: Report) -> AsyncIterator[App]:
+    """The opened queue with its tasks, with the queue's errors raised as the platform's."""
     await check_worker(workplace.database)
     app = queue_of(workplace.database, connections=workplace.settings.worker_concurrency + 3)
     add_tasks(app, replace(workplace, is_stopping=stop.is_set), report)
@@ -274,7 +275,7 @@ async def _opened(workplace: Workplace, stop: asyncio.Event, report: Report) -> 
 
 
 async def _serve(app: App, workplace: Workplace) -> None:
-    """Run jobs for ever, and take up those of stalled workers; ends only when the database is lost."""
+    """Run jobs for ever, and requeue those of stalled workers; ends only when the database is lost."""
     watch = asyncio.create_task(_watch(app, workplace.settings.worker_stalled_seconds))
     try:
         await _run(app, workplace, wait=True)
@@ -285,11 +286,11 @@ async def _serve(app: App, workplace: Workplace) -> None:
 
 async def _watch(app: App, seconds: float) -> None:
     while True:
-        await asyncio.sleep(seconds / SIGNS_OF_LIFE)
+        await asyncio.sleep(seconds / HEARTBEATS)
         try:
-            await take_up_stalled(app, seconds)
+            await requeue_stalled(app, seconds)
         except ConnectorException as error:
-            _log.info("stalled jobs were not looked for: %s", error)
+            _log.info("stalled jobs were not searched: %s", error)
 
 
 async def _run(app: App, workplace: Workplace, *, wait: bool) -> None:
@@ -299,7 +300,7 @@ async def _run(app: App, workplace: Workplace, *, wait: bool) -> None:
         wait=wait,
         listen_notify=wait and settings.worker_listen,
         fetch_job_polling_interval=settings.worker_poll_seconds,
-        update_heartbeat_interval=settings.worker_stalled_seconds / SIGNS_OF_LIFE,
+        update_heartbeat_interval=settings.worker_stalled_seconds / HEARTBEATS,
         stalled_worker_timeout=settings.worker_stalled_seconds,
         # Results of jobs are in job_runs; failed jobs are also kept here, until they are pruned.
         delete_jobs="successful",

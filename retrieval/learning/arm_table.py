@@ -67,8 +67,8 @@ def arm_table(items: Sequence[ItemArms]) -> ArmTable:
 
 def in_buckets(items: Sequence[ItemArms], buckets: Sequence[str]) -> tuple[Floats, Floats]:
     """Successes and failures of each item in each bucket, both (items, buckets)."""
-    found = _checked([item.arms.get(bucket, NO_ARM)[:2] for item in items for bucket in buckets])
-    shaped = found.reshape(len(items), len(buckets), 2)
+    rows = _checked([item.arms.get(bucket, NO_ARM)[:2] for item in items for bucket in buckets])
+    shaped = rows.reshape(len(items), len(buckets), 2)
     return shaped[:, :, 0], shaped[:, :, 1]
 
 
@@ -78,10 +78,10 @@ def pairs(rows: Sequence[tuple[float, ...]]) -> Floats:
 
 
 def _checked(rows: Sequence[tuple[float, ...]]) -> Floats:
-    found = pairs(rows)
-    if not np.isfinite(found).all() or (found < 0).any():
+    sums = pairs(rows)
+    if not np.isfinite(sums).all() or (sums < 0).any():
         raise InvalidRequestError("an arm has negative or infinite successes or failures; recompute the statistics")
-    return found
+    return sums
 
 
 def _kinds(items: Sequence[ItemArms]) -> tuple[BucketArms, ...]:
@@ -114,7 +114,7 @@ SUCCESS_FROM = 0.5
 def updated(arm: Arm, reward: float, *, weight: float = 1.0, decay: float = 1.0, at: datetime | None = None) -> Arm:
     """The arm after an event with that reward, 0 to 1.
 
-    ``decay``, above 0 and at most 1, is what the arm's evidence is still worth at the moment that the result is of:
+    ``decay``, above 0 and at most 1, is the remaining share of the arm's evidence at the moment of the result:
     2^(-time passed / half-life). An event that is older than that moment decays in its ``weight``, which is at least
     0; so events may come in any order (forward decay: Cormode et al., ICDE 2009). Weight 0 counts nothing.
 

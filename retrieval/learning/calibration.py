@@ -1,9 +1,9 @@
-"""The calibration of predictions: log-loss and calibration error; and each event's rate before it. Pure.
+"""The quality of predictions, as log-loss and calibration error; and the rate before each event. Pure.
 
-The logistic model learns from the rate before each event, without seeing the answer.
+The logistic model learns from the rate before each event, so that it does not see the event's reward.
 
-Rates from *other* events, before and after, would not do: beside an effect of the item they tell what this event's own
-reward must have been (the rest is the total without it), and the slope turns negative.
+Rates from all *other* events, before and after, would reveal it: beside an effect of the item, the total without the
+event determines the event's own reward, and the slope turns negative.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from retrieval.learning.shrinkage import fit_shrinkage, posterior
 
 
 def log_losses(predicted: Floats, rewards: Floats) -> Floats:
-    """-(r ln p + (1 - r) ln(1 - p)) of each pair, (n,); p is kept a millionth away from 0 and 1."""
+    """-(r ln p + (1 - r) ln(1 - p)) of each pair, (n,); p is clipped a millionth away from 0 and 1."""
     _check(predicted, rewards)
-    kept = np.clip(predicted, EDGE, 1 - EDGE)
-    return np.asarray(-(rewards * np.log(kept) + (1 - rewards) * np.log1p(-kept)), dtype=np.float64)
+    clipped = np.clip(predicted, EDGE, 1 - EDGE)
+    return np.asarray(-(rewards * np.log(clipped) + (1 - rewards) * np.log1p(-clipped)), dtype=np.float64)
 
 
 def calibration_error(predicted: Floats, rewards: Floats, bins: int = 10) -> float:
@@ -49,15 +49,15 @@ def _check(first: Floats, second: Floats) -> None:
 
 
 CUTS = (0.1, 0.25, 0.5, 0.75, 1.0)
-"""The model of the events up to each cut says what to expect of those up to the next."""
+"""The model of the events up to each cut predicts the events up to the next."""
 
 
 def rates_before(events: Sequence[Event], clusters: Mapping[str, int]) -> Floats:
     """The shrunk rate of each event's item in its context by earlier events alone, (events,).
 
-    ``events`` stand in order of time. NaN for the first tenth: there is hardly anything before.
+    ``events`` are in order of time. NaN for the first tenth, which has too few events before it.
     """
-    found = np.full(len(events), np.nan)
+    rates = np.full(len(events), np.nan)
     ends = [round(cut * len(events)) for cut in CUTS]
     for start, end in pairwise(ends):
         before = arms_of(events[:start], clusters)
@@ -66,12 +66,12 @@ def rates_before(events: Sequence[Event], clusters: Mapping[str, int]) -> Floats
         for contexts, rows in _by_context(events, start, end).items():
             ids = [events[row].item_id for row in rows]
             items = [arms.get(item) or ItemArms(item_id=item, cluster=clusters.get(item)) for item in ids]
-            found[rows] = sigmoid(posterior(model, contexts, items).logit_mean)
-    return found
+            rates[rows] = sigmoid(posterior(model, contexts, items).logit_mean)
+    return rates
 
 
 def _by_context(events: Sequence[Event], start: int, end: int) -> dict[tuple[str, ...], list[int]]:
-    found: dict[tuple[str, ...], list[int]] = {}
+    rows_by_context: dict[tuple[str, ...], list[int]] = {}
     for row in range(start, end):
-        found.setdefault(events[row].contexts, []).append(row)
-    return found
+        rows_by_context.setdefault(events[row].contexts, []).append(row)
+    return rows_by_context

@@ -1,4 +1,4 @@
-"""Clusters of an embedding space: a coarse answer to what an item, or a question, is about."""
+"""Clusters of an embedding space: the coarse subjects of items and questions."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ _ROUNDS = 25
 
 
 def number_of_clusters(items: int) -> int:
-    """The number of clusters of so many items: √(items / 2), 2 to 64."""
+    """The number of clusters for a number of items: √(items / 2), 2 to 64."""
     return max(2, min(MOST_CLUSTERS, round(math.sqrt(items / 2))))
 
 
 def centroids(vectors: Vectors, number: int, *, seed: int, start: Vectors | None = None) -> Vectors:
     """The centroids, shape (number, dimensions), each of length 1, of unit vectors of shape (n, dimensions).
 
-    There are no more of them than different vectors. Lloyd's k-means with k-means++ (Arthur and Vassilvitskii, SODA
-    2007). ``start``: centroids found before, from which it goes on, so that a cluster keeps its number; more are added
-    where the vectors are far from these.
+    There are at most as many as different vectors. Lloyd's k-means with k-means++ (Arthur and Vassilvitskii, SODA
+    2007). ``start``: earlier centroids to start from, so that a cluster keeps its number; more are added where the
+    vectors are far from these.
     """
     from scipy.cluster.vq import kmeans2
 
     rows = np.asarray(vectors, dtype=np.float64)
     chance = np.random.default_rng(seed)
-    # Seeding by distance divides by nothing once every vector has its centroid.
+    # Seeding by distance divides by zero once every vector has its centroid.
     most = number if start is not None else min(number, len({row.tobytes() for row in rows}))
-    begun: Any = most if start is None else _extended(rows, np.asarray(start, dtype=np.float64), number, chance)
+    seeds: Any = most if start is None else _extend(rows, np.asarray(start, dtype=np.float64), number, chance)
     with warnings.catch_warnings():
         # A cluster that loses all its items stays where it was, and keeps its number.
         warnings.filterwarnings("ignore", message="One of the clusters is empty")
-        found, _ = kmeans2(rows, begun, iter=_ROUNDS, minit="++" if start is None else "matrix", rng=chance)
-    return _unit(found)
+        centres, _ = kmeans2(rows, seeds, iter=_ROUNDS, minit="++" if start is None else "matrix", rng=chance)
+    return _unit(centres)
 
 
 def nearest(vectors: Vectors, of: Vectors) -> NDArray[np.int64]:
@@ -50,10 +50,10 @@ def nearest(vectors: Vectors, of: Vectors) -> NDArray[np.int64]:
     return np.asarray(similarities.argmax(axis=1), dtype=np.int64)
 
 
-def _extended(
+def _extend(
     rows: NDArray[np.float64], known: NDArray[np.float64], number: int, chance: np.random.Generator
 ) -> NDArray[np.float64]:
-    """The known centroids and as many vectors more as are missing, drawn as k-means++ draws: by squared distance."""
+    """The known centroids and the missing number of vectors, drawn as in k-means++: by squared distance."""
     while len(known) < number:
         distance = np.maximum(0.0, 2.0 - 2.0 * (rows @ known.T).max(axis=1))
         if not distance.sum() > 0:

@@ -33,9 +33,9 @@ class Event:
     weight: float = 1.0
     """The weight, at least 0: the trust in the verdict times the decay by its age."""
     relevance: float | None = None
-    """0 to 1: how well the item fitted the query by itself; None: not known."""
+    """The relevance of the item to the query, 0 to 1; None: not known."""
     signals: Mapping[str, float] = field(default_factory=dict)
-    """Scores of the legs by name, 0 to 1, as far as they were logged."""
+    """Scores of the legs by name, 0 to 1, where they were recorded."""
     rank: int | None = None
     """The item's rank, from 1; None: not known."""
     occurred_at: datetime | None = None
@@ -58,11 +58,11 @@ class Event:
 def faded(events: Iterable[Event], now: datetime, half_life: timedelta) -> list[Event]:
     """The events with weights halved for each half-life of age; one without a time keeps its weight.
 
-    One from the future counts as one of now. Raises ``InvalidRequestError`` for a half-life that is not positive.
+    An event from the future counts as one of now. Raises ``InvalidRequestError`` for a half-life that is not positive.
     """
     if half_life <= timedelta(0):
-        raise InvalidRequestError(f"the half-life is {half_life}; it must be longer than nothing")
-    return [replace(event, weight=event.weight * _fading(event, now, half_life)) for event in events]
+        raise InvalidRequestError(f"the half-life is {half_life}; it must be above 0")
+    return [replace(event, weight=event.weight * _decay(event, now, half_life)) for event in events]
 
 
 def arms_of(events: Iterable[Event], clusters: Mapping[str, int] | None = None) -> list[ItemArms]:
@@ -74,7 +74,7 @@ def arms_of(events: Iterable[Event], clusters: Mapping[str, int] | None = None) 
     for event in events:
         arms = sums.setdefault(event.item_id, {})
         for bucket in (ANYWHERE, *event.contexts):
-            arms[bucket] = _added(arms.get(bucket, Arm()), event)
+            arms[bucket] = _add(arms.get(bucket, Arm()), event)
     clusters = clusters or {}
     return [ItemArms(item_id=item, arms=arms, cluster=clusters.get(item)) for item, arms in sums.items()]
 
@@ -84,7 +84,7 @@ def in_order(events: Sequence[Event]) -> list[Event]:
     return sorted(events, key=lambda event: event.occurred_at.timestamp() if event.occurred_at else -math.inf)
 
 
-def _added(arm: Arm, event: Event) -> Arm:
+def _add(arm: Arm, event: Event) -> Arm:
     times = [time for time in (arm.last_used_at, event.occurred_at) if time is not None]
     return Arm(
         successes=arm.successes + event.weight * event.reward,
@@ -95,7 +95,7 @@ def _added(arm: Arm, event: Event) -> Arm:
     )
 
 
-def _fading(event: Event, now: datetime, half_life: timedelta) -> float:
+def _decay(event: Event, now: datetime, half_life: timedelta) -> float:
     if event.occurred_at is None:
         return 1.0
     return float(2.0 ** -(max(now - event.occurred_at, timedelta(0)) / half_life))
@@ -113,11 +113,11 @@ class Example:
     event: Event
     question: str | None
     """The question's words as one key; empty: the verdict came without a search; None: the search
-    is not kept any more, so it may be any question."""
+    is no longer stored, so it may be any question."""
     vector: Vector | None = None
     """The question's vector, unit length, shape (dimensions,)."""
     received_at: datetime | None = None
-    """The time when the verdict came; None: always there."""
+    """The time when the verdict came; None: before all times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +131,7 @@ class Slate:
     relevance: Sequence[float]
     legs: Mapping[str, Sequence[float]]
     rewards: Sequence[float | None]
-    """The mean of its verdicts, 0 to 1; None: nobody said anything."""
+    """The mean of its verdicts, 0 to 1; None: no verdict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,15 +145,15 @@ class Examples:
     octets: Mapping[str, int] = field(default_factory=dict)
     """The length of title and body in UTF-8, by item, where it is known."""
 
-    def of(self, questions: frozenset[str], *, wanted: bool) -> Examples:
-        """The examples of these questions, or of all others; a verdict without a search is there to fit on.
+    def of(self, questions: frozenset[str], *, inside: bool) -> Examples:
+        """The examples of these questions, or of all others; a verdict without a search is for fitting.
 
-        One whose question is not known is in neither: it could give the answer away.
+        A verdict whose question is not known is in neither set, because it could be of a held-out question.
         """
         known = [example for example in self.rated if example.question is not None]
         return Examples(
-            rated=[example for example in known if (example.question in questions) == wanted],
-            slates=[slate for slate in self.slates if (slate.question in questions) == wanted],
+            rated=[example for example in known if (example.question in questions) == inside],
+            slates=[slate for slate in self.slates if (slate.question in questions) == inside],
             clusters=self.clusters,
             octets=self.octets,
         )
@@ -169,7 +169,7 @@ class Direction:
 
 
 def directions(rated: Sequence[Example], until: datetime | None = None) -> dict[str, Direction]:
-    """The sum of the questions that each item was rewarded for (Rocchio, 1971), as known by then."""
+    """The sum of the questions that each item was rewarded for (Rocchio, 1971), by verdicts up to that time."""
     totals: dict[str, Vector] = {}
     rewards: dict[str, float] = defaultdict(float)
     for example in rated:
@@ -192,20 +192,20 @@ def cosine(query: Vector | None, total: Vector | None) -> float:
 
 
 def without_own(rated: Sequence[Example], known: Mapping[str, Direction]) -> list[float]:
-    """Gives, for each example, the cosine of its question and the others that its item was rewarded for."""
+    """For each example, the cosine of its question and the other questions that its item was rewarded for."""
     own: dict[tuple[str | None, str], Vector] = {}
     for example in rated:
         earned = example.event.weight * example.event.reward
         if example.vector is not None and earned > 0:
             key = (example.question, example.event.item_id)
             own[key] = own.get(key, np.zeros_like(example.vector)) + np.float32(earned) * example.vector
-    found: list[float] = []
+    cosines: list[float] = []
     for example in rated:
         item_id = example.event.item_id
         direction, its_own = known.get(item_id), own.get((example.question, item_id))
         total = direction.total if direction else None
-        found.append(cosine(example.vector, total if total is None or its_own is None else total - its_own))
-    return found
+        cosines.append(cosine(example.vector, total if total is None or its_own is None else total - its_own))
+    return cosines
 
 
 def columns(rated: Sequence[Example]) -> tuple[Floats, Floats, Floats]:
@@ -218,6 +218,6 @@ def columns(rated: Sequence[Example]) -> tuple[Floats, Floats, Floats]:
 
 
 def unit(vector: Vector) -> Vector:
-    """The vector at length 1, unless it is nothing."""
+    """The vector at length 1, unless it is zero."""
     length = float(np.linalg.norm(vector))
     return vector / np.float32(length) if length else vector

@@ -1,8 +1,8 @@
-"""Interleaving: one slate from two rankings, and whose hits earn more. An online alternative to off-policy estimates.
+"""Interleaving: one slate from two rankings, compared by the rewards of their hits, without off-policy estimates.
 
-Team draft (Radlinski, Kurup and Joachims, CIKM 2008): in each round a coin says which ranking picks first, and either
-picks its best item that is not yet taken. Users cannot tell whose an item is, so a reward speaks for its team. It needs
-far fewer searches than showing each profile to half of the users, and no propensities.
+Team draft (Radlinski, Kurup and Joachims, CIKM 2008): in each round a coin decides which ranking picks first, and each
+picks its best item that is not taken yet. Users cannot see the team of an item, so a reward counts for its team. It
+needs far fewer searches than showing each profile to half of the users, and no propensities.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import numpy as np
 
 from retrieval.domain.errors import InvalidLimitError
 from retrieval.domain.learning.off_policy import QUANTILE
-from retrieval.domain.told import ToldFigures
+from retrieval.domain.serialization import SerializableFigures
 
 MOST = 20
-"""The longest slate: the chances of each item are worked out exactly, for at most 2^10 ways the coins can fall."""
+"""The longest slate: the chances of each item are computed exactly, over at most 2^10 outcomes of the coins."""
 
 
 class Team(StrEnum):
-    """The profile whose ranking brought an item."""
+    """The profile whose ranking contributed an item."""
 
     FIRST = "a"
     SECOND = "b"
@@ -72,10 +72,10 @@ def check_draft(limit: int) -> None:
 def _rounds(
     first: Sequence[str], second: Sequence[str], taken: frozenset[str]
 ) -> tuple[tuple[_Pick, ...], tuple[_Pick, ...]] | None:
-    """The picks of a round, as the coin falls one way and the other; None: nobody has anything left."""
-    way = _picks(((Team.FIRST, first), (Team.SECOND, second)), taken)
-    other = _picks(((Team.SECOND, second), (Team.FIRST, first)), taken)
-    return (way, other) if way else None
+    """The picks of a round, for both outcomes of the coin; None: no ranking has an item left."""
+    heads = _picks(((Team.FIRST, first), (Team.SECOND, second)), taken)
+    tails = _picks(((Team.SECOND, second), (Team.FIRST, first)), taken)
+    return (heads, tails) if heads else None
 
 
 def _picks(order: tuple[tuple[Team, Sequence[str]], ...], taken: frozenset[str]) -> tuple[_Pick, ...]:
@@ -89,33 +89,33 @@ def _picks(order: tuple[tuple[Team, Sequence[str]], ...], taken: frozenset[str])
 
 
 def _chances(first: Sequence[str], second: Sequence[str], limit: int) -> dict[str, list[float]]:
-    """The probability of each item at each rank, over all ways the coins can fall.
+    """The probability of each item at each rank, over all outcomes of the coins.
 
-    What comes next depends on what was taken, and not on who took it, so ways that took the same are one.
+    The next picks depend on the taken items, not on their teams, so outcomes with the same items are merged.
     """
-    found: dict[str, list[float]] = {}
-    ways: list[dict[frozenset[str], float]] = [{} for _ in range(limit)]
-    ways[0][frozenset()] = 1.0
-    for place, level in enumerate(ways):
+    chances: dict[str, list[float]] = {}
+    outcomes: list[dict[frozenset[str], float]] = [{} for _ in range(limit)]
+    outcomes[0][frozenset()] = 1.0
+    for place, level in enumerate(outcomes):
         for taken, chance in level.items():
             for picks in _rounds(first, second, taken) or ():
                 for rank, pick in enumerate(picks[: limit - place], place):
-                    found.setdefault(pick.item_id, [0.0] * limit)[rank] += chance / 2
+                    chances.setdefault(pick.item_id, [0.0] * limit)[rank] += chance / 2
                 if place + len(picks) < limit:
-                    after, key = ways[place + len(picks)], taken.union(pick.item_id for pick in picks)
+                    after, key = outcomes[place + len(picks)], taken.union(pick.item_id for pick in picks)
                     after[key] = after.get(key, 0.0) + chance / 2
-    return found
+    return chances
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preference(ToldFigures):
-    """The comparison of two profiles by which one's hits earned more, search by search."""
+class Preference(SerializableFigures):
+    """The comparison of two profiles by the rewards of their hits, search by search."""
 
     first: int
     """Searches that the first won."""
     second: int
     even: int
-    """Searches in which both earned the same."""
+    """Searches in which both earned equal rewards."""
     p_value: float
     """The p-value of the two-sided sign test: how often a fair coin decides as unevenly. 1 without a decided search."""
     share: float

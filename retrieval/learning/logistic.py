@@ -3,8 +3,8 @@
     logit p = intercept + Σ slopes × numbers
             + Σ effects of item, item cluster, bucket, item cluster in bucket, item in bucket
 
-Every effect has a normal prior around 0, so one that was never seen adds nothing. The model says what to expect; how
-sure that is goes by the events that the item has, as shrinkage counts them.
+Every effect has a normal prior around 0, so an unseen effect adds nothing. The model gives the expected reward; its
+uncertainty depends on the item's events, as shrinkage counts them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 KIND = "logistic"
 
 EDGE = 0.01
-"""Relevances and signals are kept this far from 0 and 1, so that none speaks louder than ±4.6."""
+"""Relevances and signals are kept this far from 0 and 1, so that no logit is beyond ±4.6."""
 
 RELEVANCE = "relevance"
 SHRUNK = "shrunk rate"
@@ -84,16 +84,16 @@ class Logistic:
 
 def groups_of(contexts: Sequence[str], item_id: str, cluster: int | None) -> list[tuple[str, str, str]]:
     """Block, group and key of every effect on an item in a context; buckets beside ``ANYWHERE`` only."""
-    found = [("item", "item", item_id)]
+    groups = [("item", "item", item_id)]
     if cluster is not None:
-        found.append(("item cluster", "item cluster", str(cluster)))
+        groups.append(("item cluster", "item cluster", str(cluster)))
     for bucket in contexts:
         kind = kind_of(bucket)
-        found.append(("bucket", "bucket", bucket))
-        found.append((f"item in {kind}", f"item in {bucket}", item_id))
+        groups.append(("bucket", "bucket", bucket))
+        groups.append((f"item in {kind}", f"item in {bucket}", item_id))
         if cluster is not None:
-            found.append((f"item cluster in {kind}", f"item cluster in {bucket}", str(cluster)))
-    return found
+            groups.append((f"item cluster in {kind}", f"item cluster in {bucket}", str(cluster)))
+    return groups
 
 
 class LogitMean(NamedTuple):
@@ -119,7 +119,7 @@ def logistic_mean(
     parts = [("collection", np.full(len(items), model.intercept))]
     for name, slope in model.slopes.items():
         if name != RANK or name in numbers:
-            parts.append((name, slope.weight * _centred(name, numbers.get(name), slope, len(items))))
+            parts.append((name, slope.weight * _centre(name, numbers.get(name), slope, len(items))))
     for group, keys in _columns(contexts, items):
         effects = model.effects.get(group, {})
         added = np.array([0.0 if key is None else effects.get(key, 0.0) for key in keys])
@@ -130,18 +130,18 @@ def logistic_mean(
 def _columns(contexts: Sequence[str], items: Sequence[ItemArms]) -> list[tuple[str, list[str | None]]]:
     ids: list[str | None] = [item.item_id for item in items]
     clusters = [None if item.cluster is None else str(item.cluster) for item in items]
-    found = [("item", ids), ("item cluster", clusters)]
+    columns = [("item", ids), ("item cluster", clusters)]
     for bucket in contexts:
-        found.append(("bucket", [bucket] * len(items)))
-        found.append((f"item cluster in {bucket}", clusters))
-        found.append((f"item in {bucket}", ids))
-    return found
+        columns.append(("bucket", [bucket] * len(items)))
+        columns.append((f"item cluster in {bucket}", clusters))
+        columns.append((f"item in {bucket}", ids))
+    return columns
 
 
-def _centred(name: str, given: Floats | None, slope: Slope, length: int) -> Floats:
-    if given is None:
+def _centre(name: str, values: Floats | None, slope: Slope, length: int) -> Floats:
+    if values is None:
         return np.zeros(length)
-    number = np.log(given) if name == RANK else number_of(given)
+    number = np.log(values) if name == RANK else number_of(values)
     return np.nan_to_num(number - slope.centre, nan=0.0)
 
 
@@ -157,7 +157,7 @@ USUAL_SCALE = 0.5
 """The median of a lognormal prior on scales, which decides while held-out events are few."""
 
 MOST_FOR_SCALES = 20_000
-"""Events that the scales are chosen by; more would choose the same more slowly."""
+"""The most events that the scales are chosen by; more would take longer for the same choice."""
 
 NUMBER_SPREAD = 1.0
 """The prior standard deviation of a slope."""
@@ -201,7 +201,7 @@ def design_of(events: Sequence[Event], clusters: Mapping[str, int], shrunk: Floa
             index.append(column)
         starts.append(len(index))
     effects = csr_array((np.ones(len(index)), np.array(index), np.array(starts)), shape=(len(events), len(columns)))
-    matrix = csr_array(effects + _padded(numbers, len(columns)))
+    matrix = csr_array(effects + _pad(numbers, len(columns)))
     blocks = tuple(sorted(set(block_of) - {"intercept", "slope"}))
     number = {name: place for place, name in enumerate(blocks)} | {"intercept": -1, "slope": -2}
     return Design(
@@ -227,7 +227,7 @@ def fit_logistic(design: Design, held_out: NDArray[np.bool_] | None = None) -> L
 
 
 def choose_spreads(design: Design, held_out: NDArray[np.bool_] | None = None) -> dict[str, float]:
-    """The prior standard deviation of each block by which held-out events are least surprising, a block at a time."""
+    """The prior standard deviation of each block that predicts held-out events best, a block at a time."""
     apart = np.arange(len(design.reward)) % 5 == 4 if held_out is None else held_out
     learned, judged = _some(np.flatnonzero(~apart), MOST_FOR_SCALES), _some(np.flatnonzero(apart), MOST_FOR_SCALES // 4)
     spreads = dict.fromkeys(design.blocks, USUAL_SCALE)
@@ -249,16 +249,16 @@ class _Search:
         self._weights = np.zeros(learned.matrix.shape[1])
 
     def cost(self, spreads: Mapping[str, float]) -> float:
-        """The negative log posterior of the scales, by the rows to judge by."""
+        """The negative log posterior of the scales, on the held-out rows."""
         weights = _map(self._learned, _variances(self._learned, spreads), self._weights, tolerance=1e-6)
         self._weights = weights
         scores = self._judged.matrix @ weights
-        lost = np.logaddexp(0.0, scores) - self._judged.reward * scores
+        losses = np.logaddexp(0.0, scores) - self._judged.reward * scores
         unusual = sum(math.log(spread / USUAL_SCALE) ** 2 for spread in spreads.values()) / (2 * 0.7**2)
-        return float(lost @ self._judged.weight + unusual)
+        return float(losses @ self._judged.weight + unusual)
 
     def climb(self, spreads: dict[str, float], block: str, step: int, best: float) -> float:
-        """Move the block's scale in one direction for as long as that helps; gives the new least cost."""
+        """Move the block's scale in one direction for as long as that helps; returns the new least cost."""
         place = SCALES.index(spreads[block]) + step
         while 0 <= place < len(SCALES):
             cost = self.cost(spreads | {block: SCALES[place]})
@@ -281,8 +281,8 @@ def _map(design: Design, variances: Floats, start: Floats | None = None, toleran
     for _ in range(50):
         slope, curve = rows.slope_and_curve(weights)
         step = _conjugate(rows, curve, -slope)
-        taken, least = _shortened(rows, weights, step, loss)
-        gained, loss, weights = loss - least, least, taken
+        moved, least = _shorten_step(rows, weights, step, loss)
+        gained, loss, weights = loss - least, least, moved
         if gained <= tolerance * abs(loss):
             break
     return weights
@@ -299,8 +299,8 @@ class _Rows:
 
     def loss(self, weights: Floats) -> float:
         scores = self._design.matrix @ weights
-        lost = self._design.weight * (np.logaddexp(0.0, scores) - self._design.reward * scores)
-        return float(lost.sum() + (self._precision * weights**2).sum() / 2)
+        losses = self._design.weight * (np.logaddexp(0.0, scores) - self._design.reward * scores)
+        return float(losses.sum() + (self._precision * weights**2).sum() / 2)
 
     def slope_and_curve(self, weights: Floats) -> tuple[Floats, Floats]:
         rate = sigmoid(self._design.matrix @ weights)
@@ -309,8 +309,8 @@ class _Rows:
 
     def along(self, curve: Floats, direction: Floats) -> Floats:
         """The Hessian times a direction."""
-        found = self._transposed @ (curve * (self._design.matrix @ direction)) + self._precision * direction
-        return np.asarray(found, dtype=np.float64)
+        product = self._transposed @ (curve * (self._design.matrix @ direction)) + self._precision * direction
+        return np.asarray(product, dtype=np.float64)
 
     def diagonal(self, curve: Floats) -> Floats:
         """The Hessian's diagonal."""
@@ -336,8 +336,8 @@ def _conjugate(rows: _Rows, curve: Floats, target: Floats) -> Floats:
     return step
 
 
-def _shortened(rows: _Rows, weights: Floats, step: Floats, loss: float) -> tuple[Floats, float]:
-    """The weights after the step, halved until it does not lose; and their loss."""
+def _shorten_step(rows: _Rows, weights: Floats, step: Floats, loss: float) -> tuple[Floats, float]:
+    """The weights after the step, which is halved until the loss does not rise; and their loss."""
     for _ in range(20):
         least = rows.loss(weights + step)
         if least <= loss:
@@ -359,21 +359,21 @@ def _model(design: Design, weights: Floats) -> Logistic:
 
 def _numbers(events: Sequence[Event], shrunk: Floats | None) -> tuple[Floats, dict[str, float]]:
     """The intercept's ones and each slope's number, (events, 1 + slopes), centred; missing ones are 0."""
-    found: dict[str, Floats] = {}
+    numbers: dict[str, Floats] = {}
     if shrunk is not None:
-        found[SHRUNK] = number_of(shrunk)
+        numbers[SHRUNK] = number_of(shrunk)
     for name in sorted({RELEVANCE, *(name for event in events for name in event.signals)}):
         number = [event.relevance if name == RELEVANCE else event.signals.get(name) for event in events]
-        found[name] = number_of(np.array(number, dtype=np.float64))
+        numbers[name] = number_of(np.array(number, dtype=np.float64))
     ranks = np.array([event.rank for event in events], dtype=np.float64)
-    found[RANK] = np.log(ranks)
-    found = {name: number for name, number in found.items() if np.isfinite(number).any()}
-    centres = {name: 0.0 if name == RANK else float(np.nanmean(number)) for name, number in found.items()}
-    columns = [np.nan_to_num(number - centres[name], nan=0.0) for name, number in found.items()]
+    numbers[RANK] = np.log(ranks)
+    numbers = {name: number for name, number in numbers.items() if np.isfinite(number).any()}
+    centres = {name: 0.0 if name == RANK else float(np.nanmean(number)) for name, number in numbers.items()}
+    columns = [np.nan_to_num(number - centres[name], nan=0.0) for name, number in numbers.items()]
     return np.column_stack([np.ones(len(events)), *columns]), centres
 
 
-def _padded(numbers: Floats, columns: int) -> csr_array:
+def _pad(numbers: Floats, columns: int) -> csr_array:
     from scipy.sparse import csr_array
 
     rows, wide = numbers.shape
@@ -382,7 +382,7 @@ def _padded(numbers: Floats, columns: int) -> csr_array:
 
 
 def _variances(design: Design, spreads: Mapping[str, float]) -> Floats:
-    # The last two are found by the negative indexes of slopes and of the intercept.
+    # The negative indexes of slopes and of the intercept lead to the last two.
     by_block = np.array([*(spreads[block] for block in design.blocks), NUMBER_SPREAD, INTERCEPT_SPREAD])
     return np.asarray(by_block[design.block] ** 2, dtype=np.float64)
 
@@ -392,7 +392,7 @@ def _rows(design: Design, rows: Ints) -> Design:
 
 
 def _some(rows: Ints, most: int) -> Ints:
-    """Gives at most so many of the rows, evenly spread."""
+    """At most ``most`` of the rows, evenly spread."""
     if len(rows) <= most:
         return rows
     return rows[np.linspace(0, len(rows) - 1, most).astype(np.int64)]

@@ -16,9 +16,9 @@ def sigmoid(logits: Floats) -> Floats:
 
 
 def logit(rates: Floats) -> Floats:
-    """ln(p / (1 - p)) of numbers from 0 to 1, kept within ±13.8."""
-    kept = np.clip(rates, EDGE, 1 - EDGE)
-    return np.log(kept) - np.log1p(-kept)
+    """ln(p / (1 - p)) of numbers from 0 to 1, clipped within ±13.8."""
+    clipped = np.clip(rates, EDGE, 1 - EDGE)
+    return np.log(clipped) - np.log1p(-clipped)
 
 
 def moderation(variance: Floats) -> Floats:

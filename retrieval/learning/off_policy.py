@@ -2,9 +2,9 @@
 
 The estimates themselves are computed in the database (``sql/learning/off_policy.sql``).
 
-The model of the rewards only has to be independent of the retrieval it speaks of, so each retrieval's own rewards are
-left out of it (cross-fitting, leave one out: Chernozhukov and others, "Double/debiased machine learning", 2018). The
-better it guesses, the narrower the estimates become; a bad one costs width and no bias.
+The model of the rewards only has to be independent of the retrieval that it predicts, so each retrieval's own rewards
+are left out of it (cross-fitting, leave one out: Chernozhukov and others, "Double/debiased machine learning", 2018). A
+better model makes the estimates narrower; a bad one makes them wider, without bias.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from retrieval.domain.learning.off_policy import Estimate, Weighing
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 from retrieval.learning.interleaving import Preference
 
 PSEUDO_USES = 10.0
@@ -31,7 +31,7 @@ class _Sum(NamedTuple):
     def without(self, other: _Sum) -> _Sum:
         return _Sum(self.rewards - other.rewards, self.uses - other.uses)
 
-    def and_one(self, reward: float) -> _Sum:
+    def plus(self, reward: float) -> _Sum:
         return _Sum(self.rewards + reward, self.uses + 1)
 
 
@@ -47,16 +47,16 @@ class RewardModel:
     _all: _Sum = _NONE
 
     def add(self, retrieval_id: Hashable, rewards: Mapping[str, float]) -> None:
-        """The rewards of one retrieval's items, 0 to 1; each retrieval comes once."""
+        """Add the rewards of one retrieval's items, 0 to 1; each retrieval is added once."""
         if not rewards:
             return
         self._retrievals[retrieval_id] = rewards
         for item_id, reward in rewards.items():
-            self._items[item_id] = self._items.get(item_id, _NONE).and_one(reward)
-            self._all = self._all.and_one(reward)
+            self._items[item_id] = self._items.get(item_id, _NONE).plus(reward)
+            self._all = self._all.plus(reward)
 
     def predict(self, retrieval_id: Hashable, item_id: str) -> float:
-        """Predicts the item's reward in that retrieval, 0 to 1, from all the others."""
+        """The item's expected reward in that retrieval, 0 to 1, from all the other retrievals."""
         own = self._retrievals.get(retrieval_id, {})
         others = self._all.without(_Sum(sum(own.values()), len(own)))
         mean = others.rewards / others.uses if others.uses else UNKNOWN
@@ -68,14 +68,14 @@ class RewardModel:
 
 
 LEAST_DECIDED = 6
-"""Below so many decided searches a sign test cannot come out below .05, however they went."""
+"""With fewer decided searches a sign test cannot give a p-value below .05."""
 
 SIGNIFICANT = 0.05
-"""The p-value below which one is called better."""
+"""The p-value below which a profile is called better."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict(Told):
+class Verdict(Serializable):
     """A conclusion in one sentence."""
 
     is_conclusive: bool
@@ -88,7 +88,7 @@ class Verdict(Told):
 def judge(names: tuple[str, str], weighings: tuple[Weighing, Weighing], difference: Estimate) -> Verdict:
     """The verdict on the first against the second, by the 95 % interval of the difference of their values.
 
-    Nothing is concluded where the traffic cannot speak for one of the two.
+    There is no conclusion where the traffic cannot evaluate one of the two.
     """
     objections = [
         f"{name}: {objection}"
@@ -100,12 +100,12 @@ def judge(names: tuple[str, str], weighings: tuple[Weighing, Weighing], differen
 
 
 def refused(objections: Sequence[str]) -> Verdict:
-    """Gives a verdict without a conclusion, and the reason."""
+    """A verdict without a conclusion, with the reasons."""
     return Verdict(is_conclusive=False, better=None, text=f"no conclusion: {'; '.join(objections)}")
 
 
 def by_interval(names: tuple[str, str], difference: Estimate) -> Verdict:
-    """Better where the interval leaves 0 out; NaN compares as neither."""
+    """The verdict by the interval: better where it excludes 0; NaN gives no difference."""
     first, second = names
     shown = f"{difference.value:+.4f} (95 % interval {difference.low:+.4f} to {difference.high:+.4f})"
     if difference.low > 0:
@@ -116,7 +116,7 @@ def by_interval(names: tuple[str, str], difference: Estimate) -> Verdict:
 
 
 def by_preference(names: tuple[str, str], won: Preference) -> Verdict:
-    """Better where the sign test says that a fair coin would hardly decide so unevenly."""
+    """The verdict by the sign test: better where a fair coin would hardly decide as unevenly."""
     first, second = names
     if won.decided < LEAST_DECIDED:
         return refused([f"{won.decided} interleaved searches were decided, below {LEAST_DECIDED}: show more of them"])

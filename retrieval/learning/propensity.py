@@ -1,9 +1,9 @@
 """Ranked candidates, draws of their scores, and the exact propensities of Thompson sampling by them. Pure.
 
-How probable it is that an item is on top of a fresh posterior draw has no closed form. So ``ROWS`` rows are drawn, and
-one of them, by chance, decides. Given the rows, the probability of an item is the share of rows that have it on top:
-exact for what was done, whatever the posterior and the number of slots, and no estimate. A uniform choice, mixed in
-with the probability ``floor``, makes every candidate possible and bounds the weights of off-policy estimates.
+The probability that an item is on top of a posterior draw has no closed form. So ``ROWS`` rows are drawn, and one of
+them, chosen at random, decides. Given the rows, the probability of an item is the share of rows that have it on top:
+exact, not estimated, for any posterior and any number of slots. A uniform choice, mixed in with the probability
+``floor``, makes every candidate possible and bounds the weights of off-policy estimates.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Ranked:
     eligible: bool = False
     """True if Thompson slots may pick it; see ``is_eligible``."""
     arm: Arm = NO_ARM
-    """Its raw counts are what the Beta posterior is made of."""
+    """The raw counts that determine the Beta posterior."""
     reward_mean: float | None = None
     """The mean of the learned reward's Beta distribution, 0 to 1; None: only raw counts are known."""
     effective_sample_size: float = 0.0
@@ -44,9 +44,9 @@ class Ranked:
 
 
 def is_eligible(arm: Arm, created_at: datetime | None, now: datetime, exploration: Exploration) -> bool:
-    """True if an item was hardly used, or is young: Thompson slots are for such items.
+    """True if an item has few uses, or is young: Thompson slots are for such items.
 
-    Uses are raw counts over all contexts: what was learned long ago was learned. An item without a time of storage is
+    Uses are raw counts over all contexts, without decay. An item without a time of storage is
     not young.
     """
     if arm.uses < exploration.fewer_uses_than:
@@ -55,7 +55,7 @@ def is_eligible(arm: Arm, created_at: datetime | None, now: datetime, exploratio
 
 
 ROWS = 1024
-"""Rows of posterior draws: a probability is a multiple of one part in so many, the floor aside."""
+"""Rows of posterior draws: without the floor, a probability is a multiple of 1 / 1024."""
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -63,7 +63,7 @@ Indices = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lottery:
-    """A drawing of a few among ``size`` candidates whose probabilities are known exactly before it is held."""
+    """A drawing of a few among ``size`` candidates whose probabilities are known exactly before the draw."""
 
     size: int
     tops: Indices
@@ -117,11 +117,12 @@ def score_draws(candidates: Sequence[Ranked], posterior: PosteriorKind, rows: in
 def reward_draws(candidates: Sequence[Ranked], posterior: PosteriorKind, rows: int, rng: np.random.Generator) -> Floats:
     """Shape (rows, candidates), rewards from 0 to 1.
 
-    The shrunk posterior is the Beta distribution of the learned reward. A candidate of which nothing is learned has
+    The shrunk posterior is the Beta distribution of the learned reward. A candidate without one has
     that of its raw counts instead, so exploration begins with the first item and not with the first model.
     """
     pairs = [
-        _learned(candidate) if posterior is PosteriorKind.SHRUNK else _counted(candidate) for candidate in candidates
+        _learned_posterior(candidate) if posterior is PosteriorKind.SHRUNK else _counted_posterior(candidate)
+        for candidate in candidates
     ]
     first, second = np.array(pairs, dtype=float).reshape(-1, 2).T
     return rng.beta(first, second, (rows, len(candidates)))
@@ -132,13 +133,13 @@ def beta_draws(successes: Floats, failures: Floats, rows: int, rng: np.random.Ge
     return rng.beta(successes + 1, failures + 1, (rows, *successes.shape))
 
 
-def _learned(candidate: Ranked) -> tuple[float, float]:
+def _learned_posterior(candidate: Ranked) -> tuple[float, float]:
     mean, size = candidate.reward_mean, candidate.effective_sample_size
     if mean is None:
-        return _counted(candidate)
+        return _counted_posterior(candidate)
     return max(mean * size, LEAST), max((1 - mean) * size, LEAST)
 
 
-def _counted(candidate: Ranked) -> tuple[float, float]:
-    # Counters that have drifted are for their alarm to tell; a search must not fail of them.
+def _counted_posterior(candidate: Ranked) -> tuple[float, float]:
+    # The doctor reports counters that have drifted; a search must not fail because of them.
     return candidate.arm.raw_successes + 1.0, max(candidate.arm.uses - candidate.arm.raw_successes, 0) + 1.0

@@ -1,4 +1,4 @@
-"""Fitting how sure a hit is: logistic regression on judged hits, and how honest it is on queries left out. Pure."""
+"""Fits the calibration of relevance: logistic regression on judged hits, evaluated on held-out queries. Pure."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from retrieval.domain.search.relevance import Calibration, Evidence
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 from retrieval.learning.arm_table import Floats
 from retrieval.learning.calibration import calibration_error
 from retrieval.learning.logit import sigmoid
 
 FEWEST = 10
-"""Hits that are relevant, and hits that are not, which a fit needs at least."""
+"""The fewest relevant hits, and the fewest other hits, that a fit needs."""
 FEWEST_FROM_START = 3
 """The same for a fit that starts from another calibration."""
 
 FOLDS = 5
 _RIDGE = 1.0
-"""The penalty in hits on half the square of a standardised coefficient, so that none grows without end."""
+"""The penalty in hits on half the square of a standardised coefficient, so that none grows without bound."""
 _BASE_FROM_START, _RIDGE_FROM_START = 3.0, 10.0
-"""The same on the square of how far the intercept, and a coefficient, went from the start's."""
+"""The same on the square of the distance of the intercept, and of a coefficient, from the start's."""
 _STEPS = 100
 _SMALL = 1e-9
 
 _NUMBERS = {"both": (0, 1, 2, 3), "dense": (0, 1), "lexical": (2, 3)}
-"""The numbers of an ``Evidence`` that each model goes by."""
+"""The numbers of an ``Evidence`` that each model uses."""
 
 
 class JudgedHit(NamedTuple):
@@ -46,7 +46,7 @@ JudgedHits = Mapping[str, Sequence[JudgedHit]]
 
 
 class Bin(NamedTuple):
-    """Hits that were told about the same probability."""
+    """Hits with about the same predicted probability."""
 
     hits: int
     told: float
@@ -56,7 +56,7 @@ class Bin(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Honesty(Told):
+class Honesty(Serializable):
     """The quality of probabilities of relevance."""
 
     hits: int
@@ -67,7 +67,7 @@ class Honesty(Told):
     error: float
     """The expected calibration error over ten bins of equal size, 0 to 1; see ``calibration_error``."""
     told_apart: float | None
-    """The probability that a relevant hit is told a higher one than one that is not (AUC); None: all are the same."""
+    """The probability that a relevant hit has a higher one than one that is not (AUC); None: all are the same."""
     bins: tuple[Bin, ...]
     """The bins by tenths of the probability, without empty ones."""
 
@@ -75,10 +75,10 @@ class Honesty(Told):
 def fit_calibration(hits: JudgedHits, *, space: str, fitted_on: str, start: Calibration | None = None) -> Calibration:
     """The calibration of the hits; of a model with too few hits it has the coefficients of the start, or none.
 
-    The fewer hits there are, the nearer it stays to the ``start``, which other collections made.
+    The fewer hits there are, the nearer it stays to the ``start``, which comes from other collections.
     """
     both, dense, lexical = (
-        _fitted(name, hits.get(name, ()), getattr(start, name) if start else ()) for name in _NUMBERS
+        _fit_logistic(name, hits.get(name, ()), getattr(start, name) if start else ()) for name in _NUMBERS
     )
     return Calibration(space=space, both=both, dense=dense, lexical=lexical, fitted_on=fitted_on)
 
@@ -96,31 +96,31 @@ def can_fit(hits: Sequence[JudgedHit], fewest: int = FEWEST) -> bool:
 
 def held_out(name: str, hits: Sequence[JudgedHit], start: Calibration | None = None) -> Honesty | None:
     """The honesty of the model on each fifth of the queries, fitted on the others; None: too few hits for that."""
-    told, judged = list[float](), list[bool]()
+    predicted, judged = list[float](), list[bool]()
     for fold in range(FOLDS):
         others = [hit for hit in hits if hit.query % FOLDS != fold]
         own = [hit for hit in hits if hit.query % FOLDS == fold]
         if not own or not can_fit(others, fewest(start)):
             return None
         fitted = fit_calibration({name: others}, space="", fitted_on="", start=start)
-        told += [
+        predicted += [
             probability for probability in fitted.relevances([hit.evidence for hit in own]) if probability is not None
         ]
         judged += [hit.is_relevant for hit in own]
-    return honesty(told, judged)
+    return honesty(predicted, judged)
 
 
-def honesty(told: Sequence[float], judged: Sequence[bool]) -> Honesty:
+def honesty(predicted: Sequence[float], judged: Sequence[bool]) -> Honesty:
     """The honesty of the probabilities. Raises ``InvalidRequestError`` for none."""
-    probabilities, relevant = np.asarray(told, dtype=np.float64), np.asarray(judged, dtype=np.float64)
+    probabilities, relevant = np.asarray(predicted, dtype=np.float64), np.asarray(judged, dtype=np.float64)
     tenths = np.minimum((probabilities * 10).astype(int), 9)
     bins = [tenths == tenth for tenth in range(10)]
     return Honesty(
-        hits=len(told),
-        relevant=float(relevant.mean()) if told else 0.0,
-        told=float(probabilities.mean()) if told else 0.0,
+        hits=len(predicted),
+        relevant=float(relevant.mean()) if predicted else 0.0,
+        told=float(probabilities.mean()) if predicted else 0.0,
         error=calibration_error(probabilities, relevant),
-        told_apart=_told_apart(probabilities, relevant > 0),
+        told_apart=_separation(probabilities, relevant > 0),
         bins=tuple(
             Bin(int(own.sum()), float(probabilities[own].mean()), float(relevant[own].mean()))
             for own in bins
@@ -129,7 +129,7 @@ def honesty(told: Sequence[float], judged: Sequence[bool]) -> Honesty:
     )
 
 
-def _told_apart(probabilities: Floats, is_relevant: np.ndarray[Any, np.dtype[np.bool_]]) -> float | None:
+def _separation(probabilities: Floats, is_relevant: np.ndarray[Any, np.dtype[np.bool_]]) -> float | None:
     """Mann and Whitney's statistic (1947), ties counting half."""
     relevant, others = np.sort(probabilities[is_relevant]), np.sort(probabilities[~is_relevant])
     if not len(relevant) or not len(others):
@@ -138,32 +138,36 @@ def _told_apart(probabilities: Floats, is_relevant: np.ndarray[Any, np.dtype[np.
     return float(below.sum() / (2 * len(relevant) * len(others)))
 
 
-def _fitted(name: str, hits: Sequence[JudgedHit], start: tuple[float, ...]) -> tuple[float, ...]:
-    """Intercept and coefficients by Newton's method on standardised numbers; an empty ``start`` pulls to none."""
+def _fit_logistic(name: str, hits: Sequence[JudgedHit], start: tuple[float, ...]) -> tuple[float, ...]:
+    """Intercept and coefficients by Newton's method on standardised numbers; an empty ``start`` has no pull."""
     columns = _NUMBERS[name]
-    known = [hit for hit in hits if hit.evidence.tells(name)]
-    if not can_fit(known, fewest(start)):
+    usable = [hit for hit in hits if hit.evidence.tells(name)]
+    if not can_fit(usable, fewest(start)):
         return start
-    numbers = np.array([[hit.evidence[column] for column in columns] for hit in known], dtype=np.float64)
-    judged = np.array([hit.is_relevant for hit in known], dtype=np.float64)
-    weights = np.array([hit.weight for hit in known], dtype=np.float64)
-    weights *= len(known) / weights.sum()
+    numbers = np.array([[hit.evidence[column] for column in columns] for hit in usable], dtype=np.float64)
+    judged = np.array([hit.is_relevant for hit in usable], dtype=np.float64)
+    weights = np.array([hit.weight for hit in usable], dtype=np.float64)
+    weights *= len(usable) / weights.sum()
     middle, spread = numbers.mean(axis=0), numbers.std(axis=0) + _SMALL
-    design = np.column_stack([np.ones(len(known)), (numbers - middle) / spread])
+    design = np.column_stack([np.ones(len(usable)), (numbers - middle) / spread])
     if start:
         goal = np.array([start[0] + middle @ start[1:], *(spread * start[1:])])
         ridge = np.diag([_BASE_FROM_START, *[_RIDGE_FROM_START] * len(columns)])
     else:
         goal = np.zeros(len(columns) + 1)
         ridge = np.diag([0.0, *[_RIDGE] * len(columns)])
-    found = np.zeros(len(columns) + 1)
+    coefficients = np.zeros(len(columns) + 1)
     for _ in range(_STEPS):
-        told = sigmoid(design @ found)
-        slope = design.T @ (weights * (told - judged)) + ridge @ (found - goal)
-        curve = (design * (weights * told * (1 - told))[:, None]).T @ design + ridge + _SMALL * np.eye(len(found))
+        predicted = sigmoid(design @ coefficients)
+        slope = design.T @ (weights * (predicted - judged)) + ridge @ (coefficients - goal)
+        curve = (
+            (design * (weights * predicted * (1 - predicted))[:, None]).T @ design
+            + ridge
+            + _SMALL * np.eye(len(coefficients))
+        )
         step = np.linalg.solve(curve, slope)
-        found -= step
+        coefficients -= step
         if np.abs(step).max() < _SMALL:
             break
-    slopes = found[1:] / spread
-    return (round(float(found[0] - slopes @ middle), 4), *(round(float(slope), 4) for slope in slopes))
+    slopes = coefficients[1:] / spread
+    return (round(float(coefficients[0] - slopes @ middle), 4), *(round(float(slope), 4) for slope in slopes))

@@ -1,13 +1,13 @@
-"""Hierarchical shrinkage: what an item earned in a context, filled up with what is known of its like. Pure.
+"""Hierarchical shrinkage: the rewards of an item in a context, completed by those of similar items. Pure.
 
     item in a bucket → item → item cluster (and cluster in the bucket) → collection → prior
 
 Each level is a beta-binomial estimate (Gelman et al., Bayesian Data Analysis, 5.3) whose prior mean is the level
-above and whose concentration, the weight of that mean in pseudo-uses, is capped: estimated freely it runs away and the
-intervals become far too narrow.
+above and whose concentration, the weight of that mean in pseudo-uses, is capped: without a cap its estimate grows
+without bound, and the intervals become far too narrow.
 
 The result is a Beta distribution for each item: its mean comes from the rewards, its effective sample size from the
-number of events alone. So one more event never makes an estimate less certain, whatever it says.
+number of events alone. So one more event never makes an estimate less certain, whatever its reward.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ UNSEEN_KIND = Level(8.0, 0.05, 0.4)
 DOUBT = 0.5
 """The share of the variance of the level above that counts in the effective sample size.
 
-Concentrations are fitted around the estimated means of that level, so they hold a part of its doubt already. With all
-of it, 90 % intervals hold .94 to .97 of the true rates after 100 to 2,000 events; without it .85 to .88.
+Concentrations are fitted around the estimated means of that level, so they contain a part of its variance already. With
+all of it, 90 % intervals hold .94 to .97 of the true rates after 100 to 2,000 events; without any .85 to .88.
 """
 
 NOTHING_KNOWN = ShrunkEstimate(0.0, 0.5)
@@ -63,14 +63,14 @@ NOTHING_KNOWN = ShrunkEstimate(0.0, 0.5)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shrinkage:
-    """The beliefs about items that a collection's events justify; ``posterior`` adds an item's own arms."""
+    """The priors of items that a collection's events give; ``posterior`` adds an item's own arms."""
 
     anywhere: ShrunkEstimate = NOTHING_KNOWN
     """An item without uses and of no known cluster; with no events at all, a rate of one half."""
     uses_coefficient: float = 0.0
-    """Added for each unit of ln(1 + uses): what is used more is usually better."""
+    """Added for each unit of ln(1 + uses): items that are used more are usually better."""
     concentration: float = 8.0
-    """Pseudo-uses that its like weigh against an item's own events."""
+    """The weight of similar items against an item's own events, in pseudo-uses."""
     clusters: Mapping[int, ShrunkEstimate] = field(default_factory=dict)
     """An item without uses, by item cluster."""
     levels: Mapping[str, Level] = field(default_factory=dict)
@@ -86,10 +86,10 @@ class Shrinkage:
             "anywhere": list(self.anywhere),
             "uses_coefficient": self.uses_coefficient,
             "concentration": self.concentration,
-            "clusters": _listed(self.clusters),
+            "clusters": _as_rows(self.clusters),
             "levels": {kind: list(level) for kind, level in self.levels.items()},
             "buckets": {bucket: list(shift) for bucket, shift in self.buckets.items()},
-            "cluster_shifts": {bucket: _listed(shifts) for bucket, shifts in self.cluster_shifts.items()},
+            "cluster_shifts": {bucket: _as_rows(shifts) for bucket, shifts in self.cluster_shifts.items()},
         }
 
     @classmethod
@@ -100,10 +100,10 @@ class Shrinkage:
                 anywhere=ShrunkEstimate(*stored["anywhere"]),
                 uses_coefficient=stored["uses_coefficient"],
                 concentration=stored["concentration"],
-                clusters=_numbered(stored["clusters"]),
+                clusters=_by_number(stored["clusters"]),
                 levels={kind: Level(*level) for kind, level in stored["levels"].items()},
                 buckets={bucket: ShrunkEstimate(*shift) for bucket, shift in stored["buckets"].items()},
-                cluster_shifts={bucket: _numbered(shifts) for bucket, shifts in stored["cluster_shifts"].items()},
+                cluster_shifts={bucket: _by_number(shifts) for bucket, shifts in stored["cluster_shifts"].items()},
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidRequestError(f"a stored shrinkage cannot be read ({error!r:.80}); learn it anew") from error
@@ -125,7 +125,7 @@ def posterior(model: Shrinkage, buckets: Sequence[str], items: Sequence[ItemArms
     """The reward of each item in the context of these buckets.
 
     logit p(item here) = logit p(item) + Σ (logit p(item in bucket) - logit p(item as if the bucket were like others)):
-    each bucket adds what the item earned there beside what it earned elsewhere.
+    each bucket adds the difference of the item's rewards there to those elsewhere.
     """
     contexts = [bucket for bucket in dict.fromkeys(buckets) if bucket != ANYWHERE]
     successes, failures = in_buckets(items, (ANYWHERE, *contexts))
@@ -136,7 +136,7 @@ def posterior(model: Shrinkage, buckets: Sequence[str], items: Sequence[ItemArms
     shifts = [_shift(model, level, bucket, clusters) for level, bucket in zip(levels, contexts, strict=True)]
     prior = base.logit + by_uses
     like = _Estimates(prior * moderation(base.variance), base.variance)
-    here = _moved(*like, shifts)
+    here = _move_logit(*like, shifts)
     whole = _Counts(successes[:, 0], failures[:, 0])
     mean = whole.logit(here, model.concentration)
     parts += [(bucket, shift.logit) for bucket, shift in zip(contexts, shifts, strict=True)]
@@ -164,21 +164,21 @@ class _Counts(NamedTuple):
     failures: Floats
 
     def logit(self, prior: Floats, weight: Floats | float) -> Floats:
-        """The logit of the beta-binomial mean around a prior mean, a logit too, that weighs so many uses."""
+        """The logit of the beta-binomial mean around a prior mean (a logit) with a weight in uses."""
         rate = np.clip(sigmoid(prior), EDGE, 1.0 - EDGE)
         won, lost = self.successes + weight * rate, self.failures + weight * (1.0 - rate)
         return np.asarray(np.log(won) - np.log(lost), dtype=np.float64)
 
     def without(self, other: _Counts) -> _Counts:
-        """The rest."""
+        """The counts less those of ``other``."""
         rest = (np.maximum(mine - others, 0.0) for mine, others in zip(self, other, strict=True))
         return _Counts(*rest)
 
 
-def _moved(logit: Floats, variance: Floats, shifts: Sequence[_Estimates]) -> Floats:
-    """The logit of the expected rate after these shifts: the less is known of them, the nearer to one half.
+def _move_logit(logit: Floats, variance: Floats, shifts: Sequence[_Estimates]) -> Floats:
+    """The logit of the expected rate after these shifts: the larger their variance, the nearer to one half.
 
-    ``logit`` is nearer to one half already by the ``variance`` of the items' like.
+    ``logit`` is already moderated by the ``variance`` of similar items.
     """
     moved, doubt = logit, variance
     for shift in shifts:
@@ -191,15 +191,15 @@ def _added(
 ) -> Floats:
     """The shift of the items' logits by their events in a bucket.
 
-    ``like`` is what the items' like earn, ``concentrations`` are those in the bucket and of the items. Events in the
-    bucket are compared with those elsewhere alone: one on both sides would count twice, and the pseudo-failures of an
-    item that never failed would go to 0.
+    ``like`` is the estimate of similar items, ``concentrations`` are those in the bucket and of the items. Events in
+    the bucket are compared only with events elsewhere: an event on both sides would count twice, and the
+    pseudo-failures of an item that never failed would go to 0.
     """
     own, concentration = concentrations
     elsewhere = whole.without(inside)
     weight = _in_series(elsewhere.successes + elsewhere.failures + concentration, 1.0 / own)
-    expected = _moved(elsewhere.logit(like.logit, concentration), like.variance, [shift])
-    usual = _moved(like.logit, like.variance, [shift])
+    expected = _move_logit(elsewhere.logit(like.logit, concentration), like.variance, [shift])
+    usual = _move_logit(like.logit, like.variance, [shift])
     return inside.logit(expected, weight) - whole.logit(usual, concentration)
 
 
@@ -217,10 +217,10 @@ def _doubts(concentration: float, base: _Estimates, levels: Sequence[Level], shi
 
 
 def _effective_sample_size(uses: Floats, doubts: Floats) -> Floats:
-    """Events in just this context that would leave as much uncertainty, (items,).
+    """Events in this context alone that would leave as much uncertainty, (items,).
 
     From the item to its bucket with most events, and so on to that with fewest, as if each bucket were a part of the
-    one before: what the wider one is worth shrinks by the doubt about the narrower one, and the events there are added
+    one before: the size of the wider one shrinks by the variance of the narrower one, and the events there are added
     (the precision of a normal random-effects model). It depends on counts alone, and none of them lowers it.
     """
     order = np.argsort(-uses[:, 1:], axis=1, kind="stable")
@@ -236,14 +236,14 @@ def _effective_sample_size(uses: Floats, doubts: Floats) -> Floats:
 
 
 def _in_series(size: Floats, doubt: Floats | float) -> Floats:
-    """The number of events that so many are worth a level further down."""
+    """The number of events, one level further down, that ``size`` events of this level equal."""
     return np.asarray(size / (1.0 + size * doubt), dtype=np.float64)
 
 
 def _item_prior(
     model: Shrinkage, clusters: Sequence[int | None], uses: Floats
 ) -> tuple[_Estimates, Floats, list[tuple[str, Floats]]]:
-    """The items' like, what their uses add to that, and the parts of both."""
+    """The estimate of similar items, the addition for uses, and the parts of both."""
     known = [model.anywhere if cluster is None else model.clusters.get(cluster, model.anywhere) for cluster in clusters]
     base = _Estimates(*pairs(known).T)
     by_uses = model.uses_coefficient * np.log1p(uses)
@@ -257,15 +257,15 @@ def _shift(model: Shrinkage, level: Level, bucket: str, clusters: Sequence[int |
     unseen = ShrunkEstimate(0.0, level.cluster_variance)
     shifts = model.cluster_shifts.get(bucket, {})
     own = [unseen if cluster is None else shifts.get(cluster, unseen) for cluster in clusters]
-    found = pairs(own)
-    return _Estimates(whole.logit + found[:, 0], whole.variance + found[:, 1])
+    rows = pairs(own)
+    return _Estimates(whole.logit + rows[:, 0], whole.variance + rows[:, 1])
 
 
-def _listed(estimates: Mapping[int, ShrunkEstimate]) -> list[list[float]]:
+def _as_rows(estimates: Mapping[int, ShrunkEstimate]) -> list[list[float]]:
     return [[number, *estimate] for number, estimate in estimates.items()]
 
 
-def _numbered(rows: Sequence[Sequence[float]]) -> dict[int, ShrunkEstimate]:
+def _by_number(rows: Sequence[Sequence[float]]) -> dict[int, ShrunkEstimate]:
     return {int(row[0]): ShrunkEstimate(row[1], row[2]) for row in rows}
 
 
@@ -286,14 +286,14 @@ class Priors:
     bucket_variance: float = 0.05
     """Between buckets: items differ more than domains do."""
     between_weight: float = 4.0
-    """Either weighs like so many clusters or buckets."""
+    """The weight of either, in clusters or buckets."""
     uses_coefficient: float = 0.15
-    """The coefficient of ln(1 + uses): what is used more is usually better, and speaks for the rest too loudly."""
+    """The coefficient of ln(1 + uses): items that are used more are usually better."""
     uses_variance: float = 0.01
 
 
 ROUNDS = 6
-"""Means, spreads and concentrations are fitted in turn; the logits move by less than 0.01 after so many."""
+"""Means, spreads and concentrations are fitted in turn; after this many rounds the logits move by less than 0.01."""
 
 
 def fit_shrinkage(table: ArmTable, priors: Priors | None = None) -> Shrinkage:
@@ -327,7 +327,7 @@ class _Items(NamedTuple):
     concentration: float
     clusters: list[ShrunkEstimate]
     prior_logit: Floats
-    """(items,): what each item's own events are shrunk towards."""
+    """(items,): the prior mean of each item's own events."""
 
 
 def _fit_items(table: ArmTable, priors: Priors) -> _Items:
@@ -388,13 +388,13 @@ def _most_by_uses(concentration: float) -> float:
 
 def _cross(weight: Floats, exposure: Floats, cluster: Ints, clusters: int) -> Floats:
     """XᵀWX of the columns 1, exposure and one for each cluster."""
-    found = np.zeros((2 + clusters, 2 + clusters))
-    found[0, 0], found[0, 1], found[1, 1] = weight.sum(), weight @ exposure, weight @ exposure**2
-    found[0, 2:] = _sums(weight, cluster, clusters)
-    found[1, 2:] = _sums(weight * exposure, cluster, clusters)
-    found += np.triu(found, 1).T
-    found[range(2, 2 + clusters), range(2, 2 + clusters)] = found[0, 2:]
-    return found
+    product = np.zeros((2 + clusters, 2 + clusters))
+    product[0, 0], product[0, 1], product[1, 1] = weight.sum(), weight @ exposure, weight @ exposure**2
+    product[0, 2:] = _sums(weight, cluster, clusters)
+    product[1, 2:] = _sums(weight * exposure, cluster, clusters)
+    product += np.triu(product, 1).T
+    product[range(2, 2 + clusters), range(2, 2 + clusters)] = product[0, 2:]
+    return product
 
 
 def _against(values: Floats, exposure: Floats, cluster: Ints, clusters: int) -> Floats:
@@ -410,9 +410,9 @@ class _Kind(NamedTuple):
 
 
 def _fit_kind(kind: BucketArms, table: ArmTable, items: _Items, priors: Priors) -> _Kind:
-    """The shifts of buckets and of clusters in them, around what each item earned in the *other* buckets.
+    """The shifts of buckets and of clusters in them, around each item's rate in the *other* buckets.
 
-    Counting its events here on both sides would make items look the same everywhere.
+    Counting its events of this bucket on both sides would make items look the same everywhere.
     """
     elsewhere = _elsewhere(kind, table, items)
     cluster = table.cluster[kind.item]
@@ -469,7 +469,7 @@ def _shifts(
     clusters = own.shape[1]
     for _ in range(4):
         mean = sigmoid(elsewhere.logit + bucket[kind.bucket] + _by_both(own, kind.bucket, cluster))
-        weighing = _diluted(spreads[2], mean, elsewhere.variance)
+        weighing = _dilute(spreads[2], mean, elsewhere.variance)
         weight = (weighing + 1.0) / (weighing + np.maximum(uses, 1.0))
         slope, curve = weight * (kind.successes - uses * mean), weight * uses * mean * (1.0 - mean)
         cell = kind.bucket[known] * clusters + cluster[known]
@@ -486,7 +486,7 @@ def _shifts(
     return bucket, 1.0 / left, own, 1.0 / precision
 
 
-def _diluted(concentration: float, mean: Floats, variance: Floats) -> Floats:
+def _dilute(concentration: float, mean: Floats, variance: Floats) -> Floats:
     """The concentration of a Beta whose mean is itself uncertain: variances add up on the logit scale."""
     return concentration / (1.0 + concentration * mean * (1.0 - mean) * variance)
 
@@ -503,7 +503,7 @@ def _concentration(
     variance = np.zeros(len(won)) if prior_variance is None else prior_variance[used]
 
     def cost(log_concentration: float) -> float:
-        m = _diluted(math.exp(log_concentration), mean, variance)
+        m = _dilute(math.exp(log_concentration), mean, variance)
         likelihood = betaln(won + m * mean, lost + m * (1 - mean)) - betaln(m * mean, m * (1 - mean))
         off = (log_concentration - math.log(priors.concentration)) / priors.concentration_spread
         return float(off**2 / 2 - likelihood.sum())
@@ -519,9 +519,9 @@ def _spread(estimates: Floats, variances: Floats, prior: float, weight: float) -
 
 
 def _sums(values: Floats, index: Ints, length: int) -> Floats:
-    kept = index >= 0
-    found = np.bincount(index[kept], weights=values[kept], minlength=length)[:length]
-    return found.astype(np.float64)
+    known = index >= 0
+    sums = np.bincount(index[known], weights=values[known], minlength=length)[:length]
+    return sums.astype(np.float64)
 
 
 def _by_cluster(effects: Floats, cluster: Ints) -> Floats:
@@ -564,7 +564,7 @@ class Prediction:
 
     @property
     def uncertainty(self) -> float:
-        """The largest standard deviation that so many events leave, 0 to 0.5: no further event raises it."""
+        """The largest standard deviation that this many events leave, 0 to 0.5: no further event raises it."""
         return uncertainty_of(self.effective_sample_size)
 
     @property
@@ -576,8 +576,8 @@ class Prediction:
     def explanation(self) -> str:
         """One line: mean, uncertainty, and the levels that moved the mean, the strongest first."""
         moved = sorted((part for part in self.parts if abs(part.logit) >= 0.005), key=lambda part: -abs(part.logit))
-        said = ", ".join(f"{part.level} {part.logit:+.2f}" for part in moved) or "nothing learned yet"
-        return f"{self.mean:.2f} ± {self.sd:.2f}, as after {self.effective_sample_size:.0f} events: {said}"
+        levels = ", ".join(f"{part.level} {part.logit:+.2f}" for part in moved) or "nothing learned yet"
+        return f"{self.mean:.2f} ± {self.sd:.2f}, as after {self.effective_sample_size:.0f} events: {levels}"
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -591,11 +591,11 @@ class Prediction:
         }
 
 
-def predictions(item_ids: Sequence[str], found: Posterior) -> list[Prediction]:
+def predictions(item_ids: Sequence[str], rewards: Posterior) -> list[Prediction]:
     """One prediction an item, in order."""
-    mean, size = sigmoid(found.logit_mean), found.effective_sample_size
+    mean, size = sigmoid(rewards.logit_mean), rewards.effective_sample_size
     sd = np.sqrt(mean * (1.0 - mean) / (size + 1.0))
-    levels = tuple(level for level, _ in found.parts)
-    logits = np.column_stack([added for _, added in found.parts]).tolist()
-    rows = zip(item_ids, mean.tolist(), sd.tolist(), size.tolist(), found.logit_mean.tolist(), strict=True)
+    levels = tuple(level for level, _ in rewards.parts)
+    logits = np.column_stack([added for _, added in rewards.parts]).tolist()
+    rows = zip(item_ids, mean.tolist(), sd.tolist(), size.tolist(), rewards.logit_mean.tolist(), strict=True)
     return [Prediction(*row, levels, tuple(parts)) for row, parts in zip(rows, logits, strict=True)]

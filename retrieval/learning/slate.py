@@ -1,12 +1,12 @@
-"""Exploration policies: which items a slate shows beyond those that its scores name, and with what probability. Pure.
+"""Exploration policies: the items that a slate shows beyond the best by score, and their probabilities. Pure.
 
     off                 the best by score
     uncertainty_bonus   the best by score + rate × uncertainty, the last place with a uniform floor
-    thompson_slots      one or two places drawn by Thompson sampling among items that were hardly used
-    adjacent_swaps      around any of them: now and then two neighbours change places
+    thompson_slots      one or two places drawn by Thompson sampling among items with few uses
+    adjacent_swaps      around any of them: in some slates two neighbours change places
 
-A policy has two verbs, and probabilities that are known before anything is drawn. ``policy_for`` makes the one that a
-profile names; a slate is a ranking, a policy and chance become the items that are shown.
+A policy has two verbs, and probabilities that are known before the draw. ``policy_for`` makes the policy of a profile;
+a slate is the list of shown items, drawn by a policy from a ranking.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from retrieval.learning.propensity import ROWS, Floats, Lottery, Ranked, finite_
 
 
 class SlatePlan(Protocol):
-    """The plan of a policy: everything but chance is settled, so the probabilities are exact."""
+    """The plan of a policy: everything but the draw is decided, so the probabilities are exact."""
 
     @property
     def propensities(self) -> Floats:
@@ -39,10 +39,10 @@ class SlatePlan(Protocol):
 
     @property
     def pairs(self) -> tuple[int, ...]:
-        """The places r for which r and r + 1 both hold, in any case, an item that its score brought there."""
+        """The places r for which r and r + 1 certainly hold items placed by score."""
 
     def draw(self, rng: np.random.Generator) -> Drawn:
-        """Hold the drawing."""
+        """Draw the slate."""
 
 
 class Drawn(NamedTuple):
@@ -62,7 +62,7 @@ class Pull:
     propensities: Floats
     """Shape (candidates,): the probability of each candidate, shown or not, to be in the slate."""
     rank_propensities: Floats
-    """Shape (places,): the probability of each item shown to stand where it stands."""
+    """Shape (places,): the probability of each item shown to be at its place."""
 
 
 class Policy(Protocol):
@@ -92,8 +92,8 @@ class Policy(Protocol):
         plan = self.plan(candidates, limit, rng)
         propensities, chances = plan.propensities, plan.chances
         drawn = plan.draw(rng)
-        stood = chances[list(drawn.picked), range(len(drawn.picked))]
-        return Pull(drawn, propensities, np.minimum(stood, propensities[list(drawn.picked)]))
+        rank_chances = chances[list(drawn.picked), range(len(drawn.picked))]
+        return Pull(drawn, propensities, np.minimum(rank_chances, propensities[list(drawn.picked)]))
 
     def update(
         self, arm: Arm, reward: float, *, weight: float = 1.0, decay: float = 1.0, at: datetime | None = None
@@ -103,13 +103,13 @@ class Policy(Protocol):
 
     @property
     def recorded_as(self) -> str:
-        """Name and version, as they stand beside each recorded retrieval: ``thompson_slots/1``."""
+        """Name and version, as recorded with each retrieval: ``thompson_slots/1``."""
         return f"{self.name}/{self.version}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Places:
-    """Settled places, then those that a lottery fills in an order of chance."""
+    """Certain places, then places that a lottery fills in random order."""
 
     size: int
     """Candidates."""
@@ -122,21 +122,21 @@ class Places:
     @property
     def propensities(self) -> Floats:
         """See ``SlatePlan``."""
-        found = np.zeros(self.size)
-        found[list(self.settled)] = 1.0
+        probabilities = np.zeros(self.size)
+        probabilities[list(self.settled)] = 1.0
         if self.lottery is not None:
-            found[list(self.pool)] = self.lottery.propensities
-        return found
+            probabilities[list(self.pool)] = self.lottery.propensities
+        return probabilities
 
     @property
     def chances(self) -> Floats:
         """See ``SlatePlan``."""
         drawn = 0 if self.lottery is None else self.lottery.slots
-        found = np.zeros((self.size, len(self.settled) + drawn))
-        found[list(self.settled), range(len(self.settled))] = 1.0
+        probabilities = np.zeros((self.size, len(self.settled) + drawn))
+        probabilities[list(self.settled), range(len(self.settled))] = 1.0
         if self.lottery is not None:
-            found[list(self.pool), len(self.settled) :] = (self.lottery.propensities / drawn)[:, None]
-        return found
+            probabilities[list(self.pool), len(self.settled) :] = (self.lottery.propensities / drawn)[:, None]
+        return probabilities
 
     @property
     def pairs(self) -> tuple[int, ...]:
@@ -152,7 +152,7 @@ class Places:
         return Drawn(picked, tuple(map(self._slot, picked)))
 
     def _slot(self, candidate: int) -> Slot:
-        """Candidates are numbered by score: one that a slate by score has no place for is explored."""
+        """Candidates are numbered by score: one beyond the places of a slate by score is explored."""
         places = len(self.settled) + (0 if self.lottery is None else self.lottery.slots)
         return Slot.EXPLORE if candidate >= places else Slot.EXPLOIT
 
@@ -172,9 +172,9 @@ class Off(Policy):
 class AdjacentSwaps(Policy):
     """Swaps one pair of neighbours, drawn uniformly, with the probability ``share``.
 
-    Only pairs that the inner policy settled by score take part, so who is in the slate stays as it is, and the chance
-    of each place is exact. Clicks on the same items at two places are what position bias is estimated from (Agarwal
-    et al., WSDM 2019).
+    Only pairs that the inner policy placed by score take part, so the items of the slate stay the same, and the chance
+    of each place is exact. Clicks on the same items at two places measure position bias (Agarwal et al., WSDM
+    2019).
     """
 
     inner: Policy
@@ -201,21 +201,21 @@ class Swapped:
 
     @property
     def propensities(self) -> Floats:
-        """See ``SlatePlan``; a swap brings nobody in and puts nobody out."""
+        """See ``SlatePlan``; a swap changes no item's presence in the slate."""
         return self.inner.propensities
 
     @property
     def chances(self) -> Floats:
         """See ``SlatePlan``: each pair moves an equal part of what is at its two places."""
         before = self.inner.chances
-        found = before.copy()
+        probabilities = before.copy()
         first = np.array(self.inner.pairs)
         part = self.share / len(first)
         # A place is in up to two pairs, so the parts are added one by one, which plain indexing would not do.
         moved = part * (before[:, first + 1] - before[:, first])
-        np.add.at(found.T, first, moved.T)
-        np.add.at(found.T, first + 1, -moved.T)
-        return np.maximum(found, 0.0)
+        np.add.at(probabilities.T, first, moved.T)
+        np.add.at(probabilities.T, first + 1, -moved.T)
+        return np.maximum(probabilities, 0.0)
 
     @property
     def pairs(self) -> tuple[int, ...]:
@@ -228,14 +228,14 @@ class Swapped:
         if rng.random() >= self.share:
             return drawn
         first = int(rng.choice(self.inner.pairs))
-        return Drawn(_exchanged(drawn.picked, first), _marked(drawn.slots, first))
+        return Drawn(_swap(drawn.picked, first), _mark(drawn.slots, first))
 
 
-def _exchanged(picked: tuple[int, ...], first: int) -> tuple[int, ...]:
+def _swap(picked: tuple[int, ...], first: int) -> tuple[int, ...]:
     return (*picked[:first], picked[first + 1], picked[first], *picked[first + 2 :])
 
 
-def _marked(slots: tuple[Slot, ...], first: int) -> tuple[Slot, ...]:
+def _mark(slots: tuple[Slot, ...], first: int) -> tuple[Slot, ...]:
     return (*slots[:first], Slot.SWAP, Slot.SWAP, *slots[first + 2 :])
 
 
@@ -243,12 +243,12 @@ def _marked(slots: tuple[Slot, ...], first: int) -> tuple[Slot, ...]:
 class ThompsonSlots(Policy):
     """Draws the last ``slots`` places among eligible candidates beyond the slate and those placed there by score.
 
-    A posterior draw of all their scores decides (Thompson 1933), or chance alone, with the probability ``floor``. So
-    an item is tried while it may be better than what it would replace, and not for being new; and who may be replaced
-    keeps a propensity above 0, without which no other policy could be evaluated on what was recorded.
+    A posterior draw of all their scores decides (Thompson 1933), or a uniform choice, with the probability ``floor``.
+    So an item is tried as long as it may be better than the one it would replace, not because it is new; and an item
+    that may be replaced keeps a propensity above 0, without which records could not evaluate other policies.
 
-    All other places are those of the score, the first one always. There are no more slots than eligible candidates
-    beyond the slate: where there are none, the slate is that of the score.
+    All other places are by score, the first one always. There are no more slots than eligible candidates
+    beyond the slate: where there are none, the slate is by score.
     """
 
     slots: int = 1
@@ -288,8 +288,8 @@ class UncertaintyBonus(Policy):
     The uncertainty falls with every event on the item, so no failure raises an item's place.
 
     The last place has a floor: with the probability ``floor`` it goes to one of the ``most_eligible`` candidates from
-    there on, uniformly. So the one whose place it is has 1 - floor + floor / n there, each other one floor / n, and all
-    above are certain. A slate of one place has no floor.
+    there on, uniformly. So the candidate next by score has 1 - floor + floor / n there, each other one floor / n, and
+    all above are certain. A slate of one place has no floor.
     """
 
     rate: float = 0.1
@@ -324,12 +324,12 @@ class UncertaintyBonus(Policy):
 
 
 def policy_for(exploration: Exploration) -> Policy:
-    """The policy with the profile's numbers, and swaps around it where it asks for them."""
-    policy = _named(exploration)
+    """The policy with the profile's numbers, and swaps around it where the profile asks for them."""
+    policy = _policy(exploration)
     return AdjacentSwaps(policy, exploration.swaps) if exploration.swaps else policy
 
 
-def _named(exploration: Exploration) -> Policy:
+def _policy(exploration: Exploration) -> Policy:
     match exploration.policy:
         case PolicyName.OFF:
             return Off()
@@ -342,8 +342,8 @@ def _named(exploration: Exploration) -> Policy:
 def compose(ranked: Sequence[Ranked], limit: int, exploration: Exploration, rng: np.random.Generator) -> list[Placed]:
     """Composes the slate of candidates given best first: ``limit`` of them, or all where there are fewer.
 
-    A candidate that comes twice counts where it comes first. The same generator state gives the same slate with the
-    same propensities, and ``slate_probabilities`` gives those of everybody else.
+    A repeated candidate counts at its first place. The same generator state gives the same slate with the
+    same propensities, and ``slate_probabilities`` gives those of all others.
     """
     return drawn_slate(_each_once(ranked), limit, exploration, rng)[0]
 
@@ -351,11 +351,11 @@ def compose(ranked: Sequence[Ranked], limit: int, exploration: Exploration, rng:
 def drawn_slate(
     candidates: Sequence[Ranked], limit: int, exploration: Exploration, rng: np.random.Generator
 ) -> tuple[list[Placed], dict[str, float]]:
-    """The slate of candidates none of which comes twice, and the probability of each of them to be in it, by item."""
+    """The slate of candidates without repeats, and the probability of each of them to be in it, by item."""
     pull = policy_for(exploration).pull(candidates, max(limit, 0), rng)
     placed = [
-        Placed(candidates[place].item_id, slot, float(pull.propensities[place]), float(stood))
-        for place, slot, stood in zip(pull.drawn.picked, pull.drawn.slots, pull.rank_propensities, strict=True)
+        Placed(candidates[place].item_id, slot, float(pull.propensities[place]), float(rank_chance))
+        for place, slot, rank_chance in zip(pull.drawn.picked, pull.drawn.slots, pull.rank_propensities, strict=True)
     ]
     return placed, {
         candidate.item_id: float(chance) for candidate, chance in zip(candidates, pull.propensities, strict=True)

@@ -1,4 +1,4 @@
-"""The logit stack: a logistic model over few signals, among them the learned reward, with weights found in feedback."""
+"""The logit stack: a logistic model over few signals with the learned reward, its weights fitted to feedback."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 from retrieval.learning.arm_table import Floats
 from retrieval.learning.logistic import RELEVANCE
 from retrieval.learning.logit import EDGE, sigmoid
@@ -18,14 +18,14 @@ LEARNED, AFFINITY, LENGTH = "learned", "affinity", "length"
 rewarded for (cosine above 0.5); the logarithm of its length."""
 
 OF_ITEMS = frozenset({LEARNED})
-"""Signals of what single items earned, whatever was asked. The others say something about the question, or are
+"""Signals of the rewards of single items, independent of the question. The others depend on the question, or are
 properties that all items have."""
 
 AFFINITY_FROM = 0.5
-"""Cosines up to here say nothing: two questions of one collection are that alike by chance."""
+"""Cosines up to here carry no information: two questions of one collection are that similar by chance."""
 
 MOST_WRONG = 0.4
-"""The largest share of wrong verdicts that is believed: where half are wrong, nothing is said."""
+"""The largest share of wrong verdicts: with half of them wrong, verdicts carry no information."""
 
 LEAST_VARIANCE = 1e-9
 """The variance where the learned reward weighs nothing: a probability is as good as certain."""
@@ -37,9 +37,9 @@ class _Prior(NamedTuple):
     least: float | None
 
 
-# Until feedback says otherwise: the order of relevance, and a little of the rest. The means are about those of fits to
-# the judgements of whole pools: without any one of six tasks they hardly change. Verdicts alone tell little of what
-# relevance weighs, for they are about the first hits, all of which are relevant.
+# Without feedback, relevance decides the order, with a little of the other signals. The means are about those of fits
+# to the judgements of whole pools; without any one of six tasks they hardly change. Verdicts alone tell little about
+# the weight of relevance, because they are on the first hits, all of which are relevant.
 _PRIORS = {
     RELEVANCE: _Prior(10.0, 1.0, 0.0),
     LEARNED: _Prior(0.2, 0.2, 0.0),
@@ -54,7 +54,7 @@ _WRONG_AT_FIRST = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogitStack(Told):
+class LogitStack(Serializable):
     """logit P(helps) = intercept + Σ weight × signal + position × ln(rank), the last of which a ranking leaves out.
 
     Some verdicts are wrong: P(verdict says so) = (1 - wrong) × P(helps) + wrong × (1 - P(helps)).
@@ -63,17 +63,17 @@ class LogitStack(Told):
     weights: Mapping[str, float] = field(default_factory=dict)
     intercept: float = 0.0
     position: float = 0.0
-    """The slope of the rank: it corrects what was shown and rated, and is no part of an item's own score."""
+    """The slope of the rank: it corrects for the rank of a rated item, and is not part of an item's own score."""
     wrong: float = 0.0
-    """The share of verdicts that say the opposite of what is true, 0 to 0.4."""
+    """The share of verdicts that are the opposite of the truth, 0 to 0.4."""
 
     @property
     def weighs_items(self) -> bool:
-        """True if what single items earned is a part of the score."""
+        """True if the rewards of single items are a part of the score."""
         return any(self.weights.get(name) for name in OF_ITEMS)
 
     def parts(self, signals: Mapping[str, Floats]) -> dict[str, Floats]:
-        """Gives the part of each weighed signal in the score, by name; arrays of shape (items,)."""
+        """The part of each weighed signal in the score, by name; arrays of shape (items,)."""
         return {name: self.weights[name] * values for name, values in signals.items() if name in self.weights}
 
     def score(self, signals: Mapping[str, Floats]) -> Floats:
@@ -88,7 +88,7 @@ class LogitStack(Told):
 
     def verdict(self, signals: Mapping[str, Floats], ranks: Floats) -> Floats:
         """The expected verdict on items shown at those ranks, shape (items,)."""
-        return told(self.probability(signals, ranks), self.wrong)
+        return verdict_probability(self.probability(signals, ranks), self.wrong)
 
     def sample_sizes(self, probabilities: Floats, means: Floats, sizes: Floats) -> Floats:
         """The effective sample size of each probability, shape (items,), by mean and size of its learned reward.
@@ -109,7 +109,7 @@ class LogitStack(Told):
         )
 
 
-def told(helps: Floats, wrong: float) -> Floats:
+def verdict_probability(helps: Floats, wrong: float) -> Floats:
     """The probability that a verdict says that an item helps, by the probability that it does; shape (items,)."""
     return (1.0 - 2.0 * wrong) * helps + wrong
 
@@ -117,9 +117,9 @@ def told(helps: Floats, wrong: float) -> Floats:
 def fit_stack(signals: Mapping[str, Floats], rewards: Floats, weights: Floats, ranks: Floats) -> LogitStack:
     """The most probable weights (MAP, normal priors) and share of wrong verdicts, given rated items.
 
-    Arrays of shape (events,): ``rewards`` are 0 to 1, ``weights`` say how much an event counts, ``ranks`` are where the
-    items stood, from 1. Wrong verdicts lie where a rule that holds elsewhere would foretell the opposite; without a
-    share of their own they would flatten every weight (forward correction: Patrini et al., CVPR 2017).
+    Arrays of shape (events,): ``rewards`` are 0 to 1, ``weights`` are the weights of the events, ``ranks`` the ranks of
+    the items, from 1. A wrong verdict contradicts a rule that other verdicts support; without a share of wrong verdicts
+    in the model, they would flatten every weight (forward correction: Patrini et al., CVPR 2017).
     """
     from scipy.optimize import minimize
 
@@ -132,24 +132,24 @@ def fit_stack(signals: Mapping[str, Floats], rewards: Floats, weights: Floats, r
     def loss(unknown: Floats) -> tuple[float, Floats]:
         coefficients, wrong = unknown[:-1], unknown[-1]
         helps = sigmoid(design @ coefficients)
-        expected = np.clip(told(helps, wrong), EDGE, 1 - EDGE)
+        expected = np.clip(verdict_probability(helps, wrong), EDGE, 1 - EDGE)
         off, steep = coefficients - mean, weights * (expected - rewards) / (expected * (1 - expected))
         likelihood = float(weights @ -(rewards * np.log(expected) + (1 - rewards) * np.log1p(-expected)))
         slope = design.T @ (steep * (1 - 2 * wrong) * helps * (1 - helps)) + precision * off
         return likelihood + 0.5 * float(precision @ off**2), np.append(slope, steep @ (1 - 2 * helps))
 
     limits = [*((prior.least, None) for prior in priors), (0.0, MOST_WRONG)]
-    found = minimize(loss, np.append(mean, _WRONG_AT_FIRST), jac=True, method="L-BFGS-B", bounds=limits).x
+    fitted = minimize(loss, np.append(mean, _WRONG_AT_FIRST), jac=True, method="L-BFGS-B", bounds=limits).x
     return LogitStack(
-        weights=dict(zip(names, map(float, found[1:-2]), strict=True)),
-        intercept=float(found[0]),
-        position=float(found[-2]),
-        wrong=float(found[-1]),
+        weights=dict(zip(names, map(float, fitted[1:-2]), strict=True)),
+        intercept=float(fitted[0]),
+        position=float(fitted[-2]),
+        wrong=float(fitted[-1]),
     )
 
 
 def affinity_signal(cosines: Sequence[float]) -> Floats:
-    """The excess of each cosine over chance, shape (items,); it is 0 of an item that was never rewarded."""
+    """The excess of each cosine over chance, shape (items,); 0 for an item that was never rewarded."""
     return np.maximum(np.array(cosines, dtype=np.float64) - AFFINITY_FROM, 0.0)
 
 

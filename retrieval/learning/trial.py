@@ -31,13 +31,13 @@ from retrieval.learning.stack import (
 
 FOLDS = 5
 LEAST_QUESTIONS = 50
-"""Questions with a verdict; fewer say too little."""
+"""The fewest questions with a verdict that a trial needs."""
 
 ONE_SIDED_975, ONE_SIDED_995 = 1.96, 2.58
 """The standard errors of one-sided bounds: a trial is held again with every fit, and each may err.
 
-What single items earned has to show more than what all items share: it also moves items up that were never shown for
-such a question, of which no trial can tell."""
+The rewards of single items need the stronger evidence: they also raise items that were never shown for such a question,
+which no trial can evaluate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,22 +64,22 @@ class Incumbent(NamedTuple):
 
 
 class _Ranked(NamedTuple):
-    """The items of a slate as one way ranks them, shape (items,) each."""
+    """The items of a slate under one ranking, shape (items,) each."""
 
     scores: Floats
     verdicts: Floats
     """The expected verdict on each where it stood."""
 
 
-_Way = Callable[[Slate], _Ranked]
-"""A way to rank a slate."""
+_Ranking = Callable[[Slate], _Ranked]
+"""A function that ranks a slate."""
 
 
 @dataclass(slots=True)
 class _Tally:
     """Differences between candidate and incumbent by question that was not fitted on, one a search.
 
-    Searches for the same are not independent of each other: they count together, as one.
+    Searches for the same question are not independent of each other: they count together, as one.
     """
 
     losses: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
@@ -91,19 +91,19 @@ class _Tally:
 def trial(
     examples: Examples, incumbent: Incumbent | None, *, share: float, seed: int = 1
 ) -> dict[Combination, TrialOutcome]:
-    """Fit on four fifths of the questions, try on the rest, five times; gives how each combination did.
+    """Fit on four fifths of the questions, try on the rest, five times; returns the outcome of each combination.
 
-    What was shown is ranked anew, and a verdict counts 1 / log2(1 + new rank) - 1 / log2(1 + old rank) times the
-    reward beyond the one that relevance and old rank let expect. Without that expectation as a control variate, what
-    is looked at more and what is relevant would decide, not what is better than it seemed. A combination passes when
+    The shown items are ranked again, and a verdict counts 1 / log2(1 + new rank) - 1 / log2(1 + old rank) times the
+    reward beyond the one expected from relevance and old rank. Without that expectation as a control variate, attention
+    and relevance would decide, not the items that are better than expected. A combination passes when
     the 97.5 % lower bounds of both differences, this and that of log-loss, are above 0 over questions.
     ``incumbent``: None: relevance alone. ``share`` is that of the learned reward in the sum.
     """
     summed, shared, stacked, beyond = _Tally(), _Tally(), _Tally(), _Tally()
     for questions in _folds(examples, seed):
-        known, unseen = examples.of(questions, wanted=False), examples.of(questions, wanted=True)
+        known, unseen = examples.of(questions, inside=False), examples.of(questions, inside=True)
         fitted, by_relevance = fit(known), partial(_by_relevance, relevance_alone(known))
-        by_sum = _sum_way(fitted.reward, fitted.arms, share)
+        by_sum = _sum_ranking(fitted.reward, fitted.arms, share)
         signals_of = partial(_signals, fitted.by_item, fitted.arms, fitted.directions, known.octets)
         before_sum, before_stack = (
             _before(incumbent, combination, known, fitted.arms, share) or by_relevance
@@ -111,7 +111,7 @@ def trial(
         )
         for slate in unseen.slates:
             signals, expected = signals_of(slate), by_relevance(slate).verdicts
-            by_stack, by_shared = _stacked(fitted.stack, signals), _stacked(fitted.shared, signals)
+            by_stack, by_shared = _stack(fitted.stack, signals), _stack(fitted.shared, signals)
             now = before_stack(slate)
             for tally, candidate, before in (
                 (summed, by_sum(slate), before_sum(slate)),
@@ -124,7 +124,7 @@ def trial(
 
 
 def relevance_alone(examples: Examples) -> LogitStack:
-    """Predicts rewards from relevance alone."""
+    """The stack that predicts rewards from relevance alone."""
     shown = [example for example in examples.rated if example.event.relevance is not None]
     if not shown:
         return LogitStack(weights={RELEVANCE: 1.0})
@@ -143,14 +143,14 @@ def _before(
     known: Examples,
     arms: Mapping[str, ItemArms],
     share: float,
-) -> _Way | None:
-    """The incumbent as it searches now: its arms go on counting, and the queries it knows are those of its time."""
+) -> _Ranking | None:
+    """The incumbent as it ranks now: with current arms, and the rewarded queries of the time of its fit."""
     if incumbent is None or combination not in incumbent.model.passed:
         return None
     if combination is Combination.SUM:
-        return _sum_way(incumbent.model.reward, arms, share)
+        return _sum_ranking(incumbent.model.reward, arms, share)
     model, rewarded = incumbent.model, directions(known.rated, incumbent.statistics_at)
-    return lambda slate: _stacked(model.stack, _signals(model.by_item, arms, rewarded, known.octets, slate))
+    return lambda slate: _stack(model.stack, _signals(model.by_item, arms, rewarded, known.octets, slate))
 
 
 def _by_relevance(alone: LogitStack, slate: Slate) -> _Ranked:
@@ -158,23 +158,23 @@ def _by_relevance(alone: LogitStack, slate: Slate) -> _Ranked:
     return _Ranked(relevance, alone.verdict({RELEVANCE: relevance}, _ranks(len(relevance))))
 
 
-def _sum_way(reward: LearnedReward, arms: Mapping[str, ItemArms], share: float) -> _Way:
+def _sum_ranking(reward: LearnedReward, arms: Mapping[str, ItemArms], share: float) -> _Ranking:
     def means(slate: Slate, *, shown: bool) -> Floats:
-        found = reward.predict(
+        predicted = reward.predict(
             slate.buckets,
             _items(slate, arms),
             slate.relevance,
             signals=slate.legs,
             ranks=range(1, len(slate.item_ids) + 1) if shown else None,
         )
-        return np.array([outcome.mean for outcome in found])
+        return np.array([outcome.mean for outcome in predicted])
 
     return lambda slate: _Ranked(
         (1 - share) * np.array(slate.relevance) + share * means(slate, shown=False), means(slate, shown=True)
     )
 
 
-def _stacked(stack: LogitStack, signals: Mapping[str, Floats]) -> _Ranked:
+def _stack(stack: LogitStack, signals: Mapping[str, Floats]) -> _Ranked:
     return _Ranked(stack.score(signals), stack.verdict(signals, _ranks(len(signals[RELEVANCE]))))
 
 
@@ -218,12 +218,12 @@ def _discounts(scores: Floats) -> Floats:
     """1 / log2(1 + rank) of each, by its score; equal scores keep their order."""
     ranks = np.empty(len(scores))
     ranks[np.argsort(-scores, kind="stable")] = np.arange(1, len(scores) + 1)
-    found: Floats = 1 / np.log2(1 + ranks)
-    return found
+    discounts: Floats = 1 / np.log2(1 + ranks)
+    return discounts
 
 
 def _stack_outcome(shared: _Tally, stacked: _Tally, beyond: _Tally) -> TrialOutcome:
-    """All signals, where those of single items surely add something; else those alone that all items have."""
+    """All signals, where those of single items reliably add something; else only those that all items have."""
     whole = _outcome(stacked)
     if whole.passed and _outcome(beyond, ONE_SIDED_995).passed:
         return whole
@@ -235,7 +235,7 @@ def _outcome(tally: _Tally, errors: float = ONE_SIDED_975) -> TrialOutcome:
     if len(tally.gains) < LEAST_QUESTIONS:
         reason = f"{len(tally.gains)} rated questions are too few to tell; {LEAST_QUESTIONS} are needed"
         return TrialOutcome(passed=False, reason=reason)
-    (loss, loss_bound), (gain, gain_bound) = _bounded(tally.losses, errors), _bounded(tally.gains, errors)
+    (loss, loss_bound), (gain, gain_bound) = _mean_and_bound(tally.losses, errors), _mean_and_bound(tally.gains, errors)
     metrics = {
         "questions": float(len(tally.gains)),
         "log_loss_less": loss,
@@ -254,8 +254,8 @@ def _outcome(tally: _Tally, errors: float = ONE_SIDED_975) -> TrialOutcome:
     )
 
 
-def _bounded(differences: Mapping[str, Sequence[float]], errors: float) -> tuple[float, float]:
-    """The mean over questions, and its lower bound so many standard errors below."""
+def _mean_and_bound(differences: Mapping[str, Sequence[float]], errors: float) -> tuple[float, float]:
+    """The mean over questions, and its lower bound, ``errors`` standard errors below."""
     means = [float(np.mean(of_question)) for of_question in differences.values()]
     mean = float(np.mean(means))
     error = float(np.std(means, ddof=1)) / math.sqrt(len(means))

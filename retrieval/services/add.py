@@ -1,4 +1,4 @@
-"""Adding items: batch by batch, each in a transaction of its own, with the vectors that come soon."""
+"""Adds items batch by batch, each in its own transaction, with the vectors that arrive soon."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ from retrieval.domain.errors import (
 from retrieval.domain.items.embedding import Vector, Vectors
 from retrieval.domain.items.item import Became, Item, text_hash
 from retrieval.domain.json_schema import AttributeSchema
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 
 _log = logging.getLogger(__name__)
 
 EMBED_BATCH = 128
-"""Texts embedded and stored at a time; an interruption loses at most so many."""
+"""Texts embedded and stored at a time; an interruption loses at most this many."""
 
 _FOLLOWED_BATCH = 16
-"""The size of the first part where somebody follows the progress; each next part has twice as many texts."""
+"""The size of the first part where a caller follows the progress; each next part has twice as many texts."""
 
 BATCH_ITEMS = 500
 """Items written in one transaction where the embedder is asked for their vectors."""
@@ -65,14 +65,14 @@ _MANY_TO_CHECK = 50
 """The number of items whose check against a schema takes a few milliseconds."""
 
 MOST_REFUSED = 5
-"""So many refused items in a call count as the embedder's fault, not the items'."""
+"""From this many refused items in a call on, the embedder is at fault, not the items."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AddReport(Told):
+class AddReport(Serializable):
     """The outcome of an addition."""
 
-    untold = frozenset({"stopped", "settled", "token"})
+    internal_fields = frozenset({"stopped", "settled", "token"})
 
     added: int = 0
     changed: int = 0
@@ -82,16 +82,16 @@ class AddReport(Told):
     pending: int = 0
     """Items that are stored and searchable by words, and wait for their vector."""
     repeated: int = 0
-    """Ids that were given more than once; of each the last item counts."""
+    """Ids that occur more than once; of each the last item counts."""
     cut: int = 0
     """Embedded items whose text is longer than their model reads; their vector is that of the text's beginning."""
     stopped: bool = False
-    """Whether the embedder does not answer, so that asking it again at once is useless."""
+    """Whether the embedder does not answer, so that calling it again at once is useless."""
     notes: tuple[str, ...] = field(default=())
     settled: Settled | None = field(default=None, compare=False, repr=False)
     """The collection's revision after the last write; None: nothing was written."""
     token: str | None = field(default=None, compare=False)
-    """A token; a search with it as ``after_write`` reads what was written, on a replica too. None: there is no replica.
+    """A token; a search with it as ``after_write`` reads this write, on a replica too. None: there is no replica.
     """
 
     def __add__(self, other: AddReport) -> AddReport:
@@ -111,23 +111,25 @@ class AddReport(Told):
 
 
 def repeated_among(ids: Iterable[str]) -> AddReport:
-    """A note on the ids that are given more than once: the last item of each counts."""
+    """A note on the ids that occur more than once: the last item of each counts."""
     twice = [item_id for item_id, times in Counter(ids).items() if times > 1]
     return repeated_report(len(twice), twice[0] if twice else "")
 
 
 def repeated_report(number: int, example: str = "") -> AddReport:
-    """A note on that many ids that are given more than once."""
+    """A note on that number of ids that occur more than once."""
     if not number:
         return AddReport()
-    said = "1 id stands" if number == 1 else f"{number:,} ids stand"
-    such_as = f", such as {example!r:.80}," if example and number > 1 else f" ({example!r:.80})" if example else ""
-    return AddReport(repeated=number, notes=(f"{said} more than once{such_as}; the last of each was kept",))
+    ids = "1 id stands" if number == 1 else f"{number:,} ids stand"
+    shown_example = (
+        f", such as {example!r:.80}," if example and number > 1 else f" ({example!r:.80})" if example else ""
+    )
+    return AddReport(repeated=number, notes=(f"{ids} more than once{shown_example}; the last of each was kept",))
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Items that the embedder was asked for."""
+    """The result of one call of the embedder."""
 
     report: AddReport
     vectors: Mapping[str, tuple[bytes, Vector]] = field(default_factory=dict)
@@ -167,8 +169,8 @@ class Writer:
         if self.collection.space is None:
             return await self._store(items, only_new=only_new)
         if vectors is not None:
-            given = {item.item_id: vectors[places[item.item_id]] for item in items if item.status != ARCHIVED}
-            report, written = await self._store(items, given)
+            vectors_by_id = {item.item_id: vectors[places[item.item_id]] for item in items if item.status != ARCHIVED}
+            report, written = await self._store(items, vectors_by_id)
             return replace(report, embedded=written.embedded), written
         return await self._add_embedding(items, only_new=only_new)
 
@@ -183,7 +185,7 @@ class Writer:
         known = {} if only_new else await self._known_hashes(items)
         changed = [item for item in items if known.get(item.item_id) != item.content_hash]
         fresh = [item for item in changed if item.status != ARCHIVED]
-        parts = self._embedded(fresh)
+        parts = self._embed(fresh)
         until = asyncio.get_running_loop().time() + SOON_SECONDS
         soon: dict[str, Vector] = {}
         report = AddReport()
@@ -221,16 +223,16 @@ class Writer:
         """Embed items that are stored already.
 
         An item whose text or vector is refused stays pending and is named in the notes; the others go on. An embedder
-        that does not answer, or that refuses one item after another, is not asked further.
+        that does not answer, or that refuses one item after another, is not called again.
         """
         report = AddReport()
-        async with aclosing(self._embedded(items)) as parts:
+        async with aclosing(self._embed(items)) as parts:
             async for part in parts:
                 report += part.report
                 await self._store_vectors(part)
         return report
 
-    async def _embedded(self, items: Sequence[Item]) -> AsyncGenerator[_Part, None]:
+    async def _embed(self, items: Sequence[Item]) -> AsyncGenerator[_Part, None]:
         """Embed the items, part by part."""
         space = self.collection.space
         if space is None or not items:
@@ -243,7 +245,7 @@ class Writer:
             notes = (missing,) if self.embedder is None else ()
             yield _Part(AddReport(pending=len(items), notes=notes))
             return
-        refused = 0
+        refusals = 0
         parts = _embed_parts(items, is_followed=self.on_embedded is not None)
         while parts:
             part = parts.pop(0)
@@ -257,14 +259,14 @@ class Writer:
                     middle = len(part) // 2
                     parts[:0] = [part[:middle], part[middle:]]
                     continue
-                refused += 1
-                done = _Part(_refused(part[0], error, refused))
+                refusals += 1
+                done = _Part(_refusal_report(part[0], error, refusals))
             else:
-                given = {
+                vectors_by_id = {
                     i.item_id: (text_hash(i.indexed_text), vector) for i, vector in zip(part, vectors, strict=True)
                 }
                 cut = await asyncio.to_thread(self.embedder.measure.number_cut, [i.indexed_text for i in part])
-                done = _Part(AddReport(embedded=len(part), cut=cut), given)
+                done = _Part(AddReport(embedded=len(part), cut=cut), vectors_by_id)
             if self.on_embedded is not None:
                 self.on_embedded(done.report)
             yield done
@@ -299,7 +301,7 @@ class Writer:
     async def _store(
         self, items: Sequence[Item], vectors: Mapping[str, Vector] | None = None, *, only_new: bool = False
     ) -> tuple[AddReport, WrittenItems]:
-        """Write what is new or changed."""
+        """Write the new and changed items."""
         if not items:
             return AddReport(), WrittenItems({}, 0, None)
         space = self.collection.space
@@ -314,9 +316,11 @@ class Writer:
         written = await store_items(self.database, self.tenant_id, write)
         formers = written.formers
         # An item's hash is computed at each access, and most items of a load are new.
-        kept = sum(item.item_id in formers and formers[item.item_id] == item.content_hash for item in items)
+        unchanged = sum(item.item_id in formers and formers[item.item_id] == item.content_hash for item in items)
         added = len(items) - len(formers)
-        report = AddReport(added=added, changed=len(items) - added - kept, unchanged=kept, settled=written.settled)
+        report = AddReport(
+            added=added, changed=len(items) - added - unchanged, unchanged=unchanged, settled=written.settled
+        )
         return report, written
 
 
@@ -331,11 +335,11 @@ def _embed_parts(items: Sequence[Item], *, is_followed: bool) -> list[Sequence[I
 
 
 async def add_in_parts(writer: Writer, items: Sequence[Item], vectors: Vectors | None = None) -> AddReport:
-    """Store any number of items, each part in a transaction of its own, as ``Writer.add`` does.
+    """Store any number of items, each part in its own transaction, as ``Writer.add`` does.
 
-    Parts whose vectors are given are written two at a time, each over a connection of its own. The first part is
-    written alone, because the others use what it makes known of the collection, such as the length of its texts. After
-    a part that fails no further one begins.
+    Parts with given vectors are written two at a time, each over its own connection. The first part is written alone,
+    because the others use facts that it stores about the collection, such as the length of its texts. After a failed
+    part no other part begins.
     """
     size, at_once = (BATCH_ITEMS, 1) if vectors is None else (_BATCH_WITH_VECTORS, _AT_ONCE)
     if len(items) <= size:
@@ -346,8 +350,8 @@ async def add_in_parts(writer: Writer, items: Sequence[Item], vectors: Vectors |
     waiting = iter(others)
 
     async def add(part: Sequence[int]) -> AddReport:
-        given = None if vectors is None else vectors[part]
-        return await replace(writer, goes_on=True).add([items[place] for place in part], given)
+        part_vectors = None if vectors is None else vectors[part]
+        return await replace(writer, goes_on=True).add([items[place] for place in part], part_vectors)
 
     async def add_waiting() -> AddReport:
         report = AddReport()
@@ -370,17 +374,17 @@ async def add_in_parts(writer: Writer, items: Sequence[Item], vectors: Vectors |
 
 
 def _split(places: Sequence[int], size: int, at_once: int) -> list[Sequence[int]]:
-    """A first part, and as many equal ones, of at most so many items, that so many at once finish together."""
-    left = len(places) - size
-    count = math.ceil(left / size / at_once) * at_once
-    ends = [size, *(size + left * number // count for number in range(1, count + 1))]
+    """A first part of ``size`` items, then equal parts of at most ``size`` that ``at_once`` workers share evenly."""
+    remaining = len(places) - size
+    count = math.ceil(remaining / size / at_once) * at_once
+    ends = [size, *(size + remaining * number // count for number in range(1, count + 1))]
     return [places[start:end] for start, end in pairwise([0, *ends])]
 
 
 async def _is_done(step: asyncio.Future[Any], until: float) -> bool:
     """Whether the step is done by that time of the loop's clock."""
-    left = until - asyncio.get_running_loop().time()
-    done, _ = await asyncio.wait({step}, timeout=max(left, 0))
+    remaining = until - asyncio.get_running_loop().time()
+    done, _ = await asyncio.wait({step}, timeout=max(remaining, 0))
     return bool(done)
 
 
@@ -391,8 +395,8 @@ def _later(settled: Settled | None, other: Settled | None) -> Settled | None:
     return replace(other, has_new_fields=settled.has_new_fields or other.has_new_fields)
 
 
-def _refused(item: Item, error: RetrievalError, count: int) -> AddReport:
-    """The report of one refused item; after too many it says that the embedder should not be asked further."""
+def _refusal_report(item: Item, error: RetrievalError, count: int) -> AddReport:
+    """The report of one refused item; after too many it says that the embedder should not be called again."""
     _log.warning("item %r is not embedded: %s", item.item_id, error)
     note = f"item {item.item_id!r} is not embedded: {error}"
     return AddReport(pending=1, stopped=count >= MOST_REFUSED, notes=(note,))
@@ -403,7 +407,7 @@ class ItemOutcome:
     """The outcome of one item of many: ``became`` or ``error`` is set."""
 
     item_id: str | None
-    """None where what was given has no usable id."""
+    """None where the input has no usable id."""
     became: Became | None = None
     error: InvalidRequestError | None = None
 
@@ -418,14 +422,14 @@ class AddedEach:
     """The report on the items that were not refused."""
 
 
-async def add_each(writer: Writer, given: Sequence[Item | Mapping[str, Any]]) -> AddedEach:
-    """Store the valid items in one transaction, then embed them; report what became of each item.
+async def add_each(writer: Writer, records: Sequence[Item | Mapping[str, Any]]) -> AddedEach:
+    """Store the valid items in one transaction, then embed them; report the outcome of each item.
 
-    Of items with the same id the last one stays; the outcome of each is what it would have been alone.
+    Of items with the same id the last one stays; each has the outcome that it would have had alone.
     """
     schema = writer.collection.schema
-    many = schema is not None and len(given) >= _MANY_TO_CHECK
-    checked = await aside(lambda: [_checked(entry, schema) for entry in given], is_long=many)
+    many = schema is not None and len(records) >= _MANY_TO_CHECK
+    checked = await aside(lambda: [_check_item(entry, schema) for entry in records], is_long=many)
     items = [item for item in checked if isinstance(item, Item)]
     if not items:
         return AddedEach(outcomes=tuple(outcomes_of(checked, {})))
@@ -433,10 +437,10 @@ async def add_each(writer: Writer, given: Sequence[Item | Mapping[str, Any]]) ->
     return AddedEach(outcomes=tuple(outcomes_of(checked, written.formers)), report=report)
 
 
-def outcomes_of(given: Sequence[Item | InvalidItemError], known: Mapping[str, bytes]) -> list[ItemOutcome]:
+def outcomes_of(checked: Sequence[Item | InvalidItemError], known: Mapping[str, bytes]) -> list[ItemOutcome]:
     """The outcome of each item in turn; ``known`` holds the content hashes of stored items. Pure."""
     stored, outcomes = dict(known), []
-    for entry in given:
+    for entry in checked:
         if isinstance(entry, InvalidItemError):
             outcomes.append(ItemOutcome(item_id=entry.item_id, error=entry))
             continue
@@ -458,12 +462,12 @@ def checked_items(items: object) -> list[Any]:
     return list(items)
 
 
-def _kind(given: object) -> str:
-    return "as a single dictionary" if isinstance(given, Mapping) else f"as {type(given).__name__}"
+def _kind(value: object) -> str:
+    return "as a single dictionary" if isinstance(value, Mapping) else f"as {type(value).__name__}"
 
 
 def as_item(record: object) -> Item:
-    """The item, given as it is or as a dictionary in the ingest format. Raises ``InvalidItemError``."""
+    """The item itself, or the item of a dictionary in the ingest format. Raises ``InvalidItemError``."""
     if isinstance(record, Item):
         return record
     if isinstance(record, Mapping):
@@ -471,7 +475,7 @@ def as_item(record: object) -> Item:
     raise InvalidItemError(f"an item must be an Item or a dictionary, not {type(record).__name__}")
 
 
-def _checked(record: object, schema: AttributeSchema | None) -> Item | InvalidItemError:
+def _check_item(record: object, schema: AttributeSchema | None) -> Item | InvalidItemError:
     try:
         item = as_item(record)
         if schema is not None:

@@ -1,6 +1,6 @@
-"""Calibrating: the probability that a hit is relevant, fitted on judged queries or on the verdicts of feedback.
+"""Calibration: fits the probability that a hit is relevant on judged queries or on verdicts of feedback.
 
-Each query is searched as usual, and what the search knows of its hits is compared with the judgements. Of judged
+Each query is searched as usual, and the evidence of its hits is compared with the judgements. Of judged
 queries an item that is not judged counts as not relevant; of feedback only items with a verdict count.
 """
 
@@ -18,7 +18,7 @@ from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.context import Context
 from retrieval.domain.search.profile import LegName
 from retrieval.domain.search.relevance import SHIPPED, Calibration, evidence_of, most_by_words
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.collection_search import leg_rankings, search
 from retrieval.engine.profiles import set_profile
@@ -29,18 +29,18 @@ HITS = 10
 """Hits of each query that are compared with the judgements."""
 
 MOST_SEARCHES = 2_000
-"""The number of searches with a verdict, the latest ones, that are asked again."""
+"""The number of searches with a verdict, the latest ones, that are repeated."""
 
 _SUCCESS = 0.5
 """A verdict of at least this reward says that the item is relevant."""
 
 Step = Callable[[int, int], None]
-"""Called with the number of queries that were asked, and the number of all queries."""
+"""Called with the number of queries done, and the number of all queries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CalibrationReport(Told):
-    """A calibration, and how well it holds on queries that it was not fitted on."""
+class CalibrationReport(Serializable):
+    """A calibration, with its quality on queries that it was not fitted on."""
 
     calibration: Calibration
     queries: int
@@ -75,7 +75,7 @@ async def calibrate(
     apply: bool = True,
     progress: Step | None = None,
 ) -> CalibrationReport:
-    """Fit on judged queries; queries without a relevant item show what the scores look like where there is no answer.
+    """Fit on judged queries; queries without a relevant item show the scores where there is no answer.
 
     Where a calibration is shipped for the embedding space, the fit starts from it. Raises ``InvalidRequestError`` for
     fewer than 10 hits that are relevant, or that are not; with a shipped start 3 of each are enough.
@@ -89,7 +89,7 @@ async def calibrate_by_feedback(
     handle: CollectionHandle, *, apply: bool = True, progress: Step | None = None
 ) -> CalibrationReport:
     """Fit on the verdicts that recorded searches were given. Raises as ``calibrate`` does."""
-    queries, qrels = await _rated(handle)
+    queries, qrels = await _rated_searches(handle)
     hits = await judged_hits(handle, queries, qrels, only_judged=True, progress=progress)
     return await _report(handle, hits, len(queries), "searches with feedback", apply=apply)
 
@@ -104,7 +104,7 @@ async def judged_hits(
     only_judged: bool = False,
     progress: Step | None = None,
 ) -> dict[str, list[JudgedHit]]:
-    """Return by model the evidence of the searches' hits, and whether each hit is relevant."""
+    """The judged hits of the searches, by model, with their evidence."""
     hits: dict[str, list[JudgedHit]] = {"both": [], "dense": [], "lexical": []}
     for number, query in enumerate(queries):
         own = None if drop_self is None else drop_self.exclude_for(query)
@@ -131,33 +131,37 @@ async def _hits(
     if only_judged:
         shown = {name: list(judged) for name in ("both", *rankings)}
     else:
-        found = await search(handle.unrecorded(), query.text, where=where, context=Context(), limit=HITS, syntax=False)
-        shown = {name: [hit.item_id for hit in some[:HITS]] for name, some in rankings.items()}
-        shown["both"] = [hit.item_id for hit in found]
+        result = await search(handle.unrecorded(), query.text, where=where, context=Context(), limit=HITS, syntax=False)
+        shown = {name: [hit.item_id for hit in ranking[:HITS]] for name, ranking in rankings.items()}
+        shown["both"] = [hit.item_id for hit in result]
     most = most_by_words(query.text, stored.documents)
-    seen = {name: {name: some} for name, some in rankings.items()} | ({"both": rankings} if stored.space else {})
-    told = {
-        name: zip(shown[name], evidence_of(shown[name], some, most, knows_all_words=name == "both"), strict=True)
-        for name, some in seen.items()
+    rankings_by_model = {name: {name: ranking} for name, ranking in rankings.items()} | (
+        {"both": rankings} if stored.space else {}
+    )
+    evidence_by_model = {
+        name: zip(shown[name], evidence_of(shown[name], ranking, most, knows_all_words=name == "both"), strict=True)
+        for name, ranking in rankings_by_model.items()
     }
     return {
-        name: [JudgedHit(0, evidence, judged.get(item_id, 0) > 0) for item_id, evidence in some if evidence.tells(name)]
-        for name, some in told.items()
+        name: [
+            JudgedHit(0, evidence, judged.get(item_id, 0) > 0) for item_id, evidence in ranking if evidence.tells(name)
+        ]
+        for name, ranking in evidence_by_model.items()
     }
 
 
-async def _rated(handle: CollectionHandle) -> tuple[list[JudgedQuery], Qrels]:
+async def _rated_searches(handle: CollectionHandle) -> tuple[list[JudgedQuery], Qrels]:
     """The latest searches with a verdict, and their verdicts."""
     await handle.recorded()
     place = await handle.place()
     qrels: dict[str, dict[str, int]] = {}
-    found: dict[UUID, str] = {}
+    ids: dict[UUID, str] = {}
     for verdict in await read_verdicts(*place, until=datetime.now(UTC)):
-        if verdict.retrieval_id is not None and (verdict.retrieval_id in found or len(found) < MOST_SEARCHES):
-            found[verdict.retrieval_id] = str(verdict.retrieval_id)
+        if verdict.retrieval_id is not None and (verdict.retrieval_id in ids or len(ids) < MOST_SEARCHES):
+            ids[verdict.retrieval_id] = str(verdict.retrieval_id)
             qrels.setdefault(str(verdict.retrieval_id), {})[verdict.item_id] = int(verdict.reward >= _SUCCESS)
     queries = []
-    async for page in read_rated_searches(*place, list(found)):
+    async for page in read_rated_searches(*place, list(ids)):
         queries += [
             JudgedQuery(query_id=str(retrieval.retrieval_id), text=retrieval.query)
             for retrieval in page
@@ -167,7 +171,7 @@ async def _rated(handle: CollectionHandle) -> tuple[list[JudgedQuery], Qrels]:
 
 
 async def _report(
-    handle: CollectionHandle, hits: Mapping[str, list[JudgedHit]], queries: int, what: str, *, apply: bool
+    handle: CollectionHandle, hits: Mapping[str, list[JudgedHit]], queries: int, source: str, *, apply: bool
 ) -> CalibrationReport:
     stored = handle.stored.space.space if handle.stored.space else None
     space, start = (stored.name, SHIPPED.get((stored.provider, stored.model))) if stored else ("", None)
@@ -175,10 +179,12 @@ async def _report(
     relevant = sum(hit.is_relevant for hit in hits[main])
     if not can_fit(hits[main], fewest(start)):
         raise InvalidRequestError(
-            f"{queries} {what} have {relevant} hits that are relevant and {len(hits[main]) - relevant} that are not; "
+            f"{queries} {source} have {relevant} hits that are relevant and {len(hits[main]) - relevant} that are not; "
             f"a calibration needs {fewest(start)} of each: judge more queries, also some that nothing answers"
         )
-    calibration = fit_calibration(hits, space=space, fitted_on=f"{queries} {what}, {len(hits[main])} hits", start=start)
+    calibration = fit_calibration(
+        hits, space=space, fitted_on=f"{queries} {source}, {len(hits[main])} hits", start=start
+    )
     version = None
     if apply:
         profile = replace(handle.stored.profile, calibration=calibration)

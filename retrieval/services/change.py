@@ -1,4 +1,4 @@
-"""Changing items: several together by what is stored of each, or one in the version that the caller names."""
+"""Changes items: several together by a function of each stored item, or one in the version that the caller names."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Make = Callable[[Item | None], Item]
 
 
 async def put_whole(writer: Writer, item: Item) -> tuple[StoredItem, AddReport]:
-    """Store the item in place of what is stored under its id, and embed it."""
+    """Store the item in place of the stored item of its id, and embed it."""
     report, written = await writer.add_beside([item])
     stored = stored_as(item, written)
     # The item was unchanged and not written, or another caller has changed it since.
@@ -42,7 +42,7 @@ async def put(writer: Writer, item_id: str, make: Make, version: str | None) -> 
     """
     async with writer.database.transaction(writer.tenant_id) as connection:
         stored, settled = await _put(connection, writer, item_id, make, version)
-    counted = replace(_counted(stored.became), settled=settled)
+    counted = replace(_report_of(stored.became), settled=settled)
     if stored.item.status == ARCHIVED:
         return stored, counted
     waiting = [stored.item]
@@ -55,12 +55,12 @@ async def _put(
     connection: Connection, writer: Writer, item_id: str, make: Make, version: str | None
 ) -> tuple[StoredItem, Settled | None]:
     collection = writer.collection
-    held = await hold_item(connection, collection.collection_id, item_id)
-    check_version(item_id, held[0].version if held else None, version)
-    item = make(held[0].item if held else None)
+    former = await hold_item(connection, collection.collection_id, item_id)
+    check_version(item_id, former[0].version if former else None, version)
+    item = make(former[0].item if former else None)
     await writer.check([item])
-    if held is not None and held[1] == item.content_hash:
-        return replace(held[0], became=Became.UNCHANGED), None
+    if former is not None and former[1] == item.content_hash:
+        return replace(former[0], became=Became.UNCHANGED), None
     space_id = None if collection.space is None else collection.space.space_id
     write = ItemWrite(collection.collection_id, [item], space_id, only_new=version == ABSENT)
     try:
@@ -72,7 +72,7 @@ async def _put(
     stored = stored_as(item, written)
     if stored is None:
         raise UnknownItemError(f"item {item_id!r:.80} was removed while it was written; put it again")
-    return replace(stored, became=Became.CHANGED if held else Became.ADDED), written.settled
+    return replace(stored, became=Became.CHANGED if former else Became.ADDED), written.settled
 
 
 async def remove(
@@ -80,12 +80,12 @@ async def remove(
 ) -> tuple[int, Settled | None]:
     """Remove the item if it is in that version; returns how many were removed. Raises ``VersionConflictError``."""
     async with database.transaction(tenant_id) as connection:
-        held = await hold_item(connection, collection_id, item_id)
-        check_version(item_id, held[0].version if held else None, version)
-        return (0, None) if held is None else await delete_items(connection, collection_id, [item_id])
+        former = await hold_item(connection, collection_id, item_id)
+        check_version(item_id, former[0].version if former else None, version)
+        return (0, None) if former is None else await delete_items(connection, collection_id, [item_id])
 
 
-def _counted(became: Became | None) -> AddReport:
+def _report_of(became: Became | None) -> AddReport:
     return AddReport(
         added=became is Became.ADDED, changed=became is Became.CHANGED, unchanged=became is Became.UNCHANGED
     )
@@ -113,30 +113,30 @@ class RemovalError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Decided:
-    held: Mapping[str, Item]
+class _Decisions:
+    former_items: Mapping[str, Item]
     written: list[Item]
     removed: list[str]
 
     @property
     def report(self) -> ChangeReport:
-        added = sum(item.item_id not in self.held for item in self.written)
+        added = sum(item.item_id not in self.former_items for item in self.written)
         written = AddReport(added=added, changed=len(self.written) - added)
         return ChangeReport(written=written, removed=len(self.removed))
 
     @property
-    def same(self) -> list[str]:
-        """The ids of what is written as it was."""
-        held = self.held
+    def unchanged(self) -> list[str]:
+        """The ids of written items that are unchanged."""
+        former_items = self.former_items
         return [
             item.item_id
             for item in self.written
-            if item.item_id in held and held[item.item_id].content_hash == item.content_hash
+            if item.item_id in former_items and former_items[item.item_id].content_hash == item.content_hash
         ]
 
     def is_fresh(self, item: Item) -> bool:
         """Whether the item cannot have its vector yet."""
-        before = self.held.get(item.item_id)
+        before = self.former_items.get(item.item_id)
         return before is None or before.indexed_text != item.indexed_text or before.status == ARCHIVED
 
 
@@ -150,58 +150,58 @@ async def change(
     """
     settled: Settled | None = None
     async with writer.database.transaction(writer.tenant_id) as connection:
-        held = await hold_items(connection, writer.collection.collection_id, item_ids)
-        decided = _decided(held, sorted(set(item_ids)), decide)
-        await writer.check(decided.written)
-        if decided.removed and not may_remove:
+        former_items = await hold_items(connection, writer.collection.collection_id, item_ids)
+        decisions = _decide(former_items, sorted(set(item_ids)), decide)
+        await writer.check(decisions.written)
+        if decisions.removed and not may_remove:
             raise RemovalError
         if keeps_time:
-            await _annotate(connection, writer.collection.collection_id, decided)
+            await _annotate(connection, writer.collection.collection_id, decisions)
         else:
-            settled = await _write(connection, writer, decided)
+            settled = await _write(connection, writer, decisions)
     if keeps_time:
-        return decided.report
-    waiting = [item for item in decided.written if item.status != ARCHIVED]
-    fresh = [item for item in waiting if decided.is_fresh(item)]
+        return decisions.report
+    waiting = [item for item in decisions.written if item.status != ARCHIVED]
+    fresh = [item for item in waiting if decisions.is_fresh(item)]
     embedded = await writer.embed(fresh + await writer.left_over(waiting, fresh))
-    return replace(decided.report, written=decided.report.written + embedded + AddReport(settled=settled))
+    return replace(decisions.report, written=decisions.report.written + embedded + AddReport(settled=settled))
 
 
-def _decided(held: Mapping[str, Item], item_ids: Sequence[str], decide: Decide) -> _Decided:
-    decided = _Decided(held, [], [])
+def _decide(former_items: Mapping[str, Item], item_ids: Sequence[str], decide: Decide) -> _Decisions:
+    decisions = _Decisions(former_items, [], [])
     for item_id in item_ids:
-        before = held.get(item_id)
+        before = former_items.get(item_id)
         after = decide(item_id, before)
         if after is None:
-            decided.removed.extend([] if before is None else [item_id])
+            decisions.removed.extend([] if before is None else [item_id])
         elif after.item_id != item_id:
             raise InvalidItemError(f"item {item_id!r:.80} cannot become another one", item_id=item_id)
         elif after is not before:
-            decided.written.append(after)
-    return decided
+            decisions.written.append(after)
+    return decisions
 
 
-async def _write(connection: Connection, writer: Writer, decided: _Decided) -> Settled | None:
+async def _write(connection: Connection, writer: Writer, decisions: _Decisions) -> Settled | None:
     collection, settled = writer.collection, None
-    if decided.written:
+    if decisions.written:
         space_id = None if collection.space is None else collection.space.space_id
-        write = ItemWrite(collection.collection_id, decided.written, space_id)
+        write = ItemWrite(collection.collection_id, decisions.written, space_id)
         settled = (await write_items(connection, write)).settled
-        await touch_items(connection, collection.collection_id, decided.same)
-    if decided.removed:
-        _, after = await delete_items(connection, collection.collection_id, decided.removed)
+        await touch_items(connection, collection.collection_id, decisions.unchanged)
+    if decisions.removed:
+        _, after = await delete_items(connection, collection.collection_id, decisions.removed)
         settled = after if settled is None else replace(after, has_new_fields=settled.has_new_fields)
     return settled
 
 
-async def _annotate(connection: Connection, collection_id: int, decided: _Decided) -> None:
-    for item in decided.written:
-        before = decided.held.get(item.item_id)
+async def _annotate(connection: Connection, collection_id: int, decisions: _Decisions) -> None:
+    for item in decisions.written:
+        before = decisions.former_items.get(item.item_id)
         if before is None or before.changed(attributes=item.attributes) != item:
             raise InvalidItemError(
-                f"item {item.item_id!r:.80}: attributes alone can change while its time stays", item_id=item.item_id
+                f"item {item.item_id!r:.80}: only attributes can change while its time stays", item_id=item.item_id
             )
-    if decided.removed:
-        raise InvalidItemError("nothing can be removed while times stay", item_id=decided.removed[0])
-    if decided.written:
-        await write_attributes(connection, collection_id, decided.written)
+    if decisions.removed:
+        raise InvalidItemError("nothing can be removed while times stay", item_id=decisions.removed[0])
+    if decisions.written:
+        await write_attributes(connection, collection_id, decisions.written)

@@ -1,4 +1,4 @@
-"""A tenant's collections: finding, making and removing one, its state, and the attributes and neighbours it indexes."""
+"""A tenant's collections: finds, creates and removes them, reads their state, and sets attributes and neighbours."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ from retrieval.adapters.store.items.removal import remove_itself, remove_next_it
 from retrieval.adapters.store.search.indexes import IndexStatus
 from retrieval.adapters.store.search.recall import Measurement
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
-from retrieval.domain.checks import checked_list, names_there_are, shortened
+from retrieval.domain.checks import checked_list, choices_hint, shortened
 from retrieval.domain.errors import Advice, InvalidRequestError, UnknownCollectionError
 from retrieval.domain.items.attribute import checked_filterable, checked_name
 from retrieval.domain.items.collection import CollectionInfo, IndexKind, Neighbours, checked_neighbours, checked_parts
 from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.domain.json_schema import AttributeSchema
 from retrieval.domain.search.profile import Profile
-from retrieval.domain.told import Told
-from retrieval.engine.collection_handle import FRESH_SECONDS, CollectionHandle, told_if_gone
+from retrieval.domain.serialization import Serializable
+from retrieval.engine.collection_handle import FRESH_SECONDS, CollectionHandle, checks_existence
 from retrieval.engine.plan import default_profile
 from retrieval.engine.reading import info
 from retrieval.engine.request import NO_SPACE
 from retrieval.services.indexes import IndexOutcome, drop_indexes, flush_lexical, keep_index
 from retrieval.services.textsearch import DRIFT, TextsearchOutcome, drop_textsearch_index, refresh_weights
-from retrieval.services.workplace import Advance, JobTarget, Workplace, unheeded
+from retrieval.services.workplace import Advance, JobTarget, Workplace, ignore_progress
 
 SpaceOfNew = Callable[[], Awaitable[EmbeddingSpace | None]]
 """Returns the embedding space of a new collection; None: no embedder is configured."""
@@ -57,7 +57,7 @@ async def find(database: Database, tenant_id: int, name: str) -> StoredCollectio
     if stored is not None:
         return stored
     known = [collection.name for collection in await all_collections(database, tenant_id)]
-    unknown = UnknownCollectionError(f"there is no collection {shortened(name)!r}; {names_there_are(name, known)}")
+    unknown = UnknownCollectionError(f"there is no collection {shortened(name)!r}; {choices_hint(name, known)}")
     raise unknown.advising(Advice.MAKE_COLLECTION, name=name, file="FILE")
 
 
@@ -80,8 +80,8 @@ async def find_or_make(
     stored = await find_collection(database, tenant_id, name)
     if stored is not None and stored.space is not None:
         return stored
-    wanted = await space_of_new()
-    space = None if wanted is None else await register_space(database, wanted)
+    first_space = await space_of_new()
+    space = None if first_space is None else await register_space(database, first_space)
     if stored is None:
         first = profile or default_profile(space.space if space else None)
         number = space.space_id if space else None
@@ -115,7 +115,7 @@ async def _give_space(database: Database, tenant_id: int, stored: StoredCollecti
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CollectionStatus(Told):
+class CollectionStatus(Serializable):
     """One collection."""
 
     name: str
@@ -163,7 +163,7 @@ _STEP = 500
 async def refresh_windows(database: Database, tenant_id: int, collection_id: int) -> int:
     """Index the items whose neighbours' setting changed; returns their number.
 
-    Step by step, each in a transaction of its own: searches and writes go on. If it is interrupted, the next call
+    Step by step, each in its own transaction: searches and writes go on. If it is interrupted, the next call
     continues. No words or vectors are computed anew.
     """
     done = 0
@@ -179,7 +179,7 @@ async def is_walk_unfinished(workplace: Workplace, target: JobTarget) -> bool:
     return await are_windows_behind(workplace.database, target.tenant_id, target.collection.collection_id)
 
 
-async def finish_walk(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
+async def finish_walk(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
     """Index the items that a change of neighbours has not reached yet."""
     done = 0
     while step := await _step(workplace.database, target.tenant_id, target.collection.collection_id):
@@ -195,18 +195,18 @@ async def _step(database: Database, tenant_id: int, collection_id: int) -> int:
         return await reindex_windows(connection, collection_id, _STEP)
 
 
-@told_if_gone
+@checks_existence
 async def make_filterable(handle: CollectionHandle, attributes: Mapping[str, str], drop: Sequence[str] = ()) -> None:
     """See ``Collection.make_filterable``."""
-    wanted = checked_filterable(attributes)
-    dropped = [checked_name(name) for name in checked_list("drop", drop, "['priority']")]
-    if dropped:
-        await _make_unfilterable(handle, dropped)
+    declared = checked_filterable(attributes)
+    dropped_names = [checked_name(name) for name in checked_list("drop", drop, "['priority']")]
+    if dropped_names:
+        await _make_unfilterable(handle, dropped_names)
     stored = await handle.refresh()
-    if set(wanted) <= set(stored.filterable):
+    if set(declared) <= set(stored.filterable):
         return
     async with handle.database.transaction(handle.tenant_id) as connection:
-        await declare_attributes(connection, stored.collection_id, handle.name, wanted)
+        await declare_attributes(connection, stored.collection_id, handle.name, declared)
     await handle.refresh()
 
 
@@ -221,14 +221,14 @@ async def _make_unfilterable(handle: CollectionHandle, names: Sequence[str]) -> 
         await clear_undeclared(connection, collection_id, names)
 
 
-@told_if_gone
+@checks_existence
 async def set_neighbours(handle: CollectionHandle, neighbours: Neighbours | None) -> int:
     """See ``Collection.set_neighbours``."""
-    wanted, stored = checked_neighbours(neighbours), await handle.refresh()
+    setting, stored = checked_neighbours(neighbours), await handle.refresh()
     place = (handle.database, handle.tenant_id, stored.collection_id)
-    if wanted != stored.neighbours:
+    if setting != stored.neighbours:
         async with handle.database.transaction(handle.tenant_id) as connection:
-            await store_neighbours(connection, stored.collection_id, wanted)
+            await store_neighbours(connection, stored.collection_id, setting)
     elif not await are_windows_behind(*place):
         return 0
     indexed = await refresh_windows(*place)
@@ -240,17 +240,17 @@ async def set_neighbours(handle: CollectionHandle, neighbours: Neighbours | None
 _LOOK_SECONDS = 0.2
 
 
-@told_if_gone
+@checks_existence
 async def split(handle: CollectionHandle, parts: int) -> CollectionInfo:
     """See ``Platform.split``."""
-    wanted, stored = checked_parts(parts), await handle.refresh()
+    number, stored = checked_parts(parts), await handle.refresh()
     if stored.space is None:
         raise InvalidRequestError(f"collection {handle.name!r} has no vectors, and so no index to divide: {NO_SPACE}")
-    if wanted != stored.parts:
+    if number != stored.parts:
         async with handle.database.transaction(handle.tenant_id) as connection:
-            await set_parts(connection, stored.collection_id, wanted)
+            await set_parts(connection, stored.collection_id, number)
         stored = await handle.refresh()
-    # A writer that saw the wish is at it, or another collection of the same space is having its own built.
+    # A writer that saw the change builds it, or another collection of the same space has its own index built.
     while await keep_index(handle.database, handle.tenant_id, stored) is IndexOutcome.BEING_BUILT:
         await asyncio.sleep(_LOOK_SECONDS)
         stored = await handle.refresh()
@@ -266,7 +266,7 @@ ITEMS, RECORDS = 500, 5000
 async def remove_collection(database: Database, tenant_id: int, collection_id: int) -> bool:
     """Remove the collection part by part; returns whether this call removed the last of it.
 
-    Searches and writes go on meanwhile, on what is left. If it is interrupted, the next call continues.
+    Searches and writes go on meanwhile, on the remaining items. If it is interrupted, the next call continues.
     """
     textsearch = await drop_textsearch_index(database, collection_id)
     done = {TextsearchOutcome.NOT_NEEDED, TextsearchOutcome.DROPPED}

@@ -1,7 +1,7 @@
-"""Comparing two profiles: on recorded searches, or by the searches that showed the hits of both.
+"""Compares two profiles: on recorded searches, or by searches that showed the hits of both.
 
-The hits that each would have shown follow from the recorded candidates; the database computes their reward and its
-interval (``sql/learning/off_policy.sql``).
+The hits that each profile would have shown follow from the recorded candidates; the database computes their reward and
+its interval (``sql/learning/off_policy.sql``).
 """
 
 from __future__ import annotations
@@ -51,19 +51,21 @@ async def named_profile(database: Database, tenant_id: int, collection: StoredCo
         version = collection.profile_version
         return NamedProfile(name=f"profile {version}", profile=collection.profile, version=version)
     if name.isdecimal():
-        return await _stored(database, tenant_id, collection, int(name))
+        return await _stored_profile(database, tenant_id, collection, int(name))
     return NamedProfile(name=Path(name).name, profile=profile_in_file(name))
 
 
-async def _stored(database: Database, tenant_id: int, collection: StoredCollection, version: int) -> NamedProfile:
-    known = version <= _MOST_VERSION
-    found = await find_profile(database, tenant_id, collection.collection_id, version) if known else None
-    if found is None:
+async def _stored_profile(
+    database: Database, tenant_id: int, collection: StoredCollection, version: int
+) -> NamedProfile:
+    is_possible = version <= _MOST_VERSION
+    profile = await find_profile(database, tenant_id, collection.collection_id, version) if is_possible else None
+    if profile is None:
         raise NotFoundError(
             f"collection {collection.name!r} has no profile {version}; it has 1 to {collection.profile_version} and "
             "maybe later ones, or name a JSON file"
         )
-    return NamedProfile(name=f"profile {version}", profile=found, version=version)
+    return NamedProfile(name=f"profile {version}", profile=profile, version=version)
 
 
 def profile_in_file(name: str) -> Profile:
@@ -79,7 +81,7 @@ def profile_in_file(name: str) -> Profile:
     except JSONTextError as error:
         raise InvalidProfileError(f"{path} cannot be read: {error}; see docs/reference/profiles.md") from error
     if not isinstance(stored, dict):
-        raise InvalidProfileError(f"{path} holds no JSON object; see docs/reference/profiles.md")
+        raise InvalidProfileError(f"{path} does not hold a JSON object; see docs/reference/profiles.md")
     return Profile.from_dict(stored)
 
 
@@ -156,8 +158,8 @@ class _Targets:
         unrated = {} if default_reward is None else dict.fromkeys(pool.shown, default_reward)
         self.model.add(pool.retrieval_id, unrated | dict(pool.rewards))
 
-    def modelled(self) -> tuple[TargetPolicy, TargetPolicy]:
-        """The targets with what the model expects of each item."""
+    def with_expectations(self) -> tuple[TargetPolicy, TargetPolicy]:
+        """The targets with the expected reward of each item."""
         for target in self.targets:
             entries = zip(target.retrieval_ids, target.item_ids, strict=True)
             target.modelled[:] = [self.model.predict(retrieval_id, item_id) for retrieval_id, item_id in entries]
@@ -191,36 +193,36 @@ async def compare_profiles(
     default_reward: float | None = None,
     most: int = MOST,
 ) -> ProfileComparison:
-    """Estimate what the searches recorded since then would have earned under either profile.
+    """Estimate the rewards of the searches recorded since then under either profile.
 
     ``default_reward``: the reward of an impression without a verdict, 0 to 1; None leaves such impressions out, because
-    missing feedback is no failure. ``most``: the number of searches, the latest ones. Everything is read in one
+    missing feedback is not a failure. ``most``: the number of searches, the latest ones. Everything is read in one
     snapshot. Raises ``InvalidRequestError`` for a default reward or a number outside its range.
     """
     _check(since, default_reward, most)
     traffic = RecordedTraffic(collection_id=collection.collection_id, since=since, default_reward=default_reward)
-    made = _Targets((profile, against))
+    comparison = _Targets((profile, against))
     async with database.snapshot(tenant_id) as connection:
         models = _Models(connection, collection.collection_id)
         async for pool in read_pools(connection, collection.collection_id, since=since, most=most):
-            made.add(pool, default_reward, await models.of(pool.model_version))
-        weighings, estimates = await _estimated(connection, traffic, made.modelled())
+            comparison.add(pool, default_reward, await models.of(pool.model_version))
+        weighings, estimates = await _estimate(connection, traffic, comparison.with_expectations())
     names = (profile.name, against.name)
     return ProfileComparison(
         collection=collection.name,
         names=names,
         since=since,
         default_reward=default_reward,
-        searches=made.searches,
-        left_out=MappingProxyType(dict(made.left_out)),
-        changed=made.changed,
+        searches=comparison.searches,
+        left_out=MappingProxyType(dict(comparison.left_out)),
+        changed=comparison.changed,
         weighings=weighings,
         estimates=tuple(estimates.values()),
         verdict=judge(names, weighings, _deciding(estimates)),
     )
 
 
-async def _estimated(
+async def _estimate(
     connection: Connection, traffic: RecordedTraffic, targets: tuple[TargetPolicy, TargetPolicy]
 ) -> tuple[tuple[Weighing, Weighing], dict[tuple[Estimator, bool], Compared]]:
     first, second = targets
@@ -228,14 +230,14 @@ async def _estimated(
         await read_weighing(connection, traffic, first),
         await read_weighing(connection, traffic, second),
     )
-    found = await read_comparison(connection, traffic, first, second)
-    order = sorted(found, key=lambda key: (list(Estimator).index(key[0]), key[1]))
-    return weighings, {key: found[key] for key in order}
+    estimates = await read_comparison(connection, traffic, first, second)
+    order = sorted(estimates, key=lambda key: (list(Estimator).index(key[0]), key[1]))
+    return weighings, {key: estimates[key] for key in order}
 
 
 def _deciding(estimates: Mapping[tuple[Estimator, bool], Compared]) -> Estimate:
-    found = estimates.get((DECIDES, False))
-    return found.difference if found is not None else Estimate(value=math.nan, standard_error=math.nan)
+    deciding = estimates.get((DECIDES, False))
+    return deciding.difference if deciding is not None else Estimate(value=math.nan, standard_error=math.nan)
 
 
 def _check(since: datetime, default_reward: float | None, most: int) -> None:
@@ -291,7 +293,7 @@ async def compare_interleaved(
         raise InvalidRequestError("since has no time zone; use datetime(..., tzinfo=UTC)")
     names = (first, second)
     results = await interleaved_results(database, tenant_id, collection.collection_id, names=names, since=since)
-    won = preference(
+    outcome = preference(
         (result.first, result.second) for result in results if result.first is not None and result.second is not None
     )
     return InterleavedComparison(
@@ -299,6 +301,6 @@ async def compare_interleaved(
         names=names,
         since=since,
         searches=len(results),
-        preference=won,
-        verdict=by_preference(names, won),
+        preference=outcome,
+        verdict=by_preference(names, outcome),
     )

@@ -19,7 +19,7 @@ from retrieval.adapters.readers.folders import DocumentFile, FoundFiles, FoundFo
 from retrieval.adapters.store.items.listing import attributes_after, items_after
 from retrieval.domain.checks import check_flags, check_functions, is_whole
 from retrieval.domain.errors import InvalidItemError, InvalidLimitError, InvalidRequestError, MissingExtraError
-from retrieval.domain.items.chunking import CHUNK, TOLD_OF_CHUNKS, Chunking, chunk_items, chunks_of
+from retrieval.domain.items.chunking import CHUNK, CHUNK_ATTRIBUTES, Chunking, chunk_items, chunks_of
 from retrieval.domain.items.embedding import TokenMeasure
 from retrieval.domain.items.item import Item
 from retrieval.domain.items.passages import (
@@ -35,9 +35,9 @@ from retrieval.domain.items.passages import (
 from retrieval.domain.json_schema import AttributeSchema
 from retrieval.domain.search.filters import And, Field, Filter, OneOf, Or
 from retrieval.domain.search.hit import Hit, SearchResult
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 from retrieval.engine import collection_search
-from retrieval.engine.collection_handle import CollectionHandle, from_a_replica, told_if_gone
+from retrieval.engine.collection_handle import CollectionHandle, checks_existence, from_a_replica
 from retrieval.engine.request import checked_item_ids
 from retrieval.services.add import AddReport, Writer, add_in_parts, repeated_among
 from retrieval.services.ingest import embed_pending, followed
@@ -50,12 +50,12 @@ if TYPE_CHECKING:
     from retrieval.domain.search.hit import SearchResult
 
 _READING = 1
-"""The version of reading and cutting: with another number all documents are read again."""
+"""The version of reading and chunking: after a change all documents are read again."""
 
 _BATCH_FILES = 64
 _BATCH_CHUNKS = 500
 _PAGE = 10_000
-_TELLS = 1000
+_MOST_LISTED = 1000
 """The most names that a report lists."""
 
 _PLACE = "@"
@@ -65,8 +65,8 @@ Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 DocumentProgress = Callable[["DocumentsReport", float, int], None]
 """Called at first, after each batch, and while vectors are made.
 
-It is given the report so far, the number of documents that are done, of a batch's the share whose vectors are made,
-and the number of all documents."""
+The arguments are the report so far, the number of documents done, which includes a share of the current batch by its
+vectors, and the number of all documents."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,8 +133,8 @@ class DocumentsReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentEntry(Told):
-    """A stored document, by what its first chunk holds."""
+class DocumentEntry(Serializable):
+    """A stored document, by its first chunk."""
 
     id: str
     """The id that it was stored under."""
@@ -144,7 +144,7 @@ class DocumentEntry(Told):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredDocument(Told):
+class StoredDocument(Serializable):
     """A stored document with its text."""
 
     id: str
@@ -156,37 +156,37 @@ class StoredDocument(Told):
     """Its chunks, in their order."""
 
 
-def raw_document(given: object) -> RawDocument:
-    """The document that a mapping describes: ``id`` and ``text``; ``title``, ``format`` and ``metadata`` may be there.
+def raw_document(value: object) -> RawDocument:
+    """The document of a mapping with ``id``, ``text`` and optionally ``title``, ``format`` and ``metadata``.
 
     Raises ``InvalidItemError``.
     """
-    if isinstance(given, RawDocument):
-        return given
-    if not isinstance(given, Mapping):
-        raise InvalidItemError(f"a document is a dictionary with 'id' and 'text', not {type(given).__name__}")
-    unknown = sorted(set(map(str, given)) - {"id", "text", "title", "format", "metadata"})
+    if isinstance(value, RawDocument):
+        return value
+    if not isinstance(value, Mapping):
+        raise InvalidItemError(f"a document is a dictionary with 'id' and 'text', not {type(value).__name__}")
+    unknown = sorted(set(map(str, value)) - {"id", "text", "title", "format", "metadata"})
     if unknown:
         raise InvalidItemError(
             f"a document has no {unknown[0]!r:.80}; it has id, text, title, format and metadata, which holds the rest"
         )
     for name in ("id", "text"):
-        if not isinstance(given.get(name), str):
-            raise InvalidItemError(f"document {given.get('id')!r:.80}: {name!r} must be a text")
-    metadata = given.get("metadata") or {}
+        if not isinstance(value.get(name), str):
+            raise InvalidItemError(f"document {value.get('id')!r:.80}: {name!r} must be a text")
+    metadata = value.get("metadata") or {}
     if not isinstance(metadata, Mapping):
-        raise InvalidItemError(f"document {given['id']!r:.80}: metadata must be an object")
+        raise InvalidItemError(f"document {value['id']!r:.80}: metadata must be an object")
     return RawDocument(
-        document_id=given["id"],
-        data=given["text"].encode(errors="replace"),
-        format=str(given.get("format") or "markdown"),
-        title=str(given.get("title") or ""),
+        document_id=value["id"],
+        data=value["text"].encode(errors="replace"),
+        format=str(value.get("format") or "markdown"),
+        title=str(value.get("title") or ""),
         attributes=dict(metadata),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Looked:
+class _ReadDocument:
     """The result of reading one document."""
 
     document_id: str
@@ -207,7 +207,7 @@ class _Reading:
     schema: AttributeSchema | None
     """The schema of the chunks' attributes; None: any attributes fit."""
 
-    def look(self, source: DocumentFile | RawDocument) -> _Looked:
+    def read(self, source: DocumentFile | RawDocument) -> _ReadDocument:
         """Read the document, and cut it into chunks if it differs from what is stored."""
         name = source.document_id
         try:
@@ -216,15 +216,15 @@ class _Reading:
             if isinstance(source, DocumentFile) and source.place:
                 fingerprint += f"{_PLACE}{source.place}"
             if self.known.get(name) == fingerprint:
-                return _Looked(name)
-            found = read_document(raw)
-            chunks = chunks_of(found.document, self.chunking, self.measure.count_tokens)
-            items = tuple(chunk_items(found.document, chunks, fingerprint))
+                return _ReadDocument(name)
+            parsed = read_document(raw)
+            chunks = chunks_of(parsed.document, self.chunking, self.measure.count_tokens)
+            items = tuple(chunk_items(parsed.document, chunks, fingerprint))
             if self.schema is not None:
                 self.schema.check_each(items)
         except (InvalidItemError, MissingExtraError) as error:
-            return _Looked(name, fault=str(error))
-        return _Looked(name, items, is_cleaned=found.is_cleaned)
+            return _ReadDocument(name, fault=str(error))
+        return _ReadDocument(name, items, is_cleaned=parsed.is_cleaned)
 
     def _fingerprint(self, raw: RawDocument) -> str:
         about = [_READING, raw.format, raw.title, raw.attributes, self.chunking.max_tokens, self.chunking.overlap]
@@ -241,10 +241,10 @@ def _chunks_where(*filters: Filter) -> Filter:
     return And((_CHUNK_KIND, *filters))
 
 
-def _about(told: Mapping[str, Any]) -> dict[str, Any]:
+def _title_and_metadata(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Title and metadata of the document, from the attributes of its chunk."""
-    metadata = {key: value for key, value in told.items() if key not in TOLD_OF_CHUNKS}
-    return {"title": str(told.get("document_title", "")), "metadata": metadata}
+    metadata = {key: value for key, value in attributes.items() if key not in CHUNK_ATTRIBUTES}
+    return {"title": str(attributes.get("document_title", "")), "metadata": metadata}
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,23 +261,25 @@ class Documents:
         """See ``Collection.ingest_documents``."""
         if not isinstance(paths, str | os.PathLike | Sequence) or isinstance(paths, bytes):
             raise InvalidRequestError(f"paths are names of files and folders, not {type(paths).__name__}")
-        given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-        found = await asyncio.to_thread(find_documents, given, name)
+        names = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+        files = await asyncio.to_thread(find_documents, names, name)
         known = await self._fingerprints(_chunks_where(OneOf(_NUMBER, (0,))))
         if name is None:
-            _refuse_other_folders(found.folders, known)
-        report = DocumentsReport(failed=found.unreadable, skipped=found.skipped)
-        report += await self._store(found.files, known, chunking, progress)
-        return report + await self._vanished(found, known, prune=prune, is_named=name is not None)
+            _refuse_other_folders(files.folders, known)
+        report = DocumentsReport(failed=files.unreadable, skipped=files.skipped)
+        report += await self._store(files.files, known, chunking, progress)
+        return report + await self._vanished_report(files, known, prune=prune, is_named=name is not None)
 
     async def add(self, documents: object, chunking: Chunking) -> DocumentsReport:
         """See ``Collection.add_documents``."""
         if isinstance(documents, str | bytes | Mapping | RawDocument) or not isinstance(documents, Iterable):
             raise InvalidItemError("documents come in a list, such as [{'id': 'faq', 'text': '...'}]")
-        given = list(map(raw_document, documents))
-        raw = list({document.document_id: document for document in given}.values())
-        report = await self._store(raw, await self._known([document.document_id for document in raw]), chunking, None)
-        repeated = repeated_among(document.document_id for document in given)
+        raw_documents = list(map(raw_document, documents))
+        raw = list({document.document_id: document for document in raw_documents}.values())
+        report = await self._store(
+            raw, await self._known_fingerprints([document.document_id for document in raw]), chunking, None
+        )
+        repeated = repeated_among(document.document_id for document in raw_documents)
         return report + DocumentsReport(chunks=AddReport(notes=repeated.notes))
 
     async def remove(self, document_ids: Sequence[str]) -> int:
@@ -291,21 +293,23 @@ class Documents:
 
         Chunks lie in the order of their ids, which begin with that of their document.
         """
-        at, wanted = self.writer, _chunks_where(OneOf(_NUMBER, (0,)))
-        found = await attributes_after(at.database, at.tenant_id, at.collection, wanted, after=after, limit=limit + 1)
+        at, condition = self.writer, _chunks_where(OneOf(_NUMBER, (0,)))
+        rows = await attributes_after(at.database, at.tenant_id, at.collection, condition, after=after, limit=limit + 1)
         # While a document is replaced, two chunks may say that they are its first.
-        page = {str(told.get("document")): told for _, told in found[:limit]}
-        documents = [DocumentEntry(id=name, **_about(told)) for name, told in page.items()]
-        return documents, found[limit - 1][0] if len(found) > limit else None
+        page = {str(attributes.get("document")): attributes for _, attributes in rows[:limit]}
+        documents = [DocumentEntry(id=name, **_title_and_metadata(attributes)) for name, attributes in page.items()]
+        return documents, rows[limit - 1][0] if len(rows) > limit else None
 
     async def one(self, document_id: str) -> StoredDocument | None:
         """The document of that id; None: there is no such document."""
-        at, wanted = self.writer, _chunks_where(OneOf(_DOCUMENT, (document_id,)))
+        at, condition = self.writer, _chunks_where(OneOf(_DOCUMENT, (document_id,)))
         chunks: list[Item] = []
         page: list[Item] | None = None
         while page is None or len(page) == _BATCH_CHUNKS:
             after = page[-1].item_id if page else ""
-            page = await items_after(at.database, at.tenant_id, at.collection, wanted, after=after, limit=_BATCH_CHUNKS)
+            page = await items_after(
+                at.database, at.tenant_id, at.collection, condition, after=after, limit=_BATCH_CHUNKS
+            )
             chunks += page
         # While a document is replaced, two chunks may have the same place.
         placed = {place: chunk for chunk in chunks if (place := place_of(chunk)) is not None}
@@ -313,7 +317,9 @@ class Documents:
         if not ordered:
             return None
         ids = tuple(chunk.item_id for chunk in ordered)
-        return StoredDocument(id=document_id, text=text_of(ordered), item_ids=ids, **_about(ordered[0].attributes))
+        return StoredDocument(
+            id=document_id, text=text_of(ordered), item_ids=ids, **_title_and_metadata(ordered[0].attributes)
+        )
 
     async def passages(
         self,
@@ -325,8 +331,8 @@ class Documents:
         parts_of: Callable[[Hit], Awaitable[Callable[[int], str]]],
     ) -> Passages:
         """The hits as passages, with the chunks beside them. ``parts_of`` gives parts of a hit, by their size."""
-        wanted = places_around(result.hits, around)
-        beside = await self._chunks_at(wanted)
+        places = places_around(result.hits, around)
+        beside = await self._chunks_at(places)
         count = count_tokens or (lambda text: self._measure.count_tokens([text])[0])
 
         def fits(page: str) -> bool:
@@ -339,7 +345,7 @@ class Documents:
             cut = await asyncio.to_thread(cut_to_room, hits[:whole], hits[whole], part, fits=fits)
             hits = hits if cut is None else hits[:whole] + hits[whole + 1 :]
         passages, text, left_out = await asyncio.to_thread(
-            passages_of, hits, beside, wanted, fits=fits, whole=whole, cut=cut
+            passages_of, hits, beside, places, fits=fits, whole=whole, cut=cut
         )
         return Passages(
             passages=passages,
@@ -363,32 +369,34 @@ class Documents:
     ) -> DocumentsReport:
         writer, measure = self.writer, self._measure
         reading = _Reading(known, chunking.within(measure.max_tokens), measure, writer.collection.schema)
-        report, looked, rest = DocumentsReport(), 0, iter(sources)
+        report, done, rest = DocumentsReport(), 0, iter(sources)
 
         def tell(report: DocumentsReport, done: float) -> None:
             if progress is not None:
                 progress(report, done, len(sources))
 
-        tell(report, looked)
+        tell(report, done)
         while batch := await asyncio.to_thread(_next_batch, reading, rest):
-            follower = followed(writer, progress and partial(_advance, tell, report, looked, batch))
+            follower = followed(writer, progress and partial(_advance, tell, report, done, batch))
             stopped = report.chunks.stopped
             report += await self._store_batch(follower.without_embedding() if stopped else follower, batch, known)
-            looked += len(batch)
-            tell(report, looked)
-        follower = followed(writer, progress and partial(_advance, tell, report, looked, ()))
+            done += len(batch)
+            tell(report, done)
+        follower = followed(writer, progress and partial(_advance, tell, report, done, ()))
         chunks = await embed_pending(follower, report.chunks)
         if chunks.settled is not None:
             await refresh_weights(writer.database, writer.tenant_id, writer.collection.collection_id)
         return replace(report, chunks=chunks)
 
-    async def _store_batch(self, writer: Writer, batch: Sequence[_Looked], known: Mapping[str, str]) -> DocumentsReport:
+    async def _store_batch(
+        self, writer: Writer, batch: Sequence[_ReadDocument], known: Mapping[str, str]
+    ) -> DocumentsReport:
         fresh = {document.document_id: document.items for document in batch if document.items is not None}
         former = await self._chunk_ids([name for name in fresh if name in known])
         # A document's first chunk shows that all of it is stored, so it is stored last.
         chunks = await add_in_parts(writer, [item for items in fresh.values() for item in reversed(items)])
-        kept = {item.item_id for items in fresh.values() for item in items}
-        stale = [item_id for ids in former.values() for item_id in ids if item_id not in kept]
+        current = {item.item_id for items in fresh.values() for item in items}
+        stale = [item_id for ids in former.values() for item_id in ids if item_id not in current]
         return DocumentsReport(
             added=sum(bool(items) and name not in known for name, items in fresh.items()),
             changed=sum(name in known for name in fresh),
@@ -400,19 +408,21 @@ class Documents:
             chunks=chunks,
         )
 
-    async def _vanished(
-        self, found: FoundFiles, known: Mapping[str, str], *, prune: bool, is_named: bool
+    async def _vanished_report(
+        self, files: FoundFiles, known: Mapping[str, str], *, prune: bool, is_named: bool
     ) -> DocumentsReport:
-        there = {file.document_id for file in found.files}
-        each = {folder: _gone(folder, known, there, is_named=is_named) for folder in found.folders}
-        report = DocumentsReport(vanished=tuple(sorted(name for gone in each.values() for name in gone)[:_TELLS]))
-        if not prune or not any(each.values()):
+        present = {file.document_id for file in files.files}
+        gone_by_folder = {folder: _removed_ids(folder, known, present, is_named=is_named) for folder in files.folders}
+        report = DocumentsReport(
+            vanished=tuple(sorted(name for gone in gone_by_folder.values() for name in gone)[:_MOST_LISTED])
+        )
+        if not prune or not any(gone_by_folder.values()):
             return report
-        if found.unreadable:
+        if files.unreadable:
             return report + DocumentsReport(chunks=AddReport(notes=(_NOT_LISTED,)))
         removed = chunks_removed = 0
-        for folder, gone in each.items():
-            if gone and not any(file.place == folder.place for file in found.files):
+        for folder, gone in gone_by_folder.items():
+            if gone and not any(file.place == folder.place for file in files.files):
                 report += DocumentsReport(failed=((folder.name, _HOLDS_NONE.format(f"{len(gone):,}")),))
                 continue
             for start in range(0, len(gone), _BATCH_FILES):
@@ -421,32 +431,32 @@ class Documents:
             removed += len(gone)
         return replace(report, removed=removed, chunks_removed=chunks_removed)
 
-    async def _known(self, document_ids: Sequence[str]) -> dict[str, str]:
+    async def _known_fingerprints(self, document_ids: Sequence[str]) -> dict[str, str]:
         known: dict[str, str] = {}
         for start in range(0, len(document_ids), _BATCH_CHUNKS):
             some = tuple(document_ids[start : start + _BATCH_CHUNKS])
             known |= await self._fingerprints(_chunks_where(OneOf(_NUMBER, (0,)), OneOf(_DOCUMENT, some)))
         return known
 
-    async def _fingerprints(self, wanted: Filter) -> dict[str, str]:
+    async def _fingerprints(self, condition: Filter) -> dict[str, str]:
         """The fingerprint of each document by id; only its place where two chunks claim to be its first."""
         known: dict[str, str] = {}
-        async for _, told in self._attributes(wanted):
-            name = str(told.get("document"))
-            fingerprint = str(told.get("fingerprint"))
+        async for _, attributes in self._attributes(condition):
+            name = str(attributes.get("document"))
+            fingerprint = str(attributes.get("fingerprint"))
             known[name] = f"{_PLACE}{_place_in(fingerprint)}" if name in known else fingerprint
         return known
 
     async def _chunk_ids(self, document_ids: Sequence[str]) -> dict[str, list[str]]:
         """The item ids of the chunks of those documents that are stored, by document."""
-        found: dict[str, list[str]] = {}
+        ids: dict[str, list[str]] = {}
         if document_ids:
-            async for item_id, told in self._attributes(_chunks_where(OneOf(_DOCUMENT, tuple(document_ids)))):
-                found.setdefault(str(told.get("document")), []).append(item_id)
-        return found
+            async for item_id, attributes in self._attributes(_chunks_where(OneOf(_DOCUMENT, tuple(document_ids)))):
+                ids.setdefault(str(attributes.get("document")), []).append(item_id)
+        return ids
 
     async def _chunks_at(self, places: Sequence[Place]) -> dict[Place, Item]:
-        """The chunks at those places, as far as they are stored."""
+        """The stored chunks at those places."""
         if not places:
             return {}
         numbers: dict[str, list[int]] = {}
@@ -454,16 +464,16 @@ class Documents:
             numbers.setdefault(document, []).append(number)
         each = [And((OneOf(_DOCUMENT, (name,)), OneOf(_NUMBER, tuple(some)))) for name, some in numbers.items()]
         at = self.writer
-        wanted = _chunks_where(Or(tuple(each)))
-        chunks = await items_after(at.database, at.tenant_id, at.collection, wanted, after="", limit=_PAGE)
+        condition = _chunks_where(Or(tuple(each)))
+        chunks = await items_after(at.database, at.tenant_id, at.collection, condition, after="", limit=_PAGE)
         return {place: chunk for chunk in chunks if (place := place_of(chunk)) is not None}
 
-    async def _attributes(self, wanted: Filter) -> AsyncIterator[tuple[str, Mapping[str, Any]]]:
+    async def _attributes(self, condition: Filter) -> AsyncIterator[tuple[str, Mapping[str, Any]]]:
         at = self.writer
         page: list[tuple[str, Mapping[str, Any]]] | None = None
         while page is None or len(page) == _PAGE:
             after = page[-1][0] if page else ""
-            page = await attributes_after(at.database, at.tenant_id, at.collection, wanted, after=after, limit=_PAGE)
+            page = await attributes_after(at.database, at.tenant_id, at.collection, condition, after=after, limit=_PAGE)
             for entry in page:
                 yield entry
 
@@ -471,14 +481,14 @@ class Documents:
 def _advance(
     progress: Callable[[DocumentsReport, float], None],
     report: DocumentsReport,
-    looked: int,
-    batch: Sequence[_Looked],
+    documents_done: int,
+    batch: Sequence[_ReadDocument],
     vectors: AddReport,
 ) -> None:
-    """Report how far the batch is, by its vectors."""
+    """Report the progress of the batch, by its vectors."""
     chunks = sum(len(document.items or ()) for document in batch)
     done = min(vectors.embedded + vectors.pending, chunks)
-    progress(report + DocumentsReport(chunks=vectors), looked + len(batch) * done / max(chunks, 1))
+    progress(report + DocumentsReport(chunks=vectors), documents_done + len(batch) * done / max(chunks, 1))
 
 
 _NOT_LISTED = "nothing was pruned, because a folder could not be listed"
@@ -506,23 +516,25 @@ def _refuse_other_folders(folders: Iterable[FoundFolder], known: Mapping[str, st
                 raise InvalidRequestError(_OTHER_FOLDER.format(folder.name, folder.path))
 
 
-def _gone(folder: FoundFolder, known: Mapping[str, str], there: Collection[str], *, is_named: bool) -> list[str]:
+def _removed_ids(
+    folder: FoundFolder, known: Mapping[str, str], present: Collection[str], *, is_named: bool
+) -> list[str]:
     """The stored documents that the folder no longer holds; a folder with a given name has all under that name."""
     return sorted(
         name
         for name, fingerprint in known.items()
-        if name not in there
+        if name not in present
         and (place := _place_in(fingerprint))
         and (name.startswith(f"{folder.name}/") if is_named else place == folder.place)
     )
 
 
-def _next_batch(reading: _Reading, sources: Iterator[DocumentFile | RawDocument]) -> list[_Looked]:
-    """Looks at the next documents: at most so many, and at most so many chunks."""
+def _next_batch(reading: _Reading, sources: Iterator[DocumentFile | RawDocument]) -> list[_ReadDocument]:
+    """Read the next documents, up to a number of documents and of chunks."""
     batch, chunks = [], 0
     for source in islice(sources, _BATCH_FILES):
-        batch.append(looked := reading.look(source))
-        chunks += len(looked.items or ())
+        batch.append(document := reading.read(source))
+        chunks += len(document.items or ())
         if chunks >= _BATCH_CHUNKS:
             break
     return batch
@@ -532,10 +544,10 @@ MAX_AROUND = 10
 """The most chunks of a passage on each side of its hit."""
 
 MIN_PASSAGE_TOKENS, MAX_PASSAGE_TOKENS = 100, 10_000_000
-"""The page's first line and a source take more than half of the fewest tokens."""
+"""The range of ``max_tokens``; the page's first line and a source take more than half of the fewest."""
 
 
-@told_if_gone
+@checks_existence
 async def ingest_documents(
     handle: CollectionHandle,
     paths: Paths,
@@ -550,18 +562,18 @@ async def ingest_documents(
     check_functions(progress=progress)
     documents = await _documents(handle, chunking)
     report = await documents.ingest(paths, chunking, name=name, prune=prune, progress=progress)
-    return await _indexed(handle, report)
+    return await _keep_indexed(handle, report)
 
 
-@told_if_gone
+@checks_existence
 async def add_documents(
     handle: CollectionHandle, documents: Iterable[RawDocument | Mapping[str, Any]], chunking: Chunking
 ) -> DocumentsReport:
     """See ``Collection.add_documents``."""
-    return await _indexed(handle, await (await _documents(handle, chunking)).add(documents, chunking))
+    return await _keep_indexed(handle, await (await _documents(handle, chunking)).add(documents, chunking))
 
 
-@told_if_gone
+@checks_existence
 async def delete_documents(handle: CollectionHandle, document_ids: Sequence[str]) -> int:
     """See ``Collection.delete_documents``."""
     return await (await _documents(handle)).remove(document_ids)
@@ -620,6 +632,6 @@ async def _documents(handle: CollectionHandle, chunking: Chunking = Chunking()) 
     return Documents(await writer_of(handle), partial(delete, handle))
 
 
-async def _indexed(handle: CollectionHandle, report: DocumentsReport) -> DocumentsReport:
+async def _keep_indexed(handle: CollectionHandle, report: DocumentsReport) -> DocumentsReport:
     chunks = report.chunks
     return replace(report, chunks=chunks + await finished(handle, chunks))

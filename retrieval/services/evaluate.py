@@ -1,4 +1,4 @@
-"""Evaluation: asking judged queries, and reporting quality and latency by variant of the search.
+"""Evaluation: runs judged queries, and reports quality and latency by variant of the search.
 
 The library ``ir-measures`` makes the numbers comparable with published ones; only the nDCG that a parameter search
 computes hundreds of thousands of times is implemented here, and tested against the library.
@@ -59,7 +59,7 @@ class Metric:
 
     @property
     def cutoff(self) -> int | None:
-        """The number of results that the metric looks at; None: all."""
+        """The number of results that the metric uses; None: all."""
         cutoff = self.measure.params.get("cutoff")
         return cutoff if isinstance(cutoff, int) else None
 
@@ -279,24 +279,24 @@ async def evaluate(
 ) -> Report:
     """Ask every judged query once for each variant, in the order of ``variants``, and measure the rankings.
 
-    Each search is asked for as many results as the deepest metric looks at (100 for a metric without a cutoff).
+    Each search returns as many results as the deepest metric uses (100 for a metric without a cutoff).
     ``drop_self`` filters the query's own item out of the search, which ranks as if it did not exist. Input that cannot
     be measured raises ``InvalidRequestError`` before the first search; an error of a search ends the evaluation and is
     raised unchanged. ``clock`` gives seconds; ``rng`` serves the significance tests.
     """
     _check(metrics, variants, concurrency)
-    kept = judged(queries, qrels)
+    judged_queries = judged(queries, qrels)
     if drop_self is not None:
-        drop_self.check(kept)
-    asks = [_ask(query, where_from, drop_self) for query in kept]
+        drop_self.check(judged_queries)
+    asks = [_ask(query, where_from, drop_self) for query in judged_queries]
     asker = _Asker(search, max(DEFAULT_DEPTH if metric.cutoff is None else metric.cutoff for metric in metrics), clock)
     answers = await asker.ask_all(asks, variants, concurrency, progress)
-    relevant = {query.query_id: qrels[query.query_id] for query in kept}
+    relevant = {query.query_id: qrels[query.query_id] for query in judged_queries}
     reports = tuple(_variant_report(variant, answers[variant], relevant, metrics) for variant in variants)
     return Report(
         metrics=tuple(metric.name for metric in metrics),
-        queries=len(kept),
-        unjudged=len(queries) - len(kept),
+        queries=len(judged_queries),
+        unjudged=len(queries) - len(judged_queries),
         variants=reports,
         comparisons=_comparisons(reports, metrics[0].name, rng),
     )
@@ -332,9 +332,9 @@ class _Asker:
 
     async def _answer(self, ask: _Ask, variant: str) -> _Answer:
         start = self.clock()
-        found = await self.search(ask.text, where=ask.where, limit=self.depth, variant=variant)
+        item_ids = await self.search(ask.text, where=ask.where, limit=self.depth, variant=variant)
         seconds = self.clock() - start
-        return _Answer(tuple(found)[: self.depth], seconds)
+        return _Answer(tuple(item_ids)[: self.depth], seconds)
 
 
 def _check(metrics: Sequence[Metric], variants: Sequence[str], concurrency: int) -> None:
@@ -451,9 +451,9 @@ async def evaluate_collection(
     ``profile``: the one to measure; None: the one that answers. ``legs`` restricts it; None takes the legs that it
     gives a weight. The other arguments, and what
     is raised, are as in ``retrieval.services.evaluate.evaluate``; a metric that looks deeper than 1000 results
-    raises ``InvalidRequestError`` too, as do judgements none of whose items is there. The legs come first: one that
-    cannot run is reported at once. An embedder or reranker that is slow is waited for: an answer without it would be
-    measured as the profile's.
+    raises ``InvalidRequestError`` too, as do judgements none of whose items is there. The legs come first: a leg that
+    cannot run is reported at once. The evaluation waits for a slow embedder or reranker, because an answer without it
+    would count as the profile's.
     """
     _check_depth(metrics)
     chosen = chosen_legs(profile or collection.profile, legs)
@@ -462,10 +462,10 @@ async def evaluate_collection(
         notes[missing] += 1
 
     async def search(text: str, *, where: dict[str, Any] | None, limit: int, variant: str) -> Sequence[str]:
-        asked = legs if variant == FUSED else (variant,)
+        variant_legs = legs if variant == FUSED else (variant,)
         with patiently():
             result = await collection.search(
-                text, where=where, limit=min(limit, MAX_LIMIT), legs=asked, profile=profile, syntax=False
+                text, where=where, limit=min(limit, MAX_LIMIT), legs=variant_legs, profile=profile, syntax=False
             )
         notes.update(result.notes)
         return [hit.item_id for hit in result]

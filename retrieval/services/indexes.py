@@ -1,6 +1,6 @@
-"""HNSW indexes follow the size of collections; the effort that they need and the cost of their steps are measured.
+"""Keeps HNSW indexes by the size of collections; measures the effort that they need and the cost of their steps.
 
-The measurement uses the collection's own vectors, so that nothing is guessed about the machine or the data.
+The measurement uses the collection's own vectors, without assumptions about the machine or the data.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ _EFFORTS_OF_PARTS = (15, 20, 30, *_EFFORTS)
 """Each part has to find its share of the nearest alone."""
 _NEAR_EFFORT = 100
 _QUERIES = {10: 64, 100: 24, 200: 24}
-"""The number of queries that determine the effort of a depth; at a greater depth each query tells more."""
+"""The number of queries that determine the effort of a depth; at a greater depth each query is more informative."""
 _PART = 8
-_ORPHAN_LOOKS, _ORPHAN_PAUSE = 50, 0.1
-"""Looks for a killed process's build, and the seconds between them; the server checks its client each second."""
+_ORPHAN_CHECKS, _ORPHAN_PAUSE = 50, 0.1
+"""Checks for a killed process's build, and the seconds between them; the server checks its client each second."""
 _LEAST_AWAY, _MOST_AWAY = 0.3, 1.0
 _COMPARED, _WALKED, _TIMES = 1000, 1000, 5
 
@@ -108,12 +108,12 @@ class _Bench:
         halves = queries[::2], queries[1::2]
         ask = partial(find_candidates_of_each, self.database, self.tenant_id, request)
         each = chain.from_iterable(zip_longest(*await asyncio.gather(*map(ask, halves))))
-        return [[candidate.score for candidate in found.rankings[LegName.DENSE]] for found in each if found is not None]
+        return [[hit.score for hit in result.rankings[LegName.DENSE]] for result in each if result is not None]
 
-    async def milliseconds(self, statement: Compiled, wanted: dict[str, str]) -> float:
+    async def milliseconds(self, statement: Compiled, parameters: dict[str, str]) -> float:
         """The server's execution time, without the round trip."""
         explained = Compiled("EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) " + statement.text, statement.parameters)
-        times = [await self.database.read(self.tenant_id, explained, wanted) for _ in range(_TIMES)]
+        times = [await self.database.read(self.tenant_id, explained, parameters) for _ in range(_TIMES)]
         return median(float(rows[0][0][0]["Execution Time"]) for rows in times)
 
 
@@ -127,8 +127,8 @@ async def measure_index(
 ) -> AnnIndex | None:
     """Measure the collection's index and store the result; None where there is nothing to measure.
 
-    ``form``: of an index that is there beside the one that searches walk, and takes its place now. ``least`` is the
-    least effort to store: what live searches have shown to be needed.
+    ``form``: the form of a new index that now replaces the one that searches walk. ``least``: the least effort to
+    store, which live searches have shown to be needed.
     """
     space, known = collection.space, collection.ann_index
     if form is None and known is not None:
@@ -136,8 +136,8 @@ async def measure_index(
     if space is None or form is None:
         return None
     sample = await sample_vectors(database, tenant_id, collection.collection_id, space, _QUERIES[10] + _COMPARED)
-    there = _within(await hnsw_indexes(database, space.space_id, collection.collection_id), collection, space, form)
-    if len(sample) < 2 or there is None:
+    index = _within(await hnsw_indexes(database, space.space_id, collection.collection_id), collection, space, form)
+    if len(sample) < 2 or index is None:
         return None
     bench = _Bench(database, tenant_id, collection, space, form)
     vectors = [vector for _, vector in sample[: _QUERIES[10]]]
@@ -155,7 +155,7 @@ async def measure_index(
         recalls.append(recall)
     measured = AnnIndex(
         rows=max(collection.documents, 1),
-        index_bytes=there.bytes,
+        index_bytes=index.bytes,
         is_quantised=form.is_quantised,
         parts=form.parts,
         effort_10=max(efforts[1], least),
@@ -172,7 +172,7 @@ async def measure_index(
 
 
 def _away(nearest: Sequence[Sequence[float]]) -> float:
-    """The distance of such a query from what it should find, which is that of the vectors from their nearest others.
+    """The distance of a query from the item that it should find: that of the vectors from their nearest others.
 
     A unit vector moved by a, at a right angle, has the similarity 1 / √(1 + a²) to where it was.
     """
@@ -192,17 +192,17 @@ async def _effort(
 ) -> tuple[int, float]:
     """The least effort that finds enough of the nearest, and its recall; beyond the maximum where no effort does.
 
-    Where no effort finds as much as is wanted, the least effort that keeps the promise is taken.
+    Where no effort reaches the wanted recall, the least effort that keeps the promised recall is taken.
     """
     recall = 0.0
-    depth, will_do = max(map(len, truth), default=0), None
+    depth, acceptable = max(map(len, truth), default=0), None
     for effort in (effort for effort in bench.efforts if effort >= least):
         recall = await _recall(bench, queries, truth, bench.request(Path.APPROXIMATE, depth=depth, effort=effort))
         if recall >= RECALL_WANTED:
             return effort, recall
-        if recall >= RECALL_PROMISED and will_do is None:
-            will_do = effort, recall
-    return will_do or (BEYOND, recall)
+        if recall >= RECALL_PROMISED and acceptable is None:
+            acceptable = effort, recall
+    return acceptable or (BEYOND, recall)
 
 
 async def _recall(
@@ -212,18 +212,18 @@ async def _recall(
     missed = 0.0
     for start in range(0, len(queries), _PART):
         part = slice(start, start + _PART)
-        found = await bench.nearest(queries[part], request)
-        missed += sum(1 - recall_of(scores, true) for scores, true in zip(found, truth[part], strict=True))
+        results = await bench.nearest(queries[part], request)
+        missed += sum(1 - recall_of(scores, true) for scores, true in zip(results, truth[part], strict=True))
         if missed > (1 - RECALL_PROMISED) * len(queries) and request.effort < MAX_EFFORT:
             break
     return 1 - missed / len(queries)
 
 
-def recall_of(found: Sequence[float], true: Sequence[float]) -> float:
+def recall_of(retrieved: Sequence[float], true: Sequence[float]) -> float:
     """The share of the true nearest items that was found, by score: of equally near items any counts. Pure."""
     if not true:
         return 1.0
-    return sum(score >= true[-1] for score in found) / len(true)
+    return sum(score >= true[-1] for score in retrieved) / len(true)
 
 
 async def _exact_row_us(bench: _Bench, query: Vector, item_ids: Sequence[str]) -> float:
@@ -232,7 +232,7 @@ async def _exact_row_us(bench: _Bench, query: Vector, item_ids: Sequence[str]) -
 
 
 async def _walk_row_us(bench: _Bench, query: Vector) -> float:
-    """A walk that no item satisfies goes as far as it may; facets do not tell what source an item has."""
+    """The time of a step of a walk. A walk that no item satisfies goes to its limit; facets do not index sources."""
     nothing = OneOf(Field("source", is_attribute=False), ("\x01",))
     request = bench.request(Path.APPROXIMATE, depth=10, condition=nothing, few=-1, reach=_WALKED, effort=40)
     longer = await bench.milliseconds(bound(request, Query(vector=query)), dict(settings(request)))
@@ -269,7 +269,7 @@ class IndexOutcome(StrEnum):
     REBUILT = "rebuilt"
     REPLACED = "replaced by one of another kind, or in other parts"
     DROPPED = "dropped: comparing all is fast enough by now"
-    BEING_BUILT = "another process is building on the same table; the next run sees to what is missing"
+    BEING_BUILT = "another process is building on the same table; the next run builds what is missing"
     NOT_ALLOWED = "not allowed: the login does not own the table; run retrieval ingest or retrieval worker as the owner"
 
 
@@ -296,25 +296,27 @@ async def keep_index(
     space = collection.space
     if space is None:
         return IndexOutcome.NOT_NEEDED
-    wanted = index_rows(space.space.dimensions) if rows is None else rows
+    threshold = index_rows(space.space.dimensions) if rows is None else rows
     place = space.space_id, collection.collection_id
-    there, form = await hnsw_indexes(database, *place), wanted_form(collection)
+    existing, form = await hnsw_indexes(database, *place), wanted_form(collection)
     index = collection.ann_index
-    known = None if index is None else _within(there, collection, space, index.form)
-    if known is None or not known.is_valid:
-        index, known = None, _within(there, collection, space, form)
+    usable = None if index is None else _within(existing, collection, space, index.form)
+    if usable is None or not usable.is_valid:
+        index, usable = None, _within(existing, collection, space, form)
     # Also the parts of the wanted index, because its build continues with them.
     kept = {*form.names(*place), *(index.form.names(*place) if index else ())}
-    left = {*there, *await failed_builds(database, hnsw_name(*place))} - kept
-    if left:
-        cleared = await _alone(database, collection, space, lambda: _clear(database, left))
-        if cleared is not IndexOutcome.PRESENT:
-            return cleared
-    is_there, index_bytes = not kept.isdisjoint(there), known.bytes if known else 0
-    outcome = wanted_outcome(collection.documents, wanted, index, index_bytes, is_there=is_there, form=form)
+    leftovers = {*existing, *await failed_builds(database, hnsw_name(*place))} - kept
+    if leftovers:
+        clearing = await _exclusively(database, collection, space, lambda: _clear(database, leftovers))
+        if clearing is not IndexOutcome.PRESENT:
+            return clearing
+    is_there, index_bytes = not kept.isdisjoint(existing), usable.bytes if usable else 0
+    outcome = wanted_outcome(collection.documents, threshold, index, index_bytes, is_there=is_there, form=form)
     if outcome in {IndexOutcome.NOT_NEEDED, IndexOutcome.PRESENT}:
         return outcome
-    return await _alone(database, collection, space, lambda: _WORK[outcome](database, tenant_id, collection, space))
+    return await _exclusively(
+        database, collection, space, lambda: _WORK[outcome](database, tenant_id, collection, space)
+    )
 
 
 def is_index_off(collection: StoredCollection) -> bool:
@@ -322,9 +324,9 @@ def is_index_off(collection: StoredCollection) -> bool:
     if collection.space is None:
         return False
     index = collection.ann_index
-    wanted = index_rows(collection.space.space.dimensions)
+    threshold = index_rows(collection.space.space.dimensions)
     is_there, form = index is not None, wanted_form(collection)
-    outcome = wanted_outcome(collection.documents, wanted, index, 0, is_there=is_there, form=form)
+    outcome = wanted_outcome(collection.documents, threshold, index, 0, is_there=is_there, form=form)
     return outcome not in {IndexOutcome.NOT_NEEDED, IndexOutcome.PRESENT}
 
 
@@ -372,27 +374,27 @@ async def rebuild_index(database: Database, tenant_id: int, collection: StoredCo
     space, index = collection.space, collection.ann_index
     if space is None or index is None or index.form != wanted_form(collection):
         return await keep_index(database, tenant_id, collection)
-    return await _alone(database, collection, space, lambda: _rebuild(database, tenant_id, collection, space))
+    return await _exclusively(database, collection, space, lambda: _rebuild(database, tenant_id, collection, space))
 
 
 def wanted_outcome(
     documents: int,
-    wanted: int,
+    threshold: int,
     index: AnnIndex | None,
     index_bytes: int,
     *,
     is_there: bool,
     form: IndexForm = USUAL_FORM,
 ) -> IndexOutcome:
-    """The work that an index of so many documents needs. Pure.
+    """The work that an index of that many documents needs. Pure.
 
-    ``index`` is the valid index there is; ``is_there`` tells of one that a failed build left too. ``form``: the one
-    that it should have.
+    ``index`` is the existing valid index; ``is_there`` is true also for one that a failed build left. ``form``: the
+    form that it should have.
     """
-    if documents < wanted * KEPT_ABOVE:
+    if documents < threshold * KEPT_ABOVE:
         return IndexOutcome.DROPPED if is_there else IndexOutcome.NOT_NEEDED
     if index is None:
-        return IndexOutcome.BUILT if documents >= wanted or is_there else IndexOutcome.NOT_NEEDED
+        return IndexOutcome.BUILT if documents >= threshold or is_there else IndexOutcome.NOT_NEEDED
     if index.form != form:
         return IndexOutcome.REPLACED
     if not index.is_measured:
@@ -422,22 +424,22 @@ def wanted_form(collection: StoredCollection) -> IndexForm:
 
 
 def _within(
-    there: Mapping[str, IndexIs], collection: StoredCollection, space: StoredSpace, form: IndexForm
+    existing: Mapping[str, IndexIs], collection: StoredCollection, space: StoredSpace, form: IndexForm
 ) -> IndexIs | None:
     """The index of that form, all parts together; None where one is missing."""
     names = form.names(space.space_id, collection.collection_id)
-    if not set(names) <= there.keys():
+    if not set(names) <= existing.keys():
         return None
-    parts = [there[name] for name in names]
+    parts = [existing[name] for name in names]
     return IndexIs(sum(part.bytes for part in parts), all(part.is_valid for part in parts))
 
 
 @asynccontextmanager
 async def _only_one(database: Database, table: str) -> AsyncIterator[bool]:
-    """True, and nobody else builds or drops indexes of that table of vectors meanwhile; or False.
+    """True if this process alone builds or drops indexes of that table of vectors meanwhile; else False.
 
-    Two concurrent builds on one table wait for each other until the server ends one of them. The build of a process
-    that was killed outlives its lock: the server ends it soon, which is waited for.
+    Two concurrent builds on one table wait for each other until the server ends one of them. The build of a killed
+    process outlives its lock; the server ends it soon, and this call waits for that.
     """
     async with database.only_one(f"indexes of {table}") as alone:
         yield alone and await _has_no_orphan(database, table)
@@ -446,14 +448,14 @@ async def _only_one(database: Database, table: str) -> AsyncIterator[bool]:
 async def _has_no_orphan(database: Database, table: str) -> bool:
     """Whether no build of a killed process is left on the table, after waiting for it to end."""
     async with database.maintenance() as connection:
-        for _ in range(_ORPHAN_LOOKS):
+        for _ in range(_ORPHAN_CHECKS):
             if not await is_built_now(connection, database.names.schema, table):
                 return True
             await asyncio.sleep(_ORPHAN_PAUSE)
     return False
 
 
-async def _alone(
+async def _exclusively(
     database: Database,
     collection: StoredCollection,
     space: StoredSpace,
@@ -470,15 +472,15 @@ async def _alone(
 
 
 async def _build(database: Database, tenant_id: int, collection: StoredCollection, space: StoredSpace) -> IndexOutcome:
-    """Build what is missing of the wanted index; another one answers until this one is whole and measured.
+    """Build what is missing of the wanted index; another index answers until this one is complete and measured.
 
-    An interrupted build goes on with the part that it was at.
+    An interrupted build resumes with its unfinished part.
     """
     form, schema = wanted_form(collection), database.names.schema
     is_another_there = collection.ann_index is not None and collection.ann_index.form != form
     names = form.names(space.space_id, collection.collection_id)
-    there = await hnsw_indexes(database, space.space_id, collection.collection_id)
-    missing = [part for part, name in enumerate(names, 1) if name not in there or not there[name].is_valid]
+    existing = await hnsw_indexes(database, space.space_id, collection.collection_id)
+    missing = [part for part, name in enumerate(names, 1) if name not in existing or not existing[name].is_valid]
     if not missing and not is_another_there:
         return IndexOutcome.PRESENT  # another process has built it meanwhile
     async with _builder(database, collection.documents // form.parts, space.space.dimensions) as connection:
@@ -491,9 +493,9 @@ async def _build(database: Database, tenant_id: int, collection: StoredCollectio
     if whole is None or not whole.is_valid:
         return IndexOutcome.BEING_BUILT  # by a process of the server whose client was killed
     measured = await measure_index(database, tenant_id, collection, form=form)
-    await _clear(database, there.keys() - set(names))
+    await _clear(database, existing.keys() - set(names))
     if measured is not None and measured.form != wanted_form(replace(collection, ann_index=measured)):
-        _log.info("the bits of %s tell too little of its vectors: it gets a full index", collection.name)
+        _log.info("the bits of %s do not separate its vectors well enough: it gets a full index", collection.name)
         await _build(database, tenant_id, replace(collection, ann_index=measured), space)
     return IndexOutcome.REPLACED if is_another_there else IndexOutcome.BUILT
 
@@ -513,7 +515,7 @@ async def _rebuild(
     async with _builder(database, collection.documents // form.parts, space.space.dimensions) as connection:
         for name in form.names(space.space_id, collection.collection_id):
             await _run_build(connection, schema, name, rebuild_statement(name, schema))
-    await measure_index(database, tenant_id, collection, least=_learned(collection))
+    await measure_index(database, tenant_id, collection, least=_former_effort(collection))
     return IndexOutcome.REBUILT
 
 
@@ -522,7 +524,7 @@ async def _measure(
 ) -> IndexOutcome:
     async with database.maintenance() as connection:
         await _settle(connection, database.names.schema, space.table_name)
-    await measure_index(database, tenant_id, collection, least=_learned(collection))
+    await measure_index(database, tenant_id, collection, least=_former_effort(collection))
     return IndexOutcome.MEASURED
 
 
@@ -572,7 +574,7 @@ def parts_to_build(documents: int, dimensions: int) -> int:
 
 
 async def _clear(database: Database, names: Iterable[str]) -> IndexOutcome:
-    """Drop what interrupted builds left, or what another index has taken the place of."""
+    """Drop the leftovers of interrupted builds, and indexes that another one has replaced."""
     async with database.maintenance() as connection:
         for name in names:
             await connection.execute(drop_statement(name, database.names.schema).encode())
@@ -596,7 +598,7 @@ _FILLED = (
 )
 
 
-def _learned(collection: StoredCollection) -> int:
+def _former_effort(collection: StoredCollection) -> int:
     """The effort that the index had until now; live searches may have raised it, which is kept."""
     index = collection.ann_index
     return index.effort_10 if index is not None and index.is_measured and index.effort_10 <= MAX_EFFORT else 0

@@ -1,4 +1,4 @@
-"""Ingest: storing a stream of lines in a collection, batch by batch; an input without any text is refused."""
+"""Ingest: stores a stream of lines in a collection, batch by batch; an input without any text is refused."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class WithoutText:
     @classmethod
     def among(cls, items: Iterable[Item]) -> WithoutText:
         """Find them among the items."""
-        found = [item.attributes for item in items if not item.indexed_text]
+        without_text = [item.attributes for item in items if not item.indexed_text]
         counted: Counter[str] = Counter()
-        for attributes in found:
+        for attributes in without_text:
             counted.update({name: len(value) for name, value in attributes.items() if isinstance(value, str)})
-        return cls(len(found), dict(counted.most_common(_MOST_NAMES)))
+        return cls(len(without_text), dict(counted.most_common(_MOST_NAMES)))
 
     def __add__(self, other: WithoutText) -> WithoutText:
         if not other.number:
@@ -56,12 +56,12 @@ class WithoutText:
         """The attribute with the most characters; empty where no attribute holds text."""
         return max(self.characters, key=lambda name: self.characters[name], default="")
 
-    def told(self, items: int) -> str:
+    def summary(self, items: int) -> str:
         """The beginning of a message: how many of the items have no text."""
         return f"{self.number} of {items} item{'s' * (items != 1)} {'has' if self.number == 1 else 'have'} no text"
 
     def notes(self, items: int) -> tuple[str, ...]:
-        """Notes for a program that adds so many items; empty where each has a title or a text.
+        """Notes for a program that adds ``items`` items; empty where each has a title or a text.
 
         Another name for the text is suggested only where no item has one.
         """
@@ -71,11 +71,11 @@ class WithoutText:
         advice = (
             f"if {likely!r:.80} holds it, call that 'text'" if likely else "an item's 'title' and 'text' are searched"
         )
-        return (f"{self.told(items)}; {advice}",)
+        return (f"{self.summary(items)}; {advice}",)
 
     def error(self) -> InvalidItemError:
         """The error of an input without any text; it names the attribute that may hold the text."""
-        error = InvalidItemError(self.told(self.number))
+        error = InvalidItemError(self.summary(self.number))
         if likely := self.likely_text:
             return error.advising(Advice.MAP_TEXT, name=quote(likely))
         return error.advising(Advice.NAME_TEXT)
@@ -103,7 +103,7 @@ class SeenIds:
         self._seen = array("Q")
 
     def extend(self, ids: Iterable[str]) -> None:
-        """Take in further ids."""
+        """Add further ids."""
         self._seen.extend(map(fingerprint, ids))
 
     @property
@@ -112,7 +112,7 @@ class SeenIds:
         return np.unique(np.frombuffer(self._seen, dtype=np.uint64))
 
     def report(self) -> AddReport:
-        """A note on the ids that were taken in more than once."""
+        """A note on the ids that were added more than once."""
         _, times = np.unique(np.frombuffer(self._seen, dtype=np.uint64), return_counts=True)
         return repeated_report(int((times > 1).sum()))
 
@@ -121,7 +121,7 @@ Rejected = Callable[[InputLine], None]
 Progress = Callable[["IngestReport", int], None]
 """Called at first, after each batch, and while vectors are made.
 
-It is given the report so far and the bytes of input consumed."""
+The arguments are the report so far and the bytes of input consumed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +208,7 @@ async def ingest(
             rejected=report.rejected + len(batch.rejected),
             cleaned=report.cleaned + batch.cleaned,
             without_text=report.without_text + WithoutText.among(batch.items),
-            items=report.items + await _added(follower, batch.items, stopped=report.items.stopped),
+            items=report.items + await _add(follower, batch.items, stopped=report.items.stopped),
         )
         offset = batch.offset
         if progress:
@@ -227,8 +227,8 @@ async def ingest(
     return report
 
 
-def looked_at(lines: Iterator[InputLine], *, skip: bool) -> Iterator[InputLine]:
-    """The same lines, after a look at the first batch.
+def checked_first_batch(lines: Iterator[InputLine], *, skip: bool) -> Iterator[InputLine]:
+    """The same lines, after a check of the first batch.
 
     Raises what ``ingest`` would raise before it stores anything, so that no collection is made for such lines.
     """
@@ -275,14 +275,14 @@ def followed(writer: Writer, advance: Callable[[AddReport], None] | None) -> Wri
 
 
 def _advance(progress: Progress, report: IngestReport, offset: int, batch: _Batch, vectors: AddReport) -> None:
-    """Report how far the batch is, by its vectors."""
+    """Report the progress of the batch, by its vectors."""
     items = len(batch.items)
     done = min(vectors.embedded + vectors.pending, items)
     offset += (batch.offset - offset) * done // max(items, 1)
     progress(replace(report, read=report.read + done, items=report.items + vectors), offset)
 
 
-async def _added(writer: Writer, items: list[Item], *, stopped: bool) -> AddReport:
+async def _add(writer: Writer, items: list[Item], *, stopped: bool) -> AddReport:
     """Store a batch; once the embedder has not answered, items are left pending without asking it."""
     return await (writer.without_embedding() if stopped else writer).add(items)
 
@@ -341,7 +341,7 @@ def _contains(sorted_values: np.ndarray[tuple[int], np.dtype[np.uint64]], value:
 
 
 def fingerprint(item_id: str) -> int:
-    """Eight bytes that tell an id from others."""
+    """Eight bytes that identify an id."""
     return int.from_bytes(hashlib.blake2b(item_id.encode(), digest_size=8).digest(), "big")
 
 

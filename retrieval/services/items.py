@@ -14,7 +14,7 @@ from retrieval.domain.checks import check_flags, check_functions
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.items.embedding import checked_vectors
 from retrieval.domain.items.item import ITEM_FIELDS, Item, StoredItem, check_key, checked_changes, merged
-from retrieval.engine.collection_handle import CollectionHandle, told_if_gone
+from retrieval.engine.collection_handle import CollectionHandle, checks_existence
 from retrieval.engine.request import checked_item_ids
 from retrieval.services import add as adding
 from retrieval.services import change as changing
@@ -29,7 +29,7 @@ FEW_ITEMS = 1000
 """A handle that knows of fewer items than this reads the collection's size anew after each write."""
 
 
-@told_if_gone
+@checks_existence
 async def add(handle: CollectionHandle, items: Iterable[Item | Mapping[str, Any]], embeddings: object) -> AddReport:
     """See ``Collection.add``."""
     batch = as_items(items)
@@ -44,11 +44,11 @@ async def add(handle: CollectionHandle, items: Iterable[Item | Mapping[str, Any]
         vectors = checked_vectors(embeddings, space.space, [item.item_id for item in batch])
     report = await adding.add_in_parts(await writer_of(handle), batch, vectors)
     report += adding.repeated_among(item.item_id for item in batch)
-    told = WithoutText.among(batch).notes(len(batch)) if vectors is None else ()
-    return report + AddReport(notes=told) + await finished(handle, report)
+    notes = WithoutText.among(batch).notes(len(batch)) if vectors is None else ()
+    return report + AddReport(notes=notes) + await finished(handle, report)
 
 
-@told_if_gone
+@checks_existence
 async def add_new(handle: CollectionHandle, items: Iterable[Item | Mapping[str, Any]]) -> AddReport:
     """Store items that must not exist yet, all or none; of callers that add the same id at once, one succeeds.
 
@@ -58,7 +58,7 @@ async def add_new(handle: CollectionHandle, items: Iterable[Item | Mapping[str, 
     return report + await finished(handle, report)
 
 
-@told_if_gone
+@checks_existence
 async def add_each(
     handle: CollectionHandle, items: Sequence[Item | Mapping[str, Any]], *, more: bool = False
 ) -> AddedEach:
@@ -76,7 +76,7 @@ async def add_each(
     return replace(added, report=added.report + repeated + await finished(handle, added.report))
 
 
-@told_if_gone
+@checks_existence
 async def ingest(
     handle: CollectionHandle,
     lines: Iterator[InputLine],
@@ -95,26 +95,26 @@ async def ingest(
 
 async def put(handle: CollectionHandle, item: Item | Mapping[str, Any], version: str | None) -> StoredItem:
     """See ``Collection.put``."""
-    given = as_item(item)
-    return await _put(handle, given.item_id, given, version)
+    checked = as_item(item)
+    return await _put(handle, checked.item_id, checked, version)
 
 
 async def patch(handle: CollectionHandle, item_id: str, changes: Mapping[str, Any], version: str | None) -> StoredItem:
     """See ``Collection.patch``."""
     [key] = checked_item_ids([item_id])
-    wanted = checked_changes(key, changes)
+    checked = checked_changes(key, changes)
 
-    def changed(found: Item | None) -> Item:
-        if found is None:
+    def changed(former: Item | None) -> Item:
+        if former is None:
             raise UnknownItemError(f"there is no item {key!r:.80} in {handle.name!r}; put it whole")
-        fields = merged({name: getattr(found, name) for name in ITEM_FIELDS}, wanted)
+        fields = merged({name: getattr(former, name) for name in ITEM_FIELDS}, checked)
         attributes = fields.pop("attributes", {})
         return item_from_fields({**fields, "item_id": key}, attributes)
 
     return await _put(handle, key, changed, version)
 
 
-@told_if_gone
+@checks_existence
 async def _put(handle: CollectionHandle, item_id: str, what: Item | Make, version: str | None) -> StoredItem:
     writer = await writer_of(handle)
     if not isinstance(what, Item):
@@ -127,7 +127,7 @@ async def _put(handle: CollectionHandle, item_id: str, what: Item | Make, versio
     return stored
 
 
-@told_if_gone
+@checks_existence
 async def change(
     handle: CollectionHandle, item_ids: Sequence[str], decide: Decide, *, keeps_time: bool
 ) -> ChangeReport:
@@ -148,7 +148,7 @@ async def change(
     return replace(report, written=report.written + await finished(handle, report.written))
 
 
-@told_if_gone
+@checks_existence
 async def set_status(handle: CollectionHandle, item_id: str, status: str, *, was: str | None = None) -> bool:
     """Give an item another status if it has the status ``was`` (None: any other); returns whether it changed.
 
@@ -167,7 +167,7 @@ async def set_status(handle: CollectionHandle, item_id: str, status: str, *, was
     return changed is not None
 
 
-@told_if_gone
+@checks_existence
 async def delete(handle: CollectionHandle, item_ids: str | Sequence[str], version: str | None = None) -> int:
     """See ``Collection.delete``."""
     keys = checked_item_ids(item_ids)

@@ -1,4 +1,4 @@
-"""Judged queries: the questions, the relevant items, and the filters that a query brings for its own search.
+"""Judged queries: the questions, the relevant items, and the filters of a query for its own search.
 
 Files are BEIR's (``queries.jsonl`` with ``_id``, ``text``, ``metadata``; ``qrels.tsv`` with a header line),
 TREC's four-column judgements, or one CSV with the columns ``query`` and ``expected_id``; all plain or gzipped.
@@ -21,7 +21,7 @@ from retrieval.domain.checks import JSONSyntaxError, JSONTextError, is_whole, js
 from retrieval.domain.errors import BadLineError, InvalidRequestError
 
 Qrels = Mapping[str, Mapping[str, int]]
-"""Relevance by query id and item id: above 0 is relevant, more is better, 0 and below was judged not."""
+"""Relevance by query id and item id: above 0 is relevant, more is better, 0 and below is judged not relevant."""
 
 MAX_RELEVANCE = 1_000
 """The highest relevance a judgement may have: the metrics' arithmetic counts the grades one by one."""
@@ -49,7 +49,7 @@ class JudgedQuery:
 def read_queries(path: str | Path) -> list[JudgedQuery]:
     """The queries of a JSON Lines file, in its order; blank lines are skipped.
 
-    Raises ``BadLineError`` for a line that is no query or repeats an ``_id``, ``InvalidRequestError`` for a
+    Raises ``BadLineError`` for a line that is not a query or repeats an ``_id``, ``InvalidRequestError`` for a
     file that cannot be read or is empty.
     """
     queries: dict[str, JudgedQuery] = {}
@@ -70,8 +70,8 @@ def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
     """Relevance judgements by query id and item id.
 
     Takes three columns (query, item, score; with or without BEIR's header line) or TREC's four (query,
-    iteration, item, relevance), told apart by the first line; columns are parted by tabs, or by spaces where
-    a line has no tab. Raises ``BadLineError`` for a line that is no judgement or contradicts an earlier one,
+    iteration, item, relevance), distinguished by the first line; columns are separated by tabs, or by spaces where
+    a line has no tab. Raises ``BadLineError`` for a line that is not a judgement or contradicts an earlier one,
     ``InvalidRequestError`` for a file that cannot be read or is empty.
     """
     qrels: dict[str, dict[str, int]] = {}
@@ -157,8 +157,8 @@ async def missing_items(collection: ItemLookup, queries: Sequence[JudgedQuery], 
             f"no judged item is in the collection, such as {example!r:.60}; give the judgements of its items, by "
             "their ids"
         )
-    told = f"{len(missing)} of {len(relevant)} relevant items {'is' if len(missing) == 1 else 'are'}"
-    return f"{told} not in the collection, such as {example!r:.60}"
+    share = f"{len(missing)} of {len(relevant)} relevant items {'is' if len(missing) == 1 else 'are'}"
+    return f"{share} not in the collection, such as {example!r:.60}"
 
 
 def judged(queries: Sequence[JudgedQuery], qrels: Qrels) -> list[JudgedQuery]:
@@ -166,9 +166,9 @@ def judged(queries: Sequence[JudgedQuery], qrels: Qrels) -> list[JudgedQuery]:
 
     Raises ``InvalidRequestError`` when there is none: nothing could be measured.
     """
-    kept = [query for query in queries if any(score > 0 for score in qrels.get(query.query_id, {}).values())]
-    if kept:
-        return kept
+    with_relevant = [query for query in queries if any(score > 0 for score in qrels.get(query.query_id, {}).values())]
+    if with_relevant:
+        return with_relevant
     if not queries or not qrels:
         raise InvalidRequestError("nothing to measure: give at least one query and one judgement")
     if any(query.query_id in qrels for query in queries):
@@ -181,7 +181,7 @@ def judged(queries: Sequence[JudgedQuery], qrels: Qrels) -> list[JudgedQuery]:
 
 @dataclass(frozen=True, slots=True)
 class WhereFrom:
-    """A filter whose value each query brings in its own metadata."""
+    """A filter whose value comes from each query's metadata."""
 
     name: str
     """The name in the query's metadata."""
@@ -233,17 +233,17 @@ def where_for(query: JudgedQuery, where_from: Sequence[WhereFrom]) -> dict[str, 
     """
     merged: dict[str, Any] = {}
     for source in where_from:
-        for name, wanted in source.filter_for(query).items():
-            merged[name] = _merge(merged[name], wanted, name, query) if name in merged else wanted
+        for name, value in source.filter_for(query).items():
+            merged[name] = _merge(merged[name], value, name, query) if name in merged else value
     return merged or None
 
 
 @dataclass(frozen=True, slots=True)
 class DropSelf:
-    """Queries that were items themselves must not find themselves."""
+    """Excludes the item that a query was made of from the query's own results."""
 
     name: str
-    """The name in the query's metadata under which its own item id stands."""
+    """The name in the query's metadata that holds its own item id."""
 
     @classmethod
     def parse(cls, text: str) -> DropSelf:
@@ -284,7 +284,7 @@ def _merge(first: Any, second: Any, name: str, query: JudgedQuery) -> Any:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Numbered lines without blank ones, from 1; gzip is told by its first bytes, not by the file's name."""
+    """Numbered lines without blank ones, from 1; gzip is recognised by its first bytes, not by the file's name."""
     number = 0
     try:
         with path.open("rb") as raw:

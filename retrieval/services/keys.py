@@ -1,4 +1,4 @@
-"""Making, listing and revoking the API keys of a tenant; see docs/how-to/serve.md."""
+"""Creates and revokes the API keys of a tenant; see docs/how-to/serve.md."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ async def revoke_key(database: Database, tenant_id: int, tenant: str, key_id: st
     """See ``Platform.revoke_key``."""
     if not isinstance(key_id, str):
         raise InvalidRequestError(f"key_id is a {type(key_id).__name__}; it must be a text")
-    wanted = key_id_of(key_id) or key_id
+    identifier = key_id_of(key_id) or key_id
     revoked = None
-    if is_key_id(wanted):
-        revoked = await access.revoke_key(database, tenant_id, tenant, wanted, now)
+    if is_key_id(identifier):
+        revoked = await access.revoke_key(database, tenant_id, tenant, identifier, now)
     if revoked is None:
-        # A value that is no id may be a mistyped secret, so the message does not repeat it.
-        named = f"API key {wanted}" if is_key_id(wanted) else "such API key"
+        # A value that is not an id may be a mistyped secret, so the message does not repeat it.
+        named = f"API key {identifier}" if is_key_id(identifier) else "such API key"
         raise UnknownKeyError(f"there is no {named}; see those there are with: retrieval keys list")
     return revoked

@@ -56,7 +56,7 @@ from retrieval.domain.items.memory import (
 from retrieval.services.add import AddReport, Writer
 from retrieval.services.indexes import flush_lexical, keep_index
 from retrieval.services.textsearch import refresh_weights
-from retrieval.services.workplace import Advance, JobTarget, Workplace, unheeded
+from retrieval.services.workplace import Advance, JobTarget, Workplace, ignore_progress
 
 FORGOTTEN_TOGETHER = 200
 """Items forgotten in one transaction; feedback waits for its end."""
@@ -84,7 +84,7 @@ async def is_anything_expired(workplace: Workplace, target: JobTarget) -> bool:
 
 
 async def forget_expired(
-    workplace: Workplace, target: JobTarget, advance: Advance = unheeded, *, now: datetime | None = None
+    workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress, *, now: datetime | None = None
 ) -> dict[str, Any]:
     """Forget the memories that have expired, batch by batch; returns their number."""
     moment = now or workplace.now()
@@ -111,8 +111,8 @@ class MemoryRecords:
 
     async def histories(self, ids: Sequence[str], now: datetime) -> dict[str, tuple[Memory, ...]]:
         """The versions of each of those memories that exist and have not expired, newest first, by the id asked for."""
-        found = await read_versions(*self._where, ids)
-        known = {key: memory for key, memory in found.items() if not has_expired(memory, now)}
+        versions = await read_versions(*self._where, ids)
+        known = {key: memory for key, memory in versions.items() if not has_expired(memory, now)}
         return {memory_id: history_of(memory_id, known) for memory_id in ids if memory_id in known}
 
     async def page(
@@ -126,7 +126,7 @@ class MemoryRecords:
         before: tuple[datetime, str] | None,
         most: int,
     ) -> list[Memory]:
-        """The project's memories that have not expired, latest first, at most so many, after that time and id."""
+        """The project's memories that have not expired, latest first, at most ``most``, after that time and id."""
         return await list_memories(
             *self._where,
             project_id,
@@ -172,7 +172,7 @@ BATCH = 2000
 
 
 class Near(NamedTuple):
-    """A memory that says nearly the same as a new one."""
+    """A memory that states nearly the same as a new one."""
 
     memory_id: str
     similarity: float
@@ -210,7 +210,7 @@ class SettledFact(NamedTuple):
 class _Plan:
     """The writes of a transaction that remembers facts."""
 
-    held: Mapping[str, Memory]
+    memories_by_id: Mapping[str, Memory]
     became: list[SettledFact]
     written: dict[str, NewMemory]
     """Memories by id: new ones, and known ones with the turns of facts that state the same."""
@@ -233,10 +233,10 @@ class MemoryWriter:
             async with self._transaction() as connection:
                 written, items = await self._write(connection, part)
             report += written + await self.writer.embed(items)
-        return await self._settled(report)
+        return await self._settle(report)
 
     async def store(self, memory: NewMemory, look: Look | None) -> StoredMemory:
-        """Store a memory, or join it to one that states the same; without ``look`` none is looked for.
+        """Store a memory, or join it to one that states the same; without ``look``, duplicates are not searched.
 
         Callers that store the same text at once wait for each other, and it becomes one memory.
         """
@@ -250,9 +250,9 @@ class MemoryWriter:
                     target = await self._target(connection, memory, duplicates, look)
             written = memory if target is None else merged(target, memory)
             report, items = await self._write(connection, [written])
-            if look is not None and (said := memory.item().indexed_text) != written.item().indexed_text:
-                await uncache_texts(connection, self.writer.tenant_id, [said])  # no memory has the searched text
-        report = await self._settled(report + await self.writer.embed(items))
+            if look is not None and (text := memory.item().indexed_text) != written.item().indexed_text:
+                await uncache_texts(connection, self.writer.tenant_id, [text])  # no memory has the searched text
+        report = await self._settle(report + await self.writer.embed(items))
         return StoredMemory(
             memory_id=memory.memory_id if target is None else target.memory_id,
             is_new=bool(report.added),
@@ -264,13 +264,13 @@ class MemoryWriter:
     async def change(self, memory_id: str, changes: dict[str, Any], now: datetime) -> AddReport:
         """Replace some of a memory's fields. Raises ``UnknownItemError``, and what ``NewMemory`` raises."""
         async with self._transaction() as connection:
-            held = await hold_memories(connection, self._collection.collection_id, [memory_id])
-            self._check_known(held, [memory_id])
-            known = held[memory_id]
+            memories_by_id = await hold_memories(connection, self._collection.collection_id, [memory_id])
+            self._check_known(memories_by_id, [memory_id])
+            known = memories_by_id[memory_id]
             check_current(known, now)
             new = changed(known, changes)
             report, items = await self._write(connection, [new])
-        return await self._settled(report + await self.writer.embed(items))
+        return await self._settle(report + await self.writer.embed(items))
 
     async def supersede(self, old_id: str, new: NewMemory | str, now: datetime) -> AddReport:
         """Let one memory take another's place, stored in the same transaction if it is new.
@@ -282,17 +282,17 @@ class MemoryWriter:
         if new_id == old_id:
             raise InvalidRequestError(f"memory {old_id!r:.80} cannot take its own place; change it with update_memory")
         async with self._transaction() as connection:
-            held = await hold_memories(connection, self._collection.collection_id, [old_id, new_id])
-            self._check_known(held, [old_id] if isinstance(new, NewMemory) else [old_id, new_id])
-            _check_places(held, old_id, new_id)
-            _check_successor(held[old_id], held[new_id] if isinstance(new, str) else new, now)
+            memories_by_id = await hold_memories(connection, self._collection.collection_id, [old_id, new_id])
+            self._check_known(memories_by_id, [old_id] if isinstance(new, NewMemory) else [old_id, new_id])
+            _check_places(memories_by_id, old_id, new_id)
+            _check_successor(memories_by_id[old_id], memories_by_id[new_id] if isinstance(new, str) else new, now)
             report, items = AddReport(), list[Item]()
             if isinstance(new, NewMemory):
                 report, items = await self._write(connection, [new], replaced=[old_id])
             else:
                 await self._archive(connection, [old_id])
             await mark_superseded(connection, self._collection.collection_id, old_id, new_id)
-        return await self._settled(report + await self.writer.embed(items))
+        return await self._settle(report + await self.writer.embed(items))
 
     async def remember(
         self, facts: Sequence[DecidedFact], receipt: NewMemory, now: datetime, *, again: bool = False
@@ -315,14 +315,14 @@ class MemoryWriter:
             for old_id, new_id in plan.successors.items():
                 await mark_superseded(connection, collection_id, old_id, new_id)
             stored = {memory.item().indexed_text for memory in written}
-            unsaid = {fact.memory.item().indexed_text for fact in facts} - stored
-            await uncache_texts(connection, self.writer.tenant_id, sorted(unsaid))
-        return plan.became, await self._settled(report + await self.writer.embed(items))
+            unstored = {fact.memory.item().indexed_text for fact in facts} - stored
+            await uncache_texts(connection, self.writer.tenant_id, sorted(unstored))
+        return plan.became, await self._settle(report + await self.writer.embed(items))
 
     async def vectors_of(self, items: Sequence[Item]) -> list[Vector] | None:
         """The items' vectors, shape (dimensions,); None: there is no embedder, or it does not answer.
 
-        They are cached, so that they are paid for once.
+        They are cached, so that they cost once.
         """
         if self.writer.embedder is None or not items:
             return None
@@ -340,9 +340,9 @@ class MemoryWriter:
     def _transaction(self) -> Any:
         return self.writer.database.transaction(self.writer.tenant_id)
 
-    def _check_known(self, held: Mapping[str, Memory], ids: Sequence[str]) -> None:
+    def _check_known(self, memories_by_id: Mapping[str, Memory], ids: Sequence[str]) -> None:
         for memory_id in ids:
-            if memory_id not in held:
+            if memory_id not in memories_by_id:
                 raise UnknownItemError(f"there is no memory {memory_id!r:.80} in collection {self._collection.name!r}")
 
     async def _archive(self, connection: Connection, ids: Sequence[str]) -> None:
@@ -351,29 +351,31 @@ class MemoryWriter:
     async def _write(
         self, connection: Connection, memories: Sequence[NewMemory], *, replaced: Sequence[str] = ()
     ) -> tuple[AddReport, list[Item]]:
-        """Write what is new or changed; returns also the items that may need a vector.
+        """Write the new and changed memories; returns also the items that may need a vector.
 
         The cached vectors of former texts are removed. ``replaced`` are archived: between the items and the memories,
-        which are then all held in the order of their keys.
+        which are then all locked in the order of their keys.
         """
         collection_id = self._collection.collection_id
         items = [memory.item() for memory in memories]
         await self.writer.check(items)
         known = await known_hashes(connection, collection_id, [item.item_id for item in items])
         fresh = [item for item in items if known.get(item.item_id) != item.content_hash]
-        old = list[str]()
+        former_texts = list[str]()
         if fresh:
             changed = {item.item_id: item.indexed_text for item in fresh if item.item_id in known}
             before = await hold_memories(connection, collection_id, sorted(changed)) if changed else {}
-            old = [text for memory in before.values() if (text := _text_of(memory)) != changed[memory.memory_id]]
+            former_texts = [
+                text for memory in before.values() if (text := _text_of(memory)) != changed[memory.memory_id]
+            ]
             space = self._collection.space
             await write_items(connection, ItemWrite(collection_id, fresh, space.space_id if space else None))
         if replaced:
             await self._archive(connection, replaced)
             await hold_rows(connection, collection_id, [*replaced, *(item.item_id for item in items)])
-        made = await write_memories(connection, collection_id, memories)
-        await uncache_texts(connection, self.writer.tenant_id, old)
-        added = len(made - known.keys())  # one of the concurrent callers creates it
+        created = await write_memories(connection, collection_id, memories)
+        await uncache_texts(connection, self.writer.tenant_id, former_texts)
+        added = len(created - known.keys())  # one of the concurrent callers creates it
         report = AddReport(added=added, changed=len(fresh) - added, unchanged=len(items) - len(fresh))
         return report, [item for item in fresh if item.status != ARCHIVED and item.item_id not in replaced]
 
@@ -385,11 +387,11 @@ class MemoryWriter:
             await hold_fingerprint(connection, collection_id, key)
             same[key] = await memories_with(connection, collection_id, key, now)
         near = {fact.near.memory_id for fact in facts if fact.near is not None}
-        held = await hold_memories(connection, collection_id, sorted(near.union(*same.values())))
-        plan = _Plan(held, [], {}, {})
+        memories_by_id = await hold_memories(connection, collection_id, sorted(near.union(*same.values())))
+        plan = _Plan(memories_by_id, [], {}, {})
         joined = dict[str, list[NewMemory]]()
         for fact in facts:
-            became = _became(fact, plan, same[fact.memory.fingerprint], now)
+            became = _outcome(fact, plan, same[fact.memory.fingerprint], now)
             plan.became.append(became)
             if became.outcome is FactOutcome.SAME:
                 joined.setdefault(became.memory_id, []).append(fact.memory)
@@ -397,21 +399,21 @@ class MemoryWriter:
                 plan.written[became.memory_id] = fact.memory
             if became.superseded_id is not None:
                 plan.successors[became.superseded_id] = became.memory_id
-        plan.written |= {key: _said_again(held[key], memories) for key, memories in joined.items()}
+        plan.written |= {key: _with_repetitions(memories_by_id[key], memories) for key, memories in joined.items()}
         return plan
 
     async def _duplicates(self, connection: Connection, memory: NewMemory, look: Look) -> tuple[Duplicate, ...]:
         """Find the memories with the same words, and the nearly equal ones; the most alike first."""
         same = await memories_with(connection, self._collection.collection_id, memory.fingerprint, look.now)
-        found = {near.memory_id: Duplicate(near.memory_id, near.similarity) for near in look.near}
-        found |= {memory_id: Duplicate(memory_id, 1.0) for memory_id in same}
-        found.pop(memory.memory_id, None)
-        return tuple(sorted(found.values(), key=lambda duplicate: (-duplicate.similarity, duplicate.memory_id)))
+        duplicates = {near.memory_id: Duplicate(near.memory_id, near.similarity) for near in look.near}
+        duplicates |= {memory_id: Duplicate(memory_id, 1.0) for memory_id in same}
+        duplicates.pop(memory.memory_id, None)
+        return tuple(sorted(duplicates.values(), key=lambda duplicate: (-duplicate.similarity, duplicate.memory_id)))
 
     async def _target(
         self, connection: Connection, memory: NewMemory, duplicates: Sequence[Duplicate], look: Look
     ) -> Memory | None:
-        """The most alike memory that it may join, if its text is still the one that was found.
+        """The most alike memory that it may join, if its text has not changed since the search.
 
         Only that memory is locked: two transactions that lock memories which they may not join could wait for each
         other.
@@ -425,10 +427,10 @@ class MemoryWriter:
         )
         if best is None:
             return None
-        held = (await hold_memories(connection, collection_id, [best])).get(best)
-        return held if held is not None and _is_target(held, memory, look) else None
+        target = (await hold_memories(connection, collection_id, [best])).get(best)
+        return target if target is not None and _is_target(target, memory, look) else None
 
-    async def _settled(self, report: AddReport) -> AddReport:
+    async def _settle(self, report: AddReport) -> AddReport:
         """Adapt weights and indexes to the size after the write, as for any items."""
         database, tenant_id = self.writer.database, self.writer.tenant_id
         if report.added + report.changed == 0:
@@ -448,13 +450,13 @@ def _is_target(known: Memory, memory: NewMemory, look: Look) -> bool:
     return to_store(known).fingerprint == memory.fingerprint or seen.get(known.memory_id) == known.text
 
 
-def _became(fact: DecidedFact, plan: _Plan, same: Sequence[str], now: datetime) -> SettledFact:
+def _outcome(fact: DecidedFact, plan: _Plan, same: Sequence[str], now: datetime) -> SettledFact:
     """The outcome for a fact, by the locked memories."""
     memory, near = fact.memory, fact.near
     for memory_id in same:
-        if memory_id in plan.held and may_join(plan.held[memory_id], memory, now):
+        if memory_id in plan.memories_by_id and may_join(plan.memories_by_id[memory_id], memory, now):
             return SettledFact(FactOutcome.SAME, memory_id)
-    known = plan.held.get(near.memory_id) if near is not None else None
+    known = plan.memories_by_id.get(near.memory_id) if near is not None else None
     if near is None or known is None or not may_join(known, memory, now) or known.text != near.text:
         return SettledFact(FactOutcome.ADDED, memory.memory_id)
     if fact.outcome is FactOutcome.SAME:
@@ -464,7 +466,7 @@ def _became(fact: DecidedFact, plan: _Plan, same: Sequence[str], now: datetime) 
     return SettledFact(FactOutcome.ADDED, memory.memory_id)
 
 
-def _said_again(known: Memory, memories: Sequence[NewMemory]) -> NewMemory:
+def _with_repetitions(known: Memory, memories: Sequence[NewMemory]) -> NewMemory:
     """The known memory with the links of memories that state the same; its relevance is unchanged."""
     links: Links = {}
     for memory in memories:
@@ -473,13 +475,15 @@ def _said_again(known: Memory, memories: Sequence[NewMemory]) -> NewMemory:
     return merged(known, replace(memories[0], links=links, occurred_at=latest, relevance_score=0.0, metadata={}))
 
 
-def _check_places(held: Mapping[str, Memory], old_id: str, new_id: str) -> None:
-    taken = held[old_id].superseded_by
-    if taken is not None and taken != new_id:
-        raise InvalidRequestError(f"memory {old_id!r:.80} was superseded by {taken!r:.80} already; supersede that one")
-    if new_id in held and held[new_id].superseded_by is not None:
+def _check_places(memories: Mapping[str, Memory], old_id: str, new_id: str) -> None:
+    successor = memories[old_id].superseded_by
+    if successor is not None and successor != new_id:
         raise InvalidRequestError(
-            f"memory {new_id!r:.80} was itself superseded, by {held[new_id].superseded_by!r:.80}; name that one"
+            f"memory {old_id!r:.80} was superseded by {successor!r:.80} already; supersede that one"
+        )
+    if new_id in memories and memories[new_id].superseded_by is not None:
+        raise InvalidRequestError(
+            f"memory {new_id!r:.80} was itself superseded, by {memories[new_id].superseded_by!r:.80}; name that one"
         )
 
 

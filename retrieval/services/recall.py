@@ -1,4 +1,4 @@
-"""Measuring the recall of an HNSW index on sampled live queries, and mending the index when it sinks."""
+"""Measures the recall of an HNSW index on sampled live queries, and corrects the index when it falls."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from retrieval.domain.search.hit import Path
 from retrieval.domain.search.profile import LegName
 from retrieval.engine.plan import choose_way, share_by_facets
 from retrieval.services.indexes import IndexOutcome, rebuild_index
-from retrieval.services.workplace import Advance, JobTarget, Workplace, unheeded
+from retrieval.services.workplace import Advance, JobTarget, Workplace, ignore_progress
 
 LEAST_RECALL = 0.99
-"""The share of the true nearest items that a search owes its caller."""
+"""The share of the true nearest items that a search promises."""
 
 MOST_SAMPLES = 200
 LEAST_SAMPLES = 10
-"""Fewer say too little to act on."""
+"""The fewest samples to act on."""
 
 _WAS_REBUILT = Compiled("""
     SELECT EXISTS (
@@ -52,7 +52,7 @@ async def is_recall_in_question(workplace: Workplace, target: JobTarget) -> bool
     )
 
 
-async def measure_recall(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
+async def measure_recall(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
     """Measure the latest samples, store the result, and mend the index if its recall is too low.
 
     A low recall raises the search effort by a step; when the effort is at its maximum, the index is rebuilt.
@@ -71,8 +71,10 @@ async def measure_recall(workplace: Workplace, target: JobTarget, advance: Advan
         probes.append(await probe(workplace.database, target.tenant_id, request, sample))
         advance(len(probes))
         workplace.end_of_step()
-    found = measured(probes, collection.documents)
-    await store_measurements(workplace.database, target.tenant_id, collection.collection_id, space.space_id, found)
+    measurements = measured(probes, collection.documents)
+    await store_measurements(
+        workplace.database, target.tenant_id, collection.collection_id, space.space_id, measurements
+    )
     if not probes:
         return {"samples": 0}
     recall = fmean(sample.recall for sample in probes)

@@ -1,4 +1,4 @@
-"""A collection moves to another embedding space while it is searched and written: filled, compared, switched, removed.
+"""Moves a collection to another embedding space while it is searched and written: fill, compare, switch, remove.
 
 The remaining work follows from what is stored: the items that have no vector of their text in a space. So a killed
 process loses at most one batch, and the next run of the job continues. See docs/decisions/0035-reembedding.md.
@@ -51,7 +51,7 @@ from retrieval.domain.items.embedding import TextRole
 from retrieval.domain.items.item import Item, text_hash
 from retrieval.domain.search.hit import Path
 from retrieval.domain.search.relevance import SHIPPED
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.record import request_of
 from retrieval.engine.request import SearchRequest
@@ -59,7 +59,7 @@ from retrieval.engine.search import Searcher
 from retrieval.services.add import EMBED_BATCH, AddReport, Writer
 from retrieval.services.indexes import IndexOutcome, drop_indexes, index_rows, keep_index
 from retrieval.services.recall import LEAST_RECALL, dense_request
-from retrieval.services.workplace import Advance, JobTarget, Workplace, unheeded
+from retrieval.services.workplace import Advance, JobTarget, Workplace, ignore_progress
 
 _log = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ _ROW_BYTES, _GRAPH_BYTES = 100, 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReembeddingCost(Told):
+class ReembeddingCost(Serializable):
     """The cost of the vectors that a space still lacks."""
 
     target: str
@@ -103,7 +103,7 @@ class ReembeddingCost(Told):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpaceComparison(Told):
+class SpaceComparison(Serializable):
     """The space in use and the target, asked the same recorded questions."""
 
     questions: int
@@ -129,7 +129,7 @@ class SpaceComparison(Told):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reembedding(Told):
+class Reembedding(Serializable):
     """The state of a collection's re-embedding."""
 
     collection: str
@@ -200,10 +200,10 @@ async def cost_of(
     while page := await writer.next_pending(after, limit=_REMOVED_AT_ONCE):
         fresh = await embedder.uncached([item.indexed_text for item in page], TextRole.DOCUMENT)
         new = {int.from_bytes(text_hash(text)[:8], "big"): text for text in fresh}
-        asked = [text for number, text in new.items() if number not in seen]
+        new_texts = [text for number, text in new.items() if number not in seen]
         seen |= set(new)
-        items, texts = items + len(page), texts + len(asked)
-        tokens += await _tokens(embedder, asked)
+        items, texts = items + len(page), texts + len(new_texts)
+        tokens += await _tokens(embedder, new_texts)
         after = page[-1].item_id
     return ReembeddingCost(
         target=space.space.name,
@@ -234,22 +234,22 @@ async def begin(workplace: Workplace, target: JobTarget, space: StoredSpace, pac
         raise InvalidRequestError(f"collection {collection.name!r} is in the space {space.space.name} already")
     place = _Place(workplace, target.tenant_id, collection.collection_id)
     place.needed_embedder(space)
-    wanted = {
+    options = {
         "switching": (Switching.BY_ITSELF if switches else Switching.WHEN_ASKED).value,
         "batch_texts": pace.batch_texts,
         "tokens_a_minute": pace.tokens_a_minute,
         "tokens_a_day": pace.tokens_a_day,
         "keep_seconds": round(pace.keep_days * 86400),
     }
-    if not await begin_reembedding(*place.where, space, wanted):
+    if not await begin_reembedding(*place.where, space, options):
         raise InvalidRequestError(
             f"a re-embedding of {collection.name!r} is under way: let it end, or abort it "
-            f"(retrieval reembed {collection.name} tells how it stands)"
+            f"(retrieval reembed {collection.name} shows its state)"
         )
 
 
 async def look_at(workplace: Workplace, target: JobTarget) -> Reembedding | None:
-    """The state of the collection's re-embedding, or of the last one if it is over; None: there was none."""
+    """The state of the collection's re-embedding, or of the last one; None: there was none."""
     place = _Place(workplace, target.tenant_id, target.collection.collection_id)
     row = await find_reembedding(*place.where)
     if row is None:
@@ -279,25 +279,25 @@ async def look_at(workplace: Workplace, target: JobTarget) -> Reembedding | None
     )
 
 
-async def change(workplace: Workplace, target: JobTarget, wanted: str) -> None:
+async def change(workplace: Workplace, target: JobTarget, action: str) -> None:
     """Do one of ``ACTIONS``. Raises ``InvalidRequestError`` where it is too early or too late for the action."""
     place, name = _Place(workplace, target.tenant_id, target.collection.collection_id), target.collection.name
-    if wanted == "rollback":
+    if action == "rollback":
         is_done = await switch_back(*place.where)
         row = await find_reembedding(*place.where)
         if is_done and row is not None:
             await carry_clusters(*place.where, former=row.target, target=row.former)
-    elif wanted in _CHANGES:
-        states, changes = _CHANGES[wanted]
-        if wanted == "switch":
+    elif action in _CHANGES:
+        states, changes = _CHANGES[action]
+        if action == "switch":
             await _check_calibrated(place)
         is_done = await change_reembedding(*place.where, states, changes)
     else:
-        raise InvalidRequestError(f"there is no {wanted!r:.40} of a re-embedding; there are {', '.join(ACTIONS)}")
+        raise InvalidRequestError(f"there is no {action!r:.40} of a re-embedding; there are {', '.join(ACTIONS)}")
     if not is_done:
         row = await find_reembedding(*place.where)
-        how = "there is none" if row is None else f"it is {row.state.value}"
-        raise InvalidRequestError(f"the re-embedding of {name!r} cannot do {wanted!r} now: {how}")
+        state = "there is none" if row is None else f"it is {row.state.value}"
+        raise InvalidRequestError(f"the re-embedding of {name!r} cannot do {action!r} now: {state}")
 
 
 _CHANGES: Mapping[str, tuple[Sequence[ReembeddingState], Mapping[str, Any]]] = {
@@ -314,15 +314,17 @@ ACTIONS = (*_CHANGES, "rollback")
 """The actions on a re-embedding that is under way."""
 
 
-def possible_actions(found: Reembedding) -> list[str]:
+def possible_actions(reembedding: Reembedding) -> list[str]:
     """The ``ACTIONS`` that are possible at this stage."""
-    kept = ["rollback"] if found.state is ReembeddingState.SWITCHED else []
-    needless = "resume" if not found.is_paused else "pause"
-    return [name for name, (states, _) in _CHANGES.items() if found.state in states and name != needless] + kept
+    rollback = ["rollback"] if reembedding.state is ReembeddingState.SWITCHED else []
+    useless = "resume" if not reembedding.is_paused else "pause"
+    return [
+        name for name, (states, _) in _CHANGES.items() if reembedding.state in states and name != useless
+    ] + rollback
 
 
 async def wait_for_switch(workplace: Workplace, target: JobTarget, seconds: float) -> None:
-    """Wait at most that long until another process has done what was asked, or says why it does not."""
+    """Wait at most that long until another process has switched, or has noted why it does not."""
     place = _Place(workplace, target.tenant_id, target.collection.collection_id)
     until = asyncio.get_running_loop().time() + seconds
     while asyncio.get_running_loop().time() < until:
@@ -347,7 +349,7 @@ async def is_reembedding_due(workplace: Workplace, target: JobTarget) -> bool:
     return bool(await count_pending(*place.where, row.spare))
 
 
-async def reembed(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
+async def reembed(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
     """Work on the collection's re-embedding until it waits for the next day, a person or an embedder."""
     place = _Place(workplace, target.tenant_id, target.collection.collection_id, advance)
     while True:
@@ -368,7 +370,7 @@ class _Place:
     workplace: Workplace
     tenant_id: int
     collection_id: int
-    advance: Advance = unheeded
+    advance: Advance = ignore_progress
     embedded: int = 0
 
     @property
@@ -405,7 +407,7 @@ class _Place:
         return embedder
 
     async def wait(self, why: str) -> None:
-        """Say why it does not go on."""
+        """Store the reason why the re-embedding does not proceed."""
         await note_reembedding(*self.where, why)
 
 
@@ -456,7 +458,7 @@ async def _keep_step(place: _Place, row: StoredReembedding) -> bool:
         changes = {"state": ReembeddingState.REMOVING.value}
         await change_reembedding(*place.where, [ReembeddingState.SWITCHED], changes)
         return True
-    # Items written by a process that did not know of the switch yet wait in the new space.
+    # Items of a process that did not know of the switch yet are pending in the new space.
     await _fill(place, row.target)
     if await _fill(place, row.former):
         await carry_clusters(*place.where, former=row.target, target=row.former)
@@ -510,7 +512,7 @@ async def _fill(place: _Place, space: StoredSpace) -> bool:
         if not page:
             break
         began = asyncio.get_running_loop().time()
-        some, tokens = await _afforded(place, row, embedder, page)
+        some, tokens = await _affordable(place, row, embedder, page)
         if not some:
             return False
         done = await writer.embed(some)
@@ -539,28 +541,32 @@ async def _pass_time(place: _Place, until: float) -> None:
         await asyncio.sleep(min(left, 0.5))
 
 
-async def _afforded(
+async def _affordable(
     place: _Place, row: StoredReembedding, embedder: CachedEmbedder, page: Sequence[Item]
 ) -> tuple[Sequence[Item], int]:
     """The first items for which the day's budget is enough, and their tokens, which are reserved."""
-    asked = await embedder.uncached([item.indexed_text for item in page], TextRole.DOCUMENT)
-    counts = dict(zip(asked, await _counts(embedder, asked), strict=True))
-    left = None if row.tokens_a_day is None else row.tokens_a_day - row.spent(place.today)
-    some: list[Item] = []
+    uncached = await embedder.uncached([item.indexed_text for item in page], TextRole.DOCUMENT)
+    counts = dict(zip(uncached, await _counts(embedder, uncached), strict=True))
+    budget = None if row.tokens_a_day is None else row.tokens_a_day - row.spent(place.today)
+    affordable: list[Item] = []
     tokens, texts = 0, set[str]()
     for item in page:
         more = 0 if item.indexed_text in texts else counts.get(item.indexed_text, 0)
-        if left is not None and tokens + more > left:
+        if budget is not None and tokens + more > budget:
             break
-        some.append(item)
+        affordable.append(item)
         tokens += more
         texts |= {item.indexed_text} & counts.keys()
-    if some and tokens and not await set_tokens_aside(*place.where, tokens=tokens, texts=len(texts), today=place.today):
+    if (
+        affordable
+        and tokens
+        and not await set_tokens_aside(*place.where, tokens=tokens, texts=len(texts), today=place.today)
+    ):
         latest = await find_reembedding(*place.where)
         if latest is None or latest.is_paused or latest.state not in _KEPT_STATES:
             return [], 0
-        some = []
-    if not some:
+        affordable = []
+    if not affordable:
         first = counts.get(page[0].indexed_text, 0)
         if row.tokens_a_day is not None and first > row.tokens_a_day:
             why = (
@@ -569,7 +575,7 @@ async def _afforded(
         else:
             why = f"the budget of {row.tokens_a_day or 0:,} tokens is spent for today; it goes on tomorrow (UTC)"
         await place.wait(why)
-    return some, tokens
+    return affordable, tokens
 
 
 async def _counts(embedder: CachedEmbedder, texts: Sequence[str]) -> Sequence[int]:
@@ -591,7 +597,7 @@ async def _switch(place: _Place, row: StoredReembedding) -> bool:
             if len(last) <= row.batch_texts and await _embed_last(place, row, connection, last):
                 is_done = await switch_over(connection, place.collection_id, row.target, place.workplace.now())
                 if not is_done:
-                    return True  # paused, or aborted: the next look says which
+                    return True  # paused or aborted: the next read of the state shows which
                 break
         place.workplace.end_of_step()
     else:
@@ -610,7 +616,7 @@ async def _embed_last(
     if not items:
         return True
     embedder = place.needed_embedder(row.target)
-    some, _ = await _afforded(place, row, embedder, items)
+    some, _ = await _affordable(place, row, embedder, items)
     if len(some) < len(items):
         return False
     try:
@@ -619,23 +625,23 @@ async def _embed_last(
     except (EmbedderError, TimeoutError) as error:
         _log.info("the switch waits for the vectors of %d items: %s", len(items), error)
         return False
-    given = {i.item_id: (text_hash(i.indexed_text), vector) for i, vector in zip(items, vectors, strict=True)}
-    statement = vectors_statement(place.collection_id, row.target.space_id, given)
+    hashed_vectors = {i.item_id: (text_hash(i.indexed_text), vector) for i, vector in zip(items, vectors, strict=True)}
+    statement = vectors_statement(place.collection_id, row.target.space_id, hashed_vectors)
     await connection.execute(statement.text.encode(), statement.parameters)
     place.embedded += len(items)
     return True
 
 
 async def _check_calibrated(place: _Place) -> None:
-    """Raise ``InvalidRequestError`` where hits tell their relevance by a calibration that the target space has not."""
+    """Raise ``InvalidRequestError`` where the profile has a calibration that the target space lacks."""
     row, stored = await find_reembedding(*place.where), await collection_by_id(*place.where)
     if row is None or stored is None or stored.profile.calibration is None:
         return
     target, calibration = row.target.space, stored.profile.calibration
     if calibration.space == row.former.space.name and (target.provider, target.model) not in SHIPPED:
         raise InvalidRequestError(
-            f"profile {stored.profile_version} of {stored.name!r} tells relevance by a calibration of "
-            f"{calibration.space}, and none is known of {target.name}: searches with min_relevance would be refused. "
+            f"profile {stored.profile_version} of {stored.name!r} computes relevance by a calibration of "
+            f"{calibration.space}, and there is none for {target.name}: searches with min_relevance would be refused. "
             "Store a profile without a calibration first, and calibrate anew after the switch"
         )
 
@@ -648,13 +654,13 @@ async def _compare(place: _Place, row: StoredReembedding) -> SpaceComparison | N
     embedder = place.needed_embedder(row.target)
     ids = await recorded_questions(*place.where, COMPARED)
     verdicts = await verdicts_on(*place.where, ids)
-    asked: dict[UUID, SearchRequest] = {}
+    requests: dict[UUID, SearchRequest] = {}
     for retrieval_id in ids:
         record = await find_recorded(place.database, place.tenant_id, retrieval_id)
         request = None if record is None else request_of(record)
         if request is not None and request.about is None and request.group_by is None and request.query:
-            asked[retrieval_id] = replace(request, vector=None, limit=DEPTH, min_score=None, min_relevance=None)
-    words = await embedder.uncached([request.query for request in asked.values()], TextRole.QUERY)
+            requests[retrieval_id] = replace(request, vector=None, limit=DEPTH, min_score=None, min_relevance=None)
+    words = await embedder.uncached([request.query for request in requests.values()], TextRole.QUERY)
     tokens = await _tokens(embedder, words)
     if tokens and not await set_tokens_aside(*place.where, tokens=tokens, texts=len(words), today=place.today):
         await place.wait("the budget is spent for today; the comparison is made tomorrow (UTC)")
@@ -663,9 +669,9 @@ async def _compare(place: _Place, row: StoredReembedding) -> SpaceComparison | N
     ndcgs: list[tuple[float, float]] = []
     recalls: list[float] = []
     is_exact = True
-    for retrieval_id, request in asked.items():
-        judged = verdicts.get(retrieval_id, {})
-        depth = CONDENSED if judged else DEPTH
+    for retrieval_id, request in requests.items():
+        rewards = verdicts.get(retrieval_id, {})
+        depth = CONDENSED if rewards else DEPTH
         try:
             before, after = [await _hits(place, stored, replace(request, limit=depth)) for stored in (old, new)]
         except (EmbedderError, DatabaseError):
@@ -674,13 +680,13 @@ async def _compare(place: _Place, row: StoredReembedding) -> SpaceComparison | N
             continue  # its filter or its legs no longer fit the collection
         most = max(len(before[:DEPTH]), len(after[:DEPTH]))
         overlaps.append(len(set(before[:DEPTH]) & set(after[:DEPTH])) / most if most else 1.0)
-        if any(judged.values()):
-            ndcgs.append((condensed_ndcg(before, judged), condensed_ndcg(after, judged)))
+        if any(rewards.values()):
+            ndcgs.append((condensed_ndcg(before, rewards), condensed_ndcg(after, rewards)))
         sample = Sample(await embedder.embed_query(request.query), request.condition, DEPTH)
-        wanted = dense_request(new, row.target, sample)
-        if wanted.path is Path.APPROXIMATE:
+        candidate_request = dense_request(new, row.target, sample)
+        if candidate_request.path is Path.APPROXIMATE:
             is_exact = False
-            recalls.append((await probe(place.database, place.tenant_id, wanted, sample)).recall)
+            recalls.append((await probe(place.database, place.tenant_id, candidate_request, sample)).recall)
         else:
             recalls.append(1.0)
         place.workplace.end_of_step()
@@ -700,17 +706,17 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def condensed_ndcg(ranking: Sequence[str], rewards: Mapping[str, float]) -> float:
-    """nDCG@10 of only the items with a verdict, in their order; the worth of other items is unknown.
+    """nDCG@10 of only the items with a verdict, in their order; the relevance of other items is unknown.
 
     Verdicts are on items that the space in use showed, so counting others as irrelevant would favour it. Sakai and
     Kando, "On information retrieval metrics designed for evaluation with incomplete relevance assessments", 2008.
     """
 
-    def gained(rewards: Sequence[float]) -> float:
+    def gain(rewards: Sequence[float]) -> float:
         return sum(reward / log2(rank + 1) for rank, reward in enumerate(rewards[:DEPTH], 1))
 
-    ideal = gained(sorted(rewards.values(), reverse=True))
-    return gained([rewards[item_id] for item_id in ranking if item_id in rewards]) / ideal if ideal else 0.0
+    ideal = gain(sorted(rewards.values(), reverse=True))
+    return gain([rewards[item_id] for item_id in ranking if item_id in rewards]) / ideal if ideal else 0.0
 
 
 async def _hits(place: _Place, stored: StoredCollection, request: SearchRequest) -> list[str]:

@@ -1,4 +1,4 @@
-"""Replaying a recorded search: reading it with the profile that answered it, and asking it again today."""
+"""Replays a recorded search: reads it with the profile that answered it, and repeats it today."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from retrieval.engine.replay import (
     Replay,
     buckets_of,
     differences,
-    looked_at,
+    items_with_arms,
     statistics_moved,
     why_not_reproduced,
 )
@@ -49,15 +49,15 @@ async def replay(
 ) -> Replay:
     """Check whether a recorded ranking follows from its record, and where and why today's answer differs.
 
-    Raises ``InvalidRequestError`` for what is no identifier, and ``UnknownRetrievalError`` for one of which the tenant,
-    or its collection of that name, has no record.
+    Raises ``InvalidRequestError`` for a value that is not an identifier, and ``UnknownRetrievalError`` for one of which
+    the tenant, or its collection of that name, has no record.
     """
     database = workplace.database
-    then, stored = await _recorded(database, tenant_id, retrieval_id, collection)
+    then, stored = await _read_recorded(database, tenant_id, retrieval_id, collection)
     profile = await _profile_of(database, tenant_id, then)
     model = await Models(database, tenant_id).model(then.collection_id, then.model_version)
-    changes, found = await _today(workplace, tenant_id, stored, then)
-    moved = () if profile is None else await _moved(database, tenant_id, then, profile, model)
+    changes, differing = await _today(workplace, tenant_id, stored, then)
+    moved = () if profile is None else await _moved_statistics(database, tenant_id, then, profile, model)
     return Replay(
         retrieval_id=then.retrieval_id,
         retrieved_at=then.retrieved_at,
@@ -66,7 +66,7 @@ async def replay(
         is_reproduced=not (why_not := why_not_reproduced(then, profile, model)),
         why_not=why_not,
         changes=(*moved, *changes),
-        differences=found,
+        differences=differing,
     )
 
 
@@ -74,11 +74,11 @@ async def read_retrieval(
     database: Database, tenant_id: int, retrieval_id: UUID | str, collection: str | None = None
 ) -> RecordedRetrieval:
     """Read the record of a search. Raises what ``replay`` raises."""
-    recorded, stored = await _recorded(database, tenant_id, retrieval_id, collection)
+    recorded, stored = await _read_recorded(database, tenant_id, retrieval_id, collection)
     return retrieval_of(recorded, stored.name)
 
 
-async def _recorded(
+async def _read_recorded(
     database: Database, tenant_id: int, retrieval_id: UUID | str, collection: str | None
 ) -> tuple[RecordedSearch, StoredCollection]:
     recorded = await find_recorded(database, tenant_id, checked_id(retrieval_id))
@@ -100,11 +100,11 @@ async def _profile_of(database: Database, tenant_id: int, recorded: RecordedSear
     return await find_profile(database, tenant_id, recorded.collection_id, recorded.profile_version)
 
 
-async def _moved(
+async def _moved_statistics(
     database: Database, tenant_id: int, then: RecordedSearch, profile: Profile, model: LearnedModel | None
 ) -> tuple[str, ...]:
     """Find the recorded statistics that do not follow from the feedback that counts today."""
-    item_ids = looked_at(then)
+    item_ids = items_with_arms(then)
     if not item_ids:
         return ()
     statement = past_arms_statement(
@@ -119,21 +119,21 @@ async def _today(
     if (space_id := then.request.get("space_id")) is not None and stored.space and space_id != stored.space.space_id:
         return ("it was asked by a vector of an embedding space that the collection has left",), ()
     if then.origin:
-        return (f"an application put it together itself ({then.origin}), so it cannot be asked again",), ()
+        return (f"an application composed it ({then.origin}), so it cannot be asked again",), ()
     try:
-        now = await _asked_again(workplace, tenant_id, stored, then)
+        now = await _repeat(workplace, tenant_id, stored, then)
     except RetrievalError as error:
         return (f"it cannot be answered today: {error}",), ()
     except SpaceMovedError:
         return ("the collection moved to another embedding space meanwhile: replay it again",), ()
     if now is None:
-        return ("its filter could not be written down, so it cannot be asked again",), ()
+        return ("its filter could not be recorded, so it cannot be asked again",), ()
     shown = dict.fromkeys(impression.item_id for impression in [*then.impressions, *now.impressions])
     items = await read_item_states(workplace.database, tenant_id, stored.collection_id, list(shown))
     return differences(then, now, items)
 
 
-async def _asked_again(
+async def _repeat(
     workplace: Workplace, tenant_id: int, stored: StoredCollection, then: RecordedSearch
 ) -> RecordedSearch | None:
     """The record of the same search asked today; it is not stored."""
@@ -141,7 +141,7 @@ async def _asked_again(
     if request is None:
         return None
     profile = request.profile or stored.profile
-    kept = Recording(rate=1.0, pool=max(profile.recording.pool, _LEAST_POOL))
+    recording = Recording(rate=1.0, pool=max(profile.recording.pool, _LEAST_POOL))
     catcher = _Catcher(workplace.database, tenant_id)
     searcher = Searcher(
         database=workplace.database,
@@ -152,7 +152,7 @@ async def _asked_again(
         decider=Decider(database=workplace.database, tenant_id=tenant_id, models=Models(workplace.database, tenant_id)),
         reranker=_AsRecorded(then),
     )
-    await searcher.search(replace(request, profile=replace(profile, recording=kept)), context_of(then))
+    await searcher.search(replace(request, profile=replace(profile, recording=recording)), context_of(then))
     version = 0 if request.profile is not None else stored.profile_version
     return recorded_search(replace(catcher.caught[0].record(), profile_version=version), profile)
 
@@ -164,7 +164,7 @@ class _AsRecorded:
         self._scores = dict(zip(then.pool_items, then.pool_signals.get(RERANK, ()), strict=False))
         self._reranker = then.request.get("reranker", "")
 
-    async def scored(self, _wanted: Rerank, _query: str, texts: Mapping[str, str]) -> Scored:
+    async def scored(self, _rerank: Rerank, _query: str, texts: Mapping[str, str]) -> Scored:
         """The scores of the items that have one."""
         known = {item_id: score for item_id in texts if (score := self._scores.get(item_id)) is not None}
         return Scored(reranker=self._reranker, scores=known)
@@ -181,6 +181,6 @@ class _Catcher(Recorder):
         return answered
 
     def offer(self, answered: Recordable | WrittenDown) -> bool:
-        if isinstance(answered, Answered):  # as all are, for ``ready`` writes none down
+        if isinstance(answered, Answered):  # always, because ``ready`` encodes none
             self.caught.append(answered)
         return True

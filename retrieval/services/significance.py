@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 
 SIGNIFICANT = 0.05
 """Differences with a p-value below this are called significant."""
@@ -24,10 +24,10 @@ _Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison(Told):
+class Comparison(Serializable):
     """System A against system B on the same queries."""
 
-    told_also = ("significant",)
+    serialized_properties = ("significant",)
 
     name_a: str
     name_b: str

@@ -1,7 +1,7 @@
-"""Word statistics: BM25 weights follow the texts, and indexes of the extension pg_textsearch follow their size.
+"""Keeps BM25 weights by the texts, and indexes of the extension pg_textsearch by the size of collections.
 
-Differences are added up, and BM25 weights are computed again when the items' average length has moved. The indexes
-exist where the extension is installed.
+Differences are added up, and BM25 weights are recomputed when the items' average length has moved. The indexes exist
+where the extension is installed.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class TextsearchOutcome(StrEnum):
 
     NOT_INSTALLED = "the extension pg_textsearch is not installed in the database"
     NOT_LOADED = "pg_textsearch is installed and not loaded: add it to shared_preload_libraries and restart the server"
-    NOT_ON_A_CLUSTER = "not used on a cluster: searches by words take the portable way there"
+    NOT_ON_A_CLUSTER = "not used on a cluster: searches by words use the portable index there"
     NOT_NEEDED = "not needed"
     PRESENT = "present"
     BUILT = "built"
     DROPPED = "dropped"
-    BUSY = "another process is at it, or the collection is being written; the next run sees to it"
+    BUSY = "another process works on it, or the collection is being written; the next run does it"
     NOT_ALLOWED = "not allowed: the login does not own the tables; run it as the owner"
 
 
@@ -51,26 +51,26 @@ async def keep_textsearch_index(
 ) -> TextsearchOutcome:
     """Make, keep or drop the collection's index by its size. Searches and writes go on meanwhile.
 
-    If it is interrupted, the next call continues. Without the extension nothing is built, and what the extension left
-    is removed; so it is on a cluster.
+    If it is interrupted, the next call continues. Without the extension, and on a cluster, nothing is built, and
+    leftovers of the extension are removed.
     """
     state = await textsearch_state(database, collection.collection_id)
-    # It knows each item's own words alone.
-    wanted = (
+    # The index has only each item's own words.
+    is_wanted = (
         state.installed
         and not database.facts.is_distributed
         and collection.neighbours is None
         and (collection.documents >= rows or (state.has_table and collection.documents >= rows // 2))
     )
-    settled = _settled(state, wanted=wanted, is_distributed=database.facts.is_distributed)
+    outcome = _outcome_without_work(state, is_wanted=is_wanted, is_distributed=database.facts.is_distributed)
     is_clear = not state.has_table or not await failed_builds(database, index_name(collection.collection_id))
-    if settled is not None and (is_clear or settled is not TextsearchOutcome.PRESENT):
-        return settled
+    if outcome is not None and (is_clear or outcome is not TextsearchOutcome.PRESENT):
+        return outcome
     async with database.only_one(f"textsearch of {collection.collection_id}") as alone:
         if not alone:
             return TextsearchOutcome.BUSY
         try:
-            return await (_make if wanted else _drop)(database, collection.collection_id)
+            return await (_make if is_wanted else _drop)(database, collection.collection_id)
         except MissingPrivilegeError:
             _log.warning("pg_textsearch for %s: %s", collection.name, TextsearchOutcome.NOT_ALLOWED.value)
             return TextsearchOutcome.NOT_ALLOWED
@@ -79,7 +79,7 @@ async def keep_textsearch_index(
 async def rebuild_textsearch_index(database: Database, collection: StoredCollection) -> TextsearchOutcome:
     """Build the collection's index anew, if it has one, while searches use it; it pays after many updates.
 
-    One that does not serve is left to ``keep_textsearch_index``.
+    An index that does not serve searches is left to ``keep_textsearch_index``.
     """
     state = await textsearch_state(database, collection.collection_id)
     if not state.has_table:
@@ -107,9 +107,9 @@ async def drop_textsearch_index(database: Database, collection_id: int) -> Texts
             return TextsearchOutcome.NOT_ALLOWED
 
 
-def _settled(state: TextsearchState, *, wanted: bool, is_distributed: bool) -> TextsearchOutcome | None:
+def _outcome_without_work(state: TextsearchState, *, is_wanted: bool, is_distributed: bool) -> TextsearchOutcome | None:
     """The outcome where nothing is to be done."""
-    if wanted:
+    if is_wanted:
         if not state.loaded:
             return TextsearchOutcome.NOT_LOADED
         return TextsearchOutcome.PRESENT if state.is_served else None
@@ -142,7 +142,7 @@ DRIFT = 0.01
 
 _STEP = 1000
 _HELD_SECONDS = 0.02
-"""The seconds until an item that a writer holds is looked at again."""
+"""The seconds until an item that a writer holds is checked again."""
 
 _BEGIN = "SELECT begin_weighing(%(id)s, %(drift)s)"
 
@@ -151,7 +151,7 @@ _FOLD = "SELECT fold_statistics(%(id)s)"
 
 
 async def fold_statistics(database: Database, tenant_id: int, collection_id: int) -> None:
-    """Add the differences that writers have left to the collection's statistics, which are exact then."""
+    """Add the differences that writers have left to the collection's statistics, which are then exact."""
     async with database.transaction(tenant_id) as connection:
         await connection.execute(_FOLD, {"id": collection_id})
 
@@ -159,7 +159,7 @@ async def fold_statistics(database: Database, tenant_id: int, collection_id: int
 async def refresh_weights(database: Database, tenant_id: int, collection_id: int, drift: float = DRIFT) -> int:
     """Weigh every item again if the average length has drifted; returns the number of items weighed.
 
-    Step by step, each in a transaction of its own: searches and writes go on. If it is interrupted, the next refresh
+    Step by step, each in its own transaction: searches and writes go on. If it is interrupted, the next refresh
     continues.
     """
     async with database.transaction(tenant_id) as connection:

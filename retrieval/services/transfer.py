@@ -1,7 +1,7 @@
-"""A collection as a file: exported with vectors, profiles and records, and imported for any tenant of any machine.
+"""Exports a collection to a file with its vectors, profiles and records, and imports it for any tenant.
 
 The first line of a file gives its format, the collection's settings, and the number of rows of each kind; each further
-line is one row as JSON. An import is one transaction: it brings all of the collection or nothing.
+line is one row as JSON. An import is one transaction: it stores all of the collection or nothing.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from retrieval.domain.items.item import ITEM_FIELDS, Item
 from retrieval.domain.json_schema import AttributeSchema
 from retrieval.domain.records.retrieval_id import time_of
 from retrieval.domain.search.profile import Profile
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 from retrieval.services.textsearch import fold_statistics
 
 FORMAT, VERSION = "retrieval collection", 1
@@ -67,7 +67,7 @@ Advanced = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moved(Told):
+class Moved(Serializable):
     """A collection that was exported or imported."""
 
     collection: str
@@ -82,8 +82,8 @@ class Moved(Told):
     """The number of rows of each kind."""
 
 
-def _unheeded(_done: int, _total: int) -> None:
-    """Nobody wants to know how far it is."""
+def _ignore_progress(_done: int, _total: int) -> None:
+    """Ignore the progress."""
 
 
 async def export_collection(
@@ -98,11 +98,11 @@ async def export_collection(
     advance: Advanced | None = None,
 ) -> Moved:
     """Write the collection, as it is at one moment, into a new file. See ``Platform.export_collection``."""
-    told = advance or _unheeded
+    report = advance or _ignore_progress
     names = [name for name, kind in KINDS.items() if records or not kind.is_record]
     await fold_statistics(database, tenant_id, stored.collection_id)
     done = vectors = 0
-    with _written(file) as out:
+    with _new_file(file) as out:
         async with database.snapshot(tenant_id) as connection:
             seen = await collection_of_snapshot(connection, tenant_id, stored.collection_id)
             if seen is None:
@@ -124,7 +124,7 @@ async def export_collection(
                     await asyncio.to_thread(_put, out, [line for line, _ in page])
                     vectors += sum(has_vector for _, has_vector in page)
                     done += len(page)
-                    told(done, sum(rows.values()))
+                    report(done, sum(rows.values()))
     return Moved(collection=stored.name, file=file, items=rows[ITEM], vectors=vectors, has_records=records, rows=rows)
 
 
@@ -151,14 +151,14 @@ def _settings_of(
 
 
 def checked_path(name: str, value: object) -> str:
-    """The path as text. Raises ``InvalidRequestError`` for an argument that is no path."""
+    """The path as text. Raises ``InvalidRequestError`` for an argument that is not a path."""
     if not isinstance(value, str | Path):
         raise InvalidRequestError(f"{name} is {value!r:.80}; it must be a path")
     return str(value)
 
 
 @contextlib.contextmanager
-def _written(file: str) -> Iterator[IO[bytes]]:
+def _new_file(file: str) -> Iterator[IO[bytes]]:
     """The new file to write to, which gets its name when it is complete; ``-`` is standard output."""
     if file == STANDARD_INPUT:
         yield cast(IO[bytes], sys.stdout.buffer)
@@ -201,7 +201,7 @@ class _Header:
 
     @property
     def schema(self) -> AttributeSchema | None:
-        """The rules that every item fits."""
+        """The schema that every item fits."""
         return AttributeSchema.checked(self.fields["schema"])
 
 
@@ -226,11 +226,11 @@ async def import_collection(
     advance: Advanced | None = None,
 ) -> Moved:
     """Create a collection from a file, in one transaction. See ``Platform.import_collection``."""
-    told = advance or _unheeded
+    report = advance or _ignore_progress
     lines = _lines(file)
     header = await asyncio.to_thread(_header, file, lines)
-    wanted = header.fields["name"] if name is None else name
-    check_collection_name(wanted)
+    target_name = header.fields["name"] if name is None else name
+    check_collection_name(target_name)
     space = None
     if header.space is not None:
         space = await register_space(database, header.space)
@@ -246,24 +246,24 @@ async def import_collection(
     async with database.transaction(tenant_id) as connection:
         await check_text_search_config(connection, header.fields["language"])
         collection_id = await add_collection(
-            connection, tenant_id, wanted, header.fields, space.space_id if space else None
+            connection, tenant_id, target_name, header.fields, space.space_id if space else None
         )
         if filterable := checked_filterable(header.fields["filterable"]):
-            await declare_attributes(connection, collection_id, wanted, filterable)
+            await declare_attributes(connection, collection_id, target_name, filterable)
         batches = _batches(file, lines)
         while batch := await asyncio.to_thread(next, batches, None):
-            with _placed(file, batch):
+            with _with_lines(file, batch):
                 if batch.kind == ITEM:
                     vectors += await _store_items(connection, collection_id, space, header.schema, batch.rows)
                 else:
-                    rows = [_fitted(batch.kind, row, header, space) for row in batch.rows]
+                    rows = [_adapt(batch.kind, row, header, space) for row in batch.rows]
                     await store_rows(
                         connection, (tenant_id, collection_id, space.space_id if space else None), batch.kind, rows
                     )
             if batch.kind == "profile":
                 versions |= {row["version"] for row in batch.rows}
             seen[batch.kind] += len(batch.rows)
-            told(seen.total(), sum(header.rows.values()))
+            report(seen.total(), sum(header.rows.values()))
         if dict(+seen) != {kind: number for kind, number in header.rows.items() if number}:
             raise InvalidRequestError(
                 f"{file} has {seen.total():,} rows, and its first line says {sum(header.rows.values()):,}: it was cut "
@@ -273,7 +273,7 @@ async def import_collection(
             raise InvalidRequestError(f"{file} has no profile of the version in use; nothing was imported")
         await connection.execute(_FOLD, (collection_id,))
     return Moved(
-        collection=wanted,
+        collection=target_name,
         file=file,
         items=seen[ITEM],
         vectors=vectors,
@@ -297,12 +297,12 @@ async def _store_items(
         for item in items:
             schema.check(item)
     vectors: dict[str, Vector] = {}
-    given = [row for row in rows if row.get("vector") is not None]
-    if given and space is not None:
-        ids = [row["item_id"] for row in given]
-        units = checked_vectors([row["vector"] for row in given], space.space, ids)
+    with_vector = [row for row in rows if row.get("vector") is not None]
+    if with_vector and space is not None:
+        ids = [row["item_id"] for row in with_vector]
+        units = checked_vectors([row["vector"] for row in with_vector], space.space, ids)
         # Vectors of length 1, up to rounding, stay as they are, so that the same bits are stored again.
-        exact = np.asarray([row["vector"] for row in given], dtype=np.float32)
+        exact = np.asarray([row["vector"] for row in with_vector], dtype=np.float32)
         is_unit = np.abs(np.linalg.norm(exact, axis=1) - 1) < _ROUNDING
         vectors = dict(zip(ids, np.where(is_unit[:, None], exact, units), strict=True))
     write = ItemWrite(
@@ -326,12 +326,12 @@ _NAMES_SPACE = {"model": "definition", "retrieval": "request"}
 """The parts of rows that name an embedding space by its number."""
 
 
-def _fitted(kind: str, row: dict[str, Any], header: _Header, space: StoredSpace | None) -> dict[str, Any]:
+def _adapt(kind: str, row: dict[str, Any], header: _Header, space: StoredSpace | None) -> dict[str, Any]:
     """The row as this installation stores it, after the checks that the database cannot make."""
     if kind == "profile":
         Profile.from_dict(row["definition"])
     elif kind == "retrieval" and time_of(UUID(row["retrieval_id"])) != datetime.fromisoformat(row["retrieved_at"]):
-        raise InvalidRequestError(f"search {row['retrieval_id']} is not of the time that its id says")
+        raise InvalidRequestError(f"search {row['retrieval_id']} is not of the time in its id")
     elif kind == "learning_state" and not header.has_records:
         return {**row, "model_version": 0, "model_is_chosen": False}
     elif (part := _NAMES_SPACE.get(kind)) and isinstance(row[part], dict) and row[part].get("space_id") is not None:
@@ -343,19 +343,19 @@ def _fitted(kind: str, row: dict[str, Any], header: _Header, space: StoredSpace 
 
 
 @contextlib.contextmanager
-def _placed(file: str, batch: _Batch) -> Iterator[None]:
+def _with_lines(file: str, batch: _Batch) -> Iterator[None]:
     """Add the line of the file to an error that its content raises."""
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError, RetrievalError) as error:
         if isinstance(error, RetrievalError) and not isinstance(error, InvalidRequestError):
             raise
-        said = (
+        reason = (
             f"a field is missing or of another kind ({error!r:.80})" if not isinstance(error, RetrievalError) else error
         )
         last = batch.first_line + len(batch.rows) - 1
         raise InvalidRequestError(
-            f"{file}, lines {batch.first_line} to {last}: {said}; nothing was imported"
+            f"{file}, lines {batch.first_line} to {last}: {reason}; nothing was imported"
         ) from error
 
 
@@ -367,7 +367,7 @@ def _lines(file: str) -> Iterator[tuple[int, dict[str, Any], int]]:
         except JSONTextError as error:
             raise InvalidRequestError(f"{file}, line {line.number}: {error}; {_ADVICE}") from None
         if not isinstance(value, dict):
-            raise InvalidRequestError(f"{file}, line {line.number} is no JSON object; {_ADVICE}")
+            raise InvalidRequestError(f"{file}, line {line.number} is not a JSON object; {_ADVICE}")
         yield line.number, value, len(line.data)
 
 
@@ -415,7 +415,7 @@ def _batches(file: str, lines: Iterator[tuple[int, dict[str, Any], int]]) -> Ite
     for number, value, size in lines:
         [kind, row], *others = value.items() or [("", None)]
         if others or kind not in KINDS or not isinstance(row, dict):
-            raise InvalidRequestError(f"{file}, line {number} is no row of a collection; {_ADVICE}")
+            raise InvalidRequestError(f"{file}, line {number} is not a row of a collection; {_ADVICE}")
         if batch is not None and (batch.kind != kind or len(batch.rows) >= _ROWS or batch.bytes > _BYTES):
             yield batch
             batch = None

@@ -1,6 +1,6 @@
-"""Tuning: the legs, fusion and weights that serve judged queries best, if their gain is more than chance.
+"""Tuning: finds the legs, fusion and weights that rank judged queries best, if their gain is more than chance.
 
-Each leg is asked once for each query; the rest is arithmetic on its candidates. A setting is chosen on some queries and
+Each leg runs once for each query; the rest is arithmetic on its candidates. A setting is chosen on some queries and
 measured on others (cross-validation), because the best of many settings looks better than it is on the queries that
 chose it. A change is proposed only where the held-out gain is significant.
 """
@@ -28,7 +28,7 @@ from retrieval.domain.items.item import Item
 from retrieval.domain.search.diversity import NO_VECTORS, REFINING, PoolVectors, Refining
 from retrieval.domain.search.fusion import Candidate, fused_ids, refined
 from retrieval.domain.search.profile import DEPTH, MAX_DEPTH, RRF_K, Fusion, FusionKind, LegName, Profile
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.collection_search import leg_rankings
 from retrieval.engine.profiles import set_profile
@@ -58,14 +58,14 @@ REFINED = Refining(share=0.25)
 _MOST_LEGS_TOGETHER = 3
 
 _EQUAL_DIGITS = 12
-"""Means that agree to so many digits count as equal; further digits depend on the order of addition."""
+"""Means that agree to this many digits count as equal; further digits depend on the order of addition."""
 
 _Scores = NDArray[np.float64]
 """nDCG, shape (settings, queries)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Setting(Told):
+class Setting(Serializable):
     """Legs with weights, their fusion and refining: the part of a profile that tuning may change.
 
     Raises ``InvalidProfileError`` without a weight above 0, or for one that is negative or not finite.
@@ -104,16 +104,16 @@ class Setting(Told):
         Ranks count for the candidates that a leg found itself, scores for all whose score is known. ``vectors``: those
         of the items, which refining needs.
         """
-        known = None if self.fusion.kind is FusionKind.WEIGHTED_SUM else depth
-        found = {leg: rankings.get(leg, ())[:known] for leg in self.legs}
+        most = None if self.fusion.kind is FusionKind.WEIGHTED_SUM else depth
+        own = {leg: rankings.get(leg, ())[:most] for leg in self.legs}
         weights = {**self.legs, REFINING: self.refining.share}
-        if not self.refining.is_off and len(found) > 1 and found.get(LegName.DENSE):
-            return fused_ids(refined(found, weights, self.fusion, depth, vectors), weights, self.fusion)
-        return fused_ids(found, weights, self.fusion)
+        if not self.refining.is_off and len(own) > 1 and own.get(LegName.DENSE):
+            return fused_ids(refined(own, weights, self.fusion, depth, vectors), weights, self.fusion)
+        return fused_ids(own, weights, self.fusion)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TuningReport(Told):
+class TuningReport(Serializable):
     """The result of tuning."""
 
     metric: str
@@ -136,7 +136,7 @@ class TuningReport(Told):
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return {
-            **Told.as_dict(self),
+            **Serializable.as_dict(self),
             "means": [{**setting.as_dict(), "mean": mean} for setting, mean in self.means],
         }
 
@@ -179,9 +179,9 @@ def tune(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> TuningReport:
-    """Find the setting with the best nDCG@cutoff, and say whether it beats the current one beyond chance.
+    """Find the setting with the best nDCG@cutoff, and whether it beats the current one beyond chance.
 
-    Queries are those of ``rankings`` with a relevant item. ``depth`` is how many candidates each leg was asked for,
+    Queries are those of ``rankings`` with a relevant item. ``depth`` is the number of candidates of each leg,
     ``vectors`` are those of the candidates: without them no refining is tried. ``settings`` is ``grid`` of
     all legs seen when not given; the current setting and each leg alone are always tried too. Each fold's queries are
     ranked by the setting that the other folds chose; equal means prefer the current setting, then the earlier one. A
@@ -197,7 +197,7 @@ def tune(
         )
     legs = sorted({leg for query_id in query_ids for leg in rankings[query_id]} | set(current.legs))
     k = current.fusion.k
-    tried = _tried(current, legs, settings or grid(legs, k, with_refining=bool(vectors.places)))
+    tried = _settings_to_try(current, legs, settings or grid(legs, k, with_refining=bool(vectors.places)))
     ndcg = Ndcg({key: qrels[key] for key in query_ids}, cutoff)
     scores = _scores(tried, rankings, query_ids, ndcg, depth=depth, vectors=vectors, progress=progress)
     rng = np.random.default_rng(seed)
@@ -224,7 +224,7 @@ def tune(
     )
 
 
-def _tried(current: Setting, legs: Sequence[str], settings: Sequence[Setting]) -> list[Setting]:
+def _settings_to_try(current: Setting, legs: Sequence[str], settings: Sequence[Setting]) -> list[Setting]:
     """The current setting, each leg alone, then the others: each once."""
     tried = [current]
     for setting in (*(Setting({leg: 1.0}, Fusion(k=current.fusion.k)) for leg in legs), *settings):
@@ -333,7 +333,7 @@ class CollectionTuning:
 
     @property
     def note(self) -> str:
-        """A note of how the profile was found, for later readers."""
+        """A note on the tuning that found the profile."""
         against = self.report.comparisons[0]
         return (
             f"tuned on {self.report.queries} queries, seed {self.report.seed}: {self.report.metric} "
@@ -401,20 +401,20 @@ async def tune_collection(
     if profile.signals:
         raise InvalidRequestError("the profile scores by signals; tuning weighs legs: give it a profile of legs first")
     _check_cutoff(cutoff)
-    kept = judged(queries, qrels)
-    await missing_items(collection, kept, qrels)
+    judged_queries = judged(queries, qrels)
+    await missing_items(collection, judged_queries, qrels)
     if drop_self is not None:
-        drop_self.check(kept)
-    _check_folds(len(kept), folds)
+        drop_self.check(judged_queries)
+    _check_folds(len(judged_queries), folds)
     depth = max(profile.depth, cutoff)
     rankings: dict[str, Mapping[str, Sequence[Candidate]]] = {}
-    for done, query in enumerate(kept, 1):
+    for done, query in enumerate(judged_queries, 1):
         excluded = None if drop_self is None else drop_self.exclude_for(query)
         where = without_item(where_for(query, where_from), excluded)
         with patiently():
             rankings[query.query_id] = await _ask(collection, query, where, TUNED_LEGS, depth)
         if progress is not None:
-            progress(ASKING, done, len(kept))
+            progress(ASKING, done, len(judged_queries))
     calculate = partial(
         tune,
         rankings,
@@ -450,10 +450,10 @@ def profile_of(setting: Setting, profile: Profile) -> Profile:
 
 async def vectors_of(collection: TunableCollection, rankings: LegRankings) -> PoolVectors:
     """The vectors of all candidates that have one."""
-    found = {
+    candidates = {
         candidate.item_id for legs in rankings.values() for candidates in legs.values() for candidate in candidates
     }
-    item_ids, vectors = sorted(found), dict[str, Vector]()
+    item_ids, vectors = sorted(candidates), dict[str, Vector]()
     for start in range(0, len(item_ids), _PAGE):
         vectors |= await collection.embeddings(item_ids[start : start + _PAGE])
     return PoolVectors.of(vectors)
@@ -462,13 +462,13 @@ async def vectors_of(collection: TunableCollection, rankings: LegRankings) -> Po
 async def _ask(
     collection: TunableCollection, query: JudgedQuery, where: dict[str, Any] | None, legs: Sequence[str], depth: int
 ) -> dict[str, list[Candidate]]:
-    found = await collection.leg_rankings(query.text, where=where, legs=legs, depth=depth)
+    rankings = await collection.leg_rankings(query.text, where=where, legs=legs, depth=depth)
     for leg in legs:
-        if leg not in found:
+        if leg not in rankings:
             # In a search of several legs the others replace one that fails; searched alone, it raises its error.
             await collection.leg_rankings(query.text, where=where, legs=(leg,), depth=depth)
             raise EmbedderError(f"the {leg} leg failed on query {query.query_id!r} and works again; tune once more")
-    return found
+    return rankings
 
 
 async def _in_thread(calculate: Callable[..., TuningReport], progress: StageProgress | None) -> TuningReport:

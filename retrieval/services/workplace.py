@@ -53,5 +53,5 @@ class JobTarget:
     collection: StoredCollection
 
 
-def unheeded(_done: int) -> None:
-    """Nobody wants to know how far it is."""
+def ignore_progress(_done: int) -> None:
+    """Ignore the progress."""

@@ -1,4 +1,4 @@
-"""The address of a server, a uvicorn server that leaves signals to its program, and the version of the package."""
+"""A server's socket and URL, a uvicorn server without signal handlers, and the version of the package."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import uvicorn
 
 _BACKLOG = 1024
-"""The connections that may wait to be accepted: a burst of clients gets an answer, even if it is a refusal."""
+"""Connections that may wait to be accepted, so that a burst of clients is answered, if only with a refusal."""
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
@@ -31,12 +31,12 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 
 def server_of(config: uvicorn.Config) -> uvicorn.Server:
-    """A server of HTTP that leaves signals to the program it runs in; the program has an extra that serves."""
-    # Imported here: the command line reads the version in this file, and starts without any extra.
+    """An HTTP server that leaves signals to the program; needs uvicorn, which the extras of servers install."""
+    # Imported here: the command line also imports this module, and works without any extra.
     import uvicorn
 
     class Listening(uvicorn.Server):
-        """Handles no signals: uvicorn's handler would end the process before the database is closed."""
+        """Handles no signals: uvicorn's handlers would end the process before the database is closed."""
 
         @contextlib.contextmanager
         def capture_signals(self) -> Iterator[None]:
@@ -46,7 +46,7 @@ def server_of(config: uvicorn.Config) -> uvicorn.Server:
 
 
 def is_local(host: str) -> bool:
-    """Whether only this machine can reach the address; a name counts as reachable by others."""
+    """Whether only this machine can reach the address; a host name counts as reachable by others."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -61,8 +61,8 @@ def is_unspecified(host: str) -> bool:
         return False
 
 
-def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens there; port 0 takes a free one. Raises ``ConfigurationError`` where that cannot be."""
+def listening_socket(host: str, port: int) -> socket.socket:
+    """A socket that listens there; port 0 takes a free one. Raises ``ConfigurationError``."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
@@ -91,7 +91,7 @@ DISTRIBUTION = "retrieval-platform"
 
 
 def installed_version() -> str | None:
-    """The version, such as ``0.1.0``; None where the program runs from its sources without being installed."""
+    """The version, such as ``0.1.0``; None if the program runs from its sources without being installed."""
     try:
         return version(DISTRIBUTION)
     except PackageNotFoundError:

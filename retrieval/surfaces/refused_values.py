@@ -1,4 +1,4 @@
-"""Values as users write them: why a value is refused, which name may be meant, and times and ages."""
+"""Why a value of a user is refused, which name may be meant, and how times and ages are read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from retrieval.domain.checks import meant_argument, names_there_are
+from retrieval.domain.checks import choices_hint, meant_argument
 from retrieval.domain.errors import InvalidRequestError
 
 _TEXT, _WHOLE, _NUMBER, _TRUTH = "a text", "a whole number", "a number", "true or false"
@@ -53,27 +53,27 @@ _OF_LENGTH = {
 _KINDS = ((bool, _TRUTH), (int, _NUMBER), (float, _NUMBER), (str, _TEXT), (Mapping, "an object"), (list, "a list"))
 
 
-def refusal_of(found: Mapping[str, Any]) -> str:
-    """The fault of a value, from an entry of pydantic's ``errors()``; its value itself is not repeated."""
-    kind = str(found.get("type", ""))
-    told = {name: _plain(bound) for name, bound in (found.get("ctx") or {}).items()}
+def refusal_of(entry: Mapping[str, Any]) -> str:
+    """The fault of a value, from an entry of pydantic's ``errors()``, without the value itself."""
+    kind = str(entry.get("type", ""))
+    bounds = {name: _plain(bound) for name, bound in (entry.get("ctx") or {}).items()}
     if kind == "missing":
         return "is missing; it is needed"
     if kind in _OF_LENGTH:
         bound, name, counted = _OF_LENGTH[kind]
-        return f"must have {bound} {told[name]} {counted}{'s' * (told[name] != 1)}"
+        return f"must have {bound} {bounds[name]} {counted}{'s' * (bounds[name] != 1)}"
     if kind not in _MUST_BE:
-        return str(found["msg"]).removeprefix("Value error, ")
-    wanted = _MUST_BE[kind].format_map(told)
-    # A parameter always comes as a text, and a bound applies only to a value of the right type.
-    given = _kind(found.get("input")) if kind.endswith("_type") and "input" in found else ""
-    return f"must be {wanted}{f', not {given}' if given and given != wanted else ''}"
+        return str(entry["msg"]).removeprefix("Value error, ")
+    requirement = _MUST_BE[kind].format_map(bounds)
+    # A parameter is always a text, and a bound applies only to a value of the right type.
+    input_kind = _kind(entry.get("input")) if kind.endswith("_type") and "input" in entry else ""
+    return f"must be {requirement}{f', not {input_kind}' if input_kind and input_kind != requirement else ''}"
 
 
-def arguments_there_are(name: object, arguments: Iterable[str]) -> str:
-    """The arguments that could have been meant, also by their names in other services; see ``names_there_are``."""
+def arguments_hint(name: object, arguments: Iterable[str]) -> str:
+    """A hint at the known arguments, also by their names in other services; see ``choices_hint``."""
     known = list(arguments)
-    return names_there_are(meant_argument(str(name), known) or name, known) if known else "none is taken"
+    return choices_hint(meant_argument(str(name), known) or name, known) if known else "none is taken"
 
 
 def _plain(bound: object) -> object:
@@ -84,7 +84,7 @@ def _plain(bound: object) -> object:
 def _kind(value: object) -> str:
     if value is None:
         return "null"
-    # A number that is too large is a number all the same.
+    # A number that is too large is still a number.
     return next((kind for known, kind in _KINDS if isinstance(value, known)), "")
 
 
@@ -93,11 +93,11 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _AGES = " or an age such as 7d or 24h"
 
 _LONGEST = timedelta(days=36_500)
-"""The longest age: a longer one is a slip, and may lie before the first time that can be written."""
+"""The longest age: a longer one is a mistake, and may lie before the first representable time."""
 
 
 def since_of(text: str, now: datetime) -> datetime:
-    """The moment that ``7d``, ``24h``, ``2w``, ``30m`` or an ISO 8601 time means; one without a zone is UTC's.
+    """The time of ``7d``, ``24h``, ``2w`` or ``30m`` ago, or of an ISO 8601 text, in UTC if it has no zone.
 
     Raises ``InvalidRequestError`` for anything else.
     """
@@ -106,25 +106,25 @@ def since_of(text: str, now: datetime) -> datetime:
 
 
 def age_or_time(text: str, *, option: str = "--since") -> timedelta | datetime:
-    """The same with an age as a length of time. Raises ``InvalidRequestError``, which names the option."""
-    ago = re.fullmatch(r"(\d{1,6})([mhdw])", text.strip())
-    if ago is None:
+    """The length of time of an age, or a time. Raises ``InvalidRequestError``, which names the option."""
+    match = re.fullmatch(r"(\d{1,6})([mhdw])", text.strip())
+    if match is None:
         return time_of(option, text)
-    age = timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+    age = timedelta(**{_UNITS[match[2]]: int(match[1])})
     if age > _LONGEST:
-        raise _unreadable(option, text)
+        raise _time_error(option, text)
     return age
 
 
 def time_of(option: str, text: str) -> datetime:
-    """A date or time in ISO 8601, in UTC where it names no zone. Raises ``InvalidRequestError``."""
+    """A date or time in ISO 8601, in UTC if it has no zone. Raises ``InvalidRequestError``."""
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise _unreadable(option, text) from None
+        raise _time_error(option, text) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _unreadable(option: str, text: str) -> InvalidRequestError:
+def _time_error(option: str, text: str) -> InvalidRequestError:
     ages = {"--since": _AGES, "since": _AGES, "--expires": " or a time from now such as 90d"}.get(option, "")
     return InvalidRequestError(f"cannot read {option} {text!r}: write a date such as 2026-03-01{ages}")

@@ -1,6 +1,6 @@
 """The open platform of a server, and the views of the tenants whose clients it serves.
 
-It is opened in the background, so that the server answers even while the database is away; after a failure the next
+It is opened in the background, so that the server answers even while the database is down; after a failure the next
 call opens it again.
 """
 
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class PlatformOpening:
-    """Opens the platform that ``make`` gives, at the first ``await PlatformOpening(make).platform()``."""
+    """Opens the platform that ``make`` returns, at the first ``await PlatformOpening(make).platform()``."""
 
     def __init__(self, make: Callable[[], Platform]) -> None:
         self._make = make
@@ -33,14 +33,14 @@ class PlatformOpening:
         """The platform, once it is open."""
 
     def begin(self) -> None:
-        """Begin to open the platform; no caller has to wait."""
-        self._task = self._begun()
+        """Start opening the platform without waiting for it."""
+        self._task = self._start()
 
     async def platform(self) -> Platform:
         """The open platform. Raises the error of opening it: a ``RetrievalError`` with the reason."""
         # A caller that gives up does not cancel the opening, because others may wait for it.
         task = self._task
-        return await asyncio.shield(self._begun() if task is None or _has_failed(task) else task)
+        return await asyncio.shield(self._start() if task is None or _has_failed(task) else task)
 
     async def aclose(self) -> None:
         """Close the platform; an opening in progress is cancelled."""
@@ -51,7 +51,7 @@ class PlatformOpening:
             await self.opened.__aexit__(None, None, None)
             self.opened = None
 
-    def _begun(self) -> asyncio.Task[Platform]:
+    def _start(self) -> asyncio.Task[Platform]:
         self._task = task = in_background(self._open())
         task.add_done_callback(_report)
         return task
@@ -76,12 +76,12 @@ def _report(task: asyncio.Task[Platform]) -> None:
 
 
 MOST_OPEN = 256
-"""The most views that stay open; for another one the unused view that was used longest ago is closed."""
+"""The maximum number of open views; beyond it, the least recently used one without users is closed."""
 
-_HELD = "retrieval.tenant"
+_VIEWS = "retrieval.tenant"
 
 Holder = MutableMapping[str, Any]
-"""The user of a view until it is given back: a request's scope."""
+"""What a view is lent to until it is given back: a request's scope."""
 
 
 @dataclass(slots=True, eq=False)
@@ -105,10 +105,10 @@ class Tenants:
         if tenant is None:
             tenant = self._tenants[name] = _Tenant(PlatformOpening(lambda: self._host.of_tenant(name)))
         self._tenants.move_to_end(name)
-        held = holder.setdefault(_HELD, [])
-        if tenant not in held:
+        views = holder.setdefault(_VIEWS, [])
+        if tenant not in views:
             tenant.users += 1
-            held.append(tenant)
+            views.append(tenant)
         platform = tenant.opening.opened or await tenant.opening.platform()
         if len(self._tenants) > self._most_open:
             self._close_one()
@@ -116,9 +116,9 @@ class Tenants:
 
     @property
     def opened(self) -> list[Platform]:
-        """The views that are open, the one that was used last first."""
-        each = (tenant.opening.opened for tenant in reversed(self._tenants.values()))
-        return [platform for platform in each if platform is not None]
+        """The open views, the most recently used first."""
+        platforms = (tenant.opening.opened for tenant in reversed(self._tenants.values()))
+        return [platform for platform in platforms if platform is not None]
 
     async def aclose(self) -> None:
         """Close every view."""
@@ -130,23 +130,23 @@ class Tenants:
         """Close a view in the background: closing stores its last records, and no client may cancel that."""
         idle = next((name for name, tenant in self._tenants.items() if not tenant.users), None)
         if idle is not None:
-            task = in_background(_closed(self._tenants.pop(idle).opening))
+            task = in_background(_close(self._tenants.pop(idle).opening))
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
 
-async def _closed(opening: PlatformOpening) -> None:
+async def _close(opening: PlatformOpening) -> None:
     try:
         await opening.aclose()
-    except Exception:  # noqa: BLE001 - nobody waits for it, and it is closed as far as can be
+    except Exception:  # noqa: BLE001 - nobody waits for it, and it is closed as far as possible
         _log.exception("a tenant's view could not be closed")
 
 
 class ServedPlatforms:
     """The platforms of a server: the host's, and views of other tenants over its connections; ``async with`` opens.
 
-    Opening does not wait for the database. While the database is away every use of a platform fails, and opens it
-    again.
+    Opening does not wait for the database. While the database is down, every use of a platform fails, and tries to
+    open it again.
     """
 
     def __init__(self, settings: Settings, opening: PlatformOpening) -> None:
@@ -165,12 +165,12 @@ class ServedPlatforms:
 
     @property
     def opened(self) -> Sequence[Platform]:
-        """The platforms that are open, the host's first; none while the database was never there."""
+        """The open platforms, the host's first; none if the database was never reachable."""
         host = self._host.opened
         return () if host is None else (host, *(self._tenants.opened if self._tenants is not None else ()))
 
     async def host(self) -> Platform:
-        """The platform of the server's own tenant. Raises what opening it raised, and tries again at the next call."""
+        """The platform of the server's own tenant. Raises the error of opening it, and tries again at the next call."""
         return self._host.opened or await self._host.platform()
 
     async def of_tenant(self, tenant: str, holder: Holder) -> Platform:
@@ -184,11 +184,11 @@ class ServedPlatforms:
 
 
 def begin_holding(holder: Holder) -> None:
-    """Prepare the holder to give back views that a copy of it used: middleware may pass on a copy of the scope."""
-    holder[_HELD] = []
+    """Prepare the holder to give back the views that a copy of it used: middleware may pass on a copy of the scope."""
+    holder[_VIEWS] = []
 
 
 def give_back(holder: Holder) -> None:
     """Give back the views that the holder used."""
-    for tenant in holder.pop(_HELD, ()):
+    for tenant in holder.pop(_VIEWS, ()):
         tenant.users -= 1

@@ -6,9 +6,9 @@
         tickets.add(items)
         hits = tickets.search("database connection timeout", where={"priority": "High"}, limit=5)
 
-One event loop in a thread of its own, and one pool of connections, serve all calls, from any thread, until the ``with``
-block is left, or the platform that ``open`` gave is closed. Where a loop runs already (a notebook, a web application)
-the door raises ``RunningLoopError``: there the async API is at hand, and blocking would freeze that loop.
+One event loop in its own thread, and one pool of connections, serve all calls, from any thread, until the ``with``
+block ends, or the platform of ``open`` is closed. Where a loop runs already (a notebook, a web application) the door
+raises ``RunningLoopError``: the async API is available there, and blocking would freeze that loop.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ T = TypeVar("T")
 class SyncRetrievalService(Mirror[tickets.RetrievalService]):
     """``retrieval.apps.tickets.RetrievalService`` without ``await``: the same methods, the same errors.
 
-    Without a platform it has one of its own within ``with RetrievalService() as service``.
+    Without a platform it opens its own within ``with RetrievalService() as service``.
     """
 
     def __init__(self, config: RetrievalConfig | None = None, platform: SyncPlatform | None = None) -> None:
@@ -172,9 +172,9 @@ class SyncMetaphorCorpus(Mirror[metaphors.MetaphorCorpus]):
     def open(cls, platform: SyncPlatform, name: str = METAPHORS, static: Sequence[Metaphor] = STANDARD_CORPUS) -> Self:
         """The corpus of that name, made if missing, with the static metaphors stored; unchanged ones cost nothing.
 
-        A static one that was stored before and is not given any more is archived. An id that was added by ``add`` stays
-        what it is, and is not among the static ones. Candidates whose use has decided meanwhile are settled. A corpus
-        that was opened before with others goes on to name those until it is opened again: give all the same list.
+        A stored static metaphor that is no longer given is archived. A metaphor that was added by ``add`` keeps its id,
+        and is not among the static ones. Candidates whose use has decided meanwhile are settled. A corpus that was
+        opened before with other static metaphors keeps those until it is opened again: give the same list everywhere.
         """
         if not isinstance(platform, SyncPlatform):
             raise InvalidRequestError(f"platform is {platform!r:.80}; give an open one, as `with connect()` does")
@@ -190,7 +190,7 @@ class SyncMetaphorCorpus(Mirror[metaphors.MetaphorCorpus]):
         return self.count()
 
     def __bool__(self) -> bool:
-        """Always: without it an ``if`` would count the metaphors."""
+        """True; without it an ``if`` would count the metaphors."""
         return True
 
     @property

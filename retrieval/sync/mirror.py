@@ -9,7 +9,7 @@ A mirror has a typed line for each method, which waits for the result:
         add = waiting(Notes.add)  # awaited on the door's loop
         words = direct(Notes.words)  # not async there either
         scan = iterated(Notes.scan)  # an async iterator there
-        open_notes = giving(Notes.open_notes, SyncNote)  # what it gives is mirrored too
+        open_notes = mirrored(Notes.open_notes, SyncNote)  # the result is mirrored too
         size: int = fact(Notes.size)  # a property
 
 A method has the async one's parameters and docstring. A test compares the two classes, and names what a mirror lacks.
@@ -44,7 +44,7 @@ class Door:
     def __init__(self) -> None:
         self.portal: BlockingPortal | None = None
         self.was_open = False
-        """Whether the object already had a portal."""
+        """Whether the door had a portal before."""
 
     def open(self, portal: BlockingPortal) -> None:
         """Let calls through that portal."""
@@ -67,9 +67,9 @@ class Door:
             future.cancel()
             raise
 
-    def each(self, found: AsyncIterator[T], *, batch: int) -> Iterator[T]:
-        """Iterate over an async iterator, ``batch`` elements at once: not every element waits for the other thread."""
-        while page := self.run(_page, found, batch):
+    def each(self, iterator: AsyncIterator[T], *, batch: int) -> Iterator[T]:
+        """Iterate over an async iterator, ``batch`` elements at once: few elements wait for the other thread."""
+        while page := self.run(_page, iterator, batch):
             yield from page
 
 
@@ -85,10 +85,10 @@ def refuse_running_loop() -> None:
     )
 
 
-async def _page(found: AsyncIterator[T], size: int) -> list[T]:
-    """The next ``batch`` elements, or fewer at the end."""
+async def _page(iterator: AsyncIterator[T], size: int) -> list[T]:
+    """The next ``size`` elements, or fewer at the end."""
     page: list[T] = []
-    async for element in found:
+    async for element in iterator:
         page.append(element)
         if len(page) >= size:
             break
@@ -130,16 +130,16 @@ def direct(method: Callable[Concatenate[A, P], T]) -> Callable[Concatenate[Any, 
     return call
 
 
-def giving(
+def mirrored(
     method: Callable[Concatenate[A, P], Awaitable[T]], mirror: Callable[[T, Door], R]
 ) -> Callable[Concatenate[Any, P], R]:
-    """A mirror's method for an async one whose result has a mirror of its own."""
+    """A mirror's method for an async one whose result has its own mirror."""
 
     @wraps(method)
     def call(self: Mirror[A], /, *args: P.args, **kwargs: P.kwargs) -> R:
         return mirror(self.door.run(method, self.twin, *args, **kwargs), self.door)
 
-    return _told(call, r"\b(?=Collection\b)", "Sync")
+    return _with_result_type(call, r"\b(?=Collection\b)", "Sync")
 
 
 def iterated(method: Callable[Concatenate[A, P], AsyncIterator[T]]) -> Callable[Concatenate[Any, P], Iterator[T]]:
@@ -151,15 +151,15 @@ def iterated(method: Callable[Concatenate[A, P], AsyncIterator[T]]) -> Callable[
         batch: Any = kwargs.get("batch", usual)
         return self.door.each(method(self.twin, *args, **kwargs), batch=batch)
 
-    return _told(call, "^Async", "")
+    return _with_result_type(call, "^Async", "")
 
 
-def fact(known: Any) -> Any:
+def fact(async_property: Any) -> Any:
     """A mirror's property for a property, which needs no waiting."""
-    return property(lambda self: known.fget(self.twin), doc=known.__doc__)
+    return property(lambda self: async_property.fget(self.twin), doc=async_property.__doc__)
 
 
-def _told(call: Callable[P, T], pattern: str, instead: str) -> Callable[P, T]:
+def _with_result_type(call: Callable[P, T], pattern: str, instead: str) -> Callable[P, T]:
     """The method, whose signature has its own result type instead of the async one's."""
     signature = inspect.signature(call)
     returned = re.sub(pattern, instead, signature.return_annotation)

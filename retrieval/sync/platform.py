@@ -17,7 +17,7 @@ from anyio.from_thread import start_blocking_portal
 
 from retrieval.adapters.endpoints.breaker import Outage
 from retrieval.collection import Collection
-from retrieval.domain.checks import names_told
+from retrieval.domain.checks import checks_argument_names
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.embedding import Embedder
 from retrieval.domain.llm import LLM
@@ -28,13 +28,13 @@ from retrieval.engine.stages import Clock
 from retrieval.platform import Platform
 from retrieval.platform import connect as connect_async
 from retrieval.settings import Settings
-from retrieval.sync.mirror import Door, Mirror, fact, giving, iterated, refuse_running_loop, waiting
+from retrieval.sync.mirror import Door, Mirror, fact, iterated, mirrored, refuse_running_loop, waiting
 
 
 class SyncCollection(Mirror[Collection]):
     """``Collection`` without ``await``. ``SyncPlatform.collection`` gives it.
 
-    A function that a call is given, such as ``decide`` of ``change``, is called on the door's own thread.
+    A function argument, such as ``decide`` of ``change``, is called on the door's own thread.
     """
 
     def __repr__(self) -> str:
@@ -99,8 +99,8 @@ _OPEN: dict[int, SyncPlatform] = {}
 """The platforms that the end of the program closes, in the order in which they were opened."""
 
 
-def _collections(found: list[Collection], door: Door) -> list[SyncCollection]:
-    return [SyncCollection(collection, door) for collection in found]
+def _collections(collections: list[Collection], door: Door) -> list[SyncCollection]:
+    return [SyncCollection(collection, door) for collection in collections]
 
 
 _NOT_AWAITED = (
@@ -153,7 +153,7 @@ class SyncPlatform(Mirror[Platform]):
         """Does nothing; ``async with`` requires it."""
 
     def open(self) -> Self:
-        """Open the platform, as ``with`` does, and give it back; ``close``, or the end of the program, ends it.
+        """Open the platform, as ``with`` does, and return it; ``close``, or the end of the program, ends it.
 
         Raises ``InvalidRequestError`` where it is open already, and what the database raises.
         """
@@ -194,8 +194,8 @@ class SyncPlatform(Mirror[Platform]):
     outages: list[Outage] = fact(Platform.outages)
     now: datetime = fact(Platform.now)
 
-    collection = giving(Platform.collection, SyncCollection)
-    collections = giving(Platform.collections, _collections)
+    collection = mirrored(Platform.collection, SyncCollection)
+    collections = mirrored(Platform.collections, _collections)
     remove_collection = waiting(Platform.remove_collection)
     delete_collection = waiting(Platform.delete_collection)
     export_collection = waiting(Platform.export_collection)
@@ -235,7 +235,7 @@ def checked_platform(db: object) -> SyncPlatform:
     return db
 
 
-@names_told
+@checks_argument_names
 def connect(
     url: str | None = None,
     *,
@@ -250,8 +250,8 @@ def connect(
     return SyncPlatform(opened.settings, embedder=embedder, llm=llm, reranker=reranker)
 
 
-@names_told
-def open(  # noqa: A001 - what users call it, as they call retrieval.sync.open()
+@checks_argument_names
+def open(  # noqa: A001 - the public name: retrieval.sync.open()
     url: str | None = None,
     *,
     tenant: str | None = None,

@@ -6,7 +6,7 @@ A function for each role, for use in tests::
         await check_embedder(lambda: MyEmbedder())
 
 A suite raises ``ConformanceError`` with the name of the first check that fails. A further role adds its
-checks in a file of its own, under a ``Suite``, and a ``check_<role>`` function.
+checks in its own file, under a ``Suite``, and a ``check_<role>`` function.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 import numpy as np
 
 from retrieval.domain.items.embedding import Embedder, TextRole, Vectors
-from retrieval.testing.suite import Suite, made, require
+from retrieval.testing.suite import Suite, make_subject, require
 
 _EMBEDDER: Suite[Embedder] = Suite("embedder")
 
@@ -46,11 +46,11 @@ async def check_embedder(make: Callable[[], Embedder | Awaitable[Embedder]]) -> 
     ``make`` returns a new embedder, or an awaitable of one; it is called once, and the embedder is closed.
     Some 200 texts are embedded. Raises ``ConformanceError``.
     """
-    embedder = await made(make)
+    embedder = await make_subject(make)
     try:
         await _EMBEDDER.run(embedder)
     except BaseException:
-        # The last check has closed it when all went well; a failure to close must not hide what was found.
+        # The last check has closed it when all went well; a failure to close must not hide the failed check.
         with contextlib.suppress(Exception):
             await embedder.aclose()
         raise
@@ -64,7 +64,7 @@ async def _space_is_stable(embedder: Embedder) -> None:
     )
     require(
         that=bool(embedder.space.provider and embedder.space.model),
-        otherwise="its space names no provider or no model; vectors of different models would be compared",
+        otherwise="its space lacks a provider or a model; vectors of different models would be compared",
     )
 
 

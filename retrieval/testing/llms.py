@@ -90,7 +90,7 @@ async def check_llm(make: Callable[[], LLM | Awaitable[LLM]], *, deterministic: 
     """Check everything that ``retrieval.domain.llm.LLM`` promises; ``deterministic``: and that it repeats its answers.
 
     ``make`` returns a new language model, or an awaitable of one; it is called once, and the model is closed. Some 40
-    short prompts and a huge one are asked. Raises ``ConformanceError``.
+    short prompts and a huge one are sent. Raises ``ConformanceError``.
     """
     await run_closing(make, [_DETERMINISTIC, _LLM] if deterministic else [_LLM])
 
@@ -103,8 +103,8 @@ async def check_unreachable_llm(make: Callable[[], LLM | Awaitable[LLM]]) -> Non
     await run_closing(make, [_UNREACHABLE])
 
 
-def _asked() -> list[tuple[str, Mapping[str, Any]]]:
-    """Prompts with their schemas, which are new each time and not to be changed."""
+def _prompts_with_schemas() -> list[tuple[str, Mapping[str, Any]]]:
+    """Prompts with their schemas, which are new and read-only each time."""
     schemas = (MappingProxyType(deepcopy(schema)) for schema in (_COLOUR, _NESTED, _REWRITES))
     return list(zip(_PROMPTS, schemas, strict=True))
 
@@ -115,7 +115,7 @@ async def _same_answers_again(llm: LLM) -> None:
         that=await llm.complete(_PROMPT) == await llm.complete(_PROMPT),
         otherwise="the same prompt has another answer the second time",
     )
-    for prompt, schema in _asked():
+    for prompt, schema in _prompts_with_schemas():
         require(
             that=await llm.complete_json(prompt, schema) == await llm.complete_json(prompt, schema),
             otherwise=f"the same prompt has another JSON answer the second time: {prompt!r}",
@@ -139,7 +139,7 @@ async def _answers_in_words(llm: LLM) -> None:
 
 @_LLM.add
 async def _json_fits_the_schema(llm: LLM) -> None:
-    for prompt, schema in _asked():
+    for prompt, schema in _prompts_with_schemas():
         for system in ("", "You are brief."):
             _require_fit(await llm.complete_json(prompt, schema, system=system), schema)
 
@@ -153,7 +153,7 @@ async def _schema_is_left_alone(llm: LLM) -> None:
 
 @_LLM.add
 async def _json_is_the_callers_own(llm: LLM) -> None:
-    prompt, schema = _asked()[0]
+    prompt, schema = _prompts_with_schemas()[0]
     answer = await llm.complete_json(prompt, schema)
     answer.clear()
     _require_fit(await llm.complete_json(prompt, schema), schema)
@@ -180,7 +180,7 @@ async def _odd_prompts(llm: LLM) -> None:
 
 @_LLM.add
 async def _huge_prompt(llm: LLM) -> None:
-    # A model may be too small for it, and then says so.
+    # A model may be too small for the prompt, and then refuses it.
     with contextlib.suppress(LLMRejectedError):
         require(that=bool(await llm.complete(_HUGE)), otherwise="a prompt of a million characters has an empty answer")
 
@@ -188,9 +188,9 @@ async def _huge_prompt(llm: LLM) -> None:
 @_LLM.add
 async def _concurrent_calls(llm: LLM) -> None:
     words = asyncio.gather(*(llm.complete(f"{_PROMPT} ({number})") for number in range(6)))
-    values = asyncio.gather(*(llm.complete_json(prompt, schema) for prompt, schema in _asked() * 2))
+    values = asyncio.gather(*(llm.complete_json(prompt, schema) for prompt, schema in _prompts_with_schemas() * 2))
     require(that=all(await words), otherwise="of calls at the same time, one has an empty answer")
-    for value, (_, schema) in zip(await values, _asked() * 2, strict=True):
+    for value, (_, schema) in zip(await values, _prompts_with_schemas() * 2, strict=True):
         _require_fit(value, schema)
 
 
@@ -203,7 +203,7 @@ async def _cancelled_call_leaves_it_usable(llm: LLM) -> None:
 
 @_LLM.add
 async def _event_loop_stays_free(llm: LLM) -> None:
-    await require_free_loop(llm.complete_json(*_asked()[1]))
+    await require_free_loop(llm.complete_json(*_prompts_with_schemas()[1]))
 
 
 @_LLM.add
@@ -226,7 +226,7 @@ async def _unreachable_closes(llm: LLM) -> None:
 
 def _calls(llm: LLM) -> tuple[Callable[[], Awaitable[Any]], ...]:
     """A call in words and one for JSON, to be begun."""
-    return partial(llm.complete, _PROMPT), partial(llm.complete_json, *_asked()[0])
+    return partial(llm.complete, _PROMPT), partial(llm.complete_json, *_prompts_with_schemas()[0])
 
 
 def _require_fit(value: Any, schema: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from retrieval.domain.learning.arm import Arm
 from retrieval.learning.propensity import Ranked
 from retrieval.learning.slate import Policy
-from retrieval.testing.suite import Suite, made, require
+from retrieval.testing.suite import Suite, make_subject, require
 
 _POLICY: Suite[Policy] = Suite("policy")
 
@@ -25,7 +25,7 @@ async def check_policy(make: Callable[[], Policy | Awaitable[Policy]]) -> None:
     ``make`` returns a policy, or an awaitable of one; it is called once. Some 4,000 slates are drawn, with fixed seeds.
     Raises ``ConformanceError``.
     """
-    await _POLICY.run(await made(make))
+    await _POLICY.run(await make_subject(make))
 
 
 @_POLICY.add

@@ -65,7 +65,7 @@ async def check_unreachable_reranker(make: Callable[[], Reranker | Awaitable[Rer
 
 
 async def _scores(reranker: Reranker, texts: Sequence[str], query: str = _QUERY) -> list[float]:
-    """The scores, looked at."""
+    """The checked scores."""
     scores = await reranker.rerank(query, texts)
     try:
         return checked_scores(scores, len(texts))
@@ -128,7 +128,7 @@ async def _many_texts(reranker: Reranker) -> None:
 
 @_RERANKER.add
 async def _huge_text(reranker: Reranker) -> None:
-    # A model may be too small for it, and then says so.
+    # A model may be too small for the text, and then refuses it.
     with contextlib.suppress(RerankerRejectedError):
         await _scores(reranker, [_HUGE, _TEXTS[1]])
 

@@ -53,12 +53,12 @@ class BrokenError(Exception):
 
 
 def require(*, that: bool, otherwise: str) -> None:
-    """Raise ``BrokenError`` unless it is so; ``otherwise`` says what is wrong and with which values."""
+    """Raise ``BrokenError`` unless ``that`` is true; ``otherwise`` says what is wrong, with the values."""
     if not that:
         raise BrokenError(otherwise)
 
 
-async def made(make: Callable[[], T | Awaitable[T]]) -> T:
+async def make_subject(make: Callable[[], T | Awaitable[T]]) -> T:
     """Call ``make``, and await the result where needed."""
     subject = make()
     return await subject if inspect.isawaitable(subject) else subject
@@ -82,18 +82,18 @@ _CLOSING_SECONDS = 10.0
 
 async def run_closing(make: Callable[[], S | Awaitable[S]], suites: Sequence[Suite[S]]) -> None:
     """Run the suites on one service, and close it."""
-    service = await made(make)
+    service = await make_subject(make)
     try:
         for suite in suites:
             await suite.run(service)
     finally:
-        # The last check has closed it when all went well; a failure to close must not hide what was found.
+        # The last check has closed it when all went well; a failure to close must not hide the failed check.
         with contextlib.suppress(Exception):
             await service.aclose()
 
 
 async def require_stable_name(service: NamedService, call: Callable[[], Awaitable[Any]], needed_by: str) -> None:
-    """Its name is provider/model on one line, before a call and after it."""
+    """Check that its name is provider/model on one line, before a call and after it."""
     before = service.name
     provider, _, model = before.partition("/")
     require(
@@ -114,7 +114,7 @@ async def cancel_soon(call: Awaitable[Any]) -> None:
 
 
 async def require_free_loop(call: Awaitable[Any]) -> None:
-    """Other tasks run during a call that takes its time."""
+    """Check that other tasks run during a long call."""
     began, ticks = time.monotonic(), 0
 
     async def tick() -> None:
@@ -129,14 +129,14 @@ async def require_free_loop(call: Awaitable[Any]) -> None:
     finally:
         heart.cancel()
     seconds = time.monotonic() - began
-    # Relative to the call, so that an answer that is there at once needs nothing to run beside it.
+    # A quick answer leaves no time for other tasks.
     require(that=seconds < 0.5 or ticks > 2, otherwise=f"no other task ran in the {seconds:.1f} seconds of a call")
 
 
 async def require_rejection(
     call: Awaitable[Any], what: str, rejected: type[Exception], others: type[Exception]
 ) -> None:
-    """The call raises ``rejected`` with a message of one line, and no other of its family's errors."""
+    """Check that the call raises ``rejected`` with a message of one line, and none of the ``others``."""
     try:
         answer = await call
     except rejected as error:
@@ -160,7 +160,7 @@ async def require_unavailable(call: Awaitable[Any], unavailable: type[Exception]
 
 
 async def require_closing(service: NamedService) -> None:
-    """It closes in time."""
+    """Check that it closes in time."""
     await asyncio.wait_for(service.aclose(), _CLOSING_SECONDS)
 
 

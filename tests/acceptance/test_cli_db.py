@@ -80,7 +80,7 @@ def test_asked_on_a_terminal_a_no_keeps_the_data(program: Program) -> None:
         "pid, terminal = pty.fork()\n"
         "if pid == 0: os.execv(sys.argv[1], sys.argv[1:])\n"
         "shown = b''\n"
-        "while b'hold?' not in shown: shown += os.read(terminal, 1000)\n"
+        "while b'revisions?' not in shown: shown += os.read(terminal, 1000)\n"
         "os.write(terminal, answer.encode() + b'\\n')\n"
         "try:\n"
         "    while os.read(terminal, 1000): pass\n"
@@ -153,4 +153,4 @@ def test_a_collection_moves_to_another_tenant(program: Program) -> None:
     assert "exported docs" in piped.stderr
     said = program.succeeds("collections", "import", "-", "--name", "copy", given=piped.stdout)
     assert said.startswith("imported copy: 3 items with 3 vectors")
-    assert "learned anew" in said
+    assert "learning starts anew" in said

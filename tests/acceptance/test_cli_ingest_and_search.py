@@ -162,7 +162,7 @@ def test_items_without_ids_get_them_by_their_content(program: Program, tmp_path:
     file.write_text('{"text": "first note"}\n{"_id": "b", "text": "second note"}\n{"text": "first note"}\n')
     assert "make ids of the texts: --id-from text" in program.fails("ingest", "notes", file)
     said = program.succeeds("ingest", "notes", file, "--id-from", "text")
-    assert "has a hash of text as its id" in said
+    assert "gets a hash of text as id" in said
     assert "1 id stands more than once" in said
     again = program.json("ingest", "notes", file, "--id-from", "text")
     assert (again["added"], again["unchanged"], again["repeated"]) == (0, 2, 1)

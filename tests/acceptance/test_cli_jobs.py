@@ -126,7 +126,7 @@ def test_the_job_of_a_killed_worker_is_taken_up_by_another(program: Program, adm
         second.send_signal(signal.SIGTERM)
         said, _ = second.communicate(timeout=SECONDS)
         assert second.returncode == 0
-    assert "is taken up again: its worker gave no sign of life" in said
+    assert "is requeued: its worker sent no heartbeat" in said
     assert f"embed docs: done (embedded {ITEMS - done}, pending 0)" in said
 
 

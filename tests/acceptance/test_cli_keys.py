@@ -17,7 +17,7 @@ def test_a_key_is_shown_once_listed_without_its_secret_and_revoked(program: Prog
     text = made.stdout.rstrip("\n")
     key_id = key_id_of(text)
     assert key_id
-    assert made.stderr == f"keep it: it is not shown again; take it back with: retrieval keys revoke {key_id}\n"
+    assert made.stderr == f"keep it: it is not shown again; revoke it with: retrieval keys revoke {key_id}\n"
 
     (listed,) = program.json("keys", "list")
     assert text not in str(listed)

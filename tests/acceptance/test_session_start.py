@@ -183,7 +183,7 @@ def test_a_database_that_does_not_answer_is_not_waited_for(program: Program, sil
         (
             ("session-end", "--cwd", "/nowhere/at/all", "--session", "s"),
             {},
-            "no folder, and no tags are given; nothing",
+            "not a folder, and no tags are given; nothing",
         ),
         (("--bogus", "session-start"), {}, "No such option: --bogus (see: retrieval --help)"),
         (("session-start",), {"RETRIEVAL_SCHEMA": 'a"b'}, "run: retrieval db upgrade"),

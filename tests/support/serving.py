@@ -14,7 +14,7 @@ from pydantic import SecretStr
 
 from retrieval import Settings
 from retrieval.surfaces.http.app import create_app, serve
-from retrieval.surfaces.listening import listening, url_of
+from retrieval.surfaces.listening import listening_socket, url_of
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Served:
 @asynccontextmanager
 async def served(app: FastAPI) -> AsyncIterator[Served]:
     """The application, served until the end of the block."""
-    with listening("127.0.0.1", 0) as listener:
+    with listening_socket("127.0.0.1", 0) as listener:
         stop = asyncio.Event()
         async with app.router.lifespan_context(app):
             ended = asyncio.create_task(serve(app, listener, stop))

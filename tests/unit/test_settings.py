@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from retrieval import connect, sync
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.settings import EmbedderName, Settings, refused
+from retrieval.settings import EmbedderName, Settings, refusal_message
 
 
 @pytest.fixture(autouse=True)
@@ -123,7 +123,7 @@ def test_an_embedder_is_named_with_its_model_and_address(text: str, kind: str, m
     ("text", "said"),
     [
         ("olama:bge-m3", "did you mean 'ollama'?"),
-        (":", "':' names no embedder; there are"),
+        (":", "':' does not name an embedder; there are"),
         ("minilm:all", "minilm has one model; leave 'all' out"),
         ("sentence-transformers", "such as sentence-transformers:BAAI/bge-m3"),
         ("sentence-transformers:http://host", "such as sentence-transformers:BAAI/bge-m3"),
@@ -133,8 +133,8 @@ def test_an_embedder_that_is_not_there_is_told(text: str, said: str) -> None:
     """The message says what may stand there."""
     with pytest.raises(ValidationError) as caught:
         Settings(embedder=text)
-    assert said in refused(caught.value)
-    assert "\n" not in refused(caught.value)
+    assert said in refusal_message(caught.value)
+    assert "\n" not in refusal_message(caught.value)
 
 
 def test_a_schedule_is_json_and_names_jobs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ from retrieval.adapters.readers.records import (
     item_from_fields,
     target_of,
 )
-from retrieval.domain.checks import names_there_are
+from retrieval.domain.checks import choices_hint
 from retrieval.domain.errors import Advice, ConfigurationError, InvalidItemError
 from retrieval.domain.items.item import Item
 
@@ -124,8 +124,8 @@ class _Draft:
         self.attributes: dict[str, tuple[int, ...]] = {}
 
     def told(self, column: str) -> str:
-        """The columns that exist, and which one is near; see ``names_there_are``."""
-        return names_there_are(column, self._names, are_quoted=True)
+        """The columns that exist, and which one is near; see ``choices_hint``."""
+        return choices_hint(column, self._names, are_quoted=True)
 
     def take(self, target: str, column: str) -> None:
         """Makes the column the field of that name, or else an attribute."""

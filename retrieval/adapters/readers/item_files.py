@@ -35,9 +35,9 @@ from retrieval.domain.checks import (
     check_flags,
     check_functions,
     checked_list,
+    checks_argument_names,
+    choices_hint,
     json_of,
-    names_there_are,
-    names_told,
 )
 from retrieval.domain.errors import ConfigurationError, InvalidItemError, InvalidRequestError
 from retrieval.domain.items.item import Item
@@ -113,7 +113,7 @@ class _Wanted:
             if self._seen:
                 raise ConfigurationError(
                     f"{file}: no line has an entry {entry!r:.80} (for {target!r:.80}); "
-                    f"{names_there_are(entry, self._seen, are_quoted=True)}"
+                    f"{choices_hint(entry, self._seen, are_quoted=True)}"
                 )
 
 
@@ -146,7 +146,7 @@ FORMATS = ("jsonl", "csv")
 _FORMAT_OF = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "csv"}
 
 
-@names_told
+@checks_argument_names
 def read_items(
     path: str | os.PathLike[str],
     *,

@@ -15,7 +15,7 @@ from psycopg import AsyncConnection, sql
 from psycopg.rows import TupleRow
 
 from retrieval.adapters.store.translate import translated
-from retrieval.domain.checks import names_there_are, shortened
+from retrieval.domain.checks import choices_hint, shortened
 from retrieval.domain.errors import ConfigurationError, DatabaseError, InvalidRequestError, NotFoundError
 
 COLLECTIONS, EMBEDDINGS = "langchain_pg_collection", "langchain_pg_embedding"
@@ -179,7 +179,7 @@ async def _of_collection(connection: AsyncConnection[TupleRow], store: LangChain
     statement = sql.SQL("SELECT name, uuid::text FROM {}.{} ORDER BY name").format(schema, sql.Identifier(COLLECTIONS))
     names: dict[str, str] = dict(await (await connection.execute(statement)).fetchall())
     if store.name not in names:
-        there = names_there_are(store.name, names)
+        there = choices_hint(store.name, names)
         raise NotFoundError(f"PGVector has no collection {shortened(store.name)!r}; {there}")
     # Before release 0.0.7 the key was a number of its own, and the caller's id beside it might be missing.
     is_former = "id" not in columns

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from typing import Any
 
-from retrieval.domain.checks import clean_text, clean_value, names_there_are, text_fault
+from retrieval.domain.checks import choices_hint, clean_text, clean_value, text_fault
 from retrieval.domain.errors import Advice, ConfigurationError, InvalidItemError
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item
-from retrieval.domain.told import told_names
+from retrieval.domain.serialization import json_names
 
 FIELD_NAMES: Mapping[str, tuple[str, ...]] = {
     "item_id": ("_id", "item_id", "id"),
@@ -62,7 +62,7 @@ def item_from_record(record: Mapping[str, Any], *, clean: bool = False) -> Item:
     top = _without_nulls(record)
     if lacks_id(top):
         raise InvalidItemError(
-            f"no 'id' (or '_id', 'item_id'), a text or a whole number; {names_there_are('id', top, are_quoted=True)}"
+            f"no 'id' (or '_id', 'item_id'), a text or a whole number; {choices_hint('id', top, are_quoted=True)}"
         )
     fields = {field: _taken(top, names) for field, names in FIELD_NAMES.items()}
     key = _item_id(fields["item_id"])
@@ -84,7 +84,7 @@ def target_of(target: str, entry: str) -> tuple[str | None, str]:
     name = target.removeprefix(ATTRIBUTE_PREFIX)
     if name and name != target:
         return None, name
-    fields = list(told_names(Item).values())
+    fields = list(json_names(Item).values())
     near = difflib.get_close_matches(target, [name for names in FIELD_NAMES.values() for name in names], n=1)
     raise ConfigurationError(
         f"an item has no field {target!r:.80}{f'; did you mean {near[0]!r}? The' if near else '; the'} fields are "
@@ -126,7 +126,7 @@ def mapped_record(record: Mapping[str, Any], columns: Mapping[str, str]) -> Mapp
         value = top.pop(entry, None) if entry in top else within.pop(entry, None)
         if field == "item_id" and value is None:
             raise InvalidItemError(
-                f"no {entry!r:.80}, which is mapped to {target!r}; {names_there_are(entry, record, are_quoted=True)}"
+                f"no {entry!r:.80}, which is mapped to {target!r}; {choices_hint(entry, record, are_quoted=True)}"
             )
         (attributes if field is None else fields)[name] = value
     others = {other for name in fields for names in FIELD_NAMES.values() if name in names for other in names}
@@ -142,7 +142,7 @@ def lacks_id(record: Any) -> bool:
 def check_id(record: Any) -> None:
     """Raise ``InvalidItemError`` for a record of a file that lacks an id."""
     if lacks_id(record):
-        error = InvalidItemError(f"no 'id' (or '_id', 'item_id'); {names_there_are('id', record, are_quoted=True)}")
+        error = InvalidItemError(f"no 'id' (or '_id', 'item_id'); {choices_hint('id', record, are_quoted=True)}")
         raise error.advising(Advice.MAP_OR_MAKE_ID)
 
 

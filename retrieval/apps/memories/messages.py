@@ -18,7 +18,7 @@ from retrieval.domain.checks import clean_text, is_whole, text_fault
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.memory import FactOutcome, checked_ids, checked_name, words
 from retrieval.domain.search.signals import STOP_WORDS
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 from retrieval.services.memories import Near
 
 FACT = "fact"
@@ -85,7 +85,7 @@ class FoundFact:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RememberedFact(Told):
+class RememberedFact(Serializable):
     """The outcome for one fact."""
 
     outcome: FactOutcome
@@ -102,7 +102,7 @@ class RememberedFact(Told):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RememberReport(Told):
+class RememberReport(Serializable):
     """The outcome for the messages of a conversation."""
 
     facts: tuple[RememberedFact, ...]

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, TypeGuard
 from uuid import UUID
 
-from retrieval.domain.checks import fault_of, is_whole
+from retrieval.domain.checks import is_whole, time_fault
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.memory import Links, Memory, checked_links, checked_name
 from retrieval.domain.search.hit import Explanation, Hit
@@ -273,7 +273,7 @@ def start_of(hours: object, now: datetime) -> datetime:
 
 def checked_moment(as_of: object) -> datetime | None:
     """The moment, aware; None: now. Raises ``InvalidRequestError``."""
-    if as_of is not None and (fault := fault_of(as_of)):
+    if as_of is not None and (fault := time_fault(as_of)):
         raise InvalidRequestError(f"as_of is {as_of!r:.80}; {fault}, or None for now")
     return as_of  # type: ignore[return-value]
 

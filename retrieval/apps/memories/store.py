@@ -12,7 +12,7 @@ from retrieval.apps.memories.messages import FACT, RememberReport, checked_conve
 from retrieval.apps.memories.remembering import FactsOf, Remembering, checked_llm, near_memories
 from retrieval.apps.memories.requests import SEED_PROFILE, checked_project, checked_types
 from retrieval.collection import Collection
-from retrieval.domain.checks import check_flags, fault_of, is_whole
+from retrieval.domain.checks import check_flags, is_whole, time_fault
 from retrieval.domain.errors import (
     InvalidLimitError,
     InvalidRequestError,
@@ -124,7 +124,7 @@ def _place(after: str) -> tuple[datetime, str]:
         happened_at = datetime.fromisoformat(moment)
     except ValueError:
         happened_at = None
-    if happened_at is None or fault_of(happened_at) or not memory_id or "\x00" in memory_id:
+    if happened_at is None or time_fault(happened_at) or not memory_id or "\x00" in memory_id:
         raise InvalidRequestError(f"after is {after!r:.80}; it must be the `next` of the page before")
     return happened_at, memory_id
 

@@ -28,14 +28,14 @@ from retrieval.domain.records.search_record import score_spread
 from retrieval.domain.records.slate import ShownItem, Slot
 from retrieval.domain.search.hit import Contribution, Explanation, Hit, SearchResult
 from retrieval.domain.search.profile_parts import Combination, Learned
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.learning import count_verdicts, is_trained
 from retrieval.engine.stages import Clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetrievalMetrics(Told):
+class RetrievalMetrics(Serializable):
     """The measurements of a retrieval; the view ``analytics_queries`` has the same by its ``retrieval_id``.
 
     Of an empty answer the view has no scores (NULL) where these are 0.

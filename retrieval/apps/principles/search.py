@@ -13,7 +13,7 @@ from retrieval.apps.principles.choosing import FEWER_USES_THAN, SLOTS, TAG_BOOST
 from retrieval.apps.principles.principle import ACTIVE, IN_USE, KIND, Principle, principle_of
 from retrieval.apps.probation import FAILED_BELOW
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.checks import fault_of, is_number, is_whole
+from retrieval.domain.checks import is_number, is_whole, time_fault
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.items.item import Item
 from retrieval.domain.learning.arm import Standing
@@ -178,7 +178,7 @@ def ended(time_range: TimeRange | None, status: str | None) -> dict[str, Any]:
             raise InvalidRequestError(f"time_range is {time_range!r:.80}; give (start, end), each a time or None")
         bounds = dict(zip(("gte", "lte"), time_range, strict=True))
         for moment in filter(None, bounds.values()):
-            if fault := fault_of(moment):
+            if fault := time_fault(moment):
                 raise InvalidRequestError(f"time_range has {moment!r:.80}; {fault}")
         where["occurred_at"] = {name: moment for name, moment in bounds.items() if moment is not None}
     if status is not None:

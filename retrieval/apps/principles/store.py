@@ -42,7 +42,7 @@ from retrieval.domain.items.item import Item
 from retrieval.domain.learning.context import Context
 from retrieval.domain.learning.feedback import Feedback
 from retrieval.domain.records.slate import Slot
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 from retrieval.platform import Platform
 
 _BECOMES: Final = {ProbationVerdict.PROVED: ACTIVE, ProbationVerdict.FAILED: "archived"}
@@ -151,10 +151,10 @@ def _unknown(search: PrincipleSearch, principle_id: str) -> UnknownItemError:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrincipleStats(Told):
+class PrincipleStats(Serializable):
     """Counts over all principles."""
 
-    told_also = ("success_rate",)
+    serialized_properties = ("success_rate",)
 
     active: int
     candidates: int

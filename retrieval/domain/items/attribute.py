@@ -21,7 +21,7 @@ class AttributeType(StrEnum):
     TIME = "time"
 
 
-# Texts that the database takes for a time too (sql/items/attributes.sql).
+# Texts that the database reads as times too (sql/items/attributes.sql).
 _ISO_TIME = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
     r"([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.,][0-9]+)?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?)?"
@@ -34,7 +34,7 @@ Filterable = tuple[tuple[str, AttributeType], ...]
 def checked_filterable(declared: Mapping[str, str]) -> Filterable:
     """Attributes and the names of their types as they are stored.
 
-    Raises ``InvalidRequestError`` for an unknown type, or a name that no attribute can have.
+    Raises ``InvalidRequestError`` for an unknown type, or a name that an attribute cannot have.
     """
     if not isinstance(declared, Mapping):
         raise InvalidRequestError(f'filterable must be a mapping such as {{"priority": "text"}}, not {declared!r:.80}')
@@ -54,14 +54,14 @@ def checked_name(name: object) -> str:
         raise InvalidRequestError(f"an attribute's name has 1 to {MAX_KEY_BYTES} bytes and no NUL, not {name!r:.80}")
     if name in FIELDS or name.startswith("attributes."):
         raise InvalidRequestError(
-            f"{name!r} is no attribute's own name: {', '.join(sorted(FIELDS))} need no declaration, and an attribute "
-            "is declared without 'attributes.' before it"
+            f"{name!r} cannot be an attribute's name: {', '.join(sorted(FIELDS))} need no declaration, and "
+            "an attribute is declared without 'attributes.' before it"
         )
     return name
 
 
 def typed_value(kind: AttributeType, value: object) -> str | float | datetime | None:
-    """The value as one of that type: a time with its zone, a boolean as ``true`` or ``false``; None if it is none."""
+    """The value as one of that type: a time with its zone, a boolean as text; None if it has another type."""
     match kind, value:
         case AttributeType.TEXT, str():
             return value
@@ -93,5 +93,5 @@ def _type(name: str, kind: object) -> AttributeType:
     try:
         return AttributeType(str(kind))
     except ValueError:
-        there_are = ", ".join(AttributeType)
-        raise InvalidRequestError(f"attribute {name!r}: there is no type {kind!r:.80}; there are {there_are}") from None
+        types = ", ".join(AttributeType)
+        raise InvalidRequestError(f"attribute {name!r}: there is no type {kind!r:.80}; there are {types}") from None

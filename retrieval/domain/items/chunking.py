@@ -16,7 +16,7 @@ from retrieval.domain.errors import InvalidItemError, InvalidRequestError
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item
 
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
-"""Counts each text's tokens for its model, with those that the embedder puts around it."""
+"""Counts each text's tokens for its model, including those that the embedder adds."""
 
 CHUNK = "chunk"
 """The kind of an item that is a chunk."""
@@ -29,13 +29,13 @@ BETWEEN_HEADINGS = " › "
 _PARAGRAPHS = "\n\n"
 _LEAST_LIMIT = 8
 _TITLE_SHARE = 4
-"""Title and headings take at most one part in this number of a chunk."""
+"""Title and headings take at most a chunk's tokens divided by this number."""
 _SMALL_SHARE = 4
-"""A section, or a paragraph of a long one, joins the next if it has less than one part in this number of a chunk.
+"""A section, or a paragraph of a long one, joins the next if it is shorter than a chunk divided by this number.
 
 A quarter finds more than a half: docs/decisions/0032-documents.md."""
 _CHARACTERS_A_TOKEN = 16
-"""A longer token is no word; some tokenizers take a line without spaces for one token, whatever its length."""
+"""A longer token is not a word; some tokenizers take a line without spaces for one token, whatever its length."""
 
 DEFAULT_TOKENS = 256
 DEFAULT_OVERLAP = 32
@@ -84,7 +84,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A text with its structure. Raises ``InvalidItemError`` for an id that no document can have."""
+    """A text with its structure. Raises ``InvalidItemError`` for an id that a document cannot have."""
 
     document_id: str
     """1 to 480 bytes; of a document in a folder, its path below the folder."""
@@ -146,7 +146,7 @@ def chunks_of(document: Document, chunking: Chunking, count: CountTokens) -> lis
 
 
 def _sizes(texts: Sequence[str], count: CountTokens) -> list[int]:
-    """The tokens of each text by itself, without those that are put around it."""
+    """The tokens of each text by itself, without those that the embedder adds."""
     around = count([""])[0]
     return [
         max(number - around, -(-len(text) // _CHARACTERS_A_TOKEN))
@@ -192,17 +192,17 @@ def _cut(blocks: Sequence[Block], limit: int, overlap: int, count: CountTokens) 
     sizes = _sizes([block.text for block in blocks], count)
     runs = list(_runs(list(zip(blocks, sizes, strict=True)), 0, limit))
     for run, following in zip(runs, [*runs[1:], []], strict=True):
-        if _is_told_below(run, following):
+        if _is_in_next_titles(run, following):
             continue
         pieces = [piece for block, size in run for piece in _pieces(block, size, limit - overlap, count)]
-        yield from _packed(pieces, limit, overlap, count)
+        yield from _pack(pieces, limit, overlap, count)
 
 
 _Sized = tuple[Block, int]
 
 
-def _is_told_below(run: Sequence[_Sized], following: Sequence[_Sized]) -> bool:
-    """Whether the run consists only of headings, all in the path of the following text."""
+def _is_in_next_titles(run: Sequence[_Sized], following: Sequence[_Sized]) -> bool:
+    """Whether the run consists only of headings, all in the path of the following text, whose titles repeat them."""
     if not following or not all(block.is_heading for block, _ in run):
         return False
     path = run[-1][0].headings
@@ -216,8 +216,8 @@ def _runs(blocks: list[_Sized], depth: int, limit: int) -> Iterator[list[_Sized]
         return
     small: list[_Sized] = []
     for section in _sections(blocks, depth):
-        tokens, held = sum(size for _, size in section), sum(size for _, size in small)
-        if small and held < limit // _SMALL_SHARE and held + tokens <= limit:
+        tokens, small_tokens = sum(size for _, size in section), sum(size for _, size in small)
+        if small and small_tokens < limit // _SMALL_SHARE and small_tokens + tokens <= limit:
             small += section
             continue
         if small:
@@ -250,9 +250,9 @@ _WORD = re.compile(r"\s*\S+\s*")
 def sentences(text: str) -> list[str]:
     """The sentences of a text, each with the space behind it; a list's entries count as sentences."""
     ends = [
-        found.end()
-        for found in _SENTENCE.finditer(text)
-        if not _ABBREVIATION.search(text[max(0, found.end() - 12) : found.end()])
+        match.end()
+        for match in _SENTENCE.finditer(text)
+        if not _ABBREVIATION.search(text[max(0, match.end() - 12) : match.end()])
     ]
     return [text[start:end] for start, end in pairwise([0, *ends, len(text)]) if start < end]
 
@@ -284,18 +284,18 @@ def _short(text: str, size: int, most: int, count: CountTokens) -> list[tuple[st
     return list(zip(parts, _sizes(parts, count), strict=True))
 
 
-def _packed(pieces: Sequence[_Piece], limit: int, overlap: int, count: CountTokens) -> Iterator[_Cut]:
+def _pack(pieces: Sequence[_Piece], limit: int, overlap: int, count: CountTokens) -> Iterator[_Cut]:
     """The pieces of one run as chunks of at most ``limit`` tokens."""
     if sum(piece.tokens for piece in pieces) <= limit:
         yield list(pieces), ""
         return
-    start, lead, held = 0, "", 0
+    start, lead, lead_tokens = 0, "", 0
     while start < len(pieces):
-        end = _end(pieces, start, limit - held, limit // _SMALL_SHARE)
+        end = _end(pieces, start, limit - lead_tokens, limit // _SMALL_SHARE)
         yield list(pieces[start:end]), lead
         # Text on another subject would only blur the next chunk.
         is_cut = end < len(pieces) and not pieces[end].is_first
-        lead, held = _lead(pieces[start:end], overlap, count) if is_cut else ("", 0)
+        lead, lead_tokens = _lead(pieces[start:end], overlap, count) if is_cut else ("", 0)
         start = end
 
 
@@ -382,21 +382,21 @@ def chunk_items(document: Document, chunks: Iterable[Chunk], fingerprint: str) -
                 title=chunk.title,
                 body=chunk.body,
                 kind=CHUNK,
-                attributes={**document.attributes, **_told(document, chunk, fingerprint)},
+                attributes={**document.attributes, **_chunk_attributes(document, chunk, fingerprint)},
             )
         )
     return items
 
 
-TOLD_OF_CHUNKS = frozenset(
+CHUNK_ATTRIBUTES = frozenset(
     {"document", "document_title", "headings", "chunk", "overlap", "page", "last_page", "fingerprint"}
 )
 """The attributes that describe a chunk; the others are its document's."""
 
 
-def _told(document: Document, chunk: Chunk, fingerprint: str) -> dict[str, Any]:
+def _chunk_attributes(document: Document, chunk: Chunk, fingerprint: str) -> dict[str, Any]:
     """The attributes that describe a chunk."""
-    told = {
+    attributes = {
         "document": document.document_id,
         "document_title": document.title,
         "headings": list(chunk.headings),
@@ -406,4 +406,4 @@ def _told(document: Document, chunk: Chunk, fingerprint: str) -> dict[str, Any]:
         "last_page": chunk.last_page if chunk.last_page != chunk.page else None,
         "fingerprint": fingerprint if chunk.number == 0 else None,
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in attributes.items() if value is not None}

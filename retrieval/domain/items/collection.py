@@ -12,14 +12,14 @@ from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.attribute import checked_name
 from retrieval.domain.notebook import facts_html
 from retrieval.domain.search.filters import Field, parse_field
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 
 MAX_NAME_BYTES = 512
 
 
 def check_collection_name(name: str) -> None:
     """Raise ``InvalidRequestError`` for anything but a text of 1 to 512 bytes in UTF-8 without NUL."""
-    # Half of a surrogate pair has no UTF-8; counting it as something keeps the check from failing on it.
+    # Half of a surrogate pair has no UTF-8 form; ``errors="replace"`` keeps the check from failing on it.
     if (
         not isinstance(name, str)
         or not name
@@ -59,21 +59,21 @@ def checked_parts(parts: int) -> int:
 
 
 OCCURRED_AT = "occurred_at"
-"""The order of time: the item's own field."""
+"""The item's own time field: the usual order of a sequence."""
 
 MAX_NEIGHBOURS = 20
-"""The most on each side."""
+"""The most neighbours on each side."""
 
 MAX_OWN_WEIGHT = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Neighbours(Told):
+class Neighbours(Serializable):
     """The setting by which the items of a collection are indexed together with their neighbours.
 
     Words: an item is found by its own words, each counted ``own_weight`` times, and by those of its neighbours' bodies;
     a title belongs to its item alone. Vectors: the mean of its own, weighing ``own_weight``, and its neighbours', each
-    of length 1. Raises ``InvalidRequestError`` for a name that no attribute can have, or a number out of its range.
+    of length 1. Raises ``InvalidRequestError`` for a name that an attribute cannot have, or a number outside its range.
     """
 
     sequence: str
@@ -119,7 +119,7 @@ def _check(name: str, value: object, least: int, most: int) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CollectionInfo(Told):
+class CollectionInfo(Serializable):
     """A collection at a glance."""
 
     name: str
@@ -170,7 +170,7 @@ class ValueCount:
 
 
 def counted_field(name: object) -> Field:
-    """The field whose values are to be counted, named as in a filter: ``/a/b`` is what attribute ``a`` has under ``b``.
+    """The field whose values are to be counted, named as in a filter: ``/a/b`` is the member ``b`` of attribute ``a``.
 
     Raises ``InvalidRequestError`` for a field whose values are not counted, and for an empty name.
     """

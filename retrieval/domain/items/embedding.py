@@ -107,7 +107,7 @@ class Embedder(Protocol):
         """
 
     async def aclose(self) -> None:
-        """Give back connections and threads."""
+        """Release connections and threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +115,11 @@ class TokenMeasure:
     """Measures texts in tokens of an embedder's model."""
 
     count_tokens: Callable[[Sequence[str]], Sequence[int]]
-    """The tokens of each text as the model gets it, with the space's prefix and what is put around it."""
+    """The tokens of each text as the model gets it, with the space's prefix and what the embedder adds."""
     max_tokens: int | None = None
     """The most tokens of one text that the model reads; None: unknown, or no limit."""
     around: int = 0
-    """The most tokens that are put around a text, its prefix included."""
+    """The most tokens that the embedder adds to a text, its prefix included."""
 
     def number_cut(self, texts: Sequence[str]) -> int:
         """The number of texts that are longer than the model reads."""
@@ -140,9 +140,9 @@ def checked_vectors(vectors: object, space: EmbeddingSpace, keys: Sequence[str])
     ``InvalidVectorError`` for NaN, infinity and zero vectors, which no cosine distance can rank.
     """
     try:
-        given = np.asarray(vectors)
-        # Of a complex number only half would be kept, with no more than a warning.
-        array = given.astype(np.float64, casting="unsafe" if given.dtype.kind == "O" else "same_kind")
+        raw = np.asarray(vectors)
+        # A complex number would lose its imaginary part with no more than a warning.
+        array = raw.astype(np.float64, casting="unsafe" if raw.dtype.kind == "O" else "same_kind")
     except (TypeError, ValueError):
         raise InvalidVectorError("vectors must be numbers, one row of the same length for each text") from None
     if len(keys) == 0:

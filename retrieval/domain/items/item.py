@@ -14,9 +14,9 @@ from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any, Self
 
-from retrieval.domain.checks import fault_of, text_fault
+from retrieval.domain.checks import text_fault, time_fault
 from retrieval.domain.errors import Advice, InvalidItemError, InvalidRequestError, VersionConflictError
-from retrieval.domain.told import Told, told_names
+from retrieval.domain.serialization import Serializable, json_names
 
 MAX_KEY_BYTES = 512
 """Longest ``item_id``, kind, status, source or tag, in UTF-8 bytes: these values are in B-tree indexes."""
@@ -41,12 +41,12 @@ def _beginning(text: str, most: int) -> str:
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
-class NamedAsGiven(Told):
-    """An item, or a hit, with the names of the input, which every surface reads and shows."""
+class PublicNames(Serializable):
+    """An item or a hit under the public names ``id``, ``text`` and ``metadata``, which every surface uses."""
 
     __slots__ = ()
 
-    told_as = MappingProxyType({"item_id": "id", "body": "text", "attributes": "metadata"})
+    serialized_names = MappingProxyType({"item_id": "id", "body": "text", "attributes": "metadata"})
 
     item_id: str
     title: str
@@ -57,7 +57,7 @@ class NamedAsGiven(Told):
         return self._short()
 
     def _short(self, *facts: str) -> str:
-        """Two lines of a terminal, with the names of the input; ``as_dict`` has all."""
+        """At most two lines of a terminal, under the public names; ``as_dict`` has everything."""
         parts = [*facts[:1], f"id={self.item_id!r:.40}", *facts[1:]]
         parts += [f"title={_beginning(self.title, _TITLE_SHOWN)!r}"] if self.title else []
         metadata = f"metadata={dict(self.attributes)!r}"
@@ -84,11 +84,11 @@ class NamedAsGiven(Told):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Item(NamedAsGiven):
+class Item(PublicNames):
     """One retrievable thing.
 
     Raises ``InvalidItemError`` for anything PostgreSQL could not hold or a search could not use, and for control and
-    format characters, which ``retrieval.domain.checks`` names; ``clean_text`` takes them out. Tabs and line breaks
+    format characters, which ``retrieval.domain.checks`` names; ``clean_text`` removes them. Tabs and line breaks
     may stand in a body and in an attribute's value.
     """
 
@@ -130,8 +130,8 @@ class Item(NamedAsGiven):
         """The item as a database holds it, without checks: it may be older than the checks."""
         item = object.__new__(cls)
         attributes = MappingProxyType(dict(fields.pop("attributes", _EMPTY)))
-        known = {"item_id": item_id, "tags": tuple(tags), "attributes": attributes}
-        for name, value in {**_BLANK, **fields, **known}.items():
+        checked = {"item_id": item_id, "tags": tuple(tags), "attributes": attributes}
+        for name, value in {**_BLANK, **fields, **checked}.items():
             object.__setattr__(item, name, value)
         return item
 
@@ -159,8 +159,8 @@ ITEM_FIELDS = tuple(each.name for each in fields(Item))
 
 _BLANK = {each.name: each.default for each in fields(Item) if each.default is not MISSING}
 
-_FIELD_OF = {name: field for field, name in told_names(Item).items()}
-"""Each field of an item, by the name under which it is given and told."""
+_FIELD_OF = {name: field for field, name in json_names(Item).items()}
+"""Each field of an item, by its name in JSON."""
 
 
 def text_hash(text: str) -> bytes:
@@ -170,7 +170,7 @@ def text_hash(text: str) -> bytes:
 
 def _check_text(name: str, value: object, item_id: object, *, is_line: bool = False) -> None:
     if type(value) is str and value.isascii() and value.isprintable():
-        return  # as most texts of one line are: two looks of C in place of the rule
+        return  # the fast path: most texts of one line
     key = item_id if isinstance(item_id, str) else None
     if not isinstance(value, str):
         raise InvalidItemError(f"item {key!r:.80}: {name} must be text, not {type(value).__name__}", item_id=key)
@@ -215,7 +215,7 @@ def _attribute_name(name: object, item_id: str) -> str:
 
 
 def _inner_name(name: object, item_id: str) -> str:
-    """Check a name within an attribute's value, which is data as the value is."""
+    """Check a name within an attribute's value, which is data like the value."""
     check_key("a name within an attribute", name, item_id, is_line=False)
     return str(name)
 
@@ -258,7 +258,7 @@ def _check_time(value: object, item_id: str) -> None:
         raise InvalidItemError(
             f"item {item_id!r}: occurred_at has no time zone; use datetime(..., tzinfo=UTC)", item_id=item_id
         )
-    if fault := fault_of(value):
+    if fault := time_fault(value):
         raise InvalidItemError(f"item {item_id!r}: occurred_at is {value!r:.80}; {fault}", item_id=item_id)
 
 
@@ -279,18 +279,18 @@ class Became(StrEnum):
     ADDED = "added"
     CHANGED = "changed"
     UNCHANGED = "unchanged"
-    """It was there as it was given."""
+    """The stored item was the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredItem(Told):
+class StoredItem(Serializable):
     """A stored item, with its version and the times of its changes."""
 
-    untold = frozenset({"item", "became"})
+    internal_fields = frozenset({"item", "became"})
 
     item: Item
     version: str
-    """16 letters, digits, ``-`` and ``_`` without a meaning, different after every change.
+    """16 opaque letters, digits, ``-`` and ``_``, different after every change.
 
     An item that ``change(keeps_time=True)`` restores has its former version again, because neither content nor time
     differ.
@@ -301,41 +301,40 @@ class StoredItem(Told):
     became: Became | None = None
     """The effect of the call that returned it; None: it was only read.
 
-    It compares with what was stored when the call looked, so of callers that put the same new id at once, each may get
+    The comparison is with the item that the call read, so several callers that put the same new id at once may all get
     ``added``.
     """
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values: those of the item, then its version and times."""
-        return {**self.item.as_dict(), **Told.as_dict(self)}
+        return {**self.item.as_dict(), **Serializable.as_dict(self)}
 
 
 def version_of(content_hash: bytes, updated_at: datetime) -> str:
-    """The version of content with that hash since that moment.
+    """The version of an item whose content has had that hash since that moment.
 
-    By the moment, content that returns after other content has a version of its own, unless the change back kept the
-    time.
+    Because of the moment, restored content has a new version, unless the change that restored it kept the time.
     """
     moment = (updated_at - _EPOCH) // _MICROSECOND
     mixed = blake2b(content_hash + moment.to_bytes(8, "big", signed=True), digest_size=_VERSION_BYTES)
     return urlsafe_b64encode(mixed.digest()).decode()
 
 
-def check_version(item_id: str, found: str | None, wanted: str | None) -> None:
-    """Raise ``VersionConflictError`` if the item is not as wanted.
+def check_version(item_id: str, stored: str | None, expected: str | None) -> None:
+    """Raise ``VersionConflictError`` unless the item has the expected version.
 
-    ``found`` is its version, None where there is no such item; ``wanted`` is a version, ``ANY``, ``ABSENT``, or None,
-    which accepts every state. Raises ``InvalidRequestError`` for anything else.
+    ``stored`` is its version, None where there is no such item; ``expected`` is a version, ``ANY``, ``ABSENT``, or
+    None, which accepts every state. Raises ``InvalidRequestError`` for anything else.
     """
-    if wanted is not None and not isinstance(wanted, str):
-        raise InvalidRequestError(f"a version is the text that came with the item, not {wanted!r:.80}")
-    if wanted is None or (found or ABSENT) == wanted or (wanted == ANY and found is not None):
+    if expected is not None and not isinstance(expected, str):
+        raise InvalidRequestError(f"a version is the text that came with the item, not {expected!r:.80}")
+    if expected is None or (stored or ABSENT) == expected or (expected == ANY and stored is not None):
         return
-    if wanted == ABSENT:
+    if expected == ABSENT:
         raise VersionConflictError(
             f"item {item_id!r:.80} is there already; read it and give its version to replace it", item_id=item_id
         )
-    if found is None:
+    if stored is None:
         raise VersionConflictError(f"there is no item {item_id!r:.80} (any more); add it anew", item_id=item_id)
     raise VersionConflictError(
         f"item {item_id!r:.80} was changed since that version; read it again and repeat the change", item_id=item_id
@@ -345,7 +344,7 @@ def check_version(item_id: str, found: str | None, wanted: str | None) -> None:
 def merged(target: object, patch: object, depth: int = 0) -> Any:
     """The target with the patch's members replacing its own, and without those that are null in the patch.
 
-    A patch that is no object takes the target's place. Raises ``InvalidItemError`` for a patch of more than 64 levels.
+    A patch that is not an object replaces the target. Raises ``InvalidItemError`` for a patch of more than 64 levels.
     """
     if depth > MAX_NESTING:
         raise InvalidItemError(f"a change is nested deeper than {MAX_NESTING} levels; flatten it")
@@ -370,7 +369,7 @@ def checked_changes(item_id: str, changes: object) -> Mapping[str, Any]:
     if unknown := [name for name in changes if name not in fields]:
         raise InvalidItemError(
             f"item {item_id!r:.80}: an item has no {unknown[0]!r:.40}; it has {', '.join(_FIELD_OF)}; "
-            "what else is known of it stands in metadata",
+            "put anything else into metadata",
             item_id=item_id,
         )
     changes = {fields[name]: value for name, value in changes.items()}

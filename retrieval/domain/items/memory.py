@@ -13,7 +13,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from retrieval.domain.checks import clean_text, clean_value, fault_of, text_fault
+from retrieval.domain.checks import clean_text, clean_value, text_fault, time_fault
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownItemError
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item, check_key
 
@@ -41,33 +41,33 @@ def entity_type(stem: str) -> str:
 def links_of(links: Links | None, keywords: Mapping[str, Sequence[str]]) -> Links:
     """``links`` and the keywords ``linked_<stem>_ids`` together.
 
-    Raises ``InvalidRequestError`` for a keyword of another form, and for ids that are no list of texts.
+    Raises ``InvalidRequestError`` for a keyword of another form, and for ids that are not a list of texts.
     """
     given = checked_links({} if links is None else links)
-    found: dict[str, list[str]] = {name: list(ids) for name, ids in given.items()}
+    ids_by_type: dict[str, list[str]] = {name: list(ids) for name, ids in given.items()}
     for keyword, ids in keywords.items():
-        named = _KEYWORD.fullmatch(keyword)
-        if named is None:
+        match = _KEYWORD.fullmatch(keyword)
+        if match is None:
             raise InvalidRequestError(
                 f"there is no argument {keyword!r}; links are given as linked_paper_ids=[...], or in links={{...}}"
             )
         if ids is not None:
-            found.setdefault(entity_type(named[1]), []).extend(checked_ids(keyword, ids))
-    return checked_links(found)
+            ids_by_type.setdefault(entity_type(match[1]), []).extend(checked_ids(keyword, ids))
+    return checked_links(ids_by_type)
 
 
 def checked_links(links: Links) -> Links:
     """The links, each once, without empty types. Raises ``InvalidRequestError`` for links that cannot be."""
     if not isinstance(links, Mapping):
         raise InvalidRequestError(f"links are a mapping such as {{'questions': ['q1']}}, not {links!r:.80}")
-    found = {}
+    ids_by_type = {}
     for name, ids in links.items():
         _check_key("an entity type", name)
         if ":" in name:
-            raise InvalidRequestError(f"an entity type has no colon, which parts it from the id: {name!r:.80}")
-        if kept := checked_ids(f"links of type {name!r}", ids):
-            found[name] = kept
-    return MappingProxyType(found)
+            raise InvalidRequestError(f"an entity type has no colon, which separates it from the id: {name!r:.80}")
+        if unique := checked_ids(f"links of type {name!r}", ids):
+            ids_by_type[name] = unique
+    return MappingProxyType(ids_by_type)
 
 
 def checked_ids(name: str, ids: object) -> tuple[str, ...]:
@@ -88,7 +88,7 @@ def united(links: Links, other: Links) -> Links:
 
 def _check_key(name: str, value: object) -> None:
     if not isinstance(value, str) or not value or len(value.encode(errors="replace")) > MAX_KEY_BYTES:
-        raise InvalidRequestError(f"{name}: {value!r:.80} is none; it must be a text of 1 to {MAX_KEY_BYTES} bytes")
+        raise InvalidRequestError(f"{name}: {value!r:.80} must be a text of 1 to {MAX_KEY_BYTES} bytes")
     if fault := text_fault(value, is_line=True):
         raise InvalidRequestError(f"{name}: {value!r:.80} holds {fault}, which cannot be stored; take it out")
 
@@ -101,7 +101,7 @@ def extract_text(content: Any) -> str:
     """The searchable text of a content: a text unchanged; of another JSON value its values in order, a line each.
 
     Each value of an object has its key before it, in words: ``{"nextSteps": ["a", "b"]}`` gives the lines
-    ``next steps: a`` and ``next steps: b``. Nothing stands for null; true and false are ``yes`` and ``no``.
+    ``next steps: a`` and ``next steps: b``. null gives no line; true and false are ``yes`` and ``no``.
     """
     return content if isinstance(content, str) else "\n".join(_lines(content, ""))
 
@@ -113,11 +113,11 @@ def _lines(value: Any, key: str) -> Iterator[str]:
     elif isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
         for inner in value:
             yield from _lines(inner, key)
-    elif (said := _said(value)) and said.strip():
-        yield f"{key}: {said}" if key else said
+    elif (text := _value_text(value)) and text.strip():
+        yield f"{key}: {text}" if key else text
 
 
-def _said(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, date):  # a datetime too
@@ -141,12 +141,12 @@ def words(text: str) -> list[str]:
 
 
 def fingerprint(project_id: str, text: str) -> str:
-    """32 hexadecimal digits: the same for texts of one project that are the same once normalised.
+    """32 hexadecimal digits: the same for texts of one project that are equal once normalised.
 
-    A text without any word is its own norm.
+    A text without any word is compared as it is.
     """
-    said = f"{len(project_id)}:{project_id}{normalised(text) or text.strip()}"
-    return hashlib.sha256(said.encode()).hexdigest()[:32]
+    identity = f"{len(project_id)}:{project_id}{normalised(text) or text.strip()}"
+    return hashlib.sha256(identity.encode()).hexdigest()[:32]
 
 
 PROJECT, USER, CONTENT, FINGERPRINT = "project_id", "user_id", "content", "fingerprint"
@@ -181,7 +181,7 @@ class FactOutcome(StrEnum):
     SUPERSEDED = "superseded"
     """It is a memory of its own, and replaced another."""
     REFUSED = "refused"
-    """Nothing was stored of it."""
+    """It was not stored."""
 
 
 TURNS = "turns"
@@ -193,8 +193,8 @@ class NewMemory:
     """A memory that is to be stored.
 
     Raises ``InvalidRequestError`` for an empty project, type or content, a relevance outside 0 to 1, a time without a
-    zone or beyond the years 1 to 9999 in UTC, or metadata under a name that is taken; ``InvalidItemError`` for what no
-    item could hold.
+    zone or beyond the years 1 to 9999 in UTC, or metadata under a name that is taken; ``InvalidItemError`` for
+    what an item cannot hold.
     """
 
     memory_id: str
@@ -292,7 +292,7 @@ class Memory:
     superseded_by: str | None
     """The memory that took its place."""
     status: str
-    """``archived``: superseded, kept, and found no more."""
+    """``archived``: superseded, kept, and no longer found."""
     metadata: Mapping[str, Any]
     created_at: datetime
     updated_at: datetime
@@ -304,10 +304,10 @@ class Memory:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values; times are ISO 8601."""
-        said = {field_.name: getattr(self, field_.name) for field_ in fields(self)}
-        times = {name: value.isoformat() for name, value in said.items() if isinstance(value, datetime)}
+        values = {part.name: getattr(self, part.name) for part in fields(self)}
+        times = {name: value.isoformat() for name, value in values.items() if isinstance(value, datetime)}
         links = {entity_type: list(ids) for entity_type, ids in self.links.items()}
-        return {**said, **times, "links": links, "metadata": dict(self.metadata)}
+        return {**values, **times, "links": links, "metadata": dict(self.metadata)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,7 +352,7 @@ def checked_name(name: str, value: object) -> str:
 
 
 def duplicates_named(name: str) -> Duplicates:
-    """Gives the treatment of duplicates of that name. Raises ``InvalidRequestError`` naming the choices."""
+    """The treatment of duplicates of that name. Raises ``InvalidRequestError`` naming the choices."""
     try:
         return Duplicates(name)
     except ValueError:
@@ -365,7 +365,7 @@ def content_of(item: Item) -> Any:
 
 
 def _check_time(name: str, value: object) -> None:
-    if value is not None and (fault := fault_of(value)):
+    if value is not None and (fault := time_fault(value)):
         raise InvalidRequestError(f"{name} is {value!r:.80}; {fault}")
 
 
@@ -400,8 +400,8 @@ def changed(memory: Memory, changes: dict[str, Any]) -> NewMemory:
 def merged(known: Memory, other: NewMemory) -> NewMemory:
     """One memory of two that state the same: the text of the known one, the links of both, and of the rest the greater.
 
-    It is as relevant as the more relevant one, happened when the later one did, and expires when the last one does. A
-    summary, and metadata, that the known one has not, are the other's.
+    It has the higher relevance, the later event time and the later expiry. A summary or metadata that the known one
+    lacks come from the other.
     """
     expiries = [known.expires_at, other.expires_at]
     return replace(
@@ -421,7 +421,7 @@ def has_expired(memory: Memory | NewMemory, now: datetime) -> bool:
 
 
 def check_current(memory: Memory | NewMemory, now: datetime) -> None:
-    """Raises ``UnknownItemError`` for an expired memory, which is soon forgotten."""
+    """Raise ``UnknownItemError`` for an expired memory, which is soon forgotten."""
     if has_expired(memory, now):
         raise UnknownItemError(
             f"memory {memory.memory_id!r:.80} expired at {memory.expires_at}; store it anew to keep it"
@@ -438,17 +438,17 @@ def may_join(known: Memory, other: NewMemory, now: datetime) -> bool:
 def history_of(memory_id: str, known: Mapping[str, Memory]) -> tuple[Memory, ...]:
     """The versions of a memory among the given memories, the current one first.
 
-    Later superseded versions come first; of those that the same memory replaced, the latest changed.
+    Later superseded versions come first; among those that the same memory replaced, the most recently changed.
     """
-    newest, passed = memory_id, {memory_id}
-    while (successor := known[newest].superseded_by) in known and successor not in passed:
+    newest, visited = memory_id, {memory_id}
+    while (successor := known[newest].superseded_by) in known and successor not in visited:
         newest = str(successor)
-        passed.add(newest)
-    found = [known[newest]]
-    taken = {newest}
-    for version in found:  # which grows meanwhile
+        visited.add(newest)
+    versions = [known[newest]]
+    listed = {newest}
+    for version in versions:  # which grows meanwhile
         before = [memory for memory in known.values() if memory.superseded_by == version.memory_id]
         before.sort(key=lambda memory: (memory.updated_at, memory.memory_id), reverse=True)
-        found += [memory for memory in before if memory.memory_id not in taken]
-        taken |= {memory.memory_id for memory in before}
-    return tuple(found)
+        versions += [memory for memory in before if memory.memory_id not in listed]
+        listed |= {memory.memory_id for memory in before}
+    return tuple(versions)

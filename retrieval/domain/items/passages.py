@@ -26,7 +26,7 @@ class Passage:
     """Consecutive chunks of a document as one text."""
 
     document: str
-    """The document's id; of an item that is no chunk, the item's id."""
+    """The document's id; of an item that is not a chunk, the item's id."""
     title: str
     """The document's title."""
     headings: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ class Passages(Sequence[Passage]):
 
 
 def place_of(item: Hit | Item) -> Place | None:
-    """The place of a chunk in its document; None for an item that is no chunk."""
+    """The place of a chunk in its document; None for an item that is not a chunk."""
     document, number = item.attributes.get("document"), item.attributes.get("chunk")
     if isinstance(document, str) and is_whole(number):
         return document, number
@@ -102,20 +102,20 @@ def place_of(item: Hit | Item) -> Place | None:
 
 
 def places_around(hits: Sequence[Hit], around: int) -> list[Place]:
-    """The chunks beside the hits, up to so many on each side: the nearest first, then those of better hits."""
+    """The chunks beside the hits, up to ``around`` on each side: the nearest first, then those of better hits."""
     known = {place_of(hit) for hit in hits}
-    wanted: dict[Place, None] = {}
+    places: dict[Place, None] = {}
     for distance in range(1, around + 1):
         for place in (place_of(hit) for hit in hits):
             if place is not None:
                 document, number = place
-                wanted.update(dict.fromkeys([(document, number - distance), (document, number + distance)]))
-    return [place for place in wanted if place[1] >= 0 and place not in known]
+                places.update(dict.fromkeys([(document, number - distance), (document, number + distance)]))
+    return [place for place in places if place[1] >= 0 and place not in known]
 
 
 def fitting(hits: Sequence[Hit], *, fits: Callable[[str], bool]) -> int:
     """The number of best hits that fit whole, up to the first that does not."""
-    return next((place for place in range(len(hits)) if not fits(page_of(_joined(hits[: place + 1])))), len(hits))
+    return next((place for place in range(len(hits)) if not fits(page_of(_join(hits[: place + 1])))), len(hits))
 
 
 def cut_to_room(
@@ -123,14 +123,14 @@ def cut_to_room(
 ) -> Passage | None:
     """The largest part of a hit that fits behind the hits before it; None: there is hardly any room.
 
-    ``part`` gives so many characters of the hit's text.
+    ``part`` gives that number of characters of the hit's text.
     """
 
     def passage(size: int) -> Passage:
         return replace(_passage([hit]), text=part(size), cut=True)
 
     sizes = range(SMALLEST, len(hit.body))
-    fit = bisect_right(sizes, 0, key=lambda size: int(not fits(page_of(_joined(before, passage(size))))))
+    fit = bisect_right(sizes, 0, key=lambda size: int(not fits(page_of(_join(before, passage(size))))))
     return passage(sizes[fit - 1]) if fit else None
 
 
@@ -150,13 +150,13 @@ def passages_of(
     ``order``.
     """
     parts: list[Hit | Item] = list(hits[:whole])
-    passages = _joined(parts, cut)
+    passages = _join(parts, cut)
     left_out = 0
     candidates: list[Hit | Item] = [*hits[whole:], *(beside[place] for place in order if place in beside)]
     for candidate in candidates:
         if isinstance(candidate, Item) and not _is_beside(candidate, parts):
             continue
-        joined = _joined([*parts, candidate], cut)
+        joined = _join([*parts, candidate], cut)
         if fits(page_of(joined)):
             parts.append(candidate)
             passages = joined
@@ -171,7 +171,7 @@ def _is_beside(chunk: Item, parts: Sequence[Hit | Item]) -> bool:
     return place is not None and any((place[0], place[1] + step) in taken for step in (-1, 1))
 
 
-def _joined(parts: Sequence[Hit | Item], cut: Passage | None = None) -> tuple[Passage, ...]:
+def _join(parts: Sequence[Hit | Item], cut: Passage | None = None) -> tuple[Passage, ...]:
     """Chunks that follow one another as one passage each; the passages in the order of their best hits."""
     places = {place: part for part in parts if (place := place_of(part)) is not None}
     passages = [] if cut is None else [cut]
@@ -200,8 +200,8 @@ def _passage(chunks: Sequence[Hit | Item]) -> Passage:
 
 
 def _headings(chunk: Hit | Item) -> tuple[str, ...]:
-    found = chunk.attributes.get("headings", ())
-    return tuple(map(str, found)) if isinstance(found, Sequence) and not isinstance(found, str) else ()
+    headings = chunk.attributes.get("headings", ())
+    return tuple(map(str, headings)) if isinstance(headings, Sequence) and not isinstance(headings, str) else ()
 
 
 def text_of(chunks: Sequence[Hit | Item]) -> str:

@@ -35,9 +35,9 @@ class Context:
     """
 
     domain: str = ""
-    """The subject of the question, in the application's own words; empty: not said."""
+    """The subject of the question, in the application's own words; empty: unknown."""
     complexity: float | None = None
-    """The difficulty of the problem, 0 to 1; None: not said."""
+    """The difficulty of the problem, 0 to 1; None: unknown."""
     actor: str = ""
     """The user or agent that searches. Kept as given; it can be replaced by a pseudonym later."""
     session: str = ""
@@ -61,14 +61,14 @@ class Context:
 
         ``cluster`` is the embedding cluster of the query; None: not known.
         """
-        found = [ANYWHERE]
+        buckets = [ANYWHERE]
         if self.domain:
-            found.append(f"domain={self.domain}")
+            buckets.append(f"domain={self.domain}")
         if self.complexity is not None:
-            found.append(f"complexity={complexity_range(self.complexity)}")
+            buckets.append(f"complexity={complexity_range(self.complexity)}")
         if cluster is not None:
-            found.append(f"cluster={cluster}")
-        return tuple(found)
+            buckets.append(f"cluster={cluster}")
+        return tuple(buckets)
 
 
 def complexity_range(complexity: float) -> ComplexityRange:

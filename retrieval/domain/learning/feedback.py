@@ -11,12 +11,12 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha1
 from uuid import UUID
 
-from retrieval.domain.checks import checked_list, fault_of, is_number
+from retrieval.domain.checks import checked_list, is_number, time_fault
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import MAX_KEY_BYTES
 from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context
 from retrieval.domain.records.retrieval_id import time_of
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 
 MAX_NOTE_LENGTH = 10_000
 """Characters of a note."""
@@ -37,8 +37,8 @@ _NAMESPACE = UUID("3c0d6a5e-6f0b-5f43-9d0c-7f1f3a5f4b61")
 class Feedback:
     """One event: of an impression (``retrieval_id``), or directly of an item of a ``collection`` in a context.
 
-    Say either ``reward`` or ``helpful``. Raises ``InvalidRequestError`` for what cannot be stored or does not go
-    together; see docs/concepts/feedback.md.
+    Give either ``reward`` or ``helpful``. Raises ``InvalidRequestError`` for values that cannot be stored or contradict
+    each other; see docs/concepts/feedback.md.
     """
 
     item_id: str
@@ -63,7 +63,7 @@ class Feedback:
     weight: float = 1.0
     """The weight of the verdict, 0 to 1."""
     of_session: bool = False
-    """True if all verdicts of the session (and actor) on the item are one subject, of whatever answer or none."""
+    """True if all verdicts of the session (and actor) on the item are one subject, whichever answer showed it."""
     key: UUID | str | None = None
     """The key that identifies repetitions: any text, unique for an item. None: derived, see ``own_key``."""
 
@@ -115,21 +115,21 @@ class Feedback:
         """The subject of the verdict and its owner: of several verdicts on one subject, the latest counts.
 
         Of an impression: retrieval, item, actor and kind. Directly: item, context, actor, session and kind, if an actor
-        or a session is named; so too, in no context, of an impression with ``of_session`` and a session. None: nothing
-        tells two of them apart from one that was repeated, so each stands alone.
+        or a session is named; so too, in no context, of an impression with ``of_session`` and a session. None: two
+        verdicts cannot be told from a repetition of one, so each counts by itself.
         """
         if self.retrieval_id is not None and not (self.of_session and self.session):
-            return _derived("impression", str(self.retrieval_id), self.item_id, self.actor, self.kind)
+            return _derive_key("impression", str(self.retrieval_id), self.item_id, self.actor, self.kind)
         if not self.actor and not self.session:
             return None
         contexts = (self.context or Context()).buckets()
-        return _derived("direct", self.item_id, list(contexts), self.actor, self.session, self.kind)
+        return _derive_key("direct", self.item_id, list(contexts), self.actor, self.session, self.kind)
 
     @property
     def own_key(self) -> UUID | None:
         """The key that identifies a repetition: the given key, or subject, reward, weight and, if given, event time.
 
-        None: neither is there; who sends the event makes a key, once.
+        None: there is neither; the sender then makes a key, once.
         """
         return self.key_about(None if self.key is not None else self.subject)
 
@@ -138,20 +138,22 @@ class Feedback:
         if isinstance(self.key, UUID):
             return self.key
         if self.key is not None:
-            return _derived("key", self.key)
+            return _derive_key("key", self.key)
         if subject is None:
             return None
         when = None if self.at is None else self.at.astimezone(UTC).isoformat()
-        return _derived("event", str(subject), self.reward, self.weight, when)
+        return _derive_key("event", str(subject), self.reward, self.weight, when)
 
     def named(self) -> str:
         """The event in a message."""
-        of = f"retrieval {self.retrieval_id}" if self.retrieval_id is not None else f"collection {self.collection!r}"
-        return f"item {self.item_id!r:.80} of {of}"
+        source = (
+            f"retrieval {self.retrieval_id}" if self.retrieval_id is not None else f"collection {self.collection!r}"
+        )
+        return f"item {self.item_id!r:.80} of {source}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FeedbackReport(Told):
+class FeedbackReport(Serializable):
     """The result of recording events."""
 
     recorded: int = 0
@@ -190,14 +192,14 @@ def outcome_events(
 
 
 def check_not_ahead(event: Feedback, now: datetime) -> None:
-    """Raise ``InvalidRequestError`` for an event that is said to happen long after ``now``: it would outweigh all."""
+    """Raise ``InvalidRequestError`` for an event dated long after ``now``, which would outweigh all others."""
     if event.at is not None and event.at > now + MAX_AHEAD:
         raise InvalidRequestError(
-            f"{event.named()}: at is {event.at.isoformat()}, which has not come yet; set the clock that it is from"
+            f"{event.named()}: at is {event.at.isoformat()}, which is in the future; correct the clock of its source"
         )
 
 
-def _derived(*parts: object) -> UUID:
+def _derive_key(*parts: object) -> UUID:
     # The same as uuid5, in half the time.
     digest = sha1(_NAMESPACE.bytes + json.dumps(parts).encode(), usedforsecurity=False).digest()
     return UUID(bytes=digest[:16], version=5)
@@ -249,5 +251,5 @@ def _check_text(name: str, value: object, most: int) -> None:
 
 
 def _check_time(value: object) -> None:
-    if value is not None and (fault := fault_of(value)):
+    if value is not None and (fault := time_fault(value)):
         raise InvalidRequestError(f"at is {value!r:.80}; {fault}")

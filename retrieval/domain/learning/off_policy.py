@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from uuid import UUID
 
-from retrieval.domain.told import ToldFigures
+from retrieval.domain.serialization import SerializableFigures
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +38,14 @@ TOLERATED_ERRORS = 3.0
 """Standard errors by which the mean weight may miss the target's expected slate size."""
 
 TOLERATED_SHARE = 0.01
-"""And the share of that size by which it always may: it moves a value by no more."""
+"""The share of that size by which it may miss in any case: a value moves by no more than this share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weighing(ToldFigures):
-    """The weights of one target on some traffic. Figures are NaN where there is no traffic to have them from."""
+class Weighing(SerializableFigures):
+    """The weights of one target on some traffic. Figures are NaN where there is no traffic."""
 
-    told_also = ("unsupported",)
+    serialized_properties = ("unsupported",)
 
     retrievals: int
     impressions: int
@@ -82,21 +82,21 @@ class Weighing(ToldFigures):
         """The reasons why nothing can be concluded about the target, a sentence each; none: it can be judged."""
         if not self.rated:
             return ("no impression of it has a reward: give feedback, or count what is unrated with a default reward",)
-        found = []
+        objections = []
         if not self.effective_sample_size >= LEAST_SAMPLE:
             size = self.effective_sample_size
-            found.append(f"its effective sample size is {size:.0f}, below {LEAST_SAMPLE:.0f}: record more traffic")
+            objections.append(f"its effective sample size is {size:.0f}, below {LEAST_SAMPLE:.0f}: record more traffic")
         if not self.is_balanced and self.mean_weight < self.expected_weight:
-            found.append(
+            objections.append(
                 f"{self.unsupported:.0%} of what it shows was never possible under the recorded policies: "
                 "explore more, or compare by interleaving"
             )
         elif not self.is_balanced:
-            found.append(
+            objections.append(
                 f"its weights add up to {self.mean_weight:.3g} a retrieval and not to {self.expected_weight:.3g}: "
                 "the recorded propensities cannot be right"
             )
-        return tuple(found)
+        return tuple(objections)
 
 
 CLIP = 50.0
@@ -115,10 +115,10 @@ class Estimator(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate(ToldFigures):
+class Estimate(SerializableFigures):
     """One value with its uncertainty; all are NaN where nothing could be estimated."""
 
-    told_also = ("low", "high")
+    serialized_properties = ("low", "high")
 
     value: float
     """The mean reward of an impression under the target."""

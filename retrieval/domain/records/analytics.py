@@ -9,10 +9,10 @@ from types import MappingProxyType
 from typing import Any, overload
 from uuid import UUID
 
-from retrieval.domain.checks import fault_of, is_whole
+from retrieval.domain.checks import is_whole, time_fault
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.notebook import table_html, text_html
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,10 +27,10 @@ class AnalyticsColumn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AnalyticsView(Told):
+class AnalyticsView(Serializable):
     """A view of figures, as the database describes it."""
 
-    untold = frozenset({"is_function"})
+    internal_fields = frozenset({"is_function"})
 
     name: str
     """The name, without the prefix ``analytics_`` of the database."""
@@ -41,7 +41,7 @@ class AnalyticsView(Told):
 
     @property
     def time_column(self) -> AnalyticsColumn | None:
-        """The column of a list that a period is about: its first time or day."""
+        """The column of a list that a period applies to: its first time or day."""
         times = (column for column in self.columns if column.type in ("timestamp with time zone", "date"))
         return None if self.is_function else next(times, None)
 
@@ -68,7 +68,7 @@ class ViewQuestion:
             time = getattr(self, name)
             if isinstance(time, datetime) and time.utcoffset() is None:
                 raise InvalidRequestError(f"{name} is {time.isoformat()}, without a time zone; add one, such as +00:00")
-            if isinstance(time, datetime) and (fault := fault_of(time)):
+            if isinstance(time, datetime) and (fault := time_fault(time)):
                 raise InvalidRequestError(f"{name} is {time.isoformat()}; {fault}")
         if isinstance(self.since, timedelta) and self.since < timedelta():
             raise InvalidRequestError(f"since is {self.since}; as an age it must be 0 or more")

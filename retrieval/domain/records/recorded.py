@@ -18,7 +18,7 @@ from retrieval.domain.search.fusion import fused_again, leg_features_again, on_u
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.profile_parts import Combination, Exploration
 from retrieval.domain.search.reranking import RERANK, reranked_scores
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 
 Optional = Sequence[float | None]
 
@@ -30,7 +30,7 @@ class RecordedPool:
     retrieval_id: UUID
     retrieved_at: datetime
     limit: int
-    """Hits that were asked for."""
+    """Hits requested."""
     profile_version: int
     """0: the call's own."""
     is_grouped: bool
@@ -108,15 +108,15 @@ class RecordedSearch(SearchRecord):
 
 
 def recorded_search(record: SearchRecord, profile: Profile | None) -> RecordedSearch:
-    """The record with the values computed from it; ``profile``: the one that answered, None: it is gone, or none did.
+    """The record with the values computed from it; ``profile``: the profile that answered; None: gone, or none did.
 
-    Of a profile that is gone the hits' signals lack weights and values.
+    Without the profile, the hits' signals lack weights and values.
     """
-    kept = {each_field.name: getattr(record, each_field.name) for each_field in fields(SearchRecord)}
+    stored = {part.name: getattr(record, part.name) for part in fields(SearchRecord)}
     signals = pool_signals(record, profile)
     return RecordedSearch(
         **{
-            **kept,
+            **stored,
             "request": {**USUAL, **record.request},
             "timings_ms": {**record.timings_ms, TOTAL: record.retrieval_time_ms},
         },
@@ -176,7 +176,7 @@ def pool_signals_of(
 
 
 def _ranks(values: Sequence[float | None], items: Sequence[str]) -> list[int | None]:
-    """The rank of each, from 1; equal ones are ordered by item id."""
+    """The rank of each value, from 1; equal values are ordered by item id."""
     known = sorted((-value, item, place) for place, (value, item) in enumerate(zip(values, items, strict=True))
                    if value is not None)  # fmt: skip
     ranks: list[int | None] = [None] * len(values)
@@ -195,16 +195,16 @@ def _relevances(signals: Mapping[str, Any], profile: Profile) -> tuple[list[floa
 
 
 def _impressions(record: SearchRecord, signals: Mapping[str, Any], profile: Profile | None) -> list[Impression]:
-    told = record.shown_signals
-    if isinstance(told, Mapping):
-        made: Sequence[Mapping[str, Any]] = _stack_parts(record, signals, told)
+    shown = record.shown_signals
+    if isinstance(shown, Mapping):
+        score_parts: Sequence[Mapping[str, Any]] = _stack_parts(record, signals, shown)
     else:
-        made = told or _parts(record, signals, profile)
+        score_parts = shown or _parts(record, signals, profile)
     propensities = record.propensities or repeat(1.0)
     columns = zip(
         record.shown_items,
         record.shown_scores,
-        made,
+        score_parts,
         record.shown_slots or repeat(Slot.EXPLOIT.value),
         propensities,
         record.rank_propensities or propensities,
@@ -227,7 +227,7 @@ def _impressions(record: SearchRecord, signals: Mapping[str, Any], profile: Prof
 
 
 def _parts(record: SearchRecord, signals: Mapping[str, Any], profile: Profile | None) -> list[dict[str, Any]]:
-    """Gives the parts of each hit's score, as ``retrieval.domain.search.fusion.fuse`` makes them."""
+    """The parts of each hit's score, as ``retrieval.domain.search.fusion.fuse`` makes them."""
     places = {item_id: place for place, item_id in enumerate(record.pool_items)}
     legs = signals["legs"]
     ranks = {**signals["ranks"], **dict(zip(record.legs, record.pool_ranks, strict=False))}
@@ -251,11 +251,11 @@ _OF_STACK = {"relevance": "scaled", "learned": "logit_mean", "affinity": "affini
 def _stack_parts(
     record: SearchRecord, signals: Mapping[str, Any], weights: Mapping[str, float]
 ) -> list[dict[str, dict[str, Any]]]:
-    """Gives the parts of each hit's score as a stack of those weights makes them.
+    """The parts of each hit's score as a stack of those weights makes them.
 
-    Without that of relevance where this followed from a profile that is gone.
+    The part of relevance is missing where relevance followed from a profile that is gone.
     """
-    # What a stack did not score has no length.
+    # A candidate that the stack did not score has no length.
     scored = [place for place, length in enumerate(signals["length"]) if length is not None]
     values = {name: signals[column] for name, column in _OF_STACK.items() if column in signals}
     values |= leg_features_again(signals["legs"], signals["bests"])
@@ -276,7 +276,7 @@ def _weights(legs: Mapping[str, Any], profile: Profile) -> Mapping[str, float]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetrievalSummary(Told):
+class RetrievalSummary(Serializable):
     """A recorded search in a list."""
 
     retrieval_id: UUID
@@ -297,7 +297,7 @@ class RetrievalSummary(Told):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedRetrieval(Told):
+class RecordedRetrieval(Serializable):
     """A recorded search with its impressions."""
 
     retrieval_id: UUID
@@ -382,7 +382,7 @@ class RecordedHit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedAnswer:
-    """A search, or an answer that an application put together itself."""
+    """A search, or an answer that an application composed."""
 
     retrieval_id: UUID
     retrieved_at: datetime

@@ -37,7 +37,7 @@ def uuid7(ms: int, rng: Bits) -> UUID:
 def time_of(retrieval_id: UUID) -> datetime:
     """The moment in the identifier, in UTC, to the millisecond: ``retrieved_at`` of the search.
 
-    Of a UUID of another kind it is some moment at which nothing was recorded.
+    For a UUID of another version it is an arbitrary moment.
     """
     return _EPOCH + timedelta(milliseconds=min(retrieval_id.int >> 80, _LATEST_MS))
 
@@ -48,5 +48,5 @@ def checked_id(retrieval_id: UUID | str) -> UUID:
         return retrieval_id if isinstance(retrieval_id, UUID) else UUID(retrieval_id)
     except (ValueError, TypeError, AttributeError):
         raise InvalidRequestError(
-            f"{retrieval_id!r:.80} is no retrieval id; a recorded search's result has it in retrieval_id, as a UUID"
+            f"{retrieval_id!r:.80} is not a retrieval id; a recorded search's result has it in retrieval_id, as a UUID"
         ) from None

@@ -80,7 +80,7 @@ class SearchRecord:
     condition: Mapping[str, Any]
     """The filter as ``retrieval.domain.search.filters`` reads it; empty: none."""
     request: Mapping[str, Any]
-    """The rest of what was asked: see ``retrieval.engine.record``; without what is as ``USUAL``."""
+    """The rest of the request (see ``retrieval.engine.record``), without the values of ``USUAL``."""
     profile_version: int
     """0: the call brought its own profile, which stands in ``request``, or an application composed the answer."""
     model_version: int
@@ -92,7 +92,7 @@ class SearchRecord:
     seed: int
     """The seed of the draws, 63 bits."""
     eligible: int
-    """Items among which exploration drew."""
+    """Items that exploration could draw."""
     hits: int
     path: str
     notes: Sequence[str]
@@ -122,9 +122,9 @@ class SearchRecord:
     measures: Sequence[str] = ()
     """Other facts about the candidates: where a reranker answered ``rerank`` (its score; None: it was not sent the
     candidate) and ``score``; where arms were read ``eligible`` (1 or 0), ``uses``, ``raw_successes``; where a model
-    counted ``score``, of a logit stack ``affinity`` and ``length``, and where the model asked what items earned
-    ``learned``, ``effective_sample_size``, ``logit_mean``; where a policy drew ``propensity``. Of an answer
-    that an application put together ``relevance`` and ``score``."""
+    counted ``score``, of a logit stack ``affinity`` and ``length``, and where the model used learned rewards
+    ``learned``, ``effective_sample_size``, ``logit_mean``; where a policy drew ``propensity``. Of an
+    answer that an application composed ``relevance`` and ``score``."""
     pool_values: Matrix = ()
     """The values of the pool's candidates, by measure."""
     shown_items: Sequence[str] = ()
@@ -270,7 +270,7 @@ class ComposedAnswer:
 
     @property
     def _policy(self) -> str:
-        """Chance was the application's own, where there was any."""
+        """The application's own policy if it showed any item by chance."""
         is_certain = all(
             item.slot is Slot.EXPLOIT and item.propensity == 1 and item.rank_propensity in (None, 1)
             for item in self.shown

@@ -41,7 +41,7 @@ _NONE: Mapping[str, float] = MappingProxyType({})
 class ShownItem:
     """One item of the answer, with what the application knows of its score.
 
-    Raises ``InvalidRequestError`` for what cannot be stored, a score or signal that is no finite number, or a
+    Raises ``InvalidRequestError`` for what cannot be stored, a score or signal that is not a finite number, or a
     propensity outside 0 to 1.
     """
 
@@ -62,7 +62,7 @@ class ShownItem:
 
     def __post_init__(self) -> None:
         if not is_storable(self.item_id) or not self.item_id:
-            raise InvalidRequestError(f"{self.item_id!r:.80} is no item id; ids are texts without NUL")
+            raise InvalidRequestError(f"{self.item_id!r:.80} is not an item id; ids are texts without NUL")
         _check_number(self.item_id, "score", self.score)
         object.__setattr__(self, "signals", _checked_signals(self.item_id, self.signals))
         _check_number(self.item_id, "propensity", self.propensity)
@@ -73,8 +73,8 @@ class ShownItem:
         try:
             object.__setattr__(self, "slot", Slot(self.slot))
         except ValueError:
-            there_are = ", ".join(Slot)
-            raise InvalidRequestError(f"{self.item_id!r}: slot is {self.slot!r:.40}; there are {there_are}") from None
+            slots = ", ".join(Slot)
+            raise InvalidRequestError(f"{self.item_id!r}: slot is {self.slot!r:.40}; there are {slots}") from None
 
     def _check_rank_propensity(self, value: float) -> None:
         _check_number(self.item_id, "rank_propensity", value)
@@ -93,7 +93,7 @@ class ShownItem:
 def _checked_signals(item_id: str, signals: object) -> Mapping[str, float]:
     """The signals, in a mapping that cannot be changed."""
     if not isinstance(signals, Mapping):
-        raise InvalidRequestError(f"{item_id!r:.80}: signals are {signals!r:.80}; they come as numbers by name")
+        raise InvalidRequestError(f"{item_id!r:.80}: signals are {signals!r:.80}; they must be numbers by name")
     for name, value in signals.items():
         if not is_storable(name):
             raise InvalidRequestError(f"{item_id!r:.80}: a signal is called {name!r:.40}; names are texts without NUL")

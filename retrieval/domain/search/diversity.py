@@ -22,12 +22,12 @@ REFINING = "refining"
 """The ranking of the candidates by their likeness, beside those of the legs."""
 
 _STEPS = 32767
-"""A likeness is a whole number of such parts of 1, so that a record keeps it exactly in two bytes."""
+"""A likeness is a multiple of 1 / 32767, so that a record keeps it exactly in two bytes."""
 
 _NOT_KNOWN = -1
 
 _NO_DIRECTION = 1e-5
-"""A vector that lies so near to the middle of the pool points nowhere from there."""
+"""A vector nearer than this to the pool's mean has no direction from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +75,9 @@ def likenesses(rows: NDArray[np.float32], pool: Sequence[int], best: int) -> lis
     """The likeness of each row to the best one, from 0 (opposite) over 0.5 (unrelated) to 1 (the best itself).
 
     ``rows``: vectors, shape (n, dimensions); ``pool`` and ``best``: places in them. (1 + cos(v - m, b - m)) / 2 with b
-    the best vector and m the mean of the pool's: what they have in common tells nothing. This is Rocchio's feedback
-    (The SMART Retrieval System, 1971) with the best hit for the relevant and the pool for the other documents. Empty
-    where the best lies in the middle of the pool.
+    the best vector and m the mean of the pool's: what all of them have in common tells nothing. This is Rocchio's
+    feedback (The SMART Retrieval System, 1971) with the best hit for the relevant and the pool for the other documents.
+    Empty where the best vector is the pool's mean.
     """
     shares = np.zeros(len(rows), dtype=np.float32)
     shares[pool] = 1 / len(pool)
@@ -85,7 +85,7 @@ def likenesses(rows: NDArray[np.float32], pool: Sequence[int], best: int) -> lis
     lengths = [math.sqrt(square) for square in np.vecdot(apart, apart).tolist()]
     if lengths[best] < _NO_DIRECTION:
         return []
-    # Numbers of Python: for some fifty of them each call of NumPy costs more than all of the arithmetic.
+    # Python floats: for about fifty numbers, each NumPy call costs more than all of the arithmetic.
     products = zip(np.vecdot(apart, apart[best]).tolist(), lengths, strict=True)
     cosines = [
         min(max(product / (length * lengths[best]), -1.0), 1.0) if length >= _NO_DIRECTION else 0.0
@@ -96,12 +96,12 @@ def likenesses(rows: NDArray[np.float32], pool: Sequence[int], best: int) -> lis
 
 
 def in_steps(values: Iterable[float | None]) -> list[int]:
-    """The likenesses as whole numbers, of which ``from_steps`` makes them again; None: not known."""
+    """The likenesses as whole numbers, which ``from_steps`` converts back; None: not known."""
     return [_NOT_KNOWN if value is None else round(value * _STEPS) for value in values]
 
 
 def from_steps(steps: Iterable[int]) -> list[float | None]:
-    """The likenesses that ``in_steps`` was given."""
+    """The likenesses from the whole numbers of ``in_steps``."""
     return [None if step == _NOT_KNOWN else step / _STEPS for step in steps]
 
 
@@ -136,7 +136,7 @@ class Similarities(Protocol):
 
 
 class PairSimilarities:
-    """Similarities that are worked out for those that are asked for; 0 to an item without a vector."""
+    """Similarities that are computed on demand; 0 to an item without a vector."""
 
     def __init__(self, item_ids: Sequence[str], vectors: PoolVectors) -> None:
         known = [place for place, item_id in enumerate(item_ids) if item_id in vectors.places]
@@ -151,30 +151,30 @@ class PairSimilarities:
         return similarities
 
 
-def diversified(scores: Sequence[float], similarities: Similarities, wanted: Diversity, limit: int) -> list[int]:
+def diversified(scores: Sequence[float], similarities: Similarities, diversity: Diversity, limit: int) -> list[int]:
     """The places of the candidates to show, best first, at most ``limit``.
 
     ``scores`` are the candidates', best first. Maximal marginal relevance (Carbonell, Goldstein, SIGIR 1998) takes next
-    the one with the highest λ × relevance − (1 − λ) × its greatest similarity to those taken; relevance is the score's
-    place between the lowest (0) and the highest (1), so that both are on one scale.
+    the candidate with the highest λ × relevance − (1 − λ) × its greatest similarity to the ones taken; relevance is the
+    score's place between the lowest (0) and the highest (1), so that both are on one scale.
     """
-    share = 1.0 if wanted.relevance_share is None else wanted.relevance_share
-    relevance = _normalised(np.asarray(scores, dtype=np.float64))
+    share = 1.0 if diversity.relevance_share is None else diversity.relevance_share
+    relevance = _normalise(np.asarray(scores, dtype=np.float64))
     nearest = np.zeros(len(scores))
-    is_left = np.ones(len(scores), dtype=bool)
+    is_candidate = np.ones(len(scores), dtype=bool)
     taken: list[int] = []
-    while len(taken) < limit and is_left.any():
-        worth = np.where(is_left, share * relevance - (1 - share) * nearest, -np.inf)
+    while len(taken) < limit and is_candidate.any():
+        worth = np.where(is_candidate, share * relevance - (1 - share) * nearest, -np.inf)
         best = int(np.argmax(worth))
         taken.append(best)
-        is_left[best] = False
+        is_candidate[best] = False
         nearest = np.maximum(nearest, similarities[best])
-        if wanted.collapse_above is not None:
-            is_left &= similarities[best] < wanted.collapse_above
+        if diversity.collapse_above is not None:
+            is_candidate &= similarities[best] < diversity.collapse_above
     return taken
 
 
-def _normalised(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def _normalise(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     if not scores.size:
         return scores
     low, high = scores.min(), scores.max()
@@ -212,6 +212,6 @@ def jaccard(first: AbstractSet[str], second: AbstractSet[str]) -> float:
     return len(mine & theirs) / len(mine | theirs) if mine | theirs else 0.0
 
 
-def _facts(found: AbstractSet[str]) -> frozenset[str]:
-    negation = {"no"} if found & NEGATIONS else set()
-    return frozenset(word for word in found if any(sign.isdigit() for sign in word)) | negation
+def _facts(terms: AbstractSet[str]) -> frozenset[str]:
+    negation = {"no"} if terms & NEGATIONS else set()
+    return frozenset(word for word in terms if any(sign.isdigit() for sign in word)) | negation

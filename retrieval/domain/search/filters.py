@@ -5,19 +5,19 @@
     {"hours": {"gte": 1, "lt": 24}}               a range, compared by type: 9 < 10
     {"tags": ["a", "b"]}  {"tags": {"all": [...]}}    any tag, all tags
     {"links": ["questions:q1"]}  {"links": {"all": [...]}}    a memory linked to any, to all of these entities
-    {"verdict_rating": {"gte": 0.3}}  {"verdict_count": {"lt": 5}}    how good the verdicts on it are, and how many
+    {"verdict_rating": {"gte": 0.3}}  {"verdict_count": {"lt": 5}}    its rating by verdicts, and their number
     {"resolution": {"exists": True}}              the attribute is there
     {"priority": {"ne": "Low"}}                   not equal, or absent
     {"labels": {"is": ["a", "b"]}}                exactly that JSON value, nothing more
     {"address": {"type": "object"}}               a JSON value of that type
-    {"/address/city": "Bern"}                     what stands within an attribute, by JSON pointer
+    {"/address/city": "Bern"}                     a value within an attribute, by JSON pointer
     {"and": [...]}  {"or": [...]}  {"not": {...}}
 
 Fields are ``item_id``, ``kind``, ``status``, ``source``, ``tags``, ``links``, ``occurred_at``, ``created_at``,
 ``verdict_rating``, ``verdict_count``; every other name is an attribute. ``attributes.kind`` is the attribute of that
 name. A JSON pointer (RFC 6901) begins with the attribute's name. An entity in ``links`` is ``type:id``, the type
-without a colon. ``verdict_count`` is how many verdicts there are on the item in all contexts, ``verdict_rating`` is
-(good ones + 1) / (verdicts + 2): .5 without any.
+without a colon. ``verdict_count`` is the number of verdicts on the item in all contexts, ``verdict_rating`` is
+(good verdicts + 1) / (verdicts + 2): .5 without any.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
 
-from retrieval.domain.checks import fault_of
+from retrieval.domain.checks import time_fault
 from retrieval.domain.errors import InvalidFilterError, InvalidItemError
 from retrieval.domain.items.item import MAX_INTEGER_BITS, json_value
 
 
 def number_value(name: str, value: object) -> float:
-    """A number of verdicts, or how good they are. Raises ``InvalidFilterError``."""
+    """A number of verdicts, or a rating. Raises ``InvalidFilterError``."""
     if (
         isinstance(value, bool)
         or not isinstance(value, int | float)
@@ -44,7 +44,7 @@ def number_value(name: str, value: object) -> float:
         raise InvalidFilterError(f"{name!r} is a number; it cannot be compared with {value!r:.80}")
     if name == "verdict_count" and value != int(value):
         raise InvalidFilterError(f"'verdict_count' is a whole number; it cannot be compared with {value!r}")
-    # Beyond these, there is nothing that a value could tell apart.
+    # No item has a number beyond these bounds.
     return min(max(value, -(2**53)), 2**53)
 
 
@@ -73,14 +73,14 @@ def time_value(name: str, value: object) -> datetime:
         try:
             value = datetime.fromisoformat(value)
         except ValueError:
-            raise InvalidFilterError(f"{name!r}: {value!r} is no ISO 8601 time such as 2024-05-01T12:00Z") from None
+            raise InvalidFilterError(f"{name!r}: {value!r} is not an ISO 8601 time such as 2024-05-01T12:00Z") from None
     elif isinstance(value, date) and not isinstance(value, datetime):
         value = datetime(value.year, value.month, value.day, tzinfo=UTC)
     if not isinstance(value, datetime):
         raise InvalidFilterError(f"{name!r} is a time; it cannot be compared with {value!r}")
     moment = value if value.tzinfo else value.replace(tzinfo=UTC)
-    if fault := fault_of(moment):
-        raise InvalidFilterError(f"{name!r}: {value!r:.80} cannot be compared with; {fault}")
+    if fault := time_fault(moment):
+        raise InvalidFilterError(f"{name!r} cannot be compared with {value!r:.80}; {fault}")
     return moment
 
 
@@ -88,14 +88,14 @@ TEXT_FIELDS = frozenset({"item_id", "kind", "status", "source"})
 TIME_FIELDS = frozenset({"occurred_at", "created_at"})
 NUMBER_FIELDS = frozenset({"verdict_rating", "verdict_count"})
 FIELDS = TEXT_FIELDS | TIME_FIELDS | NUMBER_FIELDS | {"tags", "links"}
-"""The fields that every item has; ``links`` are a memory's, and verdicts tell the numbers."""
+"""The fields that every item has; only memories have ``links``, and the numbers come from verdicts."""
 
 _ATTRIBUTE_PREFIX = "attributes."
 _MAX_NESTING = 32
 
 MAX_CONDITIONS = 100
-"""Conditions in one filter: each is a part of the statement. A list is one, but each of the tags that must all be there
-is one too."""
+"""The most conditions of one filter, because each is a part of the statement. A list counts as one; each tag of ``all``
+counts as one too."""
 
 Scalar = str | int | float | bool | datetime
 
@@ -143,7 +143,7 @@ class Exists:
 
 @dataclass(frozen=True, slots=True)
 class Is:
-    """The attribute is that JSON value and nothing more: 1 is 1.0 and not true, a list is not what it holds."""
+    """The attribute equals that JSON value: 1 equals 1.0 and not true; a list does not equal its element."""
 
     field: Field
     json: str
@@ -167,7 +167,7 @@ class Contains:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """Every one of the filters; none of them means all items."""
+    """Items that match all of the filters; no filters match every item."""
 
     filters: tuple[Filter, ...]
 
@@ -181,7 +181,7 @@ class Or:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The items that the filter leaves out."""
+    """Items that do not match the filter."""
 
     filter: Filter
 
@@ -201,21 +201,21 @@ Where = Mapping[str, Any]
 
 
 def parse_where(where: Where | Filter | None, *, most_values: int | None = None) -> Filter | None:
-    """The filter that a mapping says; None and an empty mapping filter nothing.
+    """The filter of a mapping; None and an empty mapping filter nothing.
 
-    ``most_values``: how many values it may compare with, those of all conditions together; None: any number.
-    Raises ``InvalidFilterError`` for what it cannot understand, and for too much.
+    ``most_values``: the most values that all conditions together may compare with; None: any number.
+    Raises ``InvalidFilterError`` for a filter that cannot be understood or is too large.
     """
     if where is None or isinstance(where, Filter):
-        wanted = where
+        condition = where
     elif isinstance(where, Mapping):
         mapping_extent(where, most_values)
-        wanted = _parse_mapping(where, 0) if where else None
+        condition = _parse_mapping(where, 0) if where else None
     else:
         raise InvalidFilterError(f'where must be a mapping such as {{"priority": "High"}}, not {where!r:.80}')
-    if wanted is not None:
-        _check_extent(extent(wanted), most_values)
-    return wanted
+    if condition is not None:
+        _check_extent(extent(condition), most_values)
+    return condition
 
 
 class Extent(NamedTuple):
@@ -226,9 +226,9 @@ class Extent(NamedTuple):
     """The number of values that it compares with."""
 
 
-def extent(wanted: Filter) -> Extent:
+def extent(condition: Filter) -> Extent:
     """Measures a filter."""
-    match wanted:
+    match condition:
         case And(filters) | Or(filters):
             parts = [extent(part) for part in filters]
             return Extent(max(1, sum(part.conditions for part in parts)), sum(part.values for part in parts))
@@ -242,22 +242,22 @@ def extent(wanted: Filter) -> Extent:
             return Extent(1, 1)
 
 
-def is_small(wanted: Filter | None) -> bool:
+def is_small(condition: Filter | None) -> bool:
     """Whether a prepared filter may be kept: many filters of its size need little memory."""
-    return wanted is None or max(extent(wanted)) <= _SMALL
+    return condition is None or max(extent(condition)) <= _SMALL
 
 
 _SMALL = 50
 """The most conditions, and the most values, of a small filter."""
 
 
-def _check_extent(found: Extent, most_values: int | None) -> None:
-    if found.conditions > MAX_CONDITIONS:
+def _check_extent(size: Extent, most_values: int | None) -> None:
+    if size.conditions > MAX_CONDITIONS:
         raise InvalidFilterError(
             f"the filter has more than {MAX_CONDITIONS} conditions. Values of one field go into one list: "
             '{"priority": ["High", "Low"]}'
         )
-    if most_values is not None and found.values > most_values:
+    if most_values is not None and size.values > most_values:
         raise InvalidFilterError(
             f"the filter compares with more than {most_values:,} values (RETRIEVAL_MAX_FILTER_VALUES); ask in "
             "parts, or by an attribute that those items share"
@@ -267,7 +267,7 @@ def _check_extent(found: Extent, most_values: int | None) -> None:
 def mapping_extent(where: Where, most_values: int | None = None) -> Extent:
     """Measures a mapping before it is parsed, and stops counting at the bounds.
 
-    Raises ``InvalidFilterError`` for too much.
+    Raises ``InvalidFilterError`` for a filter that is too large.
     """
     conditions = values = 0
     groups: list[Any] = [where]
@@ -282,9 +282,9 @@ def mapping_extent(where: Where, most_values: int | None = None) -> Extent:
             else:
                 conditions += 1
                 values += _values_in(value, most_values)
-    found = Extent(conditions, values)
-    _check_extent(found, most_values)
-    return found
+    total = Extent(conditions, values)
+    _check_extent(total, most_values)
+    return total
 
 
 def _lists_in(values: Iterable[object]) -> list[object]:
@@ -293,7 +293,7 @@ def _lists_in(values: Iterable[object]) -> list[object]:
 
 
 def _values_in(value: object, most_values: int | None) -> int:
-    """The values that a value is made of; it stops counting once there are too many."""
+    """The number of values that a value consists of; counting stops once there are too many."""
     number, waiting = 0, [value]
     while waiting and (most_values is None or number <= most_values):
         part = waiting.pop()
@@ -310,7 +310,7 @@ def _values_in(value: object, most_values: int | None) -> int:
 
 
 def attribute_names(condition: Filter | None) -> frozenset[str]:
-    """The attributes that a filter speaks of."""
+    """The attributes that a filter names."""
     match condition:
         case And(filters) | Or(filters):
             return frozenset().union(*map(attribute_names, filters))
@@ -376,9 +376,9 @@ def _parse_part(part: object, depth: int) -> Filter:
 
 
 def parse_field(key: object) -> Field:
-    """The field of that name; ``attributes.kind`` is the attribute, and ``/a/b`` what its ``a`` has under ``b``.
+    """The field of that name; ``attributes.kind`` is the attribute, and ``/a/b`` the member ``b`` of attribute ``a``.
 
-    Raises ``InvalidFilterError`` for no name.
+    Raises ``InvalidFilterError`` for an empty name and one with NUL.
     """
     if not isinstance(key, str) or not key or "\x00" in key:
         raise InvalidFilterError(f"a field's name must be a non-empty text, not {key!r}")
@@ -453,7 +453,7 @@ def _equals(field: Field, operand: object) -> Filter:
 def is_value(field: Field, value: object) -> Is:
     """The filter for that JSON value exactly; times are ISO 8601 texts.
 
-    Raises ``InvalidFilterError`` for what JSON cannot hold, and for a field that is no attribute.
+    Raises ``InvalidFilterError`` for what JSON cannot hold, and for a field that is not an attribute.
     """
     _check_json(field, "is")
     try:
@@ -472,7 +472,7 @@ def _has_type(field: Field, operand: object) -> Filter:
 
 def _check_json(field: Field, operator: str) -> None:
     if not field.is_attribute:
-        raise InvalidFilterError(f"{field.name!r} is no attribute; {operator!r} is for the JSON values of attributes")
+        raise InvalidFilterError(f"{field.name!r} is not an attribute; {operator!r} is for JSON values of attributes")
 
 
 _OPERATORS: Mapping[str, Callable[[Field, object], Filter]] = {
@@ -493,9 +493,9 @@ _OPERATORS: Mapping[str, Callable[[Field, object], Filter]] = {
 
 
 def _values(field: Field, values: Sequence[object] | frozenset[object] | set[object]) -> tuple[Scalar, ...]:
-    # To Python True, 1 and 1.0 are one value; to JSON they are two.
-    found = (_value(field, value) for value in values)
-    return tuple({(isinstance(value, bool), value): value for value in found}.values())
+    # In Python True equals 1; JSON distinguishes them.
+    parsed = (_value(field, value) for value in values)
+    return tuple({(isinstance(value, bool), value): value for value in parsed}.values())
 
 
 def _value(field: Field, value: object) -> Scalar:
@@ -514,18 +514,18 @@ def _value(field: Field, value: object) -> Scalar:
     if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
         raise InvalidFilterError(f"{field.name!r}: the number is beyond ±1.8e308, and no item can have it")
     if isinstance(value, float) and not math.isfinite(value):
-        raise InvalidFilterError(f"{field.name!r}: {value} is no number that an item can have")
+        raise InvalidFilterError(f"{field.name!r}: {value} is not a number that an item can have")
     if isinstance(value, bool | int | float):
         return value
     raise InvalidFilterError(f"{field.name!r}: {value!r} is not a text, a number, a boolean or a time")
 
 
-def as_mapping(wanted: Filter) -> dict[str, Any]:
+def as_mapping(condition: Filter) -> dict[str, Any]:
     """Plain JSON values from which ``parse_where`` makes the same filter.
 
-    Times are ISO 8601 texts. Raises ``ValueError`` for ``Contains``, which the mapping cannot say.
+    Times are ISO 8601 texts. Raises ``ValueError`` for ``Contains``, which a mapping cannot express.
     """
-    match wanted:
+    match condition:
         case And(filters):
             return {"and": [as_mapping(part) for part in filters]}
         case Or(filters):
@@ -537,25 +537,25 @@ def as_mapping(wanted: Filter) -> dict[str, Any]:
         case Contains():
             raise ValueError("a filter by words in the text has no mapping")
         case _:
-            return {field_name(wanted.field): _operator(wanted)}
+            return {field_name(condition.field): _operator(condition)}
 
 
-def _operator(wanted: OneOf | Compare | Exists | Is | HasType) -> dict[str, Any]:
-    match wanted:
+def _operator(condition: OneOf | Compare | Exists | Is | HasType) -> dict[str, Any]:
+    match condition:
         case OneOf(_, values):
             return {"in": [_plain(value) for value in values]}
         case Compare(_, operator, value):
             return {operator: _plain(value)}
         case Exists():
             return {"exists": True}
-        case Is(_, said):
-            return {"is": json.loads(said)}
+        case Is(_, text):
+            return {"is": json.loads(text)}
         case HasType(_, json_type):
             return {"type": json_type}
 
 
 def field_name(field: Field) -> str:
-    """The key that means this field; an attribute named like a field, or a word of the language, says what it is."""
+    """The key of this field; an attribute named like a field or a keyword has ``attributes.`` before its name."""
     if field.path:
         return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in (field.name, *field.path))
     if field.is_attribute and (

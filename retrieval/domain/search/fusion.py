@@ -54,57 +54,57 @@ def fuse(
 ) -> list[Fused]:
     """Merge the rankings, best first; equal scores are ordered by item id.
 
-    ``limit``: how many are wanted, and ``explained``: how many of them need the parts of their scores (None: all).
+    ``limit``: the most candidates to return; ``explained``: how many need the parts of their scores (None: all).
 
     RRF: score(d) = Σ over legs of weight / (k + rank of d in the leg) (Cormack, Clarke, Büttcher, SIGIR 2009).
     Weighted sum: score(d) = Σ over legs of weight / Σ weights × max(s, 0) / best, with s the leg's own score and best
-    its highest; a leg without a score above 0 brings nothing.
+    its highest; a leg without a score above 0 contributes nothing.
     Union: score(d) = Σ over signals of weight × value; the legs weigh nothing.
     An item that is not in a leg's ranking gets nothing from it. A leg with weight 0 contributes 0.
     Where there is a ranking by likeness (``refined``), the score of an item in it is (1 − share) × that of the legs +
-    share × likeness, its weight being the share.
+    share × likeness; the weight of likeness is the share.
     """
-    valued = _valued(rankings, weights, fusion)
-    best = _summed(valued)[:limit]
+    valued = _value_candidates(rankings, weights, fusion)
+    best = _sum_scores(valued)[:limit]
     # Only the candidates that need it are explained: explaining costs more than selecting them.
     parts: dict[str, list[Contribution]] = {item_id: [] for item_id, _ in best[:explained]}
     for leg, candidates, values in valued:
-        weight, is_wanted = weights.get(leg, 0.0), map(parts.__contains__, map(_ITEM_ID, candidates))
-        for (_, item_id, rank, score), value in compress(zip(candidates, values, strict=True), is_wanted):
+        weight, has_parts = weights.get(leg, 0.0), map(parts.__contains__, map(_ITEM_ID, candidates))
+        for (_, item_id, rank, score), value in compress(zip(candidates, values, strict=True), has_parts):
             parts[item_id].append(Contribution(leg, rank, score, weight, value))
     return [Fused(item_id, score, tuple(parts.get(item_id, ()))) for item_id, score in best]
 
 
 def fused_scores(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) -> list[tuple[str, float]]:
-    """The item ids with their scores as ``fuse`` gives them, in its order: for rankings that nobody wants explained."""
-    return _summed(_valued(rankings, weights, fusion))
+    """The item ids with their scores as ``fuse`` gives them, in its order: for rankings that need no explanation."""
+    return _sum_scores(_value_candidates(rankings, weights, fusion))
 
 
 def fused_ids(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) -> list[str]:
-    """The item ids in the order of ``fuse``, several times as fast: for rankings that nobody wants explained."""
-    return [item_id for item_id, _ in _summed(_valued(rankings, weights, fusion))]
+    """The item ids in the order of ``fuse``, several times as fast: for rankings that need no explanation."""
+    return [item_id for item_id, _ in _sum_scores(_value_candidates(rankings, weights, fusion))]
 
 
 def refined(
     rankings: Rankings, weights: Mapping[str, float], fusion: Fusion, depth: int, vectors: PoolVectors
 ) -> dict[str, list[Candidate]]:
-    """The rankings, and behind them that of the candidates that have a vector by their likeness to the best of these.
+    """The rankings, and after them the ranking of the candidates with a vector by their likeness to the best of these.
 
-    The pool whose middle counts is the first ``depth`` of each ranking, so that a larger page changes no score. Without
-    a ranking by likeness where no candidate stands out.
+    The pool whose mean counts is the first ``depth`` of each ranking, so that a larger page changes no score. There is
+    no ranking by likeness where no candidate stands out.
     """
-    found = {leg: list(candidates) for leg, candidates in rankings.items()}
+    lists = {leg: list(candidates) for leg, candidates in rankings.items()}
     places = vectors.places
     own = [item_id for item_id in fused_ids(rankings, weights, fusion) if item_id in places]
     pool = {candidate.item_id for candidates in rankings.values() for candidate in candidates[:depth]}.intersection(own)
     if not pool:
-        return found
+        return lists
     values = likenesses(vectors.rows, [places[item_id] for item_id in pool], places[own[0]])
     if not values:
-        return found
+        return lists
     opposites, item_ids = zip(*sorted((-values[places[item_id]], item_id) for item_id in own), strict=True)
     alike = map(_candidate, zip(repeat(REFINING), item_ids, count(1), map(neg, opposites), strict=False))
-    return {**found, REFINING: list(alike)}
+    return {**lists, REFINING: list(alike)}
 
 
 def scaled_parts(fused: Fused, total: float) -> tuple[Contribution, ...]:
@@ -114,8 +114,8 @@ def scaled_parts(fused: Fused, total: float) -> tuple[Contribution, ...]:
     return tuple(part._replace(value=total / len(fused.contributions)) for part in fused.contributions)
 
 
-def _valued(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) -> list[_Valued]:
-    """Each leg's candidates with what they bring."""
+def _value_candidates(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) -> list[_Valued]:
+    """Each leg's candidates with their parts of the score."""
     values = _values(fusion, _total(rankings, weights))
     legs = [(leg, candidates, values(candidates, weights.get(leg, 0.0)))
             for leg, candidates in rankings.items() if leg != REFINING]  # fmt: skip
@@ -123,12 +123,16 @@ def _valued(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) ->
     if alike is None:
         return legs
     share, known = weights[REFINING], set(map(_ITEM_ID, alike))
-    left = [(leg, candidates, _left(map(_ITEM_ID, candidates), some, share, known)) for leg, candidates, some in legs]
-    return [*left, (REFINING, alike, [share * likeness.score for likeness in alike])]
+    reduced = [
+        (leg, candidates, _reduce(map(_ITEM_ID, candidates), parts, share, known)) for leg, candidates, parts in legs
+    ]
+    return [*reduced, (REFINING, alike, [share * likeness.score for likeness in alike])]
 
 
-def _left(items: Iterable[Hashable], values: Sequence[float], share: float, known: Container[Hashable]) -> list[float]:
-    """Gives the values that are left where likeness has its share of the score."""
+def _reduce(
+    items: Iterable[Hashable], values: Sequence[float], share: float, known: Container[Hashable]
+) -> list[float]:
+    """The values, reduced for known items by the share of the score that likeness has."""
     return [(1 - share) * value if item in known else value for item, value in zip(items, values, strict=True)]
 
 
@@ -137,11 +141,11 @@ def _total(legs: Iterable[str], weights: Mapping[str, float]) -> float:
     return sum(weights.get(leg, 0.0) for leg in legs if leg != REFINING)
 
 
-def _summed(valued: Sequence[_Valued]) -> list[tuple[str, float]]:
+def _sum_scores(valued: Sequence[_Valued]) -> list[tuple[str, float]]:
     """Each item with its score, best first; equal scores are ordered by item id."""
     scores: dict[str, float] = {}
     known = scores.get
-    for _, candidates, values in valued:  # no line of Python runs for each of the hundreds
+    for _, candidates, values in valued:  # map and zip, because there are hundreds of candidates
         item_ids = list(map(_ITEM_ID, candidates))
         scores.update(zip(item_ids, map(add, map(known, item_ids, repeat(0.0)), values), strict=True))
     are_apart = len(set(scores.values())) == len(scores)
@@ -154,16 +158,16 @@ def _values(fusion: Fusion, total_weight: float) -> _Values:
         return lambda candidates, weight: [weight / (fusion.k + candidate.rank) for candidate in candidates]
     if fusion.kind is FusionKind.UNION:
         return lambda candidates, weight: [weight * candidate.score for candidate in candidates]
-    return lambda candidates, weight: _normalised(candidates, weight / total_weight if total_weight else 0.0)
+    return lambda candidates, weight: _normalise(candidates, weight / total_weight if total_weight else 0.0)
 
 
-def _normalised(candidates: Sequence[Candidate], share: float) -> list[float]:
+def _normalise(candidates: Sequence[Candidate], share: float) -> list[float]:
     """Each score's part of the leg's best, times the leg's share."""
     scores = list(map(_SCORE, candidates))
-    return _scaled(scores, share, best_of(scores))
+    return _scale(scores, share, best_of(scores))
 
 
-def _scaled(scores: Sequence[float], share: float, best: float) -> list[float]:
+def _scale(scores: Sequence[float], share: float, best: float) -> list[float]:
     scale = share / best if best > 0 else 0.0
     return [scale * score if score > 0 else 0.0 for score in scores]
 
@@ -180,10 +184,10 @@ def fused_again(
     weights: Mapping[str, float],
     fusion: Fusion,
 ) -> list[float]:
-    """The scores of items of which each leg's raw score, rank and best score are known, as ``fuse`` gives them.
+    """The scores that ``fuse`` gives, from each leg's raw scores, ranks and best score.
 
-    ``legs`` and ``ranks``: by leg, one value an item; None where it is not known. For parts of a ranking whose
-    other candidates are not at hand any more. One leg alone gives its own scores.
+    ``legs`` and ``ranks``: by leg, one value an item; None where it is not known. This works for a part of a ranking
+    whose other candidates are no longer available. One leg alone gives its own scores.
     """
     scores = [0.0] * max(map(len, legs.values()), default=0)
     for values in values_again(legs, ranks, best, weights, fusion).values():
@@ -199,7 +203,7 @@ def values_again(
     weights: Mapping[str, float],
     fusion: Fusion,
 ) -> dict[str, list[float]]:
-    """Gives each leg's part of the scores of ``fused_again``, one value an item; 0 where the leg lacks the item."""
+    """Each leg's part of the scores of ``fused_again``, one value an item; 0 where the leg lacks the item."""
     if len(legs) == 1 and fusion.kind is not FusionKind.UNION:
         return {leg: [raw or 0.0 for raw in scores] for leg, scores in legs.items()}
     total = _total(legs, weights)
@@ -215,8 +219,8 @@ def values_again(
             values[leg] = [weights[leg] * (likeness or 0.0) for likeness in legs.get(leg, ())]
         else:
             share = weights[leg] / total if total else 0.0
-            brought = _scaled([raw or 0.0 for raw in legs.get(leg, ())], share, best.get(leg, 0.0))
-            values[leg] = _left(range(len(brought)), brought, weights.get(REFINING, 0.0), known)
+            scaled = _scale([raw or 0.0 for raw in legs.get(leg, ())], share, best.get(leg, 0.0))
+            values[leg] = _reduce(range(len(scaled)), scaled, weights.get(REFINING, 0.0), known)
     return values
 
 
@@ -228,8 +232,8 @@ def on_unit_scale(scores: Sequence[float], bests: Mapping[str, float], profile: 
     if profile.signals:
         return shares_of(scores, sum(profile.weights.values()))
     if len(bests) == 1:
-        (alone,) = bests.values()
-        return shares_of(scores, alone)
+        (best,) = bests.values()
+        return shares_of(scores, best)
     if profile.fusion.kind is FusionKind.RRF:
         return shares_of(scores, sum(profile.weights_of(bests).values()) / (profile.fusion.k + 1))
     return shares_of(scores, 1.0)
@@ -238,7 +242,7 @@ def on_unit_scale(scores: Sequence[float], bests: Mapping[str, float], profile: 
 def leg_features_again(
     legs: Mapping[str, Sequence[float | None]], bests: Mapping[str, float]
 ) -> dict[str, list[float]]:
-    """Gives the scores of candidates by leg, 0 to 1, from recorded raw scores, where None is not known.
+    """The scores of candidates by leg, 0 to 1, from recorded raw scores, where None is not known.
 
     See ``retrieval.engine.ranking.leg_features``.
     """
@@ -248,7 +252,7 @@ def leg_features_again(
 
 
 def shares_of(scores: Iterable[float | None], best: float) -> list[float]:
-    """Each score's share of the best, 1 at most; what is not known, or not above 0, has none."""
+    """Each score's share of the best, 1 at most; an unknown score, or one not above 0, has share 0."""
     if best <= 0:
         return [0.0 for _ in scores]
     return [(1.0 if score > best else score / best) if score is not None and score > 0 else 0.0 for score in scores]

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple, overload
 from uuid import UUID
 
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.items.item import NamedAsGiven
+from retrieval.domain.items.item import PublicNames
 from retrieval.domain.notebook import explanation_html, hits_html
 from retrieval.domain.records.slate import Slot
 from retrieval.domain.search.snippet import Snippet
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 
 
 class Contribution(NamedTuple):
@@ -35,10 +35,10 @@ class Contribution(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation(Told):
+class Explanation(Serializable):
     """The explanation of a hit's score. The contributions add up to the score."""
 
-    told_also = ("score",)
+    serialized_properties = ("score",)
 
     fusion: str
     contributions: tuple[Contribution, ...]
@@ -69,7 +69,7 @@ _REPR_HITS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hit(NamedAsGiven):
+class Hit(PublicNames):
     """An item that a search returned."""
 
     item_id: str
@@ -78,9 +78,9 @@ class Hit(NamedAsGiven):
     rank: int
     """The rank, from 1."""
     relevance: float | None = None
-    """The probability that it is relevant, 0 to 1, comparable between searches; None: nothing was calibrated for it."""
+    """The probability that it is relevant, 0 to 1, comparable between searches; None: no calibration applies to it."""
     slot: Slot = Slot.EXPLOIT
-    """``exploit``: it stands there for its score; ``explore`` or ``swap``: to learn about it."""
+    """``exploit``: its score put it there; ``explore`` or ``swap``: the search shows it to learn about it."""
     propensity: float = 1.0
     """The probability that it was shown at all, above 0 and at most 1."""
     title: str = ""
@@ -92,12 +92,12 @@ class Hit(NamedAsGiven):
     source: str = ""
     occurred_at: datetime | None = None
     snippet: Snippet | None = None
-    """The part of its text that the query is about; None: it was not asked for."""
+    """The part of its text that the query is about; None: not requested."""
     explanation: Explanation
 
     def __repr__(self) -> str:
-        sure = () if self.relevance is None else (f"relevance={self.relevance:.2f}",)
-        return self._short(f"rank={self.rank}", f"score={self.score:.4f}", *sure)
+        relevance = () if self.relevance is None else (f"relevance={self.relevance:.2f}",)
+        return self._short(f"rank={self.rank}", f"score={self.score:.4f}", *relevance)
 
     def _repr_html_(self) -> str:
         return hits_html([(self, self.explanation._repr_html_())], "")
@@ -115,7 +115,7 @@ class Path(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SearchResult(Told, Sequence[Hit]):
+class SearchResult(Serializable, Sequence[Hit]):
     """The hits, best first, and how they were found. Reads like a list of hits."""
 
     hits: tuple[Hit, ...]
@@ -125,7 +125,7 @@ class SearchResult(Told, Sequence[Hit]):
     why: str
     """The reason for the path, in words."""
     weighed: int = 0
-    """Rows that the dense leg weighed: vectors it compared, or that the HNSW index brought."""
+    """Rows that the dense leg read: vectors it compared, or that the HNSW index returned."""
     profile_version: int | None
     """The stored profile that answered; None when the call brought its own."""
     notes: tuple[str, ...] = ()
@@ -134,7 +134,7 @@ class SearchResult(Told, Sequence[Hit]):
     """Notes where there are no hits: that all were below the least score or relevance, or the part of the filter that
     lets nothing through, and values close to it.
 
-    ``search_each`` explains the filter that its queries share, and no phrases of one query."""
+    ``search_each`` explains the filter that its queries share, but not the phrases of a single query."""
     timings_ms: Mapping[str, float] = field(default_factory=dict)
     """Milliseconds by stage: embed, candidates, items, total."""
     retrieval_id: UUID | None = None
@@ -169,10 +169,10 @@ class SearchResult(Told, Sequence[Hit]):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        found = f"{len(self.hits)} hit{'s' * (len(self.hits) != 1)}; {self.path.value}: {self.why}"
+        summary = f"{len(self.hits)} hit{'s' * (len(self.hits) != 1)}; {self.path.value}: {self.why}"
         return hits_html(
             [(hit, hit.explanation._repr_html_()) for hit in self.hits],
-            "; ".join((found, *self.notes, *self.why_no_hits)),
+            "; ".join((summary, *self.notes, *self.why_no_hits)),
         )
 
 
@@ -188,7 +188,7 @@ class Cursor:
     """The position between two pages of a search."""
 
     question: bytes
-    """The hash of what is asked."""
+    """The hash of the request."""
     shown: frozenset[bytes] = frozenset()
     """The hashes of the hits shown."""
 
@@ -207,8 +207,8 @@ class Cursor:
         """
         fresh = [hit for hit in hits if not self.is_shown(hit.item_id)][:size]
         page = tuple(replace(hit, rank=rank) for rank, hit in enumerate(fresh, len(self.shown) + 1))
-        come_to = self.after(hit.item_id for hit in page)
-        return page, None if not page or len(come_to.shown) >= MAX_SHOWN else str(come_to)
+        cursor = self.after(hit.item_id for hit in page)
+        return page, None if not page or len(cursor.shown) >= MAX_SHOWN else str(cursor)
 
     def __str__(self) -> str:
         return base64.urlsafe_b64encode(self.question + b"".join(sorted(self.shown))).decode()
@@ -217,27 +217,25 @@ class Cursor:
 def read_cursor(text: object, question: str) -> Cursor:
     """The cursor that a page gave as ``next``; of an empty text the one before the first page.
 
-    ``question`` holds all that is asked, and is the same text for each page. Raises ``InvalidRequestError`` for
-    anything else, and for the cursor of another question.
+    ``question`` is a text of the whole request, the same for each page. Raises ``InvalidRequestError`` for
+    anything else, and for the cursor of another request.
     """
-    asked = _hash(question.encode(errors="replace"))
+    request_hash = _hash(question.encode(errors="replace"))
     if text == "":
-        return Cursor(asked)
+        return Cursor(request_hash)
     try:
         raw = base64.b64decode(text, altchars=b"-_", validate=True) if isinstance(text, str) else b""
     except (ValueError, binascii.Error):
         raw = b""
     hashes = frozenset(raw[place : place + _BYTES] for place in range(_BYTES, len(raw), _BYTES))
     if not hashes or len(raw) % _BYTES or len(hashes) > MAX_SHOWN:
-        raise _refused(f"{text!r:.40} is no cursor; give what the page before has as next, or '' for the first page")
-    if raw[:_BYTES] != asked:
-        raise _refused(
-            "the cursor is of another search; ask for its next page with the same arguments, but for the limit"
-        )
-    return Cursor(asked, hashes)
+        raise _cursor_error(f"{text!r:.40} is not a cursor; give the next of the page before, or '' for the first page")
+    if raw[:_BYTES] != request_hash:
+        raise _cursor_error("the cursor belongs to another search; use it with the same arguments, but for the limit")
+    return Cursor(request_hash, hashes)
 
 
-def _refused(message: str) -> InvalidRequestError:
+def _cursor_error(message: str) -> InvalidRequestError:
     error = InvalidRequestError(message)
     error.place = ("after",)
     return error

@@ -1,4 +1,4 @@
-"""One query under several profiles: what each shows, and what moves against the first of them. Pure."""
+"""One query under several profiles: the hits of each, and their moves against the first profile. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.profile import Profile
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 
 MAX_PROFILES = 10
 """Profiles in one preview: each is a search."""
@@ -18,7 +18,7 @@ _NOTHING = 0.005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PreviewedHit(Told):
+class PreviewedHit(Serializable):
     """A hit under one profile, and how it stands against the first profile's page."""
 
     hit: Hit
@@ -31,7 +31,7 @@ class PreviewedHit(Told):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProfilePreview(Told):
+class ProfilePreview(Serializable):
     """The page of one profile."""
 
     name: str
@@ -47,12 +47,12 @@ class ProfilePreview(Told):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preview(Told):
+class Preview(Serializable):
     """The same query under each profile."""
 
     query: str
     baseline: str
-    """The first profile's name: the others are held against it."""
+    """The first profile's name: the others are compared with it."""
     previews: tuple[ProfilePreview, ...]
     """The profiles' pages, in the order in which the profiles were given."""
 
@@ -69,23 +69,23 @@ def checked_profiles(profiles: object) -> dict[str, Profile]:
     return dict(profiles)
 
 
-def preview_of(query: str, found: Sequence[tuple[str, Profile, SearchResult]]) -> Preview:
+def preview_of(query: str, results: Sequence[tuple[str, Profile, SearchResult]]) -> Preview:
     """Compares the page of each profile with the first."""
-    before = found[0][2].hits
-    previews = tuple(_compared(name, profile, result, before) for name, profile, result in found)
-    return Preview(query=query, baseline=found[0][0], previews=previews)
+    before = results[0][2].hits
+    previews = tuple(_compare(name, profile, result, before) for name, profile, result in results)
+    return Preview(query=query, baseline=results[0][0], previews=previews)
 
 
-def _compared(name: str, profile: Profile, result: SearchResult, before: Sequence[Hit]) -> ProfilePreview:
+def _compare(name: str, profile: Profile, result: SearchResult, before: Sequence[Hit]) -> ProfilePreview:
     earlier = {hit.item_id: hit for hit in before}
     now = {hit.item_id for hit in result}
     return ProfilePreview(
         name=name,
         profile=profile,
-        hits=tuple(_moved(hit, earlier.get(hit.item_id)) for hit in result),
+        hits=tuple(_compare_hit(hit, earlier.get(hit.item_id)) for hit in result),
         entered=tuple(hit.item_id for hit in result if hit.item_id not in earlier),
         left=tuple(
-            PreviewedHit(hit=hit, rank_before=hit.rank, moved=None, why=f"out, was {hit.rank}: {_made_of(hit)}")
+            PreviewedHit(hit=hit, rank_before=hit.rank, moved=None, why=f"out, was {hit.rank}: {_composition(hit)}")
             for hit in before
             if hit.item_id not in now
         ),
@@ -93,32 +93,32 @@ def _compared(name: str, profile: Profile, result: SearchResult, before: Sequenc
     )
 
 
-def _moved(hit: Hit, before: Hit | None) -> PreviewedHit:
+def _compare_hit(hit: Hit, before: Hit | None) -> PreviewedHit:
     if before is None:
-        return PreviewedHit(hit=hit, rank_before=None, moved=None, why=f"in, at {hit.rank}: {_made_of(hit)}")
+        return PreviewedHit(hit=hit, rank_before=None, moved=None, why=f"in, at {hit.rank}: {_composition(hit)}")
     moved = before.rank - hit.rank
-    way = f"{'up' if moved > 0 else 'down'} {abs(moved)}, from {before.rank} to {hit.rank}"
-    head = way if moved else f"stays at {hit.rank}"
-    return PreviewedHit(hit=hit, rank_before=before.rank, moved=moved, why=f"{head}: {_changed(hit, before)}")
+    move = f"{'up' if moved > 0 else 'down'} {abs(moved)}, from {before.rank} to {hit.rank}"
+    head = move if moved else f"stays at {hit.rank}"
+    return PreviewedHit(hit=hit, rank_before=before.rank, moved=moved, why=f"{head}: {_changes(hit, before)}")
 
 
-def _made_of(hit: Hit) -> str:
+def _composition(hit: Hit) -> str:
     """``lexical 62 % (rank 1), dense 38 % (rank 4)``: what its score is made of, the largest part first."""
     shares = shares_of(hit)
     parts = sorted(hit.explanation.contributions, key=lambda part: -shares[part.leg])
     return ", ".join(f"{part.leg} {shares[part.leg]:.0%} (rank {part.rank})" for part in parts) or "nothing"
 
 
-def _changed(hit: Hit, before: Hit) -> str:
+def _changes(hit: Hit, before: Hit) -> str:
     """``lexical 62 % (was 40 %), dense 38 % (was 60 %)``: the parts whose share has changed."""
     now, then = shares_of(hit), shares_of(before)
     legs = sorted({*now, *then}, key=lambda leg: (-now.get(leg, 0.0), leg))
-    said = [
+    changes = [
         f"{leg} {now.get(leg, 0.0):.0%} (was {then.get(leg, 0.0):.0%})"
         for leg in legs
         if abs(now.get(leg, 0.0) - then.get(leg, 0.0)) >= _NOTHING
     ]
-    return ", ".join(said) if said else "its score is made of the same; others moved"
+    return ", ".join(changes) if changes else "its score is made of the same; others moved"
 
 
 def shares_of(hit: Hit) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""A profile: which legs answer a search, how they are fused, and how much each counts. Pure."""
+"""A profile: the legs that answer a search, their fusion and their weights. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from retrieval.domain.search.query import Synonyms, checked_synonyms
 from retrieval.domain.search.relevance import Calibration
 from retrieval.domain.search.reranking import Rerank
 from retrieval.domain.search.signals import AttributeValue, Question, Signal, signals_as_dict, signals_from_dict
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 
 RRF_K = 60
 """The constant of reciprocal rank fusion (Cormack, Clarke, Büttcher, SIGIR 2009)."""
@@ -26,7 +26,7 @@ MAX_RRF_K = 1_000_000
 """Beyond it no rank makes a difference."""
 
 MAX_WEIGHT = 1e12
-"""The most that a leg weighs: only what legs weigh against each other counts, and sums have to be numbers."""
+"""The largest weight of a leg: only the ratios of weights matter, and their sums must be finite."""
 
 DEPTH = 50
 """Candidates that a leg is asked for, unless a profile says otherwise."""
@@ -41,7 +41,7 @@ class LegName(StrEnum):
     DENSE = "dense"
     LEXICAL = "lexical"
     RECENT = "recent"
-    """The latest."""
+    """The latest items."""
     POPULAR = "popular"
     """The memories that were retrieved most."""
     RELEVANT = "relevant"
@@ -54,8 +54,8 @@ class LegName(StrEnum):
     """The items with the best verdicts; those without any stand in the middle, the latest stored first."""
 
 
-_ASKED_NOTHING = frozenset(LegName) - {LegName.DENSE, LegName.LEXICAL}
-"""The legs that can bring candidates for a question without words."""
+_WORDLESS_LEGS = frozenset(LegName) - {LegName.DENSE, LegName.LEXICAL}
+"""The legs that can return candidates for a question without words."""
 
 
 class FusionKind(StrEnum):
@@ -64,7 +64,7 @@ class FusionKind(StrEnum):
     RRF = "rrf"
     WEIGHTED_SUM = "weighted_sum"
     UNION = "union"
-    """The legs bring candidates, and the signals alone make the score."""
+    """The legs return candidates, and the signals alone make the score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class Fusion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile(Told):
+class Profile(Serializable):
     """Legs with weights, their depth, fusion, refining and reranking, signals, what is learned, explored and recorded.
 
     Raises ``InvalidProfileError`` for no legs, an unknown leg, a weight that is negative, NaN or infinite,
@@ -107,7 +107,7 @@ class Profile(Told):
     min_score: float | None = None
     """The least score of a hit, 0 to 1, for a union; None: any."""
     diversity: Diversity = field(default_factory=Diversity)
-    """Near-duplicates and alike hits. Off unless it says otherwise."""
+    """The treatment of near-duplicates and similar hits. Off by default."""
     learned: Learned = field(default_factory=Learned)
     """The share of the learned reward in the score, once a model of it is published."""
     exploration: Exploration = field(default_factory=Exploration)
@@ -115,7 +115,7 @@ class Profile(Told):
     recording: Recording = field(default_factory=Recording)
     """The searches that are recorded. All by default."""
     calibration: Calibration | None = None
-    """The calibration that tells a hit's relevance; None: the one that is shipped for the embedding space."""
+    """The calibration of a hit's relevance; None: the one that is shipped for the embedding space."""
     synonyms: Synonyms = ()
     """Groups of texts that mean the same, which the lexical leg takes for one another."""
     rerank: Rerank | None = None
@@ -146,13 +146,13 @@ class Profile(Told):
     @property
     def needs_question(self) -> bool:
         """True if every leg starts from words or a vector."""
-        return _ASKED_NOTHING.isdisjoint(self.legs) or not any(map(self.legs.get, _ASKED_NOTHING))
+        return _WORDLESS_LEGS.isdisjoint(self.legs) or not any(map(self.legs.get, _WORDLESS_LEGS))
 
     def weights_of(self, names: Iterable[str]) -> dict[str, float]:
-        """The weights of rankings by their names: a leg's for another wording weighs what the leg does.
+        """The weights of rankings by their names; a leg's ranking for another wording has the leg's weight.
 
-        What is preferred weighs that too, what is preferred in the second place half of it, in the third a third.
-        Refining weighs its share of the score.
+        A leg's ranking of what is preferred first has that weight too, second half of it, third a third. Refining has
+        its share of the score.
         """
         weights = {**self.weights, REFINING: self.refining.share}
         return {
@@ -161,19 +161,19 @@ class Profile(Told):
         }
 
     def taking_part(self, question: Question) -> Profile:
-        """The same profile for one question: signals that it gives nothing to compare weigh 0.
+        """The same profile for one question: signals that have nothing to compare in it weigh 0.
 
-        What they weigh goes to the others, in proportion to their weights. Where no other has a weight, all is as it
-        was.
+        Their weight goes to the others, in proportion to the others' weights. Where no other has a weight, the profile
+        is unchanged.
         """
         total = sum(signal.weight for signal in self.signals)
-        left = sum(signal.weight for signal in self.signals if signal.compares(question))
-        if left in (0, total):
+        remaining = sum(signal.weight for signal in self.signals if signal.compares(question))
+        if remaining in (0, total):
             return self
         return replace(
             self,
             signals=tuple(
-                replace(signal, weight=signal.weight * total / left if signal.compares(question) else 0.0)
+                replace(signal, weight=signal.weight * total / remaining if signal.compares(question) else 0.0)
                 for signal in self.signals
             ),
         )
@@ -206,7 +206,7 @@ class Profile(Told):
 
     def as_dict(self) -> dict[str, Any]:
         """The profile as plain JSON values, as it is stored."""
-        return {**Told.as_dict(self), "signals": signals_as_dict(self.signals)}
+        return {**Serializable.as_dict(self), "signals": signals_as_dict(self.signals)}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Profile:
@@ -221,11 +221,11 @@ class Profile(Told):
         if not isinstance(stored.get("legs"), Mapping):
             raise InvalidProfileError('a profile names its legs, such as {"legs": {"dense": 0.6, "lexical": 0.4}}')
         try:
-            said = [name for name in _PARTS if name in stored and not (name in _MAY_MISS and stored[name] is None)]
-            given = {**stored, **{name: _part_from_dict(name, stored[name]) for name in said}}
-            if "signals" in given:
-                given["signals"] = signals_from_dict(given["signals"])
-            return cls(**given)
+            present = [name for name in _PARTS if name in stored and not (name in _MAY_MISS and stored[name] is None)]
+            values = {**stored, **{name: _part_from_dict(name, stored[name]) for name in present}}
+            if "signals" in values:
+                values["signals"] = signals_from_dict(values["signals"])
+            return cls(**values)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             if isinstance(error, InvalidProfileError):
                 raise
@@ -264,23 +264,23 @@ def _check_kinds(profile: Profile) -> None:
             raise InvalidProfileError(f"{name} is {value!r:.80}; it must be a {kind.__name__}")
 
 
-def _part_from_dict(name: str, said: Any) -> Any:
+def _part_from_dict(name: str, values: Any) -> Any:
     known = [part.name for part in fields(_PARTS[name])]
-    if not isinstance(said, Mapping):
-        raise InvalidProfileError(f"{name} is an object of {', '.join(known)}, not {said!r:.40}")
-    if unknown := sorted(map(str, set(said) - set(known))):
+    if not isinstance(values, Mapping):
+        raise InvalidProfileError(f"{name} is an object of {', '.join(known)}, not {values!r:.40}")
+    if unknown := sorted(map(str, set(values) - set(known))):
         raise InvalidProfileError(f"{name} has no {unknown[0]!r:.40}; its parts are {', '.join(known)}")
-    return _PARTS[name](**said)
+    return _PARTS[name](**values)
 
 
 PREFERRED = ":preferred"
-"""Stands in the name of a ranking of what is preferred, after the leg and the number of the wording."""
+"""Marks the name of a ranking of what is preferred, after the leg and the number of the wording."""
 
 
 def leg_of(ranking: str) -> str:
     """The leg of a ranking: ``lexical:2`` is the lexical leg's for the second rewritten query.
 
-    ``attribute:wit`` is a signal's, and no other wording's.
+    ``attribute:wit`` is a signal, not another wording.
     """
     leg = ranking.partition(":")[0]
     return ranking if leg == AttributeValue.name else leg
@@ -312,8 +312,8 @@ def _checked_weight(name: str, weight: float) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredProfile(Told):
-    """One version."""
+class StoredProfile(Serializable):
+    """One version of a collection's profile."""
 
     version: int
     """The version, from 1."""

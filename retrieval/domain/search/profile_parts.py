@@ -1,4 +1,4 @@
-"""The parts of a profile: what it says about exploration, the learned reward, recording and refining. Pure."""
+"""The parts of a profile about exploration, the learned reward and recording. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from retrieval.domain.checks import is_finite, is_number, is_whole
 from retrieval.domain.errors import InvalidProfileError
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 
 
 def check_share(name: str, value: object) -> None:
@@ -38,7 +38,7 @@ class PolicyName(StrEnum):
     UNCERTAINTY_BONUS = "uncertainty_bonus"
     """The score is raised by ``rate`` × the uncertainty of the learned reward."""
     THOMPSON_SLOTS = "thompson_slots"
-    """The last one or two places are drawn (Thompson), between who has them by score and what was hardly used."""
+    """Thompson sampling draws the last one or two places, from the items next by score and those with few uses."""
 
 
 class PosteriorKind(StrEnum):
@@ -47,29 +47,29 @@ class PosteriorKind(StrEnum):
     BETA = "beta"
     """Beta(successes + 1, failures + 1) of the raw counts."""
     SHRUNK = "shrunk"
-    """The learned reward's own distribution, which knows what similar items earned."""
+    """The learned reward's own distribution, which includes the rewards of similar items."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exploration(Told):
+class Exploration(Serializable):
     """The exploration policy with its numbers. Raises ``InvalidProfileError`` for one outside its range."""
 
     policy: PolicyName = PolicyName.OFF
     rate: float = 0.1
     """Uncertainty bonus: added to the score for each unit of uncertainty, 0 to 1."""
     slots: int = 1
-    """Thompson slots: places that items which were hardly used may win, 1 or 2."""
+    """Thompson slots: places that items with few uses may win, 1 or 2."""
     posterior: PosteriorKind = PosteriorKind.SHRUNK
     floor: float = 0.1
     """The probability of a uniform choice, 0 to 1: no eligible item is ever impossible."""
     swaps: float = 0.0
-    """The share of searches of which two neighbours change places, 0 to 1; 0.02 is enough to learn by."""
+    """The share of searches in which two neighbouring hits change places, 0 to 1; 0.02 is enough to learn from."""
     fewer_uses_than: int = 5
     """An item with fewer uses is eligible."""
     younger_than_days: float = 7.0
-    """And so is one that was stored so few days ago."""
+    """An item that was stored fewer days ago is eligible too."""
     most_eligible: int = 30
-    """The best so many by score are eligible, 1 to 300: it bounds the weights of off-policy estimates."""
+    """The most eligible items, the best by score, 1 to 300: it bounds the weights of off-policy estimates."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "policy", _one_of(PolicyName, "exploration policy", self.policy))
@@ -86,7 +86,7 @@ class Exploration(Told):
 
     @property
     def is_off(self) -> bool:
-        """True if every search shows what its scores say."""
+        """True if every search shows its hits by score alone."""
         return self.policy is PolicyName.OFF and not self.swaps
 
 
@@ -113,11 +113,11 @@ class Combination(StrEnum):
     SUM = "sum"
     """(1 - share) × relevance + share × learned reward, both from 0 to 1."""
     LOGIT_STACK = "logit_stack"
-    """A logistic model over relevance and learned reward, with weights found in the feedback."""
+    """A logistic model over relevance and learned reward, with weights fitted to feedback."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Learned(Told):
+class Learned(Serializable):
     """The learned reward in a profile. Until a model is published, relevance alone makes the score.
 
     Raises ``InvalidProfileError`` for an unknown combination, a share outside 0 to 1, or a number of verdicts below 1.
@@ -127,7 +127,7 @@ class Learned(Told):
     share: float = LEARNED_SHARE
     """The share of the learned reward in the sum, 0 to 1; the logit stack does not use it."""
     trusted_from: int | None = None
-    """A model that was fitted on so many verdicts is used without winning a trial; None: it must win."""
+    """A model fitted on at least this many verdicts is used without winning a trial; None: it must win."""
 
     def __post_init__(self) -> None:
         try:
@@ -146,7 +146,7 @@ class Learned(Told):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recording(Told):
+class Recording(Serializable):
     """The recording of searches. Raises ``InvalidProfileError`` for a number outside its range."""
 
     rate: float = 1.0
@@ -154,7 +154,7 @@ class Recording(Told):
     pool: int = 100
     """Candidates kept with each, 0 to 1000, for replay and off-policy evaluation."""
     wait: bool = False
-    """True if a search answers only once its record is durable; otherwise it is stored behind the answer."""
+    """True if a search answers only once its record is durable; otherwise the record is stored after the answer."""
 
     def __post_init__(self) -> None:
         check_share("recording rate", self.rate)

@@ -4,13 +4,13 @@
     "connection timeout"        a phrase: the items must hold it; its words rank too
     timeout -redis              an excluded word: the items must not hold it
     timeout -"known issue"      an excluded phrase
-    interesti*                  a prefix: words that begin so
+    interesti*                  a prefix: words that begin with it
 
 Everything else is text: quotes that do not close, hyphens inside words, a minus before a number, a lone star. Nothing
 that can be typed is an error; only a query of nothing but exclusions leaves nothing to search for.
 
-What a search brings is worked on by every tenant's processor, and all of it is held in memory. The bounds are settings
-of the installation (``retrieval.settings``).
+The texts of a search are kept in memory and cost processor time that all tenants share, so they have bounds, which are
+settings of the installation (``retrieval.settings``).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from retrieval.domain.checks import is_storable
 from retrieval.domain.errors import EmptyQueryError, InvalidProfileError, InvalidRequestError
 
 MOST_CONDITIONS = 32
-"""Phrases and exclusions of a query; one with more is a pasted text, and taken as it stands."""
+"""Phrases and exclusions of a query; a query with more is a pasted text, and all of it is words."""
 
 LONGEST_PHRASE = 2000
 """Characters of a phrase; a longer one is a pasted text too."""
@@ -47,7 +47,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _SIGN = re.compile(r'["“„「*]|(?<!\S)-')
-"""The first character of whatever is more than words."""
+"""A character that can begin anything but a word."""
 _AFTER_A_WORD = re.compile(r"(?<!\W)\W+\Z")
 _WORD = re.compile(r"[^\W_]")
 
@@ -57,11 +57,11 @@ class ParsedQuery:
     """A query, parsed."""
 
     words: str
-    """Everything to rank by, the phrases' words and the prefixes among it; without what is excluded."""
+    """Everything to rank by, including the phrases' words and the prefixes, without the exclusions."""
     phrases: tuple[str, ...] = ()
-    """Must all stand in an item."""
+    """Phrases that an item must contain."""
     excluded: tuple[str, ...] = ()
-    """Words and phrases that may not stand in an item."""
+    """Words and phrases that an item must not contain."""
     prefixes: tuple[str, ...] = ()
     """Beginnings of words, without their star."""
 
@@ -74,8 +74,8 @@ def parse_query(text: str, *, needs_words: bool = True) -> ParsedQuery:
     phrases: list[str] = []
     excluded: list[str] = []
     prefixes: list[str] = []
-    for found in _TOKEN.finditer(text):
-        kind, value = _kind(found)
+    for token in _TOKEN.finditer(text):
+        kind, value = _kind(token)
         if kind is _Kind.EXCLUDED:
             excluded.append(value)
             continue
@@ -90,15 +90,14 @@ def parse_query(text: str, *, needs_words: bool = True) -> ParsedQuery:
         return ParsedQuery(text.strip())
     if needs_words and not any(map(_WORD.search, words)):
         raise EmptyQueryError(
-            "the query only says what to leave out; give some words to search for as well, such as: timeout -redis"
+            "the query has only exclusions; give some words to search for as well, such as: timeout -redis"
         )
     return ParsedQuery(" ".join(words), _unique(phrases), _unique(excluded), _unique(prefixes))
 
 
 def plain_parts(text: str) -> list[tuple[int, str]]:
     """The pieces of a query that are neither phrases, exclusions nor prefixes, each with its place."""
-    found = [(token, *_kind(token)) for token in _TOKEN.finditer(text)]
-    return [(token.start(), token[0]) for token, kind, _ in found if kind is _Kind.WORD]
+    return [(token.start(), token[0]) for token in _TOKEN.finditer(text) if _kind(token)[0] is _Kind.WORD]
 
 
 class _Kind(Enum):
@@ -108,16 +107,16 @@ class _Kind(Enum):
     PREFIX = auto()
 
 
-def _kind(found: re.Match[str]) -> tuple[_Kind, str]:
-    """Gives the kind of a piece of the query, and its words."""
-    quoted = found["straight"] or found["curly"] or found["corner"]
+def _kind(token: re.Match[str]) -> tuple[_Kind, str]:
+    """The kind of a piece of the query, and its words."""
+    quoted = token["straight"] or token["curly"] or token["corner"]
     if quoted and _WORD.search(quoted):
-        return (_Kind.EXCLUDED if found["minus"] or found["out"] else _Kind.PHRASE), " ".join(quoted.split())
-    if found["excluded"]:
-        return _Kind.EXCLUDED, _AFTER_A_WORD.sub("", found["excluded"])
-    if found["prefix"]:
-        return _Kind.PREFIX, found["prefix"]
-    return _Kind.WORD, found[0]
+        return (_Kind.EXCLUDED if token["minus"] or token["out"] else _Kind.PHRASE), " ".join(quoted.split())
+    if token["excluded"]:
+        return _Kind.EXCLUDED, _AFTER_A_WORD.sub("", token["excluded"])
+    if token["prefix"]:
+        return _Kind.PREFIX, token["prefix"]
+    return _Kind.WORD, token[0]
 
 
 def _unique(parts: list[str]) -> tuple[str, ...]:
@@ -131,7 +130,7 @@ MAX_FILTER_VALUES = 10_000
 """The most values that one filter compares with, summed over its conditions."""
 
 WORDINGS = 32
-"""All queries and rewrites of one call together have at most so many times the bytes of one query."""
+"""All queries and rewrites of one call together have at most this many times the bytes of one query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +145,9 @@ class SearchBounds:
         # A character has at least one byte, so a text that is far too long need not be encoded.
         size = len(words) if len(words) > self.query_bytes else len(words.encode(errors="replace"))
         if size > self.query_bytes:
-            what = "the query" if place == ("query",) else "a rewrite"
+            wording = "the query" if place == ("query",) else "a rewrite"
             error = InvalidRequestError(
-                f"{what} has more than {self.query_bytes:,} bytes (RETRIEVAL_MAX_QUERY_BYTES); "
+                f"{wording} has more than {self.query_bytes:,} bytes (RETRIEVAL_MAX_QUERY_BYTES); "
                 "search with what matters in it"
             )
             error.place = place
@@ -193,14 +192,14 @@ def _checked_group(group: object) -> tuple[str, ...]:
         raise InvalidProfileError(f"a group of synonyms is a list of 2 to {MAX_IN_GROUP} texts, not {group!r:.80}")
     for text in group:
         if not is_storable(text) or len(text) > MAX_LENGTH or not _words(text):
-            raise InvalidProfileError(f"{text!r:.80} is no synonym; give some words of at most {MAX_LENGTH} characters")
+            raise InvalidProfileError(f"{text!r:.80} is not a synonym; give words of at most {MAX_LENGTH} characters")
     return tuple(group)
 
 
 def with_synonyms(query: str, groups: Synonyms) -> str:
-    """The query, and behind it the synonyms of the words and phrases in it; the longest phrase at each word counts.
+    """The query, followed by the synonyms of its words and phrases; the longest phrase at each word counts.
 
-    Words compare as they are written, in small letters; at most ``MAX_ADDED`` texts come to it.
+    Words are compared in lower case, without stemming; at most ``MAX_ADDED`` texts are added.
     """
     if not groups:
         return query
@@ -211,14 +210,14 @@ def with_synonyms(query: str, groups: Synonyms) -> str:
         size = next((n for n in range(longest, 0, -1) if words[place : place + n] in others), 0)
         added |= dict.fromkeys(others[words[place : place + size]] if size else ())
         place += size or 1
-    held = f" {' '.join(words)} "
-    new = [text for text in added if f" {' '.join(_words(text))} " not in held]
+    padded = f" {' '.join(words)} "
+    new = [text for text in added if f" {' '.join(_words(text))} " not in padded]
     return " ".join([query, *new[:MAX_ADDED]])
 
 
 @lru_cache(maxsize=64)
 def _index(groups: Synonyms) -> tuple[Mapping[tuple[str, ...], Sequence[str]], int]:
-    """The others of its groups by the words of each text, and the most words that a text has."""
+    """The other texts of its groups by the words of each text, and the most words that a text has."""
     others: dict[tuple[str, ...], list[str]] = {}
     for group in groups:
         for text in group:

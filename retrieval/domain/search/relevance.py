@@ -2,8 +2,8 @@
 
 A logistic model, p = 1 / (1 + e^-z), whose z is linear in up to four numbers that mean the same in every collection:
 
-- the item's cosine, and how far it lies behind the best cosine of the search;
-- the share of the most that BM25 can give to the query, and how far it lies behind the best share of the search.
+- the item's cosine, and its distance to the best cosine of the search;
+- the share of the most that BM25 can give to the query, and its distance to the best share of the search.
 
 BM25 gives a word at most (k1 + 1) × its inverse document frequency, which is at most ln(2 + 2 N) among N items; words
 that the collection does not know count too, so that an item with the one known word of five has a small share.
@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 
 from retrieval.domain.checks import is_finite, is_storable
 from retrieval.domain.errors import InvalidProfileError
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 
 _SATURATED = 2.2
-"""k1 + 1 of BM25: what many occurrences of a word are worth, in occurrences."""
+"""k1 + 1 of BM25: the most that the occurrences of a word can count."""
 
 _MOST_CHARACTERS = 1000
 _ITEM_AND_SCORE = itemgetter(1, 3)
@@ -48,10 +48,10 @@ class Evidence(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Calibration(Told):
-    """The coefficients for one embedding space, by what is known of an item: an intercept, and one for each number.
+class Calibration(Serializable):
+    """The coefficients for one embedding space, by the evidence of an item: an intercept, and one for each number.
 
-    Empty coefficients: nothing is told of items of which only that is known. Raises ``InvalidProfileError`` for a wrong
+    Empty coefficients: an item with only that evidence has no relevance. Raises ``InvalidProfileError`` for a wrong
     number of coefficients, or one that is not finite.
     """
 
@@ -68,13 +68,13 @@ class Calibration(Told):
 
     def __post_init__(self) -> None:
         for name, length in (("both", 5), ("dense", 3), ("lexical", 3)):
-            given = getattr(self, name)
-            is_list = isinstance(given, list | tuple)
-            if not is_list or len(given) not in (0, length) or not all(map(is_finite, given)):
+            numbers = getattr(self, name)
+            is_list = isinstance(numbers, list | tuple)
+            if not is_list or len(numbers) not in (0, length) or not all(map(is_finite, numbers)):
                 raise InvalidProfileError(
-                    f"calibration {name} is {given!r:.80}; it is a list of {length} finite numbers, or an empty one"
+                    f"calibration {name} is {numbers!r:.80}; it is a list of {length} finite numbers, or an empty one"
                 )
-            object.__setattr__(self, name, tuple(map(float, given)))
+            object.__setattr__(self, name, tuple(map(float, numbers)))
         for name in ("space", "fitted_on"):
             text = getattr(self, name)
             if not is_storable(text) or len(text) > _MOST_CHARACTERS:
@@ -83,8 +83,8 @@ class Calibration(Told):
                 )
 
     def relevances(self, evidence: Sequence[Evidence]) -> list[float | None]:
-        """The probability of each that it is relevant, 0 to 1; None where nothing is known that it was fitted for."""
-        told: list[float | None] = []
+        """The probability of each that it is relevant, 0 to 1; None without evidence that it was fitted for."""
+        relevances: list[float | None] = []
         for cosine, behind, words, words_behind in evidence:
             if cosine is not None and words is not None and self.both:
                 base, by_cosine, by_behind, by_words, by_words_behind = self.both
@@ -96,18 +96,18 @@ class Calibration(Told):
                 base, by_words, by_words_behind = self.lexical
                 z = base + by_words * words + by_words_behind * words_behind
             else:
-                told.append(None)
+                relevances.append(None)
                 continue
-            told.append(1.0 / (1.0 + math.exp(-z)) if z > _LEAST_LOGIT else 0.0)
-        return told
+            relevances.append(1.0 / (1.0 + math.exp(-z)) if z > _LEAST_LOGIT else 0.0)
+        return relevances
 
 
 _LEAST_LOGIT = -700.0
-"""Below it e^-z is no number any more."""
+"""Below it e^-z overflows."""
 
 
 def most_by_words(query: str, documents: int) -> float:
-    """The most that BM25 can give to the query among so many items; its words are what spaces part."""
+    """The most that BM25 can give to the query among that number of items; spaces separate its words."""
     return _SATURATED * max(len(set(query.lower().split())), 1) * math.log(2 + 2 * documents)
 
 
@@ -126,11 +126,11 @@ def evidence_of(
     cosines, words = _scores(rankings, _DENSE), _scores(rankings, _LEXICAL)
     best_cosine, best_words = max(cosines.values(), default=0.0), max(words.values(), default=0.0) / most
     without = 0.0 if knows_all_words and _LEXICAL in rankings else None
-    told = []
+    evidence = []
     for item_id in item_ids:
         cosine, bm25 = cosines.get(item_id), words.get(item_id, without)
         share = None if bm25 is None else bm25 / most
-        told.append(
+        evidence.append(
             _evidence(
                 (
                     cosine,
@@ -140,11 +140,11 @@ def evidence_of(
                 )
             )
         )
-    return told
+    return evidence
 
 
 _evidence: Callable[[tuple[float | None, ...]], Evidence] = partial(tuple.__new__, Evidence)
-"""Without a line of Python for each hit."""
+"""Makes an ``Evidence`` without a Python call for each hit."""
 
 
 def _scores(rankings: Mapping[str, Sequence[tuple[Any, ...]]], leg: str) -> dict[str, float]:

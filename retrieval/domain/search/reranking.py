@@ -10,13 +10,13 @@ from typing import Protocol
 
 from retrieval.domain.errors import InvalidProfileError, RerankerRejectedError
 from retrieval.domain.search.profile_parts import check_share, check_whole
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 
 RERANK = "rerank"
 """The part of a score that comes from the reranker, and the measure of a record with its scores."""
 
 READ = 8_000
-"""The characters of a candidate, title and text, that a reranker is sent at most."""
+"""The most characters of a candidate's title and text that are sent to a reranker."""
 
 MAX_CANDIDATES = 1000
 
@@ -31,13 +31,13 @@ class Reranker(Protocol):
 
     @property
     def name(self) -> str:
-        """Provider and model on one line, such as ``cohere/rerank-v3.5``: what profiles and records call it."""
+        """Provider and model on one line, such as ``cohere/rerank-v3.5``: its name in profiles and records."""
 
     async def rerank(self, query: str, texts: Sequence[str]) -> Sequence[float]:
         """One score a text, in their order: 0 (does not answer the query) to 1 (answers it)."""
 
     async def aclose(self) -> None:
-        """Let go of its connections, threads and memory."""
+        """Release its connections, threads and memory."""
 
 
 def is_reranker(value: object) -> bool:
@@ -46,11 +46,11 @@ def is_reranker(value: object) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rerank(Told):
+class Rerank(Serializable):
     """The reranking that a profile asks for. Raises ``InvalidProfileError`` for a number outside its range."""
 
     model: str | None = None
-    """The name of the reranker, such as ``cohere/rerank-v3.5``; no other is sent anything. None: the one there is."""
+    """The name of the reranker, such as ``cohere/rerank-v3.5``; no other is used. None: the configured one."""
     candidates: int = 30
     """The best candidates, 1 to 1000, whose texts it is sent."""
     milliseconds: int = 500
@@ -72,21 +72,21 @@ class Rerank(Told):
 
 
 def checked_scores(scores: object, texts: int) -> list[float]:
-    """The scores. Raises ``RerankerRejectedError`` unless they are so many numbers from 0 to 1."""
+    """The scores. Raises ``RerankerRejectedError`` unless they are that many numbers from 0 to 1."""
     if isinstance(scores, str) or not isinstance(scores, Iterable):
         raise RerankerRejectedError(f"it gave {type(scores).__name__}, not a list of scores")
-    found = list(scores)
-    if len(found) != texts:
-        raise RerankerRejectedError(f"it gave {len(found)} scores for {texts} texts")
-    for score in found:
+    numbers = list(scores)
+    if len(numbers) != texts:
+        raise RerankerRejectedError(f"it gave {len(numbers)} scores for {texts} texts")
+    for score in numbers:
         if isinstance(score, bool) or not _is_number(score) or not 0 <= score <= 1:
             raise RerankerRejectedError(f"a score is {score!r:.40}, not a number from 0 to 1")
-    return [float(score) for score in found]
+    return [float(score) for score in numbers]
 
 
 def _is_number(value: object) -> bool:
     try:
-        return math.isfinite(value)  # type: ignore[arg-type]  # NumPy's numbers are no int or float
+        return math.isfinite(value)  # type: ignore[arg-type]  # NumPy's numbers are neither int nor float
     except (TypeError, OverflowError):
         return False
 
@@ -116,7 +116,7 @@ class Scored:
 class Reranking(Protocol):
     """Asks a reranker."""
 
-    async def scored(self, wanted: Rerank, query: str, texts: Mapping[str, str]) -> Scored:
+    async def scored(self, rerank: Rerank, query: str, texts: Mapping[str, str]) -> Scored:
         """The scores of the texts by item id, or why there are none, in the time that the profile gives."""
 
 

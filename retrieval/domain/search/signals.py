@@ -22,7 +22,7 @@ Entity = tuple[str, str]
 
 
 READ = frozenset({"title", "body", "attributes", "tags", "verdicts"})
-"""The facts that are read only where a signal needs them: long ones, and those that stand elsewhere."""
+"""The facts that are read only where a signal needs them: long ones, and those in other tables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class Signal(ABC):
 
     @property
     def key(self) -> str:
-        """The name in profiles and explanations: the signal's name, with what tells it from another of its kind."""
+        """The name in profiles and explanations: the signal's name, with what distinguishes it within its kind."""
         return self.name
 
     def compares(self, question: Question) -> bool:
@@ -94,7 +94,7 @@ class Signal(ABC):
 
 
 def check_entity(entity: tuple[object, object]) -> Entity:
-    """The entity. Raises ``InvalidRequestError`` for a type or an id that is no text, empty, or holds a NUL byte.
+    """The entity. Raises ``InvalidRequestError`` for a type or an id that is not a text, is empty, or holds a NUL byte.
 
     A type has no colon: ``questions:q1`` is how filters write an entity.
     """
@@ -124,14 +124,14 @@ class AttributeValue(Signal):
     """The attribute's number, cut to 0 to 1; ``missing`` where there is none.
 
     A profile may have one for each of several attributes: it is called ``attribute:concreteness`` there. Raises
-    ``InvalidProfileError`` for a name that no attribute can have, or a ``missing`` outside 0 to 1.
+    ``InvalidProfileError`` for a name that an attribute cannot have, or a ``missing`` outside 0 to 1.
     """
 
     name: ClassVar[str] = "attribute"
     reads: ClassVar[frozenset[str]] = frozenset({"attributes"})
     attribute: str = "concreteness"
     missing: float = 0.5
-    """The value of an item without the attribute, or with one that is no number: the middle."""
+    """The value of an item without the attribute, or with one that is not a number: the middle."""
 
     def __post_init__(self) -> None:
         if not is_storable(self.attribute) or not self.attribute:
@@ -187,10 +187,10 @@ STOP_WORDS = frozenset(
     "its may me my no not of on or our she should so than that the their them then there these they this those to was "
     "we were what when where which who why will with would you your".split()
 )
-"""Words that tell nothing about what is asked."""
+"""Words that say nothing about the subject of a question."""
 
 _FEW = 30
-"""Up to so many words it is faster to look for them than to take all of the text apart."""
+"""Up to this many words, searching for them is faster than splitting the whole text."""
 _WORD = re.compile(r"\w+")
 
 
@@ -210,13 +210,13 @@ class KeywordOverlap(Signal):
 
     def value(self, facts: Facts, question: Question) -> float:
         """The share, 0 to 1."""
-        wanted = tokens(question.words)
-        if not wanted:
+        words = tokens(question.words)
+        if not words:
             return 0.0
         text = f"{facts.title}\n{facts.body}".casefold()
-        if len(wanted) > _FEW:
-            return len(wanted.intersection(_WORD.findall(text))) / len(wanted)
-        return len(set(_any_of(wanted).findall(text))) / len(wanted)
+        if len(words) > _FEW:
+            return len(words.intersection(_WORD.findall(text))) / len(words)
+        return len(set(_any_of(words).findall(text))) / len(words)
 
 
 @lru_cache(maxsize=256)
@@ -227,7 +227,7 @@ def tokens(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=256)
 def _any_of(words: frozenset[str]) -> re.Pattern[str]:
-    """Gives a pattern of whole words in lower case: for a few words, several times as fast as splitting the text."""
+    """A pattern of whole words in lower case: for a few words, several times as fast as splitting the text."""
     return re.compile(rf"\b(?:{'|'.join(sorted(words))})\b")
 
 
@@ -282,10 +282,10 @@ class Priority(Signal):
 
     def value(self, facts: Facts, question: Question) -> float:
         """The worth, 0 to 1."""
-        given = facts.attributes.get(self.attribute)
-        if not isinstance(given, str):
+        priority = facts.attributes.get(self.attribute)
+        if not isinstance(priority, str):
             return self.unknown
-        return self._by_name.get(given.strip().casefold(), self.unknown)
+        return self._by_name.get(priority.strip().casefold(), self.unknown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -330,7 +330,7 @@ class Recency(Signal):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolutionTime(Signal):
-    """max(0, 1 - hours / normalization_hours): 1 at once, 0 from there on.
+    """max(0, 1 - hours / normalization_hours): 1 at 0 hours, 0 from ``normalization_hours`` on.
 
     Raises ``InvalidProfileError`` for ``normalization_hours`` that are not above 0 and ``unknown_hours`` below 0.
     """
@@ -339,7 +339,7 @@ class ResolutionTime(Signal):
     reads: ClassVar[frozenset[str]] = frozenset({"attributes"})
     attribute: str = "resolution_time_hours"
     resolved_attribute: str = "resolved_at"
-    """The time of the resolution, ISO 8601; one that lies after the time of the question is not known."""
+    """The time of the resolution, ISO 8601; if it is after the time of the question, the hours are not known."""
     normalization_hours: float = 100.0
     unknown_hours: float | None = None
     """The hours that count where they are not known, at least 0; None: the value is 0."""
@@ -368,8 +368,8 @@ class ResolutionTime(Signal):
 class TagMatch(Signal):
     """Tags of the question that the item has, at most ``most``, / ``most``: each adds weight / ``most`` to a score.
 
-    As it stands, .1 for each of up to ten. Tags are compared as they are stored, case and all. Raises
-    ``InvalidProfileError`` for a ``most`` that is no whole number of at least 1.
+    By default, .1 for each of up to ten. Tags are compared as they are stored, case and all. Raises
+    ``InvalidProfileError`` for a ``most`` that is not a whole number of at least 1.
     """
 
     name: ClassVar[str] = "tag_match"
@@ -412,7 +412,7 @@ SIGNALS: Mapping[str, type[Signal]] = {kind.name: kind for kind in _KINDS}
 
 
 def signals_as_dict(signals: Iterable[Signal]) -> dict[str, Any]:
-    """Gives the signals as a profile stores them: weight and own numbers of each, by key."""
+    """The signals as a profile stores them: weight and own numbers of each, by key."""
     return {signal.key: signal.as_dict() for signal in signals}
 
 
@@ -423,15 +423,15 @@ def signals_from_dict(stored: object) -> tuple[Signal, ...]:
     """
     if not isinstance(stored, Mapping):
         raise InvalidProfileError('signals are a mapping such as {"recency": {"weight": 0.25, "decay_days": 14}}')
-    return tuple(_signal(name, given) for name, given in stored.items())
+    return tuple(_signal(name, numbers) for name, numbers in stored.items())
 
 
-def _signal(name: object, given: object) -> Signal:
+def _signal(name: object, stored: object) -> Signal:
     head, colon, attribute = name.partition(":") if isinstance(name, str) else ("", "", "")
     kind = SIGNALS.get(head)
     if kind is None or (colon and kind is not AttributeValue):
         raise InvalidProfileError(f"there is no signal {name!r:.80}; the signals are {', '.join(SIGNALS)}")
-    numbers: dict[Any, Any] = dict(given) if isinstance(given, Mapping) else {"weight": given}
+    numbers: dict[Any, Any] = dict(stored) if isinstance(stored, Mapping) else {"weight": stored}
     if colon and numbers.setdefault("attribute", attribute) != attribute:
         raise InvalidProfileError(f"signal {name!r:.80} is given the attribute {numbers['attribute']!r:.80}; name one")
     try:

@@ -11,13 +11,13 @@ from typing import ClassVar
 from retrieval.domain.checks import is_whole
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.query import UNSPACED
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 
 SMALLEST, LARGEST = 20, 2000
 """Characters of a snippet."""
 
 READ = 20_000
-"""Characters of a text that are looked at; what stands behind is in no snippet."""
+"""Characters of a text that are read; the rest is in no snippet."""
 
 MARKS = ("\ue000", "\ue001")
 """The signs before and behind a word that the database marked: private characters of Unicode."""
@@ -27,10 +27,10 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Snippet(Told):
-    """A part of a hit's text, and where the query's words stand in it."""
+class Snippet(Serializable):
+    """A part of a hit's text, with the places of the query's words in it."""
 
-    told_also: ClassVar[tuple[str, ...]] = ("html",)
+    serialized_properties: ClassVar[tuple[str, ...]] = ("html",)
 
     text: str
     """Plain text, with an ellipsis where it is cut; at most the characters asked for, without the ellipses."""
@@ -62,11 +62,11 @@ def checked_size(size: object) -> int:
 def snippet_of(marked: str, words: str, prefixes: Sequence[str], size: int) -> Snippet:
     """The snippet of a text in which the database marked the words of the query.
 
-    ``words`` and ``prefixes`` are the query's: what begins with a prefix is marked as well, and the pairs of characters
-    of scripts that write no spaces.
+    ``words`` and ``prefixes`` are the query's: words that begin with a prefix are marked as well, and so are
+    pairs of characters of scripts without spaces.
     """
-    text, spans = _unmarked(marked)
-    spans = _apart([*spans, *_beginning(text, prefixes), *_pairs(text, words)])
+    text, spans = _strip_marks(marked)
+    spans = _merge([*spans, *_prefix_spans(text, prefixes), *_pair_spans(text, words)])
     start, end = _best_window(text, spans, size)
     shown = [(span - start, other - start) for span, other in spans if start <= span and other <= end]
     part = text[start:end]
@@ -76,41 +76,41 @@ def snippet_of(marked: str, words: str, prefixes: Sequence[str], size: int) -> S
     )
 
 
-def _unmarked(marked: str) -> tuple[str, list[Span]]:
+def _strip_marks(marked: str) -> tuple[str, list[Span]]:
     pieces: list[str] = []
     spans: list[Span] = []
-    place = begun = 0
+    place = begin = 0
     for piece in re.split(f"([{''.join(MARKS)}])", marked):
         if piece == MARKS[0]:
-            begun = place
+            begin = place
         elif piece == MARKS[1]:
-            spans.append((begun, place))
+            spans.append((begin, place))
         else:
             pieces.append(piece)
             place += len(piece)
     return "".join(pieces), spans
 
 
-def _beginning(text: str, prefixes: Iterable[str]) -> Iterator[Span]:
+def _prefix_spans(text: str, prefixes: Iterable[str]) -> Iterator[Span]:
     for prefix in prefixes:
-        yield from (found.span() for found in re.finditer(rf"(?<!\w){re.escape(prefix)}\w*", text, re.IGNORECASE))
+        yield from (match.span() for match in re.finditer(rf"(?<!\w){re.escape(prefix)}\w*", text, re.IGNORECASE))
 
 
-def _pairs(text: str, words: str) -> Iterator[Span]:
+def _pair_spans(text: str, words: str) -> Iterator[Span]:
     runs = re.findall(f"[{UNSPACED}]+", words)
     for pair in {run[place : place + 2] for run in runs for place in range(max(len(run) - 1, 1))}:
-        yield from (found.span() for found in re.finditer(re.escape(pair), text))
+        yield from (match.span() for match in re.finditer(re.escape(pair), text))
 
 
-def _apart(spans: Iterable[Span]) -> list[Span]:
-    """The spans in order; those that overlap are one."""
-    apart: list[Span] = []
+def _merge(spans: Iterable[Span]) -> list[Span]:
+    """The spans in order, with overlapping spans merged."""
+    merged: list[Span] = []
     for start, end in sorted(spans):
-        if apart and start < apart[-1][1]:
-            apart[-1] = (apart[-1][0], max(end, apart[-1][1]))
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
         else:
-            apart.append((start, end))
-    return apart
+            merged.append((start, end))
+    return merged
 
 
 def _best_window(text: str, spans: Sequence[Span], size: int) -> Span:
@@ -121,20 +121,20 @@ def _best_window(text: str, spans: Sequence[Span], size: int) -> Span:
     first, last = 0, 0
     for place, (start, _) in enumerate(spans):
         within = [span for span in spans[place : place + size] if span[1] <= start + size]
-        held = (len({text[begin:other].casefold() for begin, other in within}), len(within))
-        if held > best:
-            best, first, last = held, start, within[-1][1]
+        count = (len({text[begin:other].casefold() for begin, other in within}), len(within))
+        if count > best:
+            best, first, last = count, start, within[-1][1]
     start = max(0, min(first - (size - (last - first)) // 2, len(text) - size))
     return _at_words(text, (start, start + size), (first, last))
 
 
-def _at_words(text: str, window: Span, held: Span) -> Span:
-    """The window without the words that it cuts, as far as it still holds what it is to hold."""
+def _at_words(text: str, window: Span, required: Span) -> Span:
+    """The window without cut words at its ends, as long as it contains the span ``required``."""
     start, end = window
-    spaces = [found.start() for found in re.finditer(r"\s", text[start:end])]
-    if start > 0 and not text[start - 1].isspace() and spaces and start + spaces[0] < (held[0] or end):
+    spaces = [match.start() for match in re.finditer(r"\s", text[start:end])]
+    if start > 0 and not text[start - 1].isspace() and spaces and start + spaces[0] < (required[0] or end):
         start += spaces[0] + 1
-    if end < len(text) and not text[end].isspace() and spaces and window[0] + spaces[-1] >= held[1]:
+    if end < len(text) and not text[end].isspace() and spaces and window[0] + spaces[-1] >= required[1]:
         end = window[0] + spaces[-1]
     while start < end and text[end - 1].isspace():
         end -= 1

@@ -1,8 +1,8 @@
-"""Words as they are typed: the words that misspelt ones were meant to be, and completions of a text. Pure.
+"""Corrections of misspelt words, and completions of a text. Pure.
 
 A word that no item holds is compared with the words one edit away: a letter left out, added, replaced, or exchanged
-with its neighbour (Damerau, 1964). They are made here and looked up, as many for a large collection as for a small one.
-Longer words are compared two edits away too, with the collection's terms that begin alike.
+with its neighbour (Damerau, 1964). They are made here and looked up; their number does not depend on the collection.
+Longer words are compared two edits away too, with the collection's terms of the same beginning.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from retrieval.domain.search.query import plain_parts
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 
 MAX_CHECKED = 64
 """Words of a query that are looked up; of a longer query the first."""
@@ -72,24 +72,24 @@ def checkable(query: str, *, syntax: bool) -> list[Word]:
     """
     parts = plain_parts(query) if syntax else [(0, query)]
     is_shouted = query.isupper()
-    found = []
+    words = []
     for start, part in parts:
         for match in _WORD.finditer(part):
             written = match[0]
             if SHORTEST <= len(written) <= LONGEST and (is_shouted or not any(map(str.isupper, written[1:]))):
-                found.append(Word(start + match.start(), written.lower()))
-    return found[:MAX_CHECKED]
+                words.append(Word(start + match.start(), written.lower()))
+    return words[:MAX_CHECKED]
 
 
 def one_edit_away(word: str, *, accents: bool) -> list[str]:
     """The spellings one edit away, each once. ``accents``: the word's language may have letters with accents."""
     letters = _letters(word, accents=accents)
     halves = [(word[:place], word[place:]) for place in range(len(word) + 1)]
-    made = [head + tail[1:] for head, tail in halves if tail]
-    made += [head + tail[1] + tail[0] + tail[2:] for head, tail in halves if len(tail) > 1]
-    made += [head + letter + tail[1:] for head, tail in halves if tail for letter in letters]
-    made += [head + letter + tail for head, tail in halves for letter in letters]
-    return [spelling for spelling in dict.fromkeys(made) if spelling != word]
+    spellings = [head + tail[1:] for head, tail in halves if tail]
+    spellings += [head + tail[1] + tail[0] + tail[2:] for head, tail in halves if len(tail) > 1]
+    spellings += [head + letter + tail[1:] for head, tail in halves if tail for letter in letters]
+    spellings += [head + letter + tail for head, tail in halves for letter in letters]
+    return [spelling for spelling in dict.fromkeys(spellings) if spelling != word]
 
 
 def _letters(word: str, *, accents: bool) -> str:
@@ -112,9 +112,9 @@ def edits_to(word: str, term: str, most: int) -> int | None:
     least = most + 1
     for place, letter in enumerate(word, 1):
         oldest, before, row = before, row, [place]
-        for column, wanted in enumerate(term, 1):
-            edits = min(before[column] + 1, row[column - 1] + 1, before[column - 1] + (letter != wanted))
-            if place > 1 < column and letter == term[column - 2] and word[place - 2] == wanted:
+        for column, expected in enumerate(term, 1):
+            edits = min(before[column] + 1, row[column - 1] + 1, before[column - 1] + (letter != expected))
+            if place > 1 < column and letter == term[column - 2] and word[place - 2] == expected:
                 edits = min(edits, oldest[column - 2] + 1)
             row.append(edits)
         if place >= len(word) - _ENDING:
@@ -127,9 +127,9 @@ def edits_to(word: str, term: str, most: int) -> int | None:
 def likeliest(word: str, near: Iterable[NearWord]) -> NearWord | None:
     """Choose the near word that the word is most likely meant to be; None where there is none.
 
-    Fewer edits first. Of as many: how many items hold it, by order of magnitude; a word with another first letter must
-    be in e² ≈ 7 times as many, because a first letter is seldom wrong, and one with a letter replaced in e ≈ 3 times as
-    many as one whose letter was left out, doubled or exchanged.
+    Fewer edits first; then the number of items that hold it, by order of magnitude; a word with another first letter
+    must be in e² ≈ 7 times as many, because a first letter is seldom wrong, and one with a letter replaced in e ≈ 3
+    times as many as one whose letter was left out, doubled or exchanged.
     """
 
     def merit(known: NearWord) -> tuple[float, ...]:
@@ -141,13 +141,13 @@ def likeliest(word: str, near: Iterable[NearWord]) -> NearWord | None:
 
 
 def spelling_of(term: str, word: str, texts: Iterable[str]) -> str | None:
-    """The word of the texts that the term most likely stands for, where ``word`` was typed; None where there is none.
+    """The word of the texts that the term most likely stands for, given the typed ``word``; None: there is none.
 
     A term is a beginning of its words, but for its last letter: "boundari" stands for "boundary".
     """
     beginning = term[:-1]
-    found = (match[0].lower() for text in texts for match in _WORD.finditer(text))
-    alike = [spelling for spelling in dict.fromkeys(found) if spelling.startswith(beginning)]
+    spellings = (match[0].lower() for text in texts for match in _WORD.finditer(text))
+    alike = [spelling for spelling in dict.fromkeys(spellings) if spelling.startswith(beginning)]
     matcher = difflib.SequenceMatcher(b=word, autojunk=False)
 
     def likeness(spelling: str) -> tuple[bool, float]:
@@ -167,12 +167,12 @@ def respelt(query: str, words: Sequence[Word], instead: Mapping[str, str]) -> st
 
 def note_of(instead: Mapping[str, str]) -> str:
     """The note that tells the caller which words were replaced."""
-    taken = ", ".join(f"{word!r} as {other!r}" for word, other in instead.items())
-    return f"no item holds these words; they were taken for others: {taken}"
+    replacements = ", ".join(f"{word!r} as {other!r}" for word, other in instead.items())
+    return f"no item holds these words; they were taken for others: {replacements}"
 
 
-LOOKED_AT = 200
-"""Items that completions are taken from: the best by words."""
+COMPLETION_ITEMS = 200
+"""The items that completions come from: the best by words."""
 
 READ = 2000
 """Characters of an item's text that words are taken from."""
@@ -188,7 +188,7 @@ class Title(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Completions(Told):
+class Completions(Serializable):
     """The completions of a text that is being typed."""
 
     queries: tuple[str, ...]
@@ -198,8 +198,8 @@ class Completions(Told):
     """Items with such a title: first those that begin with the text, then those that hold its last word."""
 
 
-class Typed(NamedTuple):
-    """A text that is being typed, read."""
+class TypedText(NamedTuple):
+    """A text that is being typed, split."""
 
     before: str
     """All but the last word."""
@@ -207,34 +207,34 @@ class Typed(NamedTuple):
     """The last word, as far as it is typed; empty after a space."""
 
 
-def typed(text: str) -> Typed:
+def split_typed(text: str) -> TypedText:
     """Split a text into its complete words and the word to complete."""
     place = _LAST_WORD.search(text)
     cut = len(text) if place is None else place.start()
-    return Typed(text[:cut], text[cut:])
+    return TypedText(text[:cut], text[cut:])
 
 
-def completions_of(text: Typed, found: Sequence[tuple[str, str, str]], limit: int) -> Completions:
+def completions_of(text: TypedText, items: Sequence[tuple[str, str, str]], limit: int) -> Completions:
     """The completions from items, best first, each with its id, its title and the start of its body."""
     word = rf"(?<!\w){re.escape(text.beginning)}[\w'’-]*"
-    words = _completed(text, word, found)[:limit] if text.beginning else []
+    words = _completed(text, word, items)[:limit] if text.beginning else []
     whole, holds = (text.before + text.beginning).casefold(), re.compile(word, re.IGNORECASE)
-    leading = [Title(item_id, title) for item_id, title, _ in found if title.casefold().startswith(whole)]
+    leading = [Title(item_id, title) for item_id, title, _ in items if title.casefold().startswith(whole)]
     holding = [
         Title(item_id, title)
-        for item_id, title, _ in found
+        for item_id, title, _ in items
         if title and not title.casefold().startswith(whole) and (not text.beginning or holds.search(title))
     ]
     return Completions(tuple(text.before + completed for completed in words), tuple((leading + holding)[:limit]))
 
 
-def _completed(text: Typed, word: str, found: Sequence[tuple[str, str, str]]) -> list[str]:
+def _completed(text: TypedText, word: str, items: Sequence[tuple[str, str, str]]) -> list[str]:
     """The words that the text may go on with, best first, each in its most frequent spelling."""
     former = _LAST_WORD.search(text.before.rstrip())
     follows = rf"(?<!\w){re.escape(former[0])}\W+({word})" if former and former[0] else None
     written: dict[str, Counter[str]] = {}
     following, titled, holders = Counter[str](), Counter[str](), Counter[str]()
-    for _, title, body in found:
+    for _, title, body in items:
         held = f"{title}\n{body}"
         for spelling in _words(word, held):
             written.setdefault(spelling.casefold(), Counter())[spelling] += 1

@@ -1,10 +1,10 @@
 """The expressions of time in a query: "yesterday", "since June", "between May and July". Pure.
 
-What it says is read in English, from the moment ``now`` and in its time zone, and gives a half-open stretch of time.
-Weeks begin on Monday, seasons are those of the northern half of the world, and a month or a day without a year is the
-latest that has begun. Of a date in numbers, "5/8/2023" or "5-8-2023", the first is the month, 8 May being "8.5.2023":
-with dots the day comes first, and so it does where the first number is no month ("25/8/2023"). "2023-05", "2023/5/8"
-and "5/2023" have one meaning. Numbers with fewer parts or a short year ("5/3", "5/8/23", "1984") are no dates.
+An expression is read as English, relative to the moment ``now`` and in its time zone, and gives a half-open period.
+Weeks begin on Monday, seasons are those of the northern hemisphere, and a month or a day without a year is the latest
+that has begun. In a date in numbers, "5/8/2023" or "5-8-2023", the month comes first. With dots the day comes first
+("8.5.2023" is 8 May), and so it does where the first number cannot be a month ("25/8/2023"). "2023-05", "2023/5/8" and
+"5/2023" have one meaning. Numbers with fewer parts or a short year ("5/3", "5/8/23", "1984") are not dates.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ _BEFORE = frozenset({"before", "preceding", "prior to"})
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """Words at a place of a text, and the time that they speak of; None: without an end on that side."""
+class TimedText:
+    """Words at a place of a text, and the time that they name; None: open on that side."""
 
     begin: int
     end: int
@@ -72,35 +72,35 @@ class Said:
     certainty: Certainty
 
 
-def paired(said: str, first: Phrase, second: Phrase) -> Said | None:
-    """Joins two phrases by "from ... to", "between ... and" or a dash, from first to second; ``said`` is ``plain``."""
-    join = _JOIN.fullmatch(said[first.end : second.begin])
-    between = _BETWEEN.search(said, max(0, first.begin - _REACH), first.begin)
+def paired(text: str, first: Phrase, second: Phrase) -> TimedText | None:
+    """Joins two phrases by "from ... to", "between ... and" or a dash, from first to second; ``text`` is ``plain``."""
+    join = _JOIN.fullmatch(text[first.end : second.begin])
+    between = _BETWEEN.search(text, max(0, first.begin - _REACH), first.begin)
     if join is None or (join["weak"] and not between):
         return None
     start, end = _in_one_year(first, second), second.span.end
     if start is None or start >= end:
         return None
     begin = between.start() if between else first.begin
-    return Said(begin, second.end, start, end, max(first.certainty, second.certainty))
+    return TimedText(begin, second.end, start, end, max(first.certainty, second.certainty))
 
 
-def related(said: str, phrase: Phrase) -> Said | None:
-    """The phrase with what stands right before it; None if it names no time there, as "may" alone does not."""
-    whole = _with_part(said, phrase)
+def related(text: str, phrase: Phrase) -> TimedText | None:
+    """The phrase with the words right before it; None if it names no time there, as "may" alone does not."""
+    whole = _with_part(text, phrase)
     before = max(0, whole.begin - _REACH), whole.begin
-    if (beside := _BESIDE.search(said, *before)) and not phrase.side:
-        return _said(replace(whole, begin=beside.start(), span=_beside(whole.span, beside)))
-    if side := _SIDE.search(said, *before):
+    if (beside := _BESIDE.search(text, *before)) and not phrase.side:
+        return _timed_text(replace(whole, begin=beside.start(), span=_beside(whole.span, beside)))
+    if side := _SIDE.search(text, *before):
         if side["side"] == "by" and phrase.needs_lead:  # it may be a person: "a book by May"
             return None
-        return _said(replace(whole, begin=side.start()), side["side"])
-    if phrase.needs_lead and whole is phrase and not _IN.search(said, *before):
+        return _timed_text(replace(whole, begin=side.start()), side["side"])
+    if phrase.needs_lead and whole is phrase and not _IN.search(text, *before):
         return None
-    return _said(whole, phrase.side)
+    return _timed_text(whole, phrase.side)
 
 
-def _said(phrase: Phrase, side: str = "") -> Said:
+def _timed_text(phrase: Phrase, side: str = "") -> TimedText:
     start, end = phrase.span.start, phrase.span.end
     bounds: dict[str, tuple[datetime | None, datetime | None]] = {
         "": (start, end),
@@ -110,11 +110,11 @@ def _said(phrase: Phrase, side: str = "") -> Said:
         "before": (None, start),
         "prior to": (None, start),
     }
-    return Said(phrase.begin, phrase.end, *bounds.get(side, (None, end)), phrase.certainty)
+    return TimedText(phrase.begin, phrase.end, *bounds.get(side, (None, end)), phrase.certainty)
 
 
 def _in_one_year(first: Phrase, second: Phrase) -> datetime | None:
-    """The first's start; what has no year of its own lies in the year that ends with the second."""
+    """The first's start; without a year of its own it is in the year that ends with the second."""
     start, latest = first.span.start, second.span.start
     if first.has_year:
         return start
@@ -125,9 +125,9 @@ def _in_one_year(first: Phrase, second: Phrase) -> datetime | None:
         return None
 
 
-def _with_part(said: str, phrase: Phrase) -> Phrase:
-    """The part of it that is meant: "late", "the first week of"."""
-    match = _PART.search(said, max(0, phrase.begin - _REACH), phrase.begin)
+def _with_part(text: str, phrase: Phrase) -> Phrase:
+    """The phrase, limited to the part that the words before it name: "late", "the first week of"."""
+    match = _PART.search(text, max(0, phrase.begin - _REACH), phrase.begin)
     if match is None or phrase.certainty is Certainty.VAGUE:
         return phrase
     return replace(phrase, begin=match.start(), span=_part(phrase.span, match))
@@ -154,7 +154,7 @@ def _nth(span: Span, nth: str, unit: Unit) -> Span:
 
 
 def _beside(span: Span, match: re.Match[str]) -> Span:
-    """The unit or the weekday right before or after the stretch; two weeks before it: the week so far back."""
+    """The unit or the weekday right before or after the span; "two weeks before" is the second week before it."""
     is_before = match["side"] in _BEFORE
     edge = span.start if is_before else span.end
     if match["weekday"]:
@@ -170,15 +170,15 @@ def _beside(span: Span, match: re.Match[str]) -> Span:
 
 
 LONGEST_QUERY = 2000
-"""Characters of a query; a longer one is a pasted text, which speaks of many times and asks for none."""
+"""Characters of a query; a longer one is a pasted text, whose times are not conditions."""
 
 _YEARS = (1000, 9000)
-"""Every zone of the world can say a time between."""
+"""Every time zone has the times between these years."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeExpression:
-    """A stretch of time that a query speaks of."""
+    """A period that a query names."""
 
     text: str
     """The words, as they stand in the query."""
@@ -203,32 +203,32 @@ def time_expressions(query: str, now: datetime) -> list[TimeExpression]:
         raise InvalidRequestError(f"now is {now.isoformat()} without a time zone; give one, such as datetime.now(UTC)")
     if len(query) > LONGEST_QUERY:
         return []
-    said = plain(query)
-    return list(_read(query, said, phrases(said, now)))
+    text = plain(query)
+    return list(_read_phrases(query, text, phrases(text, now)))
 
 
 def time_expression(query: str, now: datetime) -> TimeExpression | None:
-    """Gives the time that the query names as a whole; None: no time.
+    """The time that the query names as a whole; None: no time.
 
-    The most definite expressions count ("last week, as of 6 November" is about November). Of several closed stretches
-    it is from the first's start to the last's end; what is open on a side, such as "since May", bounds the others.
+    The most definite expressions count ("last week, as of 6 November" is about November). Several closed periods
+    give one from the first's start to the last's end; an open one, such as "since May", bounds the others.
     """
-    found = time_expressions(query, now)
-    best = max((said_time.certainty for said_time in found), default=None)
-    chosen = [said_time for said_time in found if said_time.certainty is best]
+    expressions = time_expressions(query, now)
+    best = max((expression.certainty for expression in expressions), default=None)
+    chosen = [expression for expression in expressions if expression.certainty is best]
     return _together(chosen) if chosen else None
 
 
-def _read(query: str, said: str, found: Sequence[Phrase]) -> Iterator[TimeExpression]:
-    """The phrases with what stands around them: "between", "since", "the week before"."""
+def _read_phrases(query: str, text: str, in_order: Sequence[Phrase]) -> Iterator[TimeExpression]:
+    """The phrases with the words around them: "between", "since", "the week before"."""
     place = 0
-    while place < len(found):
-        phrase = found[place]
-        following = found[place + 1] if place + 1 < len(found) else None
+    while place < len(in_order):
+        phrase = in_order[place]
+        following = in_order[place + 1] if place + 1 < len(in_order) else None
         try:
-            pair = None if following is None else paired(said, phrase, following)
-            whole = pair or related(said, phrase)
-        except (ValueError, OverflowError):  # dates outside the calendar, such as 9999 years before 2020, are no times
+            pair = None if following is None else paired(text, phrase, following)
+            whole = pair or related(text, phrase)
+        except (ValueError, OverflowError):  # dates outside the calendar, such as 9999 years before 2020, are not times
             pair = whole = None
         place += 1 if pair is None else 2
         if whole is not None and _is_usable(whole.start_time, whole.end_time):

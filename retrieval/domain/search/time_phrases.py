@@ -1,6 +1,6 @@
-"""The smallest phrases that name a time, and the stretches of time that they mean. Pure.
+"""The smallest phrases that name a time, and the spans of time that they mean. Pure.
 
-Every stretch is half-open, and its ends are wall-clock times of the moment's zone: a day on which the clocks change has
+Every span is half-open, and its ends are wall-clock times of the moment's zone: a day on which the clocks change has
 23 or 25 hours.
 """
 
@@ -128,13 +128,13 @@ def midnight(moment: datetime) -> datetime:
 
 
 def days(first: datetime, count: int = 1) -> Span:
-    """The span of so many days, from the day of ``first`` on."""
+    """The span of ``count`` days, from the day of ``first`` on."""
     start = midnight(first)
     return Span(start, start + count * _DAY)
 
 
 def month(now: datetime, year: int, number: int, count: int = 1) -> Span:
-    """The span of so many months from that month on, 1 to 12. Raises ``ValueError`` for a month no calendar has."""
+    """The span of ``count`` months from that month on, 1 to 12. Raises ``ValueError`` for any other number."""
     start = midnight(now).replace(year=year, month=number, day=1)
     return Span(start, _later_by_months(start, count))
 
@@ -177,7 +177,7 @@ def unit_of(moment: datetime, unit: Unit) -> Span:
 
 
 def moved(moment: datetime, unit: Unit, count: int) -> datetime:
-    """Moves so many units later (earlier, if negative); the last day of a shorter month replaces days that it lacks."""
+    """The moment ``count`` units later, or earlier if negative; a day that the month lacks becomes its last day."""
     if unit in _DAYS_OF:
         return moment + count * _DAYS_OF[unit] * _DAY
     if unit in _MONTHS_OF:
@@ -187,7 +187,7 @@ def moved(moment: datetime, unit: Unit, count: int) -> datetime:
 
 
 def ago(now: datetime, unit: Unit, count: int) -> Span:
-    """The calendar unit that lies so many of them back: one week ago is the week before this."""
+    """The calendar unit ``count`` units back: one week ago is the week before this."""
     return unit_of(moved(now, unit, -count), unit)
 
 
@@ -276,21 +276,21 @@ class _Rule:
     side: str = ""
 
 
-def phrases(said: str, now: datetime) -> list[Phrase]:
-    """All of them in their order, the longest at each place; what no calendar has, such as 31 February, is none.
+def phrases(text: str, now: datetime) -> list[Phrase]:
+    """All phrases in their order, the longest at each place; a date that does not exist, such as 31 February, is none.
 
-    ``said``: the text as ``plain`` makes it.
+    ``text``: the text as ``plain`` makes it.
     """
-    found: list[Phrase] = []
-    taken: list[tuple[int, int]] = []
+    in_order: list[Phrase] = []
+    used: list[tuple[int, int]] = []
     for rule in _RULES:
-        for match in rule.pattern.finditer(said):
-            if any(match.start() < end and begin < match.end() for begin, end in taken):
+        for match in rule.pattern.finditer(text):
+            if any(match.start() < end and begin < match.end() for begin, end in used):
                 continue
-            taken.append(match.span())
+            used.append(match.span())
             if (phrase := _phrase(rule, match, now)) is not None:
-                found.append(phrase)
-    return sorted(found, key=lambda phrase: phrase.begin)
+                in_order.append(phrase)
+    return sorted(in_order, key=lambda phrase: phrase.begin)
 
 
 def _phrase(rule: _Rule, match: re.Match[str], now: datetime) -> Phrase | None:
@@ -308,7 +308,7 @@ def _iso(match: re.Match[str], now: datetime) -> Span:
 
 
 def _numbers(match: re.Match[str], now: datetime) -> Span:
-    """A day in numbers: the month comes first, but with dots, or where the first number is no month, the day does."""
+    """A day in numbers: the day comes first with dots or where the first number is not a month, else the month."""
     first, second = int(match["first"]), int(match["second"])
     is_day_first = match["mark"] == "." or first > _MONTHS_A_YEAR
     day, number = (first, second) if is_day_first else (second, first)
@@ -334,7 +334,7 @@ def _date(match: re.Match[str], now: datetime) -> Span:
 
 
 def _dates(match: re.Match[str], now: datetime) -> Span:
-    """Days of a month, from one to the other; the second alone where the first is no earlier day."""
+    """Days of a month, from one to the other; the second alone where the first is not an earlier day."""
     first, second = int(match["first"]), int(match["day"])
     return days(_day_of(match, first, now), second - first + 1) if first < second else _date(match, now)
 
@@ -398,10 +398,10 @@ def _before_last(match: re.Match[str], now: datetime) -> Span:
 
 def _rolling(match: re.Match[str], now: datetime) -> Span:
     count = counted(match["count"] or "one")[1]
-    return _rolled(match["which"], now, Unit(match["unit"]), count)
+    return _roll(match["which"], now, Unit(match["unit"]), count)
 
 
-def _rolled(which: str, now: datetime, unit: Unit, count: int) -> Span:
+def _roll(which: str, now: datetime, unit: Unit, count: int) -> Span:
     return (coming if which in _COMING else last)(now, unit, count)
 
 
@@ -411,7 +411,7 @@ def _which_unit(match: re.Match[str], now: datetime) -> Span:
     if match["which"] in _CURRENT:
         return unit_of(now, unit)
     if unit in {Unit.MINUTE, Unit.HOUR}:  # no calendar names them
-        return _rolled(match["which"], now, unit, 1)
+        return _roll(match["which"], now, unit, 1)
     return ago(now, unit, -1 if match["which"] in _COMING else 1)
 
 
@@ -427,7 +427,7 @@ def _which_weekday(match: re.Match[str], now: datetime) -> Span:
 
 
 def _which_month(match: re.Match[str], now: datetime) -> Span:
-    """This year's, the last that is over, or the first that is to come."""
+    """The month of this year, the last past one, or the next one."""
     number = month_number(match["full"])
     if match["which"] in _COMING:
         return month(now, now.year + (number <= now.month), number)
@@ -435,7 +435,7 @@ def _which_month(match: re.Match[str], now: datetime) -> Span:
 
 
 def _which_season(match: re.Match[str], now: datetime) -> Span:
-    """The one that holds now, else this year's; the last that is over; the first that is to come."""
+    """The current season, else this year's; the last past one; or the next one."""
     near = [season(now, SEASONS[match["season"]], number) for number in range(now.year - 2, now.year + 2)]
     if match["which"] in _COMING:
         return next(span for span in near if span.start > now)
@@ -457,10 +457,10 @@ _FROM = r"(?:from (?:the )?|(?P<between>between (?:the )?))?"
 _OF = r"(?:,? (?:of )?|,\s*)"
 _BARE_YEAR = r"(?P<year>(?:19|20)\d\d)"
 _NO_LESS, _NO_MORE = r"(?<![./])", r"(?![-./]\d)"
-"""Around a date in numbers: it is no part of a version, an address or a path."""
+"""Around a date in numbers: it is not part of a version, an address or a path."""
 _DATED, _VAGUE = Certainty.DATED, Certainty.VAGUE
 
-# The first that fits a place has it, so longer ones come before the shorter ones that they hold.
+# The first rule that matches a place wins, so longer patterns come before the shorter ones within them.
 _RULES = (
     _Rule(pattern(rf"{_BARE_YEAR}-(?P<number>\d\d)(?:-(?P<day>\d\d))?(?!-)"), _iso, _DATED),
     _Rule(pattern(rf"{_BARE_YEAR}/(?P<number>\d{{1,2}})/(?P<day>\d{{1,2}}){_NO_MORE}"), _iso, _DATED),

@@ -1,7 +1,7 @@
 """The doctor: a few statements read the facts about an installation, and pure checks turn them into findings.
 
-``diagnose`` reads and checks; ``examine`` opens the database for it; ``diagnose_closed`` finds what can be found where
-it does not open; ``examine_collection`` is the job.
+``diagnose`` reads and checks; ``examine`` opens the database for it; ``diagnose_closed`` checks an installation that
+does not open; ``examine_collection`` is the job.
 """
 
 from __future__ import annotations

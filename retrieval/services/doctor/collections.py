@@ -1,4 +1,4 @@
-"""Checks of collections and of what serves them: embedders, indexes, recall, jobs, workers."""
+"""Checks of collections, with their embedders, indexes, recall, jobs and workers."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ async def try_embedders(
 ) -> list[EmbedderState]:
     """Ask each embedder that the collections need for one vector."""
     spaces = dict.fromkeys(collection.space for collection in collections if collection.space is not None)
-    return await asyncio.gather(*(_tried(workplace, tenant_id, space) for space in spaces))
+    return await asyncio.gather(*(_try_embedder(workplace, tenant_id, space) for space in spaces))
 
 
-async def _tried(workplace: Workplace, tenant_id: int, space: StoredSpace) -> EmbedderState:
+async def _try_embedder(workplace: Workplace, tenant_id: int, space: StoredSpace) -> EmbedderState:
     name = space.space.name
     try:
         embedder = workplace.embedder_of(tenant_id, space)
@@ -73,7 +73,7 @@ def check_embedders(states: Sequence[EmbedderState]) -> Iterator[Finding]:
 
 
 OLD_RECALL = timedelta(days=30)
-"""A recall that was measured longer ago than this says little about today."""
+"""A recall that was measured longer ago than this is outdated."""
 
 
 def index_of(state: CollectionState, indexes: dict[str, IndexState]) -> IndexState | None:
@@ -83,14 +83,14 @@ def index_of(state: CollectionState, indexes: dict[str, IndexState]) -> IndexSta
         return None
     form = wanted_form(stored) if stored.ann_index is None else stored.ann_index.form
     parts = [indexes.get(name) for name in form.names(stored.space.space_id, stored.collection_id)]
-    there = [part for part in parts if part is not None]
-    if len(there) < len(parts):
+    existing = [part for part in parts if part is not None]
+    if len(existing) < len(parts):
         return None
     return replace(
-        there[0],
-        is_valid=all(part.is_valid for part in there),
-        is_being_built=any(part.is_being_built for part in there),
-        bytes=sum(part.bytes for part in there),
+        existing[0],
+        is_valid=all(part.is_valid for part in existing),
+        is_being_built=any(part.is_being_built for part in existing),
+        bytes=sum(part.bytes for part in existing),
     )
 
 
@@ -310,21 +310,21 @@ _ROWS = {
     "records": ("the record of {} contradicts itself", ""),
     "arms": ("{} differing from the sum of the feedback", "arms"),
 }
-"""The text of a kind of disagreement, and what mends it."""
+"""The text of each kind of disagreement, and the job that corrects it."""
 
 
 def check_rows(name: str, disagreements: Sequence[tuple[str, int, list[str]]]) -> Iterator[Finding]:
-    """Check that a collection's rows agree with what they are made of; kinds are those of SQL's ``disagreements``."""
+    """Check that a collection's rows agree with their sources; kinds are those of SQL's ``disagreements``."""
     nouns = {"statistics": "row", "records": "recorded search", "arms": "arm"}
     for kind, number, first in disagreements:
-        said, mends = _ROWS[kind]
+        text, job = _ROWS[kind]
         noun = nouns.get(kind, "item")
         many = several(number, noun, "recorded searches" if kind == "records" else "")
-        found = said.format(many, "its" if number == 1 else "their")
+        found = text.format(many, "its" if number == 1 else "their")
         found = f"{found}: {', '.join(map(repr, first))}{', ...' if number > len(first) else ''} (collection {name!r})"
         mend = {
             "reindex": f"retrieval reindex {shlex.quote(name)}",
             "arms": f"retrieval jobs run arms --collection {shlex.quote(name)}",
             "": "delete it, or leave it: searches do not read records; please report how it came about",
-        }[mends]
+        }[job]
         yield Finding(check=f"deep {kind}", severity=Severity.ERROR, about=name, found=found, mend=mend)

@@ -1,4 +1,4 @@
-"""Read the facts of an installation, from inside or from outside, and check them in the order of the report."""
+"""Reads the facts of an installation, opened or not, and checks them in the order of the report."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ from retrieval.services.doctor.storage import (
     expected_functions,
 )
 from retrieval.services.textsearch import DRIFT
-from retrieval.services.workplace import Advance, JobTarget, Workplace, unheeded
+from retrieval.services.workplace import Advance, JobTarget, Workplace, ignore_progress
 from retrieval.settings import Settings
 
 
@@ -153,7 +153,7 @@ def storage_findings(
     owners = {hnsw_of(state): shlex.quote(state.stored.name) for state in collections}
     found = [*check_indexes(indexes, schema, owners), *check_missing(tables, indexes, where.expected_indexes)]
     fine = f"all {several(len(indexes), 'index', 'indexes')} are valid"
-    yield from or_fine(found, "indexes", f"{fine}, {size(sum(indexe.bytes for indexe in indexes))}")
+    yield from or_fine(found, "indexes", f"{fine}, {size(sum(index.bytes for index in indexes))}")
     fine = f"{several(len(tables), 'table')} are cleaned and counted, {size(sum(table.bytes for table in tables))}"
     found = [*check_columns(tables, where.expected_columns), *check_tables(tables, schema, installation.settings)]
     yield from or_fine(found, "tables", fine)
@@ -177,7 +177,7 @@ def collection_findings(
     if embedders:
         fine = f"{', '.join(embedder.space for embedder in embedders)}: it answers, in the collections' space"
         yield from or_fine(check_embedders(embedders), "embedder", fine)
-    indexes = {indexe.name: indexe for indexe in installation.indexes}
+    indexes = {index.name: index for index in installation.indexes}
     has_worker = installation.queue is not None and installation.queue.workers > 0
     for state in tenant.collections:
         found = check_collection(state, index_of(state, indexes), where.now, has_worker=has_worker)
@@ -210,7 +210,7 @@ async def diagnose_closed(settings: Settings, error: RetrievalError, now: dateti
     findings: list[Finding] = []
     if settings.database_url is not None:
         try:
-            installation, status = await _read(settings, names)
+            installation, status = await _read_server(settings, names)
         except DatabaseError as again:
             error = again
         else:
@@ -227,7 +227,7 @@ def finding_of(error: RetrievalError) -> Finding:
     return Finding(check="platform", severity=Severity.ERROR, found=found, mend=mend)
 
 
-async def _read(settings: Settings, names: Names) -> tuple[Installation, SchemaStatus | None]:
+async def _read_server(settings: Settings, names: Names) -> tuple[Installation, SchemaStatus | None]:
     url = settings.database_url
     async with connected("" if url is None else url.get_secret_value()) as connection:
         installation = await read_installation(connection, names, stalled_seconds=settings.worker_stalled_seconds)
@@ -254,8 +254,8 @@ async def diagnose(
     """Examine the server, the installation and the tenant's collections, or that one alone; None: it has no tenant yet.
 
     With ``is_own`` only findings about the collections are returned: their indexes, embedders, jobs and records. With
-    ``is_deep`` every row of the collections is compared with what it is made of, which takes a while. ``unread``: why
-    not even the tenant could be read. Nothing is changed; each embedder is asked for one vector. Raises
+    ``is_deep`` every row of the collections is compared with its sources, which takes a while. ``unread``: the error
+    with which the tenant could not be read. Nothing is changed; each embedder is asked for one vector. Raises
     ``DatabaseUnreachableError``.
     """
     database, settings = workplace.database, workplace.settings
@@ -263,24 +263,24 @@ async def diagnose(
         installation = await read_installation(
             connection, database.names, stalled_seconds=settings.worker_stalled_seconds
         )
-        seen_at = workplace.now()
+        read_at = workplace.now()
     replicas = [] if is_own else list(await _replica_findings(database, settings))
     if unread is None:
-        seen = await _tenants_part(workplace, tenant_id, collection)
+        facts = await _read_tenant_facts(workplace, tenant_id, collection)
     else:
-        seen = _Seen(tenant=None, findings=(unread_finding(unread),))
+        facts = _TenantFacts(tenant=None, findings=(unread_finding(unread),))
     where = DoctorContext(
         names=database.names,
         pool_size=settings.pool_size,
         is_embedded=settings.database_url is None,
-        now=seen_at,
+        now=read_at,
         expected_indexes=expected_indexes(database.names.schema),
         expected_functions=expected_functions(),
         expected_columns=expected_columns(),
     )
     checks = _own if is_own else _all
-    deep = await _deep_findings(workplace, tenant_id, seen.tenant) if is_deep else []
-    return diagnosis_of([*checks(installation, seen, where), *replicas, *seen.findings, *deep], workplace.now())
+    deep = await _deep_findings(workplace, tenant_id, facts.tenant) if is_deep else []
+    return diagnosis_of([*checks(installation, facts, where), *replicas, *facts.findings, *deep], workplace.now())
 
 
 async def _deep_findings(workplace: Workplace, tenant_id: int | None, tenant: TenantState | None) -> list[Finding]:
@@ -310,12 +310,14 @@ async def _replica_findings(database: Database, settings: Settings) -> Sequence[
     return or_fine(check_replicas(states, settings.read_max_lag_seconds), "replicas", each)
 
 
-async def examine_collection(workplace: Workplace, target: JobTarget, advance: Advance = unheeded) -> dict[str, Any]:
+async def examine_collection(
+    workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress
+) -> dict[str, Any]:
     """The job: examine one collection, log its errors and warnings, and record them."""
-    found = await diagnose(workplace, target.tenant_id, target.collection.name, is_own=True)
-    advance(len(found.findings))
-    errors = [finding for finding in found.findings if finding.severity is Severity.ERROR]
-    warnings = [finding for finding in found.findings if finding.severity is Severity.WARNING]
+    diagnosis = await diagnose(workplace, target.tenant_id, target.collection.name, is_own=True)
+    advance(len(diagnosis.findings))
+    errors = [finding for finding in diagnosis.findings if finding.severity is Severity.ERROR]
+    warnings = [finding for finding in diagnosis.findings if finding.severity is Severity.WARNING]
     notes = [f"{finding.check}: {finding.found} ({finding.mend})" for finding in (*errors, *warnings)]
     for note in notes:
         _log.warning("%s", note)
@@ -323,7 +325,7 @@ async def examine_collection(workplace: Workplace, target: JobTarget, advance: A
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
+class _TenantFacts:
     """The facts about a tenant that the application role could read."""
 
     tenant: TenantState | None
@@ -333,7 +335,7 @@ class _Seen:
     """Findings about what could not be read."""
 
 
-async def _tenants_part(workplace: Workplace, tenant_id: int | None, collection: str | None) -> _Seen:
+async def _read_tenant_facts(workplace: Workplace, tenant_id: int | None, collection: str | None) -> _TenantFacts:
     """The tenant's collections with their embedders, or a finding where they cannot be read."""
     try:
         stored = [] if tenant_id is None else await all_collections(workplace.database, tenant_id)
@@ -342,10 +344,10 @@ async def _tenants_part(workplace: Workplace, tenant_id: int | None, collection:
     except DatabaseUnreachableError:
         raise
     except DatabaseError as error:
-        return _Seen(tenant=None, findings=(unread_finding(error),))
+        return _TenantFacts(tenant=None, findings=(unread_finding(error),))
     if tenant_id is None:
-        return _Seen(tenant=tenant, findings=(no_tenant(workplace.settings.tenant),))
-    return _Seen(tenant=tenant, embedders=await try_embedders(workplace, tenant_id, chosen))
+        return _TenantFacts(tenant=tenant, findings=(no_tenant(workplace.settings.tenant),))
+    return _TenantFacts(tenant=tenant, embedders=await try_embedders(workplace, tenant_id, chosen))
 
 
 def unread_finding(error: DatabaseError) -> Finding:
@@ -369,37 +371,37 @@ def no_tenant(name: str) -> Finding:
     )
 
 
-def _all(installation: Installation, seen: _Seen, where: DoctorContext) -> list[Finding]:
-    status = None if seen.tenant is None else status_of(where.names.schema, seen.tenant.revision)
-    collections = seen.tenant.collections if seen.tenant else ()
+def _all(installation: Installation, facts: _TenantFacts, where: DoctorContext) -> list[Finding]:
+    status = None if facts.tenant is None else status_of(where.names.schema, facts.tenant.revision)
+    collections = facts.tenant.collections if facts.tenant else ()
     return [
         *server_findings(installation, status, where),
         *storage_findings(installation, collections, where),
-        *(collection_findings(installation, seen.tenant, seen.embedders, where) if seen.tenant else ()),
+        *(collection_findings(installation, facts.tenant, facts.embedders, where) if facts.tenant else ()),
     ]
 
 
-def _own(installation: Installation, seen: _Seen, where: DoctorContext) -> list[Finding]:
-    return [] if seen.tenant is None else list(own_findings(installation, seen.tenant, seen.embedders, where))
+def _own(installation: Installation, facts: _TenantFacts, where: DoctorContext) -> list[Finding]:
+    return [] if facts.tenant is None else list(own_findings(installation, facts.tenant, facts.embedders, where))
 
 
 def expected_indexes(schema: str) -> dict[str, ExpectedIndex]:
     """The indexes and keys that the schema's migrations create, by name."""
     from retrieval.adapters.store.tables import indexes, primary_keys
 
-    made = {
+    expected = {
         name: ExpectedIndex(index.table, index.statement.replace(f" ON {index.table}", f" ON {where}"))
         for name, index in indexes().items()
         for where in [qualified(schema, index.table)]
     }
     for name, key in primary_keys().items():
         columns = ", ".join(map(quote_identifier, key.columns))
-        made[name] = ExpectedIndex(
+        expected[name] = ExpectedIndex(
             key.table,
             f"ALTER TABLE {qualified(schema, key.table)} ADD CONSTRAINT {quote_identifier(name)} "
             f"PRIMARY KEY ({columns});",
         )
-    return made
+    return expected
 
 
 async def examine(settings: Settings, collection: str | None = None, *, is_deep: bool = False) -> Diagnosis:
@@ -411,7 +413,7 @@ async def examine(settings: Settings, collection: str | None = None, *, is_deep:
     if collection is not None:
         check_collection_name(collection)
     async with AsyncExitStack() as stack:
-        hung = [] if settings.database_url else list(check_embedded(settings.home or default_home()))
+        embedded_findings = [] if settings.database_url else list(check_embedded(settings.home or default_home()))
         database = await open_database(settings, stack)
         embedders = ChosenEmbedders(settings)
         stack.push_async_callback(embedders.aclose)
@@ -425,10 +427,10 @@ async def examine(settings: Settings, collection: str | None = None, *, is_deep:
         except DatabaseUnreachableError:
             raise
         except DatabaseError as error:
-            found = await diagnose(workplace, None, collection, unread=error)
+            diagnosis = await diagnose(workplace, None, collection, unread=error)
         else:
-            found = await diagnose(workplace, tenant_id, collection, is_deep=is_deep)
-        return diagnosis_of([*hung, *found.findings], found.examined_at)
+            diagnosis = await diagnose(workplace, tenant_id, collection, is_deep=is_deep)
+        return diagnosis_of([*embedded_findings, *diagnosis.findings], diagnosis.examined_at)
 
 
 def check_embedded(home: Path) -> Iterator[Finding]:

@@ -178,8 +178,8 @@ _SWITCHES = (
     _Switch("enable_indexscan", "off", Severity.WARNING, "searches read whole tables"),
     _Switch("enable_bitmapscan", "off", Severity.WARNING, "searches by words and filters read whole tables"),
     _Switch("enable_seqscan", "off", Severity.ADVICE, "small tables are read by their indexes, which is slower"),
-    _Switch("enable_sort", "off", Severity.ADVICE, "plans avoid what is often the fastest"),
-    _Switch("enable_hashjoin", "off", Severity.ADVICE, "plans avoid what is often the fastest"),
+    _Switch("enable_sort", "off", Severity.ADVICE, "plans avoid an operation that is often the fastest"),
+    _Switch("enable_hashjoin", "off", Severity.ADVICE, "plans avoid an operation that is often the fastest"),
     _Switch("enable_nestloop", "off", Severity.WARNING, "items are looked up by reading whole tables"),
     _Switch("synchronous_commit", "off", Severity.ADVICE,
             "a crash of the server may lose the last half second of what it confirmed"),
@@ -269,7 +269,7 @@ def check_connections(server: ServerState, pool_size: int) -> Iterator[Finding]:
 def check_holdups(holdups: Sequence[Holdup], *, sees_all: bool, login: str) -> Iterator[Finding]:
     """Check that no session keeps dead rows, log files or other sessions waiting."""
     for holdup in holdups:
-        severity, found, mend = _said(holdup)
+        severity, found, mend = _holdup_text(holdup)
         yield Finding(check="transactions", severity=severity, about=holdup.who, found=found, mend=mend)
     if not sees_all:
         yield Finding(
@@ -280,7 +280,7 @@ def check_holdups(holdups: Sequence[Holdup], *, sees_all: bool, login: str) -> I
         )
 
 
-def _said(holdup: Holdup) -> tuple[Severity, str, str]:
+def _holdup_text(holdup: Holdup) -> tuple[Severity, str, str]:
     end = f"SELECT pg_terminate_backend({holdup.who});"
     match holdup.kind:
         case "idle":

@@ -16,7 +16,7 @@ _FUNCTION = re.compile(r"^\s*CREATE (?:OR REPLACE )?FUNCTION (?!procrastinate_)(
 
 
 def expected_functions() -> frozenset[str]:
-    """The names of the functions that the installed SQL creates in the schema, but for the queue's and a cluster's."""
+    """The names of the functions that the installed SQL creates in the schema, without the queue's and a cluster's."""
     paths = (path for path in directory("sql").rglob("*.sql") if path.parent.name != "cluster")
     texts = (path.read_text(encoding="utf-8") for path in paths)
     return frozenset(name for text in texts for name in _FUNCTION.findall(text))
@@ -30,7 +30,7 @@ def expected_columns() -> dict[str, frozenset[str]]:
 
 
 def check_functions(present: frozenset[str], expected: frozenset[str]) -> Iterator[Finding]:
-    """Every function is there, by its name."""
+    """Check that every function exists, by its name."""
     for name in sorted(expected - present):
         yield Finding(
             check="functions",
@@ -90,11 +90,11 @@ def check_indexes(indexes: Sequence[IndexState], schema: str, owners: Mapping[st
 
 @dataclass(frozen=True, slots=True)
 class ExpectedIndex:
-    """An index that the schema is made with."""
+    """An index that the schema's migrations create."""
 
     table: str
     statement: str
-    """Makes it again."""
+    """The statement that creates it again."""
 
 
 def check_missing(

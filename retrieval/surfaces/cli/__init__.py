@@ -10,7 +10,7 @@ import sys
 def main() -> None:
     """Run the program with the process's arguments; exit with a code that ``retrieval --help`` explains."""
     open_closed_streams()
-    # Loaded modules are many objects and no garbage; collecting meanwhile would take a tenth of a short command's time.
+    # Imports create many objects and no garbage; collecting during them would take a tenth of a short command's time.
     gc.disable()
     from retrieval.surfaces.cli.app import run_program
     from retrieval.surfaces.cli.errors import hook_of
@@ -22,13 +22,13 @@ def main() -> None:
     if is_hook:
         # An agent's session waits for the hook: the process ends without the interpreter's slow clean-up.
         os._exit(code)
-    # The objects that are left end with the process; the interpreter need not collect them.
+    # The remaining objects end with the process; the interpreter need not collect them.
     gc.freeze()
     sys.exit(code)
 
 
 def open_closed_streams() -> None:
-    """Occupy closed standard streams, whose numbers an opened file would get, and with them the messages."""
+    """Open closed standard streams: otherwise an opened file would get their numbers, and the messages."""
     for number in range(3):
         try:
             os.fstat(number)

@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from retrieval.domain.checks import clean_text
-from retrieval.surfaces.cli.errors import EXIT_CODES, HOOKS, INTERRUPTED, described, hint, hook_of, report_error
+from retrieval.surfaces.cli.errors import EXIT_CODES, HOOKS, INTERRUPTED, error_line, hint, hook_of, report_error
 from retrieval.surfaces.cli.options import State, examples, state_of
 from retrieval.surfaces.listening import installed_version
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 
 class LineHandler(logging.Handler):
-    """Writes ``warning: message`` on standard error, each message once: some come with every batch."""
+    """Writes ``warning: message`` on standard error, each message once: some are repeated with every batch."""
 
     def __init__(self, *, debug: bool = False) -> None:
         super().__init__()
         self._debug = debug
-        self._said: set[str] = set()
+        self._written: set[str] = set()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Passes on the package's own records from WARNING on, and libraries' errors; when debugging, everything."""
@@ -43,9 +43,9 @@ class LineHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write the record."""
         line = f"{record.levelname.lower()}: {clean_text(record.getMessage(), is_line=True)}"
-        if line in self._said:
+        if line in self._written:
             return
-        self._said.add(line)
+        self._written.add(line)
         if self._debug and record.exc_info:
             line += "\n" + logging.Formatter().formatException(record.exc_info)
         # Standard error is looked up for each record, because a progress bar replaces it to keep the lines apart.
@@ -84,7 +84,7 @@ _PANELS = {
     "Run and maintain": ("worker", "jobs", "status", "doctor", "reindex", "reembed"),
     "Database": ("db", "backup", "restore", "analysts"),
 }
-"""The commands and groups of commands as a reader comes to need them, panel by panel."""
+"""The commands and groups of commands by panel, in the order in which a reader needs them."""
 
 _PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
 
@@ -105,11 +105,11 @@ _ELSEWHERE = {
     "backup": ("db", "BACKUP_EXAMPLES"),
     "restore": ("db", "RESTORE_EXAMPLES"),
 }
-"""The module and the examples of a command, where they are not ``EXAMPLES`` of the module of its name."""
+"""The module and examples of a command, if not ``EXAMPLES`` in the module of its name."""
 
 
 class _Commands(Mapping[str, Any]):
-    """The commands by name, each loaded at its first use: a run needs only one of them."""
+    """The commands by name, each imported at its first use: a run needs only one."""
 
     def __init__(self) -> None:
         self._loaded: dict[str, Any] = {}
@@ -127,7 +127,7 @@ class _Commands(Mapping[str, Any]):
 
 
 def _command(name: str, panel: str) -> Any:
-    """The command or group of that name, as typer makes it for the program."""
+    """The command or group of that name, as typer builds it."""
     place, examples_name = _ELSEWHERE.get(name, (name.replace("-", "_"), "EXAMPLES"))
     module = import_module(f"retrieval.surfaces.cli.commands.{place}")
     part = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=False)
@@ -136,13 +136,13 @@ def _command(name: str, panel: str) -> Any:
     else:
         epilog = examples(*getattr(module, examples_name))
         part.command(name, rich_help_panel=panel, epilog=epilog)(getattr(module, name.replace("-", "_")))
-        # Without a callback, typer would make a program of one command that command itself.
+        # Without a callback, typer would turn an app of one command into that command.
         part.callback()(lambda: None)
     return typer.main.get_group(part).commands[name]
 
 
 class _Contents(TyperGroup):
-    """The program, whose commands are loaded when they are named."""
+    """The program, whose commands are imported when they are named."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -158,8 +158,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if not wanted:
+def _print_version(value: bool) -> None:
+    if not value:
         return
     version = installed_version()
     typer.echo(f"retrieval {version}" if version else "retrieval, run from its sources without being installed")
@@ -182,13 +182,13 @@ def options(
 ) -> None:
     """Search that is right, fast and explainable, on nothing but PostgreSQL and pgvector.
 
-    Without RETRIEVAL_DATABASE_URL in the environment, an embedded PostgreSQL is made and used.
+    Without RETRIEVAL_DATABASE_URL in the environment, an embedded PostgreSQL is created and used.
     """
     state = state_of(context)
     state.tenant, state.debug = tenant, debug
     configure_logging(debug=debug)
     if context.invoked_subcommand not in HOOKS:
-        _tell_unknown_variables()
+        _warn_unknown_variables()
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -199,34 +199,34 @@ _OF_OTHERS = ("RETRIEVAL_TEST_", "RETRIEVAL_FAISS_", "RETRIEVAL_SOURCE_URL", "RE
 """Variables of tests, of a former configuration, of one command, and of the clients' examples."""
 
 
-def _tell_unknown_variables() -> None:
-    """Name the variables of the environment that set nothing, such as ``RETRIEVAL_EMBEDER``."""
-    given = {name for name in map(str.upper, os.environ) if name.startswith(_PREFIX)}
-    unknown = {name for name in given if not name.startswith(_OF_OTHERS)}
+def _warn_unknown_variables() -> None:
+    """Name the environment variables that are not settings, such as ``RETRIEVAL_EMBEDER``."""
+    variables = {name for name in map(str.upper, os.environ) if name.startswith(_PREFIX)}
+    unknown = {name for name in variables if not name.startswith(_OF_OTHERS)}
     if not unknown:
         return
     from retrieval.settings import Settings
 
     known = _variables(Settings)
     if unknown - known:
-        from retrieval.apps.tickets.config import RetrievalConfig  # which loads much
+        from retrieval.apps.tickets.config import RetrievalConfig  # which imports much
 
         known |= _variables(RetrievalConfig)
     for name in sorted(unknown - known):
-        near = difflib.get_close_matches(name[len(_PREFIX) :], [other[len(_PREFIX) :] for other in known], n=1)
-        advice = f"did you mean {_PREFIX}{near[0]}?" if near else "see docs/reference/settings.md"
+        similar = difflib.get_close_matches(name[len(_PREFIX) :], [other[len(_PREFIX) :] for other in known], n=1)
+        advice = f"did you mean {_PREFIX}{similar[0]}?" if similar else "see docs/reference/settings.md"
         line = clean_text(f"note: {name:.60} is not a setting, and is ignored; {advice}", is_line=True)
         print(line, file=sys.stderr)  # noqa: T201
 
 
 def _variables(settings: type[BaseSettings]) -> set[str]:
-    """The variables that the settings are read from."""
+    """The environment variables of the settings."""
     fields = settings.model_fields.items()
     return {str(field.validation_alias or f"{_PREFIX}{name}").upper() for name, field in fields}
 
 
 def run_program(arguments: Sequence[str]) -> int:
-    """Run the command that the arguments name; gives the exit code."""
+    """Run the command of the arguments; return the exit code."""
     _settle_colours()
     _settle_encodings()
     state = State()
@@ -237,10 +237,10 @@ def run_program(arguments: Sequence[str]) -> int:
             sys.stdout.flush()
         if code == INTERRUPTED:  # typer has caught it
             raise KeyboardInterrupt  # noqa: TRY301
-    except BaseException as error:  # noqa: BLE001 - this is where every error ends
+    except BaseException as error:  # noqa: BLE001 - the last handler of every error
         if (hook := hook_of(arguments)) is None:
             return report_error(error, debug=state.debug, worded=partial(_of_tenant, state.tenant))
-        hint(hook, str(error) if isinstance(error, OSError) else described(error)[0].removeprefix("error: "))
+        hint(hook, str(error) if isinstance(error, OSError) else error_line(error)[0].removeprefix("error: "))
         return 0
     return code if isinstance(code, int) else 0
 
@@ -254,7 +254,7 @@ def _of_tenant(tenant: str | None, line: str) -> str:
 
 
 def _settle_colours() -> None:
-    """Make help texts plain where there is no terminal: typer colours them in some CI systems."""
+    """Disable colours of help texts without a terminal: typer colours them in some CI systems."""
     if not (sys.stdout is not None and sys.stdout.isatty()) and "FORCE_COLOR" not in os.environ:
         os.environ.setdefault("_TYPER_FORCE_DISABLE_TERMINAL", "1")
 

@@ -29,20 +29,20 @@ EXIT_MEANINGS = {
     INTERNAL: "a fault of the program",
     INTERRUPTED: "interrupted",
 }
-"""The meaning of each exit code. The hooks session-start and session-end end with 0 whatever happens."""
+"""The meaning of each exit code. The hooks session-start and session-end always end with 0."""
 
 _OF_THE_PROGRAM = {"--tenant": "--tenant NAME", "-t": "--tenant NAME", "--debug": "--debug"}
-"""The options that stand before every command, as they are written there."""
+"""The options that precede every command, as they are written there."""
 
 EXIT_CODES = f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in EXIT_MEANINGS.items())}."
 
 
 HOOKS = frozenset({"session-start", "session-end"})
-"""The commands that an agent's sessions wait for: whatever happens, they end with 0."""
+"""The commands that an agent's sessions wait for; they always end with 0."""
 
 
 def hook_of(arguments: Sequence[str]) -> str | None:
-    """The hook that the arguments name as the command, whatever options stand before it; None: another command."""
+    """The hook that the arguments name as the command, after any options; None: another command."""
     before = ""
     for argument in arguments:
         if not argument.startswith("-") and before not in ("-t", "--tenant"):
@@ -52,13 +52,13 @@ def hook_of(arguments: Sequence[str]) -> str | None:
 
 
 def hint(hook: str, message: str) -> None:
-    """Write one line to standard error, if it is open; directly, because a watchdog may not wait for a lock."""
+    """Write one line to standard error, if it is open; unbuffered, because a watchdog must not wait for a lock."""
     with contextlib.suppress(OSError):
         os.write(2, f"retrieval {hook}: {one_line(message)}\n".encode(errors="replace"))
 
 
 class InterruptedRunError(Exception):
-    """The user stopped the command; the message says how to go on."""
+    """The user stopped the command; the message says how to continue."""
 
 
 @runtime_checkable
@@ -71,7 +71,7 @@ class _UsageError(Protocol):
 
 
 def report_error(error: BaseException, *, debug: bool, worded: Callable[[str], str] = str) -> int:
-    """Show the error on standard error, with ``debug`` after its traceback; gives the exit code.
+    """Print the error on standard error, with ``debug`` after its traceback; return the exit code.
 
     ``worded`` changes the line, such as the commands that it advises.
     """
@@ -80,15 +80,15 @@ def report_error(error: BaseException, *, debug: bool, worded: Callable[[str], s
     if isinstance(error, BrokenPipeError):
         _leave_the_pipe()
         return FAILED
-    line, code = described(error)
+    line, code = error_line(error)
     if debug and code in (FAILED, INTERNAL):
         traceback.print_exception(error)
-    _say(worded(line))
+    _print_error(worded(line))
     return code
 
 
-def described(error: BaseException) -> tuple[str, int]:
-    """The line that tells of the error, and the exit code that goes with it."""
+def error_line(error: BaseException) -> tuple[str, int]:
+    """The line for the error, and its exit code."""
     match error:
         case InterruptedRunError():
             return str(error), INTERRUPTED
@@ -99,33 +99,33 @@ def described(error: BaseException) -> tuple[str, int]:
         case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EIO):
             return f"error: cannot write: {one_line(error.strerror or str(error))}", FAILED
         case _UsageError():
-            said = _before_the_command(error) or one_line(error.format_message()) or "a command is missing"
-            return f"error: {said}{_see_help(error)}", USAGE
+            message = _order_advice(error) or one_line(error.format_message()) or "a command is missing"
+            return f"error: {message}{_see_help(error)}", USAGE
         case _ if (refused := _refused_settings(error)) is not None:
             return f"error: {refused}", FAILED
         case _:
-            said = one_line(f"{type(error).__name__}: {error}").removesuffix(":")
+            message = one_line(f"{type(error).__name__}: {error}").removesuffix(":")
             return (
-                f"error: unexpected {said}; run again with --debug (before the command) to see where",
+                f"error: unexpected {message}; run again with --debug (before the command) to see where",
                 INTERNAL,
             )
 
 
 def one_line(message: str) -> str:
-    """The message on one line, without characters that would steer a terminal."""
+    """The message on one line, without control characters."""
     return clean_text(" ".join(part.strip() for part in message.splitlines() if part.strip()), is_line=True)
 
 
 def _refused_settings(error: BaseException) -> str | None:
     from pydantic import ValidationError
 
-    from retrieval.settings import refused
+    from retrieval.settings import refusal_message
 
-    return one_line(refused(error)) if isinstance(error, ValidationError) else None
+    return one_line(refusal_message(error)) if isinstance(error, ValidationError) else None
 
 
-def _before_the_command(error: object) -> str:
-    """Advice for an option of the program that was given after a command; empty: it is another error."""
+def _order_advice(error: object) -> str:
+    """Advice for an option of the program that was given after a command; empty for another error."""
     option = getattr(error, "option_name", "")
     usage = _OF_THE_PROGRAM.get(option)
     return f"{option} goes before the command: retrieval {usage} COMMAND" if usage else ""
@@ -137,7 +137,7 @@ def _see_help(error: object) -> str:
     return f" (see: {path} --help)"
 
 
-def _say(line: str) -> None:
+def _print_error(line: str) -> None:
     if sys.stderr is None:
         return
     try:
@@ -147,7 +147,7 @@ def _say(line: str) -> None:
 
 
 def _leave_the_pipe() -> None:
-    """Discard the rest of the output: its reader is gone."""
+    """Discard the rest of the output: its reader has closed the pipe."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         try:

@@ -1,4 +1,4 @@
-"""Documents of files and folders into a collection; and what every ingest tells of the texts."""
+"""Ingests the documents of files and folders; and the notes of every ingest about texts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from retrieval.services.add import AddReport
     from retrieval.services.documents import DocumentsReport
 
-SHOWN = 10
+MAX_NAMES = 10
 """The number of names of a kind that are shown."""
 
 _BYTES_A_TOKEN = 4
@@ -56,11 +56,11 @@ class RunOptions:
     async def opened(
         self, platform: Platform, total_bytes: int | None, *, filterable: Mapping[str, str] = MappingProxyType({})
     ) -> Collection:
-        """The collection, made if it is missing; ``filterable`` is declared besides what the options name.
+        """The collection, created if missing; ``filterable`` is declared besides the attributes of the options.
 
-        Raises ``InvalidRequestError`` for one of another language, and where nobody agrees to send texts away.
+        Raises ``InvalidRequestError`` for one of another language, and if the user refuses to send texts.
         """
-        await tell_destination(platform, self.collection, total_bytes, yes=self.yes)
+        await announce_destination(platform, self.collection, total_bytes, yes=self.yes)
         collection = await platform.collection(
             self.collection,
             language=self.language or "english",
@@ -80,7 +80,7 @@ class DocumentOptions(RunOptions):
     chunking: Chunking
     name: str | None
     refused: tuple[str, ...]
-    """Options that were given and that are for items alone."""
+    """Given options that are only for items."""
 
 
 def chunking_of(max_tokens: int, overlap: int) -> Chunking:
@@ -93,15 +93,15 @@ def chunking_of(max_tokens: int, overlap: int) -> Chunking:
 
 
 def ingest_paths(state: State, options: DocumentOptions) -> None:
-    """Do the run that the options describe, and print what became of the documents.
+    """Do the run that the options describe, and print its summary.
 
-    Raises ``RetrievalError``; also, at the end, where documents could not be read.
+    Raises ``RetrievalError``; also, at the end, if documents could not be read.
     """
     if options.refused:
         raise InvalidRequestError(f"{options.refused[0]} is for files of items; documents are stored as they are")
 
     async def work(platform: Platform) -> DocumentsReport:
-        await asyncio.to_thread(find_documents, options.paths, options.name)  # no collection for what is not there
+        await asyncio.to_thread(find_documents, options.paths, options.name)  # before a collection is created
         collection = await options.opened(platform, bytes_of(options.paths))
         with progress(f"ingest {options.collection}", "document", quiet=options.quiet) as update:
 
@@ -122,11 +122,11 @@ def ingest_paths(state: State, options: DocumentOptions) -> None:
         raise InvalidRequestError(
             f"{count(len(report.failed), 'document')} could not be read; what was stored of them stays"
         )
-    tell_pending(console(stderr=True), report.chunks)
+    report_pending(console(stderr=True), report.chunks)
 
 
 async def check_language(collection: Collection, language: str | None) -> None:
-    """Raise ``InvalidRequestError`` where the collection was made with another language than the one asked for."""
+    """Raise ``InvalidRequestError`` if the collection was made with another language."""
     made_with = language and (await collection.info()).text_search_config
     if made_with != language:
         raise InvalidRequestError(
@@ -146,13 +146,13 @@ def _present(options: DocumentOptions, report: DocumentsReport) -> None:
             out.print(f"note: {note}", soft_wrap=True)
         for line in _left_out(report, is_pruned=options.prune):
             out.print(plain(f"note: {line}"), soft_wrap=True)
-    for name, reason in report.failed[:SHOWN]:
+    for name, reason in report.failed[:MAX_NAMES]:
         err.print(plain(f"failed: {name}: {reason}"), soft_wrap=True)
-    if len(report.failed) > SHOWN:
-        err.print(f"failed: and {len(report.failed) - SHOWN:,} more; --json names all", soft_wrap=True)
+    if len(report.failed) > MAX_NAMES:
+        err.print(f"failed: and {len(report.failed) - MAX_NAMES:,} more; --json names all", soft_wrap=True)
     if not (report.added + report.changed + report.unchanged + len(report.failed) + len(report.empty)):
         err.print(plain(f"note: there are no documents in {', '.join(options.paths)}"), soft_wrap=True)
-    tell_cut(err, report.chunks)
+    warn_cut(err, report.chunks)
 
 
 def _summary(report: DocumentsReport) -> object:
@@ -168,34 +168,34 @@ def _left_out(report: DocumentsReport, *, is_pruned: bool) -> list[str]:
     lines = []
     if report.vanished and not (is_pruned and report.removed):
         advice = "" if is_pruned else "; --prune removes them"
-        lines.append(f"no longer in the folders: {_named(report.vanished)}{advice}")
+        lines.append(f"no longer in the folders: {_name_list(report.vanished)}{advice}")
     if report.empty:
         has_pdf = any(name.lower().endswith(".pdf") for name in report.empty)
         scans = "; scanned pages need OCR first" if has_pdf else ""
-        lines.append(f"without text: {_named(report.empty)}{scans}")
+        lines.append(f"without text: {_name_list(report.empty)}{scans}")
     if report.skipped:
-        skipped = [f"{number:,} {name}" for name, number in list(report.skipped.items())[:SHOWN]]
+        skipped = [f"{number:,} {name}" for name, number in list(report.skipped.items())[:MAX_NAMES]]
         lines.append(f"left out: {', '.join(skipped)}")
     return lines
 
 
-def _named(names: tuple[str, ...]) -> str:
-    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
-    return f"{', '.join(names[:SHOWN])}{more}"
+def _name_list(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
+    return f"{', '.join(names[:MAX_NAMES])}{more}"
 
 
-def tell_cut(err: Console, report: AddReport) -> None:
-    """Say how many items were too long for their model."""
+def warn_cut(err: Console, report: AddReport) -> None:
+    """Print how many items were too long for their model."""
     if report.cut:
         err.print(
-            f"note: {count(report.cut, 'item')} longer than the model reads: what stands beyond is found by its words "
-            "only; stored as documents, texts are chunked",
+            f"note: {count(report.cut, 'item')} longer than the model reads: the rest is found only by its words; "
+            "stored as documents, texts are chunked",
             soft_wrap=True,
         )
 
 
-def tell_pending(err: Console, report: AddReport) -> None:
-    """Say how many items wait for their vector, and end with the exit code of that."""
+def report_pending(err: Console, report: AddReport) -> None:
+    """Print how many items wait for their vector, and exit with ``PENDING`` if any do."""
     if report.pending:
         err.print(
             f"{count(report.pending, 'item')} without a vector, found by words only; "
@@ -205,13 +205,12 @@ def tell_pending(err: Console, report: AddReport) -> None:
         raise typer.Exit(PENDING)
 
 
-async def tell_destination(platform: Platform, collection: str, total_bytes: int | None, *, yes: bool) -> None:
-    """Say where texts go, if they are sent anywhere; ask, where the environment alone has chosen that.
+async def announce_destination(platform: Platform, collection: str, total_bytes: int | None, *, yes: bool) -> None:
+    """Say where texts are sent, if they leave this machine; ask, if ``OPENAI_API_KEY`` alone has chosen that.
 
-    It says so of a new collection, and always on a terminal. There it asks for a new collection, where
-    ``OPENAI_API_KEY`` decided and not ``RETRIEVAL_EMBEDDER``. Of a new collection whose texts stay on this machine it
-    says that their model knows English alone, where that is so.
-    Raises ``InvalidRequestError`` for the answer no: nothing is stored.
+    It says so for a new collection, and on a terminal for any. On a terminal it asks before a new collection, unless
+    ``RETRIEVAL_EMBEDDER`` is set. For a new collection whose texts stay on this machine, it says if their model knows
+    only English. Raises ``InvalidRequestError`` for the answer no: nothing is stored.
     """
     from retrieval.adapters.embedders.chosen import is_english_alone, service_in_use
 
@@ -222,9 +221,9 @@ async def tell_destination(platform: Platform, collection: str, total_bytes: int
     chosen = service_in_use(platform.settings, space)
     if chosen is None:
         if is_new and is_english_alone(platform.settings):
-            _tell_english()
+            _warn_english()
         return
-    line = f"texts are sent to {_told(chosen)}{_price(chosen, total_bytes)}"
+    line = f"texts are sent to {_service_text(chosen)}{_price(chosen, total_bytes)}"
     err = console(stderr=True)
     err.print(plain(f"note: {line}; RETRIEVAL_EMBEDDER=minilm keeps them on this machine"), soft_wrap=True)
     is_implicit = is_new and platform.settings.embedder == "auto"
@@ -235,13 +234,13 @@ async def tell_destination(platform: Platform, collection: str, total_bytes: int
 
 
 def bytes_of(paths: Iterable[str | os.PathLike[str]]) -> int:
-    """The size of files, and of those in folders."""
+    """The size of the files, and of the files in the folders."""
     files = (file for path in map(Path, paths) for file in (path.rglob("*") if path.is_dir() else [path]))
     return sum(file.stat().st_size for file in files if file.is_file())
 
 
 async def _space_of(platform: Platform, collection: str) -> tuple[EmbeddingSpace | None, bool]:
-    """The space that the collection has, and whether the collection is new or gets its space now."""
+    """The collection's space, and whether it has yet to get one."""
     try:
         space = await (await platform.collection(collection, create=False)).space()
     except UnknownCollectionError:
@@ -249,14 +248,14 @@ async def _space_of(platform: Platform, collection: str) -> tuple[EmbeddingSpace
     return space, space is None
 
 
-def _told(chosen: ChosenService) -> str:
-    """The address, without a password that may stand in it, and the model."""
+def _service_text(chosen: ChosenService) -> str:
+    """The address, without a password in it, and the model."""
     parts = urlsplit(chosen.url)
     url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
     return f"{url}, to be embedded by {chosen.model or 'the model that it serves'}"
 
 
-def _tell_english() -> None:
+def _warn_english() -> None:
     line = "all-MiniLM-L6-v2 knows English only; for other languages: RETRIEVAL_EMBEDDER=ollama:bge-m3"
     console(stderr=True).print(plain(f"note: {line}"), soft_wrap=True)
 
@@ -268,10 +267,10 @@ def _price(chosen: ChosenService, total_bytes: int | None) -> str:
 
     tokens = max(total_bytes // _BYTES_A_TOKEN, 1)
     known = known_model(chosen.model)
-    # A proxy may have prices of its own.
+    # A proxy may have its own prices.
     dollars = known.dollars if known and chosen.service.key_variable and chosen.url == chosen.service.url else None
     if dollars is None:
         return f": about {count(tokens, 'token')}"
     price = tokens * dollars / 1e6
-    told = f"some ${price:,.2f}" if price >= 0.01 else "less than $0.01"
-    return f": about {count(tokens, 'token')}, {told} by its list price"
+    amount = f"some ${price:,.2f}" if price >= 0.01 else "less than $0.01"
+    return f": about {count(tokens, 'token')}, {amount} by its list price"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 Completions = list[tuple[str, str]]
-"""The possible completions, each with a line about it."""
+"""The possible completions, each with a description."""
 
 ASK_SECONDS = 1.5
 """The longest that the tab key waits for the database."""
@@ -28,7 +28,7 @@ def complete_collection(context: typer.Context, incomplete: str) -> Completions:
     """The tenant's collections."""
     from retrieval.adapters.store.installation.opening import collection_names
 
-    return _asked(context, lambda database, tenant: collection_names(database, tenant, incomplete))
+    return _completions(context, lambda database, tenant: collection_names(database, tenant, incomplete))
 
 
 def complete_view(context: typer.Context, incomplete: str) -> Completions:
@@ -39,17 +39,17 @@ def complete_view(context: typer.Context, incomplete: str) -> Completions:
         views = await analytics_views(database, tenant_id)
         return [(view.name, view.about) for view in views if view.name.startswith(incomplete)]
 
-    return _asked(context, names)
+    return _completions(context, names)
 
 
 def complete_profile(context: typer.Context, incomplete: str) -> Completions:
-    """The versions of the profile of the collection that was named before."""
+    """The versions of the profile of the collection argument."""
     from retrieval.adapters.store.installation.opening import profile_versions
 
     name = context.params.get("collection")
     if not isinstance(name, str):
         return []
-    return _asked(context, lambda database, tenant: profile_versions(database, tenant, name, incomplete))
+    return _completions(context, lambda database, tenant: profile_versions(database, tenant, name, incomplete))
 
 
 def complete_job(incomplete: str) -> list[str]:
@@ -68,16 +68,16 @@ def complete_legs(incomplete: str) -> list[str]:
     return [f"{before}{comma}{leg.value}" for leg in LegName if leg.value.startswith(last) and leg.value not in taken]
 
 
-def _asked(context: typer.Context, ask: Callable[[Database, int], Awaitable[Completions]]) -> Completions:
-    """The database's answer; empty without a database, because nobody reads an error in the middle of a line."""
+def _completions(context: typer.Context, ask: Callable[[Database, int], Awaitable[Completions]]) -> Completions:
+    """The database's answer; empty on any error, which the shell could not show within the line."""
     try:
-        return asyncio.run(asyncio.wait_for(_answer(context.find_root().params.get("tenant"), ask), ASK_SECONDS))
-    except Exception:  # noqa: BLE001 - whatever it is: the next command will say it
+        return asyncio.run(asyncio.wait_for(_query(context.find_root().params.get("tenant"), ask), ASK_SECONDS))
+    except Exception:  # noqa: BLE001 - the command itself will report it
         return []
 
 
-async def _answer(tenant: str | None, ask: Callable[[Database, int], Awaitable[Completions]]) -> Completions:
-    """The answer of the configured database, or of the embedded one if it runs; it is not started for this."""
+async def _query(tenant: str | None, ask: Callable[[Database, int], Awaitable[Completions]]) -> Completions:
+    """The answer of the configured database, or of the embedded one if it is running."""
     from retrieval.adapters.store.installation.embedded.place import default_home, is_running
     from retrieval.adapters.store.installation.opening import ensure_tenant, open_database
     from retrieval.settings import Settings
@@ -109,9 +109,9 @@ class State:
 
 
 def confirm(question: str, *, yes: bool, as_json: bool = False) -> None:
-    """Ask the question of a command that nothing undoes, unless ``yes``.
+    """Ask before a command that cannot be undone, unless ``yes``.
 
-    Raises ``InvalidRequestError`` for the answer no, and where nobody can answer.
+    Raises ``InvalidRequestError`` for the answer no, and without a terminal to ask at.
     """
     import sys
 
@@ -130,10 +130,8 @@ def state_of(context: typer.Context) -> State:
     return context.ensure_object(State)
 
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
-JsonLines = Annotated[
-    bool, typer.Option("--json", help="Print JSON, an object a line as it comes, and nothing else, on standard output.")
-]
+Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")]
+JsonLines = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output, one object per line.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 CollectionName = Annotated[
     str,
@@ -153,7 +151,7 @@ def collection_option(about: str) -> Any:
 
 OneCollection = Annotated[str | None, collection_option("This collection; else all of the tenant.")]
 RetrievalId = Annotated[
-    str, typer.Argument(metavar="RETRIEVAL_ID", help="As the search's result has it.", show_default=False)
+    str, typer.Argument(metavar="RETRIEVAL_ID", help="The identifier in the search's result.", show_default=False)
 ]
 Queries = Annotated[
     Path,
@@ -183,9 +181,9 @@ DropSelfOption = Annotated[
 
 
 def legs_of(text: str | None) -> tuple[str, ...] | None:
-    """Leg names from ``dense,lexical``, each once; None when none were asked for.
+    """Leg names from ``dense,lexical``, each once; None for no option.
 
-    Raises ``InvalidProfileError`` for a leg that does not exist and ``InvalidRequestError`` for none at all.
+    Raises ``InvalidProfileError`` for an unknown leg, and ``InvalidRequestError`` for an empty list.
     """
     if text is None:
         return None
@@ -201,7 +199,7 @@ def legs_of(text: str | None) -> tuple[str, ...] | None:
 def filterable_of(pairs: Sequence[str]) -> dict[str, str]:
     """Types by attribute, from ``priority:text`` and the like.
 
-    Raises ``InvalidRequestError`` for a pair that is not one, or an attribute that is given twice.
+    Raises ``InvalidRequestError`` for an invalid pair, or an attribute that is given twice.
     """
     from retrieval.domain.errors import InvalidRequestError
 
@@ -217,7 +215,7 @@ def filterable_of(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def schema_of(file: Path | None) -> dict[str, Any] | None:
-    """The JSON Schema that a file holds; None for no file. Raises ``InvalidRequestError``."""
+    """The JSON Schema in a file; None for no file. Raises ``InvalidRequestError``."""
     from retrieval.domain.checks import JSONTextError, json_of
     from retrieval.domain.errors import InvalidRequestError
 
@@ -228,7 +226,7 @@ def schema_of(file: Path | None) -> dict[str, Any] | None:
     except (OSError, JSONTextError) as error:
         raise InvalidRequestError(f"cannot read the schema in {file}: {error}") from None
     if not isinstance(value, dict):
-        raise InvalidRequestError(f"{file} holds no schema: write one JSON object")
+        raise InvalidRequestError(f"{file} does not contain a schema: write one JSON object")
     return value
 
 
@@ -240,18 +238,16 @@ def examples(*lines: str) -> str:
 
 Actor = Annotated[str, typer.Option("--actor", metavar="NAME", help="Who asks.", show_default=False)]
 Session = Annotated[
-    str, typer.Option("--session", metavar="NAME", help="What belongs together: a conversation, a run.")
+    str, typer.Option("--session", metavar="NAME", help="A name of related searches: a conversation, a run.")
 ]
 Domain = Annotated[str, typer.Option("--domain", metavar="NAME", help="What the question is about, in a word.")]
 Complexity = Annotated[float | None, typer.Option("--complexity", metavar="C", help="How hard the problem is, 0 to 1.")]
 Backtracks = Annotated[int, typer.Option("--backtracks", metavar="N", help="Earlier attempts at the same problem.")]
-Generated = Annotated[
-    bool, typer.Option("--generated", help="Say that a model made candidates for this problem already.")
-]
+Generated = Annotated[bool, typer.Option("--generated", help="A model has already made candidates for this problem.")]
 
 
-def situation(**given: Any) -> Context:
-    """The same for the platform. Raises ``InvalidRequestError``."""
+def situation(**options: Any) -> Context:
+    """The context of a search, from the options above. Raises ``InvalidRequestError``."""
     from retrieval.domain.learning.context import Context
 
-    return Context(**given)
+    return Context(**options)

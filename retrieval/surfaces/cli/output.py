@@ -36,7 +36,7 @@ _SPACE = re.compile(r"(?P<model>[^@]+)(@.*)? (?P<dimensions>\([0-9]+\))")
 
 
 class _Console(Console):
-    """Printed output is text: it holds no markup and no control sequences."""
+    """Prints plain text, without markup and control sequences."""
 
     def print(self, *objects: Any, **options: Any) -> None:
         cleaned = (clean_text(part) if isinstance(part, str) else part for part in objects)
@@ -46,15 +46,15 @@ class _Console(Console):
 def console(*, stderr: bool = False) -> Console:
     """Standard output or standard error.
 
-    Colours appear on a terminal alone, and not where ``NO_COLOR`` is set.
+    Colours appear only on a terminal, and not if ``NO_COLOR`` is set.
     """
     return _Console(stderr=stderr, markup=False, emoji=False, highlight=False)
 
 
 def print_json(value: Any) -> None:
-    r"""Print the value as JSON on standard output: indented, in UTF-8 where the output can take it.
+    r"""Print the value as JSON on standard output: indented, in UTF-8 if the output supports it.
 
-    Characters that would steer a terminal, or hide, are escaped, as in ``\u001b``.
+    Control and format characters are escaped, as in ``\u001b``.
     """
     if sys.stdout is None:
         return
@@ -63,13 +63,13 @@ def print_json(value: Any) -> None:
 
 
 def print_json_line(value: Any) -> None:
-    """Print the value as JSON on a line of its own, at once."""
+    """Print the value as one line of JSON, and flush."""
     if sys.stdout is not None:
         print(json.dumps(value, allow_nan=False), flush=True)  # noqa: T201
 
 
 def plain(text: str) -> str:
-    """The text on one line without control and format characters: stored texts must not steer a terminal, or hide."""
+    """The text on one line without control and format characters, which could control a terminal or hide text."""
     return clean_text(text, is_line=True)
 
 
@@ -77,11 +77,11 @@ _IDS = frozenset({"id", "item", "key", "name", "collection", "job", "superseded"
 """The columns of ids."""
 
 _LEAST_WIDTH = 8
-"""Characters that any other column has, if it needs them."""
+"""The minimum width of any other column, in characters, if its cells need it."""
 
 
 class _Table(Table):
-    """A table that is wider than the line where its columns need it: what is cut off cannot be copied."""
+    """A table that exceeds the line if its columns need it: cut-off text could not be copied."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         least = sum((column.min_width or 0) + 3 for column in self.columns)
@@ -91,18 +91,18 @@ class _Table(Table):
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Container[str] = ()) -> Table:
     """A table without frames; columns of numbers, and those named in ``right``, are aligned on the right.
 
-    A column that is empty in every row is left out: most terminals show 80 characters. Ids are copied, so they stand
-    on one line; the other columns share what is left.
+    A column that is empty in every row is left out: most terminals show 80 characters. Ids are not wrapped, so that
+    they can be copied; the other columns share the remaining width.
     """
-    listed = [list(row) for row in rows]
-    filled = [place for place in range(len(columns)) if not listed or any(row[place] != "" for row in listed)]
-    columns, listed = [columns[place] for place in filled], [[row[place] for place in filled] for row in listed]
-    cells = [[plain(cell_text(cell)) for cell in row] for row in listed]
-    made = _Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    row_lists = [list(row) for row in rows]
+    used = [place for place in range(len(columns)) if not row_lists or any(row[place] != "" for row in row_lists)]
+    columns, row_lists = [columns[place] for place in used], [[row[place] for place in used] for row in row_lists]
+    cells = [[plain(cell_text(cell)) for cell in row] for row in row_lists]
+    grid = _Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for place, name in enumerate(columns):
-        numbers = name in right or (bool(listed) and all(_is_number(row[place]) for row in listed))
+        numbers = name in right or (bool(row_lists) and all(_is_number(row[place]) for row in row_lists))
         widest = max((cell_len(row[place]) for row in cells), default=0)
-        made.add_column(
+        grid.add_column(
             name,
             justify="right" if numbers else "left",
             overflow="fold",
@@ -110,12 +110,12 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Co
             min_width=widest if name in _IDS else min(widest, _LEAST_WIDTH),
         )
     for row in cells:
-        made.add_row(*map(Text, row))
-    return made
+        grid.add_row(*map(Text, row))
+    return grid
 
 
 def cell_text(value: object) -> str:
-    """A value as it stands in a table: whole numbers with separators, fractions with four digits."""
+    """A value as shown in a table: whole numbers with separators, fractions with four digits."""
     match value:
         case None:
             return "–"
@@ -130,7 +130,7 @@ def cell_text(value: object) -> str:
 
 
 def short_space(name: str | None) -> str | None:
-    """An embedding space as it stands in a table: its model and dimensions, ``all-MiniLM-L6-v2 (384)``."""
+    """An embedding space as shown in a table: its model and dimensions, ``all-MiniLM-L6-v2 (384)``."""
     match = None if name is None else _SPACE.fullmatch(name)
     return name if match is None else f"{match['model'].rpartition('/')[2]} {match['dimensions']}"
 
@@ -151,7 +151,7 @@ def _is_number(value: object) -> bool:
 
 
 LINE_SECONDS = 10.0
-"""The seconds between two lines where there is no terminal."""
+"""The seconds between two lines without a terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,13 +161,13 @@ class Step:
     done: float
     """The work done, in the unit of ``total``."""
     total: float | None
-    """None: nobody knows."""
+    """None: unknown."""
     counted: int
     """The number of items or queries that are done."""
     stage: str = ""
     """The present stage, of a command that has several."""
     vectors: int | None = None
-    """The number of vectors that were made; None: the command makes none."""
+    """The number of vectors made; None: the command makes none."""
 
 
 Update = Callable[[Step], None]
@@ -183,10 +183,10 @@ def progress(
     every: float | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Update]:
-    """Gives the function to call with each step; ``noun`` is what is counted, in the singular.
+    """Yield the function to call with each step; ``noun`` names the counted things, in the singular.
 
-    A terminal shows a bar. Elsewhere a line comes after ``every`` seconds, else ``LINE_SECONDS``, news or not. Where a
-    line came, a last one comes at the end.
+    A terminal shows a bar. Elsewhere a line is printed every ``every`` seconds, by default ``LINE_SECONDS``; after any
+    such line, a last one is printed at the end.
     """
     terminal = to or console(stderr=True)
     if quiet:
@@ -197,9 +197,9 @@ def progress(
             yield partial(_advance, bar, task, title)
     else:
         lines = _Lines(title, noun, clock)
-        with _repeated(lambda: terminal.print(lines.line(), soft_wrap=True), every or LINE_SECONDS):
+        with _repeat(lambda: terminal.print(lines.line(), soft_wrap=True), every or LINE_SECONDS):
             yield lines.update
-        if lines.is_told:
+        if lines.is_printed:
             lines.finish()
             terminal.print(lines.line(), soft_wrap=True)
 
@@ -219,7 +219,7 @@ def _rate(counted: int, seconds: float) -> str:
 
 
 def time_left(step: Step, seconds: float) -> str:
-    """``50 s left``, ``6 min left``; empty where nobody knows, or nothing is left."""
+    """``50 s left``, ``6 min left``; empty if unknown or zero."""
     if not step.total or not 0 < step.done < step.total:
         return ""
     left = seconds * (step.total - step.done) / step.done
@@ -245,7 +245,7 @@ def _advance(bar: Progress, task: TaskID, title: str, step: Step) -> None:
 
 
 class _CountColumn(ProgressColumn):
-    """The counts of the step, how fast they rise, and the time left."""
+    """The counts of the step, their rates, and the time left."""
 
     def __init__(self, noun: str) -> None:
         super().__init__()
@@ -265,11 +265,11 @@ class _Lines:
         self._clock = clock
         self._started = clock()
         self._step = Step(0, None, 0)
-        self.is_told = False
-        """Whether one line is requested."""
+        self.is_printed = False
+        """Whether a line was printed."""
 
     def finish(self) -> None:
-        """All of the work is done."""
+        """Mark all of the work as done."""
         if self._step.total:
             self._step = replace(self._step, done=self._step.total)
 
@@ -280,7 +280,7 @@ class _Lines:
 
     def line(self) -> str:
         """``ingest big: 612 items (14/s), 596 vectors (13/s), 11%, 6 min left``."""
-        self.is_told = True
+        self.is_printed = True
         step, seconds = self._step, self._clock() - self._started
         stage = f" {step.stage}:" if step.stage else ""
         share = f"{step.done / step.total:.0%}" if step.total else ""
@@ -289,13 +289,13 @@ class _Lines:
 
 
 @contextmanager
-def _repeated(tell: Callable[[], None], every: float) -> Iterator[None]:
-    """Calls the function in a thread each time that so many seconds have passed."""
+def _repeat(call: Callable[[], None], every: float) -> Iterator[None]:
+    """Call the function in a thread every ``every`` seconds."""
     is_over = threading.Event()
 
     def run() -> None:
         while not is_over.wait(every):
-            tell()
+            call()
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()

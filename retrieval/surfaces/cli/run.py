@@ -1,4 +1,4 @@
-"""Runs a command's work in an event loop, and prints what it gives."""
+"""Runs a command's work in an event loop, and prints its result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import typer
 from rich.console import RenderableType
 
 from retrieval.adapters.aside import uncollected
-from retrieval.domain.told import plain as plain_values
+from retrieval.domain.serialization import plain as plain_values
 from retrieval.surfaces.cli.errors import INTERRUPTED, InterruptedRunError
 from retrieval.surfaces.cli.options import State, state_of
 from retrieval.surfaces.cli.output import console, plain, print_json
@@ -49,10 +49,10 @@ def run(
     when_interrupted: str = "interrupted",
     reads_standard_input: bool = False,
 ) -> T:
-    """Open the platform, do the work with it, and close it; gives the work's result.
+    """Open the platform, do the work with it, and close it; return the work's result.
 
     Raises ``InterruptedRunError`` with ``when_interrupted`` when the user stops it. With
-    ``reads_standard_input`` the process then ends here: a thread may sit in a read that nothing would end.
+    ``reads_standard_input`` the process then ends here: a thread may be blocked in a read that nothing would end.
     """
 
     async def guarded() -> T:
@@ -72,26 +72,26 @@ def run(
 def answer(
     context: typer.Context,
     work: Callable[[Platform], Awaitable[T]],
-    shown: Callable[[T], str | RenderableType | Iterable[str | RenderableType]],
+    present: Callable[[T], str | RenderableType | Iterable[str | RenderableType]],
     *,
     as_json: bool,
-    told: Callable[[T], Any] = plain_values,
+    to_json: Callable[[T], Any] = plain_values,
     when_interrupted: str = "interrupted",
 ) -> T:
-    """Do the work with the platform and print its result: as JSON, or as ``shown`` presents it.
+    """Do the work with the platform and print its result: as JSON, or as ``present`` presents it.
 
-    ``told`` makes JSON values of the result. Gives the result.
+    ``to_json`` makes JSON values of the result. Returns the result.
     """
-    found = run(state_of(context), work, when_interrupted=when_interrupted)
+    result = run(state_of(context), work, when_interrupted=when_interrupted)
     if as_json:
-        print_json(told(found))
+        print_json(to_json(result))
     else:
-        show(shown(found))
-    return found
+        show(present(result))
+    return result
 
 
 def show(parts: str | RenderableType | Iterable[str | RenderableType]) -> None:
-    """Print lines of text, each as long as it is, and tables, which fit the terminal."""
+    """Print lines of text without wrapping, and tables, which fit the terminal."""
     out = console()
     for part in parts if isinstance(parts, list | Iterator) else [parts]:
         out.print(plain(part) if isinstance(part, str) else part, soft_wrap=isinstance(part, str))
@@ -124,10 +124,10 @@ async def _with_platform(state: State, work: Callable[[Platform], Awaitable[T]])
         from retrieval.adapters.embedders.services import DESTINATIONS
         from retrieval.platform import connect
 
-    # Commands that store texts say themselves where these go, and ask.
+    # Commands that store texts print themselves where the texts are sent, and ask.
     logging.getLogger(DESTINATIONS).setLevel(logging.ERROR)
     async with AsyncExitStack() as stack:
-        # An embedded database takes seconds to be made the first time.
+        # Creating an embedded database takes seconds.
         with _spinner("opening the database"):
             platform = await stack.enter_async_context(connect(settings=state.settings()))
         return await work(platform)

@@ -1,4 +1,4 @@
-"""The options of a search, and conditions as people type them."""
+"""The options of a search, and the conditions of the command line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def vector_of(option: str, file: str | None) -> list[float] | None:
     """The vector in a JSON file, a list of numbers; None without a file.
 
-    Raises ``NotFoundError`` without the file, ``InvalidVectorError`` for anything else in it.
+    Raises ``NotFoundError`` for a missing file, ``InvalidVectorError`` for any other content.
     """
     if file is None:
         return None
@@ -37,20 +37,20 @@ def vector_of(option: str, file: str | None) -> list[float] | None:
         value = None
     if not isinstance(value, list) or not all(type(number) in (int, float) for number in value):
         raise InvalidVectorError(
-            f"{option} {file!r} holds no vector; write a JSON list of numbers, such as [0.1, -0.2]"
+            f"{option} {file!r} does not contain a vector; write a JSON list of numbers, such as [0.1, -0.2]"
         )
     return value
 
 
 def entities_of(pairs: Sequence[str]) -> dict[str, list[str]] | None:
     """Entities by type, from ``questions:q1`` and the like; None without any. Raises ``InvalidRequestError``."""
-    found: dict[str, list[str]] = {}
+    entities: dict[str, list[str]] = {}
     for pair in pairs:
         kind, _, name = (part.strip() for part in pair.partition(":"))
         if not (kind and name):
             raise InvalidRequestError(f"cannot read --entity {pair!r}: write TYPE:ID, such as questions:q1")
-        found.setdefault(kind, []).append(name)
-    return found or None
+        entities.setdefault(kind, []).append(name)
+    return entities or None
 
 
 def moment_of(text: str | None) -> datetime | None:
@@ -61,7 +61,7 @@ def moment_of(text: str | None) -> datetime | None:
 
 
 async def profiles_named(platform: Platform, collection: Collection, names: Sequence[str]) -> dict[str, Profile]:
-    """The profiles by what a person calls them: a stored version, ``active``, or a JSON file.
+    """The profiles by name: a stored version, ``active``, or a JSON file.
 
     Raises ``InvalidRequestError`` for one that is named twice, ``NotFoundError``, ``InvalidProfileError``.
     """
@@ -69,8 +69,8 @@ async def profiles_named(platform: Platform, collection: Collection, names: Sequ
 
     if len(set(names)) < len(names):
         raise InvalidRequestError(f"a profile is named twice: {', '.join(names)}; name each once")
-    whose = (platform.database, platform.tenant_id, await collection.refresh())
-    return {name: (await named_profile(*whose, name)).profile for name in names}
+    place = (platform.database, platform.tenant_id, await collection.refresh())
+    return {name: (await named_profile(*place, name)).profile for name in names}
 
 
 async def profile_named(platform: Platform, collection: Collection, name: str | None) -> Profile | None:
@@ -90,9 +90,9 @@ def where_of(conditions: Sequence[str]) -> dict[str, Any] | None:
     """The conditions as one mapping for ``Collection.search``; None without any.
 
     A condition is ``FIELD=VALUE``, or with ``!=``, ``>``, ``>=``, ``<``, ``<=``; or a whole mapping of
-    ``retrieval.domain.search.filters`` as a JSON object. A value that reads as a JSON number, ``true`` or ``false``
-    is ordered as that, and equals both that and the same text: ``year=2024`` finds 2024 and "2024". Spaces
-    around the field and the value do not count. Raises ``InvalidFilterError`` for anything else.
+    ``retrieval.domain.search.filters`` as a JSON object. A value that is a JSON number, ``true`` or ``false`` is
+    compared as such, and equals both that and the same text: ``year=2024`` finds 2024 and "2024". Spaces
+    around the field and the value are ignored. Raises ``InvalidFilterError`` for anything else.
     """
     parsed = [condition_of(text) for text in conditions]
     where = {"and": parsed} if len(parsed) > 1 else parsed[0] if parsed else None
@@ -103,7 +103,7 @@ def where_of(conditions: Sequence[str]) -> dict[str, Any] | None:
 def condition_of(text: str) -> dict[str, Any]:
     """One condition as a mapping. Raises ``InvalidFilterError``."""
     if "\x00" in text or not _is_unicode(text):
-        raise InvalidFilterError(f"cannot read the condition {text!r}: it holds bytes that no item can have")
+        raise InvalidFilterError(f"cannot read the condition {text!r}: it contains bytes that no item can have")
     if text.lstrip().startswith("{"):
         return _json_mapping(text)
     match = _CONDITION.fullmatch(text)
@@ -114,7 +114,7 @@ def condition_of(text: str) -> dict[str, Any]:
             """such as priority=High, or a JSON object such as '{"priority": ["High", "Low"]}'"""
         )
     if operator in _OPERATOR:
-        return {field: {_OPERATOR[operator]: _typed(value) if field not in _TEXTS else value}}
+        return {field: {_OPERATOR[operator]: _parse_value(value) if field not in _TEXTS else value}}
     values = _spellings(field, value)
     if operator == "!=":
         return {field: {"nin": values}}
@@ -122,12 +122,12 @@ def condition_of(text: str) -> dict[str, Any]:
 
 
 def _spellings(field: str, value: str) -> list[Any]:
-    """The values that the text may mean: an attribute may hold ``26`` as a number or as a text."""
-    typed = value if field in _TEXTS else _typed(value)
-    return [typed] if typed is value or field in FIELDS else [typed, value]
+    """The values that the text may mean: the ``26`` of an attribute may be a number or a text."""
+    parsed = value if field in _TEXTS else _parse_value(value)
+    return [parsed] if parsed is value or field in FIELDS else [parsed, value]
 
 
-def _typed(value: str) -> str | int | float | bool:
+def _parse_value(value: str) -> str | int | float | bool:
     if value in ("true", "false"):
         return value == "true"
     match = _JSON_NUMBER.fullmatch(value) if len(value) <= _LONGEST_NUMBER else None
@@ -143,7 +143,7 @@ def _json_mapping(text: str) -> dict[str, Any]:
     except JSONTextError as error:
         raise InvalidFilterError(f"cannot read the condition {text[:60]!r}: {error}") from None
     if not isinstance(value, dict) or not _has_unicode_names(value):
-        raise InvalidFilterError(f"the condition {text!r} holds half of a surrogate pair in a field's name")
+        raise InvalidFilterError(f"the condition {text!r} contains half of a surrogate pair in a field's name")
     return value
 
 
@@ -169,7 +169,7 @@ CONDITION_HELP = (
 )
 _QUERY_HELP = (
     'The words to search for: "a phrase", -excluded, begin*. Put -- before a query that starts with a minus. '
-    "Left out with --vector, or where the profile needs none."
+    "Optional with --vector, or if the profile needs none."
 )
 
 Query = Annotated[str | None, typer.Argument(metavar="QUERY", help=_QUERY_HELP, show_default=False)]
@@ -198,9 +198,9 @@ ProfileName = Annotated[
         autocompletion=complete_profile,
     ),
 ]
-Plain = Annotated[bool, typer.Option("--plain", help="Take quotes, minus and star in the query as text.")]
+Plain = Annotated[bool, typer.Option("--plain", help="Treat quotes, minus and star in the query as text.")]
 Typos = Annotated[
-    bool, typer.Option("--typos", help="Take words that no item holds for the known words that they are nearest to.")
+    bool, typer.Option("--typos", help="Replace words that no item contains by the most similar known words.")
 ]
 SnippetSize = Annotated[
     int | None,
@@ -214,7 +214,7 @@ Facets = Annotated[
 ]
 After = Annotated[
     str | None,
-    typer.Option("--after", metavar="CURSOR", help="Page by page: '' for the first, then what the page before says."),
+    typer.Option("--after", metavar="CURSOR", help="Page by page: '' for the first, then the last page's cursor."),
 ]
 AfterWrite = Annotated[
     str | None,
@@ -230,7 +230,7 @@ Rewrites = Annotated[
 ]
 Prefer = Annotated[
     list[str] | None,
-    typer.Option("--prefer", metavar="COND", help="As --where, but what matches ranks higher; nothing is left out."),
+    typer.Option("--prefer", metavar="COND", help="As --where, but matching items rank higher, and none is left out."),
 ]
 Entities = Annotated[
     list[str] | None,
@@ -241,16 +241,16 @@ Tags = Annotated[
     typer.Option("--tag", metavar="TAG", help="What the question is about, by tag. Repeated: several."),
 ]
 AsOf = Annotated[
-    str | None, typer.Option("--as-of", metavar="TIME", help="What signals take as now: 2026-03-01T12:00:00+00:00.")
+    str | None, typer.Option("--as-of", metavar="TIME", help="Signals' reference time: 2026-03-01T12:00:00+00:00.")
 ]
 MinScore = Annotated[
     float | None, typer.Option("--min-score", metavar="SCORE", help="Leave out hits of a lower score.")
 ]
 MinRelevance = Annotated[
     float | None,
-    typer.Option("--min-relevance", metavar="P", help="Leave out hits that are relevant less probably, 0 to 1."),
+    typer.Option("--min-relevance", metavar="P", help="Leave out hits with a lower probability of relevance, 0 to 1."),
 ]
 About = Annotated[
     str | None,
-    typer.Option("--about", metavar="FILE", help="A vector, as --vector, that tells the question's cluster alone."),
+    typer.Option("--about", metavar="FILE", help="A vector, as --vector, only for the question's cluster."),
 ]

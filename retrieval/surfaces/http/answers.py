@@ -31,7 +31,7 @@ from retrieval.surfaces.http.problems import (
     problem_type,
 )
 from retrieval.surfaces.http.telemetry import METHODS, current_request_id
-from retrieval.surfaces.refused_values import arguments_there_are
+from retrieval.surfaces.refused_values import arguments_hint
 
 _log = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ def _with_members(found: Any, route: object) -> Any:
         return found
     kind = route.body_field.field_info.annotation if route.body_field else None
     *place, name = found["loc"][1:]
-    return {**found, "msg": f"there is no {name!r:.60} here; {arguments_there_are(name, members_at(kind, place))}"}
+    return {**found, "msg": f"there is no {name!r:.60} here; {arguments_hint(name, members_at(kind, place))}"}
 
 
 def report(error: Exception) -> None:

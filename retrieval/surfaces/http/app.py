@@ -47,7 +47,7 @@ from retrieval.surfaces.http.readiness import ReadinessCheck
 from retrieval.surfaces.http.routes import ROUTERS
 from retrieval.surfaces.http.service import Service
 from retrieval.surfaces.http.telemetry import HEADER, request_id_of, reset_request_id, set_request_id
-from retrieval.surfaces.listening import installed_version, is_local, listening, server_of, url_of
+from retrieval.surfaces.listening import installed_version, is_local, listening_socket, server_of, url_of
 from retrieval.surfaces.tenants import begin_holding, give_back
 
 ACCESS = logging.getLogger("retrieval.access")
@@ -337,7 +337,7 @@ async def run_service(
     """
     check_exposure(host, insecure_local=insecure_local)
     app = create_app(settings, insecure_local=insecure_local)
-    with listening(host, port) as listener:
+    with listening_socket(host, port) as listener:
         async with app.router.lifespan_context(app):
             announce(url_of(listener))
             await serve(app, listener, stop)

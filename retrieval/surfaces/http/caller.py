@@ -22,7 +22,7 @@ from retrieval.surfaces.http.json_bodies import CollectionName
 from retrieval.surfaces.http.limits import Latest
 from retrieval.surfaces.http.problems import AuthenticationError, ForbiddenError
 from retrieval.surfaces.http.service import Service
-from retrieval.surfaces.refused_values import arguments_there_are
+from retrieval.surfaces.refused_values import arguments_hint
 
 CALLER = "caller"
 """The name of the caller in a request's state."""
@@ -78,10 +78,7 @@ def check_parameters(request: Request) -> None:
     if unknown:
         refused = "there is no parameter {!r:.60}; {}"
         raise RequestValidationError(
-            [
-                {"loc": ("query", name), "msg": refused.format(name, arguments_there_are(name, known))}
-                for name in unknown
-            ]
+            [{"loc": ("query", name), "msg": refused.format(name, arguments_hint(name, known))} for name in unknown]
         )
 
 

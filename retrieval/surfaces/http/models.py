@@ -23,7 +23,7 @@ from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Fiel
 
 from retrieval.domain.items.embedding import MAX_DIMENSIONS
 from retrieval.domain.learning.context import MAX_BACKTRACKS, MAX_NAME_LENGTH, Context
-from retrieval.domain.told import told_names
+from retrieval.domain.serialization import json_names
 from retrieval.engine.request import MAX_PREFERRED
 
 
@@ -79,7 +79,7 @@ def _told_fields(kind: type, *, may_be_null: bool = False) -> Iterator[tuple[str
     home = vars(sys.modules[kind.__module__]) if issubclass(kind, tuple) else kind.__init__.__globals__
     types = inspect.get_annotations(kind, globals=home, eval_str=True)
     documented = _docstrings(kind.__name__, home["__file__"])
-    for part, name in told_names(kind).items():
+    for part, name in json_names(kind).items():
         found = types.get(part) or inspect.get_annotations(getattr(kind, part).fget, eval_str=True)["return"]
         sent, about = _sent(found | None if may_be_null else found), documented.get(part)
         yield name, Annotated[sent, Field(description=about)] if about else sent

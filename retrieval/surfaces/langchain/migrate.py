@@ -22,7 +22,7 @@ from retrieval.collection import Collection
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, InvalidVectorError, WrongDimensionError
 from retrieval.domain.items.embedding import Vector, checked_vectors
 from retrieval.domain.items.item import Item
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 
 __all__ = ["CopyReport", "LangChainStore", "copy_store"]
 
@@ -36,7 +36,7 @@ _SAME = 0.9995
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CopyReport(Told):
+class CopyReport(Serializable):
     """The outcome of the copy."""
 
     read: int = 0

@@ -27,7 +27,7 @@ from retrieval.domain.errors import (
     RetrievalError,
     SchemaRevisionError,
 )
-from retrieval.surfaces.refused_values import arguments_there_are, refusal_of
+from retrieval.surfaces.refused_values import arguments_hint, refusal_of
 
 _UNREACHABLE = (
     "the database cannot be reached. Try again in a moment: the server reconnects by itself. If it lasts, let the "
@@ -88,7 +88,7 @@ def wrong_arguments(error: ValidationError) -> str:
 def unknown_arguments(names: Iterable[str], known: Iterable[str]) -> str:
     """The line about arguments that a tool does not have."""
     wrong, taken = list(names), list(known)
-    told = arguments_there_are(wrong[0], taken) if taken else "the tool takes none"
+    told = arguments_hint(wrong[0], taken) if taken else "the tool takes none"
     return f"wrong arguments: there is no {', '.join(f'{name!r:.80}' for name in wrong)}; {told}"
 
 

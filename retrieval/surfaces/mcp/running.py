@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from retrieval.domain.errors import ConfigurationError, RetrievalError
 from retrieval.settings import Settings
 from retrieval.surfaces.http.problems import AuthenticationError, RateLimitedError
-from retrieval.surfaces.listening import bracketed, is_local, is_unspecified, listening, server_of, url_of
+from retrieval.surfaces.listening import bracketed, is_local, is_unspecified, listening_socket, server_of, url_of
 from retrieval.surfaces.mcp.failures import failure_line
 from retrieval.surfaces.mcp.server import CALLER, Offer, RetrievalServer, Served
 
@@ -242,7 +242,7 @@ async def run_http(
 
             gate = await stack.enter_async_context(KeyGate(served))
         app = http_app(server, place, token=_token(settings), gate=gate)
-        with listening(place.host, place.port) as listener:
+        with listening_socket(place.host, place.port) as listener:
             announce(url_of(listener, PATH))
             async with served:
                 await serve_http(server, app, listener, stop)

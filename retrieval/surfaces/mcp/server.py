@@ -28,7 +28,7 @@ from pydantic import AnyUrl, Field, ValidationError
 from retrieval.adapters.store.deadline import Deadline, deadline
 from retrieval.apps.principles.principle import CANDIDATE
 from retrieval.domain.api_key import EVERY_SCOPE, Caller, Scope
-from retrieval.domain.checks import names_there_are, shown_line
+from retrieval.domain.checks import choices_hint, shown_line
 from retrieval.domain.errors import DatabaseUnreachableError, InvalidRequestError, NotFoundError, UnknownCollectionError
 from retrieval.domain.items.item import MAX_KEY_BYTES
 from retrieval.settings import Settings
@@ -146,7 +146,7 @@ def groups_named(names: Iterable[str]) -> Mapping[ToolGroup, frozenset[Scope]]:
     known = [form for group in ToolGroup for form in (group.value, f"{group}:{Scope.READ}")]
     for name in (part.strip() for given in names for part in given.split(",")):
         if name not in known:
-            raise InvalidRequestError(f"there are no tools {name!r:.80}; {names_there_are(name, known)}")
+            raise InvalidRequestError(f"there are no tools {name!r:.80}; {choices_hint(name, known)}")
         group, _, scope = name.partition(":")
         found[ToolGroup(group)] = READ_ONLY if scope else EVERY_SCOPE
     return found
@@ -613,7 +613,7 @@ class RetrievalServer(MCPServer[Any]):
 
     def _not_offered(self, name: str, tools: Iterable[str]) -> str:
         if name not in self._needed:
-            return f"there is no tool {name!r:.80}; {names_there_are(name, tools)}"
+            return f"there is no tool {name!r:.80}; {choices_hint(name, tools)}"
         group, scope = self._needed[name]
         return f"{name} needs the scope {scope.value!r}, which is not allowed here; {self._remedy(group, scope)}"
 

@@ -144,18 +144,18 @@ async def test_documents_fit_too(tickets: Collection) -> None:
     ("schema", "said"),
     [
         (["priority"], "a schema is a JSON Schema of the attributes"),
-        ({"type": "colour"}, "the schema is no JSON Schema: 'colour' is not valid"),
+        ({"type": "colour"}, "the schema is not a JSON Schema: 'colour' is not valid"),
         ({"type": "array"}, "attributes are an object"),
         ({"properties": {"a": {"$ref": "https://example.com/a.json"}}}, "put that into its $defs"),
-        ({"properties": {"a": {"const": float("nan")}}}, "the schema is no JSON Schema"),
+        ({"properties": {"a": {"const": float("nan")}}}, "the schema is not a JSON Schema"),
         ({"description": "x" * 70_000}, "at most 65,536 bytes"),
         ({"description": "a\x00b"}, "no NUL"),
-        ({"properties": {"a": {"const": object()}}}, "the schema is no JSON Schema"),
-        ({"properties": {"a": {"pattern": "("}}}, "the schema is no JSON Schema"),
+        ({"properties": {"a": {"const": object()}}}, "the schema is not a JSON Schema"),
+        ({"properties": {"a": {"pattern": "("}}}, "the schema is not a JSON Schema"),
         ({"properties": {"a": {"pattern": "^(a+)+$"}}}, "a schema has no 'pattern'"),
         ({"patternProperties": {"^x": {}}}, "no 'patternProperties'"),
         ({"properties": {"a": {"$ref": "#/$defs/none"}}}, "'#/$defs/none', which is not in it"),
-        ({"$ref": "#"}, "refers to itself without an end"),
+        ({"$ref": "#"}, "refers to itself endlessly"),
     ],
 )
 async def test_what_is_no_schema_is_refused(platform: Platform, schema: Any, said: str) -> None:

@@ -186,7 +186,7 @@ async def test_what_is_known_of_items_without_a_model_are_their_counts(platform:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"relevance": [1]}, "relevance is .1.; it comes as numbers from 0 to 1 by item id"),
+        ({"relevance": [1]}, "relevance is .1.; it must be numbers from 0 to 1 by item id"),
         ({"relevance": {"i01": 10**400}}, "the relevance of 'i01' is 1000"),
         ({"vector": [1.0, 2.0]}, "dimensions"),
         ({"query": 5}, "the query must be text"),
@@ -239,8 +239,8 @@ async def test_an_answer_of_ones_own_is_neither_replayed_nor_compared(platform: 
     assert answer is not None
     found = await platform.replay(answer)
     assert not found.is_reproduced
-    assert "an application put it together itself (advice)" in found.why_not[0]
-    assert found.changes == ("an application put it together itself (advice), so it cannot be asked again",)
+    assert "an application composed it (advice)" in found.why_not[0]
+    assert found.changes == ("an application composed it (advice), so it cannot be asked again",)
     stored = await own.refresh()
     now = NamedProfile(name="now", profile=stored.profile, version=stored.profile_version)
     other = NamedProfile(name="other", profile=Profile(legs={"lexical": 1}))

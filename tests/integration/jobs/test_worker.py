@@ -21,12 +21,12 @@ from retrieval.domain.errors import MissingPrivilegeError
 from retrieval.jobs.registry import JOBS
 from retrieval.jobs.run import RunReport, run_job
 from retrieval.jobs.worker import (
-    Looks,
+    NeedChecks,
     enqueue,
     enqueue_needed,
     forget_failed,
     queue_of,
-    take_up_stalled,
+    requeue_stalled,
     work,
     work_once,
 )
@@ -152,7 +152,7 @@ async def test_a_job_waits_in_the_queue_once(platform: Platform) -> None:
     async with queue(platform) as app:
         assert await enqueue(app, JOBS["embed"], target)
         assert not await enqueue(app, JOBS["embed"], target)
-        assert await enqueue_needed(app, platform.workplace, JOBS["embed"], Looks()) == 0
+        assert await enqueue_needed(app, platform.workplace, JOBS["embed"], NeedChecks()) == 0
         assert await enqueue(app, JOBS["prune"], target)
     assert jobs_in(platform.database.url) == [("embed", "todo"), ("prune", "todo")]
 
@@ -289,7 +289,7 @@ async def test_the_job_of_a_worker_that_is_gone_is_taken_up(platform: Platform) 
     async with queue(platform) as app:
         await enqueue(app, JOBS["embed"], await target_of(platform, collection))
         in_queue(platform.database.url, STALL)
-        assert await take_up_stalled(app, 7200) == 0
+        assert await requeue_stalled(app, 7200) == 0
         assert jobs_in(platform.database.url) == [("embed", "doing")]
     await work_once(platform.workplace, asyncio.Event(), report=lambda _report: None)
     assert await pending(collection) == 0
@@ -303,7 +303,7 @@ async def test_a_stalled_job_does_not_hold_up_the_one_that_waits_for_its_lock(pl
         await enqueue(app, JOBS["embed"], target)
         in_queue(platform.database.url, STALL)
         assert await enqueue(app, JOBS["embed"], target)
-        assert await take_up_stalled(app, 1) == 1
+        assert await requeue_stalled(app, 1) == 1
         assert jobs_in(platform.database.url) == [("embed", "todo")]
     await work_once(platform.workplace, asyncio.Event(), report=lambda _report: None)
     assert await pending(collection) == 0

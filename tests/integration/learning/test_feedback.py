@@ -23,7 +23,7 @@ from retrieval.domain.errors import (
     UnknownRetrievalError,
 )
 from retrieval.domain.learning.arm import Arm
-from retrieval.engine.feedback import take_what_can_be
+from retrieval.engine.feedback import take_valid_feedback
 
 SITUATION = Context(domain="db", complexity=0.2)
 NEVER = "01890a5d-ac96-774b-bcce-b302099a8057"
@@ -337,7 +337,7 @@ async def test_what_is_of_something_unknown_is_refused_and_nothing_is_stored(pla
             await platform.feedback_each([good, event])
     assert await _raw(platform, first) == (0, 0)
     where = (platform.database, platform.tenant_id)
-    report, refused = await take_what_can_be(*where, [*bad.values(), good], platform.now)
+    report, refused = await take_valid_feedback(*where, [*bad.values(), good], platform.now)
     assert report.recorded == 1
     assert [(place, type(error)) for place, error in refused] == list(enumerate(bad))
 

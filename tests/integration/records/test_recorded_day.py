@@ -266,7 +266,7 @@ async def _figures_of_records(day: Day) -> dict[str, Any]:
 EXPECTED: dict[str, Any] = {
     "answers": [48, 2, 8, 29, 3556.0, 926.343453, 3, 1067.56782],
     "compared": (15, 14,
-                 [("a leg of the profile did not run", 11), ("an application put it together itself", 4),
+                 [("a leg of the profile did not run", 11), ("an application composed it", 4),
                   ("no candidates were recorded with it", 11)]),
     "earned": [(0.0, 1.0), (0.0, 1.0), (0.0, 2.0), (1.0, 0.0), (1.0, 1.0), (1.0, 1.0)],
     "estimates": [("ips", False, 0.416666667, 0.294444444, 0.0480207921),
@@ -312,7 +312,7 @@ EXPECTED: dict[str, Any] = {
     "usage": [86, 1, 33, 1, 3, 8784.0, 5234.0, 2040.64221, 617.381946, 3317.12688, 46],
     "weighings": [(15, 75, 45, 14.6173913, 4.53333333, 1.0), (15, 75, 45, 12.7894737, 3.13333333, 1.0)],
     "why_not": ["0 candidates were kept, and not all hits are among them: recording.pool is too small",
-                "an application put it together itself (desk): there is no ranking to compute again",
+                "an application composed it (desk): there is no ranking to compute again",
                 "it shows the hits of two profiles, which are not ranked again together"],
 }  # fmt: skip
 

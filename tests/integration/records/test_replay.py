@@ -251,7 +251,7 @@ async def test_a_filter_that_was_not_written_down_cannot_be_asked_again(platform
     assert result.retrieval_id is not None
     found = await platform.replay(result.retrieval_id)
     assert found.is_reproduced
-    assert found.changes == ("its filter could not be written down, so it cannot be asked again",)
+    assert found.changes == ("its filter could not be recorded, so it cannot be asked again",)
 
 
 async def test_a_search_that_has_become_impossible_says_so(platform: Platform) -> None:
@@ -288,7 +288,7 @@ async def test_a_record_of_another_collection_or_tenant_is_not_found(
 
 async def test_what_is_no_identifier_is_refused(platform: Platform) -> None:
     """With what one looks like."""
-    with pytest.raises(InvalidRequestError, match=r"'x' is no retrieval id; .* as a UUID"):
+    with pytest.raises(InvalidRequestError, match=r"'x' is not a retrieval id; .* as a UUID"):
         await platform.replay("x")
 
 

@@ -283,7 +283,7 @@ FAULTS: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
         lambda lines: [lines[0].replace('"language": "english"', '"language": "klingon"', 1), *lines[1:]],
         "klingon",
     ),
-    "unknown row": (lambda lines: [*lines, '{"secret": {}}'], "is no row of a collection"),
+    "unknown row": (lambda lines: [*lines, '{"secret": {}}'], "is not a row of a collection"),
     "item twice": (lambda lines: [*lines[:4], lines[_line(lines, "item")], *lines[4:]], "same id|there twice"),
     "item": (lambda lines: changed(lines, _line(lines, "item"), title="a\u0007b"), "lines .* title holds"),
     "vector": (lambda lines: changed(lines, _line(lines, "item"), vector=[1.0, 2.0]), "one row of the same length"),

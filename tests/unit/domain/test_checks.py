@@ -151,8 +151,8 @@ def test_another_encoding_is_named(encoding: str) -> None:
     [
         ('{"a": 1, "b": {"c": 1, "d": 2, "c": 1}}', "the member 'c' occurs twice in one object; write it once", False),
         ('{"a": 1, "\\u0061": 2}', "the member 'a' occurs twice", False),
-        ('{"a": NaN}', "NaN is no JSON number", False),
-        ('{"a": -Infinity}', "-Infinity is no JSON number", False),
+        ('{"a": NaN}', "NaN is not a JSON number", False),
+        ('{"a": -Infinity}', "-Infinity is not a JSON number", False),
         ("[" * 100_000, "nested too deeply", False),
         ("9" * 5000, "a number of too many digits", False),
         (b'{"a": "\xff"}', r"byte 8 \(0xff\) is not UTF-8", False),

@@ -148,7 +148,7 @@ def test_what_changed_for_the_whole_search_is_said_once() -> None:
         "profile v1 answered then, v2 does now",
         "learned model v0 counted then, v1 does now",
         "exploration was off/1, and is thompson_slots/1",
-        "the dense leg went another way: approximate then, exact now",
+        "the dense leg took another path: approximate then, exact now",
         "the lexical leg did not run then",
     )
 

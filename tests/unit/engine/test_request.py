@@ -170,7 +170,7 @@ def test_a_query_without_syntax_is_taken_as_it_stands() -> None:
 
 def test_only_exclusions_need_a_vector_to_rank_by() -> None:
     """Without words there is nothing to search for, unless a vector says what."""
-    with pytest.raises(EmptyQueryError, match="only says what to leave out"):
+    with pytest.raises(EmptyQueryError, match="the query has only exclusions"):
         checked_request("-redis")
     request = checked_request("-redis", vector=[1.0])
     assert (request.query, request.condition) == ("", And((Not(Contains("redis")),)))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from retrieval.jobs.registry import Job
-from retrieval.jobs.worker import LOOKING, Looks
+from retrieval.jobs.worker import CHECKING_SHARE, NeedChecks
 from retrieval.services.workplace import JobTarget, Workplace
 
 WORKPLACE = cast("Workplace", None)
@@ -40,9 +40,9 @@ def target(collection_id: int) -> JobTarget:
 async def test_a_look_in_vain_is_not_taken_again_before_it_is_cheap() -> None:
     """Two seconds are a hundredth of two hundred; another collection is looked at all the same."""
     costly = _Costly(finds=False)
-    looks = Looks(clock=lambda: costly.now)
+    looks = NeedChecks(clock=lambda: costly.now)
     assert not await looks.is_needed(WORKPLACE, costly.job(), target(1))
-    costly.now += 2 / LOOKING - 1
+    costly.now += 2 / CHECKING_SHARE - 1
     assert not await looks.is_needed(WORKPLACE, costly.job(), target(1))
     assert costly.looks == 1
     assert not await looks.is_needed(WORKPLACE, costly.job(), target(2))
@@ -54,6 +54,6 @@ async def test_a_look_in_vain_is_not_taken_again_before_it_is_cheap() -> None:
 async def test_where_a_look_finds_work_the_next_one_is_taken_when_it_is_due() -> None:
     """The job costs more than the look."""
     costly = _Costly(finds=True)
-    looks = Looks(clock=lambda: costly.now)
+    looks = NeedChecks(clock=lambda: costly.now)
     assert [await looks.is_needed(WORKPLACE, costly.job(), target(1)) for _ in range(3)] == [True, True, True]
     assert costly.looks == 3

@@ -41,7 +41,7 @@ def test_an_event_loses_half_its_weight_in_each_half_life() -> None:
 
 def test_a_half_life_of_nothing_is_refused() -> None:
     """It would fade everything at once."""
-    with pytest.raises(InvalidRequestError, match="longer than nothing"):
+    with pytest.raises(InvalidRequestError, match="above 0"):
         faded([], NOW, timedelta(0))
 
 

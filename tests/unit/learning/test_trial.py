@@ -116,7 +116,7 @@ def test_a_verdict_whose_question_is_not_known_is_in_no_fit_of_a_trial() -> None
     examples = _examples(4)
     forgotten = replace(examples, rated=[*examples.rated, replace(examples.rated[0], question=None)])
     for wanted in (True, False):
-        part = forgotten.of(frozenset({"q1"}), wanted=wanted)
+        part = forgotten.of(frozenset({"q1"}), inside=wanted)
         assert None not in {one.question for one in part.rated}
 
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 
 from retrieval.domain.errors import ConfigurationError
-from retrieval.surfaces.listening import listening, url_of
+from retrieval.surfaces.listening import listening_socket, url_of
 
 
 def test_a_port_that_is_taken_is_one_readable_line() -> None:
     """With what to do."""
-    with listening("127.0.0.1", 0) as first:
+    with listening_socket("127.0.0.1", 0) as first:
         port = first.getsockname()[1]
         assert url_of(first, "/mcp") == f"http://127.0.0.1:{port}/mcp"
         with pytest.raises(ConfigurationError, match=rf"port {port} \(.*in use\); name another"):
-            listening("127.0.0.1", port)
+            listening_socket("127.0.0.1", port)
 
 
 def test_a_host_that_is_not_this_machine_is_one_readable_line() -> None:
     """An address of documentation, which nobody has."""
     with pytest.raises(ConfigurationError, match=r"cannot listen on 192\.0\.2\.1"):
-        listening("192.0.2.1", 0)
+        listening_socket("192.0.2.1", 0)

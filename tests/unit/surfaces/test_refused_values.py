@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from retrieval.surfaces.refused_values import arguments_there_are, refusal_of
+from retrieval.surfaces.refused_values import arguments_hint, refusal_of
 
 
 class Asked(BaseModel):
@@ -60,15 +60,15 @@ def test_other_refusals_keep_their_words() -> None:
 
 def test_the_nearest_name_comes_first() -> None:
     """The nearest name comes first, if one is near."""
-    assert arguments_there_are("limt", ["query", "limit"]) == "did you mean 'limit'? There are: query, limit"
-    assert arguments_there_are("zebra", ["query", "limit"]) == "there are: query, limit"
-    assert arguments_there_are("zebra", []) == "none is taken"
+    assert arguments_hint("limt", ["query", "limit"]) == "did you mean 'limit'? There are: query, limit"
+    assert arguments_hint("zebra", ["query", "limit"]) == "there are: query, limit"
+    assert arguments_hint("zebra", []) == "none is taken"
 
 
 def test_many_and_long_names_are_shown_in_part() -> None:
     """The number of the other names is shown; the nearest name is shown wherever it is in the list."""
     names = ["x" * 100, *(f"tickets-{number}" for number in range(62))]
-    told = arguments_there_are("tickets-6O", names)
+    told = arguments_hint("tickets-6O", names)
     assert told.startswith(f"did you mean 'tickets-6'? There are: {'x' * 59}…, tickets-0, ")
     assert told.endswith(", tickets-18 and 43 more")
 
@@ -76,5 +76,5 @@ def test_many_and_long_names_are_shown_in_part() -> None:
 @pytest.mark.parametrize(("name", "meant"), [("filter", "where"), ("top_k", "limit"), ("querry", "query")])
 def test_a_name_of_other_services_leads_to_ours(name: str, meant: str) -> None:
     """The known name is suggested if the model has it; otherwise similar spellings count."""
-    assert arguments_there_are(name, ["query", "where", "limit"]).startswith(f"did you mean {meant!r}? There are: ")
-    assert "where" not in arguments_there_are("filter", ["file", "limit"])
+    assert arguments_hint(name, ["query", "where", "limit"]).startswith(f"did you mean {meant!r}? There are: ")
+    assert "where" not in arguments_hint("filter", ["file", "limit"])

@@ -42,7 +42,7 @@ from retrieval.domain.errors import (
     MissingPrivilegeError,
     UnsupportedDatabaseError,
 )
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 
 FORMAT, VERSION = "retrieval backup", 1
 
@@ -93,7 +93,7 @@ _PASSWORDS = "SELECT rolname::text, rolpassword FROM pg_authid WHERE rolname = A
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Backup(Told):
+class Backup(Serializable):
     """A backup, as it was written or restored."""
 
     folder: str

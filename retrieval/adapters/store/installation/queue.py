@@ -14,7 +14,7 @@ from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.installed_sql import quote_identifier
 from retrieval.domain.errors import MissingPrivilegeError
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 
 _MAY_WORK = """
     SELECT session_user::text, EXISTS (
@@ -90,11 +90,11 @@ RUNNING, INTERRUPTED = "running", "interrupted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobRun(Told):
+class JobRun(Serializable):
     """One run of a job over one collection."""
 
-    told_also = ("seconds",)
-    untold = frozenset({"finished_at"})
+    serialized_properties = ("seconds",)
+    internal_fields = frozenset({"finished_at"})
 
     job: str
     started_at: datetime

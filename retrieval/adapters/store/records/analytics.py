@@ -11,7 +11,7 @@ from psycopg import sql
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
-from retrieval.domain.checks import names_there_are
+from retrieval.domain.checks import choices_hint
 from retrieval.domain.errors import NotFoundError
 from retrieval.domain.records.analytics import AnalyticsColumn, AnalyticsTable, AnalyticsView, ViewQuestion
 
@@ -82,7 +82,7 @@ async def analytics_rows(database: Database, tenant_id: int, name: str, question
     """The rows of the view of that name. Raises ``NotFoundError`` if there is none."""
     known = {view.name: view for view in await analytics_views(database, tenant_id)}
     if name not in known:
-        raise NotFoundError(f"there is no view {name!r:.80}; {names_there_are(name, known)}")
+        raise NotFoundError(f"there is no view {name!r:.80}; {choices_hint(name, known)}")
     view = known[name]
     rows = await database.read(tenant_id, analytics_statement(view, question))
     return AnalyticsTable(view=name, columns=tuple(column.name for column in view.columns), values=tuple(rows))

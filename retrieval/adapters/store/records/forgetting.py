@@ -9,11 +9,11 @@ from psycopg import sql
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
-from retrieval.domain.told import Told
+from retrieval.domain.serialization import Serializable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pseudonymised(Told):
+class Pseudonymised(Serializable):
     """The counts of records whose actor's name was replaced."""
 
     pseudonym: str

@@ -21,7 +21,7 @@ EXAMPLES = ("retrieval actors pseudonymise ann@example.com --yes",)
 QUARANTINE = ("retrieval actors quarantine bot-7 --reason spam",)
 RELEASE = ("retrieval actors release bot-7",)
 
-Actor = Annotated[str, typer.Argument(metavar="ACTOR", help="The name as it was given.", show_default=False)]
+Actor = Annotated[str, typer.Argument(metavar="ACTOR", help="The actor's name, as recorded.", show_default=False)]
 
 app = typer.Typer(rich_markup_mode="rich", no_args_is_help=True, epilog=examples(*EXAMPLES))
 
@@ -45,12 +45,12 @@ def pseudonymise(
     sessions are removed; the words of queries, and notes, stay as they are.
     """
 
-    def shown(done: Pseudonymised) -> str:
-        searches, events = count(done.retrievals, "search"), count(done.feedback, "event")
-        return f"{searches} and {events} of feedback now bear {done.pseudonym}"
+    def present(report: Pseudonymised) -> str:
+        searches, events = count(report.retrievals, "search"), count(report.feedback, "event")
+        return f"{searches} and {events} of feedback now bear {report.pseudonym}"
 
-    confirm(f"Replace {actor:.80} for good in all records?", yes=yes, as_json=as_json)
-    answer(context, lambda platform: platform.pseudonymise(actor), shown, as_json=as_json)
+    confirm(f"Replace {actor:.80} permanently in all records?", yes=yes, as_json=as_json)
+    answer(context, lambda platform: platform.pseudonymise(actor), present, as_json=as_json)
 
 
 @app.command(epilog=examples(*QUARANTINE))
@@ -58,12 +58,12 @@ def quarantine(
     context: typer.Context,
     *,
     actor: Actor,
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, to be looked up later.")] = "",
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, for later reference.")] = "",
     as_json: Json = False,
 ) -> None:
     """Exclude an actor's past and future feedback.
 
-    The events are kept, with the weights that were given.
+    The events are kept, with their weights.
     """
     _change(context, lambda platform: platform.quarantine(actor, reason=reason), "no longer", as_json=as_json)
 
@@ -75,7 +75,7 @@ def release(context: typer.Context, *, actor: Actor, as_json: Json = False) -> N
 
 
 def _change(context: typer.Context, work: Callable[[Platform], Awaitable[int]], how: str, *, as_json: bool) -> None:
-    def shown(events: int) -> str:
+    def present(events: int) -> str:
         return f"{count(events, 'event')} of feedback {how} {'counts' if events == 1 else 'count'}"
 
-    answer(context, work, shown, as_json=as_json, told=lambda events: {"events": events})
+    answer(context, work, present, as_json=as_json, to_json=lambda events: {"events": events})

@@ -33,11 +33,11 @@ Sql = Annotated[
 
 @app.callback(invoke_without_command=True)
 def analysts(context: typer.Context) -> None:
-    """Let logins of PostgreSQL read one tenant's figures, and nothing else.
+    """Let logins of PostgreSQL read only one tenant's figures.
 
-    The tenant is that of --tenant, before the command. The login is made by
-    a database administrator; nothing that the analyst sets shows another
-    tenant.
+    The tenant is that of --tenant, before the command. A database
+    administrator creates the login; no setting of the analyst's shows
+    another tenant.
     """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
@@ -47,7 +47,7 @@ def analysts(context: typer.Context) -> None:
 def add(context: typer.Context, *, login: Login, only_sql: Sql = False, as_json: Json = False) -> None:
     """Let a login read the tenant's figures; it writes nothing.
 
-    RETRIEVAL_DATABASE_URL must be of the login that set up the schema.
+    RETRIEVAL_DATABASE_URL must use the login that set up the schema.
     """
     from retrieval.adapters.store.installation.access import add_analyst, adding
 
@@ -57,7 +57,7 @@ def add(context: typer.Context, *, login: Login, only_sql: Sql = False, as_json:
 @app.command("delete", hidden=True)
 @app.command(epilog=examples("retrieval analysts remove ann"))
 def remove(context: typer.Context, *, login: Login, only_sql: Sql = False, as_json: Json = False) -> None:
-    """Take a login's access to the tenant away; the login itself stays."""
+    """Remove a login's access to the tenant; the login itself stays."""
     from retrieval.adapters.store.installation.access import remove_analyst, removing
 
     _change(context, login, remove_analyst, removing, is_run=not only_sql, as_json=as_json)
@@ -66,14 +66,14 @@ def remove(context: typer.Context, *, login: Login, only_sql: Sql = False, as_js
 @app.command("list", epilog=examples("retrieval analysts list"))
 def list_analysts(context: typer.Context, *, as_json: Json = False) -> None:
     """List the logins that see the tenant."""
-    from retrieval.adapters.store.installation.access import analysts as known
+    from retrieval.adapters.store.installation.access import analysts as stored_analysts
 
-    def shown(found: list[Analyst]) -> Table | str:
-        if not found:
+    def present(rows: list[Analyst]) -> Table | str:
+        if not rows:
             return "no analysts yet; add one with: retrieval analysts add LOGIN"
-        return table(["login", "added"], ((analyst.login, f"{analyst.added_at:%Y-%m-%d}") for analyst in found))
+        return table(["login", "added"], ((analyst.login, f"{analyst.added_at:%Y-%m-%d}") for analyst in rows))
 
-    answer(context, lambda platform: known(platform.database, platform.tenant_id), shown, as_json=as_json)
+    answer(context, lambda platform: stored_analysts(platform.database, platform.tenant_id), present, as_json=as_json)
 
 
 def _change(
@@ -92,7 +92,7 @@ def _change(
             await change(platform.database, platform.tenant_id, login)
         return [f"{statement};" for statement in statements(platform.database.names, platform.tenant_id, login)]
 
-    def told(lines: list[str]) -> dict[str, object]:
+    def to_json(lines: list[str]) -> dict[str, object]:
         return {"login": login, "is_run": is_run, "statements": lines}
 
-    answer(context, work, lambda lines: lines, as_json=as_json, told=told)
+    answer(context, work, lambda lines: lines, as_json=as_json, to_json=to_json)

@@ -67,12 +67,12 @@ def collections(context: typer.Context, *, as_json: Json = False) -> None:
 
 @app.command("list", hidden=True)
 def list_collections(context: typer.Context, *, as_json: Json = False) -> None:
-    """List the collections, as ``retrieval collections`` does: other groups of commands have a ``list``."""
+    """List the collections, as ``retrieval collections`` does: other groups have the command ``list``."""
 
     async def work(platform: Platform) -> list[CollectionInfo]:
-        return [await found.info() for found in await platform.collections()]
+        return [await collection.info() for collection in await platform.collections()]
 
-    answer(context, work, lambda found: collections_table(found) if found else NO_COLLECTIONS, as_json=as_json)
+    answer(context, work, lambda infos: collections_table(infos) if infos else NO_COLLECTIONS, as_json=as_json)
 
 
 @app.command(epilog=examples(*EXAMPLES))
@@ -88,27 +88,27 @@ def filterable(
     ] = None,
     drop: Annotated[
         list[str] | None,
-        typer.Option("--drop", metavar="ATTRIBUTE", help="Take an attribute's index away first. May be repeated."),
+        typer.Option("--drop", metavar="ATTRIBUTE", help="Drop an attribute's index first. May be repeated."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show which attributes of a collection have an index, or change it.
+    """Show which attributes of a collection have an index, or change that.
 
     An attribute with an index is compared by its type, and filters on it do not read every item.
     """
-    wanted = filterable_of(attributes or ())
+    types = filterable_of(attributes or ())
 
-    async def ask(found: Collection) -> dict[str, str]:
-        if wanted or drop:
-            await found.make_filterable(wanted, drop=drop or ())
-        return dict((await found.info()).filterable)
+    async def ask(target: Collection) -> dict[str, str]:
+        if types or drop:
+            await target.make_filterable(types, drop=drop or ())
+        return dict((await target.info()).filterable)
 
-    def shown(declared: dict[str, str]) -> Table | str:
+    def present(declared: dict[str, str]) -> Table | str:
         if declared:
             return table(["attribute", "type"], declared.items())
         return f"no attribute is declared; declare one with: retrieval collections filterable {collection} NAME:TYPE"
 
-    answer(context, of_collection(collection, ask), shown, as_json=as_json)
+    answer(context, of_collection(collection, ask), present, as_json=as_json)
 
 
 @app.command("half-life", epilog=examples(HALF_LIFE_EXAMPLE))
@@ -125,10 +125,10 @@ def half_life(
     """
     answer(
         context,
-        of_collection(collection, lambda found: found.set_learning(half_life_days=days)),
+        of_collection(collection, lambda target: target.set_learning(half_life_days=days)),
         lambda _: f"feedback of {collection} halves in {days:g} days",
         as_json=as_json,
-        told=lambda _: {"collection": collection, "half_life_days": days},
+        to_json=lambda _: {"collection": collection, "half_life_days": days},
     )
 
 
@@ -144,14 +144,14 @@ def daily_cap(
 ) -> None:
     """Set how many events of one actor count in a day.
 
-    Events that are stored already stay as they are.
+    Stored events do not change.
     """
     answer(
         context,
-        of_collection(collection, lambda found: found.set_learning(daily_cap=events)),
+        of_collection(collection, lambda target: target.set_learning(daily_cap=events)),
         lambda _: f"of each actor, {events:,} events a day count in {collection}",
         as_json=as_json,
-        told=lambda _: {"collection": collection, "daily_cap": events},
+        to_json=lambda _: {"collection": collection, "daily_cap": events},
     )
 
 
@@ -164,40 +164,40 @@ def neighbours(
         str | None, typer.Option(metavar="ATTRIBUTE", help="The field with the same value in a whole sequence.")
     ] = None,
     order: Annotated[
-        str, typer.Option(metavar="ATTRIBUTE", help="What orders a sequence: a number or a time.")
+        str, typer.Option(metavar="ATTRIBUTE", help="The field that orders a sequence: a number or a time.")
     ] = OCCURRED_AT,
     before: Annotated[int, typer.Option(metavar="N", help="Neighbours before an item, 0 to 20.")] = 2,
     after: Annotated[int, typer.Option(metavar="N", help="Neighbours after it, 0 to 20.")] = 2,
-    own_weight: Annotated[int, typer.Option(metavar="N", help="What the item itself weighs, 1 to 100.")] = 2,
+    own_weight: Annotated[int, typer.Option(metavar="N", help="The weight of the item itself, 1 to 100.")] = 2,
     none: Annotated[bool, typer.Option("--none", help="Index every item alone again.")] = False,
     as_json: Json = False,
 ) -> None:
     """Show the neighbours that a collection's items are indexed with, or change them.
 
-    Stored items are indexed again; searches and writes go on meanwhile.
+    Stored items are indexed again; searches and writes continue meanwhile.
     """
     if not before and not after:
         raise InvalidRequestError("--before or --after must be above 0; for no neighbours give --none")
     if sequence is None and any(_is_given(context, name) for name in ("order", "before", "after", "own_weight")):
-        raise InvalidRequestError("--order, --before, --after and --own-weight say how: give --sequence too")
+        raise InvalidRequestError("--order, --before, --after and --own-weight need --sequence")
 
-    async def ask(found: Collection) -> Neighbours | None:
+    async def ask(target: Collection) -> Neighbours | None:
         if none and sequence is not None:
             raise InvalidRequestError("give --sequence or --none, not both")
         if none:
-            await found.set_neighbours(None)
+            await target.set_neighbours(None)
         elif sequence is not None:
-            wanted = Neighbours(sequence=sequence, order=order, before=before, after=after, own_weight=own_weight)
-            await found.set_neighbours(wanted)
-        return (await found.info()).neighbours
+            requested = Neighbours(sequence=sequence, order=order, before=before, after=after, own_weight=own_weight)
+            await target.set_neighbours(requested)
+        return (await target.info()).neighbours
 
-    def shown(setting: Neighbours | None) -> Table | str:
+    def present(setting: Neighbours | None) -> Table | str:
         if setting:
             return table(["setting", "value"], setting.as_dict().items())
-        hint = f"retrieval collections neighbours {collection} --sequence NAME"
-        return f"every item is indexed alone; set it with: {hint}"
+        example = f"retrieval collections neighbours {collection} --sequence NAME"
+        return f"every item is indexed alone; set it with: {example}"
 
-    answer(context, of_collection(collection, ask), shown, as_json=as_json)
+    answer(context, of_collection(collection, ask), present, as_json=as_json)
 
 
 @app.command(epilog=examples(INDEX_EXAMPLE))
@@ -213,20 +213,20 @@ def index(
 ) -> None:
     """Show which kind of HNSW index a collection asks for and has, or change it.
 
-    A full index keeps each vector, a quantised one a bit a dimension. The
-    job indexes replaces the index; the old one answers until then.
+    A full index stores each vector, a quantised one a bit per dimension. The
+    job indexes replaces the index; the old one is used until then.
     """
 
     async def work(platform: Platform) -> dict[str, object]:
-        found = await platform.collection(collection, create=False, index=kind)
-        info = await found.info()
+        target = await platform.collection(collection, create=False, index=kind)
+        info = await target.info()
         has = ("quantised" if info.is_quantised else "full") if info.has_hnsw else None
         return {"collection": collection, "index": info.index, "has": has}
 
-    def shown(told: dict[str, object]) -> str:
-        return f"{collection} asks for {told['index']}, has {told['has'] or 'no index'}"
+    def present(setting: dict[str, object]) -> str:
+        return f"{collection} asks for {setting['index']}, has {setting['has'] or 'no index'}"
 
-    answer(context, work, shown, as_json=as_json)
+    answer(context, work, present, as_json=as_json)
 
 
 @app.command(epilog=examples(SPLIT_EXAMPLE))
@@ -239,22 +239,22 @@ def split(
 ) -> None:
     """Divide the index of a large collection's vectors among parts.
 
-    Each part is built by itself, so that the build fits into memory. Searches
-    and writes go on; interrupted, the same command goes on where it was.
+    Each part is built separately, so that the build fits into memory. Searches
+    and writes continue; after an interruption, the same command continues.
     """
 
     async def work(platform: Platform) -> CollectionInfo:
         return await platform.split(collection, parts)
 
-    def shown(info: CollectionInfo) -> str:
+    def present(info: CollectionInfo) -> str:
         if not info.has_hnsw:
             return f"{collection} is searched without an index; once it is large, it gets one in {info.parts} parts"
         if info.index_parts == info.parts:
             return f"{collection} has its index in {count(info.parts, 'part')}"
-        still = f"{collection} is to have its index in {count(info.parts, 'part')}, and has it in {info.index_parts}"
-        return f"{still}; as the owner of the tables: retrieval jobs run indexes --collection {collection}"
+        state = f"{collection} is to have its index in {count(info.parts, 'part')}, and has it in {info.index_parts}"
+        return f"{state}; as the owner of the tables: retrieval jobs run indexes --collection {collection}"
 
-    answer(context, work, shown, as_json=as_json)
+    answer(context, work, present, as_json=as_json)
 
 
 @app.command("delete", hidden=True)
@@ -266,11 +266,11 @@ def remove(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Remove a collection. Nothing brings it back.
+    """Remove a collection permanently.
 
     Its items, profiles, models, recorded searches and feedback are deleted.
     """
-    confirm(f"Remove {collection:.80} with all that is its own?", yes=yes, as_json=as_json)
+    confirm(f"Remove {collection:.80} with all its data?", yes=yes, as_json=as_json)
 
     async def work(platform: Platform) -> None:
         if not await platform.remove_collection(collection):
@@ -281,8 +281,8 @@ def remove(
         work,
         lambda _: f"{collection} is removed",
         as_json=as_json,
-        told=lambda _: {"removed": collection},
-        when_interrupted="interrupted; run the same command again to go on",
+        to_json=lambda _: {"removed": collection},
+        when_interrupted="interrupted; run the same command again to continue",
     )
 
 
@@ -300,8 +300,8 @@ def export_(
 ) -> None:
     """Write a collection into a file: items with vectors, memories, profiles, records.
 
-    One JSON object a line; compressed where the file's name ends with .gz.
-    The export is a snapshot: searches and writes go on.
+    One JSON object per line; compressed if the file's name ends with .gz.
+    The export is a snapshot: searches and writes continue.
     """
     if file == "-" and as_json:
         raise InvalidRequestError("standard output takes the collection or --json, not both; name a file")
@@ -316,7 +316,7 @@ def export_(
     if as_json:
         print_json(moved.as_dict())
     elif not quiet:
-        console(stderr=file == "-").print(f"exported {_moved(moved)} to {file}", soft_wrap=True)
+        console(stderr=file == "-").print(f"exported {_moved_text(moved)} to {file}", soft_wrap=True)
 
 
 @app.command("import", epilog=examples(*IMPORT_EXAMPLES))
@@ -326,14 +326,14 @@ def import_(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="A file that export wrote; - is standard input.", show_default=False)
     ],
-    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Else the name that it had.")] = None,
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Else the exported name.")] = None,
     own_vectors: Annotated[
         bool, typer.Option("--own-vectors", help="Its vectors need no embedder here: they are searched by vectors.")
     ] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Make a collection from an exported file, on any machine, for any tenant: all of it, or nothing.
+    """Create a collection from an exported file, on any machine, for any tenant: all of it, or nothing.
 
     Nothing is embedded again: the file holds vectors, ids, profiles, searches, feedback and models.
     """
@@ -353,11 +353,11 @@ def import_(
     if as_json:
         print_json(moved.as_dict())
     elif not quiet:
-        learned = "" if moved.has_records else "; what searches and feedback teach it is learned anew"
-        console().print(f"imported {_moved(moved)}{learned}", soft_wrap=True)
+        learned = "" if moved.has_records else "; without searches and feedback, learning starts anew"
+        console().print(f"imported {_moved_text(moved)}{learned}", soft_wrap=True)
 
 
-def _moved(moved: Moved) -> str:
+def _moved_text(moved: Moved) -> str:
     """``tickets: 1,200 items with 1,200 vectors, 5,310 rows in all``."""
     parts = f"{count(moved.items, 'item')} with {count(moved.vectors, 'vector')}"
     return f"{moved.collection}: {parts}, {count(sum(moved.rows.values()), 'row')} in all"
@@ -369,15 +369,15 @@ def _is_given(context: typer.Context, name: str) -> bool:
 
 
 def _index(info: CollectionInfo) -> str | bool:
-    """``quantised, 4 parts``; whether there is one, for a usual index."""
-    told = ["quantised"] if info.is_quantised else []
+    """``quantised, 4 parts``; for a full index in one part, whether it exists."""
+    facts = ["quantised"] if info.is_quantised else []
     if info.index_parts > 1:
-        told.append(f"{info.index_parts} parts")
-    return ", ".join(told) or info.has_hnsw
+        facts.append(f"{info.index_parts} parts")
+    return ", ".join(facts) or info.has_hnsw
 
 
-def collections_table(found: list[CollectionInfo]) -> Table:
-    """A row a collection."""
+def collections_table(infos: list[CollectionInfo]) -> Table:
+    """A row per collection."""
     return table(
         ["name", "items", "pending", "space", "language", "profile", "model", "HNSW", "filterable"],
         (
@@ -392,7 +392,7 @@ def collections_table(found: list[CollectionInfo]) -> Table:
                 _index(info),
                 len(info.filterable) or "",
             )
-            for info in found
+            for info in infos
         ),
         right={"pending", "filterable"},
     )

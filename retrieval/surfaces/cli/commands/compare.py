@@ -18,38 +18,39 @@ if TYPE_CHECKING:
     from retrieval.services.compare import InterleavedComparison, ProfileComparison
 
 
-def print_comparison(out: Console, found: ProfileComparison) -> None:
+def print_comparison(out: Console, comparison: ProfileComparison) -> None:
     """Print the basis of the comparison, the estimates, their limits, and the verdict."""
-    first, second = found.names
-    unrated = "left out" if found.default_reward is None else f"counted as {found.default_reward:g}"
+    first, second = comparison.names
+    unrated = "left out" if comparison.default_reward is None else f"counted as {comparison.default_reward:g}"
     out.print(
         plain(
-            f"{first} against {second}: {count(found.searches, 'search')} since {found.since:%Y-%m-%d %H:%M %Z}, "
-            f"{found.changed:,} with another answer; hits that nobody rated are {unrated}"
+            f"{first} against {second}: {count(comparison.searches, 'search')} since "
+            f"{comparison.since:%Y-%m-%d %H:%M %Z}, {comparison.changed:,} with another answer; "
+            f"hits that nobody rated are {unrated}"
         ),
         soft_wrap=True,
     )
-    for reason, searches in found.left_out.items():
+    for reason, searches in comparison.left_out.items():
         out.print(plain(f"left out: {count(searches, 'search')}: {reason}"), soft_wrap=True)
-    if found.estimates:
+    if comparison.estimates:
         out.print()
-        out.print(estimates_table(found))
+        out.print(estimates_table(comparison))
     out.print()
-    out.print(weights_table(found.names, found.weighings))
+    out.print(weights_table(comparison.names, comparison.weighings))
     out.print()
-    out.print(plain(found.verdict.text), soft_wrap=True)
+    out.print(plain(comparison.verdict.text), soft_wrap=True)
 
 
-def print_interleaved(out: Console, found: InterleavedComparison) -> None:
+def print_interleaved(out: Console, comparison: InterleavedComparison) -> None:
     """Print how often each profile won, and the verdict."""
-    first, second = found.names
-    preference = found.preference
+    first, second = comparison.names
+    preference = comparison.preference
     out.print(
         table(
             ["interleaved searches", "with feedback", first, second, "even", "p"],
             [
                 (
-                    found.searches,
+                    comparison.searches,
                     preference.decided + preference.even,
                     preference.first,
                     preference.second,
@@ -60,14 +61,14 @@ def print_interleaved(out: Console, found: InterleavedComparison) -> None:
         )
     )
     out.print()
-    out.print(plain(found.verdict.text), soft_wrap=True)
+    out.print(plain(comparison.verdict.text), soft_wrap=True)
 
 
-def estimates_table(found: ProfileComparison) -> Table:
+def estimates_table(comparison: ProfileComparison) -> Table:
     """A row for each estimator: the mean reward of a hit under either profile, and the difference."""
     from retrieval.domain.learning.off_policy import CLIP
 
-    first, second = found.names
+    first, second = comparison.names
     rows = [
         (
             f"{estimate.estimator.value.upper()}{f', weights clipped at {CLIP:g}' if estimate.is_clipped else ''}",
@@ -75,7 +76,7 @@ def estimates_table(found: ProfileComparison) -> Table:
             _text(estimate.second),
             _text(estimate.difference, "+"),
         )
-        for estimate in found.estimates
+        for estimate in comparison.estimates
     ]
     columns = ["mean reward of a hit", first, second, "difference"]
     return table(columns, rows, right=columns[1:])
@@ -165,7 +166,7 @@ def compare(
     What each profile would have shown follows from the recorded candidates;
     the reward for that is estimated from the hits that were shown, and from
     the probabilities of showing them. Below an effective sample size of
-    200, or where the recorded policy could not show what a profile shows,
+    200, or if the recorded policy could not show what a profile shows,
     nothing is concluded.
     """
     from datetime import UTC, datetime
@@ -188,10 +189,10 @@ def compare(
             database, tenant_id, stored, first, second, since=start, default_reward=default_reward, most=most
         )
 
-    found = run(state_of(context), work)
+    comparison = run(state_of(context), work)
     if as_json:
-        print_json(found.as_dict())
-    elif isinstance(found, ProfileComparison):
-        print_comparison(console(), found)
+        print_json(comparison.as_dict())
+    elif isinstance(comparison, ProfileComparison):
+        print_comparison(console(), comparison)
     else:
-        print_interleaved(console(), found)
+        print_interleaved(console(), comparison)

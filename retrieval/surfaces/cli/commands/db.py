@@ -50,10 +50,10 @@ def db(context: typer.Context) -> None:
 def upgrade(
     context: typer.Context,
     *,
-    revision: Annotated[str, typer.Argument(help="The revision to go to.")] = "head",
+    revision: Annotated[str, typer.Argument(help="The target revision.")] = "head",
     as_json: Json = False,
 ) -> None:
-    """Make the schema, or bring it to a newer revision.
+    """Create the schema, or upgrade it to a newer revision.
 
     Only one upgrade runs at a time; others wait for it.
     """
@@ -61,8 +61,8 @@ def upgrade(
 
     with _server(state_of(context)) as (url, name):
         schema.upgrade(url, name, revision)
-        found = schema.status(url, name)
-        _print(found, url, _sentence(found), as_json=as_json)
+        schema_status = schema.status(url, name)
+        _print(schema_status, url, _sentence(schema_status), as_json=as_json)
 
 
 @app.command(
@@ -73,21 +73,21 @@ def upgrade(
 def downgrade(
     context: typer.Context,
     *,
-    revision: Annotated[str, typer.Argument(help="The revision to go back to: its name, -1 for one back, or base.")],
+    revision: Annotated[str, typer.Argument(help="The target revision: its name, -1 for one back, or base.")],
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Take the schema back to an older revision. This destroys data.
+    """Downgrade the schema to an older revision. This destroys data.
 
-    Tables that the older revision does not have are removed with what is in them; 'base' removes everything.
+    Tables that the older revision does not have are removed with their data; 'base' removes everything.
     """
     from retrieval.adapters.store.installation import schema
 
     with _server(state_of(context)) as (url, name):
-        confirm(f"Go back to {revision!r}, and destroy what newer revisions of schema {name!r} hold?", yes=yes)
+        confirm(f"Downgrade schema {name!r} to {revision!r}, and destroy the data of newer revisions?", yes=yes)
         schema.downgrade(url, name, revision)
-        found = schema.status(url, name)
-        _print(found, url, _sentence(found), as_json=as_json)
+        schema_status = schema.status(url, name)
+        _print(schema_status, url, _sentence(schema_status), as_json=as_json)
 
 
 @app.command(epilog=examples("retrieval db status --json"))
@@ -100,9 +100,9 @@ def status(context: typer.Context, *, as_json: Json = False) -> None:
     from retrieval.adapters.store.translate import server_name
 
     with _server(state_of(context)) as (url, name):
-        found = schema.status(url, name)
-    _print(found, url, f"{server_name(url)}: {_sentence(found)}", as_json=as_json)
-    if not found.is_current:
+        schema_status = schema.status(url, name)
+    _print(schema_status, url, f"{server_name(url)}: {_sentence(schema_status)}", as_json=as_json)
+    if not schema_status.is_current:
         raise typer.Exit(FAILED)
 
 
@@ -123,28 +123,28 @@ def sql(context: typer.Context, *, as_json: Json = False) -> None:
 def distribute(
     context: typer.Context,
     *,
-    shards: Annotated[int, typer.Option(min=1, help="Into how many shards collections are put, once for all.")] = 32,
+    shards: Annotated[int, typer.Option(min=1, help="The number of shards; it cannot be changed.")] = 32,
     as_json: Json = False,
 ) -> None:
     """Put each collection on one node of a Citus cluster.
 
-    The database is the coordinator's, and a superuser does it, after
-    'retrieval db upgrade'. Run it again when nodes have come.
+    Run it as a superuser on the coordinator's database, after 'retrieval db
+    upgrade', and again after adding nodes.
     """
     from retrieval.adapters.store.installation import cluster
 
     with _server(state_of(context)) as (url, name), _spinner("distributing the tables"):
-        found = cluster.distribute(url, name, shards=shards)
+        distribution = cluster.distribute(url, name, shards=shards)
     if as_json:
-        print_json(asdict(found))
+        print_json(asdict(distribution))
     else:
-        tables, nodes = count(len(found.distributed), "table"), count(found.nodes, "node")
-        typer.echo(f"{tables} lie with their collections, on {nodes}")
+        tables, nodes = count(len(distribution.distributed), "table"), count(distribution.nodes, "node")
+        typer.echo(f"{tables} distributed by collection, on {nodes}")
 
 
 @app.command(epilog=examples("retrieval db rebalance"))
 def rebalance(context: typer.Context, *, as_json: Json = False) -> None:
-    """Move collections between the nodes of a cluster until each holds about as much."""
+    """Move collections between the nodes of a cluster until they hold about equal amounts."""
     from retrieval.adapters.store.installation import cluster
 
     with _server(state_of(context)) as (url, _), _spinner("moving collections"):
@@ -162,30 +162,31 @@ def upgrade_server(
     programs: Annotated[
         Path,
         typer.Argument(
-            metavar="FOLDER", help="Where the former version's postgres and pg_ctl are.", show_default=False
+            metavar="FOLDER", help="The folder of the former version's postgres and pg_ctl.", show_default=False
         ),
     ],
     as_json: Json = False,
 ) -> None:
-    """Move the embedded server's data to the PostgreSQL that is installed now.
+    """Move the embedded server's data to the installed version of PostgreSQL.
 
     The data are saved with the former version's programs and restored in a
     new folder; the former data stay, renamed. Settings of postgresql.conf
-    and ALTER SYSTEM are not taken along.
+    and ALTER SYSTEM are not copied.
     """
-    from retrieval.adapters.store.installation.backup import upgrade_server as upgraded
+    from retrieval.adapters.store.installation.backup import upgrade_server as move_data
     from retrieval.adapters.store.installation.embedded.place import default_home
 
     settings = state_of(context).settings()
     if settings.database_url is not None:
         raise InvalidRequestError("RETRIEVAL_DATABASE_URL names a server of your own, which its administrator upgrades")
     with _spinner("moving the data to the installed PostgreSQL"):
-        saved, kept = upgraded(settings.home or default_home(), programs, datetime.now(UTC))
+        report, former_home = move_data(settings.home or default_home(), programs, datetime.now(UTC))
     if as_json:
-        print_json({**saved.as_dict(), "former_data": str(kept)})
+        print_json({**report.as_dict(), "former_data": str(former_home)})
     else:
         typer.echo(
-            f"moved {count(saved.rows, 'row')} from PostgreSQL {saved.postgresql}; the former data are in {kept}"
+            f"moved {count(report.rows, 'row')} from PostgreSQL {report.postgresql}; "
+            f"the former data are in {former_home}"
         )
 
 
@@ -193,9 +194,9 @@ BackupFolder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder
 
 
 def backup(context: typer.Context, *, folder: BackupFolder, as_json: Json = False) -> None:
-    """Save the whole database, every tenant's data, in a new folder, while it serves.
+    """Back up the whole database, with all tenants' data, into a new folder, while it is in use.
 
-    The backup is read again to verify it. The folder holds the logins' password hashes: protect it like the database.
+    The backup is read again to verify it. It contains the logins' password hashes: protect it like the database.
     """
     from retrieval.adapters.store.installation.backup import back_up, check_folder
     from retrieval.adapters.store.installation.embedded.place import check_is_made, default_home
@@ -206,14 +207,14 @@ def backup(context: typer.Context, *, folder: BackupFolder, as_json: Json = Fals
     if settings.database_url is None:
         check_is_made(settings.home or default_home())
     with _server(state) as (url, _), _spinner("saving the database"):
-        saved = back_up(url, folder, datetime.now(UTC))
-    _tell(saved, f"saved {_size(saved)} of {saved.server} in {folder}", as_json=as_json)
+        report = back_up(url, folder, datetime.now(UTC))
+    _print_report(report, f"saved {_size(report)} of {report.server} in {folder}", as_json=as_json)
 
 
 def restore(context: typer.Context, *, folder: BackupFolder, as_json: Json = False) -> None:
     """Restore a backup: as the embedded server's home, or in the empty database of RETRIEVAL_DATABASE_URL.
 
-    Nothing is written over. The roles and logins that the database needs are made where they are missing.
+    Nothing is overwritten. Missing roles and logins of the database are created.
     """
     from retrieval.adapters.store.installation.backup import restore_database, restore_home
     from retrieval.adapters.store.installation.embedded.place import default_home
@@ -221,23 +222,25 @@ def restore(context: typer.Context, *, folder: BackupFolder, as_json: Json = Fal
     settings = state_of(context).settings()
     with _spinner("restoring the database"):
         if settings.database_url is None:
-            found = restore_home(folder, settings.home or default_home())
+            report = restore_home(folder, settings.home or default_home())
         else:
-            found = restore_database(folder, settings.database_url.get_secret_value())
-    _tell(found, f"restored {_size(found)} of {found.made_at:%Y-%m-%d %H:%M} UTC in {found.server}", as_json=as_json)
+            report = restore_database(folder, settings.database_url.get_secret_value())
+    _print_report(
+        report, f"restored {_size(report)} of {report.made_at:%Y-%m-%d %H:%M} UTC in {report.server}", as_json=as_json
+    )
 
 
-def _tell(found: Backup, sentence: str, *, as_json: bool) -> None:
+def _print_report(report: Backup, sentence: str, *, as_json: bool) -> None:
     if as_json:
-        print_json(found.as_dict())
+        print_json(report.as_dict())
         return
     typer.echo(sentence)
-    if found.reduced:
-        typer.echo(f"rights over the whole server are not restored; these roles had some: {', '.join(found.reduced)}")
+    if report.reduced:
+        typer.echo(f"server-wide rights are not restored; these roles had some: {', '.join(report.reduced)}")
 
 
-def _size(found: Backup) -> str:
-    return f"{count(found.rows, 'row')} in {count(found.tables, 'table')}"
+def _size(report: Backup) -> str:
+    return f"{count(report.rows, 'row')} in {count(report.tables, 'table')}"
 
 
 def _spinner(text: str) -> AbstractContextManager[object]:
@@ -260,27 +263,27 @@ def _server(state: State) -> Iterator[tuple[str, str]]:
         yield server.url, settings.database_schema
 
 
-def _print(found: SchemaStatus, url: str, sentence: str, *, as_json: bool) -> None:
+def _print(schema_status: SchemaStatus, url: str, sentence: str, *, as_json: bool) -> None:
     from retrieval.adapters.store.translate import server_name
 
     if as_json:
-        print_json(_as_dict(found, server_name(url)))
+        print_json(_as_dict(schema_status, server_name(url)))
     else:
         typer.echo(sentence)
 
 
-def _sentence(found: SchemaStatus) -> str:
-    if found.trouble is None:
-        return f"schema {found.schema!r} is current (revision {found.current})"
-    return "; ".join(found.trouble)
+def _sentence(schema_status: SchemaStatus) -> str:
+    if schema_status.trouble is None:
+        return f"schema {schema_status.schema!r} is current (revision {schema_status.current})"
+    return "; ".join(schema_status.trouble)
 
 
-def _as_dict(found: SchemaStatus, server: str) -> dict[str, Any]:
+def _as_dict(schema_status: SchemaStatus, server: str) -> dict[str, Any]:
     return {
         "server": server,
-        "schema": found.schema,
-        "current": found.current,
-        "head": found.head,
-        "known": found.known,
-        "is_current": found.is_current,
+        "schema": schema_status.schema,
+        "current": schema_status.current,
+        "head": schema_status.head,
+        "known": schema_status.known,
+        "is_current": schema_status.is_current,
     }

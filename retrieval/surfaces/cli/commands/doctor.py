@@ -1,4 +1,4 @@
-"""``retrieval doctor`` and ``status``: what is wrong with an installation, and its present state."""
+"""``retrieval doctor`` and ``status``: the faults of an installation, and its present state."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ EXAMPLES = (
     "retrieval doctor --fix --yes",
 )
 
-_MENDING = (("jobs", "run"), ("reindex",), ("db", "upgrade"))
-"""The commands that ``--fix`` runs: each only rebuilds what follows from stored data."""
+_REPAIRS = (("jobs", "run"), ("reindex",), ("db", "upgrade"))
+"""The commands that ``--fix`` runs: each only rebuilds derived data."""
 
 _MARKS = {"ok": ("✓", "green"), "advice": ("·", "cyan"), "warning": ("!", "yellow"), "error": ("✗", "bold red")}
 _INDENT = "    "
@@ -48,7 +48,7 @@ def doctor(
         str | None,
         typer.Argument(
             metavar="COLLECTION",
-            help="Look at this collection alone; else at all of the tenant's.",
+            help="Examine only this collection; else all of the tenant's.",
             show_default=False,
             autocompletion=complete_collection,
         ),
@@ -57,40 +57,42 @@ def doctor(
         bool, typer.Option("--deep", help="Also compare every derived row of the collections with its source.")
     ] = False,
     fix: Annotated[
-        bool, typer.Option("--fix", help="Run the commands that repair the findings, each after a question.")
+        bool, typer.Option("--fix", help="Run the commands that repair the findings, and ask before each.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; with --fix.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Examine the database, the schema and the collections, and say how to mend what is wrong.
+    """Examine the database, the schema and the collections, and say how to repair faults.
 
-    Without --fix it changes nothing. It looks at releases, extensions, rights,
-    settings, indexes, statistics, dead rows, what waits, recall, jobs and
-    workers, and asks each embedder for one vector. The exit code is 1 where
-    something is an error, and 0 otherwise.
+    Without --fix it changes nothing. It checks versions, extensions, rights,
+    settings, indexes, statistics, dead rows, pending work, recall, jobs and
+    workers, and requests one vector from each embedder. The exit code is 1
+    if a finding is an error, else 0.
     """
-    found = diagnosis(state_of(context), collection, deep=deep)
-    if fix and _mend(state_of(context), found, yes=yes):
-        found = diagnosis(state_of(context), collection, deep=deep)
+    report = diagnosis(state_of(context), collection, deep=deep)
+    if fix and _repair(state_of(context), report, yes=yes):
+        report = diagnosis(state_of(context), collection, deep=deep)
     if as_json:
-        print_json(found.as_dict())
+        print_json(report.as_dict())
     else:
-        print_diagnosis(found)
-    if not found.is_sound:
+        print_diagnosis(report)
+    if not report.is_sound:
         raise typer.Exit(FAILED)
 
 
-def _mend(state: State, found: Diagnosis, *, yes: bool) -> bool:
-    """Run the commands that mend findings, and name the remedies that are left to people; gives whether any ran.
+def _repair(state: State, report: Diagnosis, *, yes: bool) -> bool:
+    """Run the commands that repair findings, and print the remedies that people must apply; return whether any ran.
 
-    Raises ``InvalidRequestError`` where nobody can be asked.
+    Raises ``InvalidRequestError`` without a terminal to ask at.
     """
     from retrieval.surfaces.cli.app import run_program
 
-    commands = list(dict.fromkeys(filter(None, map(mending, found.findings))))
+    commands = list(dict.fromkeys(filter(None, map(repair_command, report.findings))))
     if commands and not yes and not sys.stdin.isatty():
         raise InvalidRequestError("--fix asks before each command, and there is no terminal to ask at; give --yes")
-    for line in dict.fromkeys(finding.mend for finding in found.findings if finding.mend and not mending(finding)):
+    for line in dict.fromkeys(
+        finding.mend for finding in report.findings if finding.mend and not repair_command(finding)
+    ):
         print(f"not run: {plain(line)}", file=sys.stderr)  # noqa: T201 - beside the answer
     for words in commands:
         line = shlex.join(("retrieval", *words))
@@ -103,12 +105,12 @@ def _mend(state: State, found: Diagnosis, *, yes: bool) -> bool:
     return bool(commands)
 
 
-def mending(finding: Finding) -> tuple[str, ...] | None:
-    """The words of the command that mends the finding; None where a person has to decide."""
+def repair_command(finding: Finding) -> tuple[str, ...] | None:
+    """The words of the command that repairs the finding; None if a person has to decide."""
     if not finding.mend.startswith("retrieval ") or any(character in finding.mend for character in ";,:"):
         return None
     words = tuple(shlex.split(finding.mend)[1:])
-    return words if any(words[: len(known)] == known for known in _MENDING) else None
+    return words if any(words[: len(known)] == known for known in _REPAIRS) else None
 
 
 def diagnosis(state: State, collection: str | None, *, deep: bool = False) -> Diagnosis:
@@ -126,14 +128,14 @@ def diagnosis(state: State, collection: str | None, *, deep: bool = False) -> Di
         return asyncio.run(diagnose_closed(state.settings(), error, datetime.now(UTC)))
 
 
-def print_diagnosis(found: Diagnosis) -> None:
+def print_diagnosis(report: Diagnosis) -> None:
     """A line for each finding, the worst first, with the remedy below it; at the end the number of each severity."""
     out = console()
-    for finding in found.findings:
+    for finding in report.findings:
         for line in finding_lines(finding, encoding=out.encoding):
             out.print(line, soft_wrap=True)
     out.print()
-    out.print(summary(found), soft_wrap=True)
+    out.print(summary(report), soft_wrap=True)
 
 
 def finding_lines(finding: Finding, *, encoding: str) -> Iterator[Text]:
@@ -141,17 +143,17 @@ def finding_lines(finding: Finding, *, encoding: str) -> Iterator[Text]:
     from rich.text import Text
 
     mark, style = _MARKS[finding.severity]
-    shown = mark if encoding.lower().startswith("utf") else finding.severity.value
-    yield Text.assemble((shown, style), " ", (f"{finding.check}:", "bold"), " ", plain(finding.found))
+    symbol = mark if encoding.lower().startswith("utf") else finding.severity.value
+    yield Text.assemble((symbol, style), " ", (f"{finding.check}:", "bold"), " ", plain(finding.found))
     if finding.mend:
-        yield Text(f"{_INDENT}→ {plain(finding.mend)}" if shown == mark else f"{_INDENT}mend: {plain(finding.mend)}")
+        yield Text(f"{_INDENT}→ {plain(finding.mend)}" if symbol == mark else f"{_INDENT}mend: {plain(finding.mend)}")
 
 
-def summary(found: Diagnosis) -> str:
+def summary(report: Diagnosis) -> str:
     """``1 error, 2 warnings, 1 piece of advice, 12 ok``."""
     from collections import Counter
 
-    numbers = Counter(finding.severity.value for finding in found.findings)
+    numbers = Counter(finding.severity.value for finding in report.findings)
     words = {"error": "errors", "warning": "warnings", "advice": "pieces of advice", "ok": "ok"}
     single = {"error": "error", "warning": "warning", "advice": "piece of advice", "ok": "ok"}
     return ", ".join(
@@ -172,26 +174,26 @@ def status(context: typer.Context, *, as_json: Json = False) -> None:
     from retrieval.services.collections import collection_statuses
     from retrieval.surfaces.cli.run import answer
 
-    def shown(found: list[CollectionStatus]) -> Iterator[Table | str]:
-        if not found:
+    def present(statuses: list[CollectionStatus]) -> Iterator[Table | str]:
+        if not statuses:
             yield NO_COLLECTIONS
             return
-        yield collections_table(found)
-        yield from lost_lines(found)
-        if any(collection.runs for collection in found):
+        yield collections_table(statuses)
+        yield from unrecorded_lines(statuses)
+        if any(collection.runs for collection in statuses):
             yield ""
-            yield runs_table(found)
+            yield runs_table(statuses)
 
     answer(
         context,
         lambda platform: collection_statuses(platform.workplace, platform.tenant_id),
-        shown,
+        present,
         as_json=as_json,
     )
 
 
-def collections_table(found: list[CollectionStatus]) -> Table:
-    """A row for each collection; pending work has a column where there is any."""
+def collections_table(statuses: list[CollectionStatus]) -> Table:
+    """A row for each collection; a column of pending work appears if there is any."""
     return table(
         ["collection", "items", "pending", "weights", "space", "index", "recall"],
         (
@@ -204,28 +206,28 @@ def collections_table(found: list[CollectionStatus]) -> Table:
                 ", ".join(map(index_text, collection.indexes)) or "none",
                 recall_text(collection),
             )
-            for collection in found
+            for collection in statuses
         ),
         right={"pending"},
     )
 
 
-def lost_lines(found: list[CollectionStatus]) -> list[str]:
+def unrecorded_lines(statuses: list[CollectionStatus]) -> list[str]:
     """A line for each collection with unrecorded searches, and why they were not recorded."""
     return [
         f"{plain(collection.name)}: {count(sum(collection.unrecorded.values()), 'search')} not recorded ("
         + ", ".join(f"{reason} {number:,}" for reason, number in collection.unrecorded.items())
         + ")"
-        for collection in found
+        for collection in statuses
         if collection.unrecorded
     ]
 
 
-def runs_table(found: list[CollectionStatus]) -> Table:
+def runs_table(statuses: list[CollectionStatus]) -> Table:
     """A row for the last run of each job over each collection."""
     return table(
         ["collection", "job", "started (UTC)", "seconds", "outcome", "details"],
-        ((collection.name, *_run_cells(run)) for collection in found for run in collection.runs),
+        ((collection.name, *_run_cells(run)) for collection in statuses for run in collection.runs),
     )
 
 
@@ -236,7 +238,7 @@ def index_text(index: IndexStatus) -> str:
 
 
 def recall_text(status: CollectionStatus) -> str | None:
-    """The measured recall, with how many samples it rests on; None where there is none."""
+    """The measured recall, with its number of samples; None without any."""
     samples = sum(each.samples for each in status.recall)
     if not samples:
         return None

@@ -47,7 +47,7 @@ def print_report(out: Console, evaluated: CollectionReport, *, per_query: bool =
 
 
 def means_table(report: Report) -> Table:
-    """A row a variant."""
+    """A row per variant."""
     return table(
         ["variant", *report.metrics, "without hits", "median ms", "p95 ms"],
         (
@@ -65,10 +65,10 @@ def means_table(report: Report) -> Table:
 
 
 def print_comparisons(out: Console, comparisons: Sequence[Comparison], metric: str) -> None:
-    """Print a row for each variant that one is compared with, with interval and p-value; all on the same queries."""
-    ours = comparisons[0]
+    """Print a row for each comparison of the first variant with another on the same queries."""
+    first = comparisons[0]
     out.print()
-    out.print(f"{metric} of {ours.name_a}, {ours.mean_a:.4f}, against", soft_wrap=True)
+    out.print(f"{metric} of {first.name_a}, {first.mean_a:.4f}, against", soft_wrap=True)
     columns = ["", "mean", "difference", "95 % interval", "p", "significant"]
     rows = (
         (
@@ -139,8 +139,8 @@ def evaluate(
     Each leg is measured alone, and all of them fused; the differences are
     tested for significance.
 
-    The files are BEIR's: queries.jsonl, and qrels.tsv with a line of column
-    names. TREC's judgements do as well. Without --qrels the queries are a CSV
+    The files are BEIR's: queries.jsonl, and qrels.tsv with a header line.
+    TREC's judgements are read too. Without --qrels the queries are a CSV
     with the columns query and expected_id.
     """
     from retrieval.services.evaluate import evaluate_collection, parse_metrics
@@ -148,26 +148,26 @@ def evaluate(
     from retrieval.surfaces.cli.output import Step, console, print_json, progress
     from retrieval.surfaces.cli.run import run
 
-    measured, chosen = parse_metrics(metrics), legs_of(legs)
+    parsed_metrics, chosen_legs = parse_metrics(metrics), legs_of(legs)
     filters = tuple(map(WhereFrom.parse, where_from or ()))
-    own = None if drop_self is None else DropSelf.parse(drop_self)
-    asked, judgements = read_judged(queries, qrels)
+    drop_rule = None if drop_self is None else DropSelf.parse(drop_self)
+    test_queries, judgements = read_judged(queries, qrels)
     if limit_queries is not None:
-        asked = judged(asked, judgements)[:limit_queries]
+        test_queries = judged(test_queries, judgements)[:limit_queries]
 
     async def work(platform: Platform) -> CollectionReport:
-        found = (await platform.collection(collection, create=False)).unrecorded()
-        chosen_profile = await profile_named(platform, found, profile)
+        target = (await platform.collection(collection, create=False)).unrecorded()
+        chosen_profile = await profile_named(platform, target, profile)
         with progress(f"evaluate {collection}", "search") as update:
             return await evaluate_collection(
-                found,
-                asked,
+                target,
+                test_queries,
                 judgements,
-                metrics=measured,
-                legs=chosen,
+                metrics=parsed_metrics,
+                legs=chosen_legs,
                 profile=chosen_profile,
                 where_from=filters,
-                drop_self=own,
+                drop_self=drop_rule,
                 progress=lambda done, total: update(Step(done, total, done)),
             )
 
@@ -205,9 +205,9 @@ def print_tuning(out: Console, tuning: CollectionTuning, *, applied_version: int
 
 
 def best_table(report: TuningReport) -> Table:
-    """The best settings on all queries; their figures are too good, because they are the best of many."""
+    """The best settings on all queries; their figures are optimistic, because they are the best of many."""
     return table(
-        ["best on all queries (flattering)", report.metric],
+        ["best on all queries (optimistic)", report.metric],
         ((setting.describe(), mean) for setting, mean in report.means[:BEST]),
     )
 
@@ -226,7 +226,7 @@ def tune(
     cutoff: Annotated[int, typer.Option("--cutoff", metavar="N", help="Tune nDCG at this many hits.")] = 10,
     seed: Annotated[
         int,
-        typer.Option("--seed", metavar="N", min=0, help="Of the random folds; equal seeds, equal answers."),
+        typer.Option("--seed", metavar="N", min=0, help="The seed of the random folds."),
     ] = 0,
     apply: Annotated[bool, typer.Option("--apply", help="Store the proposal as a new version of the profile.")] = False,
     as_json: Json = False,
@@ -234,7 +234,7 @@ def tune(
     """Find better legs, fusion and weights from judged queries.
 
     Settings are chosen on some queries and measured on others; a change is
-    proposed where the gain is more than chance. Only --apply stores it.
+    proposed if the gain is significant. Only --apply stores it.
     """
     from retrieval.collection import handle_of
     from retrieval.services.judgements import DropSelf, WhereFrom, read_judged
@@ -243,23 +243,23 @@ def tune(
     from retrieval.surfaces.cli.run import run
 
     filters = tuple(map(WhereFrom.parse, where_from or ()))
-    own = None if drop_self is None else DropSelf.parse(drop_self)
-    asked, judgements = read_judged(queries, qrels)
+    drop_rule = None if drop_self is None else DropSelf.parse(drop_self)
+    test_queries, judgements = read_judged(queries, qrels)
 
     async def work(platform: Platform) -> tuple[CollectionTuning, int | None]:
-        found = HandledCollection(handle_of(await platform.collection(collection, create=False)))
+        target = HandledCollection(handle_of(await platform.collection(collection, create=False)))
         with progress(f"tune {collection}", "step") as update:
             tuning = await tune_collection(
-                found,
-                asked,
+                target,
+                test_queries,
                 judgements,
                 where_from=filters,
-                drop_self=own,
+                drop_self=drop_rule,
                 cutoff=cutoff,
                 seed=seed,
                 progress=lambda stage, done, total: update(Step(done, total, done, stage)),
             )
-        return tuning, await apply_tuning(found, tuning) if apply else None
+        return tuning, await apply_tuning(target, tuning) if apply else None
 
     tuning, version = run(state_of(context), work)
     if as_json:
@@ -271,18 +271,19 @@ def tune(
 def print_calibration(out: Console, report: CalibrationReport) -> None:
     """Print the calibration's error on held-out queries, and the next step."""
     out.print(f"fitted on {report.calibration.fitted_on}", soft_wrap=True)
-    honest = report.held_out
-    if honest is None:
-        out.print("too few queries to hold some out: how honest it is cannot be said", soft_wrap=True)
+    held_out = report.held_out
+    if held_out is None:
+        out.print("too few queries to hold some out: its error is unknown", soft_wrap=True)
     else:
-        apart = "" if honest.told_apart is None else f", tells relevant from not in {honest.told_apart:.0%} of pairs"
+        apart = held_out.told_apart
+        separation = "" if apart is None else f", separates relevant from not relevant in {apart:.0%} of pairs"
         out.print(
-            f"on queries left out: {honest.relevant:.1%} of {honest.hits} hits are relevant, {honest.told:.1%} was "
-            f"told; off by {honest.error:.3f} on average{apart}",
+            f"on held-out queries: {held_out.relevant:.1%} of {held_out.hits} hits are relevant, "
+            f"{held_out.told:.1%} was predicted; off by {held_out.error:.3f} on average{separation}",
             soft_wrap=True,
         )
-        rows = [(interval.hits, f"{interval.told:.2f}", f"{interval.relevant:.2f}") for interval in honest.bins]
-        out.print(table(["hits", "told", "relevant"], rows, right=("told", "relevant")))
+        rows = [(interval.hits, f"{interval.told:.2f}", f"{interval.relevant:.2f}") for interval in held_out.bins]
+        out.print(table(["hits", "predicted", "relevant"], rows, right=("predicted", "relevant")))
     if report.profile_version is None:
         out.print("to use it, run the same command again with --apply", soft_wrap=True)
     else:
@@ -304,7 +305,7 @@ def calibrate(
         typer.Option(
             "--queries",
             metavar="FILE",
-            help="Judged queries as for tune; left out: the feedback to recorded searches.",
+            help="Judged queries as for tune; without it, the feedback on recorded searches.",
             show_default=False,
         ),
     ] = None,
@@ -316,8 +317,8 @@ def calibrate(
 ) -> None:
     """Fit the relevance of hits, which is the probability that a hit is relevant.
 
-    From judged queries, or from feedback. Queries that are judged and that
-    nothing answers tell what no answer looks like. Only --apply stores it.
+    It is fitted to judged queries, or to feedback. Judged queries that no item
+    answers show what no answer looks like. Only --apply stores it.
     """
     from retrieval.collection import handle_of
     from retrieval.services import calibrate as service
@@ -326,23 +327,23 @@ def calibrate(
     from retrieval.surfaces.cli.run import run
 
     if queries is None and (qrels or where_from or drop_self):
-        raise typer.BadParameter("give the queries that the other options are about", param_hint="--queries")
+        raise typer.BadParameter("--qrels, --where-from and --drop-self need it", param_hint="--queries")
     filters = tuple(map(WhereFrom.parse, where_from or ()))
-    own = None if drop_self is None else DropSelf.parse(drop_self)
+    drop_rule = None if drop_self is None else DropSelf.parse(drop_self)
     judged = None if queries is None else read_judged(queries, qrels)
 
     async def work(platform: Platform) -> CalibrationReport:
-        found = await platform.collection(collection, create=False)
+        target = await platform.collection(collection, create=False)
         with progress(f"calibrate {collection}", "query") as update:
 
             def step(done: int, total: int) -> None:
-                update(Step(done, total, done, "asking"))
+                update(Step(done, total, done, "searching"))
 
             if judged is None:
-                return await service.calibrate_by_feedback(handle_of(found), apply=apply, progress=step)
-            await missing_items(found, *judged)
+                return await service.calibrate_by_feedback(handle_of(target), apply=apply, progress=step)
+            await missing_items(target, *judged)
             return await service.calibrate(
-                handle_of(found), *judged, where_from=filters, drop_self=own, apply=apply, progress=step
+                handle_of(target), *judged, where_from=filters, drop_self=drop_rule, apply=apply, progress=step
             )
 
     report = run(state_of(context), work)

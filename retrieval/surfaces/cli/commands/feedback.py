@@ -1,4 +1,4 @@
-"""``retrieval feedback``: verdicts on hits, one by one or from a file; ``retrieval models``: the models learned."""
+"""``retrieval feedback``: verdicts on hits, singly or from a file; ``retrieval models``: the learned models."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 
 
 BATCH_EVENTS = 500
-SHOWN = 10
+MAX_REASONS = 10
 """The number of reasons that are shown."""
 
 
 @dataclass(slots=True)
-class Refused:
+class RefusedLines:
     """Lines that could not be used."""
 
     number: int = 0
     first: list[str] = field(default_factory=list)
-    """The faults of the first ``SHOWN`` lines."""
+    """The faults of the first ``MAX_REASONS`` lines."""
 
     def add(self, texts: Sequence[str]) -> None:
         """Count the bad lines, and keep those that will be shown."""
         self.number += len(texts)
-        self.first += texts[: SHOWN - len(self.first)]
+        self.first += texts[: MAX_REASONS - len(self.first)]
 
 
 def judge_one(
@@ -49,8 +49,8 @@ def judge_one(
     """Store the event that the arguments describe, and print the outcome. Raises ``RetrievalError``."""
     from retrieval.adapters.readers.feedback_lines import feedback_from_record
 
-    wanted = 2 if collection is None else 1
-    if len(names) != wanted:
+    expected = 2 if collection is None else 1
+    if len(names) != expected:
         raise InvalidRequestError(
             "name the search and the item: retrieval feedback RETRIEVAL_ID ITEM_ID --helpful; or with --collection "
             "NAME the item alone; or a file of events with --file"
@@ -67,20 +67,20 @@ def judge_one(
             await platform.collection(collection, create=False)
         return await platform.feedback_each([event])
 
-    _print(run(state, work), Refused(), as_json=as_json)
+    _print(run(state, work), RefusedLines(), as_json=as_json)
 
 
 def judge_file(state: State, file: str, *, others: bool, as_json: bool) -> None:
     """Store the events of a file; raises ``RetrievalError`` at the end if there were lines that cannot be used."""
     if others:
-        raise InvalidRequestError("a file says everything itself; leave the other arguments out")
+        raise InvalidRequestError("--file takes no other arguments; write them into the file")
     from retrieval.adapters.readers.feedback_lines import read_feedback
     from retrieval.adapters.readers.lines import STANDARD_INPUT
 
     lines = read_feedback(file)
 
-    async def work(platform: Platform) -> tuple[FeedbackReport, Refused]:
-        return await _stored(platform, lines)
+    async def work(platform: Platform) -> tuple[FeedbackReport, RefusedLines]:
+        return await _store(platform, lines)
 
     report, refused = run(
         state,
@@ -91,38 +91,38 @@ def judge_file(state: State, file: str, *, others: bool, as_json: bool) -> None:
     _print(report, refused, as_json=as_json)
     if refused.number:
         raise InvalidRequestError(
-            f"{count(refused.number, 'line')} of {file} could not be used; mend them and run the same command again: "
-            "the others count once"
+            f"{count(refused.number, 'line')} of {file} could not be used; correct them and run the same command "
+            "again: the others count once"
         )
 
 
-async def _stored(platform: Platform, lines: Iterator[FeedbackLine]) -> tuple[FeedbackReport, Refused]:
+async def _store(platform: Platform, lines: Iterator[FeedbackLine]) -> tuple[FeedbackReport, RefusedLines]:
     from retrieval.domain.learning.feedback import FeedbackReport
-    from retrieval.engine.feedback import take_what_can_be
+    from retrieval.engine.feedback import take_valid_feedback
 
-    report, refused = FeedbackReport(), Refused()
+    report, refused = FeedbackReport(), RefusedLines()
     while batch := list(islice(lines, BATCH_EVENTS)):
-        good = [(line, line.event) for line in batch if line.event is not None]
-        part, errors = await take_what_can_be(
-            platform.database, platform.tenant_id, [event for _, event in good], platform.now
+        valid = [(line, line.event) for line in batch if line.event is not None]
+        part, errors = await take_valid_feedback(
+            platform.database, platform.tenant_id, [event for _, event in valid], platform.now
         )
         report += part
-        told = [(line.line, str(line.error)) for line in batch if line.error is not None]
-        told += [(good[place][0].line, _said(good[place][0], error)) for place, error in errors]
-        refused.add([text for _, text in sorted(told)])
+        messages = [(line.line, str(line.error)) for line in batch if line.error is not None]
+        messages += [(valid[place][0].line, _line_error(valid[place][0], error)) for place, error in errors]
+        refused.add([text for _, text in sorted(messages)])
     return report, refused
 
 
-def _said(line: FeedbackLine, error: RetrievalError) -> str:
+def _line_error(line: FeedbackLine, error: RetrievalError) -> str:
     return f"{line.file}:{line.line}: {error}"
 
 
-def _print(report: FeedbackReport, refused: Refused, *, as_json: bool) -> None:
+def _print(report: FeedbackReport, refused: RefusedLines, *, as_json: bool) -> None:
     err = console(stderr=True)
     for text in refused.first:
         err.print(plain(f"rejected: {text}"), soft_wrap=True)
-    if refused.number > SHOWN:
-        err.print(f"rejected: and {refused.number - SHOWN:,} more, which are not shown", soft_wrap=True)
+    if refused.number > MAX_REASONS:
+        err.print(f"rejected: and {refused.number - MAX_REASONS:,} more, which are not shown", soft_wrap=True)
     if as_json:
         print_json({**report.as_dict(), "rejected": refused.number})
         return
@@ -145,17 +145,17 @@ def feedback(
         list[str] | None,
         typer.Argument(
             metavar="[RETRIEVAL_ID] ITEM_ID",
-            help="The search and the item it showed; with --collection, the item alone.",
+            help="The search and the item it showed; with --collection, only the item.",
             show_default=False,
         ),
     ] = None,
     collection: Annotated[str | None, collection_option("Judge an item of it, without a search.")] = None,
     helpful: Annotated[bool | None, typer.Option("--helpful/--not-helpful", help="Whether it helped.")] = None,
     reward: Annotated[
-        float | None, typer.Option("--reward", "-r", metavar="R", help="How good it was, 0 to 1, instead.")
+        float | None, typer.Option("--reward", "-r", metavar="R", help="Instead: its reward, 0 to 1.")
     ] = None,
     kind: Annotated[
-        str | None, typer.Option("--kind", metavar="NAME", help="The sort of verdict; else rating.")
+        str | None, typer.Option("--kind", metavar="NAME", help="The kind of verdict; else rating.")
     ] = None,
     actor: Annotated[str | None, typer.Option("--actor", metavar="NAME", help="Who judges.")] = None,
     domain: Annotated[
@@ -164,13 +164,13 @@ def feedback(
     complexity: Annotated[
         float | None, typer.Option("--complexity", metavar="C", help="With --collection: how hard it was, 0 to 1.")
     ] = None,
-    note: Annotated[str | None, typer.Option("--note", metavar="TEXT", help="What there is to say about it.")] = None,
+    note: Annotated[str | None, typer.Option("--note", metavar="TEXT", help="A comment.")] = None,
     at: Annotated[
         str | None, typer.Option("--at", metavar="TIME", help="When it was: 2026-03-01T12:00:00+00:00; else now.")
     ] = None,
     weight: Annotated[float | None, typer.Option("--weight", metavar="W", help="How much it counts, 0 to 1.")] = None,
     key: Annotated[
-        str | None, typer.Option("--key", metavar="TEXT", help="What makes a repetition known; else derived.")
+        str | None, typer.Option("--key", metavar="TEXT", help="Identifies repetitions; else derived.")
     ] = None,
     file: Annotated[
         str | None,
@@ -178,18 +178,18 @@ def feedback(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Say how good a hit of a search was, or an item in a situation.
+    """Rate a hit of a search, or an item in a situation.
 
     The same verdict counts once; a later verdict of the same actor replaces the earlier one.
 
     In a file each line has item_id, reward or helpful, and retrieval_id or
-    collection; lines that cannot be used are named, and the others stored.
+    collection; invalid lines are reported, and the others stored.
     """
-    given = {
+    options = {
         "kind": kind, "actor": actor, "domain": domain, "complexity": complexity, "note": note, "at": at,
         "weight": weight, "key": key, "reward": reward, "helpful": helpful,
     }  # fmt: skip
-    record = {name: value for name, value in given.items() if value is not None}
+    record = {name: value for name, value in options.items() if value is not None}
     if file is not None:
         judge_file(state_of(context), file, others=bool(record or names or collection), as_json=as_json)
     else:
@@ -212,38 +212,36 @@ def models(
     """List the models of the learned reward, the newest first, or choose one.
 
     The job 'learn' fits models, and uses one that is better than the
-    present one on searches it was not fitted on; the reason says what it
-    found. A chosen version stays until another one, or 'latest', is chosen.
+    present one on searches it was not fitted on; the reason explains the
+    decision. A chosen version stays until another one, or 'latest', is chosen.
     """
 
-    async def ask(found: Collection) -> tuple[list[StoredModel], int]:
+    async def ask(target: Collection) -> tuple[list[StoredModel], int]:
         if use is not None:
-            await found.use_model(_version(use))
-        return await found.models(), (await found.info()).model_version
+            await target.use_model(_version(use))
+        return await target.models(), (await target.info()).model_version
 
-    def shown(answered: tuple[list[StoredModel], int]) -> Table | str:
-        if answered[0]:
-            return _table(*answered)
-        return f"nothing was learned yet; with feedback there, run: retrieval jobs run learn --collection {collection}"
+    def present(result: tuple[list[StoredModel], int]) -> Table | str:
+        if result[0]:
+            return _table(*result)
+        return f"nothing was learned yet; after feedback, run: retrieval jobs run learn --collection {collection}"
 
-    def told(answered: tuple[list[StoredModel], int]) -> dict[str, object]:
-        return {"used": answered[1], "models": [model.as_dict() for model in answered[0]]}
+    def to_json(result: tuple[list[StoredModel], int]) -> dict[str, object]:
+        return {"used": result[1], "models": [model.as_dict() for model in result[0]]}
 
-    answer(context, of_collection(collection, ask), shown, as_json=as_json, told=told)
+    answer(context, of_collection(collection, ask), present, as_json=as_json, to_json=to_json)
 
 
-def _version(given: str) -> int | None:
+def _version(text: str) -> int | None:
     """The version; None for ``latest``. Raises ``InvalidRequestError`` for anything else."""
-    if given == "latest":
+    if text == "latest":
         return None
-    if not given.isdecimal():
-        from retrieval.domain.errors import InvalidRequestError
-
-        raise InvalidRequestError(f"--use takes a version's number, 0 or 'latest', not {given!r:.40}")
-    return int(given)
+    if not text.isdecimal():
+        raise InvalidRequestError(f"--use takes a version's number, 0 or 'latest', not {text!r:.40}")
+    return int(text)
 
 
-def _table(found: list[StoredModel], used: int) -> Table:
+def _table(rows: list[StoredModel], used: int) -> Table:
     return table(
         ["version", "used", "kind", "verdicts", "made", "reason"],
         (
@@ -255,6 +253,6 @@ def _table(found: list[StoredModel], used: int) -> Table:
                 f"{model.created_at:%Y-%m-%d %H:%M}",
                 model.reason,
             )
-            for model in found
+            for model in rows
         ),
     )

@@ -52,32 +52,32 @@ def import_langchain(
 ) -> None:  # fmt: skip
     """Copy a store of langchain-postgres: ids, texts, metadata and vectors.
 
-    Nothing is embedded anew, so the collection has to have the embedder
-    that made the vectors. Documents that are there already are left alone:
-    run an interrupted copy again to complete it.
+    Nothing is embedded again, so the collection needs the embedder that made
+    the vectors. Existing documents are not changed: run an interrupted copy
+    again to complete it.
     """
     from retrieval.adapters.readers.langchain_postgres import LangChainStore
     from retrieval.surfaces.cli.output import console, print_json
-    from retrieval.surfaces.cli.output import table as shown
+    from retrieval.surfaces.cli.output import table as make_table
 
     store = LangChainStore(
         name=name, table=table, schema=schema,
         content_column=content, metadata_column=metadata, embedding_column=embedding,
     )  # fmt: skip
-    report = _copied(state_of(context), url, store, collection, skip=skip, quiet=quiet)
+    report = _copy(state_of(context), url, store, collection, skip=skip, quiet=quiet)
     if as_json:
         print_json({"collection": collection, **report.as_dict()})
     elif not quiet:
-        console().print(shown(["documents", "count"], report.as_dict().items()))
+        console().print(make_table(["documents", "count"], report.as_dict().items()))
 
 
-def _copied(state: State, url: str, store: LangChainStore, collection: str, *, skip: bool, quiet: bool) -> CopyReport:
+def _copy(state: State, url: str, store: LangChainStore, collection: str, *, skip: bool, quiet: bool) -> CopyReport:
     from retrieval.platform import Platform
     from retrieval.surfaces.cli.output import Step, console, progress
     from retrieval.surfaces.cli.run import run
     from retrieval.surfaces.langchain.migrate import copy_store
 
-    def tell(item_id: str, why: str) -> None:
+    def report_skipped(item_id: str, why: str) -> None:
         console(stderr=True).print(f"left out {item_id!r}: {why}", soft_wrap=True, markup=False)
 
     async def work(platform: Platform) -> CopyReport:
@@ -85,7 +85,7 @@ def _copied(state: State, url: str, store: LangChainStore, collection: str, *, s
         with progress(f"import {collection}", "document", quiet=quiet) as update:
             return await copy_store(
                 url, store, target,
-                rejected=tell if skip else None,
+                rejected=report_skipped if skip else None,
                 progress=lambda report: update(Step(report.read, None, report.read)),
             )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""``retrieval ingest``: files into a collection, with progress, and bad lines put aside."""
+"""``retrieval ingest``: stores files in a collection, shows progress, and puts bad lines aside."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from retrieval.surfaces.cli.ingest_documents import (
     RunOptions,
     chunking_of,
     ingest_paths,
-    tell_cut,
-    tell_pending,
+    report_pending,
+    warn_cut,
 )
 from retrieval.surfaces.cli.options import CollectionName, Json, State, filterable_of, schema_of, state_of
 from retrieval.surfaces.cli.output import Step, console, count, plain, print_json, progress, table
@@ -44,9 +44,9 @@ STANDARD_INPUT = "-"
 class InputFiles:
     """Files of items, read one after the other; all are opened and their headers checked at once.
 
-    A CSV file whose columns are those of tickets is read as tickets, unless ``columns`` says how to read it; what is
-    a ticket among JSON Lines has its hours and its time of resolution by the names that tickets are read by. With
-    ``clean``, items are made without the characters that are refused. Raises what ``read_items`` raises, and
+    A CSV file with the columns of tickets is read as tickets, unless ``columns`` says how to read it; tickets in JSON
+    Lines get their hours and time of resolution under the names of tickets. With ``clean``, refused characters are
+    removed from items. Raises what ``read_items`` raises, and
     ``InvalidRequestError`` when standard input is named twice.
     """
 
@@ -65,7 +65,7 @@ class InputFiles:
         self._clean = clean
         self._id_from = id_from
         self.headers: dict[str, str] = {}
-        """The header line of each CSV file that has been read from, as it stands there."""
+        """The header line of each CSV file read so far, unchanged."""
         self._sizes = [size_of(file) for file in files]
         self.holds_tickets = False
         """Whether a file is read as tickets."""
@@ -73,7 +73,7 @@ class InputFiles:
 
     @property
     def total_bytes(self) -> int | None:
-        """Bytes of all files on disk; None when one is a pipe."""
+        """Bytes of all files on disk; None if one is a pipe."""
         known = [size for size in self._sizes if size is not None]
         return sum(known) if len(known) == len(self._sizes) else None
 
@@ -84,10 +84,10 @@ class InputFiles:
 
     @property
     def repeated_columns(self) -> dict[str, list[str]]:
-        """The names that stand more than once in a header, by file, of the CSV files that have been read from."""
+        """The column names that a header repeats, by file, of the CSV files read so far."""
         names = {file: Counter(map(str.strip, next(csv.reader([line])))) for file, line in self.headers.items()}
-        twice = {file: [name for name, times in found.items() if name and times > 1] for file, found in names.items()}
-        return {file: found for file, found in twice.items() if found}
+        repeated = {file: [name for name, times in each.items() if name and times > 1] for file, each in names.items()}
+        return {file: columns for file, columns in repeated.items() if columns}
 
     def _reader(self, file: str, columns: Mapping[str, str], file_format: str | None) -> Iterator[InputLine]:
         from retrieval.apps.tickets.ticket_item import TICKET_TEXTS, ticket_columns
@@ -109,7 +109,7 @@ class InputFiles:
         return map(_as_ticket, lines)
 
     def lines(self) -> Iterator[InputLine]:
-        """The lines of all files; offsets go on rising from one file to the next."""
+        """The lines of all files; offsets keep rising from one file to the next."""
         before = 0
         for reader, size in zip(self._readers, self._sizes, strict=True):
             for line in reader:
@@ -134,22 +134,21 @@ def _with_ticket_parts(line: InputLine) -> InputLine:
     try:
         return line if line.item is None else replace(line, item=with_ticket_parts(line.item))
     except InvalidItemError:
-        # It may be no ticket at all: only items of the kind ticket are refused.
+        # It may not be a ticket: only items of the kind ticket are refused.
         return line
 
 
-SHOWN = 10
-"""The number of reasons that are shown while the run goes on."""
+MAX_REASONS = 10
+"""The number of reasons that are shown during the run."""
 
 _KNOWN_ENDINGS = {".gz", ".jsonl", ".ndjson", ".json", ".csv"}
 
 
 class RejectedLines:
-    """Collects bad lines: appends them to a file, which is made when the first one comes, and shows a few.
+    """Collects bad lines: appends them to a file, which is created with the first one, and shows a few.
 
-    Lines of CSV files follow their header; ``headers`` has it of each file that was begun. Inputs that differ
-    in format or header have files of their own, with names of their own: ``chosen`` can hold only one kind.
-    Use it in a ``with`` statement.
+    Lines of CSV files follow their header; ``headers`` has it for each file read so far. Inputs with other formats or
+    headers get separate files with default names: ``chosen`` can contain only one kind. Use it in a ``with`` statement.
     """
 
     def __init__(self, chosen: Path | None, *, inputs: Sequence[str], headers: Mapping[str, str], say: Console) -> None:
@@ -175,16 +174,16 @@ class RejectedLines:
         self._stack.close()
 
     def add(self, line: InputLine) -> None:
-        """Put the line aside. Raises ``InvalidRequestError`` when that cannot be done."""
+        """Put the line aside. Raises ``InvalidRequestError`` if that fails."""
         header = self._headers.get(line.file)
         if header not in self._files:
             self._files[header] = self._open(line.file, header)
         if not self._is_repeated(line.raw):
             self._files[header].write(line.raw + "\n")
         self._count += 1
-        if self._count <= SHOWN:
+        if self._count <= MAX_REASONS:
             self._say.print(plain(f"rejected: {line.error}"), soft_wrap=True)
-        elif self._count == SHOWN + 1:
+        elif self._count == MAX_REASONS + 1:
             self._say.print("rejected: and more, which are not shown", soft_wrap=True)
 
     def _open(self, file: str, header: str | None) -> TextIO:
@@ -219,7 +218,7 @@ class RejectedLines:
         return "" if text.endswith("\n") else "\n"
 
     def _is_repeated(self, raw: str) -> bool:
-        """Whether an earlier run has put the line aside; the same command is then run again to continue."""
+        """Whether an earlier run put the line aside: an interrupted command is run again to continue."""
         return bool(self._earlier) and self._earlier.issuperset(raw.replace("\r\n", "\n").split("\n"))
 
     def _check_not_an_input(self, path: Path) -> None:
@@ -277,12 +276,12 @@ async def _ingest(
     platform: Platform, options: IngestOptions, source: InputFiles, rejected: RejectedLines
 ) -> IngestReport:
     from retrieval.apps.tickets.ticket_item import TICKET_FILTERABLE
-    from retrieval.services.ingest import IngestReport, looked_at
+    from retrieval.services.ingest import IngestReport, checked_first_batch
 
     declared = TICKET_FILTERABLE if source.holds_tickets else {}
     stored = IngestReport()
     try:
-        lines = await asyncio.to_thread(looked_at, source.lines(), skip=options.skip)
+        lines = await asyncio.to_thread(checked_first_batch, source.lines(), skip=options.skip)
     except BadLineError as error:
         _explain_stop(error, stored)
     collection = await options.opened(platform, source.total_bytes, filterable=declared)
@@ -306,7 +305,7 @@ async def _ingest(
 
 def _explain_stop(error: BadLineError, stored: IngestReport) -> NoReturn:
     reason = (
-        f"{error.reason}; stored before it: {count(stored.read, 'item')}; mend the line and run the same "
+        f"{error.reason}; stored before it: {count(stored.read, 'item')}; correct the line and run the same "
         "command again to continue, or put bad lines aside with --on-error skip"
     )
     raise BadLineError(error.file, error.line, reason) from error
@@ -332,24 +331,24 @@ def _present(options: IngestOptions, source: InputFiles, report: IngestReport, r
     if report.rejected:
         where = ", ".join(str(path) for path in rejected.paths)
         err.print(
-            f"{count(report.rejected, 'bad line')} put aside in {where}; mend and ingest that file",
+            f"{count(report.rejected, 'bad line')} put aside in {where}; correct and ingest that file",
             soft_wrap=True,
         )
     for note in report.without_text.notes(report.read):
         err.print(plain(f"note: {note}"), soft_wrap=True)
     if not report.read + report.rejected:
         err.print(plain(f"note: there are no items in {', '.join(options.files)}"), soft_wrap=True)
-    tell_cut(err, report.items)
-    tell_pending(err, report.items)
+    warn_cut(err, report.items)
+    report_pending(err, report.items)
 
 
 _IDS_MADE = (
-    "note: what has no id has a hash of {0} as its id: a changed one is another item, and --prune archives the former"
+    "note: an item without an id gets a hash of {0} as id: a changed one is another item; --prune archives the former"
 )
 
 
 def summary_table(report: IngestReport) -> object:
-    """The counts of a run, one a row."""
+    """The counts of a run, one per row."""
     counts = {name: value for name, value in report.as_dict().items() if isinstance(value, int)}
     return table(["items", "count"], counts.items())
 
@@ -365,7 +364,7 @@ EXAMPLES = (
 
 
 class OnError(StrEnum):
-    """The treatment of a line that holds no usable item."""
+    """The treatment of a line without a valid item."""
 
     STOP = "stop"
     SKIP = "skip"
@@ -391,7 +390,7 @@ def ingest(
         ),
     ],
     file_format: Annotated[
-        FileFormat | None, typer.Option("--format", "-f", help="The files' format; else their names tell.")
+        FileFormat | None, typer.Option("--format", "-f", help="The files' format; else by their names.")
     ] = None,
     columns: Annotated[
         list[str] | None,
@@ -408,7 +407,7 @@ def ingest(
     ] = None,
     on_error: Annotated[
         OnError,
-        typer.Option("--on-error", help="What to do with a bad line: stop, or put it aside and go on."),
+        typer.Option("--on-error", help="What to do with a bad line: stop, or put it aside and continue."),
     ] = OnError.STOP,
     rejects: Annotated[
         Path | None,
@@ -419,7 +418,7 @@ def ingest(
     clean: Annotated[
         bool,
         typer.Option(
-            "--clean/--no-clean", help="Take control and format characters out, and tell how often; or refuse the line."
+            "--clean/--no-clean", help="Remove control and format characters, and report how many; or refuse the line."
         ),
     ] = True,
     name: Annotated[
@@ -429,7 +428,7 @@ def ingest(
     prune: Annotated[
         bool,
         typer.Option(
-            "--prune", help="Archive the items that the files do not have; remove such documents of the folders."
+            "--prune", help="Archive items that are not in the files; remove documents that are not in the folders."
         ),
     ] = False,
     language: Annotated[
@@ -445,12 +444,12 @@ def ingest(
     schema: Annotated[
         Path | None,
         typer.Option(
-            "--schema", metavar="FILE", help="JSON Schema that the attributes fit, of a new collection; others are bad."
+            "--schema", metavar="FILE", help="JSON Schema of a new collection's attributes; other lines are bad."
         ),
     ] = None,
     index: Annotated[
         IndexKind | None,
-        typer.Option("--index", help="What an HNSW index keeps of each vector: all of it, or one bit a dimension."),
+        typer.Option("--index", help="What an HNSW index stores of each vector: all of it, or one bit per dimension."),
     ] = None,
     chunk_tokens: Annotated[
         int,
@@ -459,25 +458,23 @@ def ingest(
         ),
     ] = DEFAULT_TOKENS,
     overlap: Annotated[
-        int, typer.Option("--overlap", metavar="N", help="Of documents: tokens that chunks of a section share.")
+        int, typer.Option("--overlap", metavar="N", help="For documents: tokens that chunks of a section share.")
     ] = DEFAULT_OVERLAP,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before texts are sent to a service.")] = False,
     as_json: Json = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No progress and no summary; only what went wrong.")
-    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary; only faults.")] = False,
 ) -> None:
     """Store items from files, or documents from files and folders, and make them searchable.
 
-    The collection is made if it is missing. Items that did not change cost
-    nothing: a run that was interrupted is completed by running it again.
+    The collection is created if it is missing. Unchanged items cost nothing:
+    run an interrupted command again to complete it.
 
-    JSON Lines hold one object a line: id, title, text, tags, metadata.
-    CSV begins with a line of column names; those of tickets need no --map.
-    --map names what is called otherwise; attributes.NAME is an attribute.
+    JSON Lines have one object per line: id, title, text, tags, metadata.
+    CSV begins with a header line; the columns of tickets need no --map.
+    --map maps other names to fields; attributes.NAME is an attribute.
 
     Documents are Markdown, HTML, PDF, DOCX, source code and plain text. They
-    are stored as chunks, and what cannot be read is told and stops no other.
+    are stored as chunks; unreadable ones are reported, and the others stored.
     """
     common: dict[str, Any] = {
         "collection": collection, "prune": prune, "language": language, "filterable": filterable_of(filterable or ()),
@@ -496,7 +493,7 @@ def ingest(
         return
     if name is not None:
         raise InvalidRequestError("--name is for a folder or a file of documents; items have ids of their own")
-    chosen = IngestOptions(
+    options = IngestOptions(
         files=tuple(files),
         columns=mapped_columns(columns or ()),
         id_from=id_from,
@@ -506,4 +503,4 @@ def ingest(
         clean=clean,
         **common,
     )
-    ingest_files(state_of(context), chosen)
+    ingest_files(state_of(context), options)

@@ -53,15 +53,15 @@ def get(context: typer.Context, *, collection: CollectionName, item_id: ItemName
     """Show an item with its version."""
     from retrieval.domain.errors import UnknownItemError
 
-    async def ask(found: Collection) -> StoredItem:
-        stored = await found.stored([item_id])
+    async def ask(target: Collection) -> StoredItem:
+        stored = await target.stored([item_id])
         if item_id not in stored:
             raise UnknownItemError(
                 f"there is no item {item_id!r:.80} in {collection!r:.80}; see: retrieval items list {collection}"
             )
         return stored[item_id]
 
-    answer(context, of_collection(collection, ask), _table, as_json=as_json, told=_told)
+    answer(context, of_collection(collection, ask), _table, as_json=as_json, to_json=_as_json)
 
 
 @app.command("list", epilog=examples(*LIST))
@@ -76,11 +76,11 @@ def list_items(
 ) -> None:
     """List items in the order of their ids.
 
-    Archived ones appear where a condition names their status.
+    Archived items are listed if a condition names their status.
     """
     conditions = where_of(where or ())
 
-    def shown(page: list[StoredItem]) -> Iterator[Table | str]:
+    def present(page: list[StoredItem]) -> Iterator[Table | str]:
         rows = [
             (stored.item.item_id, stored.item.title, stored.item.status, stored.updated_at.date(), stored.version)
             for stored in page
@@ -89,8 +89,8 @@ def list_items(
         if len(page) == limit:
             yield f"there may be more: --after {page[-1].item.item_id}"
 
-    page = of_collection(collection, lambda found: found.page(conditions, after=after, limit=limit))
-    answer(context, page, shown, as_json=as_json)
+    page = of_collection(collection, lambda target: target.page(conditions, after=after, limit=limit))
+    answer(context, page, present, as_json=as_json)
 
 
 @app.command(epilog=examples(*PUT))
@@ -105,16 +105,16 @@ def put(
     is_new: Annotated[bool, typer.Option("--new", help="Only if there is no such item.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Store one item; it replaces the item of its id as a whole."""
+    """Store one item; it replaces an item with the same id."""
     from retrieval.domain.errors import InvalidRequestError
     from retrieval.services.ingest import WithoutText
 
     if is_new and version is not None:
         raise InvalidRequestError("give --new or --if-version, not both")
-    wanted = "" if is_new else version
+    expected_version = "" if is_new else version
     item = _object(record)
-    written = of_collection(collection, lambda found: found.put(item, version=wanted))
-    stored = answer(context, written, _table, as_json=as_json, told=_told)
+    work = of_collection(collection, lambda target: target.put(item, version=expected_version))
+    stored = answer(context, work, _table, as_json=as_json, to_json=_as_json)
     for note in WithoutText.among([stored.item]).notes(1):
         console(stderr=True).print(plain(f"note: {note}"), soft_wrap=True)
 
@@ -128,16 +128,16 @@ def patch(
     changes: Annotated[
         str,
         typer.Argument(
-            metavar="JSON", help="What changes, as an object; null takes away. - reads it.", show_default=False
+            metavar="JSON", help="The changes as an object; null removes; - is standard input.", show_default=False
         ),
     ],
     version: Version = None,
     as_json: Json = False,
 ) -> None:
     """Change parts of an item; the others stay."""
-    wanted = _object(changes)
-    changed = of_collection(collection, lambda found: found.patch(item_id, wanted, version=version))
-    answer(context, changed, _table, as_json=as_json, told=_told)
+    merge_patch = _object(changes)
+    work = of_collection(collection, lambda target: target.patch(item_id, merge_patch, version=version))
+    answer(context, work, _table, as_json=as_json, to_json=_as_json)
 
 
 @app.command(epilog=examples(*DELETE))
@@ -153,23 +153,23 @@ def delete(
     from retrieval.domain.errors import InvalidRequestError
 
     if version is not None and len(item_ids) != 1:
-        raise InvalidRequestError("--if-version is one item's; give one id with it")
+        raise InvalidRequestError("--if-version is for one item; give one id with it")
 
     answer(
         context,
-        of_collection(collection, lambda found: found.delete(item_ids, version=version)),
+        of_collection(collection, lambda target: target.delete(item_ids, version=version)),
         lambda deleted: f"{count(deleted, 'item')} removed",
         as_json=as_json,
-        told=lambda deleted: {"deleted": deleted},
+        to_json=lambda deleted: {"deleted": deleted},
     )
 
 
-def _told(stored: StoredItem) -> dict[str, Any]:
+def _as_json(stored: StoredItem) -> dict[str, Any]:
     return stored.as_dict() | ({"result": stored.became.value} if stored.became else {})
 
 
 def _table(stored: StoredItem) -> Table:
-    return table(["field", "value"], ((name, _cell(value)) for name, value in _told(stored).items() if value))
+    return table(["field", "value"], ((name, _cell(value)) for name, value in _as_json(stored).items() if value))
 
 
 def _cell(value: object) -> str:
@@ -179,19 +179,19 @@ def _cell(value: object) -> str:
 
 
 def _object(text: str) -> Mapping[str, Any]:
-    """The JSON object that was typed, or is read from standard input. Raises ``InvalidItemError`` for anything else."""
+    """The JSON object in the argument or on standard input. Raises ``InvalidItemError`` for anything else."""
     import sys
 
     from retrieval.domain.checks import JSONTextError, json_of
     from retrieval.domain.errors import InvalidItemError
 
-    given = sys.stdin.read() if text == "-" else text
+    record = sys.stdin.read() if text == "-" else text
     try:
-        value = json_of(given)
+        value = json_of(record)
     except JSONTextError as error:
         raise InvalidItemError(
-            f'cannot read {given!r:.60}: {error}; give a JSON object such as {{"id": "T-1"}}'
+            f'cannot read {record!r:.60}: {error}; give a JSON object such as {{"id": "T-1"}}'
         ) from None
     if not isinstance(value, dict):
-        raise InvalidItemError(f'{given!r:.60} is no JSON object, such as {{"id": "T-1"}}')
+        raise InvalidItemError(f'{record!r:.60} is not a JSON object, such as {{"id": "T-1"}}')
     return value

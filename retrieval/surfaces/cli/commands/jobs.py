@@ -20,7 +20,7 @@ from retrieval.surfaces.cli.options import (
     examples,
     state_of,
 )
-from retrieval.surfaces.cli.output import NO_COLLECTIONS, Step, console, print_json, progress, table
+from retrieval.surfaces.cli.output import NO_COLLECTIONS, Step, console, plain, print_json, progress, table
 from retrieval.surfaces.cli.run import answer, run
 
 if TYPE_CHECKING:
@@ -54,11 +54,8 @@ def worker(
 
     It runs until ctrl-C or SIGTERM: a running job finishes its step, and
     the rest waits for the next worker. Several workers share the work;
-    another worker takes up the jobs of one that was killed.
+    another worker takes over the jobs of one that was killed.
     """
-    from retrieval.surfaces.cli.run import run
-
-    state = state_of(context)
 
     async def work(platform: Platform) -> None:
         from dataclasses import replace
@@ -72,13 +69,11 @@ def worker(
 
         await (work_once if once else work_on)(workplace, stop_signal(), report=show_line if as_json else show)
 
-    run(state, work)
+    run(state_of(context), work)
 
 
 def show(report: RunReport) -> None:
     """Print the outcome of a run, as it ends."""
-    from retrieval.surfaces.cli.output import console, plain
-
     console().print(plain(sentence(report)), soft_wrap=True)
 
 
@@ -102,9 +97,9 @@ REINDEX_EXAMPLES = ("retrieval reindex tickets",)
 def reindex(context: typer.Context, *, collection: CollectionName, as_json: Json = False) -> None:
     """Rebuild a collection's index, term counts and weights.
 
-    Searches go on meanwhile, with the former index. Run it again to
+    Searches continue meanwhile, with the former index. Run it again to
     complete an interrupted run. A worker does it regularly if
-    RETRIEVAL_JOBS_SCHEDULE says when.
+    RETRIEVAL_JOBS_SCHEDULE schedules it.
     """
     from retrieval.jobs.registry import job_named
 
@@ -115,7 +110,7 @@ INTERRUPTED = "interrupted; run the same command again to continue"
 
 
 def run_one_job(state: State, job: Job, name: str | None, *, as_json: bool) -> None:
-    """Run the job over one collection, or over all of the tenant's; exits with 1 if it failed for one."""
+    """Run the job over one collection, or over all of the tenant's; exit with 1 if it failed for one."""
     from retrieval.jobs.run import FAILED as RUN_FAILED
 
     async def work(platform: Platform) -> list[RunReport]:
@@ -171,10 +166,10 @@ def jobs(context: typer.Context) -> None:
 def list_jobs(context: typer.Context, *, as_json: Json = False) -> None:
     """List the jobs with their schedule, their last run and the next.
 
-    Times are in UTC. The last run is over this tenant's collections; a job
-    that finds nothing to do leaves none.
+    Times are in UTC. The last run is over this tenant's collections; runs
+    with nothing to do are not recorded.
     """
-    answer(context, _planned, jobs_table, as_json=as_json)
+    answer(context, _planned_jobs, jobs_table, as_json=as_json)
 
 
 @app.command("run", epilog=examples("retrieval jobs run embed", "retrieval jobs run recall --collection tickets"))
@@ -195,16 +190,16 @@ def run_now(
 ) -> None:
     """Run a job now, in this process.
 
-    A second run does no harm. A collection that another process runs the
-    same job on is left alone, and the output says so.
+    Running a job again is harmless. A collection that another process runs
+    the same job on is skipped, and the output says so.
     """
     from retrieval.jobs.registry import job_named
 
     run_one_job(state_of(context), job_named(name), collection, as_json=as_json)
 
 
-def jobs_table(found: list[PlannedJob]) -> Table:
-    """A row a job."""
+def jobs_table(planned: list[PlannedJob]) -> Table:
+    """A row per job."""
     return table(
         ["job", "schedule", "last run", "outcome", "next run", "what it does"],
         (
@@ -216,7 +211,7 @@ def jobs_table(found: list[PlannedJob]) -> Table:
                 _minute(job.next_at) if job.next_at else None,
                 job.what,
             )
-            for job in found
+            for job in planned
         ),
     )
 
@@ -227,7 +222,7 @@ def _minute(time: datetime) -> str:
     return f"{time.astimezone(UTC):%Y-%m-%d %H:%M}"
 
 
-async def _planned(platform: Platform) -> list[PlannedJob]:
+async def _planned_jobs(platform: Platform) -> list[PlannedJob]:
     from datetime import UTC, datetime
 
     from retrieval.jobs.run import planned_jobs
@@ -265,9 +260,9 @@ def reembed(
     ] = ReembedAction.STATUS,
     to: Annotated[
         str | None,
-        typer.Option("--to", metavar="SPACE", help="Begin: the new space's embedder, as RETRIEVAL_EMBEDDER has it."),
+        typer.Option("--to", metavar="SPACE", help="Begin: the new space's embedder, named as in RETRIEVAL_EMBEDDER."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Tell the cost, and begin nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the cost, and begin nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask whether to begin.")] = False,
     background: Annotated[bool, typer.Option("--background", help="Leave the work to a worker.")] = False,
     switch: Annotated[
@@ -275,7 +270,7 @@ def reembed(
     ] = False,
     batch: Annotated[int, typer.Option("--batch", min=1, max=128, metavar="N", help="Texts at a time.")] = 128,
     tokens_a_minute: Annotated[
-        int | None, typer.Option("--tokens-a-minute", min=1, metavar="N", help="Not faster than that.")
+        int | None, typer.Option("--tokens-a-minute", min=1, metavar="N", help="The maximum rate.")
     ] = None,
     tokens_a_day: Annotated[
         int | None, typer.Option("--tokens-a-day", min=1, metavar="N", help="The budget of a day (UTC).")
@@ -289,22 +284,22 @@ def reembed(
     ] = 7.0,
     as_json: Json = False,
 ) -> None:
-    """Move a collection to another embedding space, while it is searched and written.
+    """Move a collection to another embedding space, while searches and writes continue.
 
     With --to it shows the cost, asks, and begins: it embeds every text,
     builds the index, and compares both spaces on recorded questions. Then
     it waits for 'switch'. 'rollback' returns at once, as long as the former
-    space exists. After an interruption, 'run' or a worker goes on.
+    space exists. After an interruption, 'run' or a worker continues.
     """
     pace = {"tokens_a_minute": tokens_a_minute, "tokens_a_day": tokens_a_day}
     if dry_run and to is None:
-        raise typer.BadParameter("it tells the cost of a space: give --to", param_hint="--dry-run")
+        raise typer.BadParameter("it shows the cost of a space: give --to", param_hint="--dry-run")
     if to is not None and action is not ReembedAction.STATUS:
         raise typer.BadParameter(f"it begins a re-embedding: leave {action.value!r} or --to out", param_hint="--to")
 
     async def work(platform: Platform) -> tuple[ReembeddingCost | None, Reembedding | None]:
         if to is None:
-            return None, await _steered(platform, collection, action)
+            return None, await _run_action(platform, collection, action)
         cost = await platform.reembed_cost(collection, to=to, price=price, **pace)
         if not as_json:
             console().print(_cost_table(cost))
@@ -312,18 +307,18 @@ def reembed(
             return cost, None
         confirm(f"Begin to re-embed {collection:.80}?", yes=yes, as_json=as_json)
         begun = await platform.reembed(collection, to=to, switch=switch, batch_texts=batch, keep_days=keep_days, **pace)
-        return cost, begun if background else await _steered(platform, collection, ReembedAction.RUN)
+        return cost, begun if background else await _run_action(platform, collection, ReembedAction.RUN)
 
-    again = f"interrupted; retrieval reembed {collection} run, or a worker, goes on"
-    cost, found = run(state_of(context), work, when_interrupted=again)
+    again = f"interrupted; retrieval reembed {collection} run, or a worker, continues"
+    cost, reembedding = run(state_of(context), work, when_interrupted=again)
     if as_json:
-        told = None if found is None else found.as_dict()
-        print_json(told if cost is None else {"cost": cost.as_dict(), "reembedding": told})
-    elif found is not None:
-        console().print(_reembedding_table(found))
+        state = None if reembedding is None else reembedding.as_dict()
+        print_json(state if cost is None else {"cost": cost.as_dict(), "reembedding": state})
+    elif reembedding is not None:
+        console().print(_reembedding_table(reembedding))
 
 
-async def _steered(platform: Platform, collection: str, action: ReembedAction) -> Reembedding:
+async def _run_action(platform: Platform, collection: str, action: ReembedAction) -> Reembedding:
     if action is not ReembedAction.RUN:
         return await platform.reembedding(collection, action.value)
     from retrieval.jobs.registry import job_named
@@ -356,21 +351,21 @@ def _cost_table(cost: ReembeddingCost) -> Table:
     )
 
 
-def _reembedding_table(found: Reembedding) -> Table:
-    compared = found.comparison or {}
+def _reembedding_table(state: Reembedding) -> Table:
+    comparison = state.comparison or {}
     return _facts(
         {
-            "collection": found.collection,
-            "from": found.former,
-            "to": found.target,
-            "state": f"{found.state.value}{', paused' if found.is_paused else ''}",
-            "switches": found.switching.value,
-            "items": f"{found.items:,}, of which {found.pending:,} wait",
-            "paid": f"{found.paid_texts:,} texts, {found.paid_tokens:,} tokens, {found.spent_today:,} of them today",
-            **{name.replace("_", " "): f"{value}" for name, value in compared.items() if value is not None},
-            "note": found.note or None,
-            "switched at": None if found.switched_at is None else f"{found.switched_at:%Y-%m-%d %H:%M} UTC",
-            "former space removed at": None if found.removes_at is None else f"{found.removes_at:%Y-%m-%d %H:%M} UTC",
+            "collection": state.collection,
+            "from": state.former,
+            "to": state.target,
+            "state": f"{state.state.value}{', paused' if state.is_paused else ''}",
+            "switches": state.switching.value,
+            "items": f"{state.items:,}, of which {state.pending:,} wait",
+            "paid": f"{state.paid_texts:,} texts, {state.paid_tokens:,} tokens, {state.spent_today:,} of them today",
+            **{name.replace("_", " "): f"{value}" for name, value in comparison.items() if value is not None},
+            "note": state.note or None,
+            "switched at": None if state.switched_at is None else f"{state.switched_at:%Y-%m-%d %H:%M} UTC",
+            "former space removed at": None if state.removes_at is None else f"{state.removes_at:%Y-%m-%d %H:%M} UTC",
         }
     )
 

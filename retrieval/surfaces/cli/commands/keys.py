@@ -33,7 +33,7 @@ app = typer.Typer(
 
 @app.callback()
 def keys() -> None:
-    """Make, list and revoke the API keys of HTTP clients.
+    """Create, list and revoke the API keys of HTTP clients.
 
     A key belongs to one tenant: that of --tenant, before the command.
     """
@@ -77,7 +77,7 @@ def create(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Make a key and show it, only this once: the database holds only its hash.
+    """Create a key and show it, only this once: the database stores only its hash.
 
     Standard output is the key alone.
     """
@@ -92,13 +92,13 @@ def create(
             expires_at=expires_at,
         )
 
-    def told(made: NewApiKey) -> dict[str, Any]:
-        return {"text": made.text, **made.key.as_dict()}
+    def to_json(new_key: NewApiKey) -> dict[str, Any]:
+        return {"text": new_key.text, **new_key.key.as_dict()}
 
-    made = answer(context, work, lambda made: made.text, as_json=as_json, told=told)
+    new_key = answer(context, work, lambda new_key: new_key.text, as_json=as_json, to_json=to_json)
     if not as_json:
         console(stderr=True).print(
-            f"keep it: it is not shown again; take it back with: retrieval keys revoke {made.key.key_id}",
+            f"keep it: it is not shown again; revoke it with: retrieval keys revoke {new_key.key.key_id}",
             soft_wrap=True,
         )
 
@@ -110,10 +110,10 @@ def list_keys(context: typer.Context, *, as_json: Json = False) -> None:
     async def work(platform: Platform) -> tuple[list[ApiKey], datetime]:
         return await platform.keys(), platform.now
 
-    def told(found: tuple[list[ApiKey], datetime]) -> list[dict[str, Any]]:
-        return [{**key.as_dict(), "state": key.state(found[1])} for key in found[0]]
+    def to_json(listing: tuple[list[ApiKey], datetime]) -> list[dict[str, Any]]:
+        return [{**key.as_dict(), "state": key.state(listing[1])} for key in listing[0]]
 
-    answer(context, work, _listing, as_json=as_json, told=told)
+    answer(context, work, _listing, as_json=as_json, to_json=to_json)
 
 
 @app.command(epilog=examples(*REVOKE))
@@ -121,11 +121,11 @@ def revoke(
     context: typer.Context,
     *,
     key_id: Annotated[
-        str, typer.Argument(metavar="KEY_ID", help="As the list has it, or the key itself.", show_default=False)
+        str, typer.Argument(metavar="KEY_ID", help="The key's id, or the key itself.", show_default=False)
     ],
     as_json: Json = False,
 ) -> None:
-    """Revoke a key for good. A running service may accept it for 5 more seconds."""
+    """Revoke a key permanently. A running service may accept it for 5 more seconds."""
     answer(
         context,
         lambda platform: platform.revoke_key(key_id),
@@ -134,10 +134,10 @@ def revoke(
     )
 
 
-def _listing(found: tuple[list[ApiKey], datetime]) -> Table | str:
-    keys, now = found
+def _listing(listing: tuple[list[ApiKey], datetime]) -> Table | str:
+    keys, now = listing
     if not keys:
-        return "no keys yet; make one with: retrieval keys create NAME"
+        return "no keys yet; create one with: retrieval keys create NAME"
     columns = ["key", "name", "scopes", "a minute", "a day on an item", "state", "expires", "last used"]
     return table(columns, [_row(key, now) for key in keys])
 
@@ -160,5 +160,5 @@ def _expiry(text: str | None, now: datetime) -> datetime | None:
 
     if text is None:
         return None
-    wanted = age_or_time(text, option="--expires")
-    return now + wanted if isinstance(wanted, timedelta) else wanted
+    expiry = age_or_time(text, option="--expires")
+    return now + expiry if isinstance(expiry, timedelta) else expiry

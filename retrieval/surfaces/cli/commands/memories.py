@@ -1,4 +1,4 @@
-"""``retrieval memories``: remember messages, look at a memory and its history, and forget."""
+"""``retrieval memories``: remember messages, show a memory and its history, and forget."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ def show(
     async def work(platform: Platform) -> dict[str, Any]:
         return (await (await _store(platform, collection)).get_memory(memory_id)).as_dict()
 
-    def shown(found: dict[str, Any]) -> Table:
-        return table(["", ""], ((name, _cell(value)) for name, value in found.items() if value))
+    def present(memory: dict[str, Any]) -> Table:
+        return table(["", ""], ((name, _cell(value)) for name, value in memory.items() if value))
 
-    answer(context, work, shown, as_json=as_json)
+    answer(context, work, present, as_json=as_json)
 
 
 @app.command(epilog=examples(*FORGET))
@@ -77,17 +77,17 @@ def forget(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Forget a memory, or all of a user or of a project. Nothing brings them back.
+    """Forget a memory, or all of a user or of a project, permanently.
 
-    Records of them bear a pseudonym afterwards.
+    Records of them then have a pseudonym.
     """
     from retrieval.domain.errors import InvalidRequestError
 
     if [memory_id, user, project].count(None) != 2:
         raise InvalidRequestError("say what to forget, one of: ID, --user NAME, --project ID")
     if memory_id is None:
-        whose = f"project {project:.80}" if user is None else f"user {user:.80}"
-        confirm(f"Forget all memories of {whose} in {collection:.80}?", yes=yes, as_json=as_json)
+        owner = f"project {project:.80}" if user is None else f"user {user:.80}"
+        confirm(f"Forget all memories of {owner} in {collection:.80}?", yes=yes, as_json=as_json)
 
     async def work(platform: Platform) -> int:
         store = await _store(platform, collection)
@@ -103,7 +103,7 @@ def forget(
         work,
         lambda forgotten: f"{count(forgotten, 'memory')} forgotten",
         as_json=as_json,
-        told=lambda forgotten: {"forgotten": forgotten},
+        to_json=lambda forgotten: {"forgotten": forgotten},
     )
 
 
@@ -142,18 +142,18 @@ def remember(
 ) -> None:
     """Store the facts that a language model finds in messages.
 
-    Each message has role and content, and perhaps name. A known fact gains
-    a source, and a fact that contradicts a memory supersedes it. The same
-    messages change nothing a second time.
+    Each message has role and content, and optionally name. A known fact gains
+    a source, and a fact that contradicts a memory supersedes it. Repeated
+    messages change nothing.
     """
     from retrieval.surfaces.refused_values import time_of
 
-    said_at = None if at is None else time_of("--at", at)
+    occurred_at = None if at is None else time_of("--at", at)
     messages = messages_of(file)
 
     async def work(platform: Platform) -> RememberReport:
         store = await _store_or_new(platform, collection)
-        await _tell_destinations(platform, collection, messages, yes=yes)
+        await _announce_destinations(platform, collection, messages, yes=yes)
         return await store.remember(
             messages,
             project,
@@ -161,7 +161,7 @@ def remember(
             user_id=user,
             first_turn=first_turn,
             interaction_type=interaction_type,
-            occurred_at=said_at,
+            occurred_at=occurred_at,
             again=again,
         )
 
@@ -182,7 +182,7 @@ def history(
         versions = await (await _store(platform, collection)).history(memory_id)
         return [version.as_dict() for version in versions]
 
-    def shown(found: list[dict[str, Any]]) -> Table:
+    def present(memories: list[dict[str, Any]]) -> Table:
         rows = (
             (
                 memory["occurred_at"][:16],
@@ -191,25 +191,25 @@ def history(
                 memory["metadata"].get("reason", ""),
                 memory["memory_id"],
             )
-            for memory in found
+            for memory in memories
         )
         return table(["said", "memory", "sources", "reason", "id"], rows)
 
-    answer(context, work, shown, as_json=as_json)
+    answer(context, work, present, as_json=as_json)
 
 
 def _report(report: RememberReport) -> list[str | Table]:
     """The report as lines and a table."""
-    said = count(report.messages, "message")
+    messages = count(report.messages, "message")
     if report.remembered_at is not None:
-        return [f"{said} remembered before, at {report.remembered_at:%Y-%m-%d %H:%M}; nothing was changed"]
+        return [f"{messages} remembered before, at {report.remembered_at:%Y-%m-%d %H:%M}; nothing was changed"]
     if not report.facts:
-        return [f"{said} read; nothing in them to remember", *report.notes]
+        return [f"{messages} read; nothing in them to remember", *report.notes]
     rows = [
         (fact.outcome, fact.fact, ", ".join(fact.sources), fact.memory_id or "", fact.superseded_id or "", fact.reason)
         for fact in report.facts
     ]
-    return [f"{said} read", table(["", "fact", "sources", "id", "superseded", "reason"], rows), *report.notes]
+    return [f"{messages} read", table(["", "fact", "sources", "id", "superseded", "reason"], rows), *report.notes]
 
 
 def _cell(value: Any) -> object:
@@ -223,7 +223,7 @@ async def _store(platform: Platform, name: str) -> MemoryStore:
 
 
 async def _store_or_new(platform: Platform, name: str) -> MemoryStore:
-    """The store of that collection, which is made with the first memory where it is missing."""
+    """The store of that collection, which is created with the first memory if missing."""
     from retrieval.apps.memories import MemoryStore
     from retrieval.domain.errors import UnknownCollectionError
 
@@ -233,17 +233,17 @@ async def _store_or_new(platform: Platform, name: str) -> MemoryStore:
         return MemoryStore(platform, name)
 
 
-async def _tell_destinations(platform: Platform, collection: str, messages: Sequence[Any], *, yes: bool) -> None:
-    """Say where messages and facts go, if they leave this machine; see ``tell_destination``, with the same error."""
+async def _announce_destinations(platform: Platform, collection: str, messages: Sequence[Any], *, yes: bool) -> None:
+    """Say where messages and facts are sent, if they leave this machine; see ``announce_destination``."""
     from retrieval.adapters.endpoints import OPENAI_URL
-    from retrieval.surfaces.cli.ingest_documents import tell_destination
+    from retrieval.surfaces.cli.ingest_documents import announce_destination
 
     llm = platform.llm
     if llm is not None and llm.name.startswith("openai/"):
         url = platform.settings.llm_base_url or OPENAI_URL
         line = f"messages, and memories that resemble their facts, are sent to {url}, to be read by {llm.name[7:]}"
         console(stderr=True).print(f"note: {line}", soft_wrap=True)
-    await tell_destination(platform, collection, len(json.dumps(messages)), yes=yes)
+    await announce_destination(platform, collection, len(json.dumps(messages)), yes=yes)
 
 
 def messages_of(file: str) -> list[Any]:
@@ -258,7 +258,7 @@ def messages_of(file: str) -> list[Any]:
             raise InvalidRequestError(f"{file}:{number}: {fault}")
     whole = "".join(text for _, text, _ in lines)
     texts = [(1, whole)] if whole.lstrip().startswith("[") else [(number, text) for number, text, _ in lines]
-    found = list[Any]()
+    messages = list[Any]()
     for number, text in texts:
         if not text.strip():
             continue
@@ -268,5 +268,5 @@ def messages_of(file: str) -> list[Any]:
             raise InvalidRequestError(
                 f'{file}:{number}: {error}; give {{"role": "user", "content": "..."}}, one a line, or a list of them'
             ) from None
-        found += value if isinstance(value, list) else [value]
-    return found
+        messages += value if isinstance(value, list) else [value]
+    return messages

@@ -41,14 +41,14 @@ SET = ("retrieval profiles set tickets words.json --note 'words count more'",)
 USE = ("retrieval profiles use tickets 1",)
 PREVIEW = ('retrieval profiles preview tickets "connection timeout" --profile active --profile words.json -n 5',)
 
-_PROFILE_HELP = "A stored version such as 3, 'active', or a JSON file. The first is what the others are held against."
+_PROFILE_HELP = "A stored version such as 3, 'active', or a JSON file. The others are compared with the first."
 
 app = typer.Typer(rich_markup_mode="rich", no_args_is_help=True, epilog=examples(*LIST, *PREVIEW))
 
 
 @app.callback()
 def profiles() -> None:
-    """List the versions of a collection's profile, change it, or see what another one would show."""
+    """List the versions of a collection's profile, change it, or preview another one."""
 
 
 @app.command("list", epilog=examples(*LIST))
@@ -61,14 +61,14 @@ def list_profiles(
 ) -> None:
     """List the versions, the newest first."""
 
-    def shown(found: list[StoredProfile]) -> Table:
+    def present(versions: list[StoredProfile]) -> Table:
         rows = (
-            (made.version, made.is_active, _legs(made.profile), f"{made.created_at:%Y-%m-%d %H:%M}", made.note)
-            for made in found
+            (row.version, row.is_active, _legs(row.profile), f"{row.created_at:%Y-%m-%d %H:%M}", row.note)
+            for row in versions
         )
         return table(["version", "used", "weights", "made (UTC)", "note"], rows)
 
-    answer(context, of_collection(collection, lambda found: found.profiles(limit=limit)), shown, as_json=as_json)
+    answer(context, of_collection(collection, lambda target: target.profiles(limit=limit)), present, as_json=as_json)
 
 
 @app.command(epilog=examples(*SHOW))
@@ -85,8 +85,8 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Print a profile as the JSON that 'set' reads; with --json, its version and note too."""
-    found = run(state_of(context), of_collection(collection, lambda found: found.stored_profile(version)))
-    print_json(found.as_dict() if as_json else found.profile.as_dict())
+    stored = run(state_of(context), of_collection(collection, lambda target: target.stored_profile(version)))
+    print_json(stored.as_dict() if as_json else stored.profile.as_dict())
 
 
 @app.command("set", epilog=examples(*SET))
@@ -95,7 +95,7 @@ def set_profile(
     *,
     collection: CollectionName,
     file: Annotated[str, typer.Argument(metavar="FILE", help="A JSON file with a profile.", show_default=False)],
-    note: Annotated[str, typer.Option("--note", metavar="TEXT", help="What is to be said of it.")] = "",
+    note: Annotated[str, typer.Option("--note", metavar="TEXT", help="A note on it.")] = "",
     store_only: Annotated[
         bool, typer.Option("--store-only", help="Do not search with it yet; 'profiles use' activates it.")
     ] = False,
@@ -111,18 +111,20 @@ def set_profile(
     profile = profile_in_file(file)
     changed: list[str] = []
 
-    async def ask(found: Collection) -> StoredProfile:
-        former = found.profile.as_dict()
+    async def ask(target: Collection) -> StoredProfile:
+        former = target.profile.as_dict()
         changed.extend(name for name, value in profile.as_dict().items() if former.get(name) != value)
-        return await found.stored_profile(await found.set_profile(profile, note=note, use=not store_only))
+        return await target.stored_profile(await target.set_profile(profile, note=note, use=not store_only))
 
-    def said(stored: StoredProfile) -> str:
+    def present(stored: StoredProfile) -> str:
         line = (
-            f"{collection}: stored profile {stored.version}, not used yet" if store_only else _used(collection, stored)
+            f"{collection}: stored profile {stored.version}, not used yet"
+            if store_only
+            else _used_text(collection, stored)
         )
         return f"{line}; other than before: {', '.join(changed) or 'nothing'}"
 
-    answer(context, of_collection(collection, ask), said, as_json=as_json)
+    answer(context, of_collection(collection, ask), present, as_json=as_json)
 
 
 @app.command(epilog=examples(*USE))
@@ -138,11 +140,11 @@ def use(
 ) -> None:
     """Search with a stored version from now on."""
 
-    async def ask(found: Collection) -> StoredProfile:
-        await found.use_profile(version)
-        return await found.stored_profile(version)
+    async def ask(target: Collection) -> StoredProfile:
+        await target.use_profile(version)
+        return await target.stored_profile(version)
 
-    answer(context, of_collection(collection, ask), lambda stored: _used(collection, stored), as_json=as_json)
+    answer(context, of_collection(collection, ask), lambda stored: _used_text(collection, stored), as_json=as_json)
 
 
 @app.command(epilog=examples(*PREVIEW))
@@ -168,34 +170,34 @@ def preview(
     generated: Generated = False,
     as_json: Json = False,
 ) -> None:
-    """Show what each profile finds: which hits enter, leave and move, and why.
+    """Show the hits of each profile: which enter, leave and move, and why.
 
     Nothing is recorded and nothing is changed.
     """
     conditions = options.where_of(where or ())
-    asked = situation(
+    search_context = situation(
         domain=domain, complexity=complexity, actor=actor, session=session, backtracks=backtracks, generated=generated
     )
 
     async def work(platform: Platform) -> Preview:
-        found = await platform.collection(collection, create=False)
-        chosen = await options.profiles_named(platform, found, profile)
-        return await found.preview(
+        target = await platform.collection(collection, create=False)
+        profiles_by_name = await options.profiles_named(platform, target, profile)
+        return await target.preview(
             query,
-            profiles=chosen,
+            profiles=profiles_by_name,
             where=conditions,
             limit=limit,
             syntax=not plain,
             typos=typos,
             min_score=min_score,
             min_relevance=min_relevance,
-            context=asked,
+            context=search_context,
         )
 
     answer(
         context,
         work,
-        lambda found: [line for shown in found.previews for line in lines(shown)],
+        lambda result: [line for part in result.previews for line in lines(part)],
         as_json=as_json,
     )
 
@@ -203,10 +205,10 @@ def preview(
 def lines(preview: ProfilePreview) -> Iterator[str]:
     """The hits of a profile, a line each, then the hits that left."""
     yield f"{preview.name}:"
-    for shown in preview.hits:
-        yield f"  {shown.hit.rank:>2}. {shown.hit.item_id}  {shown.hit.title}  ({shown.why})"
-    for gone in preview.left:
-        yield f"   –  {gone.hit.item_id}  {gone.hit.title}  ({gone.why})"
+    for entry in preview.hits:
+        yield f"  {entry.hit.rank:>2}. {entry.hit.item_id}  {entry.hit.title}  ({entry.why})"
+    for entry in preview.left:
+        yield f"   –  {entry.hit.item_id}  {entry.hit.title}  ({entry.why})"
     for note in preview.notes:
         yield f"  note: {note}"
 
@@ -216,5 +218,5 @@ def _legs(profile: Profile) -> str:
     return ", ".join(f"{name} {weight:g}" for name, weight in profile.weights.items())
 
 
-def _used(collection: str, stored: StoredProfile) -> str:
+def _used_text(collection: str, stored: StoredProfile) -> str:
     return f"{collection} is searched with profile {stored.version}: {_legs(stored.profile)}"

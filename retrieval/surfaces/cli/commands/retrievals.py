@@ -37,17 +37,17 @@ def list_retrievals(
     *,
     collection: CollectionName,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Searches, 1 to 1000.")] = 20,
-    session: Annotated[str, typer.Option("--session", metavar="NAME", help="Of that session alone.")] = "",
+    session: Annotated[str, typer.Option("--session", metavar="NAME", help="Only of that session.")] = "",
     before: Annotated[
-        str | None, typer.Option("--before", metavar="RETRIEVAL_ID", help="Those before that one: the next page.")
+        str | None, typer.Option("--before", metavar="RETRIEVAL_ID", help="Only those before that one: the next page.")
     ] = None,
     as_json: Json = False,
 ) -> None:
     """List the recorded searches of a collection, the newest first."""
     answer(
         context,
-        of_collection(collection, lambda found: found.retrievals(limit=limit, before=before, session=session)),
-        lambda found: list(map(summary_line, found)) or "no search is recorded, or none of that session",
+        of_collection(collection, lambda target: target.retrievals(limit=limit, before=before, session=session)),
+        lambda summaries: list(map(summary_line, summaries)) or "no search is recorded, or none of that session",
         as_json=as_json,
     )
 
@@ -64,25 +64,25 @@ def show(
 
 
 def summary_line(summary: RetrievalSummary) -> str:
-    """Identifier, moment, hits, query: on one line, so that the identifier can be copied."""
+    """Identifier, time, hits and query on one line, so that the identifier can be copied."""
     hits = f"{summary.hits} {'hit' if summary.hits == 1 else 'hits'}"
     return f"{summary.retrieval_id}  {summary.retrieved_at:%Y-%m-%d %H:%M:%S} UTC  {hits}  {summary.query}"
 
 
-def lines(found: RecordedRetrieval) -> Iterator[str | Table]:
-    """The question, who asked it, how it was answered, and a row for each hit that was shown."""
-    by = f"by {found.origin}" if found.origin else f"by profile {found.profile_version or 'of the call'}, {found.path}"
-    yield f"{found.collection}: {found.query!r}, {found.retrieved_at:%Y-%m-%d %H:%M:%S} UTC, {by}"
-    situation = {"domain": found.context.domain, "actor": found.context.actor, "session": found.context.session}
-    said = [f"{name} {value}" for name, value in situation.items() if value]
-    if said:
-        yield ", ".join(said)
-    yield f"{found.retrieval_time_ms:.1f} ms, policy {found.policy}, {found.candidates:,} candidates on record"
-    yield from (f"note: {note}" for note in found.notes)
-    if found.impressions:
+def lines(entry: RecordedRetrieval) -> Iterator[str | Table]:
+    """The query, its actor, how it was answered, and a row for each shown hit."""
+    by = f"by {entry.origin}" if entry.origin else f"by profile {entry.profile_version or 'of the call'}, {entry.path}"
+    yield f"{entry.collection}: {entry.query!r}, {entry.retrieved_at:%Y-%m-%d %H:%M:%S} UTC, {by}"
+    situation = {"domain": entry.context.domain, "actor": entry.context.actor, "session": entry.context.session}
+    parts = [f"{name} {value}" for name, value in situation.items() if value]
+    if parts:
+        yield ", ".join(parts)
+    yield f"{entry.retrieval_time_ms:.1f} ms, policy {entry.policy}, {entry.candidates:,} candidates on record"
+    yield from (f"note: {note}" for note in entry.notes)
+    if entry.impressions:
         rows = (
             (impression.rank, impression.item_id, impression.score, impression.slot.value, impression.propensity)
-            for impression in found.impressions
+            for impression in entry.impressions
         )
         yield table(["rank", "item", "score", "slot", "propensity"], rows)
 
@@ -97,7 +97,7 @@ def replay(
     collection: Annotated[str | None, collection_option("Only if the search was in this collection.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Recompute a recorded ranking, and say where and why today's answer differs.
+    """Recompute a recorded ranking, and show where and why today's answer differs.
 
     The ranking follows from the record: candidates, scores, ranks, profile. Then the search runs again, unrecorded.
     """
@@ -110,20 +110,20 @@ def replay(
     answer(context, work, replay_lines, as_json=as_json)
 
 
-def replay_lines(found: Replay) -> Iterator[str | Table]:
-    """The question, whether its ranking follows from its record, and what has changed."""
-    yield f"{found.collection}: {found.query!r}, {found.retrieved_at:%Y-%m-%d %H:%M:%S} UTC"
-    yield "the ranking follows from its record" if found.is_reproduced else "the ranking is not reproduced:"
-    yield from (f"  {why}" for why in found.why_not)
-    yield from found.changes
-    if not found.differences and not found.changes:
+def replay_lines(result: Replay) -> Iterator[str | Table]:
+    """The query, whether its ranking follows from its record, and the changes since."""
+    yield f"{result.collection}: {result.query!r}, {result.retrieved_at:%Y-%m-%d %H:%M:%S} UTC"
+    yield "the ranking follows from its record" if result.is_reproduced else "the ranking is not reproduced:"
+    yield from (f"  {why}" for why in result.why_not)
+    yield from result.changes
+    if not result.differences and not result.changes:
         yield "today's answer is the same"
-    if found.differences:
-        yield differences_table(found)
+    if result.differences:
+        yield differences_table(result)
 
 
-def differences_table(found: Replay) -> Table:
-    """A row for each item that stands elsewhere today, or with another score."""
+def differences_table(result: Replay) -> Table:
+    """A row for each item with another rank or score today."""
     return table(
         ["item", "rank then", "now", "score then", "now", "why"],
         (
@@ -135,7 +135,7 @@ def differences_table(found: Replay) -> Table:
                 difference.score_now,
                 "; ".join(difference.why),
             )
-            for difference in found.differences
+            for difference in result.differences
         ),
         right=("rank then", "now", "score then"),
     )

@@ -42,7 +42,7 @@ _DIGITS = 6
 
 
 def print_result(out: Console, result: SearchResult, *, explain: bool = False) -> None:
-    """Print the hits in order and, below them, how they were found."""
+    """Print the hits in order, then the footer."""
     for hit in result:
         print_hit(out, hit, explain=explain)
     for line in footer(result, explain=explain):
@@ -50,7 +50,7 @@ def print_result(out: Console, result: SearchResult, *, explain: bool = False) -
 
 
 def print_hit(out: Console, hit: Hit, *, explain: bool = False) -> None:
-    """Print one hit: rank, score, relevance if told, id and title, the start of its body, what its score is made of."""
+    """Print one hit: rank, score, relevance if known, id, title, the start of its body, and the parts of its score."""
     head = Text.assemble(
         (f"{hit.rank:>2}. ", "bold"),
         (f"{hit.score:.4f}", "cyan"),
@@ -68,7 +68,7 @@ def print_hit(out: Console, hit: Hit, *, explain: bool = False) -> None:
 
 
 def body_lines(out: Console, body: str) -> list[Text]:
-    """The first lines of a text, as wide as the console; an ellipsis where it goes on."""
+    """The first lines of a text, as wide as the console; an ellipsis if it continues."""
     start = " ".join(plain(body[:_BODY_CHARACTERS]).split())
     width = max(out.width - _INDENT, 20)
     lines = list(Text(start).wrap(out, width))
@@ -92,35 +92,35 @@ def snippet_line(snippet: Snippet) -> Text:
 def explanation_table(explanation: Explanation) -> Table:
     """A row for each leg, and their sum, the score."""
     parts = explanation.contributions
-    shown = [round(part.value, _DIGITS) for part in parts]
+    values = [round(part.value, _DIGITS) for part in parts]
     contribution = f"contribution ({explanation.fusion})"
-    made = table(
+    rows = table(
         ["leg", "rank", "raw score", "weight", contribution],
         (
             (part.leg, part.rank, part.raw_score, f"{part.weight:g}", f"{value:.{_DIGITS}f}")
-            for part, value in zip(parts, shown, strict=True)
+            for part, value in zip(parts, values, strict=True)
         ),
         right=("weight", contribution),
     )
-    made.add_section()
-    # The sum of the rounded figures, so that the column adds up to the last digit.
-    made.add_row("score", "", "", "", f"{sum(shown):.{_DIGITS}f}", style="bold")
-    return made
+    rows.add_section()
+    # The sum of the rounded values, so that the column adds up to the last digit.
+    rows.add_row("score", "", "", "", f"{sum(values):.{_DIGITS}f}", style="bold")
+    return rows
 
 
 def footer(result: SearchResult, *, explain: bool = False) -> Iterator[str]:
     """The path, the profile, the times, the id for feedback and replay, and the notes.
 
-    The reason for an exact search is told only when it is to be explained.
+    The reason for an exact search is included only with ``explain``.
     """
-    weighed = f", {count(result.weighed, 'row')} weighed" if result.weighed else ""
-    way = f"{result.path.value}{weighed}"
+    weighed_rows = f", {count(result.weighed, 'row')} weighed" if result.weighed else ""
+    method = f"{result.path.value}{weighed_rows}"
     if result.path is Path.NONE:
-        way = result.why
+        method = result.why
     elif explain or result.path is Path.APPROXIMATE:
-        way += f": {result.why}"
-    by = "a profile of the call" if result.profile_version is None else f"profile v{result.profile_version}"
-    yield f"{count(len(result), 'hit')} · {way} · {by}"
+        method += f": {result.why}"
+    profile = "a profile of the call" if result.profile_version is None else f"profile v{result.profile_version}"
+    yield f"{count(len(result), 'hit')} · {method} · {profile}"
     for name, counts in result.facets.items():
         yield f"{name}: {', '.join(f'{value} ({items})' for value, items in counts.items())}"
     times = [f"{stage} {ms:.1f} ms" for stage, ms in result.timings_ms.items()]
@@ -177,7 +177,7 @@ def search(
     session: Session = "",
     backtracks: Backtracks = 0,
     generated: Generated = False,
-    explain: Annotated[bool, typer.Option("--explain", "-x", help="Show what each score is made of.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", "-x", help="Show the parts of each score.")] = False,
     as_json: Json = False,
 ) -> None:
     """Search a collection by meaning and by words."""
@@ -187,7 +187,7 @@ def search(
 
     if query is None and vector is None:
         raise typer.BadParameter("give some words, or a vector with --vector", ctx=context, param_hint="QUERY")
-    asked: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "vector": vector_of("--vector", vector), "where": where_of(where or ()), "limit": limit,
         "legs": legs_of(legs), "group_by": group_by, "syntax": not plain, "rewrites": rewrites or (),
         "prefer": where_of(prefer or ()), "entities": entities_of(entities or ()), "tags": tags or (),
@@ -195,13 +195,13 @@ def search(
         "snippet": snippet, "facets": facets or (), "after": after, "after_write": after_write,
         "min_score": min_score, "min_relevance": min_relevance,
     }  # fmt: skip
-    asked["context"] = situation(
+    arguments["context"] = situation(
         domain=domain, complexity=complexity, actor=actor, session=session, backtracks=backtracks, generated=generated
     )
 
     async def ask(platform: Platform) -> SearchResult:
-        found = await platform.collection(collection, create=False)
-        return await found.search(query, profile=await options.profile_named(platform, found, profile), **asked)
+        target = await platform.collection(collection, create=False)
+        return await target.search(query, profile=await options.profile_named(platform, target, profile), **arguments)
 
     result = run(state_of(context), ask)
     if as_json:
@@ -220,7 +220,7 @@ def complete(
     context: typer.Context,
     *,
     collection: CollectionName,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What is typed so far.", show_default=False)],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text typed so far.", show_default=False)],
     where: options.Where = None,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Queries, and titles, 1 to 100.")] = 10,
     as_json: Json = False,
@@ -231,16 +231,16 @@ def complete(
     from retrieval.surfaces.cli.search_options import where_of
 
     async def ask(platform: Platform) -> Completions:
-        found = await platform.collection(collection, create=False)
-        return await found.complete(text, where=where_of(where or ()), limit=limit)
+        target = await platform.collection(collection, create=False)
+        return await target.complete(text, where=where_of(where or ()), limit=limit)
 
-    found = run(state_of(context), ask)
+    result = run(state_of(context), ask)
     if as_json:
-        print_json(found.as_dict())
+        print_json(result.as_dict())
         return
-    for query in found.queries:
+    for query in result.queries:
         console().print(Text(plain(query)), soft_wrap=True)
-    for title in found.titles:
+    for title in result.titles:
         console().print(Text.assemble((plain(title.id), "green"), "  ", plain(title.title)), soft_wrap=True)
 
 
@@ -254,12 +254,12 @@ def passages(
     context: typer.Context,
     *,
     collection: CollectionName,
-    query: Annotated[str, typer.Argument(help="What is asked.", show_default=False)],
+    query: Annotated[str, typer.Argument(help="The question.", show_default=False)],
     max_tokens: Annotated[
-        int, typer.Option("--max-tokens", "-t", metavar="N", help="Tokens of all that is printed, at most; from 100.")
+        int, typer.Option("--max-tokens", "-t", metavar="N", help="The maximum number of printed tokens, at least 100.")
     ] = 2000,
     around: Annotated[
-        int, typer.Option("--around", metavar="N", help="Chunks taken in on each side of a hit; 0 to 10.")
+        int, typer.Option("--around", metavar="N", help="Chunks added on each side of a hit; 0 to 10.")
     ] = 1,
     limit: options.Limit = 10,
     where: options.Where = None,
@@ -273,21 +273,23 @@ def passages(
 ) -> None:
     """Print the passages about a question, as text for a prompt.
 
-    The hits come in their order, as far as there is room; the first that
-    does not fit whole is cut around the words of the query. Room that is left
-    goes to the chunks next to the hits; consecutive chunks of a document
-    become one passage.
+    The hits are included in order while they fit; the first that does not
+    fit is cut around the words of the query. The remaining room is filled
+    with the chunks next to the hits; consecutive chunks of a document become
+    one passage.
     """
     from retrieval.surfaces.cli.output import console, print_json
     from retrieval.surfaces.cli.run import run
     from retrieval.surfaces.cli.search_options import where_of
 
-    about = situation(domain=domain, complexity=complexity, actor=actor, session=session, backtracks=0, generated=False)
+    search_context = situation(
+        domain=domain, complexity=complexity, actor=actor, session=session, backtracks=0, generated=False
+    )
     condition = where_of(where or ())
 
     async def ask(platform: Platform) -> Passages:
-        found = await platform.collection(collection, create=False)
-        return await found.passages(
+        target = await platform.collection(collection, create=False)
+        return await target.passages(
             query,
             max_tokens=max_tokens,
             around=around,
@@ -295,16 +297,16 @@ def passages(
             where=condition,
             min_score=min_score,
             min_relevance=min_relevance,
-            context=about,
+            context=search_context,
         )
 
-    found = run(state_of(context), ask)
+    result = run(state_of(context), ask)
     if as_json:
-        print_json(found.as_dict())
+        print_json(result.as_dict())
         return
-    if found.text:
-        console().print(found.text, soft_wrap=True)
-    left_out = f"{count(found.left_out, 'hit')} had no room in {max_tokens:,} tokens" if found.left_out else ""
-    nothing = "" if found.text else "no passage"
-    for note in filter(None, (nothing, left_out, *found.notes)):
+    if result.text:
+        console().print(result.text, soft_wrap=True)
+    left_out = f"{count(result.left_out, 'hit')} did not fit into {max_tokens:,} tokens" if result.left_out else ""
+    empty = "" if result.text else "no passage"
+    for note in filter(None, (empty, left_out, *result.notes)):
         console(stderr=True).print(plain(f"note: {note}"), soft_wrap=True)

@@ -23,8 +23,8 @@ EXAMPLES = (
 )
 
 
-_NEXT = "callers need a key; make one with: retrieval keys create NAME"
-_NEXT_LOCAL = "try, in another terminal: curl {url}/v1/collections"
+_WITH_KEYS = "callers need a key; create one with: retrieval keys create NAME"
+_WITHOUT_KEYS = "try, in another terminal: curl {url}/v1/collections"
 
 
 class LogFormat(StrEnum):
@@ -42,24 +42,24 @@ def serve(
         int, typer.Option("--port", min=0, max=65535, metavar="N", help="The port; 0 takes a free one.")
     ] = 8000,
     insecure_local: Annotated[
-        bool, typer.Option("--insecure-local", help="Serve this machine alone, without asking for keys.")
+        bool, typer.Option("--insecure-local", help="Serve only this machine, without keys.")
     ] = False,
     log_format: Annotated[
         LogFormat,
-        typer.Option("--log-format", help="How the log on standard error is written: a line a request."),
+        typer.Option("--log-format", help="The format of the log on standard error, a line per request."),
     ] = LogFormat.TEXT,
-    as_json: Annotated[bool, typer.Option("--json", help="Tell the address as JSON, on one line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON, on one line.")] = False,
 ) -> None:
     """Serve everything over HTTP: collections, search, feedback, tickets.
 
     Clients send an API key (see: retrieval keys create), which decides
     their tenant and their rights; --insecure-local needs no key, and serves
-    programs of this machine alone. /docs describes the calls.
+    only programs of this machine. /docs describes the calls.
 
     It serves even while the database is down, and /readyz says so. It runs
     until ctrl-C or SIGTERM, and then finishes the requests in flight.
     """
-    _require_extra()
+    _require_http_extra()
     state = state_of(context)
     settings = state.settings()
     _configure_logging(settings, log_format, debug=state.debug)
@@ -85,13 +85,13 @@ def _run(settings: Settings, host: str, port: int, *, insecure_local: bool, as_j
         if as_json:
             print_json_line({"url": url})
             return
-        said = [f"serving at {url} (what there is to call: {url}/docs)"]
-        said += [f"in a browser: {url}/console"] if has_console(settings) else []
-        said += (
+        lines = [f"serving at {url} (API reference: {url}/docs)"]
+        lines += [f"in a browser: {url}/console"] if has_console(settings) else []
+        lines += (
             [f"from {told_server(settings)}; collections of the tenant {settings.tenant!r}"] if insecure_local else []
         )
-        said += [_NEXT_LOCAL.format(url=url) if insecure_local else _NEXT]
-        console().print("\n".join(said), soft_wrap=True, markup=False, highlight=False)
+        lines += [_WITHOUT_KEYS.format(url=url) if insecure_local else _WITH_KEYS]
+        console().print("\n".join(lines), soft_wrap=True, markup=False, highlight=False)
 
     async def work() -> None:
         await run_service(settings, host, port, stop_signal(), announce, insecure_local=insecure_local)
@@ -100,7 +100,7 @@ def _run(settings: Settings, host: str, port: int, *, insecure_local: bool, as_j
         runner.run(work())
 
 
-def _require_extra() -> None:
+def _require_http_extra() -> None:
     from retrieval.domain.errors import MissingExtraError
     from retrieval.surfaces.listening import DISTRIBUTION
 
@@ -143,14 +143,14 @@ def mcp(
     ] = 8765,
     names: Annotated[
         list[str] | None,
-        typer.Option("--name", metavar="NAME", help="Another name that clients call this machine by. Repeatable."),
+        typer.Option("--name", metavar="NAME", help="Another name of this machine that clients use. Repeatable."),
     ] = None,
     tools: Annotated[
         list[str] | None,
         typer.Option(
             "--tools",
             metavar="GROUPS",
-            help="principles, collections, memories; with :read, such as collections:read, for reading alone. "
+            help="principles, collections, memories; with :read, such as collections:read, only for reading. "
             "By commas, or repeatable. Without it principles,collections:read,memories:read; with --keys all three.",
         ),
     ] = None,
@@ -179,7 +179,7 @@ def mcp(
         ),
     ] = "memories",
     as_json: Annotated[
-        bool, typer.Option("--json", help="Tell the address as JSON; over stdio it is the protocol that is printed.")
+        bool, typer.Option("--json", help="Print the address as JSON; over stdio only the protocol is printed.")
     ] = False,
 ) -> None:
     """Serve collections, memories and principles to agents, by MCP.
@@ -190,9 +190,9 @@ def mcp(
     or memories are offered if --tools names their group. It serves even
     while the database is down.
 
-    Over http it serves this machine alone, unless RETRIEVAL_MCP_TOKEN is
-    set: then every request has to bear that token. With --keys each request
-    bears an API key, which decides its tenant and its rights. It runs until
+    Over http it serves only this machine, unless RETRIEVAL_MCP_TOKEN is
+    set: then every request must have that token. With --keys each request
+    has an API key, which decides its tenant and its rights. It runs until
     ctrl-C or SIGTERM; over stdio until the client closes standard input.
     """
     from retrieval.domain.errors import InvalidRequestError
@@ -227,7 +227,7 @@ def _serve_stdio(settings: Settings, offer: Offer) -> None:
 
     async def serve() -> None:
         if not await run_stdio(settings, offer, stop_signal()):
-            # A thread may wait for standard input, and nothing could end it.
+            # A thread may be waiting for standard input, and nothing could end it.
             os._exit(0)
 
     asyncio.run(serve())

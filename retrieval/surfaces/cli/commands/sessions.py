@@ -1,7 +1,7 @@
 """``retrieval session-start`` and ``session-end``: hooks of an agent's sessions, which must never delay them.
 
-The start hook runs before a session begins, so it loads nothing that it does not need, and no SQLAlchemy. Whatever goes
-wrong, the program prints one line on standard error and exits with 0.
+The start hook runs before a session begins, so it imports only what it needs, and not SQLAlchemy. On any error the
+program prints one line on standard error and exits with 0.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from retrieval.apps.principles.startup.surroundings import (
     StartOptions,
     look_around,
     read_hook_input,
+    session_name,
 )
-from retrieval.apps.principles.startup.surroundings import session_name as named
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.collection import check_collection_name
 from retrieval.surfaces.cli.errors import hint
@@ -93,15 +93,17 @@ def session_start(
     from retrieval.apps.principles.startup.start import start_session
 
     check_collection_name(collection)
-    options = StartOptions(folder=cwd, session=named(session), collection=collection, limit=limit, explore=explore)
+    options = StartOptions(
+        folder=cwd, session=session_name(session), collection=collection, limit=limit, explore=explore
+    )
     settings, say = state_of(context).settings(), partial(hint, "session-start")
 
     def show(started: Started) -> None:
         if not started.principles:
-            say("there are no principles to give yet; add one, as docs/how-to/principles.md tells")
+            say("there are no principles to give yet; add one: see docs/how-to/principles.md")
         _print(started.as_json() if as_json or shape is Shape.JSON else started.as_text())
 
-    with _limited("session-start", settings):
+    with _time_limit("session-start", settings):
         asyncio.run(start_session(options, settings, _hook_input(options), say, show))
 
 
@@ -112,35 +114,35 @@ def session_end(
     session: SessionId = None,
     outcome: Annotated[SessionOutcome, typer.Option(help="How the session went.")] = SessionOutcome.SUCCESS,
     tags: Annotated[str, typer.Option(metavar="A,B", help="Its subjects, besides those of its project.")] = "",
-    title: Annotated[str, typer.Option(metavar="TEXT", help="In a sentence; else by folder and latest commit.")] = "",
+    title: Annotated[str, typer.Option(metavar="TEXT", help="A sentence; else the folder and the latest commit.")] = "",
     collection: Principles = COLLECTION,
     as_json: Json = False,
 ) -> None:
-    """Store what a session was about, and how it went.
+    """Store the subjects of a session, and how it went.
 
-    For an agent's hook, as session-start is: the tags of what went well in the
-    last 7 days help to choose what later sessions are started with. The exit
-    code is 0 whatever happens, and a hint is one line on standard error.
+    For an agent's hook, like session-start: the tags of the successful
+    sessions of the last 7 days help to choose the principles of later ones.
+    The exit code is always 0, and a hint is one line on standard error.
     """
     check_collection_name(collection)
     options = EndOptions(
         folder=cwd,
-        session=named(session),
+        session=session_name(session),
         outcome=outcome,
         tags=tuple(tag for tag in map(str.strip, tags.split(",")) if tag),
         title=title.strip(),
         collection=collection,
     )
     settings = state_of(context).settings()
-    with _limited("session-end", settings) as deadline:
-        trace = _stored(options, settings, deadline)
+    with _time_limit("session-end", settings) as deadline:
+        trace = _store(options, settings, deadline)
     if as_json:
         from retrieval.surfaces.cli.output import print_json
 
         print_json(trace.as_dict())
 
 
-def _stored(options: EndOptions, settings: Settings, deadline: float) -> Trace:
+def _store(options: EndOptions, settings: Settings, deadline: float) -> Trace:
     """Store the trace of the session, by ``deadline`` (``time.monotonic`` seconds). Raises ``RetrievalError``."""
     from retrieval.adapters.store.installation.embedded.place import check_is_made, default_home
     from retrieval.apps.principles.startup.start import end_session
@@ -151,7 +153,7 @@ def _stored(options: EndOptions, settings: Settings, deadline: float) -> Trace:
     hook = _hook_input(options)
     folder = options.folder or Path(hook.folder or ".")
     if not folder.is_dir() and not options.tags:
-        raise InvalidRequestError(f"{str(folder)!r:.200} is no folder, and no tags are given; nothing is stored")
+        raise InvalidRequestError(f"{str(folder)!r:.200} is not a folder, and no tags are given; nothing is stored")
     surroundings = look_around(folder, deadline, partial(hint, "session-end"))
 
     async def work() -> Trace:
@@ -163,18 +165,18 @@ def _stored(options: EndOptions, settings: Settings, deadline: float) -> Trace:
 
 
 def _hook_input(options: StartOptions | EndOptions) -> HookInput:
-    """The agent's description of the session; not read where the options say everything."""
-    is_told = options.folder is not None and options.session is not None
-    return HookInput() if is_told else read_hook_input()
+    """The agent's description of the session; not read if the options give all of it."""
+    is_complete = options.folder is not None and options.session is not None
+    return HookInput() if is_complete else read_hook_input()
 
 
 @contextlib.contextmanager
-def _limited(hook: str, settings: Settings) -> Iterator[float]:
-    """Gives the deadline (``time.monotonic`` seconds) at which the process ends, whatever hangs within the block."""
+def _time_limit(hook: str, settings: Settings) -> Iterator[float]:
+    """Yield the deadline (``time.monotonic`` seconds) at which the process ends, even if the block hangs."""
     from retrieval.apps.principles.startup.start import watchdog
 
     seconds = settings.session_start_seconds
-    late = f"not done within {seconds:g} s, and left; RETRIEVAL_SESSION_START_SECONDS gives it more"
+    late = f"not done within {seconds:g} s; RETRIEVAL_SESSION_START_SECONDS sets the limit"
     with watchdog(seconds, partial(hint, hook, late)):
         yield time.monotonic() + seconds
 

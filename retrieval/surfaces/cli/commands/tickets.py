@@ -18,24 +18,25 @@ if TYPE_CHECKING:
     from retrieval.platform import Platform
 
 
-def found_lines(found: RetrievalResponse) -> Iterator[str]:
+def response_lines(response: RetrievalResponse) -> Iterator[str]:
     """Two lines for each ticket, and one on the search."""
-    for rank, ticket in enumerate(found.similar_tickets, 1):
+    for rank, ticket in enumerate(response.similar_tickets, 1):
         yield f"{rank:>2}. {ticket.similarity_score:.4f}  {ticket.ticket_id}  {ticket.title}"
         yield f"    {_parts(ticket)}"
-    used = found.config_used
+    used = response.config_used
     weights = f"similarity {used['vector_weight']:g}, metadata {used['metadata_weight']:g}"
-    yield f"{count(found.search_metadata.total_found, 'ticket')} of {found.search_metadata.index_total:,} · {weights}"
+    totals = response.search_metadata
+    yield f"{count(totals.total_found, 'ticket')} of {totals.index_total:,} · {weights}"
 
 
-def preview_lines(found: SearchPreview) -> Iterator[str]:
+def preview_lines(previews: SearchPreview) -> Iterator[str]:
     """The summary of each weighting, its tickets, and the tickets that left."""
-    for weighting in found.previews:
+    for weighting in previews.previews:
         yield weighting.summary
-        for moved in weighting.tickets:
-            yield f"  {moved.rank:>2}. {moved.ticket.ticket_id}  {moved.ticket.title}  ({moved.why})"
-        for gone in weighting.left:
-            yield f"   –  {gone.ticket.ticket_id}  {gone.ticket.title}  ({gone.why})"
+        for entry in weighting.tickets:
+            yield f"  {entry.rank:>2}. {entry.ticket.ticket_id}  {entry.ticket.title}  ({entry.why})"
+        for entry in weighting.left:
+            yield f"   –  {entry.ticket.ticket_id}  {entry.ticket.title}  ({entry.why})"
 
 
 def fact_lines(facts: Mapping[str, Any]) -> Iterator[str]:
@@ -79,7 +80,7 @@ CollectionOption = Annotated[
     ),
 ]
 Description = Annotated[
-    str | None, typer.Option("--description", "-d", metavar="TEXT", help="What the ticket says below its title.")
+    str | None, typer.Option("--description", "-d", metavar="TEXT", help="The ticket's text below its title.")
 ]
 Domain = Annotated[str | None, typer.Option("--domain", metavar="NAME", help="Only tickets of this domain.")]
 TopK = Annotated[int | None, typer.Option("--top-k", "-n", metavar="N", help="Tickets wanted, 1 to 100; else 20.")]
@@ -98,11 +99,11 @@ MetadataWeight = Annotated[
 _PRESETS = "semantic_match, balanced, priority_focused or fast_resolution"
 PriorityWeight = Annotated[
     list[str] | None,
-    typer.Option("--priority-weight", metavar="NAME=W", help="What a priority is worth: High=0.9. Repeated: several."),
+    typer.Option("--priority-weight", metavar="NAME=W", help="The value of a priority: High=0.9. Repeated: several."),
 ]
 Hours = Annotated[
     float | None,
-    typer.Option("--time-normalization-hours", metavar="H", help="Hours from which on a resolution earns nothing."),
+    typer.Option("--time-normalization-hours", metavar="H", help="Hours from which a resolution counts nothing."),
 ]
 AsOf = Annotated[
     str | None, typer.Option("--as-of", metavar="TIME", help="Search as one would have then: 2026-03-01T12:00:00Z.")
@@ -156,7 +157,7 @@ def search(
     from retrieval.apps.tickets import RetrievalRequest
     from retrieval.surfaces.cli.search_options import moment_of, vector_of
 
-    request = _checked(
+    request = _validate(
         RetrievalRequest,
         title=title,
         description=description,
@@ -174,8 +175,8 @@ def search(
         exclude_ids=exclude_ids,
         exclude_self=exclude_self,
     )
-    work = _asking(collection, lambda service: service.process(request))
-    answer(context, work, found_lines, as_json=as_json, told=_dumped)
+    work = _with_service(collection, lambda service: service.process(request))
+    answer(context, work, response_lines, as_json=as_json, to_json=_dump)
 
 
 @app.command(epilog=examples(*PREVIEW))
@@ -199,14 +200,14 @@ def preview(
     collection: CollectionOption = None,
     as_json: Json = False,
 ) -> None:
-    """Rank the same tickets under several weightings: what moves, and why.
+    """Rank the same tickets under several weightings; show which move, and why.
 
     Nothing is recorded and nothing is changed.
     """
     from retrieval.apps.tickets import PreviewConfig
     from retrieval.surfaces.cli.search_options import moment_of
 
-    config = _checked(
+    config = _validate(
         PreviewConfig,
         top_k=top_k,
         candidates=candidates,
@@ -218,21 +219,23 @@ def preview(
         as_of=moment_of(as_of),
         exclude_ids=exclude_ids,
     )
-    work = _asking(collection, lambda service: service.preview_search(title, description or "", domain, config))
-    answer(context, work, preview_lines, as_json=as_json, told=_dumped)
+    work = _with_service(collection, lambda service: service.preview_search(title, description or "", domain, config))
+    answer(context, work, preview_lines, as_json=as_json, to_json=_dump)
 
 
 @app.command(epilog=examples(*STATS))
 def stats(context: typer.Context, *, collection: CollectionOption = None, as_json: Json = False) -> None:
     """Count the vectors, and the tickets of each domain."""
-    answer(context, _asking(collection, lambda service: service.get_index_stats()), fact_lines, as_json=as_json)
+    answer(context, _with_service(collection, lambda service: service.get_index_stats()), fact_lines, as_json=as_json)
 
 
 @app.command(epilog=examples(*HEALTH))
 def health(context: typer.Context, *, collection: CollectionOption = None, as_json: Json = False) -> None:
-    """Check whether tickets can be found; the exit code is 1 where they cannot."""
-    found = answer(context, _asking(collection, lambda service: service.health_check()), fact_lines, as_json=as_json)
-    if found["status"] != "healthy":
+    """Check whether tickets can be found; the exit code is 1 if they cannot."""
+    facts = answer(
+        context, _with_service(collection, lambda service: service.health_check()), fact_lines, as_json=as_json
+    )
+    if facts["status"] != "healthy":
         raise typer.Exit(1)
 
 
@@ -240,19 +243,19 @@ def weights_of(pairs: Sequence[str]) -> dict[str, float] | None:
     """Weights by priority, from ``High=0.9`` and the like; None without any. Raises ``InvalidRequestError``."""
     from retrieval.domain.errors import InvalidRequestError
 
-    found: dict[str, float] = {}
+    weights: dict[str, float] = {}
     for pair in pairs:
         name, _, number = (part.strip() for part in pair.partition("="))
         try:
-            found[name] = float(number)
+            weights[name] = float(number)
         except ValueError:
             name = ""
         if not name:
             raise InvalidRequestError(f"cannot read --priority-weight {pair!r}: write NAME=W, such as High=0.9")
-    return found or None
+    return weights or None
 
 
-def _checked(model: Callable[..., T], **given: object) -> T:
+def _validate(model: Callable[..., T], **options: object) -> T:
     """The pydantic model of the options. Raises ``InvalidRequestError``, which names the option."""
     from pydantic import ValidationError
 
@@ -260,24 +263,24 @@ def _checked(model: Callable[..., T], **given: object) -> T:
     from retrieval.surfaces.refused_values import refusal_of
 
     try:
-        return model(**{name: value for name, value in given.items() if value is not None})
+        return model(**{name: value for name, value in options.items() if value is not None})
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        said = refusal_of(first)
-        raise InvalidRequestError(f"{place}: {said}" if place else said) from None
+        reason = refusal_of(first)
+        raise InvalidRequestError(f"{place}: {reason}" if place else reason) from None
 
 
-def _dumped(found: BaseModel) -> dict[str, Any]:
-    return found.model_dump(mode="json")
+def _dump(model: BaseModel) -> dict[str, Any]:
+    return model.model_dump(mode="json")
 
 
-def _asking(
+def _with_service(
     collection: str | None, ask: Callable[[RetrievalService], Awaitable[T]]
 ) -> Callable[[Platform], Awaitable[T]]:
     """The work that asks the service on the platform, for the collection or the configured one."""
     from retrieval.apps.tickets import RetrievalConfig, RetrievalService
 
-    given: dict[str, Any] = {} if collection is None else {"collection": collection}
-    config = RetrievalConfig(**given)
+    overrides: dict[str, Any] = {} if collection is None else {"collection": collection}
+    config = RetrievalConfig(**overrides)
     return lambda platform: ask(RetrievalService(config, platform))

@@ -147,7 +147,7 @@ async def test_a_body_of_another_type_is_told_which_to_use(client: AsyncClient, 
         (b'{"items": [{"item_id": "twice", "hours": 1, "hours": 2}]}', "the member 'hours' occurs twice"),
         ('{"items": [{"item_id": "wide"}]}'.encode("utf-16"), "UTF-16 or UTF-32 .*; send it as UTF-8"),
         ('{"items": [{"item_id": "wide"}]}'.encode("utf-16-be"), "UTF-16 or UTF-32 .*; send it as UTF-8"),
-        (b'{"items": [{"item_id": "a", "hours": NaN}]}', "NaN is no JSON number"),
+        (b'{"items": [{"item_id": "a", "hours": NaN}]}', "NaN is not a JSON number"),
     ],
     ids=["deep", "no text", "digits", "half", "member", "inner member", "UTF-16", "no mark", "NaN"],
 )

@@ -42,7 +42,7 @@ def test_the_filter_names_the_project_and_what_else_was_asked_for() -> None:
         (lambda: checked_types([1]), "an interaction type is 1; it must be a text"),
         (lambda: entity_set(["q1"]), "links are a mapping"),  # type: ignore[arg-type]
         (lambda: entity_set({"questions": "q1"}), "ids come in a list"),
-        (lambda: entity_set({"questions": [1]}), "links of type 'questions': 1 is none"),  # type: ignore[list-item]
+        (lambda: entity_set({"questions": [1]}), "links of type 'questions': 1 must be a text"),  # type: ignore[list-item]
         (lambda: entity_set({"a:b": ["x"]}), "an entity type has no colon"),
         (lambda: start_of(0, NOW), "hours is 0"),
         (lambda: start_of(float("nan"), NOW), "hours is nan"),

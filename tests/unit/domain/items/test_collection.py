@@ -27,8 +27,8 @@ def test_two_on_each_side_in_order_of_time_are_the_default() -> None:
     ("values", "message"),
     [
         ({"sequence": ""}, "1 to 512 bytes"),
-        ({"sequence": "occurred_at"}, "no attribute's own name"),
-        ({"sequence": "talk", "order": "kind"}, "no attribute's own name"),
+        ({"sequence": "occurred_at"}, "cannot be an attribute's name"),
+        ({"sequence": "talk", "order": "kind"}, "cannot be an attribute's name"),
         ({"sequence": "talk", "before": -1}, "before is a whole number from 0 to 20"),
         ({"sequence": "talk", "after": 21}, "after is a whole number from 0 to 20"),
         ({"sequence": "talk", "after": True}, "after is a whole number"),

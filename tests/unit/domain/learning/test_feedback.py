@@ -121,7 +121,7 @@ def test_the_time_of_a_search_is_in_its_identifier() -> None:
 def test_an_event_of_the_future_is_refused() -> None:
     """More than a day ahead; clocks may differ by less."""
     check_not_ahead(shown(at=AT), AT - timedelta(hours=23))
-    with pytest.raises(InvalidRequestError, match="set the clock"):
+    with pytest.raises(InvalidRequestError, match="correct the clock"):
         check_not_ahead(shown(at=AT), AT - timedelta(hours=25))
 
 

@@ -23,10 +23,10 @@ def test_relevance_is_its_signal_or_else_the_score(score: float, signals: dict[s
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"item_id": ""}, "'' is no item id"),
-        ({"item_id": "\ud800"}, "is no item id"),
+        ({"item_id": ""}, "'' is not an item id"),
+        ({"item_id": "\ud800"}, "is not an item id"),
         ({"score": 10**400}, "'a': score is 1000"),
-        ({"signals": None}, "'a': signals are None; they come as numbers by name"),
+        ({"signals": None}, "'a': signals are None; they must be numbers by name"),
         ({"signals": {"a\0b": 1.0}}, "'a': a signal is called 'a.x00b'; names are texts without NUL"),
         ({"signals": {"\ud800": 1.0}}, "'a': a signal is called "),
         ({"signals": {1: 1.0}}, "'a': a signal is called 1"),

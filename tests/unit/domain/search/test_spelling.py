@@ -15,7 +15,7 @@ from retrieval.domain.search.spelling import (
     note_of,
     one_edit_away,
     respelt,
-    typed,
+    split_typed,
 )
 
 
@@ -106,11 +106,11 @@ def test_a_text_goes_on_with_what_follows_its_last_word_then_with_words_of_title
         ("2", "Spicy salsa", "Serve so cold."),
         ("3", "", "Serve so so."),
     ]
-    assert completions_of(typed("pumpkin s"), found, 9).queries == (
+    assert completions_of(split_typed("pumpkin s"), found, 9).queries == (
         "pumpkin soup",
         "pumpkin salsa",
         "pumpkin Spicy",
         "pumpkin so",
         "pumpkin Serve",
     )
-    assert completions_of(typed("s"), found, 3).queries == ("soup", "salsa", "Spicy")
+    assert completions_of(split_typed("s"), found, 3).queries == ("soup", "salsa", "Spicy")

@@ -14,17 +14,17 @@ from typer.testing import CliRunner
 from retrieval.domain.errors import EmptyQueryError, InvalidRequestError
 from retrieval.settings import Settings
 from retrieval.surfaces.cli.app import app
-from retrieval.surfaces.cli.errors import InterruptedRunError, described, one_line, report_error
+from retrieval.surfaces.cli.errors import InterruptedRunError, error_line, one_line, report_error
 
 
 def test_our_errors_are_one_line_and_exit_code_1() -> None:
     """Whatever stands in the message."""
-    assert described(EmptyQueryError("the query\n  is \x1b[1mempty")) == ("error: the query is empty", 1)
+    assert error_line(EmptyQueryError("the query\n  is \x1b[1mempty")) == ("error: the query is empty", 1)
 
 
 def test_wrong_usage_exits_with_2_and_says_where_help_is() -> None:
     """Typer's own errors are one line too."""
-    line, code = described(typer.BadParameter("no such option"))
+    line, code = error_line(typer.BadParameter("no such option"))
     assert (line, code) == ("error: Invalid value: no such option (see: retrieval --help)", 2)
 
 
@@ -32,11 +32,11 @@ def test_a_missing_command_is_named() -> None:
     """Typer has no words for it, as it shows the help."""
     error = CliRunner().invoke(app, ["memories"], standalone_mode=False).exception
     assert error is not None
-    assert described(error)[0].startswith("error: a command is missing (see: ")
+    assert error_line(error)[0].startswith("error: a command is missing (see: ")
 
 
 @pytest.mark.parametrize(
-    ("options", "said"), [(["--before", "3"], "give --sequence too"), (["--before", "0", "--after", "0"], "--none")]
+    ("options", "said"), [(["--before", "3"], "need --sequence"), (["--before", "0", "--after", "0"], "--none")]
 )
 def test_neighbours_that_change_nothing_are_an_error(options: list[str], said: str) -> None:
     """The setting that there is would be shown as if it were the new one."""
@@ -47,23 +47,23 @@ def test_neighbours_that_change_nothing_are_an_error(options: list[str], said: s
 
 def test_an_unexpected_error_exits_with_70_and_names_its_type() -> None:
     """The line says how to see more."""
-    line, code = described(ZeroDivisionError("division\nby zero"))
+    line, code = error_line(ZeroDivisionError("division\nby zero"))
     assert code == 70
     assert line.startswith("error: unexpected ZeroDivisionError: division by zero;")
     assert "--debug" in line
-    assert described(ValueError())[0].startswith("error: unexpected ValueError;")
+    assert error_line(ValueError())[0].startswith("error: unexpected ValueError;")
 
 
 def test_a_full_disk_is_no_fault_of_the_program() -> None:
     """It says what could not be done."""
     full = OSError(errno.ENOSPC, "No space left on device")
-    assert described(full) == ("error: cannot write: No space left on device", 1)
+    assert error_line(full) == ("error: cannot write: No space left on device", 1)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), typer.Abort(), InterruptedRunError("interrupted; go on")])
 def test_an_interruption_exits_with_130(error: BaseException) -> None:
     """It is no error, and the line says so."""
-    line, code = described(error)
+    line, code = error_line(error)
     assert code == 130
     assert line.startswith("interrupted")
 
@@ -82,7 +82,7 @@ def test_a_wrong_setting_is_named_by_its_variable(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv(variable, value)
     with pytest.raises(ValueError, match=r".") as caught:
         Settings()
-    line, code = described(caught.value)
+    line, code = error_line(caught.value)
     assert code == 1
     assert line.startswith(f"error: {variable}: ")
     assert "secret" not in line + str(caught.value)
@@ -133,5 +133,5 @@ def test_an_option_of_the_program_after_a_command_is_told_where_it_goes(argument
     unknown = CliRunner().invoke(app, ["search", "tickets", "x", "--tenat"], standalone_mode=False).exception
     assert error is not None
     assert unknown is not None
-    assert f" goes before the command: retrieval {usage} COMMAND (see: " in described(error)[0]
-    assert described(unknown)[0].startswith("error: No such option: --tenat")
+    assert f" goes before the command: retrieval {usage} COMMAND (see: " in error_line(error)[0]
+    assert error_line(unknown)[0].startswith("error: No such option: --tenat")

@@ -102,7 +102,7 @@ def test_no_condition_filters_nothing() -> None:
         ('{"priority"', "not JSON"),
         ('{"a": 1} x', "not JSON"),
         ('{"a": {"near": 1}}', "no operator 'near'"),
-        ('{"hours": NaN}', "no JSON number"),
+        ('{"hours": NaN}', "not a JSON number"),
         ('{"hours": ' + "9" * 5000 + "}", "a number of too many digits"),
         ('{"hours": 1, "priority": "High", "hours": 2}', "the member 'hours' occurs twice"),
         ('{"not": ' * 2000 + "{}" + "}" * 2000, "too deep"),

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel, TypeAdapter
 
 from retrieval.apps.tickets import RetrievalRequest
-from retrieval.domain.told import told_names
+from retrieval.domain.serialization import json_names
 from retrieval.surfaces.http.models import VALUE_MODELS, AnswerPart
 from retrieval.surfaces.http.openapi import operations
 from retrieval.surfaces.http.routes import items, profiles, search, tickets
@@ -105,7 +105,7 @@ def test_examples_of_tickets_are_what_may_be_sent() -> None:
 def test_a_model_of_a_value_has_what_the_value_tells(kind: type, model: type[BaseModel]) -> None:
     """In the model of what is sent, a field more or less is that model's own."""
     if issubclass(model, AnswerPart):
-        assert set(told_names(kind).values()) <= {field.alias or name for name, field in model.model_fields.items()}
+        assert set(json_names(kind).values()) <= {field.alias or name for name, field in model.model_fields.items()}
 
 
 def test_an_attributes_docstring_is_its_description() -> None:

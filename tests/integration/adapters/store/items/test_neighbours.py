@@ -26,7 +26,7 @@ from retrieval.domain.items.item import Item, text_hash
 from retrieval.domain.search.filters import Contains
 from retrieval.jobs.registry import JOBS
 from retrieval.services.add import Writer
-from retrieval.services.workplace import JobTarget, unheeded
+from retrieval.services.workplace import JobTarget, ignore_progress
 from tests.support.cluster import LOCK_WAITS, not_on_a_cluster
 from tests.support.database import until_somebody_waits
 
@@ -264,7 +264,7 @@ async def test_an_interrupted_change_is_finished_by_the_same_call_or_the_job(
     await collection.add([items["a5"]])
     target = JobTarget(platform.tenant_id, await collection.refresh())
     assert await JOBS["neighbours"].is_needed(platform.workplace, target)
-    assert (await JOBS["neighbours"].run(platform.workplace, target, unheeded))["reindexed"] == 4
+    assert (await JOBS["neighbours"].run(platform.workplace, target, ignore_progress))["reindexed"] == 4
     assert not await JOBS["neighbours"].is_needed(platform.workplace, target)
     await assert_indexed(connection, collection, items)
 
@@ -294,7 +294,7 @@ async def test_a_neighbour_whose_vector_is_still_to_come_is_mixed_in_when_it_doe
     await Writer(platform.database, platform.tenant_id, stored, None).add([items["a2"]])
     assert (await collection.info()).pending == 1
     target = JobTarget(platform.tenant_id, stored)
-    await JOBS["embed"].run(platform.workplace, target, unheeded)
+    await JOBS["embed"].run(platform.workplace, target, ignore_progress)
     await assert_indexed(connection, collection, items)
 
 

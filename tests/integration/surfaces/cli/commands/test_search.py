@@ -124,7 +124,7 @@ def test_a_calibration_that_cannot_be_is_refused(platform: SyncPlatform, tmp_pat
     for words, message in (
         (["--queries", str(path)], "needs 10 of each"),
         ([], "needs 10 of each"),
-        (["--drop-self", "metadata.x"], "give the queries that"),
+        (["--drop-self", "metadata.x"], "--drop-self need it"),
     ):
         done = CliRunner().invoke(app, ["calibrate", "docs", *words, "--apply"])
         assert done.exit_code != 0

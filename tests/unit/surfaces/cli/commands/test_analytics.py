@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from retrieval.domain.records.analytics import AnalyticsColumn, AnalyticsTable, AnalyticsView
-from retrieval.surfaces.cli.commands.analytics import SHOWN, print_csv, rows_of, rows_wanted
+from retrieval.surfaces.cli.commands.analytics import TABLE_ROWS, print_csv, row_limit, rows_of
 from retrieval.surfaces.cli.run import show
 
 MARCH = datetime(2026, 3, 2, 10, 30, tzinfo=UTC)
@@ -21,8 +21,8 @@ TABLE = AnalyticsTable(
 
 def test_only_a_table_is_cut_where_no_limit_is_given() -> None:
     """The output for other programs and for files is complete."""
-    wanted = [rows_wanted(limit, is_whole=is_whole) for limit in (None, 3) for is_whole in (False, True)]
-    assert wanted == [SHOWN, None, 3, 3]
+    wanted = [row_limit(limit, is_whole=is_whole) for limit in (None, 3) for is_whole in (False, True)]
+    assert wanted == [TABLE_ROWS, None, 3, 3]
 
 
 def test_csv_has_a_line_of_names_and_plain_values(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from retrieval.domain.diagnosis import Finding, Severity, diagnosis_of
 from retrieval.surfaces.cli.app import app
-from retrieval.surfaces.cli.commands.doctor import finding_lines, mending, summary
+from retrieval.surfaces.cli.commands.doctor import finding_lines, repair_command, summary
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 PENDING = Finding(
@@ -61,4 +61,4 @@ def test_one_command_that_makes_again_what_follows_from_the_data_may_be_run(
     mend: str, words: tuple[str, ...] | None
 ) -> None:
     """Commands that destroy, serve, or need a decision are not run."""
-    assert mending(Finding(check="any", severity=Severity.WARNING, found="something", mend=mend)) == words
+    assert repair_command(Finding(check="any", severity=Severity.WARNING, found="something", mend=mend)) == words

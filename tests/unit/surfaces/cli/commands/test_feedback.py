@@ -7,16 +7,16 @@ from typer.testing import CliRunner
 
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.surfaces.cli.app import app
-from retrieval.surfaces.cli.commands.feedback import SHOWN, Refused
+from retrieval.surfaces.cli.commands.feedback import MAX_REASONS, RefusedLines
 
 
 def test_of_many_refused_lines_the_first_are_kept_and_the_others_counted() -> None:
     """So a large file of nothing but errors takes no memory."""
-    refused = Refused()
-    for begin in range(0, 3 * SHOWN, 4):
+    refused = RefusedLines()
+    for begin in range(0, 3 * MAX_REASONS, 4):
         refused.add([str(number) for number in range(begin, begin + 4)])
-    assert refused.number == 3 * SHOWN + 2
-    assert refused.first == [str(number) for number in range(SHOWN)]
+    assert refused.number == 3 * MAX_REASONS + 2
+    assert refused.first == [str(number) for number in range(MAX_REASONS)]
 
 
 @pytest.mark.parametrize("verdict", [[], ["--helpful", "--reward", "1"]])

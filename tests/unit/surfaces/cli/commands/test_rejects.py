@@ -10,7 +10,7 @@ from rich.console import Console
 
 from retrieval.adapters.readers import InputLine
 from retrieval.domain.errors import BadLineError, InvalidRequestError
-from retrieval.surfaces.cli.commands.ingest import SHOWN, RejectedLines, default_path
+from retrieval.surfaces.cli.commands.ingest import MAX_REASONS, RejectedLines, default_path
 
 
 def bad(raw: str, *, file: str = "items.jsonl", line: int = 1) -> InputLine:
@@ -69,9 +69,9 @@ def test_lines_are_kept_as_they_stood(place: Path, said: io.StringIO) -> None:
 
 def test_only_the_first_reasons_are_shown(place: Path, said: io.StringIO) -> None:
     """All lines are kept."""
-    put_aside(*(bad(f"{{{number}") for number in range(SHOWN + 5)), said=said)
-    assert said.getvalue().count("items.jsonl:1") == SHOWN
-    assert len((place / "items.rejects.jsonl").read_text().splitlines()) == SHOWN + 5
+    put_aside(*(bad(f"{{{number}") for number in range(MAX_REASONS + 5)), said=said)
+    assert said.getvalue().count("items.jsonl:1") == MAX_REASONS
+    assert len((place / "items.rejects.jsonl").read_text().splitlines()) == MAX_REASONS + 5
 
 
 def test_without_a_bad_line_there_is_no_file(place: Path, said: io.StringIO) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from rich.console import Console
 
 from retrieval.services.collections import CollectionStatus
-from retrieval.surfaces.cli.commands.doctor import collections_table, lost_lines
+from retrieval.surfaces.cli.commands.doctor import collections_table, unrecorded_lines
 
 
 def _status(name: str, **unrecorded: int) -> CollectionStatus:
@@ -28,7 +28,7 @@ def _status(name: str, **unrecorded: int) -> CollectionStatus:
 def test_searches_that_were_not_recorded_have_a_line_with_the_reasons() -> None:
     """A collection whose searches are all on record has none."""
     found = [_status("docs"), _status("tickets", overflow=1200, refused=1)]
-    assert lost_lines(found) == ["tickets: 1,201 searches not recorded (overflow 1,200, refused 1)"]
+    assert unrecorded_lines(found) == ["tickets: 1,201 searches not recorded (overflow 1,200, refused 1)"]
     assert found[1].as_dict()["unrecorded"] == {"overflow": 1200, "refused": 1}
 
 

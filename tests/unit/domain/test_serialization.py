@@ -1,4 +1,4 @@
-"""Values told as plain JSON values, by their own fields."""
+"""Serialization of values as plain JSON values, by their own fields."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import NamedTuple
 from uuid import UUID
 
-from retrieval.domain.told import Told, ToldFigures, plain
+from retrieval.domain.serialization import Serializable, SerializableFigures, plain
 
 
 class Way(StrEnum):
@@ -35,11 +35,11 @@ class Inner:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outer(Told):
-    """A value that is told."""
+class Outer(Serializable):
+    """A serializable value."""
 
-    told_also = ("is_large",)
-    untold = frozenset({"secret"})
+    serialized_properties = ("is_large",)
+    internal_fields = frozenset({"secret"})
 
     number: int
     way: Way
@@ -56,20 +56,20 @@ class Outer(Told):
 
 
 @dataclass(frozen=True, slots=True)
-class Figure(ToldFigures):
-    """A figure that may be none."""
+class Figure(SerializableFigures):
+    """A figure that may not be finite."""
 
     value: float
 
 
-def test_a_value_is_told_by_its_fields_in_their_order() -> None:
-    """Whatever they hold becomes JSON's; properties that are told come last."""
+def test_a_value_is_serialized_by_its_fields_in_their_order() -> None:
+    """The fields' values become JSON values; the serialized properties come last."""
     inner = Inner(at=datetime(2026, 3, 1, tzinfo=UTC))
     value = Outer(number=10, way=Way.UP, parts=(Part("a", 0.5),), inner=Inner(), named={Way.UP: inner}, key=UUID(int=1))
 
-    told = value.as_dict()
+    serialized = value.as_dict()
 
-    assert told == {
+    assert serialized == {
         "number": 10,
         "way": "up",
         "parts": [{"name": "a", "share": 0.5}],
@@ -78,12 +78,12 @@ def test_a_value_is_told_by_its_fields_in_their_order() -> None:
         "key": "00000000-0000-0000-0000-000000000001",
         "is_large": True,
     }
-    assert list(told) == ["number", "way", "parts", "inner", "named", "key", "is_large"]
-    assert type(told["way"]) is str
-    assert json.loads(json.dumps(told)) == told
-    assert plain([value]) == [told]
+    assert list(serialized) == ["number", "way", "parts", "inner", "named", "key", "is_large"]
+    assert type(serialized["way"]) is str
+    assert json.loads(json.dumps(serialized)) == serialized
+    assert plain([value]) == [serialized]
 
 
-def test_a_figure_that_is_none_is_null() -> None:
-    """JSON has no word for it."""
+def test_a_figure_that_is_not_finite_is_null() -> None:
+    """JSON has no NaN and no infinity."""
     assert [Figure(value).as_dict()["value"] for value in (math.nan, math.inf, 0.5)] == [None, None, 0.5]
