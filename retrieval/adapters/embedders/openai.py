@@ -82,7 +82,7 @@ class OpenAIOptions:
     def space(self) -> EmbeddingSpace:
         """The space that the vectors belong to."""
         return EmbeddingSpace(
-            provider=self.service.space_provider,
+            provider=self.service.space_provider(self.base_url),
             model=self.model,
             dimensions=self._native if self.dimensions is None else self.dimensions,
             document_prefix=self.document_prefix,
@@ -377,7 +377,7 @@ class OpenAIEmbedder:
 
     @property
     def space(self) -> EmbeddingSpace:
-        """The space that the vectors belong to; of an OpenAI-compatible endpoint its provider is ``openai``."""
+        """The space that the vectors belong to."""
         return self._space
 
     @property
