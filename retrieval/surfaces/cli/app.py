@@ -217,9 +217,12 @@ def _tell_unknown_variables() -> None:
 
 
 def _variables(settings: type[BaseSettings]) -> set[str]:
-    """The variables that the settings are read from."""
-    fields = settings.model_fields.items()
-    return {str(field.validation_alias or f"{_PREFIX}{name}").upper() for name, field in fields}
+    """The variables ``RETRIEVAL_…`` that the settings are read from."""
+    names: list[object] = []
+    for name, field in settings.model_fields.items():
+        alias = field.validation_alias or f"{_PREFIX}{name}"
+        names += getattr(alias, "choices", [alias])
+    return {name for name in (str(name).upper() for name in names) if name.startswith(_PREFIX)}
 
 
 def run_program(arguments: Sequence[str]) -> int:
