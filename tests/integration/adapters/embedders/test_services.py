@@ -276,6 +276,36 @@ async def test_a_server_that_is_not_running_is_told_with_the_command(name: str, 
     assert "\n" not in str(caught.value)
 
 
+async def test_a_server_without_a_command_is_told_with_its_setting() -> None:
+    """An endpoint that only its address describes."""
+    async with serving("openai-compatible") as server:
+        settings = named("openai-compatible", server)
+    with pytest.raises(EmbedderUnavailableError) as caught:
+        await loaded_embedder(settings)
+    assert "; start it, or check RETRIEVAL_EMBEDDER=openai-compatible:MODEL@ADDRESS" in str(caught.value)
+
+
+async def test_a_server_that_is_busy_is_asked_again_for_its_dimensions() -> None:
+    """A new collection fails no more than a later one where a server is overloaded for a moment."""
+    busy = status(429, retry_after="0")
+    async with serving("openai-compatible", dimensions=96, faults=deque([busy])) as server:
+        embedder = await made(named("openai-compatible", server))
+        await embedder.aclose()
+    assert embedder.space.dimensions == 96
+    assert len(server.received) == 2
+
+
+async def test_a_server_of_two_models_is_told_with_its_address() -> None:
+    """The advice can be followed as it stands, and shows no password."""
+    two = {"/v1/models": {"data": [{"id": "m-one"}, {"id": "m-two"}]}}
+    async with serving("vllm", speaks=replace(SPEECHES["vllm"], models=two)) as server:
+        address = server.url.replace("http://", "http://me:secret@")
+        with pytest.raises(EmbedderRejectedError) as caught:
+            await loaded_embedder(Settings().changed(embedder=f"vllm:{address}"))
+    told = f"vLLM serves m-one, m-two; name one: RETRIEVAL_EMBEDDER=vllm:MODEL@{server.url}"
+    assert str(caught.value) == told
+
+
 async def test_where_nothing_listens_is_asked_once() -> None:
     """A refused connection is no answer that waiting would change."""
     async with serving("ollama") as server:
