@@ -135,7 +135,24 @@ def _command(name: str, panel: str) -> Any:
         part.command(name, rich_help_panel=panel, epilog=epilog)(getattr(module, name.replace("-", "_")))
         # Without a callback, typer would make a program of one command that command itself.
         part.callback()(lambda: None)
-    return typer.main.get_group(part).commands[name]
+    return _showing_flags(typer.main.get_group(part).commands[name])
+
+
+def _showing_flags(command: Any) -> Any:
+    """The command, in whose help flags have no type: they take no value, but some releases of typer show ``<bool>``."""
+    all_params = command.get_params
+
+    def get_params(context: Any) -> Any:
+        params = all_params(context)
+        for param in params:
+            if getattr(param, "is_flag", False):
+                param.metavar = ""
+        return params
+
+    command.get_params = get_params
+    for inner in getattr(command, "commands", {}).values():
+        _showing_flags(inner)
+    return command
 
 
 class _Contents(TyperGroup):
@@ -143,6 +160,7 @@ class _Contents(TyperGroup):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
+        _showing_flags(self)
         self.commands = _Commands()  # type: ignore[assignment]
 
 
