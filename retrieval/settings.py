@@ -57,6 +57,10 @@ SENTENCE_TRANSFORMERS = "sentence-transformers"
 """Runs the model that follows on this machine."""
 
 
+_ADDRESS_ALONE = re.compile(r".@[\w.-]+(:\d+|/)|^[\w.-]+:\d{2,5}(/|$)")
+"""An address without ``http://``, after a model or alone; no tag of a model, such as ``bge-m3:latest``."""
+
+
 @dataclass(frozen=True, slots=True)
 class EmbedderName:
     """An embedder as ``RETRIEVAL_EMBEDDER`` names it."""
@@ -80,6 +84,8 @@ class EmbedderName:
             raise ValueError(f"{kind} has one model; leave {rest!r:.80} out")
         match = re.fullmatch(r"(?P<model>.*?)@?(?P<url>https?://\S*)?", rest)
         model, url = (match["model"], match["url"] or "") if match else (rest, "")
+        if kind in SERVICES and not url and _ADDRESS_ALONE.search(model):
+            raise ValueError(f"an address begins with http:// or https://: {kind}:MODEL@http://host:8000/v1")
         if kind == SENTENCE_TRANSFORMERS and (url or not model):
             raise ValueError(f"{kind} needs a model and no address, such as {kind}:BAAI/bge-m3")
         return cls(kind, model, url)

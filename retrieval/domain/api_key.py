@@ -86,6 +86,11 @@ class ApiKey:
         return self.scopes != _FEEDBACK_ALONE
 
     @property
+    def may_send_feedback(self) -> bool:
+        """True if the key may send feedback: the cap of other keys limits nothing."""
+        return bool(self.scopes & {Scope.FEEDBACK, Scope.ADMIN})
+
+    @property
     def actor(self) -> str:
         """The actor of feedback with a key that may not name actors, if no search names the actor."""
         return f"key:{self.key_id}"
@@ -99,7 +104,7 @@ class ApiKey:
             "name": self.name,
             "scopes": [scope.value for scope in Scope if scope in self.scopes],
             "requests_per_minute": self.requests_per_minute,
-            "feedback_cap": self.feedback_cap,
+            "feedback_cap": self.feedback_cap if self.may_send_feedback else None,
             **{name: time.isoformat() if time else None for name, time in times.items()},
         }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,15 @@ def test_a_variable_that_is_no_setting_is_noted(ready: Program) -> None:
         "collections"
     )
     assert done.returncode == 0
+    assert done.stderr == "note: RETRIEVAL_EMBEDER is not a setting, and is ignored; did you mean RETRIEVAL_EMBEDDER?\n"
+
+
+def test_every_documented_setting_is_known(program: Program) -> None:
+    """None is noted as one that sets nothing, also those that have a second name."""
+    page = (ROOT / "docs" / "reference" / "settings.md").read_text()
+    documented = re.findall(r"^\| `(RETRIEVAL_[A-Z_]+)` \|", page, re.MULTILINE)
+    assert "RETRIEVAL_OPENAI_API_KEY" in documented
+    done = program.using(**dict.fromkeys([*documented, "RETRIEVAL_EMBEDER"], "x"))()
     assert done.stderr == "note: RETRIEVAL_EMBEDER is not a setting, and is ignored; did you mean RETRIEVAL_EMBEDDER?\n"
 
 

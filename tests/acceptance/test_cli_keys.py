@@ -31,3 +31,14 @@ def test_a_key_is_shown_once_listed_without_its_secret_and_revoked(program: Prog
     assert re.search(rf"{key_id} +web +read, feedback +– +20 +revoked", program.succeeds("keys", "list"))
     another = program.using(RETRIEVAL_TENANT="another").fails("keys", "revoke", text)
     assert another == f"error: there is no API key {key_id}; see those there are with: retrieval keys list"
+
+
+def test_a_key_that_sends_no_feedback_has_no_cap_of_it(program: Program) -> None:
+    """The answer to its making, the list and the table agree."""
+    made = program.json("keys", "create", "reader")
+    (listed,) = [key for key in program.json("keys", "list") if key["name"] == "reader"]
+    assert (made["feedback_cap"], listed["feedback_cap"]) == (None, None)
+    assert re.search(r"reader +read +– +– +active", program.succeeds("keys", "list"))
+    assert program.json("keys", "create", "all", "--scope", "admin")["feedback_cap"] == 1000
+    refused = program.fails("keys", "create", "x", "--scope", "reed", code=2)
+    assert refused.startswith("error: Invalid value for '--scope': 'reed' is not one of 'read', 'write', ")

@@ -111,7 +111,9 @@ def test_a_value_that_cannot_work_is_refused(monkeypatch: pytest.MonkeyPatch, na
         ("ollama:bge-m3@http://gpu:11434", "ollama", "bge-m3", "http://gpu:11434"),
         ("tei:http://host:8080", "tei", "", "http://host:8080"),
         ("openai-compatible:me/m@https://me:pw@host/v1", "openai-compatible", "me/m", "https://me:pw@host/v1"),
+        ("openai-compatible:@cf/baai/bge-m3", "openai-compatible", "@cf/baai/bge-m3", ""),
         ("sentence-transformers:BAAI/bge-m3", "sentence-transformers", "BAAI/bge-m3", ""),
+        ("sentence-transformers:/home/me@work/model", "sentence-transformers", "/home/me@work/model", ""),
     ],
 )
 def test_an_embedder_is_named_with_its_model_and_address(text: str, kind: str, model: str, url: str) -> None:
@@ -124,6 +126,12 @@ def test_an_embedder_is_named_with_its_model_and_address(text: str, kind: str, m
     [
         ("olama:bge-m3", "did you mean 'ollama'?"),
         (":", "':' does not name an embedder; there are"),
+        (
+            "openai-compatible:m@127.0.0.1:9922/v1",
+            "address begins with http:// or https://: openai-compatible:MODEL@http",
+        ),
+        ("openai-compatible:m@host/v1", "an address begins with http:// or https://"),
+        ("tei:localhost:8080", "an address begins with http:// or https://: tei:MODEL@http://host:8000/v1"),
         ("minilm:all", "minilm has one model; leave 'all' out"),
         ("sentence-transformers", "such as sentence-transformers:BAAI/bge-m3"),
         ("sentence-transformers:http://host", "such as sentence-transformers:BAAI/bge-m3"),

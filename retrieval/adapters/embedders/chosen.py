@@ -55,15 +55,14 @@ async def loaded_embedder(settings: Settings) -> Embedder | None:
 def embedder_for(space: EmbeddingSpace, settings: Settings) -> Embedder | None:
     """The embedder that fills an existing space; None where this process has none for it."""
     made: Embedder | None = None
-    service = service_of(space)
     if space.provider == "hashing":
         made = _hashing(space.dimensions)
     elif space.provider == "minilm" and _has_minilm():
         made = _minilm()
     elif space.provider == SENTENCE_TRANSFORMERS and importlib.util.find_spec("sentence_transformers") is not None:
         made = _sentence_transformers(space)
-    elif service is not None:
-        made = _filling(space, service, settings)
+    elif (chosen := _for_space(space, settings)) is not None:
+        made = _filling(space, chosen, settings)
     return made if made is not None and made.space == space else None
 
 
@@ -75,10 +74,10 @@ def no_embedder(space: EmbeddingSpace) -> str:
         remedy = f"pip install {needed}"
     elif service is None:
         remedy = "give connect() the embedder that made its vectors"
-    elif service.key_variable:
-        remedy = f"set {service.key_variable}"
+    elif service.key_variable and service.name == space.provider:
+        remedy = f"set {service.key_variable}, and no address other than {service.title}'s own"
     else:
-        remedy = f"set RETRIEVAL_EMBEDDER={service.name}:{space.model} and RETRIEVAL_EMBEDDING_BASE_URL"
+        remedy = f"set RETRIEVAL_EMBEDDER={service.name}:{space.model}@ADDRESS"
     return f"no embedder for the space {space.name} is configured; {remedy}"
 
 
@@ -97,11 +96,10 @@ class ChosenService:
 def service_in_use(settings: Settings, space: EmbeddingSpace | None = None) -> ChosenService | None:
     """The service to which texts are sent, for a space or for new collections; None: they stay on this machine.
 
-    Raises ``ConfigurationError`` where an address is missing.
+    Raises ``ConfigurationError`` where the address or the key of new collections is missing.
     """
     if space is not None:
-        service = service_of(space)
-        return None if service is None else _for_space(space, service, settings)
+        return _for_space(space, settings)
     name = _configured_name(settings)
     return _configured_service(settings, name) if name.kind in SERVICES else None
 
@@ -123,7 +121,7 @@ def _configured_name(settings: Settings) -> EmbedderName:
 def _configured_service(settings: Settings, name: EmbedderName) -> ChosenService:
     service = SERVICES[name.kind]
     model = name.model or settings.embedding_model or service.model
-    chosen = _chosen(service, settings, name.url, model, settings.embedding_dimensions)
+    chosen = _chosen(service, settings, model, settings.embedding_dimensions)
     if service.key_variable and not chosen.options["api_key"]:
         raise ConfigurationError(
             f"the {name.kind} embedder needs {service.key_variable}; set it, or RETRIEVAL_EMBEDDER=minilm"
@@ -136,21 +134,17 @@ def _configured_service(settings: Settings, name: EmbedderName) -> ChosenService
     return chosen
 
 
-def _for_space(space: EmbeddingSpace, service: EmbeddingService, settings: Settings) -> ChosenService:
-    """The service that fills the space: at the configured address, if that is of the same provider."""
-    name = settings.embedder_name
-    configured = SERVICES.get(name.kind)
-    is_configured = configured is not None and configured.space_provider == space.provider
-    if is_configured and configured is not None:
-        service = configured
-    return _chosen(service, settings, name.url if is_configured else "", space.model, space.dimensions)
-
-
-def _filling(space: EmbeddingSpace, service: EmbeddingService, settings: Settings) -> Embedder | None:
-    """The embedder of the space; None where its key or its address is missing."""
-    chosen = _for_space(space, service, settings)
-    if not chosen.url or (chosen.service.key_variable and not chosen.options["api_key"]):
+def _for_space(space: EmbeddingSpace, settings: Settings) -> ChosenService | None:
+    """The service that fills the space; None: there is none, or its key or its address is missing or another's."""
+    if (service := service_of(space)) is None:
         return None
+    chosen = _chosen(service, settings, space.model, space.dimensions)
+    has_key = bool(chosen.options["api_key"]) or not service.key_variable
+    is_its_own = service.space_provider(chosen.url) == space.provider
+    return chosen if chosen.url and has_key and is_its_own else None
+
+
+def _filling(space: EmbeddingSpace, chosen: ChosenService, settings: Settings) -> Embedder:
     prefixes = {"document_prefix": space.document_prefix, "query_prefix": space.query_prefix}
     if known_model(space.model) is None and settings.embedding_dimensions != space.dimensions:
         # Not requested: they are the model's default, and a server may refuse an explicit value.
@@ -158,12 +152,11 @@ def _filling(space: EmbeddingSpace, service: EmbeddingService, settings: Setting
     return _of_service(chosen, **prefixes)
 
 
-def _chosen(
-    service: EmbeddingService, settings: Settings, url: str, model: str, dimensions: int | None
-) -> ChosenService:
-    given = url or (settings.embedding_base_url if _is_configured(service.name, settings) else "")
-    if not given and service.space_provider == "openai":
-        given = settings.openai_base_url or ""
+def _chosen(service: EmbeddingService, settings: Settings, model: str, dimensions: int | None) -> ChosenService:
+    is_configured = _is_configured(service.name, settings)
+    given = (settings.embedder_name.url or settings.embedding_base_url) if is_configured else None
+    if not given and service.name == "openai":
+        given = settings.openai_base_url
     options = {
         "api_key": _key(service.name, settings),
         "dimensions": dimensions,
@@ -176,8 +169,7 @@ def _chosen(
 
 def _is_configured(service: str, settings: Settings) -> bool:
     """Whether the settings of the embedding service are for this service; without a name they are for OpenAI."""
-    kind = settings.embedder_name.kind
-    return kind == service or (service == "openai" and kind not in SERVICES)
+    return settings.embedder_name.kind == service or (settings.embedder_name.kind == "auto" and service == "openai")
 
 
 def _key(service: str, settings: Settings) -> str:

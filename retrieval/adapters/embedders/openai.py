@@ -24,6 +24,7 @@ from retrieval.adapters.endpoints.caller import (
     check_key,
     client_of,
     host_of,
+    shown_address,
 )
 from retrieval.adapters.endpoints.retries import Endpoint, EndpointService, Sleep, parsed_answer
 from retrieval.domain.errors import (
@@ -39,6 +40,7 @@ _SETTINGS = "RETRIEVAL_EMBEDDING"
 _OPENAI = SERVICES["openai"]
 _SHORTENING = "text-embedding-3-"
 _UNKNOWN_MAX_TOKENS = 8191
+_WHERE = "RETRIEVAL_EMBEDDER={}:MODEL@ADDRESS (an address often ends in /v1)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +83,7 @@ class OpenAIOptions:
     def space(self) -> EmbeddingSpace:
         """The space that the vectors belong to."""
         return EmbeddingSpace(
-            provider=self.service.space_provider,
+            provider=self.service.space_provider(self.base_url),
             model=self.model,
             dimensions=self._native if self.dimensions is None else self.dimensions,
             document_prefix=self.document_prefix,
@@ -155,8 +157,8 @@ def parse_answer(body: bytes, space: EmbeddingSpace, labels: Sequence[str]) -> E
         if len(vector) != space.dimensions:
             raise EmbedderRejectedError(
                 f"model {space.model!r} answered with {len(vector)} dimensions, not {space.dimensions}: the endpoint "
-                "serves another model; serve that one again, or make a new collection (of a new collection "
-                f"RETRIEVAL_EMBEDDING_DIMENSIONS={len(vector)} are the dimensions)"
+                "serves another model; serve the former one again, or make a new collection with "
+                f"RETRIEVAL_EMBEDDING_DIMENSIONS={len(vector)}"
             )
     try:
         return EmbeddingsAnswer(checked_vectors(vectors, space, labels), _tokens(fields))
@@ -169,7 +171,7 @@ def _fields(body: bytes) -> dict[str, Any]:
     if not isinstance(fields, dict):
         raise EmbedderRejectedError(
             "the address is no embeddings endpoint: it answered with something other than a JSON object; "
-            "check RETRIEVAL_EMBEDDING_BASE_URL (it often ends in /v1)"
+            f"check {_WHERE.format('SERVICE')}"
         )
     return fields
 
@@ -181,8 +183,7 @@ def _rows(fields: dict[str, Any]) -> list[dict[str, Any]]:
     rows = [{"embedding": vector} for vector in bare] if isinstance(bare, list) else fields.get("data")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise EmbedderRejectedError(
-            "the endpoint's answer holds no 'data' list; check that the model of RETRIEVAL_EMBEDDING_MODEL "
-            "is one for embeddings"
+            "the endpoint's answer holds no 'data' list; check that the model is one for embeddings"
         )
     return rows
 
@@ -228,7 +229,7 @@ def _tokens(fields: dict[str, Any]) -> int:
     return int(counted) if isinstance(counted, int | float) and counted > 0 else 0
 
 
-def model_of(body: bytes, service: EmbeddingService) -> str:
+def model_of(body: bytes, service: EmbeddingService, url: str) -> str:
     """The model that a server says it serves. Raises ``EmbedderRejectedError`` where it names none, or several."""
     fields = _fields(body)
     served = fields.get("data") if isinstance(fields.get("data"), list) else [{"id": fields.get("model_id")}]
@@ -237,7 +238,9 @@ def model_of(body: bytes, service: EmbeddingService) -> str:
     if len(known) == 1:
         return known[0]
     told = f"serves {', '.join(known[:10])}" if known else "does not say which model it serves"
-    raise EmbedderRejectedError(f"{service.title} {told}; name one: RETRIEVAL_EMBEDDER={service.name}:MODEL")
+    raise EmbedderRejectedError(
+        f"{service.title} {told}; name one: RETRIEVAL_EMBEDDER={service.name}:MODEL@{shown_address(url)}"
+    )
 
 
 class TooLongError(EmbedderRejectedError):
@@ -247,7 +250,8 @@ class TooLongError(EmbedderRejectedError):
 EMBEDDINGS = EndpointService(
     serves="embeddings",
     operation="embeddings",
-    settings="RETRIEVAL_EMBEDDING",
+    key=f"{_SETTINGS}_API_KEY",
+    where=_WHERE.format("SERVICE"),
     refused_advice="RETRIEVAL_EMBEDDING_MODEL and RETRIEVAL_EMBEDDING_DIMENSIONS",
     unavailable=EmbedderUnavailableError,
     rejected=EmbedderRejectedError,
@@ -271,7 +275,8 @@ def _endpoint_service(service: EmbeddingService, options: OpenAIOptions) -> Endp
     return replace(
         EMBEDDINGS,
         title=service.title,
-        key=service.key_variable if is_usual else "",
+        key=(is_usual and service.key_variable) or EMBEDDINGS.key,
+        where=_WHERE.format(service.name),
         start=service.start,
         pull=service.pull,
     )
@@ -376,7 +381,7 @@ class OpenAIEmbedder:
 
     @property
     def space(self) -> EmbeddingSpace:
-        """The space that the vectors belong to; of an OpenAI-compatible endpoint its provider is ``openai``."""
+        """The space that the vectors belong to."""
         return self._space
 
     @property
@@ -465,14 +470,13 @@ class OpenAIEmbedder:
     async def asked(cls, *, service: EmbeddingService, model: str, **options: Any) -> OpenAIEmbedder:
         """An embedder of whose model the dimensions, or even the name, are not known: the server is asked for them.
 
-        ``options`` are the initialiser's, without dimensions. Raises ``EmbedderUnavailableError`` at the first failure,
-        and ``EmbedderRejectedError``.
+        ``options`` are the initialiser's, without dimensions. Raises as ``embed`` does.
         """
-        usual = {**options, "service": service, "send_dimensions": False, "max_attempts": 1}
+        usual = {**options, "service": service, "send_dimensions": False}
         # The one dimension stands for those that are asked for.
         asking = cls(**usual, model=model or _ANY_MODEL, dimensions=1)
         try:
-            name = model or model_of(await asking._caller.call(asking._get_models), service)
+            name = model or model_of(await asking._caller.call(asking._get_models), service, asking._options.base_url)
             options |= service.prefixes(name)
             if known_model(name) is not None:
                 return cls(**options, service=service, model=name)

@@ -14,6 +14,9 @@ from retrieval.domain.items.embedding import EmbeddingSpace, TextRole
 DESTINATIONS = "retrieval.destinations"
 """The logger of where texts are sent, if a key in the environment alone has chosen that."""
 
+_ELSEWHERE = "-elsewhere"
+"""Follows the name of a hosted service in the spaces of a server that stands in its place."""
+
 _NOTHING: Mapping[Any, Any] = MappingProxyType({})
 _BASE64 = MappingProxyType({"encoding_format": "base64"})
 
@@ -29,8 +32,6 @@ class EmbeddingService:
     """The name in ``RETRIEVAL_EMBEDDER``."""
     title: str
     """The name in messages."""
-    provider: str = ""
-    """The provider of its embedding spaces; empty: its name."""
     url: str = ""
     """Its usual address; empty: the address has to be given."""
     path: str = "/embeddings"
@@ -55,10 +56,13 @@ class EmbeddingService:
     pull: str = ""
     """The command that gets a model."""
 
-    @property
-    def space_provider(self) -> str:
-        """The provider of its embedding spaces."""
-        return self.provider or self.name
+    def space_provider(self, url: str) -> str:
+        """The provider of the embedding spaces that the service fills at that address.
+
+        A server that stands in the place of a hosted service has other spaces: neither fills those of the other.
+        """
+        is_elsewhere = self.key_variable and url.rstrip("/") != self.url
+        return f"{self.name}{_ELSEWHERE}" if is_elsewhere else self.name
 
     def address(self, given: str | None) -> str:
         """The address to ask: the given one, else the usual one. ``/v1``, which the path has, may end it."""
@@ -96,7 +100,6 @@ SERVICES = {
         EmbeddingService(
             name="openai-compatible",
             title="the endpoint",
-            provider="openai",
             models_path="/models",
             more=_BASE64,
         ),
@@ -177,8 +180,8 @@ SERVICES = {
 
 
 def service_of(space: EmbeddingSpace) -> EmbeddingService | None:
-    """The service that fills a space; None: none does, a model on this machine perhaps."""
-    return next((service for service in SERVICES.values() if service.space_provider == space.provider), None)
+    """The service that fills a space, at whatever address; None: none does, a model on this machine perhaps."""
+    return SERVICES.get(space.provider.removesuffix(_ELSEWHERE))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

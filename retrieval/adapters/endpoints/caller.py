@@ -37,6 +37,11 @@ def host_of(url: str) -> str:
     return urlsplit(url).netloc.rpartition("@")[2]
 
 
+def shown_address(url: str) -> str:
+    """The address without the credentials that it can hold."""
+    return urlsplit(url)._replace(netloc=host_of(url)).geturl()
+
+
 def check_address(url: str, *, what: str, settings: str) -> None:
     """Raises ``ConfigurationError`` for anything but an address of the server of ``what``.
 
@@ -204,7 +209,7 @@ class EndpointCaller:
             reason = type(broken).__name__
             service, is_refused = self._endpoint.service, _is_refused(broken)
             if is_refused or (reason == "ConnectError" and service.start):
-                advice = f"start it with: {service.start}" if service.start else f"check {service.settings}_BASE_URL"
+                advice = f"start it with: {service.start}" if service.start else f"start it, or check {service.where}"
                 said = f"{service.title or 'the server'} does not answer at {host}; {advice}"
                 # No server listens there, so waiting some seconds is useless.
                 raise service.unavailable(said) if is_refused else TryAgainError(said) from None

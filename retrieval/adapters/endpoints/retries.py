@@ -146,8 +146,10 @@ class EndpointService:
     """The plural name of its results: ``embeddings``."""
     operation: str
     """The operation's name in traces, by OpenTelemetry: ``embeddings``, ``chat``."""
-    settings: str
-    """The beginning of its settings' names: ``RETRIEVAL_EMBEDDING``."""
+    key: str
+    """The setting of its key."""
+    where: str
+    """The settings of its model and its address, for advice."""
     refused_advice: str
     """The advice for a request that it refuses."""
     unavailable: type[RetrievalError]
@@ -160,8 +162,6 @@ class EndpointService:
     """The service refuses something about the request itself."""
     title: str = ""
     """The name of the service, for people; empty: its host is enough."""
-    key: str = ""
-    """The setting of its key; empty: that of ``settings``."""
     start: str = ""
     """The command that starts a server on this machine."""
     pull: str = ""
@@ -194,7 +194,7 @@ class Endpoint:
             # Texts and key go only to the host that was set.
             return self.service.rejected(
                 f"{self.host} answered {status}: it wants the request elsewhere, and that is not followed; check "
-                f"{self.service.settings}_BASE_URL"
+                f"{self.service.where}"
             )
         if status == 413 or (status in {400, 422} and _TOO_LONG.search(detail)):
             return self.service.too_long(f"{self.host}: too many tokens for {self.model!r}{detail}")
@@ -205,10 +205,9 @@ class Endpoint:
         )
 
     def _advice(self, status: int, detail: str) -> str:
-        settings = self.service.settings
         if status == 401:
             # The server's own words often quote a part of the key.
-            return f"{self.host} refused the key (401); check {self.service.key or f'{settings}_API_KEY'}"
+            return f"{self.host} refused the key (401); check {self.service.key}"
         if status == 403:
             return f"{self.host}: the key may not use {self.model!r} (403){detail}; allow it or choose another"
         if self.service.pull:
@@ -216,7 +215,7 @@ class Endpoint:
             return f"{self.service.title} at {self.host} has no model {self.model!r} (404){detail}; get it with: {pull}"
         return (
             f"{self.host} has no model {self.model!r} or no {self.service.serves} (404){detail}; check "
-            f"{settings}_MODEL and {settings}_BASE_URL (it often ends in /v1)"
+            f"{self.service.where}"
         )
 
     def _detail(self, said: object) -> str:

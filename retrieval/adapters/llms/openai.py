@@ -167,7 +167,8 @@ class RefusedRequestError(LLMRejectedError):
 CHAT = EndpointService(
     serves="chat completions",
     operation="chat",
-    settings="RETRIEVAL_LLM",
+    key="RETRIEVAL_LLM_API_KEY",
+    where="RETRIEVAL_LLM_MODEL and RETRIEVAL_LLM_BASE_URL (it often ends in /v1)",
     refused_advice="RETRIEVAL_LLM_MODEL",
     unavailable=LLMUnavailableError,
     rejected=LLMRejectedError,

@@ -138,7 +138,24 @@ def _command(name: str, panel: str) -> Any:
         part.command(name, rich_help_panel=panel, epilog=epilog)(getattr(module, name.replace("-", "_")))
         # Without a callback, typer would turn an app of one command into that command.
         part.callback()(lambda: None)
-    return typer.main.get_group(part).commands[name]
+    return _showing_flags(typer.main.get_group(part).commands[name])
+
+
+def _showing_flags(command: Any) -> Any:
+    """The command, in whose help flags have no type: they take no value, but some releases of typer show ``<bool>``."""
+    all_params = command.get_params
+
+    def get_params(context: Any) -> Any:
+        params = all_params(context)
+        for param in params:
+            if getattr(param, "is_flag", False):
+                param.metavar = ""
+        return params
+
+    command.get_params = get_params
+    for inner in getattr(command, "commands", {}).values():
+        _showing_flags(inner)
+    return command
 
 
 class _Contents(TyperGroup):
@@ -146,6 +163,7 @@ class _Contents(TyperGroup):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
+        _showing_flags(self)
         self.commands = _Commands()  # type: ignore[assignment]
 
 
@@ -220,9 +238,12 @@ def _warn_unknown_variables() -> None:
 
 
 def _variables(settings: type[BaseSettings]) -> set[str]:
-    """The environment variables of the settings."""
-    fields = settings.model_fields.items()
-    return {str(field.validation_alias or f"{_PREFIX}{name}").upper() for name, field in fields}
+    """The environment variables ``RETRIEVAL_…`` of the settings."""
+    names: list[object] = []
+    for name, field in settings.model_fields.items():
+        alias = field.validation_alias or f"{_PREFIX}{name}"
+        names += getattr(alias, "choices", [alias])
+    return {name for name in (str(name).upper() for name in names) if name.startswith(_PREFIX)}
 
 
 def run_program(arguments: Sequence[str]) -> int:

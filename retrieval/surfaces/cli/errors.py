@@ -99,7 +99,9 @@ def error_line(error: BaseException) -> tuple[str, int]:
         case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EIO):
             return f"error: cannot write: {one_line(error.strerror or str(error))}", FAILED
         case _UsageError():
-            message = _order_advice(error) or one_line(error.format_message()) or "a command is missing"
+            # Some releases of typer pass on how pydantic begins the message of a value that it refuses.
+            message = one_line(error.format_message()).replace(": Value error, ", ": ", 1)
+            message = _order_advice(error) or message or "a command is missing"
             return f"error: {message}{_see_help(error)}", USAGE
         case _ if (refused := _refused_settings(error)) is not None:
             return f"error: {refused}", FAILED

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import typer
 
@@ -250,9 +249,9 @@ async def _space_of(platform: Platform, collection: str) -> tuple[EmbeddingSpace
 
 def _service_text(chosen: ChosenService) -> str:
     """The address, without a password in it, and the model."""
-    parts = urlsplit(chosen.url)
-    url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-    return f"{url}, to be embedded by {chosen.model or 'the model that it serves'}"
+    from retrieval.adapters.endpoints.caller import shown_address
+
+    return f"{shown_address(chosen.url)}, to be embedded by {chosen.model or 'the model that it serves'}"
 
 
 def _warn_english() -> None:

@@ -110,7 +110,7 @@ async def test_an_endpoint_that_fails_costs_its_budget_once(
         for number in range(2, 5):
             await by_words(collection, f"database timeout {number}")
         [outage] = platform.outages
-        assert (outage.role, outage.name) == ("embedder", "openai/small (64)")
+        assert (outage.role, outage.name) == ("embedder", "openai-elsewhere/small (64)")
         asked = len(server.received)
         assert asked - before < 12
         assert "is not asked while it does not answer" in await by_words(collection, "database timeout 5", SLACK)

@@ -144,13 +144,9 @@ def _listing(listing: tuple[list[ApiKey], datetime]) -> Table | str:
 
 def _row(key: ApiKey, now: datetime) -> list[object]:
     days = (f"{time:%Y-%m-%d}" if time else None for time in (key.expires_at, key.last_used_at))
+    cap = key.feedback_cap if key.may_send_feedback else None
     scopes = ", ".join(scope.value for scope in Scope if scope in key.scopes)
-    return [key.key_id, key.name, scopes, key.requests_per_minute, _cap(key), key.state(now), *days]
-
-
-def _cap(key: ApiKey) -> int | None:
-    """The number of the key's events on one item that count in a day; None for a key that may send none."""
-    return key.feedback_cap if key.scopes & {Scope.FEEDBACK, Scope.ADMIN} else None
+    return [key.key_id, key.name, scopes, key.requests_per_minute, cap, key.state(now), *days]
 
 
 def _expiry(text: str | None, now: datetime) -> datetime | None:

@@ -284,7 +284,7 @@ async def test_no_server_is_unavailable(make: Callable[..., OpenAIEmbedder]) -> 
     [
         (status(401, said=f"Incorrect API key provided: {KEY}"), "RETRIEVAL_EMBEDDING_API_KEY"),
         (status(403, said=f"{KEY} has no access"), "choose another"),
-        (status(404, said="The model does not exist"), "RETRIEVAL_EMBEDDING_MODEL"),
+        (status(404, said="The model does not exist"), "check RETRIEVAL_EMBEDDER=openai:MODEL@ADDRESS"),
         (status(400, said=f"bad\nrequest by {KEY}"), "RETRIEVAL_EMBEDDING_DIMENSIONS"),
         (status(429, kind="insufficient_quota"), "billing"),
     ],
@@ -323,9 +323,15 @@ def _set(value: object) -> Callable[[list[dict[str, Any]]], object]:
         (raw(b'{"data": [{"index": 0, "index": 1, "embedding": [1]}]}'), "the member 'index' occurs twice"),
         (raw(b'{"data": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"), "nested too deeply"),
         (raw(b'{"data": "\xff"}'), "is not UTF-8"),
-        (raw('{"data": []}'.encode("utf-16")), "BASE_URL"),
-        (raw(b"<html>Welcome</html>", "text/html"), "BASE_URL"),
-        (raw(b"[]"), "BASE_URL"),
+        (
+            raw('{"data": []}'.encode("utf-16")),
+            "check RETRIEVAL_EMBEDDER=SERVICE:MODEL@ADDRESS (an address often ends in /v1)",
+        ),
+        (
+            raw(b"<html>Welcome</html>", "text/html"),
+            "check RETRIEVAL_EMBEDDER=SERVICE:MODEL@ADDRESS (an address often ends in /v1)",
+        ),
+        (raw(b"[]"), "check RETRIEVAL_EMBEDDER=SERVICE:MODEL@ADDRESS (an address often ends in /v1)"),
         (raw(b'{"error": "no"}'), "'data'"),
     ],
     ids=[

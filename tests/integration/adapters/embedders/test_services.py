@@ -13,7 +13,7 @@ import pytest
 from pydantic import SecretStr
 
 from retrieval import Settings
-from retrieval.adapters.embedders.chosen import configured_embedder, embedder_for, loaded_embedder
+from retrieval.adapters.embedders.chosen import configured_embedder, embedder_for, loaded_embedder, service_in_use
 from retrieval.adapters.embedders.hashing import hashed_vector
 from retrieval.adapters.embedders.openai import OpenAIEmbedder
 from retrieval.adapters.embedders.services import SERVICES, service_of
@@ -95,7 +95,7 @@ async def test_the_vectors_are_the_services_own(name: str) -> None:
     before = f"{service.roles[TextRole.QUERY]} " if service.role else ""
     expected = hashed_vector(f"{before}{embedder.space.query_prefix}apples", embedder.space.dimensions)
     np.testing.assert_allclose(query[0], expected, atol=1e-4)
-    assert embedder.space.provider == service.space_provider
+    assert embedder.space.provider == (f"{name}-elsewhere" if name in KEYED else name)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ async def test_a_key_goes_to_its_own_service_alone() -> None:
     async with serving("voyage") as voyage, serving("openai") as openai:
         settings = named("voyage", voyage, openai_api_key=SecretStr("key-of-openai"), openai_base_url=openai.url)
         new = await made(settings)
-        space = EmbeddingSpace(provider="openai", model="text-embedding-3-small", dimensions=1536)
+        space = EmbeddingSpace(provider="openai-elsewhere", model="text-embedding-3-small", dimensions=1536)
         old = embedder_for(space, settings)
         assert old is not None
         for embedder in (new, old):
@@ -214,6 +214,40 @@ async def test_a_key_goes_to_its_own_service_alone() -> None:
             await embedder.aclose()
     assert voyage.received[-1].headers["authorization"] == f"Bearer {KEY}"
     assert openai.received[-1].headers["authorization"] == "Bearer key-of-openai"
+
+
+KEYS = {"openai_api_key": SecretStr(KEY), "voyage_api_key": SecretStr(KEY)}
+OWN = "http://own:1/v1"
+
+
+@pytest.mark.parametrize(
+    ("provider", "given", "address"),
+    [
+        ("openai-compatible", {"embedder": f"openai-compatible:other@{OWN}"}, OWN),
+        ("openai-compatible", {"embedder": "minilm", **KEYS}, None),
+        ("openai-compatible", {"embedder": "auto", **KEYS}, None),
+        ("openai-compatible", {"embedder": "auto", "openai_base_url": OWN, **KEYS}, None),
+        ("openai-compatible", {"embedder": f"openai:other@{OWN}", **KEYS}, None),
+        ("openai", {"embedder": "minilm", **KEYS}, "https://api.openai.com/v1"),
+        ("openai", {"embedder": "minilm", "openai_base_url": OWN, **KEYS}, None),
+        ("openai", {"embedder": "minilm", "embedding_api_key": SecretStr(KEY)}, None),
+        ("openai", {"embedder": f"openai-compatible:other@{OWN}"}, None),
+        ("openai-elsewhere", {"embedder": "minilm", "openai_base_url": OWN, **KEYS}, OWN),
+        ("openai-elsewhere", {"embedder": "auto", **KEYS}, None),
+        ("voyage", {"embedder": "voyage", **KEYS}, "https://api.voyageai.com/v1"),
+        ("voyage", {"embedder": f"voyage:other@{OWN}", **KEYS}, None),
+        ("voyage-elsewhere", {"embedder": "voyage", **KEYS}, None),
+    ],
+)
+def test_texts_go_to_no_other_service_than_their_collections(
+    provider: str, given: dict[str, Any], address: str | None
+) -> None:
+    """Whatever is configured and whichever keys are set; a server in a service's place is another service."""
+    unset = dict.fromkeys([*KEYS, "embedding_api_key", "embedding_base_url", "openai_base_url"])
+    settings = Settings().changed(**{**unset, **given})
+    space = EmbeddingSpace(provider=provider, model="my-model", dimensions=64)
+    chosen, embedder = service_in_use(settings, space), embedder_for(space, settings)
+    assert (chosen and chosen.url, embedder and embedder.space) == (address, address and space)
 
 
 async def test_a_model_that_ollama_lacks_is_told_with_the_command() -> None:
@@ -240,6 +274,36 @@ async def test_a_server_that_is_not_running_is_told_with_the_command(name: str, 
     assert f"start it with: {SERVICES[name].start}" in str(caught.value)
     assert "times" not in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+async def test_a_server_without_a_command_is_told_with_its_setting() -> None:
+    """An endpoint that only its address describes."""
+    async with serving("openai-compatible") as server:
+        settings = named("openai-compatible", server)
+    with pytest.raises(EmbedderUnavailableError) as caught:
+        await loaded_embedder(settings)
+    assert "; start it, or check RETRIEVAL_EMBEDDER=openai-compatible:MODEL@ADDRESS" in str(caught.value)
+
+
+async def test_a_server_that_is_busy_is_asked_again_for_its_dimensions() -> None:
+    """A new collection fails no more than a later one where a server is overloaded for a moment."""
+    busy = status(429, retry_after="0")
+    async with serving("openai-compatible", dimensions=96, faults=deque([busy])) as server:
+        embedder = await made(named("openai-compatible", server))
+        await embedder.aclose()
+    assert embedder.space.dimensions == 96
+    assert len(server.received) == 2
+
+
+async def test_a_server_of_two_models_is_told_with_its_address() -> None:
+    """The advice can be followed as it stands, and shows no password."""
+    two = {"/v1/models": {"data": [{"id": "m-one"}, {"id": "m-two"}]}}
+    async with serving("vllm", speaks=replace(SPEECHES["vllm"], models=two)) as server:
+        address = server.url.replace("http://", "http://me:secret@")
+        with pytest.raises(EmbedderRejectedError) as caught:
+            await loaded_embedder(Settings().changed(embedder=f"vllm:{address}"))
+    told = f"vLLM serves m-one, m-two; name one: RETRIEVAL_EMBEDDER=vllm:MODEL@{server.url}"
+    assert str(caught.value) == told
 
 
 async def test_where_nothing_listens_is_asked_once() -> None:

