@@ -14,7 +14,7 @@ from mcp.client.stdio import stdio_client
 from retrieval.surfaces.mcp.running import ServerPlace
 from retrieval.surfaces.mcp.server import EVERY_TOOL, Offer
 from tests.acceptance.conftest import Program
-from tests.acceptance.mcp.conftest import called, parameters, refused, serving_in_thread
+from tests.acceptance.mcp.conftest import TENANT, called, parameters, refused, serving_in_thread, tenant_of
 
 ITEMS: list[dict[str, Any]] = [
     {
@@ -136,7 +136,7 @@ async def test_what_is_asked_wrongly_is_one_line_that_says_how_to_ask(http: str)
 
 
 async def test_items_are_added_all_or_none_and_found_at_once(server: str) -> None:
-    """An item of a known id is replaced; a verdict on a hit counts."""
+    """An item of a known id is replaced."""
     async with Client(server) as client:
         new = {"id": "N-1", "title": "Printer jams", "text": "Paper from tray two jams.", "metadata": {"hours": 1}}
         bad = {"id": "N-2", "text": "x", "occurred_at": "yesterday"}
@@ -149,9 +149,25 @@ async def test_items_are_added_all_or_none_and_found_at_once(server: str) -> Non
         assert "1 of 2 items has no text" in again.text
         found = await called(client, "search_collection", collection="tickets", query="printer", where={"area": "hall"})
         assert [one["id"] for one in found.value["hits"]] == ["N-1"]
-        judged = {"retrieval_id": found.value["retrieval_id"], "item_id": "N-1", "was_helpful": True}
-        assert (await called(client, "rate_hit", **judged)).value["counts"] is True
         assert "there is no collection" in await refused(client, "add_items", collection="none", items=[new])
+
+
+async def test_the_last_verdict_on_a_hit_counts(server: str, url: str) -> None:
+    """Also one that was given before, and taken back; on an item that was not shown none counts, however often."""
+    async with Client(server) as client:
+        found = await called(client, "search_collection", collection="tickets", query="connection", limit=1)
+        rated = {"retrieval_id": found.value["retrieval_id"], "item_id": "T-1"}
+        async with tenant_of(url, TENANT) as platform:
+            tickets = await platform.collection("tickets", create=False)
+            for verdict in (True, False, True, True):
+                assert (await called(client, "rate_hit", **rated, was_helpful=verdict)).value["counts"] is True
+                standing = (await tickets.standings(["T-1"]))["T-1"]
+                assert (standing.uses, standing.successes) == (1, int(verdict))
+        for _ in range(2):
+            wrong = await called(client, "rate_hit", **rated | {"item_id": "T-2"}, was_helpful=True)
+            assert "give the retrieval_id of the search that did" in wrong.text
+            assert "counts" in wrong.value
+            assert wrong.value["counts"] is False
 
 
 async def test_memories_are_stored_and_remembered(server: str) -> None:

@@ -12,15 +12,12 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
-from retrieval import Platform, Settings, connect
-from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.surfaces.mcp.running import ServerPlace
 from retrieval.surfaces.mcp.server import EVERY_TOOL, Offer
 from tests.acceptance.conftest import SECONDS
-from tests.acceptance.mcp.conftest import TENANT, called, refused, serving_in_thread
+from tests.acceptance.mcp.conftest import TENANT, called, refused, serving_in_thread, tenant_of
 from tests.acceptance.mcp.test_http import INITIALIZE, TOKEN
 from tests.support.away import Away
-from tests.support.database import SCHEMA
 
 READING = {
     *("search_principles", "list_tags", "list_loaded_principles", "list_collections", "search_collection", "get_items"),
@@ -35,14 +32,6 @@ def keyed(url: str) -> Iterator[str]:
     place = ServerPlace(port=0, asks_keys=True)
     with serving_in_thread(url, Offer(groups=EVERY_TOOL), place, mcp_token=TOKEN) as served:
         yield served
-
-
-@asynccontextmanager
-async def tenant_of(url: str, tenant: str) -> AsyncIterator[Platform]:
-    """The tenant's platform, beside the server."""
-    settings = Settings().changed(tenant=tenant, database_schema=SCHEMA)
-    async with connect(url, settings=settings, embedder=HashingEmbedder()) as platform:
-        yield platform
 
 
 @asynccontextmanager
