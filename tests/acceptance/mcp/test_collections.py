@@ -198,7 +198,12 @@ async def test_memories_are_stored_and_remembered(server: str) -> None:
         context = await called(client, "memory_context", project_id="ops", task_type="insights", query="pool")
         assert "### Memory 1 (insights)" in context.value["text"]
         assert len(context.value["text"]) <= 8000
-        assert (await called(client, "search_memories", project_id="another")).value["memories"] == []
+        for tool in ("search_memories", "memory_timeline"):
+            assert "The project another has no memories." in (await called(client, tool, project_id="another")).text
+        none = await called(client, "search_memories", project_id="ops", interaction_types=["note"])
+        assert "There are memories of the types: insights." in none.text
+        said = await refused(client, "search_memories", project_id="ops", query="pool", min_relevance=0.1)
+        assert "no relevance is calibrated" in said
 
 
 async def test_a_server_that_only_reads_makes_nothing(program: Program) -> None:
