@@ -12,10 +12,10 @@ from pydantic import AwareDatetime, Field
 from retrieval.domain.api_key import Scope
 from retrieval.domain.checks import STORED_NOTE, named, quoted, quoted_block, shown_block, shown_line
 from retrieval.domain.learning.context import Context as Situation
-from retrieval.surfaces.mcp.values import ASKED, BLOCK, LINE, ScopedTool, ToolAnswer, ToolGroup, answer, part_of, scoped
+from retrieval.surfaces.mcp.values import ASKED, BLOCK, LINE, ScopedTool, ToolAnswer, answer, part_of, scoped
 
 if TYPE_CHECKING:
-    from retrieval.apps.memories import MemoryStore, RelevantMemory, RetrievalEngine
+    from retrieval.apps.memories import RelevantMemory, RetrievalEngine
     from retrieval.surfaces.mcp.server import Served
 
 MOST_MEMORIES = 50
@@ -157,6 +157,8 @@ class MemoryTools:
         only memories that are linked to at least one of them.
         """
         engine = await self._engine()
+        if engine is None:
+            return _answered([], content_characters, "search_memories", _NONE_YET)
         found = await engine.retrieve_relevant_memories(
             project_id,
             query,
@@ -189,6 +191,8 @@ class MemoryTools:
         Memories that are linked to current_entities are preferred.
         """
         engine = await self._engine()
+        if engine is None:
+            return answer(_NONE_YET, MemoryContextAnswer(text=_NONE_YET))
         text = await engine.retrieve_context_for_task(
             project_id,
             task_type,
@@ -211,6 +215,8 @@ class MemoryTools:
     ) -> Annotated[CallToolResult, MemoriesAnswer]:
         """List what happened lately in a project, the latest first."""
         engine = await self._engine()
+        if engine is None:
+            return _answered([], content_characters, "memory_timeline", _NONE_YET)
         found = await engine.retrieve_timeline(project_id, hours, limit)
         nothing = "" if found else await engine.why_nothing(project_id)
         return _answered(found, content_characters, "memory_timeline", nothing)
@@ -250,7 +256,9 @@ class MemoryTools:
         ] = "report",
     ) -> Annotated[CallToolResult, StoredAnswer]:
         """Store a memory of a project that will matter later: one fact, decision or result in each call."""
-        store = await self._store()
+        from retrieval.apps.memories import MemoryStore
+
+        store = MemoryStore(await self._served.platform(), self._served.offer.memories)
         stored = await store.store_memory(
             project_id,
             interaction_type,
@@ -275,20 +283,17 @@ class MemoryTools:
         )
         return answer(_stored_text(told), told)
 
-    async def _engine(self) -> RetrievalEngine:
+    async def _engine(self) -> RetrievalEngine | None:
+        """None: no memory was stored yet."""
         from retrieval.apps.memories import RetrievalEngine
 
         name = self._served.offer.memories
-        return RetrievalEngine(await self._served.made(ToolGroup.MEMORIES, name), name)
-
-    async def _store(self) -> MemoryStore:
-        from retrieval.apps.memories import MemoryStore
-
-        name = self._served.offer.memories
-        return MemoryStore(await self._served.made(ToolGroup.MEMORIES, name), name)
+        platform = await self._served.holding(name)
+        return None if platform is None else RetrievalEngine(platform, name)
 
 
 _TOO_SHORT = "Nothing fits into max_characters; give more."
+_NONE_YET = "Nothing is remembered yet, in any project."
 _NOTHING = (
     "Nothing remembered fits. Try other words, no interaction_types, a longer time, or a lower min_score or "
     "min_relevance."

@@ -206,12 +206,28 @@ async def test_memories_are_stored_and_remembered(server: str) -> None:
         assert "no relevance is calibrated" in said
 
 
-async def test_a_server_that_only_reads_makes_nothing(program: Program) -> None:
-    """Neither a collection of memories nor of principles, in a tenant that has none."""
+@pytest.mark.parametrize("options", [("--read-only",), ("--tools", "collections,memories,principles")])
+async def test_who_only_reads_makes_nothing(program: Program, options: tuple[str, ...]) -> None:
+    """Neither a collection of memories nor of principles, in a tenant that has none; each tool says so."""
     alone = program.using(RETRIEVAL_TENANT="nobody-yet")
-    async with client_of(alone, "--read-only") as client:
+    async with client_of(alone, *options) as client:
         names = {tool.name for tool in (await client.list_tools()).tools}
-        assert not names & {"add_principle", "rate_principle", "add_items", "rate_hit", "store_memory"}
-        assert "there are no memories yet" in await refused(client, "search_memories", project_id="ops")
-        assert "there are no principles yet" in await refused(client, "search_principles", query="anything")
+        writing = {"add_principle", "rate_principle", "add_items", "rate_hit", "store_memory"}
+        assert names & writing == (set() if "--read-only" in options else writing)
+        for tool in ("search_memories", "memory_timeline"):
+            none = await called(client, tool, project_id="ops")
+            assert (none.value["memories"], none.text) == ([], "Nothing is remembered yet, in any project.")
+        context = await called(client, "memory_context", project_id="ops", task_type="insights")
+        assert context.value["text"] == context.text == "Nothing is remembered yet, in any project."
+        assert (await called(client, "search_principles", query="anything")).titles == []
+        assert (await called(client, "list_tags")).value["tags"] == []
+        assert (await called(client, "list_loaded_principles", session_id="s-1")).titles == []
+        for uri in ("principles://all", "principles://stats"):
+            assert (await client.read_resource(uri)).contents
+        if "rate_principle" in names:
+            judged = {"principle_id": "p-none", "was_helpful": True}
+            assert "none was added yet" in await refused(client, "rate_principle", **judged)
+        said = await refused(client, "search_collection", collection="recipes", query="rice")
+        assert said.endswith("there is no collection 'recipes'; there is none; let the user make it with: "
+                             "retrieval ingest NAME FILE")  # fmt: skip
         assert (await called(client, "list_collections")).value == {"collections": []}
