@@ -61,6 +61,7 @@ from retrieval.surfaces.mcp.values import (
     added_note,
     added_text,
     answer,
+    as_declared,
     found_text,
     loaded_text,
     rated_text,
@@ -582,8 +583,9 @@ class RetrievalServer(MCPServer[Any]):
         known = tools[name].input_schema["properties"]
         if unknown := [argument for argument in arguments if argument not in known]:
             return _failed(f"{name}: {unknown_arguments(unknown, known)}")
+        given = {argument: as_declared(value, known[argument]) for argument, value in arguments.items()}
         try:
-            return await answered_within(self.seconds, held(super().call_tool(name, arguments, context)))
+            return await answered_within(self.seconds, held(super().call_tool(name, given, context)))
         except DatabaseUnreachableError as error:
             _report(name, error)
             return _failed(f"{name}: {failure_line(error)}")

@@ -100,6 +100,8 @@ async def test_a_long_text_is_cut_with_a_sign_and_the_rest_can_be_had(server: st
         both = await called(client, "get_items", collection="tickets", item_ids=["T-1", "T-9"])
         assert ([one["id"] for one in both.value["items"]], both.value["missing"]) == (["T-1"], ["T-9"])
         assert both.value["items"][0]["metadata"] == ITEMS[0]["metadata"]
+        one = await called(client, "get_items", collection="tickets", item_ids="T-1", characters="100")
+        assert one.value["items"] == both.value["items"]
 
 
 async def test_stored_text_is_quoted_wherever_a_model_reads_it(server: str) -> None:
