@@ -453,7 +453,10 @@ class PrincipleTools:
         """
         store = await principles_of(self._served)
         if store is None:
-            raise NotFoundError(f"there is no principle {principle_id!r:.80}: none was added yet")
+            raise NotFoundError(
+                f"there is no principle {principle_id!r:.80}: none was added yet; give the id of one that "
+                "search_principles shows"
+            )
         rated = await store.record_usage(
             principle_id,
             was_helpful=was_helpful,
