@@ -153,6 +153,7 @@ class SyncRetrievalEngine(Mirror[memories.RetrievalEngine]):
         super().__init__(twin, db.door)
 
     retrieve_relevant_memories = waiting(memories.RetrievalEngine.retrieve_relevant_memories)
+    why_nothing = waiting(memories.RetrievalEngine.why_nothing)
     retrieve_context_for_task = waiting(memories.RetrievalEngine.retrieve_context_for_task)
     retrieve_timeline = waiting(memories.RetrievalEngine.retrieve_timeline)
 

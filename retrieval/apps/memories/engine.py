@@ -272,6 +272,7 @@ class RetrievalEngine:
         match_entities: MatchEntities = "filter",
         as_of: datetime | None = None,
         include_history: bool = False,
+        min_relevance: float | None = None,
         context: Context = Context(),
     ) -> list[RelevantMemory]:
         """The project's most relevant memories, best first, each with its ``computed_relevance_score``.
@@ -284,6 +285,8 @@ class RetrievalEngine:
         collection has vectors, else ``hybrid``. ``profile`` is another one with signals. ``as_of`` (aware): only what
         had happened by then, and recency as it was then.
         ``include_history``: each memory's ``history`` holds its superseded versions, which no search finds.
+        ``min_relevance``, 0 to 1: leave out memories that answer the query with a lower probability. The score also
+        counts time, use and importance, so that recent memories have a high score whatever the query is.
         Raises ``InvalidRequestError`` or one of its kind for what cannot be asked.
         """
         result = await self._get_candidate_memories(
@@ -295,6 +298,7 @@ class RetrievalEngine:
             profile=replace(await self._chosen(strategy, profile), min_score=min_score),
             match_entities=match_entities,
             as_of=as_of,
+            min_relevance=min_relevance,
             context=context,
         )
         memories = await self._memories_of(result)
@@ -343,9 +347,9 @@ class RetrievalEngine:
         )
         memories = await self._memories_of(result)
         standings = await (await self._opened()).standings([memory.memory_id for memory in memories])
-        nothing = NOTHING if memories else await self._nothing_of(project_id, types)
+        nothing = "" if memories else await self.why_nothing(project_id, types)
         text = context_text(
-            memories, bounds, content_characters=content_characters, standings=standings, nothing=nothing
+            memories, bounds, content_characters=content_characters, standings=standings, nothing=nothing or NOTHING
         )
         await self._count_accesses(text.shown)
         return text.text
@@ -364,16 +368,19 @@ class RetrievalEngine:
         memories = await self._memories_of(result)
         return sorted(memories, key=lambda memory: memory.occurred_at, reverse=True)
 
-    async def _nothing_of(self, project_id: str, types: Sequence[str]) -> str:
-        """Say that nothing was found, and of which types the project has memories, if it has none of the given ones."""
+    async def why_nothing(self, project_id: str, types: Sequence[str] | None = None) -> str:
+        """Say that the project has no memories, or of which types it has some if it has none of these; else nothing."""
         where = conditions(project_id, (), None, None)
         held = [count.value for count in await (await self._opened()).value_counts("kind", where=where)]
-        if not held or not set(held).isdisjoint(types):
-            return NOTHING
+        if not held:
+            project = named(shown_line(project_id, _TYPE_CHARACTERS))
+            return f"The project {project} has no memories. If it should have some, check its name."
+        if not types or not set(held).isdisjoint(types):
+            return ""
         more = " and others" if len(held) > _TYPES_NAMED else ""
         there = ", ".join(named(shown_line(name, _TYPE_CHARACTERS)) for name in held[:_TYPES_NAMED])
         asked = ", ".join(named(shown_line(name, _TYPE_CHARACTERS)) for name in types)
-        return f"Nothing is remembered of the task's type: {asked}. There are memories of the types: {there}{more}."
+        return f"Nothing is remembered of the types: {asked}. There are memories of the types: {there}{more}."
 
     async def _chosen(self, strategy: str | None, profile: Profile | None) -> Profile:
         """The profile that a call names; where it names none, words and meaning count, as in any other search."""
@@ -392,6 +399,7 @@ class RetrievalEngine:
         profile: Profile = SEED_PROFILE,
         match_entities: MatchEntities = "filter",
         as_of: datetime | None = None,
+        min_relevance: float | None = None,
         context: Context = Context(),
     ) -> SearchResult:
         """The one search: candidates by index, scored by the profile's signals, the best ``limit`` of them."""
@@ -408,6 +416,7 @@ class RetrievalEngine:
             profile=profile.taking_part(_question(query, entity_ids, as_of or self._db.now)),
             entities=entity_ids,
             as_of=as_of,
+            min_relevance=min_relevance,
             syntax=False,
             context=context,
         )

@@ -99,6 +99,8 @@ class RelevantMemory(Memory):
     """The rank, from 1."""
     explanation: Explanation
     """The signals with their values and weights, and the legs that brought it."""
+    relevance: float | None = None
+    """The probability that it answers the query, as ``Hit.relevance``; None: not known."""
     retrieval_id: UUID | None = None
     """The id of the recorded answer, for feedback; None: it is not recorded."""
     history: tuple[Memory, ...] = ()
@@ -123,6 +125,7 @@ def relevant(memory: Memory, hit: Hit, retrieval_id: UUID | None) -> RelevantMem
         computed_relevance_score=hit.score,
         rank=hit.rank,
         explanation=hit.explanation,
+        relevance=hit.relevance,
         retrieval_id=retrieval_id,
     )
 

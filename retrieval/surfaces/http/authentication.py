@@ -239,8 +239,9 @@ class KeyGate:
         per_minute = key.requests_per_minute or self._served.settings.http_requests_per_minute
         allowance = self._limits.take(key.key_id, per_minute)
         if allowance.wait_seconds:
+            wait = math.ceil(allowance.wait_seconds)
             raise RateLimitedError(
-                f"this API key may make {per_minute:,} requests a minute; wait as long as Retry-After says",
+                f"this API key may make {per_minute:,} requests a minute; try again in {wait} s",
                 allowance.wait_seconds,
                 headers=allowance.headers(),
             )

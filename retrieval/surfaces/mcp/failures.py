@@ -47,7 +47,7 @@ _ON_THE_SERVER: tuple[tuple[type[RetrievalError], str], ...] = (
     (ConfigurationError, "the server's settings do not work. Let the user see its log, change them and restart it"),
 )
 _ADVICE = {
-    Advice.MAKE_COLLECTION: "give one of these, or let the user make it with: retrieval ingest NAME FILE",
+    Advice.MAKE_COLLECTION: "let the user make it with: retrieval ingest NAME FILE",
     Advice.CLEAN_TEXT: "leave it out",
 }
 """The advice of errors, for a client."""

@@ -253,6 +253,10 @@ class RatedAnswer(ToolAnswer):
     note: str
 
 
+_WHY_NOT = {"not shown": "that search did not show the item; give the retrieval_id of the search that did"}
+"""Reasons why a verdict does not count that the caller can mend, and how."""
+
+
 class ItemTools:
     """The tools over the caller's collections."""
 
@@ -359,17 +363,22 @@ class ItemTools:
         was_helpful: Annotated[bool, Field(strict=True, description="Whether it answered what was asked.")],
         note: Annotated[str | None, Field(max_length=1000, description="Briefly why."), BLOCK] = None,
     ) -> Annotated[CallToolResult, RatedAnswer]:
-        """Say whether a hit of search_collection was helpful, once you know: later searches learn from it."""
+        """Say whether a hit of search_collection was helpful, once you know: later searches learn from it.
+
+        Your last verdict on a hit counts.
+        """
+        platform = await self._served.platform()
         event = Feedback(
             retrieval_id=retrieval_id,
             item_id=item_id,
             helpful=was_helpful,
             session=self._served.session_of(ctx),
             note=note or "",
+            # Its time tells a return to an earlier verdict from a repetition of that verdict.
+            at=platform.now,
         )
-        platform = await self._served.platform()
         report = await platform.feedback_each([event], api_key=self._served.caller.key)
-        reasons = ", ".join(report.discounted)
+        reasons = ", ".join(_WHY_NOT.get(reason, reason) for reason in report.discounted)
         said = f"Recorded, but it does not count: {reasons}." if reasons else "Feedback recorded."
         return answer(said, RatedAnswer(counts=not reasons, note=said))
 

@@ -12,10 +12,10 @@ from pydantic import AwareDatetime, Field
 from retrieval.domain.api_key import Scope
 from retrieval.domain.checks import STORED_NOTE, named, quoted, quoted_block, shown_block, shown_line
 from retrieval.domain.learning.context import Context as Situation
-from retrieval.surfaces.mcp.values import ASKED, BLOCK, LINE, ScopedTool, ToolAnswer, ToolGroup, answer, part_of, scoped
+from retrieval.surfaces.mcp.values import ASKED, BLOCK, LINE, ScopedTool, ToolAnswer, answer, part_of, scoped
 
 if TYPE_CHECKING:
-    from retrieval.apps.memories import MemoryStore, RelevantMemory, RetrievalEngine
+    from retrieval.apps.memories import RelevantMemory, RetrievalEngine
     from retrieval.surfaces.mcp.server import Served
 
 MOST_MEMORIES = 50
@@ -66,6 +66,15 @@ ContentCharacters = Annotated[
     int, Field(strict=True, ge=40, le=MOST_CONTENT, description="Characters of each memory's content, at most.")
 ]
 LeastScore = Annotated[float, Field(ge=0, le=1, description="Leave out memories of a lower score.")]
+LeastRelevance = Annotated[
+    float | None,
+    Field(
+        ge=0,
+        le=1,
+        description="Leave out memories that answer the query with a lower probability, if nothing may fit: the score "
+        "also counts time, use and importance.",
+    ),
+]
 Moment = Annotated[AwareDatetime | None, Field(description="ISO 8601 with a time zone; left out: now.")]
 
 
@@ -77,7 +86,8 @@ class MemoryAnswer(ToolAnswer):
     summary: Annotated[str, Field(description=_DATA)] = ""
     content: Annotated[str, Field(description=f"The beginning of its text. {_DATA}")]
     characters_left: Annotated[int, Field(description="Characters of the content that were cut.")] = 0
-    score: Annotated[float, Field(description="0 to 1; higher is better.")]
+    score: Annotated[float, Field(description="0 to 1; higher is better: words, meaning, time, use and importance.")]
+    relevance: Annotated[float | None, Field(description="The probability that it answers; null: not known.")] = None
     occurred_at: str
     added_by: Annotated[str, Field(description="Who stored it, as was said then; empty: nobody was named.")] = ""
     links: dict[str, list[str]] = Field(default_factory=dict, description="The ids that it is linked to, by type.")
@@ -138,13 +148,17 @@ class MemoryTools:
         limit: MemoryLimit = 10,
         min_score: LeastScore = 0.3,
         *,
+        min_relevance: LeastRelevance = None,
         content_characters: ContentCharacters = 500,
     ) -> Annotated[CallToolResult, MemoriesAnswer]:
-        """Search a project's memories: what was found, decided and done, by words, time, use and links.
+        """Search a project's memories: what was found, decided and done, by words, meaning, time, use and links.
 
-        With entity_ids only memories that are linked to at least one of them.
+        Recent memories are found whatever the query is: their relevance says whether they answer it. With entity_ids
+        only memories that are linked to at least one of them.
         """
         engine = await self._engine()
+        if engine is None:
+            return _answered([], content_characters, "search_memories", _NONE_YET)
         found = await engine.retrieve_relevant_memories(
             project_id,
             query,
@@ -152,9 +166,11 @@ class MemoryTools:
             entity_ids,
             limit,
             min_score,
+            min_relevance=min_relevance,
             context=Situation(session=self._served.session_of(ctx)),
         )
-        return _answered(found, content_characters, "search_memories")
+        nothing = "" if found else await engine.why_nothing(project_id, interaction_types)
+        return _answered(found, content_characters, "search_memories", nothing)
 
     async def memory_context(
         self,
@@ -175,6 +191,8 @@ class MemoryTools:
         Memories that are linked to current_entities are preferred.
         """
         engine = await self._engine()
+        if engine is None:
+            return answer(_NONE_YET, MemoryContextAnswer(text=_NONE_YET))
         text = await engine.retrieve_context_for_task(
             project_id,
             task_type,
@@ -196,8 +214,12 @@ class MemoryTools:
         content_characters: ContentCharacters = 500,
     ) -> Annotated[CallToolResult, MemoriesAnswer]:
         """List what happened lately in a project, the latest first."""
-        found = await (await self._engine()).retrieve_timeline(project_id, hours, limit)
-        return _answered(found, content_characters, "memory_timeline")
+        engine = await self._engine()
+        if engine is None:
+            return _answered([], content_characters, "memory_timeline", _NONE_YET)
+        found = await engine.retrieve_timeline(project_id, hours, limit)
+        nothing = "" if found else await engine.why_nothing(project_id)
+        return _answered(found, content_characters, "memory_timeline", nothing)
 
     async def store_memory(
         self,
@@ -234,7 +256,9 @@ class MemoryTools:
         ] = "report",
     ) -> Annotated[CallToolResult, StoredAnswer]:
         """Store a memory of a project that will matter later: one fact, decision or result in each call."""
-        store = await self._store()
+        from retrieval.apps.memories import MemoryStore
+
+        store = MemoryStore(await self._served.platform(), self._served.offer.memories)
         stored = await store.store_memory(
             project_id,
             interaction_type,
@@ -259,28 +283,30 @@ class MemoryTools:
         )
         return answer(_stored_text(told), told)
 
-    async def _engine(self) -> RetrievalEngine:
+    async def _engine(self) -> RetrievalEngine | None:
+        """None: no memory was stored yet."""
         from retrieval.apps.memories import RetrievalEngine
 
         name = self._served.offer.memories
-        return RetrievalEngine(await self._served.made(ToolGroup.MEMORIES, name), name)
-
-    async def _store(self) -> MemoryStore:
-        from retrieval.apps.memories import MemoryStore
-
-        name = self._served.offer.memories
-        return MemoryStore(await self._served.made(ToolGroup.MEMORIES, name), name)
+        platform = await self._served.holding(name)
+        return None if platform is None else RetrievalEngine(platform, name)
 
 
 _TOO_SHORT = "Nothing fits into max_characters; give more."
-_NOTHING = "Nothing remembered fits. Try other words, no interaction_types, a longer time or a lower min_score."
+_NONE_YET = "Nothing is remembered yet, in any project."
+_NOTHING = (
+    "Nothing remembered fits. Try other words, no interaction_types, a longer time, or a lower min_score or "
+    "min_relevance."
+)
 
 
-def _answered(found: Sequence[RelevantMemory], characters: int, tool: str) -> CallToolResult:
+def _answered(found: Sequence[RelevantMemory], characters: int, tool: str, nothing: str) -> CallToolResult:
+    """``nothing`` says why there are no memories; empty: they do not fit."""
     memories = [_memory_answer(memory, characters) for memory in found]
     number = next((str(memory.retrieval_id) for memory in found if memory.retrieval_id is not None), None)
-    parts = [STORED_NOTE, *(_memory_text(memory, characters, tool) for memory in memories)] if memories else [_NOTHING]
-    return answer("\n\n".join(parts), MemoriesAnswer(memories=memories, retrieval_id=number))
+    parts = [STORED_NOTE, *(_memory_text(memory, characters, tool) for memory in memories)]
+    text = "\n\n".join(parts) if memories else nothing or _NOTHING
+    return answer(text, MemoriesAnswer(memories=memories, retrieval_id=number))
 
 
 def _memory_answer(memory: RelevantMemory, characters: int) -> MemoryAnswer:
@@ -293,6 +319,7 @@ def _memory_answer(memory: RelevantMemory, characters: int) -> MemoryAnswer:
         content=content,
         characters_left=0 if rest is None else len(whole) - rest,
         score=round(memory.computed_relevance_score, 3),
+        relevance=None if memory.relevance is None else round(memory.relevance, 3),
         occurred_at=memory.occurred_at.isoformat(timespec="seconds"),
         added_by=shown_line(memory.user_id or ""),
         links={shown_line(kind): [shown_line(entity_id) for entity_id in ids] for kind, ids in memory.links.items()},
@@ -306,6 +333,7 @@ def _memory_text(memory: MemoryAnswer, characters: int, tool: str) -> str:
         whole = min(characters + memory.characters_left, MOST_CONTENT)
         lines.append(f"… {memory.characters_left:,} more characters; {tool} with content_characters={whole} gives them")
     about = [named(memory.interaction_type), memory.occurred_at, f"score {memory.score:.2f}"]
+    about += [f"relevance {memory.relevance:.2f}"] if memory.relevance is not None else []
     about += [f"added by {named(memory.added_by)}"] if memory.added_by else []
     about += [f"{named(kind)}: {', '.join(map(named, ids))}" for kind, ids in memory.links.items()]
     return "\n".join([*lines, " · ".join(about)])

@@ -7,9 +7,10 @@ import contextlib
 import hmac
 import logging
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -18,9 +19,10 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types import INVALID_REQUEST, ErrorData, JSONRPCError
 from starlette.datastructures import Headers
-from starlette.responses import JSONResponse, PlainTextResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from retrieval.domain.errors import ConfigurationError, RetrievalError
 from retrieval.settings import Settings
@@ -122,11 +124,53 @@ def _refusal(error: RetrievalError, *, asks_keys: bool) -> JSONResponse:
         wanted = "<API key>; make one with: retrieval keys create NAME" if asks_keys else "<RETRIEVAL_MCP_TOKEN>"
         what = "an API key" if asks_keys else "a token"
         said = f"{what} is needed: send the header Authorization: Bearer {wanted}"
-        return JSONResponse({"error": said}, status_code=401, headers={"WWW-Authenticate": "Bearer"})
+        return _error(said, 401, {"WWW-Authenticate": "Bearer"})
     if isinstance(error, RateLimitedError):
-        return JSONResponse({"error": str(error)}, status_code=429, headers=dict(error.headers))
+        return _error(str(error), 429, error.headers)
     _log.warning("a key could not be looked up: %s", error)
-    return JSONResponse({"error": failure_line(error)}, status_code=503, headers={"Retry-After": "1"})
+    return _error(failure_line(error), 503, {"Retry-After": "1"})
+
+
+def _error(message: str, status: int, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    """A refusal as an error of the protocol: clients show its message, and of other bodies nothing."""
+    body = JSONRPCError(jsonrpc="2.0", id=None, error=ErrorData(code=INVALID_REQUEST, message=message))
+    return JSONResponse(body.model_dump(by_alias=True, exclude_unset=True), status, headers)
+
+
+_REMEDIES = {
+    421: "the URL has a host name that is not the server's; let the user start it with: retrieval mcp --name HOST",
+    404: f"there is nothing at the path of the URL; give one that ends in {PATH}",
+    403: "the server takes no requests of pages of this origin; let the user start it with: retrieval mcp --name HOST",
+}
+
+
+class ReadableRefusals:
+    """Answers with an error of the protocol what the SDK refuses with plain text."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection of ASGI."""
+        status, text = 0, b""
+
+        async def readable(message: Message) -> None:
+            nonlocal status, text
+            if message["type"] == "http.response.start" and _is_plain_refusal(message):
+                status = message["status"]
+            elif not status:
+                await send(message)
+            else:
+                text += message.get("body", b"")
+                if not message.get("more_body"):
+                    await _error(_REMEDIES.get(status) or text.decode(), status)(scope, receive, send)
+
+        await self._app(scope, receive, readable)
+
+
+def _is_plain_refusal(start: Message) -> bool:
+    is_refusal = start["status"] >= HTTPStatus.BAD_REQUEST
+    return is_refusal and Headers(raw=start["headers"]).get("content-type") != "application/json"
 
 
 LAST_ANSWERS_SECONDS = 5
@@ -141,7 +185,9 @@ def http_app(server: MCPServer, place: ServerPlace, *, token: str | None, gate: 
     """
     check_exposure(place, token)
     rules = protection(place.host, place.names)
-    app = server.streamable_http_app(streamable_http_path=PATH, host=place.host, transport_security=rules)
+    app = ReadableRefusals(
+        server.streamable_http_app(streamable_http_path=PATH, host=place.host, transport_security=rules)
+    )
     return app if token is None and gate is None else Bearers(app, token, gate)
 
 
@@ -157,7 +203,7 @@ class UntilStopped:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if self._stop.is_set():
-            ends = PlainTextResponse("the server is ending; try again in a moment", 503, {"Retry-After": "1"})
+            ends = _error("the server is ending; try again in a moment", 503, {"Retry-After": "1"})
             await ends(scope, receive, send)
             return
         if scope["type"] == "http" and scope["method"] == "GET":

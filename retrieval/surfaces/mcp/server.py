@@ -61,6 +61,7 @@ from retrieval.surfaces.mcp.values import (
     added_note,
     added_text,
     answer,
+    as_declared,
     found_text,
     loaded_text,
     rated_text,
@@ -207,19 +208,13 @@ class Served(ServedPlatforms):
         tenant = self.caller.tenant
         return await (self.host() if tenant == self.settings.tenant else self.of_tenant(tenant, _HOLDER.get()))
 
-    async def made(self, group: ToolGroup, name: str) -> Platform:
-        """The platform; the collection of a group's application exists, or the caller may make it.
-
-        Raises ``NotFoundError`` where it does not exist and the caller may not make it.
-        """
+    async def holding(self, name: str) -> Platform | None:
+        """The platform if it has a collection of that name; None: nothing was stored in it yet, and nothing is made."""
         platform = await self.platform()
-        if not self.allows(group, Scope.WRITE):
-            try:
-                await platform.collection(name, create=False)
-            except UnknownCollectionError:
-                raise NotFoundError(
-                    f"there are no {group} yet (no collection {name!r:.80}); the first one that is stored makes it"
-                ) from None
+        try:
+            await platform.collection(name, create=False)
+        except UnknownCollectionError:
+            return None
         return platform
 
     def session_of(self, ctx: Context) -> str:
@@ -365,25 +360,30 @@ class PrincipleResources:
     async def all(self) -> str:
         """Every principle with its score."""
         store = await principles_of(self._served)
-        return AllAnswer.of(await store.get_all_principles()).model_dump_json(indent=2)
+        return AllAnswer.of(await store.get_all_principles() if store else ()).model_dump_json(indent=2)
 
     async def stats(self) -> str:
         """Figures about all of them."""
+        from retrieval.apps.principles.store import stats_of
+
         store = await principles_of(self._served)
-        return StatsAnswer(**(await store.stats()).as_dict()).model_dump_json(indent=2)
+        figures = await store.stats() if store else stats_of(())
+        return StatsAnswer(**figures.as_dict()).model_dump_json(indent=2)
 
 
 MIN_SCORE = 0.3
 """The least score of principles that a search gives; lower than that of the start of a session."""
 
 
-async def principles_of(served: Served) -> PrincipleStore:
-    """The caller's principles."""
+async def principles_of(served: Served) -> PrincipleStore | None:
+    """The caller's principles; None: there are none yet."""
     name = served.offer.principles
-    platform = await served.made(ToolGroup.PRINCIPLES, name)
+    platform = await served.holding(name)
+    if platform is None:
+        return None
     from retrieval.apps.principles.store import PrincipleStore
 
-    return await PrincipleStore.open(platform, name)
+    return PrincipleStore(platform, name)
 
 
 class PrincipleTools:
@@ -417,6 +417,8 @@ class PrincipleTools:
         Call it before a task that is not routine, when you are stuck, and when you choose between approaches.
         """
         store = await principles_of(self._served)
+        if store is None:
+            return answer(NOTHING_FOUND, PrinciplesAnswer(principles=[], retrieval_id=None, notes=[]))
         found = await store.search_principles(
             query,
             tags,
@@ -450,6 +452,11 @@ class PrincipleTools:
         neither you nor the connection names a session, all ratings from your machine are taken for one session's.
         """
         store = await principles_of(self._served)
+        if store is None:
+            raise NotFoundError(
+                f"there is no principle {principle_id!r:.80}: none was added yet; give the id of one that "
+                "search_principles shows"
+            )
         rated = await store.record_usage(
             principle_id,
             was_helpful=was_helpful,
@@ -467,7 +474,9 @@ class PrincipleTools:
 
         It is a candidate: given to be tried out, and marked so, until ratings prove it or drop it.
         """
-        store = await principles_of(self._served)
+        from retrieval.apps.principles.store import PrincipleStore
+
+        store = PrincipleStore(await self._served.platform(), self._served.offer.principles)
         stored = await store.add_principle(
             title, body or "", tags or (), status=CANDIDATE, actor=self._served.client_of(ctx)
         )
@@ -480,7 +489,7 @@ class PrincipleTools:
         store = await principles_of(self._served)
         tags = [
             TagAnswer(tag=shown_line(count.value), principles=count.items)
-            for count in await store.list_tags()
+            for count in (await store.list_tags() if store else ())
             if count.value
         ]
         return answer(tags_text(tags), TagsAnswer(tags=tags))
@@ -488,7 +497,7 @@ class PrincipleTools:
     async def list_loaded_principles(self, session_id: SessionId) -> Annotated[CallToolResult, LoadedAnswer]:
         """List the principles that a session was given when it started, such as yours."""
         store = await principles_of(self._served)
-        loaded = await store.loaded(session_id)
+        loaded = await store.loaded(session_id) if store else ()
         shown = [PrincipleAnswer.of(chosen.principle, exploring=chosen.is_exploratory) for chosen in loaded]
         return answer(loaded_text(session_id, shown), LoadedAnswer(session_id=session_id, principles=shown))
 
@@ -577,8 +586,9 @@ class RetrievalServer(MCPServer[Any]):
         known = tools[name].input_schema["properties"]
         if unknown := [argument for argument in arguments if argument not in known]:
             return _failed(f"{name}: {unknown_arguments(unknown, known)}")
+        given = {argument: as_declared(value, known[argument]) for argument, value in arguments.items()}
         try:
-            return await answered_within(self.seconds, held(super().call_tool(name, arguments, context)))
+            return await answered_within(self.seconds, held(super().call_tool(name, given, context)))
         except DatabaseUnreachableError as error:
             _report(name, error)
             return _failed(f"{name}: {failure_line(error)}")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -105,6 +107,18 @@ def scoped(
     tool = Tool.from_function(function, title=title, description=description, annotations=notes)
     tool.parameters["additionalProperties"] = False
     return ScopedTool(tool, scope)
+
+
+def as_declared(value: Any, schema: Mapping[str, Any]) -> Any:
+    """The value of an argument as its schema has it: models send JSON as a text, and one value in place of a list."""
+    types = {part.get("type") for part in schema.get("anyOf", (schema,))}
+    given = value
+    if isinstance(value, str) and "string" not in types:
+        with suppress(ValueError, RecursionError):
+            given = json.loads(value)
+    if "array" not in types or given is None or isinstance(given, list):
+        return given
+    return [given if isinstance(given, dict) else value]
 
 
 def part_of(text: str, start: int, characters: int) -> tuple[str, int | None]:

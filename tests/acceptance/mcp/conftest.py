@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import subprocess
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import Queue
@@ -19,7 +19,8 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp_types import CallToolResult, TextContent
 
-from retrieval import Settings
+from retrieval import Platform, Settings, connect
+from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.surfaces.mcp.running import ServerPlace, run_http
 from retrieval.surfaces.mcp.server import Offer
 from tests.acceptance.conftest import SECONDS, Program
@@ -81,6 +82,14 @@ def serving_in_thread(url: str, offer: Offer, place: ServerPlace, **settings: ob
         finally:
             stops.get(timeout=SECONDS)()
             served.result(SECONDS)
+
+
+@contextlib.asynccontextmanager
+async def tenant_of(url: str, tenant: str) -> AsyncIterator[Platform]:
+    """The tenant's platform, beside the server."""
+    settings = Settings().changed(tenant=tenant, database_schema=SCHEMA)
+    async with connect(url, settings=settings, embedder=HashingEmbedder()) as platform:
+        yield platform
 
 
 @pytest.fixture(scope="module")

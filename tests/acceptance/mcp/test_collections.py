@@ -14,7 +14,7 @@ from mcp.client.stdio import stdio_client
 from retrieval.surfaces.mcp.running import ServerPlace
 from retrieval.surfaces.mcp.server import EVERY_TOOL, Offer
 from tests.acceptance.conftest import Program
-from tests.acceptance.mcp.conftest import called, parameters, refused, serving_in_thread
+from tests.acceptance.mcp.conftest import TENANT, called, parameters, refused, serving_in_thread, tenant_of
 
 ITEMS: list[dict[str, Any]] = [
     {
@@ -100,6 +100,8 @@ async def test_a_long_text_is_cut_with_a_sign_and_the_rest_can_be_had(server: st
         both = await called(client, "get_items", collection="tickets", item_ids=["T-1", "T-9"])
         assert ([one["id"] for one in both.value["items"]], both.value["missing"]) == (["T-1"], ["T-9"])
         assert both.value["items"][0]["metadata"] == ITEMS[0]["metadata"]
+        one = await called(client, "get_items", collection="tickets", item_ids="T-1", characters="100")
+        assert one.value["items"] == both.value["items"]
 
 
 async def test_stored_text_is_quoted_wherever_a_model_reads_it(server: str) -> None:
@@ -136,7 +138,7 @@ async def test_what_is_asked_wrongly_is_one_line_that_says_how_to_ask(http: str)
 
 
 async def test_items_are_added_all_or_none_and_found_at_once(server: str) -> None:
-    """An item of a known id is replaced; a verdict on a hit counts."""
+    """An item of a known id is replaced."""
     async with Client(server) as client:
         new = {"id": "N-1", "title": "Printer jams", "text": "Paper from tray two jams.", "metadata": {"hours": 1}}
         bad = {"id": "N-2", "text": "x", "occurred_at": "yesterday"}
@@ -149,9 +151,25 @@ async def test_items_are_added_all_or_none_and_found_at_once(server: str) -> Non
         assert "1 of 2 items has no text" in again.text
         found = await called(client, "search_collection", collection="tickets", query="printer", where={"area": "hall"})
         assert [one["id"] for one in found.value["hits"]] == ["N-1"]
-        judged = {"retrieval_id": found.value["retrieval_id"], "item_id": "N-1", "was_helpful": True}
-        assert (await called(client, "rate_hit", **judged)).value["counts"] is True
         assert "there is no collection" in await refused(client, "add_items", collection="none", items=[new])
+
+
+async def test_the_last_verdict_on_a_hit_counts(server: str, url: str) -> None:
+    """Also one that was given before, and taken back; on an item that was not shown none counts, however often."""
+    async with Client(server) as client:
+        found = await called(client, "search_collection", collection="tickets", query="connection", limit=1)
+        rated = {"retrieval_id": found.value["retrieval_id"], "item_id": "T-1"}
+        async with tenant_of(url, TENANT) as platform:
+            tickets = await platform.collection("tickets", create=False)
+            for verdict in (True, False, True, True):
+                assert (await called(client, "rate_hit", **rated, was_helpful=verdict)).value["counts"] is True
+                standing = (await tickets.standings(["T-1"]))["T-1"]
+                assert (standing.uses, standing.successes) == (1, int(verdict))
+        for _ in range(2):
+            wrong = await called(client, "rate_hit", **rated | {"item_id": "T-2"}, was_helpful=True)
+            assert "give the retrieval_id of the search that did" in wrong.text
+            assert "counts" in wrong.value
+            assert wrong.value["counts"] is False
 
 
 async def test_memories_are_stored_and_remembered(server: str) -> None:
@@ -182,15 +200,36 @@ async def test_memories_are_stored_and_remembered(server: str) -> None:
         context = await called(client, "memory_context", project_id="ops", task_type="insights", query="pool")
         assert "### Memory 1 (insights)" in context.value["text"]
         assert len(context.value["text"]) <= 8000
-        assert (await called(client, "search_memories", project_id="another")).value["memories"] == []
+        for tool in ("search_memories", "memory_timeline"):
+            assert "The project another has no memories." in (await called(client, tool, project_id="another")).text
+        none = await called(client, "search_memories", project_id="ops", interaction_types=["note"])
+        assert "There are memories of the types: insights." in none.text
+        said = await refused(client, "search_memories", project_id="ops", query="pool", min_relevance=0.1)
+        assert "no relevance is calibrated" in said
 
 
-async def test_a_server_that_only_reads_makes_nothing(program: Program) -> None:
-    """Neither a collection of memories nor of principles, in a tenant that has none."""
+@pytest.mark.parametrize("options", [("--read-only",), ("--tools", "collections,memories,principles")])
+async def test_who_only_reads_makes_nothing(program: Program, options: tuple[str, ...]) -> None:
+    """Neither a collection of memories nor of principles, in a tenant that has none; each tool says so."""
     alone = program.using(RETRIEVAL_TENANT="nobody-yet")
-    async with client_of(alone, "--read-only") as client:
+    async with client_of(alone, *options) as client:
         names = {tool.name for tool in (await client.list_tools()).tools}
-        assert not names & {"add_principle", "rate_principle", "add_items", "rate_hit", "store_memory"}
-        assert "there are no memories yet" in await refused(client, "search_memories", project_id="ops")
-        assert "there are no principles yet" in await refused(client, "search_principles", query="anything")
+        writing = {"add_principle", "rate_principle", "add_items", "rate_hit", "store_memory"}
+        assert names & writing == (set() if "--read-only" in options else writing)
+        for tool in ("search_memories", "memory_timeline"):
+            none = await called(client, tool, project_id="ops")
+            assert (none.value["memories"], none.text) == ([], "Nothing is remembered yet, in any project.")
+        context = await called(client, "memory_context", project_id="ops", task_type="insights")
+        assert context.value["text"] == context.text == "Nothing is remembered yet, in any project."
+        assert (await called(client, "search_principles", query="anything")).titles == []
+        assert (await called(client, "list_tags")).value["tags"] == []
+        assert (await called(client, "list_loaded_principles", session_id="s-1")).titles == []
+        for uri in ("principles://all", "principles://stats"):
+            assert (await client.read_resource(uri)).contents
+        if "rate_principle" in names:
+            judged = {"principle_id": "p-none", "was_helpful": True}
+            assert "none was added yet" in await refused(client, "rate_principle", **judged)
+        said = await refused(client, "search_collection", collection="recipes", query="rice")
+        assert said.endswith("there is no collection 'recipes'; there is none; let the user make it with: "
+                             "retrieval ingest NAME FILE")  # fmt: skip
         assert (await called(client, "list_collections")).value == {"collections": []}

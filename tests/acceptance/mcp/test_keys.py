@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import traceback
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Literal
@@ -12,15 +14,12 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
-from retrieval import Platform, Settings, connect
-from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.surfaces.mcp.running import ServerPlace
 from retrieval.surfaces.mcp.server import EVERY_TOOL, Offer
 from tests.acceptance.conftest import SECONDS
-from tests.acceptance.mcp.conftest import TENANT, called, refused, serving_in_thread
+from tests.acceptance.mcp.conftest import TENANT, called, refused, serving_in_thread, tenant_of
 from tests.acceptance.mcp.test_http import INITIALIZE, TOKEN
 from tests.support.away import Away
-from tests.support.database import SCHEMA
 
 READING = {
     *("search_principles", "list_tags", "list_loaded_principles", "list_collections", "search_collection", "get_items"),
@@ -35,14 +34,6 @@ def keyed(url: str) -> Iterator[str]:
     place = ServerPlace(port=0, asks_keys=True)
     with serving_in_thread(url, Offer(groups=EVERY_TOOL), place, mcp_token=TOKEN) as served:
         yield served
-
-
-@asynccontextmanager
-async def tenant_of(url: str, tenant: str) -> AsyncIterator[Platform]:
-    """The tenant's platform, beside the server."""
-    settings = Settings().changed(tenant=tenant, database_schema=SCHEMA)
-    async with connect(url, settings=settings, embedder=HashingEmbedder()) as platform:
-        yield platform
 
 
 @asynccontextmanager
@@ -119,11 +110,29 @@ async def test_a_session_is_its_keys_alone(keyed: str, url: str) -> None:
         for wrong in ("", "Bearer rtv_none", f"Bearer {mine}x", f"Basic {mine}"):
             refusal = await http.post(keyed, json=INITIALIZE, headers={"Authorization": wrong})
             assert refusal.status_code == 401
-            assert "retrieval keys create" in refusal.json()["error"]
+            assert "retrieval keys create" in refusal.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_client_shows_why_it_is_refused(keyed: str, mode: Literal["legacy", "auto"]) -> None:
+    """Without a key, with one that is none, under a host name or at a path that is not served, and from a page."""
+    admitted = {"Authorization": f"Bearer {TOKEN}"}
+    for headers, path, said in (
+        ({}, "", "an API key is needed"),
+        ({"Authorization": "Bearer rtv_none"}, "", "an API key is needed"),
+        ({**admitted, "Host": "page.example"}, "", "retrieval mcp --name HOST"),
+        ({**admitted, "Origin": "http://page.example"}, "", "retrieval mcp --name HOST"),
+        (admitted, "/other", "give one that ends in /mcp"),
+    ):
+        async with httpx2.AsyncClient(headers=headers, timeout=SECONDS) as http:
+            client = Client(streamable_http_client(f"{keyed}{path}", http_client=http), mode=mode)
+            with pytest.raises((MCPError, ExceptionGroup)) as refusal:
+                await client.__aenter__()
+        assert said in "".join(traceback.format_exception(refusal.value))
 
 
 async def test_a_key_that_asks_too_often_waits(keyed: str, url: str) -> None:
-    """It waits as long as it is told."""
+    """It waits as long as it is told; a call that is refused does not end the client's session."""
     async with tenant_of(url, TENANT) as platform:
         text = (await platform.create_key("hasty", requests_per_minute=1)).text
     headers = {"Accept": "application/json, text/event-stream", "Authorization": f"Bearer {text}"}
@@ -131,6 +140,14 @@ async def test_a_key_that_asks_too_often_waits(keyed: str, url: str) -> None:
         answers = [await http.post(keyed, json=INITIALIZE) for _ in range(2)]
     assert [one.status_code for one in answers] == [200, 429]
     assert int(answers[1].headers["Retry-After"]) > 1
+    async with tenant_of(url, TENANT) as platform:
+        text = (await platform.create_key("busy", requests_per_minute=20)).text
+    async with bearer(keyed, text) as client:
+        listed = await asyncio.gather(*(client.list_tools() for _ in range(30)), return_exceptions=True)
+        [refusal, *_] = [one for one in listed if isinstance(one, MCPError)]
+        assert "20 requests a minute; try again in " in str(refusal)
+        await asyncio.sleep(3)
+        await client.list_tools()
 
 
 async def test_without_a_database_no_key_can_be_looked_up(keyed: str, away: Away) -> None:
@@ -140,4 +157,4 @@ async def test_without_a_database_no_key_can_be_looked_up(keyed: str, away: Away
         async with httpx2.AsyncClient(timeout=SECONDS, headers=headers) as http:
             answer = await http.post(keyed, json=INITIALIZE)
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
-    assert "the database cannot be reached" in answer.json()["error"]
+    assert "the database cannot be reached" in answer.json()["error"]["message"]

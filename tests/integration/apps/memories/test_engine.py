@@ -15,10 +15,13 @@ from psycopg import sql
 from pydantic import SecretStr
 
 from retrieval import Item, Platform, Settings
+from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.records.retrievals import read_pools
 from retrieval.apps.memories import SEED_PROFILE, MemoryStore, RetrievalEngine
 from retrieval.apps.memories.engine import NOTHING, compute_hybrid_score
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.search.profile import Profile
+from retrieval.domain.search.relevance import Calibration
 from retrieval.domain.search.signals import STOP_WORDS, Facts, Question
 from retrieval.engine.target import by_relevance, in_order
 
@@ -346,8 +349,28 @@ async def test_a_context_of_a_type_without_memories_says_which_types_there_are(o
 
     text = await engine.retrieve_context_for_task("p", "pets", query="cat")
 
-    assert text.endswith("Nothing is remembered of the task's type: pets. There are memories of the types: insights.")
-    assert (await engine.retrieve_context_for_task("other", "pets")).endswith(NOTHING)
+    assert text.endswith("Nothing is remembered of the types: pets. There are memories of the types: insights.")
+    assert (await engine.retrieve_context_for_task("p", "insights", min_score=1)).endswith(NOTHING)
+    other = await engine.retrieve_context_for_task("other", "pets")
+    assert other.endswith("The project other has no memories. If it should have some, check its name.")
+
+
+async def test_a_query_that_nothing_answers_finds_nothing_by_a_least_relevance(platform: Platform) -> None:
+    """The score of a new memory is above the least one whatever the query is; its relevance tells."""
+    engine, store = RetrievalEngine(platform), MemoryStore(platform)
+    for number, text in enumerate(("Ann is away in August.", "Deliveries come on Tuesdays.", "The oven is too cold.")):
+        await store.store_memory("shop", "fact", text, memory_id=str(number), duplicates="keep")
+    calibration = Calibration(space=HashingEmbedder().space.name, both=(-4, 6, -6, 8, -8), dense=(-4, 8, -8))
+    collection = await platform.collection("memories", create=False)
+    await collection.set_profile(Profile(calibration=calibration))
+
+    everything = await engine.retrieve_relevant_memories("shop", "zebra quantum lattice")
+    assert len(everything) == 3
+    assert all(memory.relevance is not None and memory.relevance < 0.1 for memory in everything)
+    assert await engine.retrieve_relevant_memories("shop", "zebra quantum lattice", min_relevance=0.1) == []
+    (found,) = await engine.retrieve_relevant_memories("shop", "deliveries on Tuesdays", min_relevance=0.1)
+    assert found.memory_id == "1"
+    assert found.as_dict()["relevance"] == found.relevance
 
 
 async def test_meanings_count_where_a_call_names_no_strategy_and_there_are_vectors(

@@ -221,5 +221,9 @@ async def test_outcomes_count_for_the_metaphor_and_the_domain(house: Platform, n
     standing = (await corpus.collection.standings([found[0][0].id]))[found[0][0].id]
     assert (standing.uses, standing.successes) == (2, 1)
     assert await corpus.settle(found[0][0].id) == "active"
+    for helpful in (False, True):
+        await retriever.record_outcome(found, found[0][0], helpful=helpful)
+        standing = (await corpus.collection.standings([found[0][0].id]))[found[0][0].id]
+        assert (standing.uses, standing.successes) == (2, int(helpful))
     with pytest.raises(InvalidRequestError, match="retrieve"):
         await retriever.record_outcome([], "chess", helpful=True)  # type: ignore[arg-type]

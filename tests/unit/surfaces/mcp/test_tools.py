@@ -122,7 +122,7 @@ async def test_every_answer_has_a_schema(server: RetrievalServer) -> None:
         ("add_principle", {"title": "a", "body": "\u202e"}, "body: holds U+202E RIGHT-TO-LEFT OVERRIDE at character 1"),
         ("add_principle", {"title": "a", "tags": ["\u200b"]}, "tags[0]: holds U+200B ZERO WIDTH SPACE at character 1"),
         ("search_principles", {"limit": True}, "limit: must be a whole number, not true or false"),
-        ("search_principles", {"limit": "7"}, "limit: must be a whole number, not a text"),
+        ("search_principles", {"limit": "many"}, "limit: must be a whole number, not a text"),
         ("search_principles", {"include_exploration": "yes"}, "include_exploration: must be true or false, not a text"),
         ("list_tags", {"x": 1}, "there is no 'x'; the tool takes none"),
         ("add_principle", {"title": ""}, "title: must have at least 1 character"),

@@ -11,6 +11,7 @@ from retrieval.surfaces.mcp.values import (
     PrincipleAnswer,
     TagAnswer,
     added_note,
+    as_declared,
     found_text,
     loaded_text,
     principle_text,
@@ -27,6 +28,30 @@ PROVED = Principle(
     added_by="ann",
 )
 NEW = Principle(id="p2", title="Ask why", status="candidate")
+
+
+@pytest.mark.parametrize(
+    ("schema", "sent", "meant"),
+    [
+        ({"type": "integer"}, "3", 3),
+        ({"type": "integer"}, "many", "many"),
+        ({"type": "boolean"}, "true", True),
+        ({"anyOf": [{"type": "number"}, {"type": "null"}]}, "0.5", 0.5),
+        ({"type": "string"}, "3", "3"),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "null", "null"),
+        ({"type": "array"}, "R-001", ["R-001"]),
+        ({"type": "array"}, "17", ["17"]),
+        ({"type": "array"}, '["a", "b"]', ["a", "b"]),
+        ({"type": "array"}, {"id": "a"}, [{"id": "a"}]),
+        ({"type": "array"}, '{"id": "a"}', [{"id": "a"}]),
+        ({"anyOf": [{"type": "array"}, {"type": "null"}]}, None, None),
+        ({"anyOf": [{"type": "object"}, {"type": "null"}]}, '{"tags": "a"}', {"tags": "a"}),
+    ],
+)
+def test_an_argument_is_taken_as_its_schema_has_it(schema: dict[str, object], sent: object, meant: object) -> None:
+    """JSON in a text, and one value in place of a list; where a text is asked for it stays one."""
+    assert as_declared(sent, schema) == meant
+    assert type(as_declared(sent, schema)) is type(meant)
 
 
 def test_a_principle_is_shown_with_its_record() -> None:
