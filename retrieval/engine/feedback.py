@@ -9,7 +9,7 @@ from datetime import datetime
 
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.learning.feedback import (
-    Stored,
+    StoreOutcome,
     actors_of,
     quarantine_actor,
     record_feedback,
@@ -108,7 +108,7 @@ async def take_what_can_be(
     return reported(stored), sorted(refused, key=lambda pair: pair[0])
 
 
-def reported(stored: Stored) -> FeedbackReport:
+def reported(stored: StoreOutcome) -> FeedbackReport:
     """The counts of what became of the events, without refused ones."""
     return FeedbackReport(
         recorded=stored.recorded,

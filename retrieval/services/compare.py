@@ -19,7 +19,7 @@ from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.items.collections import StoredCollection, find_profile
 from retrieval.adapters.store.learning.models import definition_within
 from retrieval.adapters.store.learning.off_policy import (
-    Compared,
+    Comparison,
     RecordedTraffic,
     interleaved_results,
     read_comparison,
@@ -105,7 +105,7 @@ class ProfileComparison:
     changed: int
     """The number of searches for which the two profiles would show different hits."""
     weighings: tuple[Weighing, Weighing]
-    estimates: tuple[Compared, ...]
+    estimates: tuple[Comparison, ...]
     """The estimates by estimator, plain and clipped; empty without a reward."""
     verdict: Verdict
 
@@ -222,7 +222,7 @@ async def compare_profiles(
 
 async def _estimated(
     connection: Connection, traffic: RecordedTraffic, targets: tuple[TargetPolicy, TargetPolicy]
-) -> tuple[tuple[Weighing, Weighing], dict[tuple[Estimator, bool], Compared]]:
+) -> tuple[tuple[Weighing, Weighing], dict[tuple[Estimator, bool], Comparison]]:
     first, second = targets
     weighings = (
         await read_weighing(connection, traffic, first),
@@ -233,7 +233,7 @@ async def _estimated(
     return weighings, {key: found[key] for key in order}
 
 
-def _deciding(estimates: Mapping[tuple[Estimator, bool], Compared]) -> Estimate:
+def _deciding(estimates: Mapping[tuple[Estimator, bool], Comparison]) -> Estimate:
     found = estimates.get((DECIDES, False))
     return found.difference if found is not None else Estimate(value=math.nan, standard_error=math.nan)
 

@@ -1,4 +1,4 @@
-"""Calling one endpoint: with bounds on concurrency and time, retries where they may help, and counters."""
+"""Calls to one endpoint, with limits on concurrency and time, retries, and counters."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from retrieval.domain.errors import ConfigurationError
 
 
 def host_of(url: str) -> str:
-    """Host and port, for messages: never the credentials that a URL can hold."""
+    """Host and port, for messages: without the credentials that a URL can hold."""
     return urlsplit(url).netloc.rpartition("@")[2]
 
 
 def check_address(url: str, *, what: str, settings: str) -> None:
-    """Raises ``ConfigurationError`` for anything but an address of the server of ``what``.
+    """Raise ``ConfigurationError`` for anything but an HTTP address; ``what`` names the server in the message.
 
-    ``settings`` is how the names of its settings begin.
+    ``settings`` is the beginning of its settings' names.
     """
     parts = _parts(url)
     if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname:
@@ -48,10 +48,10 @@ def _parts(url: object) -> SplitResult | None:
 
 
 def check_key(key: str, url: str, *, what: str, settings: str) -> None:
-    """Raises ``ConfigurationError``, without the key, for a key that cannot be sent, or a missing one for OpenAI."""
+    """Raise ``ConfigurationError``, without the key, for a key that cannot be sent, or a missing key for OpenAI."""
     if not key and url.rstrip("/") == OPENAI_URL:
         raise ConfigurationError(f"OpenAI needs a key; set {settings}_API_KEY")
-    # HTTP libraries quote a header that they cannot send, and with it the key.
+    # An HTTP library's error quotes a header that cannot be sent, and so the key.
     if not all("!" <= character <= "~" for character in key):
         raise ConfigurationError(
             f"the {what} key holds a space, a line break or a character outside ASCII; "
@@ -59,12 +59,12 @@ def check_key(key: str, url: str, *, what: str, settings: str) -> None:
         )
 
 
-# The client refuses an empty key; servers without keys ignore what they get.
+# The client refuses an empty key; servers without keys ignore this one.
 _NO_KEY = "none"
 
 
 def client_of(url: str, key: str) -> AsyncOpenAI:
-    """The client of the server. It follows no redirect: texts go to the host that was set, and to no other."""
+    """The client of the server. It follows no redirect, so that texts go to the configured host only."""
     return AsyncOpenAI(
         api_key=key or _NO_KEY,
         base_url=url,
@@ -75,7 +75,7 @@ def client_of(url: str, key: str) -> AsyncOpenAI:
 
 @cache
 def _trust() -> ssl.SSLContext:
-    """The certificates that are trusted, read once: 40 ms, which each client would take for itself."""
+    """The trusted certificates, read once for all clients, because reading takes 40 ms."""
     return create_ssl_context()
 
 
@@ -84,9 +84,9 @@ class EndpointUsage:
     """Counts since the embedder or language model was made."""
 
     requests: int = 0
-    """Requests sent, repeated ones included."""
+    """Requests sent, retries included."""
     tokens: int = 0
-    """Tokens as the provider counted them in its answers; providers that do not count add nothing."""
+    """Tokens as the provider's answers count them; 0 if they do not."""
     retries: int = 0
     """The number of requests that repeated a failed one."""
 
@@ -133,7 +133,8 @@ class EndpointCaller:
     def timeout(self) -> Timeout:
         """The client's timeouts for a request that begins now.
 
-        Connecting ends before it is cancelled: the client leaves a connection open whose TLS handshake is.
+        Connecting times out before the attempt is cancelled: the client does not close a connection whose TLS handshake
+        is cancelled.
         """
         seconds = min(self._timeout_seconds, seconds_left())
         return Timeout(seconds, connect=_CONNECT_SHARE * seconds)
@@ -146,8 +147,8 @@ class EndpointCaller:
     async def call(self, post: Callable[[], Awaitable[T]], lane: Hashable = None) -> T:
         """Return the result of ``post``, which sends one request by the ``openai`` client and reads the answer.
 
-        Calls of different lanes do not wait for each other. No attempt begins after the deadline of the task.
-        Raises the service's errors, and what ``post`` raises besides the client's errors and ``TryAgainError``.
+        Calls of different lanes do not wait for each other. No attempt begins after the task's deadline. Raises the
+        service's errors, and those of ``post`` except ``TryAgainError`` and the client's, which become the service's.
         """
         attempts = 0
 
@@ -159,7 +160,7 @@ class EndpointCaller:
             return await self._ask(post)
 
         endpoint = self._endpoint
-        with span(f"{endpoint.service.operation} {endpoint.model}", SpanKind.CLIENT) as traced:
+        with span(f"{endpoint.service.operation} {endpoint.model}", SpanKind.CLIENT) as span_:
             try:
                 async with self._slots[lane]:
                     return await with_retries(
@@ -171,30 +172,30 @@ class EndpointCaller:
                         seconds_left=seconds_left,
                     )
             finally:
-                if traced is not None:
-                    traced.set_attributes(_told(endpoint, attempts))
+                if span_ is not None:
+                    span_.set_attributes(_attributes(endpoint, attempts))
 
     async def _ask(self, post: Callable[[], Awaitable[T]]) -> T:
-        """One request. Errors of the client are not chained to ours: they quote the server, which may quote the key."""
+        """Send one request. Errors do not chain the client's, which quote the server, which may quote the key."""
         host, seconds = self._endpoint.host, self._timeout_seconds
         loop = asyncio.get_running_loop()
-        started = loop.time()
+        start = loop.time()
         try:
             async with asyncio.timeout(seconds):
                 return await post()
         except (TimeoutError, TimeoutException, APITimeoutError):
-            waited = min(seconds, round(loop.time() - started, 2))
-            raise TryAgainError(f"{host} did not answer within {waited:g} seconds") from None
-        except APIStatusError as refused:
-            raise self._endpoint.refusal(refused, self._now()) from None
+            duration = min(seconds, round(loop.time() - start, 2))
+            raise TryAgainError(f"{host} did not answer within {duration:g} seconds") from None
+        except APIStatusError as error:
+            raise self._endpoint.refusal(error, self._now()) from None
         except APIConnectionError as broken:
             reason = type(broken.__cause__ or broken).__name__
             service, is_refused = self._endpoint.service, _is_refused(broken)
             if is_refused or (reason == "ConnectError" and service.start):
                 advice = f"; start it with: {service.start}" if service.start else ""
-                said = f"{service.title or 'the server'} does not answer at {host}{advice}"
-                # No server listens there, so waiting some seconds is useless.
-                raise service.unavailable(said) if is_refused else TryAgainError(said) from None
+                message = f"{service.title or 'the server'} does not answer at {host}{advice}"
+                # A retry is useless while no server listens there.
+                raise service.unavailable(message) if is_refused else TryAgainError(message) from None
             raise self._broken(reason) from None
         except TransportError as broken:  # while the body is read, which the client does not translate
             raise self._broken(type(broken).__name__) from None
@@ -204,14 +205,14 @@ class EndpointCaller:
 
 
 def _is_refused(error: BaseException) -> bool:
-    """Whether the host answered that nothing listens at the address."""
+    """Whether the host refused the connection because no server listens at the address."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ConnectionRefusedError):
         cause = cause.__cause__ or cause.__context__
     return cause is not None
 
 
-def _told(endpoint: Endpoint, attempts: int) -> dict[str, AttributeValue]:
+def _attributes(endpoint: Endpoint, attempts: int) -> dict[str, AttributeValue]:
     return {
         "gen_ai.operation.name": endpoint.service.operation,
         "gen_ai.request.model": endpoint.model,

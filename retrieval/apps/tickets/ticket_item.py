@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from retrieval.adapters.readers import item_from_record
-from retrieval.adapters.readers.csv_files import written_tags, written_value
+from retrieval.adapters.readers.csv_files import parse_tags, parse_value
 from retrieval.adapters.readers.records import ATTRIBUTE_PREFIX, FIELD_NAMES
 from retrieval.domain.checks import stored_time
 from retrieval.domain.errors import InvalidItemError
@@ -73,11 +73,11 @@ def ticket_item(record: Mapping[str, Any]) -> Item:
     renamed = {field: names[name] for field, known in TICKET_FIELDS.items() if (name := first(known, names))}
     fields = {field: record[name] for field, name in renamed.items()}
     if isinstance(fields.get("tags"), str):
-        fields["tags"] = written_tags(fields["tags"])
+        fields["tags"] = parse_tags(fields["tags"])
     taken = {*renamed.values(), *(name for known in FIELD_NAMES.values() for name in known)}
     is_row = all(isinstance(value, str | None) for value in record.values())
     others = {
-        name: written_value(value) if is_row and isinstance(value, str) and name not in taken else value
+        name: parse_value(value) if is_row and isinstance(value, str) and name not in taken else value
         for name, value in record.items()
         if name not in renamed.values()
     }

@@ -28,7 +28,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from retrieval.adapters.tracing import started, tracer
+from retrieval.adapters.tracing import span_under, tracer
 from retrieval.domain.errors import ConfigurationError, RetrievalError
 from retrieval.domain.items.embedding import Embedder
 from retrieval.domain.llm import LLM
@@ -92,7 +92,7 @@ class Frame:
                 parent = propagate.extract(
                     {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
                 )
-                with started(scope["method"], SpanKind.SERVER, parent) as traced:
+                with span_under(scope["method"], SpanKind.SERVER, parent) as traced:
                     await self._placed(exchange, scope, found)
                     if traced is not None:
                         _describe(traced, scope, exchange.status or HUNG_UP, request_id)

@@ -27,7 +27,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
-from retrieval.adapters.aside import LONG_BODY, aside, uncollected
+from retrieval.adapters.aside import LONG_BODY, aside, without_collector
 from retrieval.adapters.readers import item_from_record
 from retrieval.adapters.readers.records import FIELD_NAMES
 from retrieval.apps.tickets.ticket_item import with_ticket_parts
@@ -266,7 +266,7 @@ def _read(body: bytes, model: type[BaseModel] | None) -> Any:
     try:
         if len(body) < LONG_BODY:
             return json_of(body)
-        with uncollected():
+        with without_collector():
             sent = json_of(body)
     except JSONTextError as error:
         raise MalformedBodyError(f"the body cannot be read: {error}") from None

@@ -155,7 +155,7 @@ async def test_files_that_are_no_cross_encoder_say_so(tmp_path: Path) -> None:
     folder = write_cross_encoder(tmp_path / "tiny")
     (folder / "model.onnx").write_bytes(b"no model")
     reranker = OnnxReranker(folder)
-    with pytest.raises(RerankerRejectedError, match="no cross-encoder"):
+    with pytest.raises(RerankerRejectedError, match="not a cross-encoder"):
         await reranker.rerank(QUERY, TEXTS)
     await reranker.aclose()
     (folder / "tokenizer.json").unlink()

@@ -75,7 +75,7 @@ def _configure_logging(settings: Settings, log_format: LogFormat, *, debug: bool
 def _run(settings: Settings, host: str, port: int, *, insecure_local: bool, as_json: bool) -> None:
     import asyncio
 
-    from retrieval.adapters.store.installation.opening import told_server
+    from retrieval.adapters.store.installation.opening import server_place
     from retrieval.surfaces.cli.output import console, print_json_line
     from retrieval.surfaces.cli.run import stop_signal
     from retrieval.surfaces.http.app import has_console, run_service
@@ -88,7 +88,7 @@ def _run(settings: Settings, host: str, port: int, *, insecure_local: bool, as_j
         said = [f"serving at {url} (what there is to call: {url}/docs)"]
         said += [f"in a browser: {url}/console"] if has_console(settings) else []
         said += (
-            [f"from {told_server(settings)}; collections of the tenant {settings.tenant!r}"] if insecure_local else []
+            [f"from {server_place(settings)}; collections of the tenant {settings.tenant!r}"] if insecure_local else []
         )
         said += [_NEXT_LOCAL.format(url=url) if insecure_local else _NEXT]
         console().print("\n".join(said), soft_wrap=True, markup=False, highlight=False)

@@ -13,7 +13,7 @@ import pytest
 from pydantic import SecretStr
 
 from retrieval import Settings
-from retrieval.adapters.embedders.chosen import configured_embedder, embedder_for, loaded_embedder
+from retrieval.adapters.embedders.chosen import configured_embedder, embedder_for, load_embedder
 from retrieval.adapters.embedders.hashing import hashed_vector
 from retrieval.adapters.embedders.openai import OpenAIEmbedder
 from retrieval.adapters.embedders.services import SERVICES, service_of
@@ -59,7 +59,7 @@ def named(name: str, server: OpenAIServer, model: str | None = None, **changes: 
 
 async def made(settings: Settings) -> Embedder:
     """The embedder of a new collection."""
-    embedder = await loaded_embedder(settings)
+    embedder = await load_embedder(settings)
     assert embedder is not None
     return embedder
 
@@ -235,7 +235,7 @@ async def test_a_server_that_is_not_running_is_told_with_the_command(name: str, 
     async with serving(name) as server:
         settings = named(name, server, "new-model")
     with pytest.raises(EmbedderUnavailableError) as caught:
-        await loaded_embedder(settings)
+        await load_embedder(settings)
     assert said in str(caught.value)
     assert f"start it with: {SERVICES[name].start}" in str(caught.value)
     assert "times" not in str(caught.value)
