@@ -19,8 +19,8 @@ from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.items.collections import StoredCollection, find_profile
 from retrieval.adapters.store.learning.models import definition_within
 from retrieval.adapters.store.learning.off_policy import (
-    Comparison,
     RecordedTraffic,
+    TargetComparison,
     interleaved_results,
     read_comparison,
     read_weighing,
@@ -105,7 +105,7 @@ class ProfileComparison:
     changed: int
     """The number of searches for which the two profiles would show different hits."""
     weighings: tuple[Weighing, Weighing]
-    estimates: tuple[Comparison, ...]
+    estimates: tuple[TargetComparison, ...]
     """The estimates by estimator, plain and clipped; empty without a reward."""
     verdict: Verdict
 
@@ -222,7 +222,7 @@ async def compare_profiles(
 
 async def _estimated(
     connection: Connection, traffic: RecordedTraffic, targets: tuple[TargetPolicy, TargetPolicy]
-) -> tuple[tuple[Weighing, Weighing], dict[tuple[Estimator, bool], Comparison]]:
+) -> tuple[tuple[Weighing, Weighing], dict[tuple[Estimator, bool], TargetComparison]]:
     first, second = targets
     weighings = (
         await read_weighing(connection, traffic, first),
@@ -233,7 +233,7 @@ async def _estimated(
     return weighings, {key: found[key] for key in order}
 
 
-def _deciding(estimates: Mapping[tuple[Estimator, bool], Comparison]) -> Estimate:
+def _deciding(estimates: Mapping[tuple[Estimator, bool], TargetComparison]) -> Estimate:
     found = estimates.get((DECIDES, False))
     return found.difference if found is not None else Estimate(value=math.nan, standard_error=math.nan)
 

@@ -112,7 +112,7 @@ def test_the_home_is_saved_destroyed_and_restored(own_home: Path, tmp_path: Path
     assert saved["folder"] == str(folder)
     assert "retrieval_app" in saved["roles"]
     assert "is there already; name a folder that is not" in program.fails("backup", folder)
-    assert "none is written over" in program.fails("restore", folder)
+    assert "none is overwritten" in program.fails("restore", folder)
     assert "is not a backup" in program.fails("restore", tmp_path)
 
     again = program.using(RETRIEVAL_HOME=str(home))

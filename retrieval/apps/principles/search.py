@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, overload
 from uuid import UUID
 
-from retrieval.apps.principles.choosing import FEWER_USES_THAN, SLOTS, TAG_BOOST, YOUNGER_THAN, Pick, Tried, thompson
+from retrieval.apps.principles.choosing import FEWER_USES_THAN, SLOTS, TAG_BOOST, YOUNGER_THAN, Pick, Trials, thompson
 from retrieval.apps.principles.principle import ACTIVE, IN_USE, KIND, Principle, principle_of
 from retrieval.apps.probation import FAILED_BELOW
 from retrieval.collection import Collection, handle_of
@@ -287,7 +287,7 @@ class PrincipleSearch:
         # An answer has no more places than that.
         return thompson(rivals, min(SLOTS, MOST_FOUND - len(shown)), self.chance)
 
-    async def _eligible(self, where: Where) -> list[Tried]:
+    async def _eligible(self, where: Where) -> list[Trials]:
         """All principles that pass the filter, by id; texts are read of the picked ones alone."""
         return _tried(await standings_where(handle_of(self.collection), where))
 
@@ -316,8 +316,8 @@ def _marked(found: Iterable[FoundPrinciple], picks: Sequence[Pick]) -> list[Foun
     ]
 
 
-def _tried(standings: Iterable[Standing]) -> list[Tried]:
-    return [Tried(standing.item_id, standing.uses, standing.successes) for standing in standings]
+def _tried(standings: Iterable[Standing]) -> list[Trials]:
+    return [Trials(standing.item_id, standing.uses, standing.successes) for standing in standings]
 
 
 def _shown(principle: FoundPrinciple) -> ShownItem:

@@ -77,13 +77,13 @@ ROW = {"index": 0, "relevance_score": 0.5}
         ({"results": [ROW, ROW, ROW]}, "or two"),
         ({"results": [{**ROW, "index": 3}] * 3}, "text 3 of 3"),
         ({"results": [{**ROW, "index": -1}]}, "text -1 of 3"),
-        ({"results": [{**ROW, "index": True}]}, "no index"),
+        ({"results": [{**ROW, "index": True}]}, "not an index"),
         ({"results": [{**ROW, "relevance_score": 4.5}]}, "let it give probabilities"),
-        ({"results": [{**ROW, "relevance_score": None}]}, "no index with a score"),
-        ({"results": ["text"]}, "no index with a score"),
+        ({"results": [{**ROW, "relevance_score": None}]}, "not an index with a score"),
+        ({"results": ["text"]}, "not an index with a score"),
         ({"results": "text"}, "gave no results"),
         ({"error": "no"}, "gave no results"),
-        ("text", "no JSON object"),
+        ("text", "not a JSON object"),
     ],
 )
 async def test_an_answer_that_lies_is_rejected(answer: Any, why: str) -> None:
@@ -106,7 +106,7 @@ async def test_texts_go_to_the_host_that_was_set_and_nowhere_else(status: int) -
 
         server.faults.append(elsewhere)
         async with aclosing(asking(server, "tei")) as reranker:
-            with pytest.raises(RerankerRejectedError, match=f"answered {status}.*not followed"):
+            with pytest.raises(RerankerRejectedError, match=rf"redirect \({status}\).*not followed"):
                 await reranker.rerank(QUERY, TEXTS)
         assert other.received == []
 

@@ -185,7 +185,7 @@ async def test_a_destroyed_home_comes_back_as_it_was(place: Path, settings: Sett
             assert "later" in {hit.item_id for hit in found}
             assert (await platform.feedback(found.retrieval_id, "later", helpful=True)).recorded == 1
         upgrade(server.url, SCHEMA)
-    with pytest.raises(ConflictError, match="none is written over"):
+    with pytest.raises(ConflictError, match="none is overwritten"):
         restore_home(folder, home)
 
 

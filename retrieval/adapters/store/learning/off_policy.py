@@ -48,7 +48,7 @@ class RecordedTraffic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class TargetComparison:
     """One estimator's estimates of two targets, and of the first minus the second."""
 
     estimator: Estimator
@@ -90,7 +90,7 @@ async def read_weighing(connection: Connection, traffic: RecordedTraffic, target
 
 async def read_comparison(
     connection: Connection, traffic: RecordedTraffic, first: TargetPolicy, second: TargetPolicy
-) -> dict[tuple[Estimator, bool], Comparison]:
+) -> dict[tuple[Estimator, bool], TargetComparison]:
     """Read the comparison by estimator and whether it is clipped; empty if no impression has a reward.
 
     Both targets have the same retrievals. The transaction acts as the tenant.
@@ -111,13 +111,13 @@ def _columns(target: TargetPolicy) -> Mapping[str, list[Any]]:
     }
 
 
-def _comparison(row: tuple[Any, ...]) -> Comparison:
+def _comparison(row: tuple[Any, ...]) -> TargetComparison:
     estimator, is_clipped, *figures = row
     numbers = [_number(figure) for figure in figures]
     first, second, difference = (
         Estimate(value=numbers[at], standard_error=numbers[at + 1]) for at in range(0, len(numbers), 2)
     )
-    return Comparison(
+    return TargetComparison(
         estimator=Estimator(estimator), is_clipped=is_clipped, first=first, second=second, difference=difference
     )
 

@@ -31,7 +31,7 @@ from retrieval.apps.principles.choosing import (
     MIN_PRINCIPLE_SCORE,
     TAG_BOOST,
     YOUNGER_THAN,
-    Chosen,
+    Choice,
     choose,
     normalised_tags,
     rivals,
@@ -72,7 +72,7 @@ class Started:
     surroundings: Surroundings
     recent_tags: tuple[str, ...]
     """The tags of sessions that went well."""
-    principles: tuple[Chosen, ...]
+    principles: tuple[Choice, ...]
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -129,7 +129,7 @@ def composed_answer(
     )
 
 
-def _shown(chosen: Chosen, tags: Sequence[str]) -> ShownItem:
+def _shown(chosen: Choice, tags: Sequence[str]) -> ShownItem:
     return ShownItem(
         item_id=chosen.principle.id,
         score=chosen.score,
@@ -140,7 +140,7 @@ def _shown(chosen: Chosen, tags: Sequence[str]) -> ShownItem:
     )
 
 
-def _plain(chosen: Chosen, tags: Sequence[str]) -> dict[str, Any]:
+def _plain(chosen: Choice, tags: Sequence[str]) -> dict[str, Any]:
     principle = chosen.principle
     return {
         "id": shown_line(principle.id),
@@ -159,12 +159,12 @@ def _plain(chosen: Chosen, tags: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _matching(chosen: Chosen, tags: Sequence[str]) -> list[str]:
+def _matching(chosen: Choice, tags: Sequence[str]) -> list[str]:
     wanted = frozenset(tags)
     return [tag for tag in chosen.principle.tags if tag in wanted]
 
 
-def _item(chosen: Chosen) -> str:
+def _item(chosen: Choice) -> str:
     principle = chosen.principle
     mark = " (exploring)" if chosen.is_exploratory else ""
     first = _first_line(principle.body)
