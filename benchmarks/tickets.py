@@ -25,7 +25,7 @@ from tasks import TICKETS
 
 from retrieval import Collection, Hit, Platform, Profile, connect
 from retrieval.apps.tickets import PRESETS, TICKET_FILTERABLE, RetrievalConfig, RetrievalService, ticket_item
-from retrieval.apps.tickets.answers import weighed
+from retrieval.apps.tickets.answers import rank_by_weights
 from retrieval.apps.tickets.config import tickets_profile
 from retrieval.domain.checks import clean_value
 from retrieval.domain.search.signals import Facts, Question, ResolutionTime
@@ -129,7 +129,7 @@ def scored_pages(
     run: Run = {}
     for query in queries:
         as_of = narrowed(query)[1]
-        ranked = weighed(near[query.query_id][:count], profile, as_of, as_of)
+        ranked = rank_by_weights(near[query.query_id][:count], profile, as_of, as_of)
         run[query.query_id] = [one.ticket.ticket_id for one in ranked[:top_k]]
     return run
 

@@ -19,7 +19,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from retrieval import Collection, Hit, RetrievalError, SearchResult, connect, read_items
-from retrieval.adapters.store.installation.opening import told_server
+from retrieval.adapters.store.installation.opening import server_place
 
 CORPUS = Path(__file__).parent / "data" / "tickets" / "corpus.jsonl.gz"
 COLLECTION = "demo"
@@ -59,7 +59,7 @@ async def main(console: Console) -> None:
         facts = platform.database.facts
         seconds = time.perf_counter() - started
         console.print(f"PostgreSQL {facts.postgresql} with pgvector {facts.pgvector} is ready ({seconds:.1f} s).")
-        place, tenant = told_server(platform.settings), platform.settings.tenant
+        place, tenant = server_place(platform.settings), platform.settings.tenant
         console.print(
             f"Everything lies in {place}, collection {COLLECTION!r} of the tenant {tenant!r}.", soft_wrap=True
         )

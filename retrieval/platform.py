@@ -758,13 +758,13 @@ class Platform:
             return await register_space(self.database, to)
         if to is not None and not isinstance(to, str):
             raise InvalidRequestError(f"to is {to!r:.80}; it must be an EmbeddingSpace, or an embedder's name")
-        embedder = await self._embedders.asked_for_new() if to is None else await self._embedders.asked_for(to)
+        embedder = await self._embedders.load_for_new() if to is None else await self._embedders.load(to)
         if embedder is None:
             raise InvalidRequestError("there is no embedder; set RETRIEVAL_EMBEDDER to that of the new space")
         return await register_space(self.database, embedder.space)
 
     async def _new_space(self, space: EmbeddingSpace | None) -> EmbeddingSpace | None:
-        embedder = None if space else await self._embedders.asked_for_new()
+        embedder = None if space else await self._embedders.load_for_new()
         return space if embedder is None else embedder.space
 
     def _embedder_of_tenant(self, tenant_id: int, space: StoredSpace) -> CachedEmbedder | None:

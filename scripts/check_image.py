@@ -165,7 +165,7 @@ def build(folder: Path, python: str) -> Stage:
             case "USER":
                 stages[-1].user = int(step.arguments)
             case "HEALTHCHECK" | "ENTRYPOINT" | "CMD":
-                """Start a container."""
+                """These only affect the start of a container."""
             case _:
                 sys.exit(f"FAILED: this script does not know {step.name}")
         print(f"  {time.monotonic() - began:6.1f} s  {step.name} {step.arguments[:90]}", flush=True)
@@ -175,7 +175,7 @@ def build(folder: Path, python: str) -> Stage:
 def seal(image: Stage) -> None:
     """Name the services in an empty network, and make everything but /tmp read-only."""
     if ctypes.CDLL(None).unshare(NEW_NETWORK):
-        sys.exit("FAILED: this kernel gives no network of its own")
+        sys.exit("FAILED: this kernel cannot create a separate network")
     run(["ip", "link", "set", "lo", "up"])
     (image.root / "etc/hosts").write_text("".join(f"127.0.0.1 {name}\n" for name in ("localhost", *NAMES)))
     image.environment["HOME"] = image.work
@@ -221,59 +221,59 @@ def wait_until_healthy(name: str, check: Sequence[str], process: subprocess.Pope
 
 @contextmanager
 def running(name: str, command: Sequence[str], check: Sequence[str]) -> Iterator[None]:
-    """Run a healthy service during the block; then terminate it, and check that it ends successfully."""
-    with tempfile.TemporaryFile("w+") as said:
-        process = subprocess.Popen(command, stdout=said, stderr=said, text=True)
+    """Run a service during the block, once it is healthy; then terminate it, and check that it ends successfully."""
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, text=True)
         try:
             wait_until_healthy(name, check, process)
             yield
             process.send_signal(signal.SIGTERM)
             if process.wait(60):
-                said.seek(0)
-                sys.exit(f"FAILED: {name} ended with exit code {process.returncode}\n{said.read()[-3000:]}")
+                output.seek(0)
+                sys.exit(f"FAILED: {name} ended with exit code {process.returncode}\n{output.read()[-3000:]}")
         except BaseException:
-            said.seek(0)
-            sys.stderr.write(f"{name} said:\n{said.read()[-2000:]}\n")
+            output.seek(0)
+            sys.stderr.write(f"{name} wrote:\n{output.read()[-2000:]}\n")
             raise
         finally:
             process.kill()
             process.wait()
 
 
-def asked(url: str, body: object = None, method: str | None = None, **headers: str) -> tuple[int, str]:
-    """The status and the text of an answer."""
+def request(url: str, body: object = None, method: str | None = None, **headers: str) -> tuple[int, str]:
+    """Send a request; returns the status and the text of the response."""
     data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
-    shown = {name.replace("_", "-"): value for name, value in headers.items()}
+    all_headers = {name.replace("_", "-"): value for name, value in headers.items()}
     if data is not None:
-        shown.setdefault("Content-Type", "application/json")
+        all_headers.setdefault("Content-Type", "application/json")
     try:
-        with urlopen(Request(url, data, shown, method=method), timeout=60) as answer:  # noqa: S310 - http
+        with urlopen(Request(url, data, all_headers, method=method), timeout=60) as answer:  # noqa: S310 - http
             return answer.status, answer.read().decode()
     except HTTPError as error:
         return error.code, error.read().decode()
 
 
-def expect(what: str, found: object, wanted: object) -> None:
+def expect(what: str, actual: object, expected: object) -> None:
     """Exit with a message if the result is not the expected one."""
-    if found != wanted:
-        sys.exit(f"FAILED: {what}: {found!r} instead of {wanted!r}")
-    print(f"  {'':8}  {what}: {found}", flush=True)
+    if actual != expected:
+        sys.exit(f"FAILED: {what}: {actual!r} instead of {expected!r}")
+    print(f"  {'':8}  {what}: {actual}", flush=True)
 
 
 def use(url: str, mcp_url: str, key: str, mcp_token: str) -> None:
     """Store items, search, give feedback, and call the MCP server."""
     access = {"Authorization": f"Bearer {key}"}
-    expect("without a key", asked(f"{url}/v1/collections")[0], 401)
-    expect("a collection is made", asked(f"{url}/v1/collections/notes", {}, "PUT", **access)[0], 201)
+    expect("without a key", request(f"{url}/v1/collections")[0], 401)
+    expect("a collection is created", request(f"{url}/v1/collections/notes", {}, "PUT", **access)[0], 201)
     items = [{"id": "disk", "text": "The disk is full."}, {"id": "login", "text": "The certificate has expired."}]
-    expect("items are stored", asked(f"{url}/v1/collections/notes/items", {"items": items}, **access)[0], 200)
-    found = asked(f"{url}/v1/collections/notes/search", {"query": "expired certificate"}, **access)[1]
-    expect("the best hit", json.loads(found)["hits"][0]["id"], "login")
-    judged = {"retrieval_id": json.loads(found)["retrieval_id"], "item_id": "login", "helpful": True}
-    expect("it is judged", asked(f"{url}/v1/feedback", judged, **access)[0], 200)
+    expect("items are stored", request(f"{url}/v1/collections/notes/items", {"items": items}, **access)[0], 200)
+    answer = request(f"{url}/v1/collections/notes/search", {"query": "expired certificate"}, **access)[1]
+    expect("the best hit", json.loads(answer)["hits"][0]["id"], "login")
+    feedback = {"retrieval_id": json.loads(answer)["retrieval_id"], "item_id": "login", "helpful": True}
+    expect("feedback is stored", request(f"{url}/v1/feedback", feedback, **access)[0], 200)
     lines = b'{"id": "s-1", "text": "One of a stream."}\n' * 2
     stream = {"Content_Type": "application/x-ndjson"} | access
-    expect("a stream is taken", asked(f"{url}/v1/collections/notes/items/bulk", lines, **stream)[0], 200)
+    expect("a stream is stored", request(f"{url}/v1/collections/notes/items/bulk", lines, **stream)[0], 200)
     hello = {
         "jsonrpc": "2.0",
         "id": 1,
@@ -285,19 +285,19 @@ def use(url: str, mcp_url: str, key: str, mcp_token: str) -> None:
         },
     }
     accepts = {"Accept": "application/json, text/event-stream"}
-    expect("MCP without a token", asked(f"{mcp_url}/mcp", hello, **accepts)[0], 401)
+    expect("MCP without a token", request(f"{mcp_url}/mcp", hello, **accepts)[0], 401)
     bearer = {"Authorization": f"Bearer {mcp_token}"}
-    expect("MCP with its token", asked(f"{mcp_url}/mcp", hello, **accepts, **bearer)[0], 200)
+    expect("MCP with its token", request(f"{mcp_url}/mcp", hello, **accepts, **bearer)[0], 200)
 
 
 def meet_limits(url: str, key: str) -> None:
     """Send the requests that the proxy itself refuses."""
     access = {"Authorization": f"Bearer {key}"}
-    expect("metrics from outside", asked(f"{url}/metrics")[0], 404)
-    large = asked(f"{url}/v1/collections/notes/items", b" " * (17 * 2**20), **access)
+    expect("metrics from outside", request(f"{url}/metrics")[0], 404)
+    large = request(f"{url}/v1/collections/notes/items", b" " * (17 * 2**20), **access)
     expect("a body of 17 MB", (large[0], json.loads(large[1])["type"]), (413, "/problems/body-too-large"))
-    expect("a header of 17 KB", asked(f"{url}/readyz", X_Long="x" * 17_000)[0], 400)
-    statuses = {asked(f"{url}/livez")[0] for _ in range(1000)}
+    expect("a header of 17 KB", request(f"{url}/readyz", X_Long="x" * 17_000)[0], 400)
+    statuses = {request(f"{url}/livez")[0] for _ in range(1000)}
     print(f"  {'':8}  1,000 requests in a row: {sorted(statuses)}", flush=True)
 
 
@@ -308,33 +308,33 @@ def serve(image: Stage, nginx: str | None) -> None:
     services = compose(variables)["services"]
 
     def of(name: str, command: Sequence[str]) -> list[str]:
-        given = {one: value for one, value in services[name]["environment"].items() if value is not None}
-        return image.enter(command, given)
+        environment = {key: value for key, value in services[name]["environment"].items() if value is not None}
+        return image.enter(command, environment)
 
-    def started(name: str) -> Any:
+    def healthy(name: str) -> Any:
         service = services[name]
         return running(name, of(name, command_of(service)), of(name, check_of(service)))
 
     with database(image, services["database"]):
         run(of("migrate", command_of(services["migrate"])))
-        made = run(
+        created_key = run(
             of("platform", [*command_of(services["platform"]), "keys", "create", "k", "--scope=admin", "--json"])
         )
-        key = json.loads(made)["text"]
-        with started("http"), started("worker"), started("mcp"):
+        key = json.loads(created_key)["text"]
+        with healthy("http"), healthy("worker"), healthy("mcp"):
             token = services["http"]["environment"]["RETRIEVAL_METRICS_TOKEN"]
-            status, told = asked("http://127.0.0.1:8000/metrics", Authorization=f"Bearer {token}")
-            expect("metrics from inside, with their token", (status, "retrieval_workers 1" in told), (200, True))
+            status, text = request("http://127.0.0.1:8000/metrics", Authorization=f"Bearer {token}")
+            expect("metrics from inside, with their token", (status, "retrieval_workers 1" in text), (200, True))
             if nginx is None:
-                print("  THE PROXY IS NOT TRIED: no nginx here; name one with --nginx", flush=True)
+                print("  THE PROXY IS NOT TESTED: nginx was not found; name it with --nginx", flush=True)
                 use("http://127.0.0.1:8000", "http://127.0.0.1:8765", key, variables["MCP_TOKEN"])
                 return
             configuration = (DOCKER / "proxy" / "nginx.conf").read_text(encoding="utf-8")
             (image.root / "tmp/nginx.conf").write_text(configuration)
-            configured = ["-c", "/tmp/nginx.conf", "-g", "daemon off;"]  # noqa: S108 - in the root file system of the trial
+            options = ["-c", "/tmp/nginx.conf", "-g", "daemon off;"]  # noqa: S108 - in the root file system of the trial
             # The system's own programs are visible inside; a program in /tmp is not.
             shutil.copy2(nginx, image.root / "tmp/nginx")
-            proxy = image.enter(["/tmp/nginx", *configured])  # noqa: S108 - as above
+            proxy = image.enter(["/tmp/nginx", *options])  # noqa: S108 - as above
             address = "http://127.0.0.1:8080"
             ready = [sys.executable, "-c", f"from urllib.request import urlopen; urlopen('{address}/readyz')"]
             with running("proxy", proxy, ready):
@@ -343,17 +343,17 @@ def serve(image: Stage, nginx: str | None) -> None:
 
 
 def image_python() -> str:
-    """The Python that replaces the image's: one of the same version, else this one; prints which."""
-    wanted = base_python()
-    found = shutil.which(wanted)
-    # A version manager's command of that name may start no Python, and depends on its own folder.
+    """The Python that replaces the image's: one of the same version, otherwise this one; prints which."""
+    name = base_python()
+    program = shutil.which(name)
+    # A version manager's command of that name may not start a Python, and depends on its own folder.
     ask = "import sys; print(sys.executable)"
-    told = subprocess.run([found, "-c", ask], check=False, capture_output=True, text=True) if found else None
-    if told is not None and told.returncode == 0:
-        return told.stdout.strip()
-    # The Python below an environment: the environment may be in the repository, which is hidden from the steps.
+    result = subprocess.run([program, "-c", ask], check=False, capture_output=True, text=True) if program else None
+    if result is not None and result.returncode == 0:
+        return result.stdout.strip()
+    # The base of an environment, because the environment may be in the repository, which is hidden from the steps.
     own = str(Path(sys.executable).resolve())
-    print(f"  THE IMAGE'S {wanted} IS NOT HERE: {own} stands for it; name another with --python", flush=True)
+    print(f"  THE IMAGE'S {name} WAS NOT FOUND: {own} replaces it; name another with --python", flush=True)
     return own
 
 
@@ -363,13 +363,13 @@ def main() -> int:
     parser.add_argument("--python", help="replaces the image's; default: one of its version, else this one")
     parser.add_argument("--nginx", default=shutil.which("nginx"), help="the proxy's program")
     parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     if sys.platform != "linux" or os.geteuid() != 0:
-        sys.exit("the image can be tried by root on Linux alone: it takes a root file system of its own")
-    if given.inside is not None:
-        image = build(given.inside, given.python or image_python())
+        sys.exit("the image can be tested only by root on Linux, because it needs a separate root file system")
+    if arguments.inside is not None:
+        image = build(arguments.inside, arguments.python or image_python())
         seal(image)
-        serve(image, given.nginx)
+        serve(image, arguments.nginx)
         return 0
     with tempfile.TemporaryDirectory(prefix="retrieval-image-") as folder:
         Path(folder).chmod(0o755)

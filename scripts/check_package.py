@@ -116,25 +116,25 @@ def build(place: Path, python: str) -> tuple[Path, Path]:
     return wheel, sdist
 
 
-def try_one(place: Path, python: str, distribution: Path, extra: str) -> None:
+def check_distribution(place: Path, python: str, distribution: Path, extra: str) -> None:
     """Install the distribution with an extra into an empty environment, and run the extra's program there."""
     folder = place / extra
     folder.mkdir()
     folder.chmod(0o755)
-    installed = environment_in(folder / "environment", python)
-    named = str(distribution) if extra == CORE else f"{distribution}[{extra}]"
-    pip = [installed, "-m", "pip", "--disable-pip-version-check"]
-    run([*pip, "install", "--quiet", "--constraint", ROOT / "constraints.txt", named], folder)
+    venv_python = environment_in(folder / "environment", python)
+    requirement = str(distribution) if extra == CORE else f"{distribution}[{extra}]"
+    pip = [venv_python, "-m", "pip", "--disable-pip-version-check"]
+    run([*pip, "install", "--quiet", "--constraint", ROOT / "constraints.txt", requirement], folder)
     run([*pip, "check"], folder)
     work = folder / "work"
     work.mkdir()
-    kept = {name: value for name, value in os.environ.items() if name in {"LANG", "TMPDIR"}}
-    variables = kept | {
+    passed_on = {name: value for name, value in os.environ.items() if name in {"LANG", "TMPDIR"}}
+    variables = passed_on | {
         "HOME": str(work),
-        "PATH": f"{installed.parent}:/usr/bin:/bin",
+        "PATH": f"{venv_python.parent}:/usr/bin:/bin",
         "RETRIEVAL_HOME": str(folder / "home"),
     }
-    run([installed, "-c", PROGRAMS[extra]], work, variables)
+    run([venv_python, "-c", PROGRAMS[extra]], work, variables)
     run(["retrieval", "--version"], work, variables)
     shutil.rmtree(folder)
 
@@ -144,17 +144,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", default=sys.executable, help="the Python of the environments")
     parser.add_argument("extras", nargs="*", metavar="EXTRA", help="the extras to test; default: all")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="retrieval-package-") as folder:
         place = Path(folder)
         # Root's embedded server runs as another user, which needs access to the folder.
         place.chmod(0o755)
-        wheel, sdist = build(place, given.python)
+        wheel, sdist = build(place, arguments.python)
         print(f"built {wheel.name} and {sdist.name}", flush=True)
-        tried = [(wheel, extra) for extra in given.extras or extras()]
-        for distribution, extra in [*tried, (sdist, CORE)]:
+        pairs = [(wheel, extra) for extra in arguments.extras or extras()]
+        for distribution, extra in [*pairs, (sdist, CORE)]:
             began = time.monotonic()
-            try_one(place, given.python, distribution, extra)
+            check_distribution(place, arguments.python, distribution, extra)
             print(f"{time.monotonic() - began:6.1f} s  {distribution.suffix:5} {extra}: works", flush=True)
     return 0
 

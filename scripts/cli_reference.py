@@ -101,50 +101,50 @@ def _paragraphs(command: Any) -> list[str]:
 
 
 def _usage(command: Any) -> Iterator[str]:
-    if any(_is_option(one) for one in command.params):
+    if any(_is_option(parameter) for parameter in command.params):
         yield "[OPTIONS]"
-    for one in command.params:
-        if not _is_option(one):
-            name = _metavar(one)
+    for parameter in command.params:
+        if not _is_option(parameter):
+            name = _metavar(parameter)
             is_whole = name.startswith("[") and not name.endswith("]")  # the usage line marks optional arguments
             name = name if is_whole else name.strip("[]")
-            shown = f"{name}..." if one.nargs == -1 else name
-            yield shown if one.required or is_whole else f"[{shown}]"
+            shown = f"{name}..." if parameter.nargs == -1 else name
+            yield shown if parameter.required or is_whole else f"[{shown}]"
     if getattr(command, "commands", None):
         yield "COMMAND"
 
 
 def _options(parameters: Sequence[Any]) -> str:
     """A table of arguments and options, without those for help and completion, which every command has."""
-    rows = [_row(one) for one in parameters if one.name != "help"]
+    rows = [_row(parameter) for parameter in parameters if parameter.name != "help"]
     return "\n".join(["| Argument or option | What it says |", "|---|---|", *rows]) if rows else ""
 
 
-def _row(one: Any) -> str:
-    if not _is_option(one):
-        return f"| `{_metavar(one)}` | {_said(one)} |"
-    names = ", ".join(f"`{name}`" for name in (*one.opts, *one.secondary_opts))
-    value = "" if one.is_flag else f" `{_metavar(one)}`".replace("|", "\\|")
-    return f"| {names}{value} | {_said(one)} |"
+def _row(parameter: Any) -> str:
+    if not _is_option(parameter):
+        return f"| `{_metavar(parameter)}` | {_help_of(parameter)} |"
+    names = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
+    value = "" if parameter.is_flag else f" `{_metavar(parameter)}`".replace("|", "\\|")
+    return f"| {names}{value} | {_help_of(parameter)} |"
 
 
-def _said(one: Any) -> str:
+def _help_of(parameter: Any) -> str:
     """The help of a parameter, with its choices and its default."""
-    text = " ".join((one.help or "").split()).replace("\\[", "[").replace("|", "\\|")
-    kind = one.type_descriptor.annotation
+    text = " ".join((parameter.help or "").split()).replace("\\[", "[").replace("|", "\\|")
+    kind = parameter.type_descriptor.annotation
     if isinstance(kind, type) and issubclass(kind, Enum):
         text += f" One of {', '.join(f'`{choice.value}`' for choice in kind)}."
-    default = getattr(one.default, "value", one.default)
+    default = getattr(parameter.default, "value", parameter.default)
     is_shown = default not in (None, "", False, True, (), []) and not callable(default)
     return f"{text} Default: `{default}`." if is_shown else text
 
 
-def _metavar(one: Any) -> str:
-    return str(one.metavar or one.name.upper())
+def _metavar(parameter: Any) -> str:
+    return str(parameter.metavar or parameter.name.upper())
 
 
-def _is_option(one: Any) -> bool:
-    return bool(one.param_type_name == "option")
+def _is_option(parameter: Any) -> bool:
+    return bool(parameter.param_type_name == "option")
 
 
 def _examples(command: Any) -> list[str]:
@@ -161,13 +161,13 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "cli.md"
 
 def main() -> int:
     """The exit code: 1 if ``--check`` finds that the page differs from the program's help."""
-    written = reference()
+    new_page = reference()
     if "--check" in sys.argv[1:]:
-        if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == written:
+        if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == new_page:
             return 0
-        print(f"{PAGE} is not what the program's help says; run: python scripts/cli_reference.py", file=sys.stderr)
+        print(f"{PAGE} differs from the program's help; run: python scripts/cli_reference.py", file=sys.stderr)
         return 1
-    PAGE.write_text(written, encoding="utf-8")
+    PAGE.write_text(new_page, encoding="utf-8")
     return 0
 
 

@@ -30,14 +30,14 @@ class Step:
 def steps() -> list[Step]:
     """The Dockerfile's instructions in order, continued lines joined."""
     text = re.sub(r"(?m)^#.*\n", "", (DOCKER / "Dockerfile").read_text(encoding="utf-8"))
-    found: list[Step] = []
+    instructions: list[Step] = []
     stage = -1
     for line in re.sub(r"\\\n\s*", "", text).splitlines():
         if line.strip():
             name, arguments = line.split(maxsplit=1)
             stage += name == "FROM"
-            found.append(Step(stage, name, arguments))
-    return found
+            instructions.append(Step(stage, name, arguments))
+    return instructions
 
 
 def base_python() -> str:
@@ -58,7 +58,7 @@ def compose(variables: Mapping[str, str] | None = None, name: str = "compose.yam
     Raises ``KeyError`` for a required reference without a value.
     """
     loaded: dict[str, Any] = yaml.safe_load((DOCKER / name).read_text(encoding="utf-8"))
-    return loaded if variables is None else _replaced(loaded, variables)
+    return loaded if variables is None else _replace_references(loaded, variables)
 
 
 def command_of(service: Mapping[str, Any]) -> list[str]:
@@ -76,16 +76,16 @@ def check_of(service: Mapping[str, Any]) -> list[str]:
     return test[1:] if test[0] == "CMD" else ["sh", "-c", test[1]]
 
 
-def _replaced(value: Any, variables: Mapping[str, str]) -> Any:
+def _replace_references(value: Any, variables: Mapping[str, str]) -> Any:
     if isinstance(value, dict):
-        return {name: _replaced(inner, variables) for name, inner in value.items()}
+        return {name: _replace_references(inner, variables) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_replaced(inner, variables) for inner in value]
-    return _REFERENCE.sub(lambda found: _value(found, variables), value) if isinstance(value, str) else value
+        return [_replace_references(inner, variables) for inner in value]
+    return _REFERENCE.sub(lambda match: _value(match, variables), value) if isinstance(value, str) else value
 
 
-def _value(found: re.Match[str], variables: Mapping[str, str]) -> str:
-    given = variables.get(found["name"], "")
-    if given or found["kind"] == ":-":
-        return given or found["text"]
-    raise KeyError(found["name"])
+def _value(match: re.Match[str], variables: Mapping[str, str]) -> str:
+    text = variables.get(match["name"], "")
+    if text or match["kind"] == ":-":
+        return text or match["text"]
+    raise KeyError(match["name"])

@@ -20,7 +20,7 @@ _NEVER = (RetrievalError, RunningLoopError, RefusalError)
 """Errors that HTTP never returns: two base classes, and the error of a running loop."""
 
 HEAD = "| Type | Status | `Retry-After` | What happened | Class |\n|---|---|---|---|---|\n"
-"""The head of the table."""
+"""The header of the table."""
 
 
 def error_table() -> str:
@@ -41,9 +41,9 @@ def _classes() -> Iterator[type[RetrievalError]]:
 
 
 def _own(module: ModuleType) -> list[type[RetrievalError]]:
-    """The module's errors, in its order."""
-    found = [one for one in vars(module).values() if inspect.isclass(one) and one.__module__ == module.__name__]
-    return [one for one in found if issubclass(one, RetrievalError)]
+    """The module's errors, in source order."""
+    classes = [kind for kind in vars(module).values() if inspect.isclass(kind) and kind.__module__ == module.__name__]
+    return [kind for kind in classes if issubclass(kind, RetrievalError)]
 
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "errors.md"
@@ -52,13 +52,13 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "errors.md"
 def main() -> int:
     """The exit code: 1 if ``--check`` finds that the page differs from the classes."""
     page = PAGE.read_text(encoding="utf-8")
-    written = page[: page.index(HEAD)] + error_table()
+    new_page = page[: page.index(HEAD)] + error_table()
     if "--check" in sys.argv[1:]:
-        if page == written:
+        if page == new_page:
             return 0
-        sys.stderr.write(f"{PAGE} is not what the classes say; run: python scripts/error_reference.py\n")
+        sys.stderr.write(f"{PAGE} differs from the classes; run: python scripts/error_reference.py\n")
         return 1
-    PAGE.write_text(written, encoding="utf-8")
+    PAGE.write_text(new_page, encoding="utf-8")
     return 0
 
 

@@ -59,12 +59,12 @@ def full_folders(modules: Sequence[Module], most: int = MANY) -> dict[str, int]:
 def importers(modules: Sequence[Module]) -> dict[str, set[str]]:
     """The modules that import a module anywhere in their file, by the imported module's name."""
     names = {module.name for module in modules}
-    found = defaultdict[str, set[str]](set)
+    importers_of = defaultdict[str, set[str]](set)
     for module in modules:
         for imported in _imports(ast.walk(module.tree), names):
             if imported != module.name:
-                found[imported].add(module.name)
-    return dict(found)
+                importers_of[imported].add(module.name)
+    return dict(importers_of)
 
 
 def small_files(modules: Sequence[Module], less_than: int = SMALL) -> list[str]:
@@ -118,24 +118,24 @@ def figures(package: Path = PACKAGE) -> dict[str, Any]:
     }
 
 
-def report(found: Mapping[str, Any]) -> str:
+def report(values: Mapping[str, Any]) -> str:
     """The figures as lines of text."""
-    largest = found["largest_file"]
+    largest = values["largest_file"]
     lines = [
-        f"Python files           {found['files']}",
-        f"lines                  {found['lines']:,}",
-        f"median lines a file    {found['median_lines']}",
+        f"Python files           {values['files']}",
+        f"lines                  {values['lines']:,}",
+        f"median lines a file    {values['median_lines']}",
         f"largest file           {largest['path']}, {largest['lines']} lines",
-        f"folders over {MANY} files  {len(found['full_folders'])}",
-        *(f"  {folder}: {files}" for folder, files in found["full_folders"].items()),
-        f"small files            {len(found['small_files'])} under {SMALL} lines without two importers",
-        *(f"  {path}: {reason or 'NO REASON'}" for path, reason in found["small_files"].items()),
-        f"class names twice      {len(found['same_names'])}",
+        f"folders over {MANY} files  {len(values['full_folders'])}",
+        *(f"  {folder}: {files}" for folder, files in values["full_folders"].items()),
+        f"small files            {len(values['small_files'])} under {SMALL} lines without two importers",
+        *(f"  {path}: {reason or 'NO REASON'}" for path, reason in values["small_files"].items()),
+        f"class names twice      {len(values['same_names'])}",
         *(
             f"  {name} ({', '.join(each['paths'])}): {each['reason'] or 'NO REASON'}"
-            for name, each in found["same_names"].items()
+            for name, each in values["same_names"].items()
         ),
-        f"import cycle           {' -> '.join(found['import_cycle']) or 'none'}",
+        f"import cycle           {' -> '.join(values['import_cycle']) or 'none'}",
     ]
     return "\n".join(lines)
 
@@ -180,8 +180,8 @@ def _public_classes(tree: ast.Module) -> list[ast.ClassDef]:
 
 def main() -> int:
     """Print the figures. The exit code is 0."""
-    found = figures()
-    print(json.dumps(found, indent=2) if "--json" in sys.argv[1:] else report(found))
+    values = figures()
+    print(json.dumps(values, indent=2) if "--json" in sys.argv[1:] else report(values))
     return 0
 
 

@@ -24,12 +24,12 @@ _FENCE = re.compile(r"^(```.*?^```[ \t]*$)", re.MULTILINE | re.DOTALL)
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the files that pages link to."""
-    waiting = [f"{DOCS}/{one.src_uri}" for one in files.documentation_pages()]
-    known = set(waiting)
+    waiting = [f"{DOCS}/{page.src_uri}" for page in files.documentation_pages()]
+    seen = set(waiting)
     while waiting:
         for linked in _linked(waiting.pop()):
-            if linked not in known and not linked.startswith(f"{DOCS}/"):
-                known.add(linked)
+            if linked not in seen and not linked.startswith(f"{DOCS}/"):
+                seen.add(linked)
                 waiting.append(linked)
                 content = (ROOT / linked).read_bytes()
                 inclusion = InclusionLevel.NOT_IN_NAV
@@ -42,15 +42,15 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     source = _source(page.file.src_uri)
     here = posixpath.dirname(_place(source))
 
-    def turned(match: re.Match[str]) -> str:
+    def rewrite(match: re.Match[str]) -> str:
         target = _target(source, match["path"])
         if target is None:
             return match[0]
         return posixpath.relpath(_place(target), here or ".") + (match["anchor"] or "")
 
-    # A pattern with a group splits a text so that the code is at the odd positions.
+    # A pattern with a group splits the text so that code blocks are at odd positions.
     parts = _FENCE.split(markdown)
-    return "".join(part if place % 2 else _LINK.sub(turned, part) for place, part in enumerate(parts))
+    return "".join(part if place % 2 else _LINK.sub(rewrite, part) for place, part in enumerate(parts))
 
 
 def _linked(source: str) -> Iterator[str]:
@@ -61,13 +61,13 @@ def _linked(source: str) -> Iterator[str]:
 
 
 def _target(source: str, link: str) -> str | None:
-    """The file of the repository that a link leads to."""
+    """The target of a link in the repository."""
     path = posixpath.normpath(posixpath.join(posixpath.dirname(source), link))
     return path if not path.startswith("..") and (ROOT / path).is_file() else None
 
 
 def _place(path: str) -> str:
-    """The address in the site of a file of the repository."""
+    """The path of a repository's file in the site."""
     inside, folder = path.removeprefix(f"{DOCS}/"), f"{DOCS}/"
     return inside if path.startswith(folder) else f"{OUTSIDE}/{path}"
 

@@ -1,7 +1,7 @@
-"""Long work in Python runs beside the event loop, which answers other calls meanwhile.
+"""Run long work in Python beside the event loop, which answers other calls meanwhile.
 
-One thread of the process does it, a piece at a time: Python runs in one thread at a time anyway, and with more threads
-the loop waits longer for its turn. The work must end by itself, because it cannot be stopped.
+One thread of the process runs one piece of work at a time: Python runs in one thread at a time anyway, and with more
+threads the loop waits longer for its turn. The work must end by itself, because it cannot be stopped.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ async def aside(work: Callable[[], T], *, is_long: bool) -> T:
     """Run ``work``, in a thread if it is long, and return its result. A cancelled caller does not wait for it."""
     if not is_long:
         return work()
-    return await asyncio.get_running_loop().run_in_executor(_THREAD, _swept, work)
+    return await asyncio.get_running_loop().run_in_executor(_THREAD, _run_and_collect, work)
 
 
-def _swept(work: Callable[[], T]) -> T:
-    """Do the work without the collector, then free its garbage while that is young.
+def _run_and_collect(work: Callable[[], T]) -> T:
+    """Do the work without the collector, then free its garbage while the garbage is young.
 
     Composing a statement leaves tens of thousands of objects in cycles. If they grew old, the collector would find them
     among everything that the process holds, and nothing else could run for hundreds of milliseconds. Most work leaves
     few objects, and no collection follows it.
     """
-    with uncollected():
+    with without_collector():
         before = gc.get_count()[0]
         try:
             return work()
@@ -57,11 +57,11 @@ def _swept(work: Callable[[], T]) -> T:
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def without_collector() -> Iterator[None]:
     """Stop the garbage collector of the process for a piece of work.
 
-    Otherwise the collector would look again and again at all that the work has made so far, which takes five times as
-    long as reading a megabyte of small lists.
+    Otherwise the collector would traverse the objects made so far again and again: reading a megabyte of small lists
+    would take five times as long.
     """
     was_enabled = gc.isenabled()
     gc.disable()

@@ -1,7 +1,7 @@
 """Spans of OpenTelemetry, through its API only; an application that wants them installs an SDK.
 
-Without an SDK, or where a trace is not sampled, a span costs one check and nothing is made. Names, numbers and paths go
-into spans, but no queries, results or error messages, which quote both.
+Without an SDK, or if a trace is not sampled, a span costs one check. Spans contain names, numbers and paths, but no
+queries, results or error messages, which quote queries and results.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from opentelemetry.environment_variables import OTEL_PYTHON_TRACER_PROVIDER
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, TracerProvider
 
 
-class Traced(Protocol):
-    """A part of the work as a span, for a ``with``; returns None where it is not recorded."""
+class SpanContext(Protocol):
+    """A span as a context manager; entering it returns None if it is not recorded."""
 
     def __enter__(self) -> Span | None: ...
 
@@ -27,27 +27,27 @@ class Traced(Protocol):
     ) -> None: ...
 
 
-_IS_NAMED = OTEL_PYTHON_TRACER_PROVIDER in os.environ
+_NAMES_PROVIDER = OTEL_PYTHON_TRACER_PROVIDER in os.environ
 """Whether the environment names the provider of spans."""
 
 
 def tracer() -> Tracer | None:
-    """The tracer; None where spans are not recorded."""
+    """The tracer; None if spans are not recorded."""
     # Without a provider, the library would look for one in the environment at every span.
-    if not _IS_NAMED and getattr(trace, "_TRACER_PROVIDER", trace) is None:
+    if not _NAMES_PROVIDER and getattr(trace, "_TRACER_PROVIDER", trace) is None:
         return None
     provider = trace.get_tracer_provider()
     return None if isinstance(provider, trace.ProxyTracerProvider) else _tracer_of(provider)
 
 
-def span(name: str, kind: SpanKind = SpanKind.INTERNAL) -> Traced:
-    """A span within the current one, and the current one meanwhile; one that fails names its error's class."""
+def span(name: str, kind: SpanKind = SpanKind.INTERNAL) -> SpanContext:
+    """A child of the current span, which it replaces as the current span; records the class of an error."""
     maker = tracer()
     return _NOTHING if maker is None else Current(maker.start_span(name, None, kind))
 
 
-def started(name: str, kind: SpanKind, parent: Context | None) -> Traced:
-    """The same within a span that is told otherwise, such as a client's; None: within the current one."""
+def span_under(name: str, kind: SpanKind, parent: Context | None) -> SpanContext:
+    """The same as ``span``, with another parent, such as a client's span; None: the current one."""
     maker = tracer()
     return _NOTHING if maker is None else Current(maker.start_span(name, parent, kind))
 
@@ -64,19 +64,19 @@ class _Nothing:
         return None
 
     def __exit__(self, *_: object) -> None:
-        """There is nothing to end."""
+        """Do nothing."""
 
 
 _NOTHING: Final = _Nothing()
 
 
 class Current:
-    """A span that was started, as the current one, until it ends with the ``with``."""
+    """Makes a started span the current one, until the end of the ``with`` block ends it."""
 
     __slots__ = ("_manager", "_span")
 
-    def __init__(self, started: Span) -> None:
-        self._span = started
+    def __init__(self, span: Span) -> None:
+        self._span = span
         # By default, messages and tracebacks of errors would be recorded.
         self._manager = trace.use_span(
             self._span, end_on_exit=True, record_exception=False, set_status_on_exception=False
@@ -90,11 +90,11 @@ class Current:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is not None:
-            failed(self._span, kind)
+            mark_failed(self._span, kind)
         self._manager.__exit__(kind, error, trace)
 
 
-def failed(span: Span, kind: type[BaseException]) -> None:
+def mark_failed(span: Span, kind: type[BaseException]) -> None:
     """Mark a span as failed, with the error's class."""
     span.set_attribute("error.type", kind.__name__)
     span.set_status(Status(StatusCode.ERROR))

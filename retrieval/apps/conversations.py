@@ -1,7 +1,7 @@
 """Conversations: turns that are indexed together with their neighbours.
 
-A turn is an item of its own. Its title says who spoke and when, in words, because questions name both; its neighbours
-are the turns before and after it in the same session, because a question is often answered by a turn that says "yes".
+Each turn is an item. Its title names the speaker and the date, because questions name both; its neighbours are the
+turns before and after it in the same session, because the answer to a question may be a turn that says only "yes".
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from retrieval.domain.search.profile import Fusion, FusionKind, Profile
 CONVERSATION_PROFILE = Profile(
     legs=MappingProxyType({"dense": 0.3, "lexical": 0.7}), fusion=Fusion(kind=FusionKind.WEIGHTED_SUM)
 )
-"""Words before meaning: turns are short, and of names. Tuned with the local model; tune another one's yourself."""
+"""Words weigh more than meaning, because turns are short and full of names. Tuned with the local model only."""
 
 CONVERSATION_NEIGHBOURS = Neighbours(sequence="session", order="turn", before=2, after=2, own_weight=2)
 """Two turns on each side, and the turn itself counted twice."""
@@ -34,10 +34,10 @@ _MONTHS = (
 
 
 def turn_item(conversation: str, session: str | int, turn: int, *, speaker: str, text: str, at: datetime) -> Item:
-    """One turn as an item, whose key is ``conversation/session/turn``, with ``%2F`` for a slash within a name.
+    """A turn as an item with the id ``conversation/session/turn``, with ``%2F`` for a slash within a name.
 
-    ``turn`` is its number within the session, ``at`` when it was said, with a time zone; the title has the day in that
-    zone. Raises ``InvalidItemError`` for what no item can hold, and for a name, a number or a time that is none.
+    ``turn`` is its number within the session; ``at`` is its time, with a time zone, in which the title has the day.
+    Raises ``InvalidItemError`` for invalid names, numbers and times, and for texts that no item can hold.
     """
     _check_names(conversation=conversation, session=session, speaker=speaker)
     if not is_whole(turn):

@@ -1,4 +1,4 @@
-"""The rule by which a candidate proves itself by use: one for every application that learns."""
+"""The rule that accepts or rejects a candidate by its use: the same for every application that learns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FAILED_BELOW: Final = 0.3
 
 
 class ProbationVerdict(StrEnum):
-    """The verdict of a candidate's use so far."""
+    """The verdict on a candidate, from its use so far."""
 
     PROVED = "proved"
     FAILED = "failed"
@@ -20,15 +20,16 @@ class ProbationVerdict(StrEnum):
 
 
 def expected_success(uses: int, successes: float) -> float:
-    """The mean of Beta(successes + 1, failures + 1), in (0, 1): .5 without a use (Laplace's rule of succession)."""
+    """The mean of Beta(successes + 1, failures + 1), in (0, 1): 0.5 without a use (Laplace's rule of succession)."""
     return (successes + 1.0) / (uses + 2.0)
 
 
 def probation(uses: int, successes: float) -> ProbationVerdict:
     """Judges a candidate by `uses` verdicts, `successes` (0 to `uses`) of them good.
 
-    Proved from 3 uses on with an expected success of at least .6, failed from 5 uses on with one below .3. Failing
-    takes more uses than proving, since what failed is not shown any more and cannot recover.
+    It is proved after at least 3 uses with an expected success of at least 0.6, and failed after at least 5 uses with
+    one below 0.3. Failing takes more uses than proving, because a failed candidate is not shown again and cannot
+    recover.
     """
     expected = expected_success(uses, successes)
     if uses >= LEAST_TO_PROVE and expected >= PROVED_FROM:

@@ -17,7 +17,7 @@ from retrieval.adapters.aside import LONG, MANY_CONDITIONS, aside
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection, find_collection
-from retrieval.adapters.store.items.listing import held_attributes
+from retrieval.adapters.store.items.listing import existing_attributes
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.checks import is_finite
 from retrieval.domain.errors import (
@@ -176,7 +176,7 @@ class CollectionHandle:
         if not stored.attributes or stored.documents > _MOST_ADVISED:
             return stored
         whose = (self.database, self.tenant_id, stored.collection_id)
-        held = await held_attributes(*whose, list(stored.attributes))
+        held = await existing_attributes(*whose, list(stored.attributes))
         return replace(
             stored, attributes={name: types if name in held else () for name, types in stored.attributes.items()}
         )

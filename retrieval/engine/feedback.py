@@ -9,7 +9,7 @@ from datetime import datetime
 
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.learning.feedback import (
-    Stored,
+    StoreOutcome,
     actors_of,
     quarantine_actor,
     record_feedback,
@@ -108,7 +108,7 @@ async def take_valid_feedback(
     return reported(stored), sorted(refused, key=lambda pair: pair[0])
 
 
-def reported(stored: Stored) -> FeedbackReport:
+def reported(stored: StoreOutcome) -> FeedbackReport:
     """The report of the stored events, without refused ones."""
     return FeedbackReport(
         recorded=stored.recorded,

@@ -9,7 +9,7 @@ from typing import Self
 
 from opentelemetry.trace import Span
 
-from retrieval.adapters.tracing import Traced, span
+from retrieval.adapters.tracing import SpanContext, span
 
 Clock = Callable[[], float]
 """Seconds that only ever rise."""
@@ -26,7 +26,7 @@ class Stages:
     started: float = field(init=False)
     last: float = field(init=False)
     _lap: str = ""
-    _open: Traced | None = None
+    _open: SpanContext | None = None
 
     def __enter__(self) -> Self:
         self.started = self.last = self.clock()

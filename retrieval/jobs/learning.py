@@ -38,7 +38,7 @@ from retrieval.adapters.store.learning.models import (
     withdraw_model,
 )
 from retrieval.adapters.store.learning.training import (
-    Rated,
+    CountedVerdict,
     RatedSearch,
     count_learnable,
     count_new_verdicts,
@@ -104,7 +104,7 @@ class _Search(NamedTuple):
     """Scores from 0 to 1 by leg and item; empty where there is one leg."""
 
 
-def _items_by_search(verdicts: Sequence[Rated]) -> dict[UUID, set[str]]:
+def _items_by_search(verdicts: Sequence[CountedVerdict]) -> dict[UUID, set[str]]:
     items: dict[UUID, set[str]] = defaultdict(set)
     for verdict in verdicts:
         if verdict.retrieval_id is not None:
@@ -156,7 +156,7 @@ async def _embed(embedder: CachedEmbedder, texts: Sequence[str]) -> dict[str, Ve
 
 
 def _rated_examples(
-    verdicts: Sequence[Rated],
+    verdicts: Sequence[CountedVerdict],
     searches: Mapping[UUID, _Search],
     vectors: Mapping[UUID, Vector],
     until: datetime,
@@ -175,7 +175,7 @@ def _rated_examples(
     ]
 
 
-def _event(verdict: Rated, search: _Search | None) -> Event:
+def _event(verdict: CountedVerdict, search: _Search | None) -> Event:
     event = Event(
         item_id=verdict.item_id,
         buckets=verdict.contexts,
@@ -193,15 +193,17 @@ def _event(verdict: Rated, search: _Search | None) -> Event:
     )
 
 
-def _slates(verdicts: Sequence[Rated], searches: Mapping[UUID, _Search], vectors: Mapping[UUID, Vector]) -> list[Slate]:
-    by_search: dict[UUID, list[Rated]] = defaultdict(list)
+def _slates(
+    verdicts: Sequence[CountedVerdict], searches: Mapping[UUID, _Search], vectors: Mapping[UUID, Vector]
+) -> list[Slate]:
+    by_search: dict[UUID, list[CountedVerdict]] = defaultdict(list)
     for verdict in verdicts:
         if verdict.retrieval_id is not None and verdict.retrieval_id in searches:
             by_search[verdict.retrieval_id].append(verdict)
     return [_slate(searches[key], by_search[key], vectors.get(key)) for key in by_search]
 
 
-def _slate(search: _Search, verdicts: Sequence[Rated], vector: Vector | None) -> Slate:
+def _slate(search: _Search, verdicts: Sequence[CountedVerdict], vector: Vector | None) -> Slate:
     return Slate(
         question=search.question,
         vector=vector,
@@ -213,7 +215,7 @@ def _slate(search: _Search, verdicts: Sequence[Rated], vector: Vector | None) ->
     )
 
 
-def _mean(verdicts: Sequence[Rated]) -> float | None:
+def _mean(verdicts: Sequence[CountedVerdict]) -> float | None:
     total = sum(verdict.weight for verdict in verdicts)
     return sum(verdict.weight * verdict.reward for verdict in verdicts) / total if total else None
 

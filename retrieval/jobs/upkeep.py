@@ -16,7 +16,7 @@ from retrieval.adapters.embedders.chosen import no_embedder
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.installation.idempotency import remove_expired_writes
-from retrieval.adapters.store.records.forgetting import are_months_in_question, drop_months, ensure_months, remove_older
+from retrieval.adapters.store.records.forgetting import drop_months, ensure_months, is_any_month_due, remove_older
 from retrieval.adapters.store.search.indexes import keep_common_facets
 from retrieval.adapters.store.search.vectors import count_pending
 from retrieval.services.add import AddReport, Writer
@@ -253,7 +253,7 @@ async def prune(workplace: Workplace, target: JobTarget, advance: Advance = igno
 
 async def are_months_due(workplace: Workplace, _target: JobTarget) -> bool:
     """True if a month is missing, or may be dropped."""
-    return await are_months_in_question(workplace.database, workplace.settings.retention_retrievals_days)
+    return await is_any_month_due(workplace.database, workplace.settings.retention_retrievals_days)
 
 
 async def keep_months(workplace: Workplace, _target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:

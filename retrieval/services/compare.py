@@ -19,8 +19,8 @@ from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.items.collections import StoredCollection, find_profile
 from retrieval.adapters.store.learning.models import definition_within
 from retrieval.adapters.store.learning.off_policy import (
-    Compared,
     RecordedTraffic,
+    TargetComparison,
     interleaved_results,
     read_comparison,
     read_weighing,
@@ -107,7 +107,7 @@ class ProfileComparison:
     changed: int
     """The number of searches for which the two profiles would show different hits."""
     weighings: tuple[Weighing, Weighing]
-    estimates: tuple[Compared, ...]
+    estimates: tuple[TargetComparison, ...]
     """The estimates by estimator, plain and clipped; empty without a reward."""
     verdict: Verdict
 
@@ -224,7 +224,7 @@ async def compare_profiles(
 
 async def _estimate(
     connection: Connection, traffic: RecordedTraffic, targets: tuple[TargetPolicy, TargetPolicy]
-) -> tuple[tuple[Weighing, Weighing], dict[tuple[Estimator, bool], Compared]]:
+) -> tuple[tuple[Weighing, Weighing], dict[tuple[Estimator, bool], TargetComparison]]:
     first, second = targets
     weighings = (
         await read_weighing(connection, traffic, first),
@@ -235,7 +235,7 @@ async def _estimate(
     return weighings, {key: estimates[key] for key in order}
 
 
-def _deciding(estimates: Mapping[tuple[Estimator, bool], Compared]) -> Estimate:
+def _deciding(estimates: Mapping[tuple[Estimator, bool], TargetComparison]) -> Estimate:
     deciding = estimates.get((DECIDES, False))
     return deciding.difference if deciding is not None else Estimate(value=math.nan, standard_error=math.nan)
 

@@ -20,11 +20,11 @@ from retrieval.adapters.store.items.memories import (
     hold_rows,
     list_memories,
     mark_superseded,
-    memories_seen,
     memories_with,
     rate_memory,
     read_memories,
     read_versions,
+    visible_memories,
     write_memories,
 )
 from retrieval.adapters.store.items.removal import (
@@ -421,7 +421,7 @@ class MemoryWriter:
         if not duplicates or await known_hashes(connection, self._collection.collection_id, [memory.memory_id]):
             return None
         collection_id, ids = self._collection.collection_id, [duplicate.memory_id for duplicate in duplicates]
-        known = await memories_seen(connection, collection_id, ids)
+        known = await visible_memories(connection, collection_id, ids)
         best = next(
             (memory_id for memory_id in ids if memory_id in known and _is_target(known[memory_id], memory, look)), None
         )

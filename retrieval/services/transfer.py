@@ -36,7 +36,7 @@ from retrieval.adapters.store.items.transfer import (
     ITEM,
     KINDS,
     add_collection,
-    counted,
+    count_rows,
     date_items,
     facts_of,
     lines_of,
@@ -108,7 +108,7 @@ async def export_collection(
             if seen is None:
                 raise UnknownCollectionError(f"collection {stored.name!r} is gone")
             stored, space_id = seen, seen.space.space_id if seen.space else None
-            rows = await counted(connection, stored.collection_id, space_id, names)
+            rows = await count_rows(connection, stored.collection_id, space_id, names)
             created_at, weighed = await facts_of(connection, stored.collection_id)
             header = {
                 "format": FORMAT,

@@ -1,5 +1,5 @@
--- The roles of an installation on a node of a cluster. The nodes log in at each other as the role that acts: so theirs may
--- log in. Who is let in from where is told by each node's pg_hba.conf (docs/how-to/cluster.md).
+-- The roles of an installation on a node of a cluster. They may log in, because the nodes connect to each other as the
+-- acting role. Each node's pg_hba.conf decides who may connect from where (docs/how-to/cluster.md).
 DO $roles$
 DECLARE
     wanted name;
@@ -13,12 +13,12 @@ BEGIN
     EXECUTE format('CREATE SCHEMA IF NOT EXISTS %I', @schema_literal@);
     EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I, %I, %I', @schema_literal@, @app_literal@, @definer_literal@, @analyst_literal@);
     EXECUTE format('GRANT CREATE ON SCHEMA %I TO %I', @schema_literal@, @definer_literal@);
-    -- Policies and functions read the small tables beside the rows of a collection, each node its own copy.
+    -- Lets policies and functions on a node read its copies of the small tables together with the rows of a collection.
     EXECUTE format('ALTER DATABASE %I SET citus.allow_nested_distributed_execution = on', current_database());
-    -- A transaction whose foreign keys lead to a small table may use one connection to a node.
+    -- Lets a transaction use one connection to a node, as foreign keys to a small table require.
     EXECUTE format('ALTER DATABASE %I SET citus.multi_shard_modify_mode = sequential', current_database());
     EXECUTE format('ALTER DATABASE %I SET citus.max_adaptive_executor_pool_size = 1', current_database());
-    -- A plan for all values leads to no node, and of some statements there is none.
+    -- A generic plan does not tell Citus the node, and for some statements there is none.
     EXECUTE format('ALTER DATABASE %I SET plan_cache_mode = force_custom_plan', current_database());
 END
 $roles$;

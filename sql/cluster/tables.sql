@@ -1,7 +1,7 @@
--- What an installation on a cluster has beside, or in place of, that of one server.
+-- The objects that an installation on a cluster has in addition to those of a single server, or instead of them.
 
--- The collections that the current role sees. A policy of a distributed table can have no subquery of its own.
--- In the leader alone: Citus plans a query of a parallel worker with a setting changed, which PostgreSQL forbids there.
+-- The collections that the current role sees: a policy of a distributed table cannot contain a subquery. Not for
+-- parallel workers, because Citus would change a setting there, which PostgreSQL forbids.
 CREATE OR REPLACE FUNCTION own_collections() RETURNS bigint[]
 LANGUAGE plpgsql STABLE PARALLEL RESTRICTED SET search_path FROM CURRENT AS $$
 BEGIN
@@ -11,7 +11,7 @@ $$;
 REVOKE ALL ON FUNCTION own_collections() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION own_collections() TO @app@, @analyst@;
 
--- Puts the rows of a new table where those of their collections are.
+-- Distributes a new table like the collections.
 CREATE OR REPLACE FUNCTION place_by_collection(name text) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
@@ -19,14 +19,14 @@ BEGIN
 END
 $$;
 
--- Citus takes numbers from a sequence, and a lock on each copy of a small table, with the rights of who writes.
+-- Citus uses sequences, and locks the copies of small tables, with the rights of the writer.
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA @schema@ TO @app@, @definer@;
 GRANT UPDATE ON tenants, embedding_spaces TO @definer@;
 
--- record_feedback of learning/feedback.sql, one collection after the other, so that each statement goes to one node: a
--- node keeps neither a place (ctid) nor a row type for the next one. It stores and answers the same, and waits for other
--- writers in the same order: a collection's events, then its arms. Each SELECT of an INSERT reads a row of the collection,
--- and so runs beside the table; without that its rows would come here first, and be sent back by a second connection.
+-- record_feedback of learning/feedback.sql for a cluster: it handles one collection after the other, so that each
+-- statement runs on one node, because a node can pass neither a ctid nor a row type to the next statement. Results and
+-- lock order are the same: a collection's events, then its arms. Each SELECT of an INSERT reads a row of the
+-- collection, so that it runs on the collection's node; otherwise its rows would travel to the coordinator and back.
 CREATE OR REPLACE FUNCTION record_feedback(
     owners text[], item_ids text[], feedback_keys uuid[], subjects uuid[], retrieval_ids uuid[],
     retrieval_times timestamptz[], actors text[], sessions text[], kinds text[], rewards double precision[],
@@ -51,11 +51,11 @@ DECLARE
     key_cap integer;
     clusters integer[] := array_fill(NULL::integer, ARRAY[events]);
     shown boolean[] := array_fill(false, ARRAY[events]);
-    -- Of each event its collection, why it is refused, and why it does not count.
+    -- For each event: its collection, the reason why it is refused, and the reason why it does not count.
     owner_ids bigint[] := array_fill(NULL::bigint, ARRAY[events]);
     faults text[] := array_fill(NULL::text, ARRAY[events]);
     reasons text[] := array_fill(''::text, ARRAY[events]);
-    -- Of a collection's events those stored now: their places, and what they add to arms.
+    -- For the events of a collection that are stored now: their places, and what they add to arms.
     added integer[];
     new_items text[];
     new_keys uuid[];
@@ -69,7 +69,7 @@ DECLARE
 BEGIN
     PERFORM pg_advisory_xact_lock_shared(feedback_lock());
 
-    -- The collection and the context of an impression are those of its search.
+    -- An impression has the collection and the context of its search.
     IF retrieved_from IS NOT NULL THEN
         FOR past IN
             SELECT
@@ -178,7 +178,7 @@ BEGIN
         )
         SELECT array_agg(stored.item_id), array_agg(stored.feedback_key) INTO new_items, new_keys FROM stored;
         CONTINUE WHEN new_items IS NULL;
-        -- Of events with one key the first was stored.
+        -- Of events with the same key only the first is stored.
         SELECT
             array_agg(event.place ORDER BY event.place), array_agg(event.item_id ORDER BY event.place),
             array_agg(event.feedback_key ORDER BY event.place), array_agg(event.subject ORDER BY event.place)
@@ -196,7 +196,7 @@ BEGIN
         repeated := repeated - cardinality(added);
 
         IF sent_by <> '' THEN
-            -- The cap of a key is exact: whoever adds to an item holds its arm of no context.
+            -- Writers of an item's arms hold its arm of all contexts, so that the cap of a key is exact.
             INSERT INTO arms AS arm (collection_id, item_id, context, successes, failures)
             SELECT here.collection_id, new.item_id, '', 0, 0
             FROM collection_statistics AS here CROSS JOIN unnest(new_items) AS new (item_id)
@@ -212,7 +212,7 @@ BEGIN
             GROUP BY said.actor HAVING count(*) > state.daily_cap
         );
         IF is_crowded THEN
-            -- What came today, with these events, and the place of each among them.
+            -- The number of today's events before each of these events.
             capped := '{}';
             FOR past IN
                 SELECT
@@ -261,7 +261,7 @@ BEGIN
             SELECT reasons[one.place] FROM unnest(added) AS one (place) WHERE reasons[one.place] <> '' ORDER BY one.place
         );
 
-        -- An event that does not count holds the item like the others.
+        -- An event that does not count locks the item too.
         INSERT INTO arms AS arm (collection_id, item_id, context, successes, failures, uses, raw_successes, last_used_at)
         SELECT
             event.collection_id, event.item_id, bucket.context, sum(event.share * event.reward),
@@ -289,8 +289,8 @@ BEGIN
             uses = arm.uses + excluded.uses, raw_successes = arm.raw_successes + excluded.raw_successes,
             last_used_at = greatest(arm.last_used_at, excluded.last_used_at);
 
-        -- All verdicts of a subject but the latest are taken out again. Where that one does not count, nothing of the
-        -- subject does, and the time of the arm's last use is an earlier event's.
+        -- Only the latest verdict of a subject counts: earlier ones are subtracted. If the latest has no weight, none
+        -- counts, and the arm's last use is that of an earlier event.
         CONTINUE WHEN NOT EXISTS (SELECT 1 FROM unnest(new_subjects) AS new (subject) WHERE new.subject IS NOT NULL);
         SELECT
             array_agg(rival.item_id), array_agg(rival.feedback_key),
@@ -342,8 +342,8 @@ BEGIN
 END
 $$;
 
--- What writes runs with the rights of who calls it: a transaction has one connection to a node for each role, and two of
--- them would wait for each other.
+-- Functions that write run with the rights of their caller: a transaction has one connection to a node for each role,
+-- and two of them would wait for each other.
 DO $grants$
 DECLARE
     helper regprocedure;

@@ -1,14 +1,14 @@
 -- Functions that read across the policies to find the tenant of a login or a key.
 
--- The tenant that this transaction acts for; NULL where none is set, and then no row is seen.
+-- The tenant of this transaction; NULL if none is set, and then no row is visible.
 CREATE OR REPLACE FUNCTION current_tenant() RETURNS bigint
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN nullif(current_setting('retrieval.tenant', true), '')::bigint;
 REVOKE ALL ON FUNCTION current_tenant() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION current_tenant() TO @app@, @definer@;
 
--- Raises insufficient_privilege where a collection is not the current tenant's. A function that owns its rights calls it
--- first: no policy stands between that function and the rows of other tenants.
+-- Raises insufficient_privilege unless the collection is the current tenant's. Functions with their owner's rights call
+-- it first, because no policy restricts them.
 CREATE OR REPLACE FUNCTION check_tenant(collection bigint) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
 BEGIN
@@ -22,7 +22,7 @@ $$;
 REVOKE ALL ON FUNCTION check_tenant(bigint) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION check_tenant(bigint) TO @definer@;
 
--- The id of the tenant of that name, made if it is missing. Asking twice, or at the same moment, makes one.
+-- The id of the tenant with that name, made if it is missing. Simultaneous calls make only one.
 CREATE OR REPLACE FUNCTION ensure_tenant(wanted text) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
@@ -40,8 +40,8 @@ ALTER FUNCTION ensure_tenant(text) OWNER TO @definer@;
 REVOKE ALL ON FUNCTION ensure_tenant(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION ensure_tenant(text) TO @app@;
 
--- Every tenant's collections, for the worker, which acts for one tenant after the other. Not for the application role:
--- only who may act as the definer role can ask.
+-- The collections of all tenants, for the worker. Only a login that may act as the definer role can call it, not the
+-- application role.
 CREATE OR REPLACE FUNCTION every_collection() RETURNS TABLE (tenant_id bigint, collection_id bigint, name text)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
     SELECT c.tenant_id, c.collection_id, c.name FROM collections AS c ORDER BY c.tenant_id, c.name
@@ -49,7 +49,7 @@ $$;
 ALTER FUNCTION every_collection() OWNER TO @definer@;
 REVOKE ALL ON FUNCTION every_collection() FROM PUBLIC;
 
--- The tenant of the login that opened this session, whatever role it acts as now; NULL for one that is no analyst's.
+-- The tenant of the login that opened this session, whatever its current role; NULL if the login is not an analyst's.
 CREATE OR REPLACE FUNCTION analyst_tenant() RETURNS bigint
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
     SELECT known.tenant_id FROM analyst_logins AS known WHERE known.login = session_user::text
@@ -58,8 +58,8 @@ ALTER FUNCTION analyst_tenant() OWNER TO @definer@;
 REVOKE ALL ON FUNCTION analyst_tenant() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION analyst_tenant() TO @analyst@;
 
--- One key with its tenant, before anybody knows whose it is: for a transaction that acts for no tenant yet. A tenant's
--- own transactions see its own keys in the table, and no other's anywhere.
+-- A key with its tenant, for a transaction that does not act for a tenant yet. Otherwise a tenant sees only its own
+-- keys, in the table.
 CREATE OR REPLACE FUNCTION find_api_key(wanted text) RETURNS TABLE (
     tenant_id bigint, secret_hash bytea, key_id text, tenant text, name text, scopes text[],
     requests_per_minute integer, feedback_cap integer, created_at timestamptz, expires_at timestamptz,
@@ -75,8 +75,8 @@ ALTER FUNCTION find_api_key(text) OWNER TO @definer@;
 REVOKE ALL ON FUNCTION find_api_key(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION find_api_key(text) TO @app@;
 
--- Remove up to so many that have expired, whichever tenant's they are; gives how many. Jobs are of collections, and a
--- tenant that writes need not have one any more.
+-- Removes at most this number of expired rows, of all tenants, and returns their number. Not only of the caller's
+-- tenant, because jobs run for collections, and a tenant with expired rows may have none.
 CREATE OR REPLACE FUNCTION remove_expired_writes(most integer) RETURNS bigint
 LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path FROM CURRENT AS $$
     WITH removed AS (

@@ -1,15 +1,15 @@
--- Checks whether the rows derived from a collection's items agree with them, one by one.
+-- Checks whether the rows derived from a collection's items agree with them.
 
--- The rows of a collection that disagree with what they are made of, by kind:
--- words: the terms of an active item are not those of its text, or an archived one has terms;
--- weights: an item's BM25 weights do not follow from its terms (while no walk weighs them anew);
--- statistics: the frequency of a lexeme (row: its number), or a total ('totals'), is not what the items' terms add up to,
---     with the differences that wait to be folded;
--- filters: an item's tags or declared attributes are not those in the tables that filters look at;
--- vectors: a space in use has a vector of an archived item, or facets that are not the item's;
--- records: the arrays of a recorded search do not fit each other, or an item was shown twice;
--- arms: an arm is not what its events add up to (retrieval/jobs/learning.py mends it).
--- It writes nothing, and what it reads is one state of the database: that at which the calling statement began.
+-- The rows of a collection that disagree with their source, by kind:
+--   words: the terms of an active item are not those of its text, or an archived item has terms
+--   weights: an item's BM25 weights do not follow from its terms (not checked while weights are recomputed)
+--   statistics: the frequency of a lexeme (its number), or a total ('totals'), is not the sum over the items' terms,
+--     including differences that are not folded yet
+--   filters: an item's tags or declared attributes differ from the tables for filters
+--   vectors: a space in use has a vector of an archived item, or facets that are not the item's
+--   records: the arrays of a recorded search do not fit each other, or an item was shown twice
+--   arms: an arm is not the sum of its events (retrieval/jobs/learning.py corrects it)
+-- It reads the snapshot of the calling statement, and writes nothing.
 CREATE OR REPLACE FUNCTION disagreements(collection bigint, tolerance double precision)
 RETURNS TABLE (kind text, disagreeing text)
 LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
@@ -149,8 +149,8 @@ $$;
 REVOKE ALL ON FUNCTION disagreements(bigint, double precision) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION disagreements(bigint, double precision) TO @app@;
 
--- Makes what disagrees with a collection's items anew, but for arms and records; gives how many rows there were. Writers
--- wait meanwhile; searches go on. The statistics are recounted by who calls it.
+-- Makes the disagreeing rows of a collection's items anew, except arms and records, and returns their number. Writers
+-- wait, searches do not. The caller recounts the statistics.
 CREATE OR REPLACE FUNCTION mend_disagreements(collection bigint) RETURNS bigint
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE

@@ -1,6 +1,6 @@
--- The policies: who sees and writes which rows. Row-level security holds for every table, forced, so that it holds for the
--- owner too: the application role sees its tenant's rows; the definer role sees all, inside its functions only; an analyst
--- reads his tenant's rows. PUBLIC may do nothing here.
+-- The policies. Row-level security is forced on every table, so that it also holds for the owner: the application role
+-- sees its tenant's rows; the definer role sees all rows, but only inside its functions; an analyst reads one tenant's
+-- rows. PUBLIC has no rights.
 REVOKE ALL ON ALL TABLES IN SCHEMA @schema@ FROM PUBLIC;
 GRANT SELECT ON alembic_version TO @app@;
 
@@ -29,7 +29,7 @@ CREATE POLICY embedding_spaces_definer ON embedding_spaces TO @definer@ USING (t
 GRANT SELECT ON embedding_spaces TO @app@;
 GRANT SELECT, INSERT ON embedding_spaces TO @definer@;
 
--- The tables of a tenant beside its collections'.
+-- The tables of a tenant that do not belong to a collection.
 ALTER TABLE embedding_cache ENABLE ROW LEVEL SECURITY;
 ALTER TABLE embedding_cache FORCE ROW LEVEL SECURITY;
 CREATE POLICY embedding_cache_app ON embedding_cache TO @app@
@@ -42,7 +42,7 @@ CREATE POLICY query_rewrites_app ON query_rewrites TO @app@
     USING (tenant_id = current_tenant()) WITH CHECK (tenant_id = current_tenant());
 GRANT SELECT, INSERT, UPDATE, DELETE ON query_rewrites TO @app@;
 
--- The tables of access.
+-- The tables of keys and logins.
 ALTER TABLE api_keys ENABLE ROW LEVEL SECURITY;
 ALTER TABLE api_keys FORCE ROW LEVEL SECURITY;
 CREATE POLICY api_keys_app ON api_keys TO @app@
@@ -68,7 +68,7 @@ CREATE POLICY analyst_logins_definer ON analyst_logins TO @definer@ USING (true)
 GRANT SELECT ON analyst_logins TO @app@;
 GRANT SELECT, INSERT, UPDATE, DELETE ON analyst_logins TO @definer@;
 
--- Everything that belongs to a collection is seen with the collection; by analysts only seen, and not all of it.
+-- Rows that belong to a collection are visible with it; analysts may only read, and not all tables.
 DO $policies$
 DECLARE
     owned text;
@@ -89,7 +89,7 @@ BEGIN
                        owned || '_app', owned, @app_literal@);
         EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %I TO %I', owned, @app_literal@);
     END LOOP;
-    -- The rows that the definer role's functions read.
+    -- The tables that the definer role's functions read.
     FOREACH owned IN ARRAY ARRAY[
         'ann_indexes', 'arm_baselines', 'arms', 'cluster_centroids', 'feedback', 'item_clusters', 'job_runs',
         'learned_models', 'learning_states', 'memories', 'memory_links', 'quarantines', 'query_samples',
@@ -99,7 +99,7 @@ BEGIN
                        owned || '_definer', owned, @definer_literal@);
         EXECUTE format('GRANT SELECT ON %I TO %I', owned, @definer_literal@);
     END LOOP;
-    -- The rows that its functions write: items, and everything that is derived from them.
+    -- The tables that its functions write: items and everything derived from them.
     FOREACH owned IN ARRAY ARRAY[
         'attribute_numbers', 'attribute_texts', 'attribute_times', 'collection_attributes', 'collection_statistics',
         'item_places', 'item_tags', 'item_terms', 'items', 'own_vectors', 'statistics_changes', 'term_statistics'
@@ -122,5 +122,5 @@ $policies$;
 
 -- The tables of embedding spaces refer to items, and the months of recorded searches to collections.
 GRANT REFERENCES ON items TO @definer@;
--- A view over retrievals, with the policies of its reader.
+-- A view over retrievals with its reader's policies.
 GRANT SELECT ON impressions TO @app@, @analyst@;

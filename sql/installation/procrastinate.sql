@@ -1,7 +1,7 @@
--- The tables, types and functions of procrastinate 3.10, which keeps the queue of jobs, as that release has them, in a
--- schema of their own, without its first statement: every database has PL/pgSQL. A later release that needs others gets
--- them by a revision of its own.
--- What follows is under procrastinate's own licence:
+-- The tables, types and functions of procrastinate 3.10, the queue of jobs, in a separate schema. Unchanged from that
+-- release, except that its first statement is left out, because every database has PL/pgSQL. A later release's changes
+-- need a revision.
+-- The rest of this file is under procrastinate's licence:
 --
 -- MIT License
 --

@@ -1,5 +1,5 @@
--- Workers of the queue are logins that may act as the definer role, which also owns the vectors' tables and so may
--- build their indexes. The application role has no business there.
+-- Workers are logins that may act as the definer role, which also owns the tables of vectors and so may build their
+-- indexes. The application role has no rights here.
 GRANT USAGE ON SCHEMA @jobs@ TO @definer@;
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA @jobs@ TO @definer@;
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA @jobs@ TO @definer@;

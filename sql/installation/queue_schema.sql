@@ -1,5 +1,5 @@
--- A schema of its own for the queue of jobs, whose names are procrastinate's. What this transaction makes next is made
--- there; queue_grants.sql goes back.
+-- The separate schema of the job queue, because its names are procrastinate's. The rest of this transaction creates
+-- its objects there; queue_grants.sql returns to the installation's schema.
 DO $jobs$
 BEGIN
     IF to_regnamespace(quote_ident(@jobs_literal@)) IS NULL THEN

@@ -1,5 +1,6 @@
--- Removes what was made since: the tables of embedding spaces and those kept for pg_textsearch; the queue of jobs; and the
--- roles with all that they own and were granted here, unless another database of the server uses them.
+-- Removes objects that were made after the installation: the tables of embedding spaces and of pg_textsearch; the queue
+-- of jobs; and the roles with everything that they own or were granted here, unless another database of the server uses
+-- them.
 DO $remove$
 DECLARE
     former name;
@@ -10,7 +11,7 @@ BEGIN
             AND c.relkind = 'r' AND c.relname ~ '^(embeddings|textsearch)_[0-9]+$'
     LOOP
         EXECUTE format('DROP TABLE %I', former);
-        -- An embedding space's.
+        -- The functions of an embedding space.
         EXECUTE format('DROP FUNCTION IF EXISTS %I, %I', 'write_' || former, 'nearest_in_' || former);
     END LOOP;
     EXECUTE format('DROP SCHEMA %I CASCADE', @jobs_literal@);

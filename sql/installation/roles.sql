@@ -1,17 +1,17 @@
--- The three roles of an installation. None can log in; all follow the schema's name. They carry a comment that marks them
--- as made here: a role of that name that somebody else made is never taken over.
---   @app@      what the platform acts as, set for each transaction; row-level security holds for it.
---   @definer@  owns the functions and tables that look across the policies; only its functions can be called.
---   @analyst@  what the logins of those who read figures are granted: they see one tenant, and write nothing.
+-- The three roles of an installation, which cannot log in; their names begin with the schema's name. A comment marks
+-- them as made here, so that an existing role with such a name is never taken over.
+--   @app@ is the role that the platform acts as in each transaction; row-level security applies to it.
+--   @definer@ owns the functions and tables that bypass the policies; others can only call its functions.
+--   @analyst@ is granted to logins that read figures: they see one tenant, and cannot write.
 DO $roles$
 DECLARE
     wanted name;
     mark CONSTANT text := 'made by retrieval db upgrade';
-    -- pgvector's types and operators may live in a schema that not everybody may use.
+    -- pgvector's types and operators may be in a schema that not every role may use.
     place name := (SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
                    WHERE e.extname = 'vector');
 BEGIN
-    -- Roles belong to the whole server: another database may be making the same ones.
+    -- Roles belong to the whole server: an installation in another database may be making the same roles.
     PERFORM pg_advisory_xact_lock(hashtextextended('retrieval roles', 0));
     FOREACH wanted IN ARRAY ARRAY[@app_literal@, @definer_literal@, @analyst_literal@]::name[] LOOP
         BEGIN

@@ -8,7 +8,7 @@ CREATE TABLE tenants (
     CONSTRAINT tenants_name_key UNIQUE (name)
 );
 
--- Keys that let programs in over HTTP. Of a key's secret only the hash is here; what a key may do never changes.
+-- Keys for programs over HTTP: only the hash of a key's secret is stored; the rights of a key never change.
 CREATE TABLE api_keys (
     key_id text COLLATE "C" NOT NULL,
     tenant_id bigint NOT NULL,
@@ -31,7 +31,7 @@ CREATE TABLE api_keys (
 );
 CREATE INDEX api_keys_tenant_id_idx ON api_keys (tenant_id);
 
--- Writes over HTTP that were answered, or are being answered, under a key of the client's choice.
+-- Writes over HTTP under an idempotency key, with their answers once they exist.
 CREATE TABLE idempotency_keys (
     tenant_id bigint NOT NULL,
     key_id text COLLATE "C" NOT NULL,  -- the API key that the client used; empty where it needed none
@@ -49,8 +49,8 @@ CREATE TABLE idempotency_keys (
 );
 CREATE INDEX idempotency_keys_expires_at_idx ON idempotency_keys (expires_at);
 
--- The tenant that each analyst's login sees. The database decides it by who logged in: nothing that an analyst can set, and
--- no role that he can take on, changes it.
+-- The tenant that each analyst's login sees. It depends only on the login itself, which an analyst cannot change by any
+-- setting or role.
 CREATE TABLE analyst_logins (
     login text COLLATE "C" NOT NULL,
     tenant_id bigint NOT NULL,

@@ -1,7 +1,7 @@
--- The tables that filters look at.
+-- The tables for filters.
 
--- The instant that an ISO 8601 text says; NULL for any other text, so that no value can fail an ingest.
--- Without a zone it is UTC; digits beyond microseconds do not count.
+-- The instant of an ISO 8601 text; NULL for any other text, so that no value can fail an ingest. Without a zone it is
+-- UTC; digits beyond microseconds are ignored.
 CREATE OR REPLACE FUNCTION attribute_time(value text) RETURNS timestamptz
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE AS $$
 DECLARE
@@ -21,7 +21,8 @@ $$;
 REVOKE ALL ON FUNCTION attribute_time(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION attribute_time(text) TO @app@;
 
--- The values of these active items' declared attributes, of the declared type, each element of a list by itself.
+-- The values of these active items' declared attributes that have the declared type, with a row for each element of a
+-- list.
 CREATE OR REPLACE FUNCTION declared_values(collection bigint, ids text[])
 RETURNS TABLE (item_id text, name text, type text, value jsonb, listed boolean)
 LANGUAGE sql STABLE AS $$
@@ -42,12 +43,12 @@ LANGUAGE sql STABLE AS $$
             WHEN declared.filterable IN ('text', 'time') THEN 'string' ELSE declared.filterable END
 $$;
 
--- Brings the tags and the declared attributes of these items into the tables that filters look at: an active item's are
--- kept, an archived one's are taken out; what did not change is not written. Call it in the transaction that wrote the
--- items, under the writers' lock, which lets no declaration come between. Values of another type than the declared one are
--- left out. are_new: none of the items was there before.
--- Of a text stands as much in the index as fits there beside the longest name and key, 300 characters; of a number the
--- nearest that it can hold. A filter whose answer could depend on the rest does not look here.
+-- Updates the tables for filters by the tags and declared attributes of these items: rows of archived items are
+-- removed, unchanged rows are not written, and values of another type than the declared one are left out. Call it in
+-- the transaction that wrote the items, under the writers' lock, so that declarations do not change meanwhile. are_new:
+-- none of the items existed before.
+-- The index has the first 300 characters of a text, so that an entry fits with the longest name and key, and the
+-- nearest double of a number. A filter whose answer could depend on more does not use it.
 CREATE OR REPLACE FUNCTION index_attributes(collection bigint, ids text[], are_new boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -143,7 +144,7 @@ BEGIN
 END
 $$;
 
--- The same for all items of a collection, part by part. Call it under the writers' lock, held alone.
+-- The same for all items of a collection, in parts. Call it with the writers' lock held exclusively.
 CREATE OR REPLACE FUNCTION index_all_attributes(collection bigint) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE

@@ -1,5 +1,5 @@
--- A collection's HNSW index in a space: as it was measured, before that its kind and parts alone; of two, while one takes the
--- place of the other, the one that was measured, or else the latest. NULL: there is no valid one with all its parts.
+-- A collection's HNSW index in a space, with its measurements, or only its kind and parts before they exist. While one
+-- index replaces another: the measured one, else the latest. NULL: there is no valid index with all its parts.
 CREATE OR REPLACE FUNCTION hnsw_index(collection bigint, space bigint) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
 DECLARE
@@ -14,7 +14,7 @@ BEGIN
     FROM (
         SELECT one.is_quantised, one.parts, max(one.number) AS latest
         FROM (
-            -- An index on an expression has the bits of vectors, and another one the vectors.
+            -- An index on an expression is quantised; any other has the full vectors.
             SELECT
                 i.indexrelid AS number, i.indkey[0] = 0 AS is_quantised,
                 coalesce(substring(k.relname FROM '_of_(\d+)$')::integer, 1) AS parts
@@ -44,8 +44,8 @@ $$;
 REVOKE ALL ON FUNCTION hnsw_index(bigint, bigint) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION hnsw_index(bigint, bigint) TO @app@;
 
--- Everything that a search knows of its collection. With all its tables and their policies, its planning takes three times
--- as long as its work: in a function the plan is kept. in_space: as it is in that space; NULL: in the one that its searches use.
+-- All facts that a search needs about its collection. In a function, because its plan is kept: planning the statement
+-- takes three times as long as running it. in_space: the facts for that space; NULL: for the one that its searches use.
 CREATE OR REPLACE FUNCTION collection_facts(collection bigint, in_space bigint DEFAULT NULL)
 RETURNS TABLE (
     text_search_config text, definition jsonb, profile_version integer, documents bigint,

@@ -1,8 +1,9 @@
--- Items found by their facets. A clause is a field with the values (a JSON array) of which an item must have one there.
--- The functions that search own their rights, because `&&` is not leakproof and a policy would keep the planner from the
--- index; so they check the tenant first. Adding 0 keeps the planner from reading the collection's whole key instead.
+-- Searches for items by their facets. A clause is a field with values (a JSON array) of which an item must have one.
+-- The functions run with their owner's rights, because `&&` is not leakproof, so that a policy would exclude the index;
+-- so they check the tenant first. Adding 0 to collection_id keeps the planner from reading the collection's whole
+-- primary key instead.
 
--- Whether an item has a value of each clause. For items with a list that is too long to have a facet for each element.
+-- Whether an item has a value of each clause: for items with lists that are too long for a facet of each element.
 CREATE OR REPLACE FUNCTION has_values(collection bigint, id text, fields text[], wanted jsonb[]) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN (
@@ -25,7 +26,7 @@ RETURN (
     WHERE item.collection_id = collection AND item.item_id = id
 );
 
--- The active items with a value of the clause, at most a number of them (NULL: all).
+-- The active items with a value of the clause, at most this number (NULL: all).
 CREATE OR REPLACE FUNCTION items_with_facets(collection bigint, field text, wanted jsonb, most bigint)
 RETURNS TABLE (item_id text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -45,9 +46,10 @@ BEGIN
 END
 $$;
 
--- The items of a collection with a value of each clause, nearest first, by comparing each one's vector: item_id and cosine
--- similarity of at most `depth`, and beside no item_id how many match. Nothing where more than `few` match (NULL: any
--- number may; below 0: nothing is looked at). Vectors are of unit length: the negative inner product is the negative cosine.
+-- The items of a collection with a value of each clause, nearest first, by comparing the vectors of all of them: at
+-- most `depth` rows of item_id and cosine similarity, and one row without item_id with the number of matches. Empty if
+-- more than `few` match (NULL: no limit; below 0: always empty). Vectors have unit length, so the negative inner
+-- product is the negative cosine.
 CREATE OR REPLACE FUNCTION nearest_with_facets(
     collection bigint, space bigint, query halfvec, fields text[], wanted jsonb[], few bigint, depth bigint
 )
@@ -76,7 +78,8 @@ BEGIN
         facets := facets || any_of;
         too_long := too_long || any_of[cardinality(any_of)];
     END LOOP;
-    -- To look at each row's facets again takes as long as to compare its vector; hardly any collection has such lists.
+    -- Checked once, because checking each row's facets again takes as long as comparing its vector, and hardly any
+    -- collection has such lists.
     PERFORM FROM items AS item WHERE item.facets && too_long AND item.collection_id + 0 = collection LIMIT 1;
     IF FOUND THEN
         condition := condition || ' AND (NOT known.facets && $3 OR has_values($2, known.item_id, $4, $5))';

@@ -1,10 +1,10 @@
--- Filters on undeclared attributes: a facet represents one value of one field.
+-- Facets: each represents one value of one field.
 
--- The facet of a value: 128 bits of a hash of the collection, the value as JSON, and the field, which is kind, status,
--- tags, or an attribute's name behind a dot. To find another value with the same facet takes 2^128 attempts, so
--- nobody looks at the values of items that were found by their facets. The collection is in it, so that an index of facets
--- alone finds the collection's items. Numbers that are equal have one facet: 1 is 1.0.
--- Bound to pg_catalog when it is made, because a generated column calls it whatever the search path is.
+-- The facet of a value: 128 bits of a hash of the collection, the value as JSON, and the field (kind, status, tags, or
+-- a dot and an attribute's name). Another value with the same facet would take 2^128 attempts to find, so facets are
+-- not verified by the values. The hash includes the collection, so that an index of facets finds the collection's
+-- items. Equal numbers have the same facet: 1 is 1.0.
+-- The body is bound to pg_catalog at creation, because a generated column calls it with any search path.
 CREATE FUNCTION facet(collection bigint, field text, value jsonb) RETURNS uuid
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN encode(
@@ -20,9 +20,9 @@ RETURN encode(
     'hex'
 )::uuid;
 
--- An item's facets: of each field with its value, and with each element of a list of up to 64; of a longer list the field
--- alone, with the empty list.
--- An SQL function would be parsed and planned again by each statement that writes an item.
+-- An item's facets: for each field with its value, and with each element of a list of up to 64; for a longer list only
+-- a facet of the field with an empty list.
+-- In PL/pgSQL, because each statement that writes an item would parse and plan an SQL function again.
 CREATE FUNCTION facets_of(collection bigint, attributes jsonb, tags text[], kind text, status text)
 RETURNS uuid[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path FROM CURRENT AS $$
@@ -47,8 +47,8 @@ BEGIN
 END
 $$;
 
--- The facets of which an item must have one, to have one of the values (a JSON array) in that field; the last one says
--- that its list is too long to tell.
+-- The facets of which an item must have one, to have one of the values (a JSON array) in the field; the last one means
+-- that the item's list is too long for facets.
 CREATE FUNCTION facets_wanted(collection bigint, field text, wanted jsonb) RETURNS uuid[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN (

@@ -1,24 +1,24 @@
--- Items that are forgotten, in everything that names them.
+-- Replaces forgotten items by pseudonyms, in everything that names them.
 
--- Takes the keys of removed items out of everything that was recorded and learned: each is replaced by its pseudonym, the
--- same everywhere, so that figures and replays still add up. Call it in the transaction that removed the items, which
--- holds the collection's totals, alone with feedback_lock().
--- Keys and subjects of feedback are made from item keys, which a guess could confirm; so they are mixed with a secret that
--- is kept nowhere. Notes and sessions of feedback may say what the item said: they go.
+-- Replaces the keys of removed items by their pseudonyms in all records and models, each by the same one everywhere, so
+-- that figures and replays stay consistent. Call it in the transaction that removed the items, which holds the
+-- collection's totals, and feedback_lock() exclusively.
+-- Keys and subjects of feedback are hashes of item keys, which a guess could confirm, so they are mixed with a secret
+-- that is not stored. Notes and sessions of feedback may quote an item, so they are removed.
 CREATE OR REPLACE FUNCTION forget_items(collection bigint, ids text[], pseudonyms text[]) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
     secret text := gen_random_uuid()::text;
     said text[] := ARRAY(SELECT to_jsonb(one)::text FROM unnest(ids) AS one);
 BEGIN
-    -- Each record at most once: its candidates, its shown items, and filters by item, which also name items.
+    -- Each record at most once: candidates, shown items, and filters by item can all name items.
     UPDATE retrievals AS past SET
         pool_items = renamed_items(past.pool_items, ids, pseudonyms),
         shown_items = renamed_items(past.shown_items, ids, pseudonyms),
         condition = renamed_texts(past.condition, ids, pseudonyms),
         request = renamed_request(past.request, ids, pseudonyms)
     FROM (
-        -- Joined, so that not every candidate is compared with each of the ids.
+        -- A join, because otherwise every candidate would be compared with each of the ids.
         SELECT one.retrieval_id, one.retrieved_at
         FROM retrievals AS one
         CROSS JOIN LATERAL unnest(one.pool_items || one.shown_items) AS place (item_id)
@@ -57,16 +57,16 @@ BEGIN
     UPDATE memories AS memory SET superseded_by = alias.pseudonym
     FROM unnest(ids, pseudonyms) AS alias (item_id, pseudonym)
     WHERE memory.collection_id = collection AND memory.superseded_by = alias.item_id COLLATE "C";
-    -- Messages of jobs about single items, whose keys they shorten and quote in their own way.
+    -- Messages of jobs about single items quote shortened keys.
     UPDATE job_runs AS run SET details = run.details - 'notes' - 'error'
     WHERE run.collection_id = collection AND run.details ?| ARRAY['notes', 'error'];
-    -- Words that no item holds any more, including words of differences that are not added up yet.
+    -- Words that no item contains any more, including words of differences that are not folded yet.
     PERFORM fold_statistics(collection);
     DELETE FROM term_statistics AS known WHERE known.collection_id = collection AND known.document_frequency = 0;
 END
 $$;
 
--- Item keys in which each of some is another.
+-- The item keys, with some of them renamed.
 CREATE OR REPLACE FUNCTION renamed_items(items text[], old text[], new text[]) RETURNS text[]
 LANGUAGE sql IMMUTABLE SET search_path FROM CURRENT AS $$
     SELECT ARRAY(
@@ -77,7 +77,7 @@ LANGUAGE sql IMMUTABLE SET search_path FROM CURRENT AS $$
     )
 $$;
 
--- A JSON value in which each of some texts is another.
+-- A JSON value, with some of its texts replaced.
 CREATE OR REPLACE FUNCTION renamed_texts(said jsonb, old text[], new text[]) RETURNS jsonb
 LANGUAGE sql IMMUTABLE SET search_path FROM CURRENT AS $$
     SELECT CASE jsonb_typeof(said)
@@ -101,7 +101,7 @@ LANGUAGE sql IMMUTABLE SET search_path FROM CURRENT AS $$
         THEN jsonb_set(request, '{preferred}', renamed_texts(request -> 'preferred', old, new)) ELSE request END
 $$;
 
--- A learned model whose effects of items bear other keys: they stand under "item" and "item in <bucket>".
+-- The definition of a learned model, with the keys of items renamed: they are under "item" and "item in <bucket>".
 CREATE OR REPLACE FUNCTION renamed_effects(definition jsonb, old text[], new text[]) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE SET search_path FROM CURRENT AS $$
 DECLARE
@@ -131,11 +131,11 @@ GRANT EXECUTE ON FUNCTION forget_items(bigint, text[], text[]), renamed_items(te
     renamed_request(jsonb, text[], text[]), renamed_texts(jsonb, text[], text[]), renamed_effects(jsonb, text[], text[])
     TO @app@;
 
--- The items that are not stored, each with a random name of its own: an item may be forgotten while a search that
--- found it waits to be recorded. Shares the lock that forgetting holds alone, so that the answer stays true until the
--- transaction's end; and VOLATILE, so that its look-ups see what was committed before the lock was had. Each item is
--- named once for its collection. Where as many are stored as are named, none is looked for.
--- Its plans are kept, and made when the table may be empty: so it leaves the planner no second choice.
+-- The items that are not stored, each with a random name, because an item may be forgotten between a search and its
+-- recording. Shares the lock that forgetting holds exclusively, so that the answer is valid until the transaction ends.
+-- VOLATILE, so that its queries see everything that was committed before it got the lock. Each item is named once for
+-- its collection. If all of them exist, it looks up none.
+-- Its plans are kept, and may be made while the table is empty, so they leave the planner no second choice.
 CREATE OR REPLACE FUNCTION missing_items(collections bigint[], ids text[])
 RETURNS TABLE (collection bigint, item text, pseudonym text)
 LANGUAGE plpgsql VOLATILE SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan
@@ -150,7 +150,7 @@ BEGIN
         SELECT given.collection_id, array_agg(given.item_id)
         FROM unnest(collections, ids) AS given (collection_id, item_id) GROUP BY given.collection_id
     LOOP
-        -- Looked up one by one: for all together the planner may take an index by other columns.
+        -- Looked up one by one: for all of them together the planner may use an index on other columns.
         IF cardinality(named) > (
             SELECT count(*) FROM unnest(named) AS given (item_id)
             CROSS JOIN LATERAL (

@@ -1,7 +1,7 @@
 -- The tables of collections, of their items, and of the values that items are filtered by.
 
--- A model with the way in which it embeds texts. Vectors of two spaces are never compared. The vectors of a space lie in
--- a table of their own, embeddings_<space_id>.
+-- A model with the way in which it embeds texts. Vectors of two spaces are never compared. Each space has a table for
+-- its vectors, embeddings_<space_id>.
 CREATE TABLE embedding_spaces (
     space_id bigint GENERATED ALWAYS AS IDENTITY,
     provider text NOT NULL,
@@ -35,7 +35,7 @@ CREATE TABLE collections (
     CONSTRAINT collections_space_id_fkey FOREIGN KEY (space_id) REFERENCES embedding_spaces (space_id)
 );
 
--- How a collection is searched, by version; a version never changes.
+-- The profiles of a collection, by version; a version never changes.
 CREATE TABLE profiles (
     collection_id bigint NOT NULL,
     version integer NOT NULL,
@@ -72,19 +72,20 @@ CREATE TABLE items (
     CONSTRAINT items_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id)
         ON DELETE CASCADE
 ) WITH (fillfactor = 90);
--- Only a filter on that very field can use these; nothing else is led to read a collection's items by them.
+-- Partial indexes, so that the planner can use them only for filters on exactly that field, and not to read all items
+-- of a collection.
 CREATE INDEX items_collection_id_occurred_at_item_id_idx ON items (collection_id, occurred_at, item_id)
     WHERE occurred_at IS NOT NULL;
 CREATE INDEX items_collection_id_kind_item_id_idx ON items (collection_id, kind, item_id)
     WHERE kind <> '' AND status <> 'archived';
 CREATE INDEX items_collection_id_source_item_id_idx ON items (collection_id, source, item_id)
     WHERE source <> '' AND status <> 'archived';
--- Read backwards: pages that later items are added behind are left full, not half empty.
+-- The last column is descending, so that pages behind which later items are added stay full instead of half empty.
 CREATE INDEX items_by_arrival_idx ON items (collection_id, created_at, item_id DESC) WHERE status <> 'archived';
--- Without a list of pending entries: a filter with thousands of values would compare each of them with each entry there.
+-- Without fastupdate: a filter with thousands of values would compare each value with each pending entry.
 CREATE INDEX items_facets_idx ON items USING gin (facets) WITH (fastupdate = off);
 
--- The attributes that a collection's items have, the types of their values, and the type that one is filterable by.
+-- The attributes of a collection's items, the types of their values, and the type by which they are filterable.
 CREATE TABLE collection_attributes (
     collection_id bigint NOT NULL,
     name text COLLATE "C" NOT NULL,
@@ -95,7 +96,8 @@ CREATE TABLE collection_attributes (
         REFERENCES collections (collection_id) ON DELETE CASCADE
 );
 
--- Values that active items are filtered by. Each primary key is in the order that answers a filter: the index alone is read.
+-- The values that active items are filtered by. The columns of each primary key are in the order that answers a filter
+-- by an index-only scan.
 CREATE TABLE item_tags (
     collection_id bigint NOT NULL,
     tag text COLLATE "C" NOT NULL,
@@ -142,7 +144,7 @@ CREATE TABLE attribute_times (
 );
 CREATE INDEX attribute_times_collection_id_item_id_idx ON attribute_times (collection_id, item_id);
 
--- The columns of a memory beyond an item's. Its text, project, type and time are in items.
+-- The columns of a memory in addition to those of its item, which has its text, project, type and time.
 CREATE TABLE memories (
     collection_id bigint NOT NULL,
     item_id text COLLATE "C" NOT NULL,
@@ -158,7 +160,7 @@ CREATE TABLE memories (
     CONSTRAINT memories_base_relevance_check CHECK (base_relevance >= 0 AND base_relevance <= 1),
     CONSTRAINT memories_accesses_check CHECK (accesses >= 0)
 ) WITH (fillfactor = 80);
--- The most relevant and the most retrieved ones, the latest first among equals, and the latest.
+-- The most relevant and the most retrieved memories, the latest first among equals, and the latest memories.
 CREATE INDEX memories_by_relevance_idx ON memories (collection_id, base_relevance DESC, happened_at DESC, item_id);
 CREATE INDEX memories_by_accesses_idx ON memories (collection_id, accesses DESC, happened_at DESC, item_id)
     WHERE accesses > 0;
@@ -166,7 +168,7 @@ CREATE INDEX memories_by_time_idx ON memories (collection_id, happened_at DESC, 
 CREATE INDEX memories_by_expiry_idx ON memories (collection_id, expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX memories_by_successor_idx ON memories (collection_id, superseded_by) WHERE superseded_by IS NOT NULL;
 
--- The entities that a memory is about, of any type that its application has.
+-- The entities that a memory is linked to, of any type that the application has.
 CREATE TABLE memory_links (
     collection_id bigint NOT NULL,
     entity_type text COLLATE "C" NOT NULL,

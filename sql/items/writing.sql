@@ -1,12 +1,12 @@
--- Items written, held and removed, with everything that is derived from them.
+-- Writes, locks and removes items, with everything derived from them.
 
--- The key of the lock that writers of a collection hold together, and that is held alone by who changes what all of them go
--- by: declared attributes, neighbours, the average length. Everybody takes it before any item.
+-- The key of the lock that writers of a collection share. A transaction that changes what all writers depend on
+-- (declared attributes, neighbours, the average length) holds it exclusively. It is taken before any item is locked.
 CREATE OR REPLACE FUNCTION writers_lock(collection bigint) RETURNS bigint
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN hashtextextended('retrieval writers ' || current_schema(), collection);
 
--- Locks a collection's totals, and creates them if they are missing; callers take turns.
+-- Locks a collection's totals, and creates them if they are missing.
 CREATE OR REPLACE FUNCTION hold_totals(collection bigint) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
@@ -19,7 +19,7 @@ BEGIN
 END
 $$;
 
--- Whether items of a collection are indexed together with their neighbours, or were until a walk that is under way.
+-- Whether a collection's items are indexed together with their neighbours, or were until a walk that is under way.
 CREATE OR REPLACE FUNCTION are_windowed(collection bigint) RETURNS boolean
 LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
 BEGIN
@@ -32,8 +32,8 @@ BEGIN
 END
 $$;
 
--- Locks and gives the items that exist; nobody else changes them before the transaction ends. It locks in the order in which
--- everybody holds them, so that no two writers wait for each other crosswise.
+-- Locks and returns the items that exist, until the transaction ends. The order of locking is the same everywhere, so
+-- that writers cannot deadlock.
 CREATE OR REPLACE FUNCTION hold_items(collection bigint, ids text[]) RETURNS SETOF items
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
@@ -44,14 +44,15 @@ BEGIN
 END
 $$;
 
--- Stores those of the items that are new or changed, and the vectors that are given (NULL: none; an element that is NULL:
--- not for that item) in the table of their space, with everything that is derived from them. Ids come in order, each once;
--- the arrays are of one length. only_new: an item that is there already is a unique_violation, whose detail is its id.
--- formers: the content hash of each as it was, NULL: it was not there; empty: another writer brought it meanwhile. stored:
--- how many vectors were new or changed. goes_on: it is a part of a larger write (settle_statistics). has_new_fields: whether
--- an attribute, or a type of one, is the collection's first. created_at and updated_at: of a single item. drift: see
--- settle_statistics. Like all that writes items, it owns its rights and checks the tenant first: each policy that is not
--- evaluated saves a look-up in each of its statements. So each of them names the collection.
+-- Stores the items that are new or changed, and the given vectors (NULL: none; a NULL element: none for that item) in
+-- their space's table, with everything derived from them. Ids are sorted and distinct; all arrays have the same length.
+-- only_new: an existing item raises unique_violation, with its id as the detail. goes_on: this call is a part of a
+-- larger write (settle_statistics).
+-- formers: the former content hash of each item; NULL: it did not exist; empty: another writer has stored it meanwhile.
+-- stored: the number of new or changed vectors. has_new_fields: whether an attribute, or a type of one, is the first in
+-- the collection. created_at and updated_at: of a single item. drift: see settle_statistics.
+-- Like all functions that write items, it runs with its owner's rights and checks the tenant first, because each policy
+-- would cost a look-up in each statement. So each of its statements must name the collection.
 CREATE OR REPLACE FUNCTION write_items(
     collection bigint, space bigint, only_new boolean, goes_on boolean,
     ids text[], kinds text[], titles text[], bodies text[], tag_lists text[], attribute_objects text[], statuses text[],
@@ -77,13 +78,13 @@ BEGIN
         array_agg(given.item_id ORDER BY given.place) FILTER (WHERE known.content_hash IS DISTINCT FROM given.hash)
     INTO formers, changing
     FROM unnest(ids, hashes) WITH ORDINALITY AS given (item_id, hash, place)
-    -- So that each is looked up by its key, whatever the plan was made for.
+    -- Written so that each item is looked up by its key, whatever rows the plan was made for.
     LEFT JOIN LATERAL (
         SELECT item.content_hash FROM items AS item
         WHERE item.collection_id = collection AND item.item_id = given.item_id LIMIT 1
     ) AS known ON true;
 
-    -- Items are held in their order in this one pass, the unchanged ones too whose vectors are to be stored.
+    -- This one pass locks the items in order, including unchanged items whose vectors are to be stored.
     IF changing IS NOT NULL OR vectors IS NOT NULL THEN
         WITH made AS (
             INSERT INTO items AS known (
@@ -124,7 +125,7 @@ BEGIN
 
     IF coalesce(cardinality(written), 0) - coalesce(cardinality(changed), 0)
         <> cardinality(formers) - cardinality(array_remove(formers, NULL)) THEN
-        -- Another writer stored some of them after the check, with the same or another text.
+        -- Another writer has stored some of them after the check, with the same or another text.
         formers := ARRAY(
             SELECT CASE
                 WHEN given.former IS NOT NULL OR (mine.item_id IS NOT NULL AND other.item_id IS NULL) THEN given.former
@@ -153,7 +154,7 @@ BEGIN
         stored := store_vectors(collection, space, ids, vectors, text_hashes);
     END IF;
     IF changed IS NOT NULL AND vectors IS NOT NULL AND spaces_of(collection) = ARRAY[space] THEN
-        -- Their facets were written with their vectors; in windows, by the mixing for index_terms.
+        -- Their facets were written with their vectors or, in windows, by the mixing for index_terms.
         changed := ARRAY(
             SELECT given.item_id FROM unnest(ids, vectors) AS given (item_id, vector)
             WHERE given.vector IS NULL AND given.item_id = ANY (changed)
@@ -173,13 +174,14 @@ BEGIN
 END
 $$;
 
--- Keeps what attributes these stored items have, and of which types; gives how many attributes are new in that.
+-- Stores which attributes these items have, and of which types; returns the number of attributes that are new, or have
+-- a new type.
 CREATE OR REPLACE FUNCTION know_attributes(collection bigint, ids text[]) RETURNS bigint
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     news bigint;
 BEGIN
-    -- Known attributes need no lock, which all writers of a collection would wait for.
+    -- Known attributes need no lock, for which all writers of a collection would wait.
     PERFORM FROM items AS item CROSS JOIN LATERAL jsonb_each(item.attributes) AS entry
     WHERE item.collection_id = collection AND item.item_id = ANY (ids)
         AND NOT EXISTS (
@@ -210,7 +212,7 @@ BEGIN
 END
 $$;
 
--- Keeps the items and lets no search find them. Gives how many there were, and the drift (settle_statistics).
+-- Archives the items, so that no search finds them. Returns their number, and the drift (settle_statistics).
 CREATE OR REPLACE FUNCTION archive_items(collection bigint, ids text[], OUT archived bigint, OUT drift real)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
@@ -219,7 +221,7 @@ DECLARE
 BEGIN
     PERFORM check_tenant(collection);
     held := ARRAY(SELECT one.item_id FROM hold_items(collection, ids) AS one);
-    -- The content hash goes, so that the same content given again makes the item active again.
+    -- An empty content hash, so that writing the same content again makes the item active again.
     UPDATE items AS item SET status = 'archived', content_hash = '', updated_at = now()
     WHERE item.collection_id = collection AND item.item_id = ANY (held);
     PERFORM index_terms(collection, held);
@@ -230,8 +232,8 @@ BEGIN
 END
 $$;
 
--- Removes the items with their terms and vectors; gives how many there were, and the drift. One that another writer
--- adds a moment later is not touched.
+-- Removes the items with their terms and vectors; returns their number, and the drift. An item that another writer adds
+-- a moment later is not affected.
 CREATE OR REPLACE FUNCTION remove_items(
     collection bigint, ids text[], OUT removed bigint, OUT drift real
 )
@@ -251,7 +253,7 @@ BEGIN
     IF removed = 0 THEN
         RETURN;
     END IF;
-    -- First out of the statistics, which count the rows of item_terms.
+    -- First removed from the statistics, which count the rows of item_terms.
     PERFORM index_terms(collection, held, are_gone => true);
     DELETE FROM items AS item WHERE item.collection_id = collection AND item.item_id = ANY (held);
     drift := settle_statistics(collection, cardinality(held));

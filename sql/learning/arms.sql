@@ -1,7 +1,7 @@
--- The arms of items: their sums, and their repair.
+-- The arms of items: their sums, and the correction of wrong sums.
 
--- The context buckets of a retrieval, as retrieval.domain.learning.context.Context.buckets gives them; the first is the item
--- by itself.
+-- The context buckets of a retrieval, the same as those of retrieval.domain.learning.context.Context.buckets; the first
+-- is for all contexts.
 CREATE OR REPLACE FUNCTION context_buckets(domain text, complexity double precision, cluster integer)
 RETURNS text[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -17,11 +17,11 @@ RETURN ARRAY['']
 GRANT EXECUTE ON FUNCTION context_buckets(text, double precision, integer) TO @app@;
 REVOKE ALL ON FUNCTION context_buckets(text, double precision, integer) FROM PUBLIC;
 
--- The weight of an event of that time in an arm: 2^((time - landmark) / half-life). All weights grow with the time of the
--- event and none shrinks, so that arms add up in any order; who reads an arm divides by the weight of the moment.
--- An event that says it happened after it arrived is one of its arrival: a clock that is fast must not outweigh others.
--- An event more than 400 half-lives before the landmark weighs nothing, and so little is nothing at a later moment too:
--- then no product of the two, with the smallest of rewards and weights, is too small for a double, which is an error.
+-- The weight of an event in an arm: 2^((event_time - landmark) / half-life). The weight depends only on the event's
+-- time and never changes, so events add up in any order; a reader of an arm divides by the weight of the present.
+-- An event with a time after its arrival counts with its arrival, so that a fast clock gives no advantage. An event
+-- more than 400 half-lives before the landmark has the weight 0: otherwise a product with small rewards and weights
+-- could underflow, which is an error.
 CREATE OR REPLACE FUNCTION decay_weight(event_time timestamptz, landmark timestamptz, half_life_days double precision)
 RETURNS double precision
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -34,18 +34,18 @@ END;
 GRANT EXECUTE ON FUNCTION decay_weight(timestamptz, timestamptz, double precision) TO @app@;
 REVOKE ALL ON FUNCTION decay_weight(timestamptz, timestamptz, double precision) FROM PUBLIC;
 
--- The number of the tenant's advisory lock on feedback. Who adds events or recounts arms shares it, and then takes the
--- arms of the items by themselves, by collection and item; who changes what events weigh (a quarantine, a half-life)
--- holds it alone. So every writer of an item has it alone, none waits in a circle, and the tenant has no row that all
--- of them change.
+-- The key of the tenant's advisory lock on feedback. Transactions that add events or recount arms share it, and then
+-- lock the items' arms of all contexts, by collection and item. Transactions that change the weights of events (a
+-- quarantine, a half-life) hold it exclusively. So each item has one writer at a time, writers cannot deadlock, and no
+-- row of the tenant is changed by all of them.
 CREATE OR REPLACE FUNCTION feedback_lock() RETURNS bigint
 LANGUAGE sql STABLE
 RETURN hashtextextended('retrieval feedback ' || current_schema(), current_tenant());
 GRANT EXECUTE ON FUNCTION feedback_lock() TO @app@;
 REVOKE ALL ON FUNCTION feedback_lock() FROM PUBLIC;
 
--- How a collection's arms decay, and how much of an actor counts in a day: as was said, else as it is at first. One row;
--- of a set, so that whoever asks reads the table itself.
+-- The decay of a collection's arms and the daily cap of an actor, or their defaults. One row, but declared as a set, so
+-- that the planner inlines it.
 CREATE OR REPLACE FUNCTION learning_state(collection bigint)
 RETURNS TABLE (landmark timestamptz, half_life_days double precision, daily_cap integer)
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -58,8 +58,8 @@ END;
 GRANT EXECUTE ON FUNCTION learning_state(bigint) TO @app@, @definer@;
 REVOKE ALL ON FUNCTION learning_state(bigint) FROM PUBLIC;
 
--- The arms of some items of a collection beside what their events add up to: is_off where raw counts differ, or decayed sums
--- differ by more than the tolerance, relative to the arm. Events that were removed count by their baselines.
+-- The arms of some items and the sums of their events: is_off if raw counts differ, or if decayed sums differ by more
+-- than the tolerance, relative to the arm. Removed events count by their baselines.
 CREATE OR REPLACE FUNCTION compared_arms(collection bigint, item_ids text[], tolerance double precision)
 RETURNS TABLE (
     item_id text, context text, successes double precision, failures double precision, uses bigint, raw_successes bigint,
@@ -109,8 +109,8 @@ $$;
 GRANT EXECUTE ON FUNCTION compared_arms(bigint, text[], double precision) TO @app@;
 REVOKE ALL ON FUNCTION compared_arms(bigint, text[], double precision) FROM PUBLIC;
 
--- Computes the arms of some items of a collection from their events, and mends those that are off (compared_arms). Gives how
--- many there are, and how many were off.
+-- Recomputes the arms of some items from their events, and corrects those that are off (compared_arms). Returns the
+-- number of arms, and of corrected arms.
 CREATE OR REPLACE FUNCTION recount_arms(collection bigint, item_ids text[], tolerance double precision)
 RETURNS TABLE (arms bigint, mended bigint)
 LANGUAGE plpgsql AS $$
@@ -143,8 +143,8 @@ $$;
 GRANT EXECUTE ON FUNCTION recount_arms(bigint, text[], double precision) TO @app@;
 REVOKE ALL ON FUNCTION recount_arms(bigint, text[], double precision) FROM PUBLIC;
 
--- Whether what an actor says counts, in all collections of the tenant: what was said, by taking it out of the arms or
--- putting it back, and what will be said. Gives how many events it changed.
+-- Excludes an actor's past and future feedback in all collections of the tenant, or includes it again. Returns the
+-- number of changed events.
 CREATE OR REPLACE FUNCTION quarantine_actor(wanted text, why text, is_held boolean) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -183,8 +183,8 @@ $$;
 GRANT EXECUTE ON FUNCTION quarantine_actor(text, text, boolean) TO @app@;
 REVOKE ALL ON FUNCTION quarantine_actor(text, text, boolean) FROM PUBLIC;
 
--- Changes the half-life or the landmark of a collection's arms, and computes them anew from their events. What is left
--- of removed events keeps the weight that it has at the moment: when they happened is no longer known.
+-- Changes the half-life or the landmark of a collection's arms, and recomputes them from their events. The baselines of
+-- removed events keep their present weight, because the times of these events are unknown.
 CREATE OR REPLACE FUNCTION set_decay(
     collection bigint, new_half_life_days double precision, new_landmark timestamptz, moment timestamptz
 )
@@ -217,8 +217,8 @@ $$;
 GRANT EXECUTE ON FUNCTION set_decay(bigint, double precision, timestamptz, timestamptz) TO @app@;
 REVOKE ALL ON FUNCTION set_decay(bigint, double precision, timestamptz, timestamptz) FROM PUBLIC;
 
--- Removes the events of some items that were received before a time, and gives how many. What counts of them moves into
--- the baselines, so that the arms stay as they are.
+-- Removes the events of some items that were received before a time, and returns their number. Their sums move to the
+-- baselines, so that the arms do not change.
 CREATE OR REPLACE FUNCTION retire_feedback(collection bigint, item_ids text[], received_before timestamptz)
 RETURNS bigint
 LANGUAGE plpgsql AS $$

@@ -1,8 +1,8 @@
--- The writing of feedback.
+-- Stores feedback.
 
--- Takes the weight from those of the added events that come after as many of a day as count: of their actor, or of the API
--- key that they came by on their item, whose arms are held from here on, so that the cap of a key is exact. Gives the
--- events as they are then. For record_feedback alone.
+-- Sets the weight to 0 of those added events that exceed a daily cap: of their actor, or of the API key that sent them,
+-- on their item. It locks the items' arms, so that a key's cap is exact. Returns the events. Only record_feedback calls
+-- it.
 CREATE OR REPLACE FUNCTION within_caps(added added_feedback[], sent_by text) RETURNS added_feedback[]
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -78,17 +78,18 @@ $$;
 REVOKE ALL ON FUNCTION within_caps(added_feedback[], text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION within_caps(added_feedback[], text) TO @definer@;
 
--- Stores events, each column of them an array (NULL: empty for all), and adds them to the arms of all their context
--- buckets. Gives how many were recorded, were stored before (by their key), and replaced a stored verdict of their subject;
--- for those recorded that do not count (their weight is 0), why; and the places, from 1, of those refused, and why. With a
--- refused one nothing is stored, unless skip_refused.
--- First the events are stored, in order of their primary key, and then the arms taken, in order of theirs: each writer
--- waits for others in one order, so none waits in a circle, and an arm is held for the last steps alone. Whoever adds to
--- an item's arms holds its arm of no context, so what is read of the item after that cannot change: of a subject one
--- verdict counts, the latest by event time (then by key), and of an API key's events on an item so many count in a day
--- as its cap says. Within READ COMMITTED, where each statement sees what was committed before it.
--- Its plans are kept, and made when the tables may be empty, when all indexes cost a planner the same: so it leaves the
--- planner no choice but to look up keys, and names what came today by comparing rows, which one index alone can.
+-- Stores events, given as an array for each column (NULL: empty in all events), and adds them to the arms of all their
+-- context buckets. Returns the number of recorded events, of repeated ones (by their key), and of those that replaced a
+-- stored verdict of their subject; the reasons why recorded events do not count (have the weight 0); and the places,
+-- from 1, of refused events with the reasons. If one is refused, nothing is stored, unless skip_refused.
+-- It stores the events in order of their primary key, and then locks the arms in order of theirs, so that writers
+-- cannot deadlock and arms are locked only for the last steps. A writer of an item's arms holds its arm of all
+-- contexts, so that what it reads about the item after that cannot change: only the latest verdict of a subject counts
+-- (by event time, then by key), and an API key's cap limits its events on an item in a day. It relies on READ
+-- COMMITTED, where each statement sees what was committed before.
+-- Its plans are kept, and may be made while the tables are empty, when all indexes have the same cost. So the
+-- statements leave the planner no choice but look-ups by key, and select today's events by a row comparison that only
+-- one index supports.
 CREATE OR REPLACE FUNCTION record_feedback(
     owners text[], item_ids text[], feedback_keys uuid[], subjects uuid[], retrieval_ids uuid[],
     retrieval_times timestamptz[], actors text[], sessions text[], kinds text[], rewards double precision[],
@@ -114,7 +115,7 @@ DECLARE
     emptied_collections bigint[];
     emptied_items text[];
 BEGIN
-    -- Assigned, which costs less than a statement.
+    -- An assignment, because it is cheaper than a statement.
     held := pg_advisory_xact_lock_shared(feedback_lock())::text;
 
     -- The collection and the context of an impression come from its search.
@@ -230,7 +231,7 @@ BEGIN
         discounted := ARRAY(SELECT event.discounted FROM unnest(added) AS event WHERE event.discounted <> '');
     END IF;
 
-    -- An event that does not count holds the item like the others.
+    -- An event that does not count locks the item too.
     INSERT INTO arms AS arm (collection_id, item_id, context, successes, failures, uses, raw_successes, last_used_at)
     SELECT
         event.collection_id, event.item_id, bucket.context, sum(event.weight * event.decay * event.reward),
@@ -248,8 +249,8 @@ BEGIN
         uses = arm.uses + excluded.uses, raw_successes = arm.raw_successes + excluded.raw_successes,
         last_used_at = greatest(arm.last_used_at, excluded.last_used_at);
 
-    -- All verdicts of a subject but the latest are taken out again. Where that one does not count, nothing of the subject
-    -- does, and the time of the arm's last use is an earlier event's.
+    -- Only the latest verdict of a subject counts: earlier ones are subtracted. If the latest has no weight, none
+    -- counts, and the arm's last use is that of an earlier event.
     SELECT array_agg(rival.verdict), array_agg(rival.ctid) INTO lost, places
     FROM unnest(added) AS event
     CROSS JOIN LATERAL (

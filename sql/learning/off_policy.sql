@@ -1,13 +1,13 @@
 -- Off-policy estimates: the reward that another policy would have earned on recorded searches.
 
--- The evidence of recorded searches since a moment about another policy, the target, a row a retrieval: the parts that the
--- estimates and the diagnostics of the weights are summed from. The same as retrieval/learning/off_policy.py.
--- The target: four arrays side by side, an entry for each item that it might show for a retrieval, with the probability
--- of that and a model's guess of the reward. Retrievals that it says nothing about are left out.
--- An impression's reward is the mean of the live feedback for it, by weight; else default_reward (NULL: unrated, and
--- then it is no part of any estimate). A weight is probability / propensity; clip is the most that a clipped one counts.
--- It has no rights of its own: the policies hold for whoever asks. The planner does not know how long the arrays are and
--- would go through them once an impression, so it may not loop: minutes become a second.
+-- The evidence of recorded searches since a time about another policy, the target, with a row for each retrieval: the
+-- summands of the estimates and of the diagnostics of the weights. The same as retrieval/learning/off_policy.py.
+-- The target has four parallel arrays, with an entry for each item that it might show for a retrieval: the probability
+-- of that, and a model's estimate of the reward. Other retrievals are left out. An impression's reward is the weighted
+-- mean of its live feedback, else default_reward (NULL: it has none, and does not enter any estimate). A weight is
+-- probability / propensity; clip is the maximum of a clipped weight.
+-- It runs with the caller's rights, so that the policies apply. The planner does not know the length of the arrays and
+-- would scan them for each impression, so nested loops are disabled: minutes become a second.
 CREATE OR REPLACE FUNCTION off_policy_terms(
     collection bigint, since timestamptz, default_reward double precision, clip double precision,
     retrieval_ids uuid[], item_ids text[], probabilities double precision[], modelled_rewards double precision[]
@@ -79,10 +79,10 @@ GRANT EXECUTE ON FUNCTION off_policy_terms(
     bigint, timestamptz, double precision, double precision, uuid[], text[], double precision[], double precision[]
 ) TO @app@;
 
--- Each rated retrieval's share of the error of each estimate of a target's value, plain and clipped. An estimate is
--- the sum of the numerators over the sum of the denominators; a residual is (numerator - value * denominator) over that
--- sum, so that the squares of the residuals add up to the estimate's variance, retrievals being what is independent.
--- The arguments are those of off_policy_terms.
+-- Each rated retrieval's residual for each estimate of a target's value, plain and clipped. An estimate is the sum of
+-- numerators over the sum of denominators; a residual is (numerator - value * denominator) / that sum, so that the sum
+-- of squared residuals is the estimate's variance, with retrievals as independent units. The arguments are those of
+-- off_policy_terms.
 CREATE OR REPLACE FUNCTION off_policy_residuals(
     collection bigint, since timestamptz, default_reward double precision, clip double precision,
     retrieval_ids uuid[], item_ids text[], probabilities double precision[], modelled_rewards double precision[]
@@ -129,10 +129,10 @@ GRANT EXECUTE ON FUNCTION off_policy_residuals(
     bigint, timestamptz, double precision, double precision, uuid[], text[], double precision[], double precision[]
 ) TO @app@;
 
--- The estimated rewards of two targets on recorded searches, and their difference, by estimator, plain
--- and clipped, with standard errors clustered by retrieval (NULL where one retrieval is all there is). The difference is
--- paired: both weigh the same rewards, so its error is that of the retrievals' differences. Both targets must speak of
--- the same retrievals. The arguments are those of off_policy_terms, the second target's after the first's.
+-- The estimated rewards of two targets on recorded searches, and their difference, by estimator, plain and clipped,
+-- with standard errors clustered by retrieval (NULL for a single retrieval). The difference is paired, because both
+-- targets weigh the same rewards, so its error is that of the retrievals' differences. Both targets must have the same
+-- retrievals. The arguments are those of off_policy_terms, the second target's after the first's.
 CREATE OR REPLACE FUNCTION off_policy_comparison(
     collection bigint, since timestamptz, default_reward double precision, clip double precision,
     retrieval_ids uuid[], item_ids text[], probabilities double precision[], modelled_rewards double precision[],
@@ -173,9 +173,10 @@ GRANT EXECUTE ON FUNCTION off_policy_comparison(
     uuid[], text[], double precision[], double precision[]
 ) TO @app@;
 
--- How far recorded searches can speak for a target: its weights, looked at. The effective sample size is (sum W)^2 / sum
--- W^2 over retrievals, W being the weight of what is rated; the mean weight has to be the expected one, within its
--- error, where the recorded policies can show all that the target shows. The arguments are those of off_policy_terms.
+-- Diagnostics of a target's weights on recorded searches. The effective sample size is (sum W)^2 / sum W^2 over
+-- retrievals, with W the weight of a retrieval's rated impressions; the mean weight has to equal the expected weight,
+-- within its error, if the recorded policies can show everything that the target shows. The arguments are those of
+-- off_policy_terms.
 CREATE OR REPLACE FUNCTION off_policy_weighing(
     collection bigint, since timestamptz, default_reward double precision, clip double precision,
     retrieval_ids uuid[], item_ids text[], probabilities double precision[], modelled_rewards double precision[]
@@ -203,9 +204,9 @@ GRANT EXECUTE ON FUNCTION off_policy_weighing(
     bigint, timestamptz, double precision, double precision, uuid[], text[], double precision[], double precision[]
 ) TO @app@;
 
--- Searches since a moment that showed two profiles' hits mixed (team draft), by the profiles' names in either order, and
--- what each profile's hits earned: the sum of their rewards, an impression's reward being the mean of the live feedback
--- for it, by weight. Both are NULL where nobody said anything. It has no rights of its own.
+-- Searches since a time that interleaved two profiles' hits (team draft), by the profiles' names in either order, and
+-- the rewards of each profile's hits: the sum over impressions of the weighted mean of their live feedback. Both are
+-- NULL without feedback. It runs with the caller's rights.
 CREATE OR REPLACE FUNCTION interleaved_results(
     collection bigint, since timestamptz, first_name text, second_name text
 )

@@ -1,6 +1,6 @@
 -- The tables of feedback, and of the models learned from it.
 
--- Rewards for items. No month parts them: a key has to be unique for ever, so that no retry counts twice.
+-- Rewards for items. Not partitioned by month, because a key must stay unique for ever, so that no retry counts twice.
 CREATE TABLE feedback (
     collection_id bigint NOT NULL,
     item_id text COLLATE "C" NOT NULL,
@@ -26,26 +26,28 @@ CREATE TABLE feedback (
     CONSTRAINT feedback_weight_check CHECK (weight >= 0 AND weight <= 1),
     CONSTRAINT feedback_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id) ON DELETE CASCADE
 );
--- Other tenants have actors of the same name, and a day of theirs is not read.
+-- The actor comes first and then the collection, because other tenants may have actors of the same name, whose day must
+-- not be read.
 CREATE INDEX feedback_actor_collection_id_received_at_idx ON feedback (actor, collection_id, received_at) WHERE actor <> '';
 CREATE INDEX feedback_key_id_collection_id_item_id_received_at_idx
     ON feedback (key_id, collection_id, item_id, received_at) WHERE key_id <> '';
--- The verdicts of a subject that were not superseded: one, but for the moment in which another is written.
+-- The verdicts of a subject that were not superseded: one, except while another is being written.
 CREATE INDEX feedback_collection_id_item_id_subject_idx ON feedback (collection_id, item_id, subject)
     WHERE subject IS NOT NULL AND superseded_at IS NULL;
--- No other index begins with the collection alone: while the table is small, all indexes cost a planner the same, and the
--- plans of those who write it are kept.
--- For the same reason none of B-tree begins with the arrival. BRIN serves while rows lie in the order in which they came.
+-- No other index begins with the collection alone: while the table is small, all indexes have the same cost, and the
+-- plans of writers are kept. For the same reason this index is not a B-tree. BRIN works because rows are stored in
+-- order of arrival.
 CREATE INDEX feedback_received_at_idx ON feedback USING brin (received_at);
 CREATE INDEX feedback_collection_id_retrieval_id_idx ON feedback (collection_id, retrieval_id) WHERE retrieval_id IS NOT NULL;
 
--- The columns of a stored event that record_feedback needs, with the weight by its time.
+-- The columns of a stored event that record_feedback needs, with its weight by time.
 CREATE TYPE added_feedback AS (
     row_id tid, collection_id bigint, item_id text, subject uuid, actor text, reward double precision,
     weight double precision, contexts text[], occurred_at timestamptz, discounted text, decay double precision
 );
 
--- Sufficient statistics of an item in a context bucket: decayed forward to a landmark, so that events add up in any order.
+-- Sufficient statistics of an item in a context bucket, with weights relative to a landmark, so that events add up in
+-- any order.
 CREATE TABLE arms (
     collection_id bigint NOT NULL,
     item_id text COLLATE "C" NOT NULL,
@@ -61,7 +63,7 @@ CREATE TABLE arms (
 -- The items with verdicts.
 CREATE INDEX arms_anywhere_idx ON arms (collection_id, item_id) WHERE context = '';
 
--- The part of the arms from removed events: a recount of the events starts from it.
+-- The share of the arms from removed events, from which a recount begins.
 CREATE TABLE arm_baselines (
     collection_id bigint NOT NULL,
     item_id text COLLATE "C" NOT NULL,
@@ -76,7 +78,7 @@ CREATE TABLE arm_baselines (
         ON DELETE CASCADE
 );
 
--- How the arms of a collection decay, how much one actor may say in a day, and which model is in use (0: none).
+-- The decay of a collection's arms, the daily cap of an actor, and the model in use (0: none).
 CREATE TABLE learning_states (
     collection_id bigint NOT NULL,
     half_life_days double precision DEFAULT 30 NOT NULL,
@@ -128,7 +130,7 @@ CREATE TABLE cluster_centroids (
     CONSTRAINT cluster_centroids_space_id_fkey FOREIGN KEY (space_id) REFERENCES embedding_spaces (space_id) ON DELETE CASCADE
 );
 
--- The cluster that each item lies in.
+-- The cluster of each item.
 CREATE TABLE item_clusters (
     collection_id bigint NOT NULL,
     item_id text COLLATE "C" NOT NULL,
@@ -137,7 +139,7 @@ CREATE TABLE item_clusters (
     CONSTRAINT item_clusters_collection_id_item_id_fkey FOREIGN KEY (collection_id, item_id) REFERENCES items (collection_id, item_id) ON DELETE CASCADE
 );
 
--- The direction of the queries that an item was rewarded for, as a model learned it: what is near was right before.
+-- The mean direction of the queries that an item was rewarded for, as a model learned it.
 CREATE TABLE rewarded_queries (
     collection_id bigint NOT NULL,
     item_id text COLLATE "C" NOT NULL,

@@ -1,5 +1,5 @@
--- Figures about exploration and ranks: the extent and the cost of exploration, and the value of a rank.
--- Counts come from all impressions, rewards from the rated ones; the two are added up side by side.
+-- Figures about exploration and ranks: the extent and cost of exploration, and the value of a rank.
+-- Counts come from all impressions, rewards from rated ones; both are aggregated separately.
 CREATE TYPE analytics_exploration_row AS (
     collection text, day date, shown bigint, explored bigint, swapped bigint, explored_share double precision,
     exploit_rated bigint, exploit_reward double precision, explore_rated bigint, explore_reward double precision,

@@ -1,7 +1,8 @@
 -- Figures about items, and the basis of all figures.
 
--- The ends of Wilson's 95 % interval of a rate, from raw counts: it stays within 0 and 1 and is honest for few trials.
--- E. B. Wilson, Probable inference, the law of succession, and statistical inference, JASA 22 (1927). NULL: no trial.
+-- The bounds of Wilson's 95 % interval of a rate, from raw counts; they stay within 0 and 1 and are reliable for few
+-- trials. E. B. Wilson, Probable inference, the law of succession, and statistical inference, JASA 22 (1927). NULL: no
+-- trial.
 CREATE FUNCTION wilson_low(successes bigint, trials bigint) RETURNS double precision
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN trials > 0 THEN greatest(0, (successes + 1.920729410347062 - 1.959963984540054 * sqrt(
@@ -12,7 +13,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN trials > 0 THEN least(1, (successes + 1.920729410347062 + 1.959963984540054 * sqrt(
     successes * (trials - successes) / trials::double precision + 0.960364705173531)) / (trials + 3.841458820694124)) END;
 
--- The standard error of a mean, from how many values there are, their sum and the sum of their squares.
+-- The standard error of a mean, from the number of values, their sum and the sum of their squares.
 CREATE FUNCTION standard_error(number bigint, total double precision, squares double precision) RETURNS double precision
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN number > 1 THEN
@@ -24,7 +25,7 @@ GRANT EXECUTE ON FUNCTION wilson_low(bigint, bigint), wilson_high(bigint, bigint
     standard_error(bigint, double precision, double precision) TO @app@, @analyst@;
 
 -- The rated impressions, each with its reward: the basis of the figures about exploration, ranks and profiles.
--- The period and the collection reach the tables below, because both are what it groups by.
+-- Its GROUP BY contains the collection and the time, so that conditions on them reach the tables below.
 CREATE VIEW analytics_rated WITH (security_invoker = true) AS
 SELECT
     c.name AS collection, m.retrieved_at, m.retrieval_id, m.item_id, m.rank, m.slot, m.propensity, m.rank_propensity,
@@ -48,7 +49,7 @@ COMMENT ON COLUMN analytics_rated.collection_id IS 'The collection''s key in the
 GRANT SELECT ON analytics_rated TO @app@, @analyst@;
 
 -- Figures about items: their rewards, by context and over time; unused, rising and sinking items.
--- Lists are views; what sums up a period is a function of it, so that the period reaches the indexes and the months.
+-- Lists are views; sums over a period are functions of the period, so that it reaches the indexes and the months.
 CREATE VIEW analytics_usage WITH (security_invoker = true) AS
 SELECT
     c.name AS collection, a.item_id, i.title, a.context, a.uses, a.raw_successes AS successes,
@@ -63,7 +64,7 @@ FROM (
     FROM collections AS one CROSS JOIN LATERAL learning_state(one.collection_id) AS s
 ) AS c
 JOIN arms AS a ON a.collection_id = c.collection_id
--- Rounding may leave an error below 0 where a value was added and taken away again.
+-- greatest() removes the rounding error of values that were added and subtracted.
 CROSS JOIN LATERAL (SELECT greatest(a.successes, 0), greatest(a.failures, 0)) AS counted (successes, failures)
 LEFT JOIN items AS i ON i.collection_id = a.collection_id AND i.item_id = a.item_id;
 COMMENT ON VIEW analytics_usage IS 'Uses and rewards of each item in each context, over all time.';
@@ -154,7 +155,7 @@ FROM collections AS c
 CROSS JOIN LATERAL (
     SELECT one.item_id, one.title, one.kind, one.created_at, shown.last_shown_at
     FROM items AS one
-    -- All that was shown is read once: no index finds the records that showed an item.
+    -- All impressions are read once, because no index finds the records that showed an item.
     LEFT JOIN (
         SELECT hit.item_id, max(hit.retrieved_at) AS last_shown_at
         FROM (
@@ -192,7 +193,7 @@ CREATE FUNCTION analytics_shown_items(
     until timestamptz DEFAULT 'infinity'
 ) RETURNS SETOF analytics_shown_items_row LANGUAGE sql STABLE
 BEGIN ATOMIC
-    -- Both counts are added up side by side: of a join of the two the planner cannot tell the size.
+    -- Both counts are aggregated side by side, because the planner could not estimate the size of their join.
     SELECT summed.name, summed.item_id, i.title, summed.shown, summed.explored,
         summed.ranks / nullif(summed.shown, 0)::double precision, summed.rated,
         summed.total / nullif(summed.rated, 0), standard_error(summed.rated, summed.total, summed.squares),

@@ -1,12 +1,12 @@
--- Recorded searches lie in tables by month (UTC): what is old goes with its whole table, at once. The months are the
--- installation's, not a tenant's. Their tables have row-level security that lets nobody in and no grants: they are read
--- and written through retrievals, whose policies hold.
+-- Recorded searches are in tables by month (UTC), so that old ones are removed with a whole table. The months belong to
+-- the installation, not to a tenant. Row-level security denies all direct access to these tables: they are read and
+-- written through retrievals, whose policies apply.
 ALTER TABLE retrievals OWNER TO @definer@;
 ALTER TABLE retrievals_default OWNER TO @definer@;
--- Rows of no month are moved once their month is made.
+-- For moving rows out of the default table when their month is made.
 CREATE POLICY retrievals_default_definer ON retrievals_default TO @definer@ USING (true) WITH CHECK (true);
 
--- The months that there are by their first moment, with their tables; the default one is not among them.
+-- The existing months by their beginning, with their tables, without the default one.
 CREATE OR REPLACE FUNCTION known_months() RETURNS TABLE (month timestamptz, part regclass)
 LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
     SELECT (regexp_match(pg_get_expr(c.relpartbound, c.oid), $re$FROM \('([^']+)'\)$re$))[1]::timestamptz,
@@ -15,7 +15,7 @@ LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
     WHERE i.inhparent = 'retrievals'::regclass AND pg_get_expr(c.relpartbound, c.oid) <> 'DEFAULT'
 $$;
 
--- The months that there should be and are not: this one and the next two.
+-- The missing months among this one and the next two.
 CREATE OR REPLACE FUNCTION missing_months() RETURNS SETOF timestamptz
 LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
     SELECT date_trunc('month', now(), 'UTC') + make_interval(months => step)
@@ -24,17 +24,17 @@ LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
     SELECT m.month FROM known_months() AS m
 $$;
 
--- Make one month. Rows of that month that were stored outside of any month are moved there.
+-- Makes one month. Rows of that month in the default table move there.
 CREATE OR REPLACE FUNCTION make_month(month timestamptz) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
-    -- An interval is added to a time of day, of which UTC has no two kinds.
+    -- The interval is added to a local time of UTC, which has no daylight saving time.
     beyond timestamptz := (month AT TIME ZONE 'UTC' + interval '1 month') AT TIME ZONE 'UTC';
     part text := 'retrievals' || to_char(month AT TIME ZONE 'UTC', '_YYYY_MM');
 BEGIN
     EXECUTE format('CREATE TABLE %I.%I (LIKE retrievals INCLUDING ALL)', current_schema(), part);
     PERFORM place_by_collection(part);
-    -- Nothing may fall into the default table from here on, or the month could not be attached.
+    -- From here on no row may enter the default table, or the month could not be attached.
     LOCK TABLE retrievals_default IN ACCESS EXCLUSIVE MODE;
     IF EXISTS (SELECT 1 FROM retrievals_default AS o WHERE o.retrieved_at >= month AND o.retrieved_at < beyond) THEN
         EXECUTE format('WITH moved AS (
@@ -51,8 +51,8 @@ BEGIN
 END
 $$;
 
--- Make the months that there should be, and those of what fell into none; gives how many. Where there is nothing to do it
--- takes no lock.
+-- Makes the missing months, and those of rows in the default table; returns their number. Takes no lock if there is
+-- nothing to do.
 CREATE OR REPLACE FUNCTION ensure_months() RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET lock_timeout = '2s' SET timezone = 'UTC' AS $$
 DECLARE
@@ -82,8 +82,8 @@ BEGIN
 END
 $$;
 
--- Remove the months of which everything is older than so many days; gives how many. For whoever may act as the definer
--- role: the months are every tenant's.
+-- Removes the months that ended more than this number of days ago; returns their number. Only for logins that may act
+-- as the definer role, because the months contain all tenants' rows.
 CREATE OR REPLACE FUNCTION drop_months(days integer) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET lock_timeout = '2s' SET timezone = 'UTC' AS $$
 DECLARE
@@ -102,7 +102,7 @@ BEGIN
 END
 $$;
 
--- The months of which everything is older than so many days.
+-- The months that ended more than this number of days ago.
 CREATE OR REPLACE FUNCTION old_months(days integer) RETURNS TABLE (month timestamptz, part regclass)
 LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
     SELECT m.month, m.part FROM known_months() AS m

@@ -112,7 +112,7 @@ GRANT EXECUTE ON FUNCTION analytics_poor_queries(text, timestamptz, timestamptz)
     analytics_latency(text, timestamptz, timestamptz) TO @app@, @analyst@;
 GRANT SELECT ON analytics_queries, analytics_losses, analytics_recall TO @app@, @analyst@;
 
--- Figures to compare profiles and models by, and received feedback.
+-- Figures for comparing profiles and models, and received feedback.
 CREATE TYPE analytics_profiles_row AS (
     collection text, profile_version integer, model_version integer, searches bigint, empty_searches bigint,
     top_score double precision, p50_ms double precision, p95_ms double precision, rated bigint,
@@ -139,7 +139,8 @@ BEGIN ATOMIC
     SELECT c.name, searched.profile_version, searched.model_version, searched.searches, searched.empty_searches,
         searched.top_score, searched.p50_ms, searched.p95_ms, coalesce(rated.impressions, 0)::bigint,
         coalesce(rated.searches, 0), rated.total / rated.impressions,
-        -- Of a ratio of sums over searches: sqrt(n / (n - 1) * sum((total - mean * number) ** 2)) / sum(number).
+        -- The standard error of a ratio of sums over searches: sqrt(n / (n - 1) * sum((total - mean * number) ** 2)) /
+        -- sum(number).
         CASE WHEN rated.searches > 1 THEN sqrt(
             rated.searches / (rated.searches - 1)::double precision * greatest(0, rated.total_squares
                 - 2 * rated.total / rated.impressions * rated.products

@@ -1,8 +1,8 @@
--- The tables of recorded searches, and of jobs that ran.
+-- The tables of recorded searches, and of job runs.
 
--- Searches as they were answered, one row each, by month. The time is that of the identifier (UUID, version 7), to the
--- millisecond. What follows from the rest is not kept: see retrieval/domain/records/recorded.py. A matrix is an array of two
--- dimensions: by leg (or by measure), then by candidate.
+-- Recorded searches, one row each, by month. The time is that of the identifier (UUID, version 7), in milliseconds.
+-- Values that follow from others are not stored: see retrieval/domain/records/recorded.py. A matrix is a
+-- two-dimensional array: by leg (or by measure), then by candidate.
 CREATE TABLE retrievals (
     collection_id bigint NOT NULL,
     retrieval_id uuid NOT NULL,
@@ -65,11 +65,12 @@ CREATE TABLE retrievals_default PARTITION OF retrievals DEFAULT;
 ALTER TABLE retrievals_default ENABLE ROW LEVEL SECURITY;
 ALTER TABLE retrievals_default FORCE ROW LEVEL SECURITY;
 CREATE INDEX retrievals_collection_id_actor_idx ON retrievals (collection_id, actor) WHERE actor <> '';
--- The answers to a session, the newest first.
+-- The answers of a session, the newest first.
 CREATE INDEX retrievals_by_session_idx ON retrievals (collection_id, session, retrieved_at DESC, retrieval_id DESC)
     WHERE session <> '';
 
--- A row of retrievals as it is sent, in the same order: of the types that every server knows by the same numbers.
+-- The parameter type for a row of retrievals, with the same order of columns, and only types whose OIDs are the same on
+-- every server.
 CREATE TYPE sent_retrieval AS (
     collection_id bigint, retrieval_id uuid, retrieved_at timestamptz, actor text, session text, domain text,
     complexity double precision, cluster integer, query text, vector real[], condition jsonb, request jsonb,
@@ -82,8 +83,8 @@ CREATE TYPE sent_retrieval AS (
     propensities double precision[], rank_propensities double precision[], pulls double precision[], shown_signals jsonb
 );
 
--- The hits that searches showed, one a row. Its signals lack weights and values where these follow from the profile,
--- and what a stack weighed beside the legs.
+-- The hits that searches showed, one a row. Its signals lack weights and values that follow from the profile, and the
+-- weights of a stack other than those of the legs.
 CREATE VIEW impressions WITH (security_invoker = true) AS
 SELECT
     r.collection_id, r.retrieval_id, shown.item_id COLLATE "C" AS item_id, r.retrieved_at, shown.rank::integer AS rank,
@@ -97,7 +98,7 @@ SELECT
         CROSS JOIN unnest(r.legs) WITH ORDINALITY AS leg (name, number)
         WHERE r.pool_ranks[leg.number][place.number] > 0
     ) || coalesce((
-        -- Ranked as the legs are: the most alike first, equal ones by their names.
+        -- Ranked like the legs: the most similar first, then by item id.
         SELECT jsonb_build_object('refining', jsonb_build_object(
             'rank', count(other.item_id) + 1, 'raw', r.pool_likeness[place.number] / 32767::double precision
         ))
@@ -116,7 +117,7 @@ CROSS JOIN LATERAL unnest(
     r.shown_items, r.shown_scores, r.shown_slots, r.propensities, r.rank_propensities, r.pulls
 ) WITH ORDINALITY AS shown (item_id, score, slot, propensity, rank_propensity, pulls, rank);
 
--- Searches that were not recorded, and why, by day.
+-- The numbers of searches that were not recorded, by day and reason.
 CREATE TABLE recording_losses (
     collection_id bigint NOT NULL,
     day date NOT NULL,

@@ -1,7 +1,7 @@
--- The lexical index: items' terms and weights, and the statistics that these rest on.
+-- The lexical index: items' terms and weights, and the statistics for them.
 
--- The document's side of BM25 as a sparse vector: tf (k1 + 1) / (tf + k1 (1 - b + b length / average)),
--- k1 = 1.2, b = 0.75 (Robertson, Zaragoza 2009). Its inner product with the query's idf is the BM25 score.
+-- The document's side of BM25 as a sparse vector: tf (k1 + 1) / (tf + k1 (1 - b + b length / average)), k1 = 1.2, b =
+-- 0.75 (Robertson, Zaragoza 2009). Its inner product with the query's idf is the BM25 score.
 CREATE OR REPLACE FUNCTION bm25_weights(lexemes integer[], frequencies smallint[], length integer, average real)
 RETURNS sparsevec
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
@@ -17,8 +17,8 @@ $$;
 REVOKE ALL ON FUNCTION bm25_weights(integer[], smallint[], integer, real) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION bm25_weights(integer[], smallint[], integer, real) TO @app@, @definer@;
 
--- The terms that these items are indexed by: those of title and body, and in a collection with neighbours those of their
--- windows. Archived items have none.
+-- The terms by which these items are indexed: those of title and body, or in a collection with neighbours those of
+-- their windows. Archived items have none.
 CREATE OR REPLACE FUNCTION words_of(collection bigint, ids text[])
 RETURNS TABLE (item_id text, lexemes integer[], frequencies smallint[], spellings text[], length integer, text_hash bytea)
 LANGUAGE plpgsql STABLE SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
@@ -55,9 +55,9 @@ $$;
 REVOKE ALL ON FUNCTION words_of(bigint, text[]) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION words_of(bigint, text[]) TO @app@, @definer@;
 
--- The terms of these items in a collection with neighbours, each text analyzed once: an item's own so many times as they
--- weigh, and those of its neighbours' bodies. Titles say what one item is.
--- The planner cannot know how many rows a window has, and would compare all with all.
+-- The terms of these items in a collection with neighbours: an item's own terms, multiplied by its weight, and those of
+-- its neighbours' bodies, without their titles. Each text is analyzed once.
+-- The planner cannot estimate the number of rows of a window, and would compare all rows with all.
 CREATE OR REPLACE FUNCTION window_terms(collection bigint, ids text[], config regconfig, setting jsonb)
 RETURNS TABLE (item_id text, lexemes integer[], frequencies smallint[], spellings text[], length integer)
 LANGUAGE plpgsql STABLE
@@ -69,7 +69,7 @@ BEGIN
         FROM window_parts(collection, ids, (setting ->> 'before')::integer, (setting ->> 'after')::integer) AS part
     ),
     texts AS MATERIALIZED (
-        -- Numbers are grouped faster than keys.
+        -- Grouping by numbers is faster than by keys.
         SELECT row_number() OVER () AS number, item.item_id, item.title, item.body FROM items AS item
         WHERE item.collection_id = collection AND item.status <> 'archived'
             AND item.item_id = ANY (ARRAY(SELECT DISTINCT part.part_id FROM parts AS part))
@@ -78,7 +78,7 @@ BEGIN
         SELECT one.number, false AS is_title, found.lexeme, found.frequency, found.term
         FROM texts AS one CROSS JOIN LATERAL analyze_text(collection, config, one.body, true) AS found
         UNION ALL
-        -- Titles such as a speaker's name are the same again and again.
+        -- Titles, such as a speaker's name, repeat often.
         SELECT one.number, true, titled.lexeme, titled.frequency, titled.term
         FROM texts AS one
         JOIN (
@@ -96,7 +96,7 @@ BEGIN
         JOIN texts AS near ON near.item_id = part.part_id
     ),
     terms AS MATERIALIZED (
-        -- A neighbour's words are spelt out with that one.
+        -- The spelling of a neighbour's words is stored with the neighbour.
         SELECT
             part.number, word.lexeme, min(word.term) FILTER (WHERE part.is_own) AS term,
             sum(part.weight * word.frequency) AS frequency
@@ -140,11 +140,11 @@ $$;
 REVOKE ALL ON FUNCTION window_terms(bigint, text[], regconfig, jsonb) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION window_terms(bigint, text[], regconfig, jsonb) TO @app@, @definer@;
 
--- Brings the lexical index of these items up to date: an active item is indexed by its terms (words_of), an archived one,
--- or one of those that are gone, is taken out. What that changes of the statistics is inserted as differences, which count
--- from the rows that are replaced: who calls it holds the items, or the collection's totals. are_gone: the items are removed
--- next, and their rows with them. are_new: none of the items was there before.
--- All rows of a collection are weighed with one average length, set by the first and moved by begin_weighing.
+-- Updates the lexical index of these items: an active item is indexed by its terms (words_of); archived and removed
+-- items are taken out. The changes of the statistics are inserted as differences, computed from the replaced rows, so
+-- the caller must hold the items or the collection's totals. are_gone: the items and their rows are removed next.
+-- are_new: none of the items existed before.
+-- All weights of a collection use one average length, which the first item sets and begin_weighing changes.
 CREATE OR REPLACE FUNCTION reindex_terms(
     collection bigint, ids text[], are_gone boolean DEFAULT false, are_new boolean DEFAULT false
 ) RETURNS void
@@ -166,7 +166,7 @@ BEGIN
     SELECT total.weighed_length INTO average FROM collection_statistics AS total WHERE total.collection_id = collection;
     is_first := average IS NULL;
     IF is_first THEN
-        -- Writers of the first items take turns: all items are weighed with the average that the first one sets.
+        -- Writers of the first items take turns, because the first one sets the average length for all.
         PERFORM hold_totals(collection);
         SELECT total.weighed_length INTO average
         FROM collection_statistics AS total WHERE total.collection_id = collection;
@@ -227,10 +227,10 @@ $$;
 REVOKE ALL ON FUNCTION reindex_terms(bigint, text[], boolean, boolean) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION reindex_terms(bigint, text[], boolean, boolean) TO @app@, @definer@;
 
--- Brings the indexes that follow the texts of these items up to date: their lexical index, and where neighbours are indexed
--- together, those of the neighbours concerned; and what the extension pg_textsearch reads. Call it in the transaction that
--- wrote the items, whose row locks keep two writers of one item apart, and under the writers' lock; settle_statistics comes
--- after it. Items that are gone are archived first where neighbours know them. are_new: none of the items was there before.
+-- Updates the indexes of these items' texts: their lexical index, the index of the neighbours concerned, and the words
+-- of pg_textsearch. Call it in the transaction that wrote the items, whose row locks keep two writers of an item apart,
+-- and under the writers' lock; call settle_statistics after it. If neighbours are indexed together, items to be removed
+-- must be archived first. are_new: none of the items existed before.
 CREATE OR REPLACE FUNCTION index_terms(
     collection bigint, ids text[], are_gone boolean DEFAULT false, are_new boolean DEFAULT false
 ) RETURNS void
@@ -239,19 +239,20 @@ DECLARE
     windowed boolean;
     in_textsearch boolean;
 BEGIN
-    -- Asked of the catalog itself: to_regclass may remember from before the wait for the lock that there was none.
+    -- Reads the catalog itself, because to_regclass may have cached the answer from before the wait for the lock.
     in_textsearch := EXISTS (
         SELECT FROM pg_class AS c
         WHERE c.relname = 'textsearch_' || collection AND c.relnamespace = to_regnamespace(quote_ident(current_schema()))
     );
     windowed := are_windowed(collection);
-    -- How much may wait for the index of lexemes: every search reads through it; the less there is, the dearer is a write.
+    -- Limits the pending list of the index of lexemes, which every search reads: a shorter list makes writes more
+    -- expensive.
     PERFORM set_config('gin_pending_list_limit', CASE WHEN cardinality(ids) < 200 THEN '256kB' ELSE '2MB' END, true);
     IF in_textsearch THEN
         PERFORM textsearch_index(collection, ids, are_gone);
     END IF;
     IF windowed THEN
-        -- A window covers several items: their writers take turns, and the second one sees the first one's changes.
+        -- A window covers several items, so their writers take turns, and the second one sees the first one's changes.
         PERFORM hold_totals(collection);
         IF are_gone THEN
             UPDATE items AS item SET status = 'archived' WHERE item.collection_id = collection AND item.item_id = ANY (ids);
@@ -260,7 +261,7 @@ BEGIN
         are_gone := false;
         are_new := false;
     ELSIF NOT are_gone AND NOT are_new THEN
-        -- The terms of an item are not computed again while its text is the same.
+        -- Terms are not recomputed for an item with an unchanged text.
         ids := ARRAY(
             SELECT one.item_id FROM unnest(ids) AS one (item_id)
             LEFT JOIN LATERAL (
@@ -283,7 +284,7 @@ $$;
 REVOKE ALL ON FUNCTION index_terms(bigint, text[], boolean, boolean) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION index_terms(bigint, text[], boolean, boolean) TO @app@, @definer@;
 
--- Adds the differences that writers left to a collection's statistics; gives how many rows there were. Holds the totals.
+-- Adds the differences of writers to a collection's statistics; returns the number of rows. Holds the totals.
 CREATE OR REPLACE FUNCTION fold_statistics(collection bigint) RETURNS bigint
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -318,7 +319,7 @@ $$;
 REVOKE ALL ON FUNCTION fold_statistics(bigint) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION fold_statistics(bigint) TO @app@, @definer@;
 
--- The share by which the average length of a collection's items is off the one that they are weighed with.
+-- The relative difference between the average length of a collection's items and the one that their weights use.
 CREATE OR REPLACE FUNCTION length_drift(documents bigint, total_length bigint, weighed_length real) RETURNS real
 LANGUAGE sql IMMUTABLE
 RETURN coalesce(
@@ -328,11 +329,11 @@ RETURN coalesce(
 REVOKE ALL ON FUNCTION length_drift(bigint, bigint, real) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION length_drift(bigint, bigint, real) TO @app@, @definer@;
 
--- Ends a write of so many items: gives by what share the average length of the collection's items is off the one that they
--- are weighed with. Who comes to it adds up what writers left (fold_statistics), unless somebody does so already: in a
--- collection of fewer than 1,000 items, and after a write of 200 or more, once a tenth of its items was written; else after
--- 128 writes on average, told by lot, which costs no look. So statistics are about that far behind. goes_on: the write is a
--- part of a larger one, which adds up as often as it has doubled the collection, and at its end.
+-- Ends a write of this number of items; returns the drift (length_drift). Some calls also fold the differences of
+-- writers (fold_statistics), unless another transaction does: in a collection of fewer than 1,000 items, and after a
+-- write of 200 or more, when a tenth of the items has been written; otherwise after 128 writes on average, at random,
+-- which needs no query. So statistics lag by about that much. goes_on: the call is a part of a larger write, which
+-- folds whenever it has doubled the collection, and at its end.
 CREATE OR REPLACE FUNCTION settle_statistics(collection bigint, written integer, goes_on boolean DEFAULT false, OUT drift real)
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -363,8 +364,8 @@ $$;
 REVOKE ALL ON FUNCTION settle_statistics(bigint, integer, boolean) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION settle_statistics(bigint, integer, boolean) TO @app@, @definer@;
 
--- Lets all items be weighed anew with the collection's average length, if that is off by more than this share: then
--- refresh_weights does it. Writers are waited for, and wait: afterwards all of them weigh with the new one.
+-- Starts weighing all items again with the present average length, if the drift exceeds this share; refresh_weights
+-- does the work. It waits for writers, and later writers use the new length.
 CREATE OR REPLACE FUNCTION begin_weighing(collection bigint, share double precision) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
@@ -387,10 +388,10 @@ $$;
 REVOKE ALL ON FUNCTION begin_weighing(bigint, double precision) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION begin_weighing(bigint, double precision) TO @app@;
 
--- Weighs the next items of a collection again with its average length; gives how many, 0 or NULL when all are done, and -1
--- where a writer holds the next one. How far the walk has come stands in weighing_after, so that it is resumed after an
--- interruption and shared by everyone who takes a step. It stops before an item that is held: a step holds the collection's
--- totals, so it and a writer must not wait for each other.
+-- Weighs the next items of a collection again with its average length; returns their number, 0 or NULL when all are
+-- done, and -1 if a writer holds the next item. The position is stored in weighing_after, so that an interrupted walk
+-- resumes, and all callers share it. It stops at a held item instead of waiting, because it holds the collection's
+-- totals, for which the writer may wait.
 CREATE OR REPLACE FUNCTION refresh_weights(collection bigint, step integer) RETURNS bigint
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
@@ -441,8 +442,8 @@ $$;
 REVOKE ALL ON FUNCTION refresh_weights(bigint, integer) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION refresh_weights(bigint, integer) TO @app@;
 
--- Spells out the terms whose spelling is not known, from the items that hold them; gives how many it has.
--- Prefixes are found by spelling. Writing an item spells out its terms too, so this is for what was written before.
+-- Stores the spelling of terms without one, from the items that contain them; returns their number. Prefixes are found
+-- by spelling. Writing an item also stores its terms' spelling, so this is for items written by earlier versions.
 CREATE OR REPLACE FUNCTION name_terms(collection bigint) RETURNS bigint
 LANGUAGE sql SET search_path FROM CURRENT AS $$
     WITH named AS (

@@ -1,8 +1,8 @@
 -- Searches of the lexical index: by BM25, and for phrases.
 
--- The query's side of BM25: the idf of each of its terms that the collection knows. NULL where it knows none.
--- In PL/pgSQL, which keeps the plan for the connection's next search: making one costs more than what it does. It owns its
--- rights as lexical_search does: the plans of query_terms would be made anew whenever another role asks.
+-- The query's side of BM25: the idf of each of its terms that the collection knows. NULL if it knows none.
+-- In PL/pgSQL, because it keeps the plan for the connection's next search: planning takes longer than running. It runs
+-- with its owner's rights like lexical_search, because the plans of query_terms would be made again for each role.
 CREATE OR REPLACE FUNCTION lexical_query(collection bigint, query text, prefixes text[]) RETURNS sparsevec
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan AS $$
@@ -21,19 +21,19 @@ REVOKE ALL ON FUNCTION lexical_query(bigint, text, text[]) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION lexical_query(bigint, text, text[]) TO @app@;
 
 -- The items of a collection that rank best for a query by BM25, best first, from the GIN index.
--- Ranking an item costs ten times what finding it in the index costs, so the index chooses: the items that hold one of
--- the query's rarest parts (of as many as match 500 items together, always one), and of the next parts (to 4,000
--- matches, or 15 % of a larger collection) the items that hold two. Those are ranked by all parts. Two numbers differ in
--- some bit: the items with two of up to 32 parts are those with a part whose number has a bit and a part whose number
--- has it not, for one of five bits. A page that is not full is sought again among more items.
--- Where the extension pg_textsearch serves the collection, it finds the items (textsearch_search), unless the
--- setting retrieval.textsearch is off.
--- match_budget, if given, replaces all this: the items with one of the rarest parts that match so many together.
--- A lexeme's number is its collection's own, so the index alone finds the collection's items; adding 0 keeps the planner
--- from also reading the collection's whole key, and the collection is still checked, because two numbers can collide. The
--- plan is the same for all arrays and kept. weights: the query's side, the same in each row, for who weighs further
--- items; NULL where the extension found them. It owns its rights, because `&&` is not leakproof and a policy would keep the
--- planner from the index; so it checks the tenant first.
+-- Ranking an item takes ten times as long as finding it in the index, so the index preselects: items with one of the
+-- query's rarest parts (those that match 500 items together, at least one part), and items with two of the next parts
+-- (up to 4,000 matches, or 15 % of a larger collection). Those are ranked by all parts. Two part numbers below 32
+-- differ in at least one of five bits, so an item has two of the parts if, for some bit, it has a part with that bit
+-- set and a part with it clear. If too few items are found, the search is repeated with more.
+-- If pg_textsearch serves the collection, and the setting retrieval.textsearch is not off, textsearch_search finds the
+-- items instead. match_budget replaces the preselection by the items with one of the rarest parts that match this
+-- number together.
+-- Lexemes have numbers by collection, so the index finds the collection's items; adding 0 to collection_id keeps the
+-- planner from also reading the collection's whole primary key, and the collection is checked because numbers of two
+-- collections can collide. The plan is the same for all arrays, and kept. weights: the query's side, the same in each
+-- row, for callers that weigh further items; NULL if the extension found them. It runs with its owner's rights, because
+-- `&&` is not leakproof, so that a policy would exclude the index; so it checks the tenant first.
 CREATE OR REPLACE FUNCTION lexical_search(
     collection bigint, query text, prefixes text[], match_budget integer, result_limit integer
 )
@@ -48,7 +48,7 @@ DECLARE
     few bigint := coalesce(match_budget, greatest(500, result_limit));
     many bigint;
     rarest integer[];
-    -- The parts that the items must hold two of, by the bits of their number.
+    -- The parts of which the items must have two, by the bits of their number.
     has_1 integer[]; has_2 integer[]; has_4 integer[]; has_8 integer[]; has_16 integer[];
     not_1 integer[]; not_2 integer[]; not_4 integer[]; not_8 integer[]; not_16 integer[];
     is_everything boolean;
@@ -65,7 +65,7 @@ BEGIN
         RETURN;
     END IF;
 
-    -- Their places, and how many items match a part and all that are rarer.
+    -- The parts' places, and the number of items that match a part or any rarer one.
     SELECT
         ('{' || string_agg(term.lexeme || ':' || term.idf, ',') || '}/1000000000')::sparsevec,
         array_agg(term.lexeme), array_agg(term.place), array_agg(term.matches)
@@ -117,7 +117,7 @@ BEGIN
 
         SELECT array_agg(best.item_id), array_agg((-best.distance)::real) INTO ids, scores
         FROM (
-            -- By one expression, so that each is weighed once.
+            -- In one expression, so that each item is weighed once.
             SELECT terms.item_id, terms.weights <#> query_weights AS distance
             FROM item_terms AS terms
             WHERE terms.collection_id + 0 = collection AND (
@@ -142,9 +142,10 @@ ALTER FUNCTION lexical_search(bigint, text, text[], integer, integer) OWNER TO @
 REVOKE ALL ON FUNCTION lexical_search(bigint, text, text[], integer, integer) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION lexical_search(bigint, text, text[], integer, integer) TO @app@;
 
--- Whether a text holds the words of a phrase one after the other. The text is read in windows that overlap: a tsvector
--- counts places no further than 16,383. What a window cuts off at its ends is no word of the text. runs: those of scripts
--- without spaces, which are compared as they stand too, because a configuration drops some of their signs.
+-- Whether a text contains the words of a phrase in sequence. The text is read in overlapping windows, because a
+-- tsvector counts positions only up to 16,383; words cut at a window's ends are ignored. runs: the runs of scripts
+-- without spaces in the phrase, which are also compared as texts, because a configuration drops some of their
+-- characters.
 CREATE OR REPLACE FUNCTION holds_phrase(config regconfig, content text, wanted tsquery, runs text[], overlap integer)
 RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
@@ -157,11 +158,11 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
     FROM (SELECT text, spaced_out(text) AS spaced FROM (SELECT usual_width(left(content, 200000))) AS one (text)) AS given
 $$;
 
--- The items whose title or body holds the words of a phrase one after the other, as the collection's text search
--- configuration reads them. Of the index's terms a phrase of one word needs no more, unless they are the neighbours' too;
--- others are compared with the texts.
--- Words that the configuration leaves out ("to be or not to be") are compared as they are spelt, with every item's text.
--- It owns its rights for the index's sake (see lexical_search), so it checks the tenant first.
+-- The items whose title or body contains the words of a phrase in sequence, by the collection's text search
+-- configuration. For a phrase of one word the index is enough, unless it also has neighbours' words; other candidates
+-- are compared with the texts. Words that the configuration drops ("to be or not to be") are compared by spelling, with
+-- every item's text.
+-- It runs with its owner's rights to use the index (see lexical_search), so it checks the tenant first.
 CREATE OR REPLACE FUNCTION items_containing(collection bigint, phrase text) RETURNS TABLE (item_id text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path FROM CURRENT SET enable_seqscan = off AS $$
 DECLARE

@@ -1,7 +1,7 @@
 -- The places of items in their sequences, and the indexing of items together with their neighbours.
 
--- The sequence of an item, by the collection's setting; NULL: none. Long names are known by their hash,
--- because the index holds them.
+-- The sequence of an item, by the collection's setting; NULL: none. Long names are hashed, because the index contains
+-- them.
 CREATE OR REPLACE FUNCTION sequence_of(attributes jsonb, setting jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE
@@ -11,7 +11,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     END
 $$;
 
--- Its place in there: a number, or the seconds of a time; after all others where it says none. Equals are in order of key.
+-- The item's place in its sequence: a number, or a time in seconds; infinity if it has none. Items with equal places
+-- are in order of their keys.
 CREATE OR REPLACE FUNCTION place_of(attributes jsonb, occurred_at timestamptz, setting jsonb) RETURNS double precision
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT coalesce(
@@ -42,8 +43,8 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
      ORDER BY near.place, near.item_id LIMIT after)
 $$;
 
--- The items whose texts each of these items is indexed by: itself, and its neighbours. Texts cannot be compared by order in
--- an index under a policy (text_lt is not leakproof), so it owns its rights, and checks the tenant first.
+-- The items whose texts each of these items is indexed by: itself and its neighbours. It runs with its owner's rights,
+-- because text_lt is not leakproof, so that a policy would exclude the index; so it checks the tenant first.
 CREATE OR REPLACE FUNCTION window_parts(collection bigint, ids text[], before integer, after integer)
 RETURNS TABLE (item_id text, part_id text, is_own boolean)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path FROM CURRENT SET enable_seqscan = off AS $$
@@ -60,14 +61,14 @@ BEGIN
 END
 $$;
 
--- The items near enough to one of these places to be indexed together with the item there.
+-- The items close enough to one of these places to be indexed together with the item there.
 CREATE OR REPLACE FUNCTION reached_from(
     collection bigint, sequences text[], places double precision[], ids text[], before integer, after integer
 ) RETURNS TABLE (item_id text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path FROM CURRENT SET enable_seqscan = off AS $$
 BEGIN
     PERFORM check_tenant(collection);
-    -- An item after the place has the place before itself, and the other way round.
+    -- An item after the place has the place among its preceding ones, and vice versa.
     RETURN QUERY
     SELECT DISTINCT near.item_id
     FROM unnest(sequences, places, ids) AS one (sequence, place, item_id)
@@ -87,9 +88,9 @@ GRANT EXECUTE ON FUNCTION sequence_of(jsonb, jsonb), place_of(jsonb, timestamptz
 GRANT EXECUTE ON FUNCTION sequence_of(jsonb, jsonb), place_of(jsonb, timestamptz, jsonb),
     places_around(bigint, text, double precision, text, integer, integer) TO @definer@;
 
--- Brings the places of these items up to date, and gives the items whose index that concerns: these, and in a collection
--- with neighbours those that had or have one of them in their window, if its place or its text is another now. The
--- vectors of those are mixed anew. Who calls it holds the collection's totals.
+-- Updates the places of these items, and returns the items to index again: these, and in a collection with neighbours
+-- those whose window contains or contained one of them, if its place or text has changed. It mixes the vectors of
+-- those. The caller holds the collection's totals.
 CREATE OR REPLACE FUNCTION place_items(collection bigint, ids text[]) RETURNS text[]
 LANGUAGE plpgsql
 SET search_path FROM CURRENT SET plan_cache_mode = force_custom_plan SET enable_nestloop = off AS $$
@@ -139,7 +140,7 @@ BEGIN
     SELECT array_agg(changed.sequence), array_agg(changed.place), array_agg(changed.item_id)
     INTO sequences, places, moved FROM changed;
 
-    -- An archived item's own vector goes with the one that its space has.
+    -- Without the vector in its space, an archived item has no own vector either.
     DELETE FROM own_vectors AS own
     WHERE own.collection_id = collection AND own.item_id = ANY (ARRAY(
         SELECT item.item_id FROM items AS item
@@ -154,7 +155,7 @@ BEGIN
             (setting ->> 'before')::integer, (setting ->> 'after')::integer
         ) AS reached
     ) AS one;
-    -- An item without a vector of its own has nothing to mix; most items of a load have none yet.
+    -- An item without an own vector has nothing to mix; during a load, most items have none yet.
     FOREACH space IN ARRAY spaces_of(collection) LOOP
         mixed := ARRAY(
             SELECT own.item_id FROM own_vectors AS own
@@ -170,12 +171,12 @@ $$;
 REVOKE ALL ON FUNCTION place_items(bigint, text[]) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION place_items(bigint, text[]) TO @app@, @definer@;
 
--- Says by which neighbours a collection's items are indexed (NULL: by none), finds their places, and begins the walk that
--- indexes them anew. Writers wait meanwhile.
+-- Sets the neighbours by which a collection's items are indexed (NULL: none), computes the items' places, and begins
+-- the walk that indexes them again. Writers wait meanwhile.
 CREATE OR REPLACE FUNCTION set_neighbours(collection bigint, setting jsonb) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT SET plan_cache_mode = force_custom_plan AS $$
 BEGIN
-    -- Wait for writers, which read the setting first: the walk has to find items stored with another setting.
+    -- Waits for writers that have read the former setting, so that the walk finds their items.
     PERFORM pg_advisory_xact_lock(writers_lock(collection));
     PERFORM hold_totals(collection);
     UPDATE collections AS owner SET neighbours = setting WHERE owner.collection_id = collection;
@@ -194,9 +195,8 @@ $$;
 REVOKE ALL ON FUNCTION set_neighbours(bigint, jsonb) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION set_neighbours(bigint, jsonb) TO @app@;
 
--- Indexes the next items of a collection by the neighbours that are set now; gives how many, 0 or NULL when all are done.
--- How far the walk has come stands in windowing_after, so that it is resumed after an interruption and shared by everyone
--- who takes a step.
+-- Indexes the next items of a collection by the present setting of neighbours; returns their number, 0 or NULL when all
+-- are done. The position is stored in windowing_after, so that an interrupted walk resumes, and all callers share it.
 CREATE OR REPLACE FUNCTION reindex_windows(collection bigint, step integer) RETURNS bigint
 LANGUAGE plpgsql SET search_path FROM CURRENT SET plan_cache_mode = force_custom_plan AS $$
 DECLARE

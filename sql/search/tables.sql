@@ -1,4 +1,4 @@
--- The tables of the indexes that searches read, and their measurements.
+-- The tables of the indexes for searches, and their measurements.
 
 -- The lexical index: each active item's terms, by number.
 CREATE TABLE item_terms (
@@ -13,8 +13,8 @@ CREATE TABLE item_terms (
     CONSTRAINT item_terms_collection_id_item_id_fkey FOREIGN KEY (collection_id, item_id)
         REFERENCES items (collection_id, item_id) ON DELETE CASCADE
 ) WITH (toast_tuple_target = 8160);
--- Many entries of one word go into the index together, which takes a fifth of the time and of the log. Who writes keeps
--- the list of what waits short (retrieval/adapters/store/items).
+-- With fastupdate, because inserting many entries of a word together takes a fifth of the time and of the log. Writers
+-- keep the pending list short (retrieval/adapters/store/items).
 CREATE INDEX item_terms_lexemes_idx ON item_terms USING gin (lexemes);
 
 CREATE TABLE term_statistics (
@@ -28,8 +28,8 @@ CREATE TABLE term_statistics (
 ) WITH (fillfactor = 70);
 CREATE INDEX term_statistics_collection_id_term_idx ON term_statistics (collection_id, term);
 
--- Changes of a collection's statistics that are not added up yet (fold_statistics), a row a write: so writers
--- insert, and never wait for each other.
+-- Changes of a collection's statistics that are not folded yet (fold_statistics), one row for each write, so that
+-- writers only insert and do not wait for each other.
 CREATE TABLE statistics_changes (
     collection_id bigint NOT NULL,
     change_id bigint GENERATED ALWAYS AS IDENTITY,
@@ -44,7 +44,7 @@ CREATE TABLE statistics_changes (
         ON DELETE CASCADE
 ) WITH (toast_tuple_target = 8160);
 
--- A collection's totals, and how far the walks have come that follow a change of them; NULL: no walk is under way.
+-- A collection's totals, and the positions of the walks that follow a change; NULL: no walk is under way.
 CREATE TABLE collection_statistics (
     collection_id bigint NOT NULL,
     documents bigint NOT NULL,
@@ -57,7 +57,8 @@ CREATE TABLE collection_statistics (
         REFERENCES collections (collection_id) ON DELETE CASCADE
 ) WITH (fillfactor = 50);
 
--- The place of each active item of such a collection, and the hash of its text as its neighbours are indexed by it.
+-- The place of each active item in a collection with neighbours, and the hash of the text with which its neighbours are
+-- indexed.
 CREATE TABLE item_places (
     collection_id bigint NOT NULL,
     item_id text COLLATE "C" NOT NULL,
@@ -70,8 +71,8 @@ CREATE TABLE item_places (
 );
 CREATE INDEX item_places_in_order_idx ON item_places (collection_id, sequence, place, item_id);
 
--- The vectors of such items' own texts; their space's table has them mixed with their neighbours'. An item without a row
--- here is not mixed: its vector there is its own.
+-- The vectors of such items' own texts; the space's table has them mixed with their neighbours'. An item without a row
+-- here is not mixed: the space's table has its own vector.
 CREATE TABLE own_vectors (
     collection_id bigint NOT NULL,
     item_id text COLLATE "C" NOT NULL,
@@ -86,8 +87,8 @@ CREATE TABLE own_vectors (
 );
 ALTER TABLE own_vectors ALTER COLUMN vector SET STORAGE PLAIN;
 
--- The way of a collection from one embedding space to another. What its writers keep up to date beside the space in use is
--- kept_id; who changes that holds the writers' lock alone.
+-- The change of a collection from one embedding space to another. Besides the space in use, writers also maintain
+-- kept_id; changing that requires the writers' lock, held exclusively.
 CREATE TABLE reembeddings (
     collection_id bigint NOT NULL,
     former_id bigint NOT NULL,
@@ -119,7 +120,7 @@ CREATE TABLE reembeddings (
     CONSTRAINT reembeddings_state_check CHECK (state IN ('filling', 'ready', 'switched', 'removing', 'done'))
 );
 
--- Vectors of texts that were embedded once, by the hash of the text.
+-- Vectors of texts that were embedded before, by the hash of the text.
 CREATE TABLE embedding_cache (
     tenant_id bigint NOT NULL,
     space_id bigint NOT NULL,
@@ -132,7 +133,7 @@ CREATE TABLE embedding_cache (
         ON DELETE CASCADE
 );
 
--- A language model's rewrites of a query, kept for its tenant until they expire.
+-- A language model's rewrites of a query, stored for its tenant until they expire.
 CREATE TABLE query_rewrites (
     tenant_id bigint NOT NULL,
     model text COLLATE "C" NOT NULL,
@@ -144,8 +145,8 @@ CREATE TABLE query_rewrites (
     CONSTRAINT query_rewrites_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants (tenant_id) ON DELETE CASCADE
 );
 
--- The measurements of each HNSW index. What is measured is what searches walk: an index of another kind, or in other parts,
--- is built beside it, and takes its place with its measurements.
+-- The measurements of each HNSW index that searches use: an index of another kind, or with other parts, is built beside
+-- it, and replaces it together with its measurements.
 CREATE TABLE ann_indexes (
     collection_id bigint NOT NULL,
     space_id bigint NOT NULL,
@@ -167,7 +168,7 @@ CREATE TABLE ann_indexes (
     CONSTRAINT ann_indexes_space_id_fkey FOREIGN KEY (space_id) REFERENCES embedding_spaces (space_id) ON DELETE CASCADE
 );
 
--- Live queries that an HNSW index answered, to be asked again.
+-- Samples of live queries that an HNSW index answered, for measurements.
 CREATE TABLE query_samples (
     collection_id bigint NOT NULL,
     sample_id bigint GENERATED ALWAYS AS IDENTITY,
@@ -183,7 +184,7 @@ CREATE TABLE query_samples (
         ON DELETE CASCADE
 );
 
--- How much of the truth an index found, by how many items the filters let through.
+-- The recall of an index, by the number of items that match the filters.
 CREATE TABLE recall_measurements (
     collection_id bigint NOT NULL,
     space_id bigint NOT NULL,

@@ -1,10 +1,9 @@
--- The terms of a text, and the collection's terms that a query asks for.
+-- The terms of a text, and the collection's terms of a query.
 
--- A lexeme's number within a collection: 1 to 1e9, the dimensions of a sparsevec.
--- Collections number apart, so that a term's entry in the shared GIN index holds one collection's items
--- and a search costs the same beside ten tenants as beside ten thousand.
--- Numbers begin alike in all collections: BM25 adds up in the order of the numbers, so that texts of the same words, whose
--- scores a rounding tells apart, are in the same order everywhere.
+-- A lexeme's number within a collection: 1 to 1e9, a dimension of a sparsevec. It depends on the collection, so that an
+-- entry of the shared GIN index has one collection's items, and the cost of a search does not grow with the number of
+-- tenants. It begins with a part that is the same in all collections: BM25 sums in the order of the numbers, so that
+-- rounding orders equal texts alike everywhere.
 CREATE OR REPLACE FUNCTION lexeme_id(collection bigint, lexeme text) RETURNS integer
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN (
@@ -14,19 +13,20 @@ RETURN (
 REVOKE ALL ON FUNCTION lexeme_id(bigint, text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION lexeme_id(bigint, text) TO @app@, @definer@;
 
--- The characters of the scripts that write no spaces between words, as they stand inside a regular expression's brackets:
--- Thai, Hangul with its letters, kana, Han with its iteration marks and the supplementary planes.
+-- The characters of scripts without spaces between words, for a regular expression's brackets: Thai, Hangul with its
+-- letters, kana, Han with its iteration marks and the supplementary planes.
 CREATE OR REPLACE FUNCTION unspaced() RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN '\u0E00-\u0E7F\u1100-\u11FF\u3005-\u3007\u3040-\u30FA\u30FC-\u30FF\u3400-\u9FFF\uAC00-\uD7AF\uF900-\uFAFF'
     || '\U00020000-\U0003FFFF';
 
--- A text in the form that is analyzed: half-width kana and full-width letters as the ordinary ones.
+-- A text with half-width kana and full-width letters replaced by the ordinary ones.
 CREATE OR REPLACE FUNCTION usual_width(content text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN content ~ '[\uFF00-\uFFEF]' THEN normalize(content, NFKC) ELSE content END;
 
--- The same with each character of such a script as a word of its own, which every configuration can compare by place.
+-- That text with a space after each character of such a script, so that every configuration can compare them by
+-- position.
 CREATE OR REPLACE FUNCTION spaced_out(content text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE
@@ -37,17 +37,17 @@ END;
 GRANT EXECUTE ON FUNCTION unspaced(), usual_width(text), spaced_out(text) TO @app@, @definer@;
 REVOKE ALL ON FUNCTION unspaced(), usual_width(text), spaced_out(text) FROM PUBLIC;
 
--- A text's lexemes with their number, frequency and spelling: the collection's text search configuration, and bigrams for
--- scripts that write no spaces (Chinese, Japanese, Korean, Thai), which no configuration of PostgreSQL can split.
--- endings: also the last character of each run of such a script. With it every character begins some term, so that one
--- character is found by the terms that begin with it. Items are analyzed so, queries are not.
--- Reads the first 200,000 characters, and of what has spaces about the first 200,000 bytes: a tsvector holds at most
--- 1 MB, and words joined by hyphens take four times their own length in it.
+-- A text's lexemes with their number, frequency and spelling, by the collection's text search configuration, and by
+-- bigrams for scripts without spaces (Chinese, Japanese, Korean, Thai), which no configuration of PostgreSQL can split.
+-- endings: also the last character of each run of such a script, for items but not for queries, so that every character
+-- begins some term, and a single character can be found as a prefix.
+-- It reads the first 200,000 characters, and of text with spaces about the first 200,000 bytes: a tsvector holds at
+-- most 1 MB, and words joined by hyphens take four times their own length.
 CREATE OR REPLACE FUNCTION analyze_text(collection bigint, config regconfig, content text, endings boolean)
 RETURNS TABLE (lexeme integer, frequency integer, term text)
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT lexeme_id(collection, one.term), sum(one.occurrences)::integer, min(one.term)
-    -- OFFSET 0: each is made once, not wherever it is named.
+    -- OFFSET 0, so that each is computed once, not for each use.
     FROM (SELECT usual_width(left(content, 200000)) AS text OFFSET 0) AS given
     CROSS JOIN LATERAL (SELECT given.text ~ ('[' || unspaced() || ']') AS has_unspaced OFFSET 0) AS scripts
     CROSS JOIN LATERAL (
@@ -69,7 +69,8 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
             regexp_matches(
                 CASE WHEN has_unspaced THEN given.text ELSE '' END, '([' || unspaced() || ']+)', 'g'
             ) AS run,
-            -- Each character with the next; one that stands alone, by itself. (substr would count from the start each time.)
+            -- Each character with the next, or a single one by itself. (substr would count from the beginning each
+            -- time.)
             LATERAL (
                 SELECT
                     coalesce(one || lead(one) OVER (ORDER BY place), CASE WHEN endings OR place = 1 THEN one END) AS term
@@ -83,9 +84,9 @@ $$;
 GRANT EXECUTE ON FUNCTION analyze_text(bigint, regconfig, text, boolean) TO @app@, @definer@;
 REVOKE ALL ON FUNCTION analyze_text(bigint, regconfig, text, boolean) FROM PUBLIC;
 
--- The collection's terms that a word beginning so can have, the 64 most frequent: those that begin so themselves, and those
--- that the configuration makes of such a word ("interesti" begins "interesting", whose term is "interest"). The endings are
--- common ones of languages with stemmers; what they make of the prefix counts only if one of the two begins the other.
+-- The collection's 64 most frequent terms for words with this prefix: terms with the prefix, and terms that the
+-- configuration makes of such words ("interesti" begins "interesting", whose term is "interest"). It tries common
+-- endings of languages with stemmers; a resulting term counts only if one of term and prefix begins the other.
 CREATE OR REPLACE FUNCTION prefix_terms(collection bigint, config regconfig, prefix text)
 RETURNS TABLE (lexeme integer, document_frequency integer)
 LANGUAGE sql STABLE AS $$
@@ -112,7 +113,7 @@ LANGUAGE sql STABLE AS $$
         FROM stems JOIN term_statistics AS known
             ON known.collection_id = collection AND known.term = stems.stem AND known.document_frequency > 0
         UNION
-        -- Terms of differences that are not added up yet, unless the statistics know them.
+        -- Terms of differences that are not folded yet, unless the statistics have them.
         SELECT fresh.lexeme, 1
         FROM asked, statistics_changes AS change
         CROSS JOIN LATERAL unnest(change.lexemes, change.terms) AS fresh (lexeme, term)
@@ -131,13 +132,13 @@ $$;
 GRANT EXECUTE ON FUNCTION prefix_terms(bigint, regconfig, text) TO @app@, @definer@;
 REVOKE ALL ON FUNCTION prefix_terms(bigint, regconfig, text) FROM PUBLIC;
 
--- The terms of a query that the collection knows, with their inverse document frequency
--- idf = ln(1 + (N - n + 0.5) / (n + 0.5)). While differences wait to be added up, a term that the statistics do not know
--- counts as one that a single item has. The terms that a prefix stands for are one part, weighed as one term that is as
--- frequent as they are together; so are those of a single character of a script without spaces, which is taken for a
--- prefix. Every other term is a part of its own. The rarest, where there are more than a sparsevec holds.
--- Step by step, and in PL/pgSQL, which keeps the plans: of one statement for all, to set up the part that expands prefixes
--- took longer for each query than everything else.
+-- The terms of a query that the collection knows, with their inverse document frequency idf = ln(1 + (N - n + 0.5) / (n
+-- + 0.5)). A term of differences that are not folded yet counts as a term of a single item. The terms of a prefix form
+-- one part, weighed like one term with their frequency together; so do those of a single character of a script without
+-- spaces, which counts as a prefix. Every other term is a part by itself. If there are more terms than a sparsevec can
+-- hold, the rarest.
+-- In PL/pgSQL, in several steps, because it keeps the plans: in a single statement, merely setting up the expansion of
+-- prefixes would take longer than everything else.
 CREATE OR REPLACE FUNCTION query_terms(collection bigint, query text, prefixes text[])
 RETURNS TABLE (part bigint, lexeme integer, document_frequency bigint, idf real)
 LANGUAGE plpgsql STABLE SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan AS $$
@@ -148,7 +149,7 @@ DECLARE
     are_waiting boolean;
     words integer[];
     beginnings text[];
-    -- The terms that the prefixes stand for.
+    -- The terms of the prefixes.
     places bigint[];
     lexemes integer[];
     frequencies integer[];

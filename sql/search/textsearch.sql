@@ -1,10 +1,10 @@
--- BM25 by the extension pg_textsearch, where it is installed; nothing here needs it.
+-- BM25 by the optional extension pg_textsearch.
 
--- Keeps the table textsearch_<collection> of a collection that has one: each active item's lexemes, as the numbers that
--- analyze_text gives, once for each time they occur. So the extension pg_textsearch counts what the portable index
--- counts, in every script, and never reads a text of its own: a table for each collection, because its statistics are an
--- index's, and version 1.0 disregards the WHERE of a partial index when it builds one. index_terms calls it, under the
--- writers' lock, which whoever makes or drops such a table takes alone. are_gone: the items are removed next.
+-- Maintains the table textsearch_<collection>, if the collection has one: each active item's lexemes, as numbers of
+-- analyze_text, each repeated by its frequency. So the extension counts the same terms as the portable index, in every
+-- script. Each collection has a separate table, because statistics belong to an index, and version 1.0 ignores the
+-- WHERE clause when it builds a partial index. index_terms calls it under the writers' lock, which is held exclusively
+-- to make or drop such a table. are_gone: the items are removed next.
 CREATE OR REPLACE FUNCTION textsearch_index(collection bigint, ids text[], are_gone boolean DEFAULT false) RETURNS bigint
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
@@ -48,8 +48,8 @@ $$;
 REVOKE ALL ON FUNCTION textsearch_index(bigint, text[], boolean) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION textsearch_index(bigint, text[], boolean) TO @app@, @definer@;
 
--- Whether a valid index of the extension pg_textsearch serves the collection, and its library is loaded. It knows each
--- item's own words alone, so it serves none whose items are indexed with their neighbours.
+-- Whether a valid index of pg_textsearch serves the collection, and the library is loaded. The index has only items'
+-- own words, so it does not serve a collection whose items are indexed with their neighbours.
 CREATE OR REPLACE FUNCTION has_textsearch(collection bigint) RETURNS boolean
 LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
     SELECT current_setting('pg_textsearch.library_version', true) IS NOT NULL AND EXISTS (
@@ -63,8 +63,8 @@ $$;
 REVOKE ALL ON FUNCTION has_textsearch(bigint) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION has_textsearch(bigint) TO @app@, @definer@;
 
--- The candidates that the extension names for these lexemes. Its planner reads a score from the index only where
--- the query stands by itself, as it does here; within another one it would compute each score anew from the words.
+-- The candidates of the extension for these lexemes. In a separate statement, because its planner reads scores from the
+-- index only in a top-level query; otherwise it would compute each score from the words.
 CREATE OR REPLACE FUNCTION textsearch_candidates(collection bigint, words text, result_limit integer)
 RETURNS TABLE (item_id text)
 LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
@@ -84,10 +84,10 @@ $$;
 REVOKE ALL ON FUNCTION textsearch_candidates(bigint, text, integer) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION textsearch_candidates(bigint, text, integer) TO @definer@;
 
--- The items of a collection that rank best for a query by BM25, found by the extension pg_textsearch.
--- The extension rounds lengths and counts former versions of an item until its index is built anew, so it only names
--- the candidates, somewhat more than asked for; the scores are those of the portable way, from the collection's own
--- statistics. Tables of words are read with this function's own rights, so it checks the tenant first.
+-- The items of a collection that rank best for a query by BM25, found by pg_textsearch.
+-- The extension rounds lengths, and counts former versions of an item until its index is rebuilt. So it only selects
+-- somewhat more candidates than requested, and the scores are computed like those of the portable index, from the
+-- collection's own statistics. It reads the tables of words with its owner's rights, so it checks the tenant first.
 CREATE OR REPLACE FUNCTION textsearch_search(collection bigint, query text, result_limit integer)
 RETURNS TABLE (item_id text, score real)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -102,7 +102,7 @@ BEGIN
         RETURN;
     END IF;
     RETURN QUERY EXECUTE format(
-        -- OFFSET keeps the look-up apart: each candidate is looked up by its key, however the planner counts.
+        -- OFFSET separates the look-up, so that each candidate is looked up by its key, whatever the planner estimates.
         'SELECT terms.item_id, (-terms.distance)::real AS score
          FROM textsearch_candidates($2, $3, $4 + $4 / 4 + 20) AS found
          CROSS JOIN LATERAL (
@@ -116,7 +116,7 @@ BEGIN
          LIMIT $4', collection)
     USING
         query_weights, collection,
-        -- A sparse vector is written {number:weight,...}/dimensions; the numbers are the query's known lexemes.
+        -- The text of a sparse vector is {number:weight,...}/dimensions; the numbers are the query's known lexemes.
         translate(regexp_replace(query_weights::text, ':[^,}]*|/.*', '', 'g'), '{},', '   '),
         result_limit;
 END

@@ -1,16 +1,17 @@
--- The tables of embedding spaces, and the vectors in them.
+-- The tables of embedding spaces, and their vectors.
 
--- Puts the rows of a new table where those of their collections are. On one server there is nothing to do: a cluster has a
--- function of its own in place of this one (cluster/tables.sql).
+-- Distributes a new table like the collections. On a single server it does nothing; a cluster replaces it
+-- (cluster/tables.sql).
 CREATE OR REPLACE FUNCTION place_by_collection(name text) RETURNS void LANGUAGE sql AS '';
 REVOKE ALL ON FUNCTION place_by_collection(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION place_by_collection(text) TO @definer@;
 
--- The id of an embedding space, made with its own table if it is new. One table a space, its column typed with the space's
--- dimensions: vectors of another space cannot get in, and dropping a space is dropping a table. It takes what the platform
--- can make (retrieval/domain/items/embedding.py): a space of other values could be neither read nor indexed, by any tenant.
--- Vectors are stored plain (never compressed or moved out of line), which makes exact scans about three times cheaper. The
--- item's facets stand in the same row, so that a filter on them is answered where the vector is (facet_search.sql).
+-- The id of an embedding space, made with its table if it is new. Each space has a table whose column type has the
+-- space's dimensions, so that it cannot contain other vectors, and dropping a space is dropping a table. It accepts
+-- only values that the platform can make (retrieval/domain/items/embedding.py): no tenant could read or index a space
+-- with others.
+-- Vectors are stored plain (neither compressed nor out of line), which makes exact scans about three times faster. A
+-- row also has the item's facets, so that filters on them need no other table (facet_search.sql).
 CREATE OR REPLACE FUNCTION register_embedding_space(
     new_provider text, new_model text, new_revision text, new_dimensions integer,
     new_distance text, new_document_prefix text, new_query_prefix text
@@ -68,8 +69,8 @@ BEGIN
     EXECUTE format('CREATE POLICY definer ON %I TO %I USING (true) WITH CHECK (true)', vectors, @definer_literal@);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %I TO %I', vectors, @app_literal@);
     PERFORM place_by_collection(vectors);
-    -- The function that store_vectors calls. A statement of a table's own function is planned once a session; an INSERT made
-    -- as text would be planned anew for each item, which costs a third as much as its place in an HNSW index.
+    -- The function that store_vectors calls, because its statement is planned once a session. Planning an INSERT from a
+    -- text for each item would take a third of the time of its insertion into an HNSW index.
     EXECUTE format(
         'CREATE OR REPLACE FUNCTION %1$I(collection bigint, ids text[], vectors halfvec[], text_hashes bytea[]) RETURNS bigint
          LANGUAGE plpgsql
@@ -96,8 +97,8 @@ BEGIN
              RETURN stored;
          END $write$', 'write_' || vectors, vectors);
     EXECUTE format('REVOKE ALL ON FUNCTION %I FROM PUBLIC', 'write_' || vectors);
-    -- The function of filtered searches (facet_search.sql), also planned once a session. A conjunction of
-    -- single values, but for one clause, is two conditions however many there are; other filters are planned each time.
+    -- The function for filtered searches (facet_search.sql), whose plan is kept too. A conjunction of single values and
+    -- at most one other clause always has two conditions; statements for other filters are planned each time.
     EXECUTE format(
         'CREATE OR REPLACE FUNCTION %1$I(
              collection bigint, query halfvec, fields text[], wanted jsonb[], few bigint, depth bigint
@@ -157,15 +158,16 @@ ALTER FUNCTION register_embedding_space(text, text, text, integer, text, text, t
 REVOKE ALL ON FUNCTION register_embedding_space(text, text, text, integer, text, text, text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION register_embedding_space(text, text, text, integer, text, text, text) TO @app@;
 
--- Makes the vectors of these items anew in a space's table: the mean of an item's own vector, so many times as it weighs,
--- and of its neighbours', each of length 1. A neighbour whose vector is not there yet is left out: its own coming mixes
--- this one again. Who calls it holds the collection's totals, so that nobody mixes with what another one replaces.
--- The planner cannot know how many rows a window has, and would compare all with all.
+-- Computes the vectors of these items again in a space's table: the mean of an item's own vector, multiplied by its
+-- weight, and of its neighbours' vectors, each of length 1. A neighbour without a vector is left out: once it has one,
+-- this item is mixed again. The caller holds the collection's totals, so that nobody mixes with a vector that is being
+-- replaced.
+-- The planner cannot estimate the number of rows of a window, and would compare all rows with all.
 CREATE OR REPLACE FUNCTION mix_vectors(collection bigint, space bigint, setting jsonb, ids text[]) RETURNS void
 LANGUAGE plpgsql
 SET search_path FROM CURRENT SET plan_cache_mode = force_custom_plan SET enable_nestloop = off AS $$
 DECLARE
-    -- The windows: an item, one of its parts, and how much that weighs.
+    -- The windows: an item, one of its parts, and the weight of that part.
     wholes text[];
     parts text[];
     weights integer[];
@@ -182,7 +184,7 @@ BEGIN
         SELECT own.item_id FROM own_vectors AS own
         WHERE own.collection_id = collection AND own.item_id = ANY (parts) AND own.space_id = space
     );
-    -- A vector stored before the collection had neighbours is not mixed yet: it is the item's own.
+    -- A vector from before the collection had neighbours is not mixed: it is the item's own.
     IF unmixed <> '{}' THEN
         EXECUTE format(
             'INSERT INTO own_vectors (collection_id, item_id, space_id, vector, content_hash)
@@ -191,7 +193,7 @@ BEGIN
              JOIN items AS item ON item.collection_id = $1 AND item.item_id = known.item_id AND item.item_id = ANY ($3)
              WHERE known.collection_id = $1 AND known.item_id = ANY ($3)
              ORDER BY known.item_id
-             -- A remover of an item has locked it, and waits for the totals that are locked here.
+             -- The remover of an item has locked it, and waits for the totals that are locked here.
              FOR KEY SHARE OF item SKIP LOCKED
              ON CONFLICT DO NOTHING', 'embeddings_' || space)
         USING collection, space, unmixed;
@@ -212,7 +214,7 @@ BEGIN
          INSERT INTO %I AS known (collection_id, item_id, vector, content_hash, facets)
          SELECT
              $1, own.item_id,
-             -- Vectors that cancel each other out leave no direction.
+             -- Vectors that cancel each other out have no direction.
              CASE WHEN vector_norm(sums.vector) > 0.001 THEN l2_normalize(sums.vector)::halfvec ELSE own.vector END,
              own.content_hash,
              (SELECT item.facets FROM items AS item WHERE item.collection_id = $1 AND item.item_id = own.item_id)
@@ -230,7 +232,7 @@ $$;
 REVOKE ALL ON FUNCTION mix_vectors(bigint, bigint, jsonb, text[]) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION mix_vectors(bigint, bigint, jsonb, text[]) TO @app@, @definer@;
 
--- Gives these items their own vectors back. One of another text is no item's own any more.
+-- Restores these items' own vectors. Own vectors of former texts are ignored.
 CREATE OR REPLACE FUNCTION unmix_vectors(collection bigint, space bigint, ids text[]) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
@@ -249,8 +251,8 @@ $$;
 REVOKE ALL ON FUNCTION unmix_vectors(bigint, bigint, text[]) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION unmix_vectors(bigint, bigint, text[]) TO @app@;
 
--- The spaces that a collection's vectors are kept in: the one that searches use, and beside it the one that it comes from or
--- goes to (reembeddings). Who goes by it holds the writers' lock.
+-- The spaces of a collection's vectors: the one that searches use, and the one that it changes from or to
+-- (reembeddings). The caller holds the writers' lock.
 CREATE OR REPLACE FUNCTION spaces_of(collection bigint) RETURNS bigint[]
 LANGUAGE sql STABLE
 RETURN (
@@ -261,9 +263,9 @@ RETURN (
 REVOKE ALL ON FUNCTION spaces_of(bigint) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION spaces_of(bigint) TO @app@, @definer@;
 
--- Stores the vectors of these items, each for the text whose hash comes with it; gives how many were new or changed. One
--- that is NULL, or whose item is gone, archived or has another text by now, is left out: it would be wrong. So the items are
--- held, in the order in which everybody takes them, which is that of ids.
+-- Stores the vectors of these items, each with its text's hash; returns the number of new or changed vectors. A vector
+-- is left out if it is NULL, or its item was removed or archived, or has another text. So it locks the items, in the
+-- order of ids, the same as everywhere.
 CREATE OR REPLACE FUNCTION write_vectors(
     collection bigint, space bigint, ids text[], vectors halfvec[], text_hashes bytea[]
 ) RETURNS bigint
@@ -289,7 +291,7 @@ DECLARE
     concerned text[];
     stored bigint;
 BEGIN
-    -- After neighbours were unset, own vectors stay until the walk gives them back.
+    -- After neighbours were unset, own vectors stay until the walk restores them.
     SELECT
         owner.neighbours, EXISTS (SELECT FROM own_vectors AS own WHERE own.collection_id = collection),
         owner.space_id = space OR space = ANY (spaces_of(collection))
@@ -353,7 +355,7 @@ REVOKE ALL ON FUNCTION write_vectors(bigint, bigint, text[], halfvec[], bytea[])
 GRANT EXECUTE ON FUNCTION store_vectors(bigint, bigint, text[], halfvec[], bytea[]) TO @definer@;
 GRANT EXECUTE ON FUNCTION write_vectors(bigint, bigint, text[], halfvec[], bytea[]) TO @app@;
 
--- Brings the facets beside the vectors of these items up to date in every space, which the caller holds.
+-- Updates the facets in the rows of these items' vectors in every space; the caller holds the items.
 CREATE OR REPLACE FUNCTION write_facets(collection bigint, ids text[]) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off AS $$
 DECLARE
@@ -378,7 +380,7 @@ $$;
 REVOKE ALL ON FUNCTION write_facets(bigint, text[]) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION write_facets(bigint, text[]) TO @app@, @definer@;
 
--- Takes the items' vectors out of every space.
+-- Removes the items' vectors from every space.
 CREATE OR REPLACE FUNCTION remove_vectors(collection bigint, ids text[]) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
@@ -392,8 +394,9 @@ BEGIN
 END
 $$;
 
--- Takes the vectors of other texts than these items have by now out of the spaces beside the given one, whose vectors their
--- writer brings. They wait for new ones there, and whichever space comes into use, no search meets a vector of a former text.
+-- Removes vectors of former texts of these items from the spaces other than the given one, for which the writer has
+-- vectors. The items wait for new vectors there, so that no search meets a vector of a former text, whichever space is
+-- in use.
 CREATE OR REPLACE FUNCTION remove_outdated_vectors(collection bigint, space bigint, ids text[]) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off AS $$
 DECLARE

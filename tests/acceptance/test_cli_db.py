@@ -112,8 +112,8 @@ def test_the_home_is_saved_destroyed_and_restored(own_home: Path, tmp_path: Path
     assert saved["folder"] == str(folder)
     assert "retrieval_app" in saved["roles"]
     assert "is there already; name a folder that is not" in program.fails("backup", folder)
-    assert "none is written over" in program.fails("restore", folder)
-    assert "is no backup" in program.fails("restore", tmp_path)
+    assert "none is overwritten" in program.fails("restore", folder)
+    assert "is not a backup" in program.fails("restore", tmp_path)
 
     again = program.using(RETRIEVAL_HOME=str(home))
     assert f"rows in {saved['tables']} tables" in again.succeeds("restore", folder)
@@ -126,7 +126,7 @@ def test_the_home_is_saved_destroyed_and_restored(own_home: Path, tmp_path: Path
 def test_a_server_is_upgraded_from_an_older_version_alone(program: Program) -> None:
     """There is nothing to do here, and the message says so."""
     said = program.fails("db", "upgrade-server", "/usr/bin")
-    assert re.search(r"was made by PostgreSQL (\d+), and \1 is installed: all is done", said)
+    assert re.search(r"was made by PostgreSQL (\d+), and \1 is installed: nothing to do", said)
     own = program.using(RETRIEVAL_DATABASE_URL="postgresql://127.0.0.1:1/x")
     assert "which its administrator upgrades" in own.fails("db", "upgrade-server", "/usr/bin")
 

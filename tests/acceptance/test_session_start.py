@@ -224,7 +224,7 @@ def test_a_session_starts_wherever_it_is(program: Program, tmp_path: Path) -> No
     assert "**[state]**" in program.using(PATH=str(broken)).succeeds("session-start")
     done = program("session-start", "--cwd", str(tmp_path / "gone"))
     assert (done.returncode, "**[state]**" in done.stdout) == (0, True)
-    assert done.stderr.endswith("gone' is no folder; going on without it\n")
+    assert done.stderr.endswith("gone' is not a folder; continuing without it\n")
 
 
 def test_streams_that_are_closed_stop_nothing(program: Program) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from retrieval import Platform, read_items
 from retrieval.adapters.readers.documents import DOCUMENT_FORMATS, RawDocument, read_document
-from retrieval.apps.principles.startup.project import headings, keywords, parsed_toml, tags_of_files, tags_of_manifest
+from retrieval.apps.principles.startup.project import headings, keywords, parse_toml, tags_of_files, tags_of_manifest
 from retrieval.domain.errors import RetrievalError
 from retrieval.domain.search.filters import as_mapping, parse_where
 from retrieval.domain.search.query import parse_query
@@ -138,7 +138,7 @@ def test_what_a_session_starts_with(text: str, paths: list[str]) -> None:
     for name in (*names, "README.md", "unknown"):
         assert isinstance(tags_of_manifest(name, text), list)
     with suppress(ValueError):
-        assert isinstance(parsed_toml(text), dict)
+        assert isinstance(parse_toml(text), dict)
     assert isinstance(keywords([text, *headings(text)]), tuple)
     assert isinstance(tags_of_files(paths), tuple)
 

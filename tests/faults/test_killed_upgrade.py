@@ -38,7 +38,7 @@ LONGEST_SECONDS = 4.0
 def upgrade_as_from_17(home: str) -> None:
     """Upgrade with the installed programs in the place of the former ones, which are not at hand."""
     own, changes = Binaries.major, pytest.MonkeyPatch()
-    changes.setattr(backup, "made_by", lambda _: 17)
+    changes.setattr(backup, "major_version_of", lambda _: 17)
     changes.setattr(Binaries, "major", lambda found: 17 if found.account.name else own(found))
     upgrade_server(Path(home), find_package() / "pginstall" / "bin", NOW)
 

@@ -176,7 +176,7 @@ def test_the_trial_of_the_image_says_whose_python_it_takes(
 
     assert Path(python) == Path(sys.executable).resolve()
     assert not Path(python).is_relative_to(ROOT)
-    assert f"THE IMAGE'S python3.12 IS NOT HERE: {python} stands for it" in capsys.readouterr().out
+    assert f"THE IMAGE'S python3.12 WAS NOT FOUND: {python} replaces it" in capsys.readouterr().out
 
 
 def test_the_image_runs_as_an_ordinary_user() -> None:

@@ -1,4 +1,4 @@
-"""Texts on their way to a model: prepared, split into pieces of bounded size, awaited together."""
+"""Prepare texts for a model, split them into batches of bounded size, and await the batches together."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def prepared(texts: Sequence[str], role: TextRole, space: EmbeddingSpace) -> lis
     """The texts with the space's prefix in front, in order, each of them encodable as UTF-8.
 
     Half a surrogate pair, which UTF-8 cannot hold, becomes a question mark.
-    Raises ``EmbedderRejectedError`` when one text is given instead of a sequence of texts.
+    Raises ``EmbedderRejectedError`` for a string instead of a sequence of strings.
     """
     if isinstance(texts, str):
         raise EmbedderRejectedError("embed takes a sequence of texts; put the one text into a list")
@@ -43,9 +43,9 @@ def cut(text: str, max_bytes: int) -> str:
 
 
 def without_repeats(texts: Sequence[str]) -> tuple[list[str], NDArray[np.intp]]:
-    """The distinct texts in order of appearance, and the place among them of each given text.
+    """The distinct texts in order of appearance, and for each given text its place among them.
 
-    ``rows[places]`` turns the vectors of the different texts, shape (distinct, dimensions), into one a text.
+    ``rows[places]`` expands the vectors of the distinct texts, shape (distinct, dimensions), to one for each text.
     """
     places: dict[str, int] = {}
     positions = [places.setdefault(text, len(places)) for text in texts]
@@ -56,7 +56,7 @@ def estimated_tokens(text: str) -> int:
     """An estimate of a text's tokens by a byte-pair tokenizer: UTF-8 bytes / 3, rounded up, at least 1.
 
     English has 4 to 5 bytes a token and Chinese about 3, so this is on the high side; hexadecimal digits and
-    rare scripts can have fewer than 3, so it is no upper bound.
+    rare scripts can have fewer than 3, so it is not an upper bound.
     """
     return max(1, -(-len(text.encode()) // 3))
 
@@ -80,9 +80,9 @@ def measure_of(embedder: Embedder | None) -> TokenMeasure:
 
 
 def batches(sizes: Sequence[int], *, max_items: int, max_size: int) -> Iterator[range]:
-    """Consecutive ranges of positions, each with at most ``max_items`` of them and a total of ``max_size``.
+    """Consecutive ranges of positions, each of at most ``max_items`` positions and a total size of ``max_size``.
 
-    ``sizes`` holds one size a position. A single position above ``max_size`` has a range of its own.
+    ``sizes`` holds the size of each position. A single position above ``max_size`` has a range of its own.
     """
     start = total = 0
     for position, size in enumerate(sizes):
@@ -95,9 +95,9 @@ def batches(sizes: Sequence[int], *, max_items: int, max_size: int) -> Iterator[
 
 
 def padded_batches(lengths: Sequence[int], *, max_area: int) -> Iterator[list[int]]:
-    """Positions grouped by similar length, so that padding a group to its longest wastes little.
+    """Positions grouped by similar length, so that padding a group to its longest text wastes little.
 
-    A group times its longest length is at most ``max_area``; a longer one has a group of its own.
+    The number of texts times the longest length is at most ``max_area``; a longer text has a group of its own.
     Shortest first; every position appears once.
     """
     group: list[int] = []
@@ -114,9 +114,9 @@ T = TypeVar("T")
 
 
 async def all_of(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """The results in order; at the first failure, or when cancelled, the others are cancelled and waited for.
+    """The results in order; at the first failure, or when cancelled, the other coroutines are cancelled and awaited.
 
-    Raises what the first to fail raised, not a group, so that callers catch the error they know.
+    Raises the first error itself, not a group, so that callers can catch it.
     """
     try:
         async with asyncio.TaskGroup() as group:

@@ -1,4 +1,4 @@
-"""Any embedder, with a cache in PostgreSQL in front: a text is paid for once by each tenant."""
+"""An embedder with a cache in PostgreSQL: each tenant pays for a text once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ KEPT_QUERIES = 2048
 """The number of query vectors that one process keeps in memory."""
 
 TEXTS_A_BUDGET = 25
-"""The number of texts for which a call has the budget once."""
+"""The number of texts that one budget covers: a call with more texts has several budgets."""
 
 LOADING_SECONDS = 10.0
 """The extra time that a search gives a local model which has to be loaded first."""
@@ -98,7 +98,7 @@ class CachedEmbedder:
     ) -> Vectors:
         """One vector a text, shape (len(texts), dimensions); ``keys`` name the texts in messages.
 
-        It takes as long as the embedder tries, but not beyond a deadline; ``within_budget``: no longer than a query.
+        Waits as long as the embedder tries, but not beyond a deadline; ``within_budget``: no longer than for a query.
         Raises ``EmbedderUnavailableError``, ``EmbedderRejectedError``, ``WrongDimensionError`` or
         ``InvalidVectorError`` with the key.
         """
@@ -107,17 +107,17 @@ class CachedEmbedder:
         return np.stack(_all(*await self._embed(texts, keys, TextRole.DOCUMENT, within_budget=within_budget)))
 
     async def uncached(self, texts: Sequence[str], role: TextRole) -> list[str]:
-        """The different texts that the embedder itself would be asked for, in order."""
+        """The distinct texts that are not cached, in order."""
         hashes = {cache_key(self._embedder.space, role, text): text for text in reversed(texts)}
-        known = await cached_vectors(self._database, self._tenant_id, self.stored_space, list(hashes))
-        return [text for hash_, text in reversed(hashes.items()) if hash_ not in known]
+        cached = await cached_vectors(self._database, self._tenant_id, self.stored_space, list(hashes))
+        return [text for hash_, text in reversed(hashes.items()) if hash_ not in cached]
 
     async def embed_query(self, text: str) -> Vector:
         """The query's vector, shape (dimensions,). Raises as ``embed_queries``."""
         return (await self.embed_queries([text]))[0]
 
     def at_hand(self, text: str) -> Vector | None:
-        """The query's vector, shape (dimensions,), if this process embedded or read it lately: without any wait."""
+        """The query's vector, shape (dimensions,), if this process has it in memory."""
         return self._queries.get(text)
 
     async def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
@@ -130,50 +130,52 @@ class CachedEmbedder:
         Vectors that are neither in memory nor cached are requested in one call, within the budget (see ``patiently``).
         Raises ``WrongDimensionError`` and ``InvalidVectorError``.
         """
-        known = {text: self._queries[text] for text in texts if text in self._queries}
-        fresh = [text for text in dict.fromkeys(texts) if text not in known]
+        vectors = {text: self._queries[text] for text in texts if text in self._queries}
+        fresh = [text for text in dict.fromkeys(texts) if text not in vectors]
         error: EmbedderError | None = None
         if fresh:
             keys = ["the query"] if len(texts) == 1 else [f"query {texts.index(text) + 1}" for text in fresh]
             made, error = await self._embed(fresh, keys, TextRole.QUERY, within_budget=not is_patient())
-            known |= {text: vector for text, vector in zip(fresh, made, strict=True) if vector is not None}
-        for text in dict.fromkeys(text for text in texts if text in known):
-            self._queries[text] = known[text]
+            vectors |= {text: vector for text, vector in zip(fresh, made, strict=True) if vector is not None}
+        for text in dict.fromkeys(text for text in texts if text in vectors):
+            self._queries[text] = vectors[text]
             self._queries.move_to_end(text)
         while len(self._queries) > KEPT_QUERIES:
             self._queries.popitem(last=False)
-        return [known.get(text) for text in texts], error
+        return [vectors.get(text) for text in texts], error
 
     async def try_out(self) -> None:
         """Ask the embedder itself for a vector, without the cache. Raises as ``embed_documents``."""
-        vectors = await self._ask(["retrieval"], ["a word to try it out"], TextRole.QUERY, within_budget=False)
-        checked_vectors(vectors, self._embedder.space, ["a word to try it out"])
+        vectors = await self._ask(["retrieval"], ["a test word"], TextRole.QUERY, within_budget=False)
+        checked_vectors(vectors, self._embedder.space, ["a test word"])
 
     async def _embed(
         self, texts: Sequence[str], keys: Sequence[str], role: TextRole, *, within_budget: bool
     ) -> tuple[list[Vector | None], EmbedderError | None]:
         """The vectors, and the error if some are missing."""
         hashes = [cache_key(self._embedder.space, role, text) for text in texts]
-        known = await cached_vectors(self._database, self._tenant_id, self.stored_space, list(set(hashes)))
-        fresh = {hash_: place for place, hash_ in reversed(list(enumerate(hashes))) if hash_ not in known}
-        missing: EmbedderError | None = None
+        stored = await cached_vectors(self._database, self._tenant_id, self.stored_space, list(set(hashes)))
+        fresh = {hash_: place for place, hash_ in reversed(list(enumerate(hashes))) if hash_ not in stored}
+        failure: EmbedderError | None = None
         if fresh:
             places = sorted(fresh.values())
-            asked, named = [texts[place] for place in places], [keys[place] for place in places]
+            fresh_texts, fresh_keys = [texts[place] for place in places], [keys[place] for place in places]
             try:
-                vectors = await self._ask(asked, named, role, within_budget=within_budget)
+                vectors = await self._ask(fresh_texts, fresh_keys, role, within_budget=within_budget)
             except EmbedderError as error:
-                missing = error
+                failure = error
             else:
-                vectors = checked_vectors(vectors, self._embedder.space, named)
-                made = {hashes[place]: _as_stored(vector) for place, vector in zip(places, vectors, strict=True)}
-                await self._cache(made)
-                known |= made
-        return [known.get(hash_) for hash_ in hashes], missing
+                vectors = checked_vectors(vectors, self._embedder.space, fresh_keys)
+                fresh_vectors = {
+                    hashes[place]: _as_stored(vector) for place, vector in zip(places, vectors, strict=True)
+                }
+                await self._cache(fresh_vectors)
+                stored |= fresh_vectors
+        return [stored.get(hash_) for hash_ in hashes], failure
 
-    async def _cache(self, made: Mapping[bytes, Vector]) -> None:
+    async def _cache(self, vectors: Mapping[bytes, Vector]) -> None:
         try:
-            await cache_vectors(self._database, self._tenant_id, self.stored_space, made)
+            await cache_vectors(self._database, self._tenant_id, self.stored_space, vectors)
         except DatabaseUnreachableError as error:
             # The vectors exist; the next statement reaches the database again, or raises its error.
             _log.info("vectors were not cached: %s", error)
@@ -182,23 +184,23 @@ class CachedEmbedder:
         ask = partial(self._embedder.embed, texts, role)
         try:
             if within_budget:
-                return await self._guard.in_time(ask, allowed(self._embedder, self._budget_seconds, len(texts)))
+                return await self._guard.in_time(ask, wait_seconds(self._embedder, self._budget_seconds, len(texts)))
             return await before_deadline(ask, EmbedderUnavailableError)
         except EmbedderRejectedError as error:
             span = f"{keys[0]!r}" if len(keys) == 1 else f"{len(keys)} items, from {keys[0]!r} to {keys[-1]!r}"
             raise EmbedderRejectedError(f"{error} (embedding {span})") from error
 
 
-def allowed(embedder: Embedder, budget_seconds: float, texts: int = 1) -> float:
+def wait_seconds(embedder: Embedder, budget_seconds: float, texts: int = 1) -> float:
     """The seconds that searches wait for the vectors of that number of texts."""
     loading = LOADING_SECONDS if getattr(embedder, "needs_loading", False) else 0.0
     return budget_seconds * ceil(texts / TEXTS_A_BUDGET) + loading
 
 
-def _all(vectors: Sequence[Vector | None], missing: EmbedderError | None) -> list[Vector]:
+def _all(vectors: Sequence[Vector | None], error: EmbedderError | None) -> list[Vector]:
     """The vectors, or the error if one is missing."""
-    if missing is not None:
-        raise missing
+    if error is not None:
+        raise error
     return [vector for vector in vectors if vector is not None]
 
 

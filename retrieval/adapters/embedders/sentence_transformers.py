@@ -1,4 +1,4 @@
-"""Any model of the library sentence-transformers, on this machine: the library is the user's to install."""
+"""Embed on this machine with any model of the library sentence-transformers, which the user installs."""
 
 from __future__ import annotations
 
@@ -29,12 +29,11 @@ _DOCUMENT_PROMPTS, _QUERY_PROMPTS = ("document", "passage", "corpus"), ("query",
 class SentenceTransformersEmbedder:
     """Embeds in a thread of its own, so that the event loop stays free; the model is loaded at first use.
 
-    The prompts that a model brings for documents and queries are the prefixes of its space; of a model without, those
-    that ``prefixes_of`` knows.
+    The prefixes of its space are the model's own prompts for documents and queries, else those of ``prefixes_of``.
     """
 
     def __init__(self, space: EmbeddingSpace, model: Any = None) -> None:
-        """``model``: the library's, if it is loaded already."""
+        """``model``: the library's model, if it is loaded already."""
         self._space = space
         self._model = model
         self._loading = threading.Lock()
@@ -42,10 +41,10 @@ class SentenceTransformersEmbedder:
         self._closed = False
 
     @classmethod
-    async def loaded(cls, name: str) -> SentenceTransformersEmbedder:
+    async def load(cls, name: str) -> SentenceTransformersEmbedder:
         """The embedder of a model, by its name or its folder, with the dimensions and prompts that the model has.
 
-        Raises ``MissingExtraError`` where the library is not installed, and ``EmbedderRejectedError`` for a model that
+        Raises ``MissingExtraError`` if the library is not installed, and ``EmbedderRejectedError`` for a model that
         cannot be loaded.
         """
         model = await asyncio.to_thread(_load, name)
@@ -72,19 +71,18 @@ class SentenceTransformersEmbedder:
 
     @property
     def max_tokens(self) -> int | None:
-        """The most tokens of one text that the model reads; None: it does not say."""
+        """The most tokens of one text that the model reads; None: it has no such limit."""
         return getattr(self._loaded_model(), "max_seq_length", None)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """The tokens of each text, with what the model puts around it."""
+        """The tokens of each text, the model's boundary tokens included."""
         tokenizer = self._loaded_model().tokenizer
-        ready = prepared(texts, TextRole.DOCUMENT, self._space)
-        return [len(tokenizer.encode(text)) for text in ready]
+        return [len(tokenizer.encode(text)) for text in prepared(texts, TextRole.DOCUMENT, self._space)]
 
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """One vector a text, in order: shape (len(texts), dimensions), float32, unit length.
 
-        Raises ``EmbedderRejectedError`` for a model that cannot be loaded, or whose vectors cannot be used. When
+        Raises ``EmbedderRejectedError`` for a model that cannot be loaded, or whose vectors are unusable. When
         cancelled, it stops after the batch that is being computed.
         """
         distinct, places = without_repeats(prepared(texts, role, self._space))
@@ -99,7 +97,7 @@ class SentenceTransformersEmbedder:
         return checked[places]
 
     def _vectors(self, texts: list[str]) -> Any:
-        # The prompt stands before the texts already.
+        # The texts have their prompt already.
         return self._loaded_model().encode(texts, prompt="", convert_to_numpy=True, show_progress_bar=False)
 
     async def _off_loop(self, work: Callable[[], T]) -> T:
@@ -129,7 +127,7 @@ def _load(name: str) -> Any:
         ) from None
     try:
         return SentenceTransformer(name)
-    # The library raises bare Exception, and the classes of what it loads with.
+    # The library raises bare Exception, and the classes of the libraries that it loads with.
     except Exception as failure:
         reason = " ".join(str(failure).split())[:200]
         raise EmbedderRejectedError(

@@ -1,4 +1,4 @@
-"""The services that embed over HTTP: their addresses, their requests, and what is known of their models."""
+"""The services that embed over HTTP: their addresses, requests and models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from retrieval.adapters.endpoints import OPENAI_URL
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole
 
 DESTINATIONS = "retrieval.destinations"
-"""The logger of where texts are sent, if a key in the environment alone has chosen that."""
+"""The logger that names the host that texts are sent to, if only a key in the environment selects it."""
 
 _ELSEWHERE = "-elsewhere"
 """Follows the name of a hosted service in the spaces of a server that stands in its place."""
@@ -33,12 +33,12 @@ class EmbeddingService:
     title: str
     """The name in messages."""
     url: str = ""
-    """Its usual address; empty: the address has to be given."""
+    """Its usual address; empty: the settings must give one."""
     path: str = "/embeddings"
     models_path: str = ""
     """The path at which a server names its model; empty: it has none."""
     model: str = ""
-    """Its usual model; empty: the server is asked."""
+    """Its usual model; empty: the server names its model."""
     key_variable: str = ""
     """The variable of its key; empty: it needs none."""
     texts: str = "input"
@@ -54,7 +54,7 @@ class EmbeddingService:
     start: str = ""
     """The command that starts a server on this machine."""
     pull: str = ""
-    """The command that gets a model."""
+    """The command that downloads a model."""
 
     def space_provider(self, url: str) -> str:
         """The provider of the embedding spaces that the service fills at that address.
@@ -64,18 +64,18 @@ class EmbeddingService:
         is_elsewhere = self.key_variable and url.rstrip("/") != self.url
         return f"{self.name}{_ELSEWHERE}" if is_elsewhere else self.name
 
-    def address(self, given: str | None) -> str:
-        """The address to ask: the given one, else the usual one. ``/v1``, which the path has, may end it."""
-        url = (given or self.url).rstrip("/")
+    def address(self, base_url: str | None) -> str:
+        """The address for requests: ``base_url``, else the usual one, without a ``/v1`` that the path has too."""
+        url = (base_url or self.url).rstrip("/")
         return url.removesuffix("/v1") if self.path.startswith("/v1/") or self.path.startswith("/api/") else url
 
     def prefixes(self, model: str) -> dict[str, str]:
-        """The prefixes of an embedder's texts: those of the model, where requests have no field for the role."""
+        """The prefixes of texts: the model's, or none if requests have a field for the role."""
         document, query = ("", "") if self.role else prefixes_of(model)
         return {"document_prefix": document, "query_prefix": query}
 
     def request(self, model: str, texts: Sequence[str], role: TextRole, dimensions: int | None) -> dict[str, Any]:
-        """The body of a request; ``dimensions`` are named where they are given."""
+        """The body of a request; it names ``dimensions`` that are not None."""
         body = {"model": model, self.texts: list(texts), **self.more}
         if self.role:
             body[self.role] = self.roles[role]
@@ -110,7 +110,7 @@ SERVICES = {
             path="/api/embed",
             model="nomic-embed-text",
             more=MappingProxyType({"truncate": False}),
-            # A processor embeds some two texts of a large model a second, and four requests run side by side.
+            # On a CPU, a large model embeds about two texts a second, and four requests run in parallel.
             max_texts=8,
             start="ollama serve",
             pull="ollama pull {model}",
@@ -176,7 +176,7 @@ SERVICES = {
         ),
     )
 }
-"""The services by name. A service whose requests have other field names is another row here."""
+"""The services by name. A service with other field names needs only another entry."""
 
 
 def service_of(space: EmbeddingSpace) -> EmbeddingService | None:
@@ -186,7 +186,7 @@ def service_of(space: EmbeddingSpace) -> EmbeddingService | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownModel:
-    """The facts about a model that are known before it is asked."""
+    """The facts about a model that are known in advance."""
 
     dimensions: int
     max_tokens: int
@@ -196,7 +196,7 @@ class KnownModel:
     most_dimensions: int = 0
     """The most dimensions that can be requested; 0: the model's own."""
     dollars: float | None = None
-    """Its own service's list price of a million tokens, as of 2025."""
+    """The list price of a million tokens at its own service, as of 2025."""
 
 
 def _voyage(dollars: float) -> KnownModel:
@@ -247,7 +247,7 @@ _PREFIXES = (
     (r"snowflake-arctic-embed(2|-[ml]-v2)", "", "query: "),
     (r"mxbai-embed-large|bge-.*-en|snowflake-arctic-embed", "", _ENGLISH_QUERY),
 )
-"""The prefixes of documents and of queries that models were trained with, by how their names begin: the model cards."""
+"""By the beginning of a model's name: the prefixes of documents and of queries, from the model cards."""
 
 
 def plain_name(model: str) -> str:
@@ -263,5 +263,5 @@ def known_model(model: str) -> KnownModel | None:
 def prefixes_of(model: str) -> tuple[str, str]:
     """The prefixes of documents and of queries that the model needs; empty for one that needs none."""
     name = plain_name(model)
-    found = ((document, query) for pattern, document, query in _PREFIXES if re.match(pattern, name))
-    return next(found, ("", ""))
+    matches = ((document, query) for pattern, document, query in _PREFIXES if re.match(pattern, name))
+    return next(matches, ("", ""))

@@ -1,4 +1,4 @@
-"""A breaker keeps searches from waiting for an embedder, language model or reranker that does not answer."""
+"""A circuit breaker: searches do not wait for an embedder, language model or reranker that does not answer."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ Ask = Callable[[], Awaitable[T]]
 """Asks the service once."""
 
 MOST_KEPT = 256
-"""The most services whose breakers are kept; beyond that the one least recently used begins anew."""
+"""The most services whose breakers are kept; beyond that the least recently used breaker is dropped."""
 
 _LONGEST_REASON = 200
 _FINISH_SECONDS = 2.0
-"""The part of a deadline that is kept for storing the results."""
+"""The part of a deadline that is reserved for storing the results."""
 
 _log = logging.getLogger(__name__)
 
@@ -44,11 +44,11 @@ class Permit:
 
 @dataclass(slots=True)
 class Breaker:
-    """Decides whether a service is called. Pure: times are given, in seconds of a clock that never goes back.
+    """Decides whether a service is called. Pure: callers pass times in seconds of a monotonic clock.
 
-    Closed, it lets every call through. So many failures in a row open it, or one call that used up its budget. Open, it
-    lets none through until a wait is over, and then one at a time, the probe. A success closes it; a probe that fails
-    doubles the wait, up to a bound (M. Nygard, "Release It!", 2007, "Circuit Breaker").
+    A closed breaker permits every call. ``most_failures`` failures in a row open it, or one call that used up its
+    budget. An open breaker refuses calls for a while, and then permits one call at a time, the probe. A success closes
+    it; a failed probe doubles the wait, up to a bound (M. Nygard, "Release It!", 2007, "Circuit Breaker").
     """
 
     most_failures: int = 3
@@ -65,7 +65,7 @@ class Breaker:
         return self._wait_seconds > 0
 
     def permit(self, now: float) -> Permit | None:
-        """A permit for a call; None: it is refused. The call's outcome has to be reported, at last by ``dropped``."""
+        """A permit for a call; None: the call is refused. Whatever its outcome, ``release`` has to follow."""
         permit = Permit()
         if self.is_open:
             if self._probe is not None or now < self._until:
@@ -73,14 +73,14 @@ class Breaker:
             self._probe = permit
         return permit
 
-    def succeeded(self) -> None:
-        """A call was answered."""
+    def record_success(self) -> None:
+        """Close the breaker: a call was answered."""
         self._failures, self._wait_seconds, self._probe = 0, 0.0, None
 
-    def failed(self, permit: Permit, now: float, *, is_spent: bool) -> None:
-        """The call was not answered; ``is_spent``: it used up its budget.
+    def record_failure(self, permit: Permit, now: float, *, is_spent: bool) -> None:
+        """Count a call that was not answered; ``is_spent``: it used up its budget.
 
-        Of an open breaker only the probe counts.
+        While the breaker is open, only the probe counts.
         """
         if permit is self._probe:
             self._open(min(2 * self._wait_seconds, self.longest_wait_seconds), now)
@@ -89,8 +89,8 @@ class Breaker:
             if is_spent or self._failures >= self.most_failures:
                 self._open(self.first_wait_seconds, now)
 
-    def dropped(self, permit: Permit) -> None:
-        """The call is over. If it neither succeeded nor failed, another call may be the probe."""
+    def release(self, permit: Permit) -> None:
+        """End a call. If it neither succeeded nor failed, another call may be the probe."""
         if permit is self._probe:
             self._probe = None
 
@@ -100,12 +100,12 @@ class Breaker:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A kind of service, with its word and its errors."""
+    """A kind of service, with its name and its errors."""
 
     name: str
     """``embedder``, ``language model`` or ``reranker``."""
     unavailable: type[RetrievalError]
-    """Raised where it does not answer."""
+    """Raised when it does not answer."""
     rejected: type[RetrievalError]
     """Raised by a service that answered, and refused."""
     more_time: str = ""
@@ -138,7 +138,7 @@ class _LateError(Exception):
 
 
 class Guard:
-    """The calls of one service, through its breaker. Belongs to one event loop."""
+    """Calls one service through its breaker. Belongs to one event loop."""
 
     def __init__(self, role: Role, name: str, clock: Callable[[], float]) -> None:
         self._role, self._name, self._clock = role, name, clock
@@ -151,10 +151,10 @@ class Guard:
         return Outage(self._role.name, self._name, self._why) if self._breaker.is_open else None
 
     async def in_time(self, ask: Ask[T], seconds: float) -> T:
-        """Return the service's answer, within the budget of ``seconds`` and half of the time that the deadline leaves.
+        """Return the service's answer, within ``seconds`` and half of the time until the deadline.
 
-        Then the call is cancelled, whatever hangs. Raises the role's error where there is no answer, at once while the
-        breaker is open, and what ``ask`` raises.
+        A call that takes longer is cancelled and not awaited. Raises the role's error if no answer comes, without a
+        call while the breaker is open; and the errors of ``ask``.
         """
         budget = min(seconds, seconds_left() / 2)
         why = f"{self._name} did not answer within {round(budget, 2):g} s"
@@ -163,10 +163,10 @@ class Guard:
 
         async def ended(permit: Permit) -> T:
             try:
-                return await _ended_after(ask, budget)
+                return await _within(ask, budget)
             except _LateError:
                 if is_whole:  # a short time limit of the caller says nothing about the service
-                    self._failed(permit, why, is_spent=True)
+                    self._record_failure(permit, why, is_spent=True)
                 raise
 
         try:
@@ -177,13 +177,13 @@ class Guard:
     async def call(self, ask: Ask[T], seconds: float | None = None) -> T:
         """Return the service's answer, however long it takes; after ``seconds`` the breaker counts a spent budget.
 
-        Raises the role's error at once while the breaker is open, and what ``ask`` raises.
+        Raises the role's error without a call while the breaker is open, and the errors of ``ask``.
         """
 
         async def timed(permit: Permit) -> T:
             if seconds is None:
                 return await ask()
-            spent = partial(self._failed, permit, f"no answer within {seconds:g} s", is_spent=True)
+            spent = partial(self._record_failure, permit, f"no answer within {seconds:g} s", is_spent=True)
             timer = asyncio.get_running_loop().call_later(seconds, spent)
             try:
                 return await ask()
@@ -200,28 +200,28 @@ class Guard:
         try:
             answer = await ask(permit)
         except self._role.rejected:
-            self._succeeded()
+            self._record_success()
             raise
         except _LateError:
             raise
         except Exception as error:
             # Other errors may have any message, or none.
             why = str(error) if isinstance(error, RetrievalError) else type(error).__name__
-            self._failed(permit, why, is_spent=False)
+            self._record_failure(permit, why, is_spent=False)
             raise
         finally:
-            self._breaker.dropped(permit)
-        self._succeeded()
+            self._breaker.release(permit)
+        self._record_success()
         return answer
 
-    def _succeeded(self) -> None:
+    def _record_success(self) -> None:
         if self._breaker.is_open:
             _log.warning("the %s %s answers again", self._role.name, self._name)
-        self._breaker.succeeded()
+        self._breaker.record_success()
 
-    def _failed(self, permit: Permit, why: str, *, is_spent: bool) -> None:
+    def _record_failure(self, permit: Permit, why: str, *, is_spent: bool) -> None:
         was_open = self._breaker.is_open
-        self._breaker.failed(permit, self._clock(), is_spent=is_spent)
+        self._breaker.record_failure(permit, self._clock(), is_spent=is_spent)
         self._why = " ".join(why.split())[:_LONGEST_REASON]
         if self._breaker.is_open and not was_open:
             _log.warning("the %s %s is not asked until it answers: %s", self._role.name, self._name, self._why)
@@ -235,9 +235,9 @@ class Guards:
         self._guards: OrderedDict[int, tuple[object, Guard]] = OrderedDict()
 
     def of(self, service: object, name: str) -> Guard:
-        """The guard of a service, the same for all of its callers."""
+        """The guard of a service, shared by all of its callers."""
         if id(service) not in self._guards:
-            # The service is kept with it: its number is not given to another meanwhile.
+            # The reference to the service keeps its id from being reused.
             self._guards[id(service)] = service, Guard(self._role, name, self._clock)
         self._guards.move_to_end(id(service))
         while len(self._guards) > MOST_KEPT:
@@ -250,15 +250,15 @@ class Guards:
         return [outage for _, guard in self._guards.values() if (outage := guard.outage) is not None]
 
 
-async def _ended_after(ask: Ask[T], seconds: float) -> T:
-    """Return the result of ``ask``. After ``seconds`` cancel it without waiting: a hanging call may never end.
+async def _within(ask: Ask[T], seconds: float) -> T:
+    """Return the result of ``ask``. After ``seconds`` cancel it without awaiting it: a hanging call may never end.
 
-    ``ask`` runs under that deadline, so that it does not begin what cannot be done in time.
+    ``ask`` runs under that deadline, so that it does not start work that cannot end in time.
     """
     with deadline(Deadline(time.monotonic() + seconds)):
         task = asyncio.ensure_future(ask())
     _UNDER_WAY.add(task)
-    task.add_done_callback(_let_go)
+    task.add_done_callback(_discard)
     try:
         await asyncio.wait([task], timeout=seconds)
     finally:
@@ -269,25 +269,25 @@ async def _ended_after(ask: Ask[T], seconds: float) -> T:
 
 
 async def before_deadline(ask: Ask[T], unavailable: type[RetrievalError]) -> T:
-    """Return the result of ``ask`` if it comes before the task's deadline, with time left to store it.
+    """Return the result of ``ask`` if it comes early enough before the task's deadline to be stored.
 
     Raises ``unavailable`` if it does not.
     """
-    left = seconds_left()
-    if math.isinf(left):
+    remaining = seconds_left()
+    if math.isinf(remaining):
         return await ask()
-    seconds = max(left - _FINISH_SECONDS, left / 2)
+    seconds = max(remaining - _FINISH_SECONDS, remaining / 2)
     try:
-        return await _ended_after(ask, seconds)
+        return await _within(ask, seconds)
     except _LateError:
-        raise unavailable(f"no answer within the {round(seconds, 2):g} s that there were for it") from None
+        raise unavailable(f"no answer within {round(seconds, 2):g} s, the time before the deadline") from None
 
 
 _UNDER_WAY: set[asyncio.Future[Any]] = set()
-"""Calls without a waiting caller; the event loop itself keeps no reference to them."""
+"""Calls under way; the event loop itself keeps only weak references to tasks."""
 
 
-def _let_go(task: asyncio.Future[Any]) -> None:
+def _discard(task: asyncio.Future[Any]) -> None:
     """Read the call's outcome, so that asyncio does not warn about an unread error."""
     _UNDER_WAY.discard(task)
     if not task.cancelled():

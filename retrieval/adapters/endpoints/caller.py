@@ -1,4 +1,4 @@
-"""Calling one endpoint: with bounds on concurrency and time, retries where they may help, and counters."""
+"""Calls to one endpoint, with limits on concurrency and time, retries, and counters."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from retrieval.domain.errors import ConfigurationError
 
 
 def host_of(url: str) -> str:
-    """Host and port, for messages: never the credentials that a URL can hold."""
+    """Host and port, for messages: without the credentials that a URL can hold."""
     return urlsplit(url).netloc.rpartition("@")[2]
 
 
@@ -43,9 +43,9 @@ def shown_address(url: str) -> str:
 
 
 def check_address(url: str, *, what: str, settings: str) -> None:
-    """Raises ``ConfigurationError`` for anything but an address of the server of ``what``.
+    """Raise ``ConfigurationError`` for anything but an HTTP address; ``what`` names the server in the message.
 
-    ``settings`` is how the names of its settings begin.
+    ``settings`` is the beginning of its settings' names.
     """
     parts = _parts(url)
     if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname:
@@ -60,10 +60,10 @@ def _parts(url: object) -> SplitResult | None:
 
 
 def check_key(key: str, url: str, *, what: str, settings: str) -> None:
-    """Raises ``ConfigurationError``, without the key, for a key that cannot be sent, or a missing one for OpenAI."""
+    """Raise ``ConfigurationError``, without the key, for a key that cannot be sent, or a missing key for OpenAI."""
     if not key and url.rstrip("/") == OPENAI_URL:
         raise ConfigurationError(f"OpenAI needs a key; set {settings}_API_KEY")
-    # HTTP libraries quote a header that they cannot send, and with it the key.
+    # An HTTP library's error quotes a header that cannot be sent, and so the key.
     if not all("!" <= character <= "~" for character in key):
         raise ConfigurationError(
             f"the {what} key holds a space, a line break or a character outside ASCII; "
@@ -93,7 +93,7 @@ async def _check_status(answer: Response) -> None:
 
 @cache
 def _trust() -> ssl.SSLContext:
-    """The certificates that are trusted, read once: 40 ms, which each client would take for itself."""
+    """The trusted certificates, read once for all clients, because reading takes 40 ms."""
     return create_ssl_context()
 
 
@@ -102,9 +102,9 @@ class EndpointUsage:
     """Counts since the embedder or language model was made."""
 
     requests: int = 0
-    """Requests sent, repeated ones included."""
+    """Requests sent, retries included."""
     tokens: int = 0
-    """Tokens as the provider counted them in its answers; providers that do not count add nothing."""
+    """Tokens as the provider's answers count them; 0 if they do not."""
     retries: int = 0
     """The number of requests that repeated a failed one."""
 
@@ -151,7 +151,8 @@ class EndpointCaller:
     def timeout(self) -> Timeout:
         """The client's timeouts for a request that begins now.
 
-        Connecting ends before it is cancelled: the client leaves a connection open whose TLS handshake is.
+        Connecting times out before the attempt is cancelled: the client does not close a connection whose TLS handshake
+        is cancelled.
         """
         seconds = min(self._timeout_seconds, seconds_left())
         return Timeout(seconds, connect=_CONNECT_SHARE * seconds)
@@ -164,8 +165,8 @@ class EndpointCaller:
     async def call(self, post: Callable[[], Awaitable[T]], lane: Hashable = None) -> T:
         """Return the result of ``post``, which sends one request by the client and reads the answer.
 
-        Calls of different lanes do not wait for each other. No attempt begins after the deadline of the task.
-        Raises the service's errors, and what ``post`` raises besides the client's errors and ``TryAgainError``.
+        Calls of different lanes do not wait for each other. No attempt begins after the task's deadline. Raises the
+        service's errors, and those of ``post`` except ``TryAgainError`` and the client's, which become the service's.
         """
         attempts = 0
 
@@ -177,7 +178,7 @@ class EndpointCaller:
             return await self._ask(post)
 
         endpoint = self._endpoint
-        with span(f"{endpoint.service.operation} {endpoint.model}", SpanKind.CLIENT) as traced:
+        with span(f"{endpoint.service.operation} {endpoint.model}", SpanKind.CLIENT) as span_:
             try:
                 async with self._slots[lane]:
                     return await with_retries(
@@ -189,19 +190,19 @@ class EndpointCaller:
                         seconds_left=seconds_left,
                     )
             finally:
-                if traced is not None:
-                    traced.set_attributes(_told(endpoint, attempts))
+                if span_ is not None:
+                    span_.set_attributes(_attributes(endpoint, attempts))
 
     async def _ask(self, post: Callable[[], Awaitable[T]]) -> T:
-        """One request. Errors of the client are not chained to ours: they quote the server, which may quote the key."""
+        """Send one request. Errors do not chain the client's, which quote the server, which may quote the key."""
         host, seconds = self._endpoint.host, self._timeout_seconds
         loop = asyncio.get_running_loop()
-        started = loop.time()
+        start = loop.time()
         try:
             async with asyncio.timeout(seconds):
                 return await post()
         except (TimeoutError, TimeoutException):
-            waited = min(seconds, round(loop.time() - started, 2))
+            waited = min(seconds, round(loop.time() - start, 2))
             raise TryAgainError(f"{host} did not answer within {waited:g} seconds") from None
         except HTTPStatusError as refused:
             raise self._endpoint.refusal(refused.response, self._now()) from None
@@ -217,14 +218,14 @@ class EndpointCaller:
 
 
 def _is_refused(error: BaseException) -> bool:
-    """Whether the host answered that nothing listens at the address."""
+    """Whether the host refused the connection because no server listens at the address."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ConnectionRefusedError):
         cause = cause.__cause__ or cause.__context__
     return cause is not None
 
 
-def _told(endpoint: Endpoint, attempts: int) -> dict[str, AttributeValue]:
+def _attributes(endpoint: Endpoint, attempts: int) -> dict[str, AttributeValue]:
     return {
         "gen_ai.operation.name": endpoint.service.operation,
         "gen_ai.request.model": endpoint.model,

@@ -1,4 +1,4 @@
-"""Rerankers by HTTP: the ``/rerank`` endpoints of Cohere, Jina, Voyage and Text Embeddings Inference (TEI)."""
+"""Rerankers over HTTP: the ``/rerank`` endpoints of Cohere, Jina, Voyage and Text Embeddings Inference (TEI)."""
 
 from __future__ import annotations
 
@@ -45,36 +45,36 @@ class RerankShape:
     """The shape of one provider's requests."""
 
     url: str
-    """The address of its endpoint, without ``/rerank``; empty: a server of the user's own."""
+    """The address of its endpoint, without ``/rerank``; empty: the user runs the server."""
     texts: str = "documents"
     """The member that holds the texts."""
-    others: Mapping[str, Any]
+    constants: Mapping[str, Any]
     """Members that are always the same."""
     has_model: bool = True
-    """Whether a request names its model; otherwise the server has one."""
+    """Whether a request names its model; otherwise the server has only one."""
     most_texts: int = 1000
     """The texts of one request."""
 
 
 SHAPES: Mapping[str, RerankShape] = MappingProxyType(
     {
-        # Without top_n all texts get a score. Longer texts than the model reads are cut there.
-        "cohere": RerankShape(url="https://api.cohere.com/v2", others={}),
-        "jina": RerankShape(url="https://api.jina.ai/v1", others={"return_documents": False}),
+        # Without top_n all texts get a score. The service cuts texts that are too long for the model.
+        "cohere": RerankShape(url="https://api.cohere.com/v2", constants={}),
+        "jina": RerankShape(url="https://api.jina.ai/v1", constants={"return_documents": False}),
         "voyage": RerankShape(
-            url="https://api.voyageai.com/v1", others={"return_documents": False, "truncation": True}
+            url="https://api.voyageai.com/v1", constants={"return_documents": False, "truncation": True}
         ),
-        # It takes 32 texts at once, unless its --max-client-batch-size is raised.
+        # It accepts 32 texts at once, unless its --max-client-batch-size is raised.
         "tei": RerankShape(
             url="",
             texts="texts",
-            others={"raw_scores": False, "return_text": False, "truncate": True},
+            constants={"raw_scores": False, "return_text": False, "truncate": True},
             has_model=False,
             most_texts=32,
         ),
     }
 )
-"""The request format of each provider. The answers differ only in names, and one function reads them."""
+"""The request format of each provider. The answers differ only in names, so one function reads them all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +88,15 @@ class RerankAnswer:
 
 
 def read_rerank(body: bytes, texts: int, endpoint: Endpoint) -> RerankAnswer:
-    """The scores of an answer: a list of indexes with scores, or an object with one as ``results`` or ``data``.
+    """The scores of an answer: a list of indexes with scores, or an object with such a list in ``results`` or ``data``.
 
-    A score below 0, down to -1, counts as 0: some models answer with a cosine. Raises ``TryAgainError`` for a body that
-    ends early, and ``RerankerRejectedError`` unless each text has one score, up to 1.
+    Some models answer with a cosine: a score from -1 to 0 counts as 0. Raises ``TryAgainError`` for a body that ends
+    early, and ``RerankerRejectedError`` unless each text has one score, up to 1.
     """
     answer = parsed_answer(body, whose=f"the answer of {endpoint.host}", rejected=RerankerRejectedError)
     if answer is None:
         raise RerankerRejectedError(
-            f"the answer of {endpoint.host} is no JSON object; check RETRIEVAL_RERANKER_BASE_URL"
+            f"the answer of {endpoint.host} is not a JSON object; check RETRIEVAL_RERANKER_BASE_URL"
         )
     rows = answer if isinstance(answer, list) else answer.get("results", answer.get("data"))
     if not isinstance(rows, list):
@@ -132,15 +132,15 @@ def _lied(endpoint: Endpoint, what: str) -> RerankerRejectedError:
 
 def _tokens(answer: Any) -> int:
     usage = answer.get("usage") if isinstance(answer, dict) else None
-    counted = usage.get("total_tokens") if isinstance(usage, dict) else None
-    return counted if isinstance(counted, int) and counted > 0 else 0
+    tokens = usage.get("total_tokens") if isinstance(usage, dict) else None
+    return tokens if isinstance(tokens, int) and tokens > 0 else 0
 
 
 class EndpointReranker:
     """Asks over HTTP; belongs to the event loop that it is first used in.
 
-    Overload (408, 409, 425, 429, 5xx), broken connections, answers cut short and timeouts are tried again, as long as
-    the search that asks waits.
+    Overload (408, 409, 425, 429, 5xx), broken connections, truncated answers and timeouts are retried, as long as the
+    search waits.
     """
 
     def __init__(
@@ -157,11 +157,11 @@ class EndpointReranker:
         rng: random.Random | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """Connects to nothing yet. Raises ``ConfigurationError``, naming the setting.
+        """Check the options, without connecting. Raises ``ConfigurationError``, naming the setting.
 
-        - ``provider``: ``cohere``, ``jina``, ``voyage``, ``tei``, or one whose endpoint has the same shape.
-        - ``model``: needed but for ``tei``, whose server has one; there it is for the reranker's name alone.
-        - ``base_url``: without ``/rerank``; empty for the provider's own.
+        - ``provider``: ``cohere``, ``jina``, ``voyage`` or ``tei``.
+        - ``model``: required, except for ``tei``, whose server has one model; there it only names the reranker.
+        - ``base_url``: without ``/rerank``; empty: the provider's own.
         - ``timeout_seconds``, ``max_attempts``: for one attempt, and for one request, the first one included.
         - ``max_concurrency``: requests under way at once.
         """
@@ -201,18 +201,18 @@ class EndpointReranker:
         return self._caller.usage
 
     async def rerank(self, query: str, texts: Sequence[str]) -> list[float]:
-        """One score a text, in order, 0 to 1; nothing is sent where there is no text.
+        """One score a text, in order, 0 to 1; without a text, nothing is sent.
 
         Raises ``RerankerUnavailableError`` when the attempts are used up; ``RerankerRejectedError`` when the server
         refuses, or its answer is not usable.
         """
         if self._closed:
             raise RerankerRejectedError("the reranker is closed; make a new one")
-        # Half a surrogate pair cannot be sent. An empty text is refused by some.
-        asked, ready = clean_text(query) or " ", [clean_text(text) or " " for text in texts]
+        # Half a surrogate pair cannot be sent, and some servers refuse an empty text.
+        query, texts = clean_text(query) or " ", [clean_text(text) or " " for text in texts]
         most = self._shape.most_texts
-        split = [ready[start : start + most] for start in range(0, len(ready), most)]
-        parts = await all_of(self._rerank(asked, some) for some in split)
+        batches = [texts[start : start + most] for start in range(0, len(texts), most)]
+        parts = await all_of(self._rerank(query, batch) for batch in batches)
         return [score for part in parts for score in part]
 
     async def _rerank(self, query: str, texts: list[str]) -> list[float]:
@@ -220,7 +220,7 @@ class EndpointReranker:
 
     async def _ask(self, query: str, texts: list[str]) -> list[float]:
         """One request. Raises the client's errors, ``TryAgainError`` or ``RerankerRejectedError``."""
-        body = {"query": query, self._shape.texts: texts, **self._shape.others}
+        body = {"query": query, self._shape.texts: texts, **self._shape.constants}
         if self._shape.has_model:
             body["model"] = self._model
         response = await self._client.post("/rerank", json=body, timeout=self._caller.timeout)

@@ -26,9 +26,9 @@ Sleep = Callable[[float], Awaitable[object]]
 
 
 class TryAgainError(Exception):
-    """An attempt failed, and another may succeed. ``with_retries`` never lets this error out.
+    """An attempt failed, and another may succeed. ``with_retries`` never raises this error.
 
-    ``retry_after_seconds`` is how long the server asked to wait, or None when it did not say.
+    ``retry_after_seconds`` is the wait that the server asked for, or None.
     """
 
     def __init__(self, message: str, *, retry_after_seconds: float | None = None) -> None:
@@ -44,15 +44,15 @@ class Backoff:
     """The number of attempts, at least 1; the first one counts."""
     first_seconds: float = 0.5
     longest_seconds: float = 20.0
-    """The longest wait of our own choosing."""
+    """The longest wait between two attempts, unless the server asks for one."""
     longest_retry_after_seconds: float = 60.0
-    """The longest wait that a server may ask for; a longer one is given up at once."""
+    """The longest wait that a server may ask for; on a longer one there is no further attempt."""
 
     def delay(self, failures: int, jitter: float) -> float:
         """Seconds to wait after the given number of failures (from 1), doubling each time; ``jitter`` is in [0, 1).
 
-        Between half and all of the doubled time ("equal jitter", M. Brooker, AWS Architecture Blog, 2015), so
-        that clients which failed together do not come back together.
+        The wait is between half and all of the doubled time ("equal jitter", M. Brooker, AWS Architecture Blog, 2015),
+        so that clients which failed at the same time do not retry at the same time.
         """
         ceiling = min(self.longest_seconds, self.first_seconds * 2.0 ** min(failures - 1, 30))
         return ceiling * (1 + jitter) / 2
@@ -70,7 +70,7 @@ async def with_retries(
     """Return the result of ``attempt``; retry it while it raises ``TryAgainError``.
 
     Raises ``unavailable`` when the attempts are used up, the server asks for too long a wait, or the next attempt would
-    begin when no ``seconds_left`` are left; anything else that the attempt raises passes through.
+    begin after ``seconds_left``. Other errors of the attempt pass through.
     """
     failures = 0
     while True:
@@ -80,7 +80,7 @@ async def with_retries(
             failures += 1
             seconds = _wait(failure, failures, backoff, rng.random(), unavailable)
             if seconds >= seconds_left():
-                raise _given_up(failure, failures, unavailable) from failure
+                raise _final_error(failure, failures, unavailable) from failure
             reason = str(failure)
         logger.info("%s; attempt %d in %.1f s", reason, failures + 1, seconds)
         await sleep(seconds)
@@ -89,25 +89,25 @@ async def with_retries(
 def _wait(
     failure: TryAgainError, failures: int, backoff: Backoff, jitter: float, unavailable: type[RetrievalError]
 ) -> float:
-    """Seconds until the next attempt; raises ``unavailable`` when there is none."""
-    asked = failure.retry_after_seconds
-    if asked is not None and asked > backoff.longest_retry_after_seconds:
-        raise unavailable(f"{failure}, and asks to wait {asked:.0f} seconds; try again after that") from failure
+    """Seconds until the next attempt. Raises ``unavailable`` if there is none."""
+    requested = failure.retry_after_seconds
+    if requested is not None and requested > backoff.longest_retry_after_seconds:
+        raise unavailable(f"{failure}, and asks to wait {requested:.0f} seconds; try again after that") from failure
     if failures >= backoff.max_attempts:
-        raise _given_up(failure, failures, unavailable) from failure
-    own = backoff.delay(failures, jitter)
-    return own if asked is None else asked + backoff.first_seconds * jitter
+        raise _final_error(failure, failures, unavailable) from failure
+    delay = backoff.delay(failures, jitter)
+    return delay if requested is None else requested + backoff.first_seconds * jitter
 
 
-def _given_up(failure: TryAgainError, failures: int, unavailable: type[RetrievalError]) -> RetrievalError:
-    tried = "once" if failures == 1 else f"{failures} times"
-    return unavailable(f"{failure} (tried {tried}); try again later")
+def _final_error(failure: TryAgainError, failures: int, unavailable: type[RetrievalError]) -> RetrievalError:
+    attempts = "once" if failures == 1 else f"{failures} times"
+    return unavailable(f"{failure} (tried {attempts}); try again later")
 
 
 def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Seconds that an answer's ``Retry-After`` asks to wait, at least 0; None when absent or unreadable.
+    """Seconds that an answer's ``Retry-After`` asks to wait, at least 0; None if absent or unreadable.
 
-    Both forms of RFC 9110, section 10.2.3: a number of seconds, or a date, counted from ``now`` (time zone
+    Reads both forms of RFC 9110, section 10.2.3: a number of seconds, or a date, counted from ``now`` (time zone
     aware).
     """
     value = headers.get("retry-after", "").strip()
@@ -140,7 +140,7 @@ _TOO_LONG = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointService:
-    """A kind of service, with the words of its messages and the classes of its errors."""
+    """A kind of service, with the texts of its messages and the classes of its errors."""
 
     serves: str
     """The plural name of its results: ``embeddings``."""
@@ -153,19 +153,19 @@ class EndpointService:
     refused_advice: str
     """The advice for a request that it refuses."""
     unavailable: type[RetrievalError]
-    """Trying again later may help."""
+    """The error if trying again later may help."""
     rejected: type[RetrievalError]
-    """Only a person can change it."""
+    """The error if only a person can mend the cause."""
     too_long: type[RetrievalError]
-    """The request has too many tokens."""
+    """The error if the request has too many tokens."""
     refused: type[RetrievalError]
-    """The service refuses something about the request itself."""
+    """The error if the service refuses something about the request itself."""
     title: str = ""
     """The name of the service, for people; empty: its host is enough."""
     start: str = ""
     """The command that starts a server on this machine."""
     pull: str = ""
-    """The command that gets a model, with ``{model}`` in it."""
+    """The command that downloads a model, with ``{model}`` in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ class Endpoint:
     def refusal(self, answer: Response, now: datetime) -> Exception:
         """The error to raise for an answer with such a status; ``now`` is time zone aware.
 
-        ``TryAgainError`` for what passes, else one of the service's.
+        ``TryAgainError`` for a transient status, else one of the service's errors.
         """
         said = _said(answer)
         status, detail = answer.status_code, self._detail(said)
@@ -191,7 +191,7 @@ class Endpoint:
             wait = retry_after(answer.headers, now)
             return TryAgainError(f"{self.host} answered {status}{detail}", retry_after_seconds=wait)
         if 300 <= status < 400:
-            # Texts and key go only to the host that was set.
+            # Texts and key go only to the configured host.
             return self.service.rejected(
                 f"{self.host} answered {status}: it wants the request elsewhere, and that is not followed; check "
                 f"{self.service.where}"
@@ -226,7 +226,7 @@ class Endpoint:
         return f": {words[:_LONGEST_DETAIL].rstrip('.')}" if words else ""
 
     def without_key(self, words: str) -> str:
-        """The words with the key taken out."""
+        """The text without the key."""
         return words.replace(self.api_key, "[key]") if self.api_key else words
 
 
@@ -240,15 +240,15 @@ def _said(answer: Response) -> object:
 
 
 def parsed_answer(body: bytes, *, whose: str, rejected: type[RetrievalError]) -> Any:
-    """The JSON object or list that an answer is; None for an answer that is something else.
+    """The JSON object or list in an answer's body; None for any other body.
 
     ``whose`` names the answer in messages. Raises ``TryAgainError`` for a body that ends too soon, and ``rejected`` for
-    JSON that is not taken.
+    JSON that is not accepted.
     """
     try:
         answer = json_of(body)
     except JSONTextError as error:
-        # A text that begins as JSON and ends too soon was cut; any other text is no answer.
+        # A text that begins as JSON and ends too soon was cut; any other text is not an answer.
         text = body.strip()
         begins, ends = text[:1] in (b"{", b"["), text[-1:] in (b"}", b"]")
         if not text or (begins and (not ends or isinstance(error, JSONSyntaxError))):

@@ -11,8 +11,8 @@ from retrieval.settings import LLMName, Settings
 def configured_llm(settings: Settings) -> LLM | None:
     """The configured language model; None: there is none.
 
-    ``auto`` is openai when a model is named and a key or an address is set, else none: a key alone, which may be there
-    for embeddings, never costs anything. Raises ``ConfigurationError`` for a model that cannot be made.
+    ``auto`` is openai if a model is named and a key or an address is set, else none: a key alone, which may be meant
+    for embeddings, causes no cost. Raises ``ConfigurationError`` for a model that cannot be made.
     """
     name = _automatic(settings) if settings.llm == "auto" else settings.llm
     if name == "openai":
@@ -33,21 +33,21 @@ class ChosenLLM:
             raise ConfigurationError(f"llm is {given!r:.80}; give a language model, or set RETRIEVAL_LLM")
         self._settings = settings
         self._given = given
-        self._made: LLM | None = None
+        self._configured: LLM | None = None
         self.guards = Guards(LANGUAGE_MODEL)
         """The breakers of the language models, which all tenants share."""
 
     def get(self) -> LLM | None:
-        """The model; None where none is configured. Raises ``ConfigurationError`` for one that cannot be made."""
-        if self._given is None and self._made is None:
-            self._made = configured_llm(self._settings)
-        return self._given or self._made
+        """The model; None if none is configured. Raises ``ConfigurationError`` for a model that cannot be made."""
+        if self._given is None and self._configured is None:
+            self._configured = configured_llm(self._settings)
+        return self._given or self._configured
 
     async def aclose(self) -> None:
-        """Close the language model made here; a given one is its giver's to close."""
-        made, self._made = self._made, None
-        if made is not None:
-            await made.aclose()
+        """Close the language model made here; the caller closes a model that it passed in."""
+        llm, self._configured = self._configured, None
+        if llm is not None:
+            await llm.aclose()
 
 
 def _automatic(settings: Settings) -> LLMName:

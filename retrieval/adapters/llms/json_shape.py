@@ -1,4 +1,4 @@
-"""The bounds of a prompt, and the schema of a JSON answer."""
+"""Checks of prompts, and the schema of a JSON answer."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def checked_prompt(prompt: str) -> str:
     Raises ``LLMRejectedError`` for anything but a text that is not blank.
     """
     if not isinstance(prompt, str) or not prompt.strip():
-        raise LLMRejectedError("the prompt is empty; say what is asked")
+        raise LLMRejectedError("the prompt is empty; write one")
     return prompt.encode(errors="replace").decode()
 
 
 def messages_of(prompt: str, system: str) -> list[dict[str, str]]:
     """The messages of a chat; an empty ``system`` is left out. Raises ``LLMRejectedError`` for an empty prompt."""
-    asked = {"role": "user", "content": checked_prompt(prompt)}
+    message = {"role": "user", "content": checked_prompt(prompt)}
     if not system.strip():
-        return [asked]
-    return [{"role": "system", "content": system.encode(errors="replace").decode()}, asked]
+        return [message]
+    return [{"role": "system", "content": system.encode(errors="replace").decode()}, message]
 
 
 _LONGEST_REASON = 200
@@ -43,7 +43,7 @@ _NESTED = ("properties", "$defs", "definitions")
 
 
 class JSONShape:
-    """A JSON schema (draft 2020-12 unless it names another) and what follows from it. References stay inside it."""
+    """A JSON schema (draft 2020-12 unless it names another). References to other documents are not followed."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         """Raises ``LLMRejectedError`` for a schema that is not valid: no answer can fit it."""
@@ -53,7 +53,7 @@ class JSONShape:
             self._validator = validator_of(text)
         except (SchemaError, TypeError, ValueError, RecursionError) as wrong:
             reason = wrong.message if isinstance(wrong, SchemaError) else str(wrong)
-            raise LLMRejectedError(f"the schema is no JSON schema: {_line(reason)}; correct it") from None
+            raise LLMRejectedError(f"the schema is not a JSON schema: {_line(reason)}; correct it") from None
 
     @property
     def key(self) -> str:
@@ -79,12 +79,12 @@ class JSONShape:
         return _is_strict(self.schema)
 
     def read(self, text: str) -> Any:
-        """The answer, parsed and checked; of words around it, the first object or list is taken.
+        """The answer, parsed and checked; in an answer with other words, the first object or list.
 
         Raises ``LLMRejectedError`` for an answer that is not JSON or does not fit.
         """
         try:
-            value = _parsed(text)
+            value = _parse(text)
             # Characters that UTF-8 cannot hold can be neither stored nor sent.
             json.dumps(value, ensure_ascii=False).encode()
         except (ValueError, RecursionError):
@@ -92,7 +92,7 @@ class JSONShape:
         return self.checked(value)
 
     def checked(self, value: Any) -> Any:
-        """The value itself. Raises ``LLMRejectedError``, saying where, when it does not fit."""
+        """The value itself. Raises ``LLMRejectedError``, naming the place, if it does not fit."""
         try:
             wrong = best_match(self._validator.iter_errors(value))
         except (Unresolvable, RecursionError) as unusable:
@@ -105,18 +105,18 @@ class JSONShape:
         return value
 
 
-def _parsed(text: str) -> Any:
-    """Parse the text as JSON, or the first object or list in it. Raises ``ValueError`` where there is none."""
+def _parse(text: str) -> Any:
+    """Parse the text as JSON, or the first object or list in it. Raises ``ValueError`` if there is none."""
     text = text.strip().removeprefix("\ufeff").strip()
-    fenced = _FENCED.match(text)
+    fence = _FENCED.match(text)
     try:
-        return json_of(fenced[1] if fenced else text)
+        return json_of(fence[1] if fence else text)
     except JSONSyntaxError:
-        # Within an answer that begins as JSON and is broken off, no part is the answer.
+        # No part of a truncated JSON answer is the answer.
         tries = 1 if text[:1] in {"{", "["} else _TRIES
-        for found in islice(_BEGINNING.finditer(text), tries):
+        for beginning in islice(_BEGINNING.finditer(text), tries):
             with contextlib.suppress(json.JSONDecodeError, JSONSyntaxError):
-                return DECODER.raw_decode(text, found.start())[0]
+                return DECODER.raw_decode(text, beginning.start())[0]
         raise
 
 

@@ -1,4 +1,4 @@
-"""An OpenAI-compatible chat completions endpoint: its options, its requests, its answers."""
+"""Ask a language model at an OpenAI-compatible chat completions endpoint."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _check_options(model: object, temperature: float | None, **numbers: float) -
 
 
 _LONGEST_DETAIL = 200
-# Models that think aloud may put it before the answer.
+# Some models put their reasoning before the answer.
 _THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
 
@@ -62,8 +62,8 @@ class ChatAnswer:
 def read_chat(body: bytes, endpoint: Endpoint) -> ChatAnswer:
     """The first choice of an answer.
 
-    Raises ``TryAgainError`` for a body that ends early and ``LLMRejectedError`` for any other that holds no whole
-    answer: a refusal of the model, one that was cut at its length or filtered, an empty one.
+    Raises ``TryAgainError`` for a body that ends early, and ``LLMRejectedError`` for any other body without a complete
+    answer: the model's refusal, or an answer that is empty, filtered or cut at its length.
     """
     fields = _fields(body, endpoint)
     choices = fields.get("choices")
@@ -71,7 +71,7 @@ def read_chat(body: bytes, endpoint: Endpoint) -> ChatAnswer:
     message = first.get("message") if isinstance(first, dict) else None
     if not isinstance(message, dict):
         raise LLMRejectedError(
-            f"{endpoint.host} gave no choice of an answer{_error(fields, endpoint)}; "
+            f"the answer of {endpoint.host} has no choices{_error(fields, endpoint)}; "
             "check that RETRIEVAL_LLM_MODEL is a model for chat"
         )
     _check_whole(first or {}, message, endpoint)
@@ -85,7 +85,7 @@ def _fields(body: bytes, endpoint: Endpoint) -> dict[str, Any]:
     fields = parsed_answer(body, whose=f"the answer of {endpoint.host}", rejected=LLMRejectedError)
     if not isinstance(fields, dict):
         raise LLMRejectedError(
-            "the address is no chat completions endpoint: it answered with something other than a JSON object; "
+            "the address is not a chat completions endpoint: its answer is not a JSON object; "
             "check RETRIEVAL_LLM_BASE_URL (it often ends in /v1)"
         )
     return fields
@@ -94,28 +94,30 @@ def _fields(body: bytes, endpoint: Endpoint) -> dict[str, Any]:
 def _check_whole(choice: dict[str, Any], message: dict[str, Any], endpoint: Endpoint) -> None:
     refusal, reason = message.get("refusal"), choice.get("finish_reason")
     if refusal and isinstance(refusal, str):
-        raise LLMRejectedError(f"{endpoint.model!r} refused to answer: {_said(refusal, endpoint)}; ask otherwise")
+        raise LLMRejectedError(f"{endpoint.model!r} refused to answer: {_quoted(refusal, endpoint)}; ask otherwise")
     if reason == "length":
-        raise LLMRejectedError(f"the answer of {endpoint.model!r} was cut at its longest; ask for a shorter one")
+        raise LLMRejectedError(
+            f"the answer of {endpoint.model!r} was cut at its greatest length; ask for a shorter one"
+        )
     if reason == "content_filter":
         raise LLMRejectedError(f"the answer of {endpoint.model!r} was filtered by {endpoint.host}; ask otherwise")
 
 
 def _text(content: object) -> str:
-    """The content, which some servers give in parts."""
+    """The text of the content, which some servers split into parts."""
     if isinstance(content, list):
         return "".join(_text(part.get("text")) for part in content if isinstance(part, dict))
     return content if isinstance(content, str) else ""
 
 
 def _error(fields: dict[str, Any], endpoint: Endpoint) -> str:
-    """The message of a server that reports an error with status 200; empty where there is none."""
+    """The message of a server that reports an error with status 200; empty if there is none."""
     error = fields.get("error")
-    said = error.get("message") if isinstance(error, dict) else error
-    return f": {_said(said, endpoint)}" if said and isinstance(said, str) else ""
+    message = error.get("message") if isinstance(error, dict) else error
+    return f": {_quoted(message, endpoint)}" if message and isinstance(message, str) else ""
 
 
-def _said(words: str, endpoint: Endpoint) -> str:
+def _quoted(words: str, endpoint: Endpoint) -> str:
     # Unprintable characters would control a terminal.
     printable = "".join(character for character in " ".join(words.split()) if character.isprintable())
     return endpoint.without_key(printable)[:_LONGEST_DETAIL].rstrip(".")
@@ -128,8 +130,8 @@ def _encodable(text: str) -> str:
 
 def _tokens(fields: dict[str, Any]) -> int:
     usage = fields.get("usage")
-    counted = usage.get("total_tokens") if isinstance(usage, dict) else None
-    return counted if isinstance(counted, int) and counted > 0 else 0
+    tokens = usage.get("total_tokens") if isinstance(usage, dict) else None
+    return tokens if isinstance(tokens, int) and tokens > 0 else 0
 
 
 class Form(StrEnum):
@@ -140,11 +142,11 @@ class Form(StrEnum):
     OBJECT = "json_object"
     """Any JSON object."""
     WORDS = "text"
-    """None: only the instructions name the form."""
+    """No parameter: only the instructions name the form."""
 
 
 def forms_of(shape: JSONShape) -> list[Form]:
-    """The forms in which an answer of that shape can be requested; only objects have a form of their own."""
+    """The forms in which an answer of that shape can be requested, the strictest first."""
     return list(Form) if shape.is_object else [Form.WORDS]
 
 
@@ -161,7 +163,7 @@ def response_format(form: Form, shape: JSONShape) -> dict[str, Any] | None:
 
 
 class RefusedRequestError(LLMRejectedError):
-    """The endpoint refuses something about the request, perhaps the form of answer that it requests."""
+    """The endpoint refuses something about the request, perhaps the form of the answer."""
 
 
 CHAT = EndpointService(
@@ -187,12 +189,12 @@ _KNOWN_FORMS = 256
 class OpenAILLM:
     """Asks over HTTP; belongs to the event loop that it is first used in.
 
-    - A JSON answer is asked for with its schema (``json_schema``), as any JSON object (``json_object``) where the
-      endpoint refuses that, and in words where it refuses that too. Whatever the form, the schema stands in the
-      instructions and the answer is checked against it.
-    - Overload (408, 409, 425, 429, 5xx), broken connections, answers cut short and timeouts are tried again with
-      exponential backoff and jitter, not sooner than ``Retry-After`` says; one of more than 60 seconds is given up.
-      An answer that arrived is never asked for again.
+    - A JSON answer is requested with its schema (``json_schema``); as any JSON object (``json_object``) if the endpoint
+      refuses that; and as text if it refuses that too. In each case the instructions contain the schema, and the answer
+      is checked against it.
+    - Overload (408, 409, 425, 429, 5xx), broken connections, truncated answers and timeouts are retried with
+      exponential backoff and jitter, not before ``Retry-After``. A ``Retry-After`` of more than 60 s is not awaited.
+      A request that was answered completely is not repeated.
     """
 
     def __init__(
@@ -210,14 +212,14 @@ class OpenAILLM:
         rng: random.Random | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """Connects to nothing yet. Raises ``ConfigurationError``, naming the setting.
+        """Check the options, without connecting. Raises ``ConfigurationError``, naming the setting.
 
         - ``api_key``: may be empty for an endpoint other than OpenAI's own.
         - ``timeout_seconds``: for one attempt, from connecting to the last byte of the answer.
         - ``max_attempts``: for one request, the first one included.
         - ``max_concurrency``: requests under way at once, over all calls.
-        - ``max_answer_bytes``: a longer answer is broken off and rejected.
-        - ``temperature``: 0 to 2; None for the model's own, for some models take no other.
+        - ``max_answer_bytes``: a longer answer is rejected while it arrives.
+        - ``temperature``: 0 to 2; None: the model's own, because some models accept no other.
         - ``sleep``, ``rng``, ``now``: for waiting, for jitter, and (time zone aware) for a ``Retry-After`` date.
         """
         _check_options(
@@ -259,8 +261,8 @@ class OpenAILLM:
     async def complete(self, prompt: str, *, system: str = "") -> str:
         """The answer in words: not empty, without space around it.
 
-        Raises ``LLMUnavailableError`` when the attempts are used up; ``LLMRejectedError`` for an empty prompt, when the
-        server or the model refuses, and when the answer is empty, cut, filtered or too long.
+        Raises ``LLMUnavailableError`` when the attempts are used up; ``LLMRejectedError`` for an empty prompt, a
+        refusal of the server or the model, and an answer that is empty, cut, filtered or too long.
         """
         return await self._ask(messages_of(prompt, system))
 
@@ -268,12 +270,13 @@ class OpenAILLM:
         """An answer that fits the JSON schema, parsed and checked against it. Raises as ``complete`` does."""
         shape = JSONShape(schema)
         messages = messages_of(prompt, f"{system}\n\n{shape.instructions}".strip())
-        return shape.read(await self._in_a_form_that_is_taken(messages, shape))
+        return shape.read(await self._ask_for_json(messages, shape))
 
-    async def _in_a_form_that_is_taken(self, messages: list[dict[str, str]], shape: JSONShape) -> str:
-        """The answer in the first form that the endpoint does not refuse; the form is remembered for the schema.
+    async def _ask_for_json(self, messages: list[dict[str, str]], shape: JSONShape) -> str:
+        """The answer in the first form that the endpoint does not refuse, which later requests begin with.
 
-        Not for good: what was refused may have been refused for another reason.
+        After ``_UNTIL_FORGOTTEN`` answers they begin with the strictest form again, because a refusal may have had
+        another reason.
         """
         forms = forms_of(shape)
         for form in forms[forms.index(self._forms.get(shape.key, forms[0])) :]:
@@ -289,7 +292,7 @@ class OpenAILLM:
             elif len(self._forms) < _KNOWN_FORMS:
                 self._forms[shape.key] = form
             return text
-        raise LLMRejectedError(f"{self._endpoint.host} takes no form of answer; use another endpoint")
+        raise LLMRejectedError(f"{self._endpoint.host} accepts no form of JSON answer; use another endpoint")
 
     async def _ask(self, messages: list[dict[str, str]], form: Mapping[str, Any] | None = None) -> str:
         if self._closed:
@@ -309,7 +312,7 @@ class OpenAILLM:
         return answer.text
 
     async def _body(self, request: dict[str, Any]) -> bytes:
-        """The body of the answer, read up to its bound."""
+        """The body of the answer. Raises ``LLMRejectedError`` if it is too long."""
         body = bytearray()
         timeout = self._caller.timeout
         async with self._client.stream("POST", "/chat/completions", json=request, timeout=timeout) as answer:

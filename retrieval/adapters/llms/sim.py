@@ -1,4 +1,4 @@
-"""A language model without a model, for tests, dry runs and examples."""
+"""A simulated language model, for tests, dry runs and examples."""
 
 from __future__ import annotations
 
@@ -66,64 +66,64 @@ _SYNONYMS = (
 
 
 def query_in(prompt: str) -> str:
-    """The query that a prompt asks to rewrite, on one line; a JSON string is read as such."""
+    """The query that a prompt asks to rewrite, on one line; a JSON string is decoded."""
     for pattern in (_TAGGED, _LABELLED, _QUOTED):
-        if found := pattern.findall(prompt):
-            return " ".join(_unquoted(found[-1].strip()).split())
+        if matches := pattern.findall(prompt):
+            return " ".join(_decode(matches[-1].strip()).split())
     return " ".join(prompt.strip().splitlines()[-1].split()) if prompt.strip() else ""
 
 
 def content_words(text: str) -> list[str]:
-    """Its words that mean something by themselves, each once, in order; as they are written, but for a final "'s"."""
+    """The text's words except function words, each once, in order, without a final "'s"."""
     words = [_POSSESSIVE.sub("", word) for word in _WORD.findall(text)]
     return _each_once([word for word in words if word.casefold() not in _STOPWORDS])
 
 
 def sim_rewrites(query: str, rng: random.Random) -> list[str]:
-    """Two or three rewrites, different from one another and from the query; none of a query without words."""
+    """Two or three rewrites that differ from one another and from the query; none for a query without words."""
     words = content_words(query) or _WORD.findall(query)
     if not words:
         return []
     place = _AT_A_PLACE.match(query)
     if place and place[1][0].isupper() and (name := " ".join(content_words(place[1]))):
         return [name, f"works at {name}", f"{name} Corp employee"]
-    core, reworded, other = " ".join(words), *_with_synonyms(words, rng)
-    possible = [core, reworded, " ".join(_names(query)), other]
+    core, first_rewording, second_rewording = " ".join(words), *_with_synonyms(words, rng)
+    possible = [core, first_rewording, " ".join(_names(query)), second_rewording]
     spare = [f"{core} details", f"about {core}", f"{core} notes"]
     rng.shuffle(spare)
     return _different(query, [*possible, *spare])[: rng.choice((2, 3))]
 
 
 def _with_synonyms(words: list[str], rng: random.Random) -> list[str]:
-    """The words twice, each by a synonym where one is known: by another one the second time."""
-    drawn = [rng.sample(known, 2) if (known := _synonyms(word)) else [word, word] for word in words]
-    return [" ".join(synonyms) for synonyms in zip(*drawn, strict=True)]
+    """The words in two wordings, with a different synonym in each for every word that has synonyms."""
+    pairs = [rng.sample(synonyms, 2) if (synonyms := _synonyms(word)) else [word, word] for word in words]
+    return [" ".join(wording) for wording in zip(*pairs, strict=True)]
 
 
 def _synonyms(word: str) -> list[str]:
     own = word.casefold()
-    return next(([other for other in row if other != own] for row in _SYNONYMS if own in row), [])
+    return next(([synonym for synonym in row if synonym != own] for row in _SYNONYMS if own in row), [])
 
 
 def _names(query: str) -> list[str]:
-    """Words written like names; the first word of a sentence tells nothing."""
+    """The capitalised words, except the first word of the query."""
     return [word for word in content_words(query) if word[0].isupper() and not query.lstrip().startswith(word)]
 
 
 def _different(query: str, rewrites: list[str]) -> list[str]:
-    """The rewrites that say something new, in order."""
+    """The rewrites that differ from the query and from one another, in order."""
     own = " ".join(query.casefold().split())
     return [rewrite for rewrite in _each_once(rewrites) if rewrite and rewrite.casefold() != own]
 
 
 def _each_once(texts: list[str]) -> list[str]:
-    kept: dict[str, str] = {}
+    by_key: dict[str, str] = {}
     for text in texts:
-        kept.setdefault(text.casefold(), text)
-    return list(kept.values())
+        by_key.setdefault(text.casefold(), text)
+    return list(by_key.values())
 
 
-def _unquoted(text: str) -> str:
+def _decode(text: str) -> str:
     try:
         value = json.loads(text)
     except ValueError:
@@ -144,27 +144,27 @@ _FORMATS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filling:
-    """The material that values are made of."""
+    """The input that values are made from."""
 
     rng: random.Random
     words: Sequence[str]
-    """The words of texts; without any, texts are of a general kind."""
+    """The words of texts; if empty, texts are ``something``."""
     lists: Sequence[str] = ()
-    """The elements of lists of texts; without any, lists are made of words."""
+    """The elements of lists of texts; if empty, the elements are made of ``words``."""
     least: bool = False
-    """Whether every value is the emptiest that fits."""
+    """Whether every value is the smallest that fits."""
     root: Any = None
     depth: int = 0
 
 
 def value_for(schema: Any, filling: Filling) -> Any:
-    """A value for the schema. Keywords without a simple rule (``pattern``, ``not`` and the like) are not heeded."""
+    """A value for the schema. Keywords without a simple rule (``pattern``, ``not`` and the like) are ignored."""
     if not isinstance(schema, dict):
         return None
     if filling.root is None:
         filling = replace(filling, root=schema)
     filling = replace(filling, depth=filling.depth + 1)
-    schema = _resolved(schema, filling)
+    schema = _resolve(schema, filling)
     if "const" in schema:
         return schema["const"]
     if "enum" in schema:
@@ -172,14 +172,14 @@ def value_for(schema: Any, filling: Filling) -> Any:
     return _MAKERS.get(_type(schema), _null)(schema, filling)
 
 
-def _resolved(schema: dict[str, Any], filling: Filling) -> dict[str, Any]:
-    """The schema with references followed and choices made: the first, or the last once it has become deep."""
+def _resolve(schema: dict[str, Any], filling: Filling) -> dict[str, Any]:
+    """The schema with references and alternatives resolved: the first alternative, or the last in a deep schema."""
     for _ in range(_DEEPEST):
         if "$ref" in schema:
-            schema = {**_referred(schema["$ref"], filling.root), **_without(schema, "$ref")}
+            schema = {**_lookup(schema["$ref"], filling.root), **_without(schema, "$ref")}
         elif choices := schema.get("anyOf") or schema.get("oneOf"):
-            chosen = choices[-1 if filling.depth > _DEEPEST else 0]
-            schema = {**_without(schema, "anyOf", "oneOf"), **(chosen if isinstance(chosen, dict) else {})}
+            choice = choices[-1 if filling.depth > _DEEPEST else 0]
+            schema = {**_without(schema, "anyOf", "oneOf"), **(choice if isinstance(choice, dict) else {})}
         elif parts := schema.get("allOf"):
             schema = _together([_without(schema, "allOf"), *(part for part in parts if isinstance(part, dict))])
         else:
@@ -187,16 +187,16 @@ def _resolved(schema: dict[str, Any], filling: Filling) -> dict[str, Any]:
     return schema
 
 
-def _referred(reference: str, root: Any) -> dict[str, Any]:
-    found = root
+def _lookup(reference: str, root: Any) -> dict[str, Any]:
+    target = root
     for name in reference.removeprefix("#").strip("/").split("/"):
         if name:
-            found = found.get(name.replace("~1", "/").replace("~0", "~"), {}) if isinstance(found, dict) else {}
-    return found if isinstance(found, dict) else {}
+            target = target.get(name.replace("~1", "/").replace("~0", "~"), {}) if isinstance(target, dict) else {}
+    return target if isinstance(target, dict) else {}
 
 
 def _together(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Schemas that all hold, as one; their properties come together."""
+    """One schema for schemas that must all hold, with the properties of all of them."""
     merged: dict[str, Any] = {}
     for part in parts:
         properties = {**merged.get("properties", {}), **part.get("properties", {})}
@@ -236,15 +236,15 @@ def _array(schema: dict[str, Any], filling: Filling) -> list[Any]:
     if items is False:
         return [value_for(part, filling) for part in first]
     texts = _texts_for(items, filling)
-    wanted = least if filling.least or filling.depth > _DEEPEST else max(least, len(texts) or 2)
-    number = min(wanted, schema.get("maxItems", wanted))
-    made = [value_for(part, filling) for part in first[:number]]
-    rest = [texts.pop(0) if texts else value_for(items, filling) for _ in range(number - len(made))]
-    return [*made, *rest]
+    number = least if filling.least or filling.depth > _DEEPEST else max(least, len(texts) or 2)
+    number = min(number, schema.get("maxItems", number))
+    head = [value_for(part, filling) for part in first[:number]]
+    tail = [texts.pop(0) if texts else value_for(items, filling) for _ in range(number - len(head))]
+    return [*head, *tail]
 
 
 def _texts_for(items: Any, filling: Filling) -> list[str]:
-    """The given texts, where the list is one of texts."""
+    """The texts of ``lists`` that fit, if the items are texts."""
     is_text = isinstance(items, dict) and _type(items) == "string" and not {"enum", "const", "format"} & set(items)
     longest = items.get("maxLength", math.inf) if is_text else 0
     return [text for text in filling.lists if len(text) <= longest] if is_text else []
@@ -273,7 +273,7 @@ def _integer(schema: dict[str, Any], filling: Filling) -> int:
 
 
 def _bounds(schema: dict[str, Any]) -> tuple[float, float]:
-    """The lowest and the highest number; a missing bound is chosen near the given one."""
+    """The lowest and the highest number; a missing bound is chosen near the other."""
     low = schema.get("minimum", schema.get("exclusiveMinimum"))
     high = schema.get("maximum", schema.get("exclusiveMaximum"))
     if low is None:
@@ -306,26 +306,24 @@ _MAKERS = {
 
 _SENTENCE = re.compile(r"(?<=[.!?…。！？])\s+|\n+")
 _FACT_WORDS = 3
-"""Words that mean something by themselves which a sentence needs to be a fact."""
+"""The content words that a sentence needs to be a fact."""
 
 
 def _lines_in(prompt: str, tag: str) -> list[dict[str, Any]]:
-    """The JSON objects, one a line, that stand in a prompt between the tag and its end."""
-    _, _, rest = prompt.partition(f"<{tag}>\n")
-    lines = rest.partition(f"\n</{tag}>")[0].splitlines()
-    found = []
-    for line in lines:
-        try:
-            found.append(json.loads(line))
-        except ValueError:
-            return []
-    return [line for line in found if isinstance(line, dict)]
+    """The JSON objects, one a line, between a prompt's opening and closing tag."""
+    _, _, after = prompt.partition(f"<{tag}>\n")
+    lines = after.partition(f"\n</{tag}>")[0].splitlines()
+    try:
+        values = [json.loads(line) for line in lines]
+    except ValueError:
+        return []
+    return [value for value in values if isinstance(value, dict)]
 
 
 def sim_facts(prompt: str) -> dict[str, Any] | None:
-    """Each sentence of a message, with its speaker, as a fact of that turn; None: the prompt shows no messages.
+    """Each sentence of a message, with its speaker, as a fact of that turn; None: the prompt has no messages.
 
-    Questions, and sentences of fewer than three words that mean something by themselves, are none.
+    Questions and sentences of fewer than three content words are not facts.
     """
     turns = _lines_in(prompt, "messages")
     if not all({"turn", "speaker", "text"} <= turn.keys() for turn in turns) or not turns:
@@ -340,9 +338,10 @@ def sim_facts(prompt: str) -> dict[str, Any] | None:
 
 
 def sim_decisions(prompt: str) -> dict[str, Any] | None:
-    """The decision on each fact beside the memories that it is shown with; None: the prompt shows no facts.
+    """The decision on each fact, compared with its memories; None: the prompt has no facts.
 
-    The same words are the same; of others, one with which it shares at least half of all words is superseded.
+    A fact with the same words as a memory is the same; a fact that shares at least half of the words of both supersedes
+    the memory.
     """
     facts = _lines_in(prompt, "facts")
     if not all({"fact", "text", "memories"} <= fact.keys() for fact in facts) or not facts:
@@ -352,7 +351,7 @@ def sim_decisions(prompt: str) -> dict[str, Any] | None:
 
 def _sim_decision(fact: Mapping[str, Any]) -> dict[str, Any]:
     own = {word.casefold() for word in content_words(fact["text"])}
-    said = {"fact": fact["fact"], "decision": "new", "memory": 0, "reason": ""}
+    new = {"fact": fact["fact"], "decision": "new", "memory": 0, "reason": ""}
     shares = {
         memory["memory"]: len(own & other) / len(own | other) if own | other else 0.0
         for memory in fact["memories"]
@@ -360,17 +359,17 @@ def _sim_decision(fact: Mapping[str, Any]) -> dict[str, Any]:
     }
     nearest = max(shares, key=lambda number: shares[number], default=0)
     if shares.get(nearest, 0.0) < 0.5:
-        return said
+        return new
     decision = "same" if shares[nearest] == 1 else "supersedes"
-    return {**said, "decision": decision, "memory": nearest, "reason": "said later" if decision != "same" else ""}
+    return {**new, "decision": decision, "memory": nearest, "reason": "said later" if decision != "same" else ""}
 
 
 _REWRITE = re.compile(r"rewrite.*query", re.IGNORECASE | re.DOTALL)
 _VARIATION = re.compile(r"\bvariation (-?\d+)")
-_READ = 5000
-"""Characters of a prompt that words are taken from."""
+_PROMPT_CHARACTERS = 5000
+"""The characters of a prompt that words are taken from."""
 _WORDS = 8
-"""Words of an answer."""
+"""The words of an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -380,9 +379,9 @@ class SimFaults:
     fail_rate: float = 0.0
     """Calls that raise ``LLMUnavailableError``."""
     malformed_rate: float = 0.0
-    """Answers that are broken off: no JSON where JSON was asked for."""
+    """Answers that are cut off: invalid JSON if JSON was requested."""
     empty_rate: float = 0.0
-    """Answers that hold the least: nothing, or the emptiest value that fits the schema."""
+    """Answers that are empty, or the smallest value that fits the schema."""
     delay_seconds: float = 0.0
     """The duration of every answer, failures included."""
 
@@ -395,8 +394,8 @@ class SimFaults:
         if not 0 <= self.delay_seconds < float("inf"):
             raise ConfigurationError(f"delay_seconds is {self.delay_seconds}; it is 0 or more")
 
-    def drawn(self, chance: float) -> str:
-        """``fail``, ``malformed``, ``empty`` or nothing, by a number in [0, 1)."""
+    def fault_at(self, chance: float) -> str:
+        """``fail``, ``malformed``, ``empty`` or an empty text, for a random number in [0, 1)."""
         for fault, rate in (("fail", self.fail_rate), ("malformed", self.malformed_rate), ("empty", self.empty_rate)):
             if chance < rate:
                 return fault
@@ -412,21 +411,20 @@ NO_FAULTS = SimFaults()
 
 
 class SimLLM:
-    """Answers by rule, the same for the same seed and prompt, on every machine and in every process.
+    """Answers by rule: the same seed and prompt give the same answer on every machine and in every process.
 
-    A prompt that holds ``rewrite`` and then ``query`` is answered with two or three rewrites of the query in it: what
-    stands in ``<query>`` tags, else after the last ``query:``, else in the last double quotes, else on the last line.
-    Where ``system`` names a variation ("variation 3"), it is drawn by that too.
-    Asked for JSON, messages between ``<messages>`` tags give each sentence as a fact (``sim_facts``), and facts between
-    ``<facts>`` tags a decision each (``sim_decisions``).
-    Any other prompt gets a sentence of its words, and any schema a value that fits it. It knows a few synonyms and
-    nothing of the world.
+    - A prompt that contains ``rewrite`` and then ``query`` gets two or three rewrites of its query: the text in
+      ``<query>`` tags, else after the last ``query:``, else in the last double quotes, else the last line. A variation
+      that ``system`` names ("variation 3") gives other rewrites.
+    - For JSON, messages between ``<messages>`` tags give each sentence as a fact (``sim_facts``), and facts between
+      ``<facts>`` tags give a decision each (``sim_decisions``).
+    - Any other prompt gets a sentence of its words, and any other schema a value that fits it.
 
-    ``calls`` counts what it was asked since it was made or reset.
+    ``calls`` counts the calls since it was made or reset.
     """
 
     def __init__(self, seed: int = 0, *, faults: SimFaults = NO_FAULTS, sleep: Sleep = asyncio.sleep) -> None:
-        """``faults`` are drawn by the seed, the prompt, and how often it was asked; ``sleep`` is how a delay waits."""
+        """The seed, the prompt and the number of its calls decide the faults; ``sleep`` waits for a delay."""
         if not isinstance(faults, SimFaults):
             raise ConfigurationError(f"faults is {faults!r:.80}; give SimFaults(...), or leave it out")
         self._seed = seed
@@ -441,15 +439,14 @@ class SimLLM:
         return f"sim/{self._seed}"
 
     def reset(self) -> None:
-        """Return to the state that the seed began with: the same prompts meet the same faults again."""
+        """Return to the initial state: the same prompts get the same faults again."""
         self.calls = 0
-        self._asked: Counter[str] = Counter()
+        self._calls_by_prompt: Counter[str] = Counter()
 
     async def complete(self, prompt: str, *, system: str = "") -> str:
-        """Rewrites as a JSON list, or a sentence; half of it with a fault of that kind.
+        """Rewrites as a JSON list, or a sentence; a malformed answer is half of that.
 
-        Raises ``LLMRejectedError`` for an empty prompt and an empty answer, ``LLMUnavailableError`` for a fault of that
-        kind.
+        Raises ``LLMRejectedError`` for an empty prompt and an empty answer, ``LLMUnavailableError`` for a failed call.
         """
         fault = await self._fault(prompt, system)
         if fault == "empty":
@@ -458,40 +455,40 @@ class SimLLM:
         return answer[: len(answer) // 2] if fault == "malformed" else answer
 
     async def complete_json(self, prompt: str, schema: Mapping[str, Any], *, system: str = "") -> Any:
-        """A value that fits the schema; the first rewrites that fit, wherever it has a list of texts.
+        """A value that fits the schema; its lists of texts hold the rewrites that fit.
 
         Raises ``LLMRejectedError`` for an empty prompt, a schema that no simple rule can fill and a malformed answer;
-        ``LLMUnavailableError`` for a fault of that kind.
+        ``LLMUnavailableError`` for a failed call.
         """
         fault = await self._fault(prompt, system)
         shape = JSONShape(schema)
         if fault == "malformed":
             shape.read('{"simulated": [')
-        if not fault and (found := sim_facts(prompt) or sim_decisions(prompt)) is not None:
-            with contextlib.suppress(LLMRejectedError):  # another schema is filled like any
-                return shape.checked(found)
+        if not fault and (answer := sim_facts(prompt) or sim_decisions(prompt)) is not None:
+            with contextlib.suppress(LLMRejectedError):  # another schema is filled like any other
+                return shape.checked(answer)
         rewrites = self._rewrites(prompt, system)
         filling = Filling(
             rng=self._rng(prompt),
-            words=content_words(prompt[:_READ])[:_WORDS],
+            words=content_words(prompt[:_PROMPT_CHARACTERS])[:_WORDS],
             lists=rewrites,
             least=fault == "empty",
         )
         return shape.checked(value_for(shape.schema, filling))
 
     async def aclose(self) -> None:
-        """Answer no more."""
+        """Refuse further calls."""
         self._closed = True
 
     async def _fault(self, prompt: str, system: str) -> str:
-        """The faulty answer of this call, if any. Raises the fault where it is an error."""
+        """The fault of this call, if any. Raises the error of a failed call."""
         if self._closed:
             raise LLMRejectedError("the language model is closed; make a new one")
         checked_prompt(prompt)
         self.calls += 1
-        said = hashlib.sha256(f"{system}\n{prompt}".encode(errors="replace")).hexdigest()
-        self._asked[said] += 1
-        fault = self._faults.drawn(self._rng(f"faults {said} {self._asked[said]}").random())
+        digest = hashlib.sha256(f"{system}\n{prompt}".encode(errors="replace")).hexdigest()
+        self._calls_by_prompt[digest] += 1
+        fault = self._faults.fault_at(self._rng(f"faults {digest} {self._calls_by_prompt[digest]}").random())
         if self._faults.delay_seconds:
             await self._sleep(self._faults.delay_seconds)
         if fault == "fail":
@@ -502,12 +499,12 @@ class SimLLM:
         rewrites = self._rewrites(prompt, system)
         if rewrites:
             return json.dumps(rewrites, ensure_ascii=False)
-        words = content_words(prompt[:_READ])
-        chosen = words if len(words) <= _WORDS else self._rng(prompt).sample(words, _WORDS)
-        return f"Simulated answer about: {', '.join(chosen) or 'nothing in particular'}."
+        words = content_words(prompt[:_PROMPT_CHARACTERS])
+        sample = words if len(words) <= _WORDS else self._rng(prompt).sample(words, _WORDS)
+        return f"Simulated answer about: {', '.join(sample) or 'nothing in particular'}."
 
     def _rewrites(self, prompt: str, system: str) -> list[str]:
-        """The rewrites that the prompt asks for; none where it asks for something else."""
+        """The rewrites that the prompt asks for; empty if it asks for something else."""
         if not _REWRITE.search(f"{system}\n{prompt}"):
             return []
         query = query_in(prompt)
@@ -515,5 +512,5 @@ class SimLLM:
         return sim_rewrites(query, self._rng(f"{query} {variation[1]}" if variation else query))
 
     def _rng(self, text: str) -> random.Random:
-        """Chance that depends on the seed and the text alone."""
+        """A random source that depends only on the seed and the text."""
         return random.Random(f"{self._seed} {text}".encode(errors="replace"))  # noqa: S311 - it simulates

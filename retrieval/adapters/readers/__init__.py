@@ -1,4 +1,4 @@
-"""Readers of item files: a stream of items or bad lines, whatever the format."""
+"""Readers of item files in any format: each yields a stream of items and bad lines."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from retrieval.adapters.readers.lines import (
 )
 from retrieval.adapters.readers.records import (
     FIELD_NAMES,
-    item_as_it_is_or_cleaned,
+    item_cleaned_if_needed,
     item_from_fields,
     target_of,
 )
@@ -47,13 +47,13 @@ class ColumnPlan:
     fields: Mapping[str, tuple[int, ...]]
     attributes: Mapping[str, tuple[int, ...]]
     texts: frozenset[str] = frozenset()
-    """Attributes that are texts, whatever they look like; without space around them."""
+    """Attributes that are always texts, without surrounding space, even if they look like numbers."""
 
     def item(self, row: Sequence[str], *, clean: bool = False) -> Item:
         """The item of a row (``clean``: see ``item_from_record``); a row that is too short lacks its last columns.
 
-        Raises ``InvalidItemError``, also for a row with more fields than the header, and for one that says two things
-        in the columns of one field.
+        Raises ``InvalidItemError``, also for a row with more fields than the header, or with different values in the
+        columns of one field.
         """
         if len(row) > self.width:
             raise InvalidItemError(
@@ -61,25 +61,25 @@ class ColumnPlan:
             )
         fields: dict[str, Any] = {}
         for name, positions in self.fields.items():
-            filled = _filled(row, positions)
+            values = _nonblank(row, positions)
             if name == "tags":
-                fields[name] = [tag for value in filled for tag in written_tags(value)]
-            elif filled:
-                if len({value.strip() for value in filled}) > 1:
+                fields[name] = [tag for value in values for tag in parse_tags(value)]
+            elif values:
+                if len({value.strip() for value in values}) > 1:
                     raise InvalidItemError(
-                        f"the header names the column of {name!r} {len(positions)} times, and this row says "
-                        f"{filled[0]!r:.40} and {filled[1]!r:.40}; keep one, or give the columns names of their own"
+                        f"the header names the column of {name!r} {len(positions)} times, and this row has "
+                        f"{values[0]!r:.40} and {values[1]!r:.40}; keep one, or rename a column"
                     )
-                fields[name] = filled[0].strip() if name == "occurred_at" else filled[0]
+                fields[name] = values[0].strip() if name == "occurred_at" else values[0]
         return item_from_fields(fields, self._attributes(row), clean=clean)
 
     def _attributes(self, row: Sequence[str]) -> dict[str, Any]:
         attributes: dict[str, Any] = {}
         for name, positions in self.attributes.items():
             is_text = name in self.texts
-            filled = [value.strip() if is_text else written_value(value) for value in _filled(row, positions)]
-            if filled:
-                attributes[name] = filled if len(positions) > 1 else filled[0]
+            values = [value.strip() if is_text else parse_value(value) for value in _nonblank(row, positions)]
+            if values:
+                attributes[name] = values if len(positions) > 1 else values[0]
         return attributes
 
 
@@ -91,44 +91,44 @@ def plan_columns(
 ) -> ColumnPlan:
     """The plan for a header; ``columns`` maps an item's field, or an attribute as ``attributes.name``, to a column.
 
-    A column that is not mapped is the field of its own name (as ``FIELD_NAMES`` has them) unless that field
-    is mapped elsewhere; every other column is an attribute of its own name, and one without a name is left
-    out. Of a column that the header repeats, a field takes the one value that is not empty, tags take all,
-    and an attribute is the list of them. ``texts`` names attributes that are never numbers.
+    A column that is not mapped is the field of its own name (see ``FIELD_NAMES``) unless that field is mapped to
+    another column; every other column is an attribute of its own name, and a column without a name is left out. If the
+    header repeats a column, a field takes the one value that is not empty, tags take all values, and an attribute is
+    the list of values. ``texts`` names attributes that are never numbers.
 
-    Raises ``ConfigurationError`` for a mapped column that is missing, for what is no field, for a field or an attribute
-    that two columns would be, and when no column holds the id.
+    Raises ``ConfigurationError`` for a mapped column that is missing, an unknown field, two columns for one field or
+    attribute, and when no column holds the id.
     """
     draft = _Draft(file, [name.strip() for name in header])
     for target, column in (columns or {}).items():
         draft.take(target, column)
     for field_name, names in FIELD_NAMES.items():
-        own = [name for name in names if name in draft.left]
+        own = [name for name in names if name in draft.unmapped]
         if own and field_name not in draft.fields:
             draft.take(own[0], own[0])
-    for name in list(draft.left):
+    for name in list(draft.unmapped):
         draft.take_attribute(name, name)
     if "item_id" not in draft.fields:
-        raise ConfigurationError(f"{file}: no column 'id'; {draft.told('id')}").advising(Advice.MAP_ID)
+        raise ConfigurationError(f"{file}: no column 'id'; {draft.columns('id')}").advising(Advice.MAP_ID)
     return ColumnPlan(len(header), draft.fields, draft.attributes, frozenset(texts))
 
 
 class _Draft:
-    """A plan in the making, and the columns that are left."""
+    """An unfinished plan, and the columns that it does not map yet."""
 
     def __init__(self, file: str, names: Sequence[str]) -> None:
         self._file = file
         self._names = names
-        self.left = dict.fromkeys(name for name in names if name)
+        self.unmapped = dict.fromkeys(name for name in names if name)
         self.fields: dict[str, tuple[int, ...]] = {}
         self.attributes: dict[str, tuple[int, ...]] = {}
 
-    def told(self, column: str) -> str:
+    def columns(self, column: str) -> str:
         """The columns that exist, and which one is near; see ``choices_hint``."""
         return choices_hint(column, self._names, are_quoted=True)
 
     def take(self, target: str, column: str) -> None:
-        """Makes the column the field of that name, or else an attribute."""
+        """Map the column to the field or the attribute that ``target`` names."""
         field, name = target_of(target, column)
         if field is None:
             self.take_attribute(name, column)
@@ -147,39 +147,39 @@ class _Draft:
     def _positions(self, target: str, column: str) -> tuple[int, ...]:
         positions = tuple(at for at, name in enumerate(self._names) if name == column)
         if not positions:
-            raise ConfigurationError(f"{self._file}: no column {column!r} (for {target!r}); {self.told(column)}")
-        self.left.pop(column, None)
+            raise ConfigurationError(f"{self._file}: no column {column!r} (for {target!r}); {self.columns(column)}")
+        self.unmapped.pop(column, None)
         return positions
 
 
-def _filled(row: Sequence[str], positions: tuple[int, ...]) -> list[str]:
+def _nonblank(row: Sequence[str], positions: tuple[int, ...]) -> list[str]:
     return [row[at] for at in positions if at < len(row) and row[at].strip()]
 
 
-def written_tags(value: str) -> list[Any]:
-    """A list as JSON or Python writes it, or texts between semicolons, or, without any semicolon, between commas."""
+def parse_tags(value: str) -> list[Any]:
+    """The tags of a JSON or Python list, or of a text separated by semicolons or, without a semicolon, by commas."""
     text = value.strip()
     if text.startswith("["):
         try:
             return list(json.loads(text))
         except (ValueError, RecursionError):
-            if (written := _python_list(text)) is not None:
-                return written
+            if (values := _python_list(text)) is not None:
+                return values
     separator = ";" if ";" in text else ","
     return [tag.strip() for tag in text.split(separator) if tag.strip()]
 
 
 def _python_list(text: str) -> list[Any] | None:
-    """Parse a list as pandas writes it, such as ``['a', 'b']``; None for other text, and where there is a backslash."""
+    """Parse a list as pandas writes it, such as ``['a', 'b']``; None for other text, or a text with a backslash."""
     try:
-        found = ast.literal_eval(text) if "\\" not in text else None
+        value = ast.literal_eval(text) if "\\" not in text else None
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return None
-    return found if isinstance(found, list) else None
+    return value if isinstance(value, list) else None
 
 
-def written_value(value: str) -> str | int | float | bool:
-    """``true`` and ``false`` as booleans, what JSON calls a number as a number, anything else as it is."""
+def parse_value(value: str) -> str | int | float | bool:
+    """``true`` and ``false`` as booleans, a JSON number as a number, any other text unchanged."""
     text = value.strip()
     if text in ("true", "false"):
         return text == "true"
@@ -204,13 +204,12 @@ def read_csv_rows(
     header: Callable[[str], None] | None = None,
     clean: bool = True,
 ) -> Iterator[InputLine]:
-    """Every record that is not empty throughout, as an item or an error.
+    """Every record that is not completely empty, as an item or an error.
 
-    Fields are separated by commas, or where the header has none, by semicolons, tabs or vertical bars.
-    A record that is the header again, as where files were put one behind the other, is an error.
-    ``header`` is called with the header as it stands in the file, without its line end, before the first
-    record. ``clean``: see ``read_items``. Raises ``ConfigurationError`` when the header does not fit ``columns``
-    (see ``plan_columns``), and what ``read_lines`` raises.
+    Fields are separated by commas or, if the header has none, by semicolons, tabs or vertical bars. A record that
+    repeats the header, as in concatenated files, is an error. ``header`` is called with the raw header, without its
+    line end, before the first record. ``clean``: see ``read_items``. Raises ``ConfigurationError`` if the header does
+    not fit ``columns`` (see ``plan_columns``), and the errors of ``read_lines``.
     """
     records = _records(file, max_line_bytes)
     first = _header(file, records)
@@ -224,7 +223,7 @@ def read_csv_rows(
             yield bad_line(file, record.start, record.raw, record.fault)
             continue
         try:
-            item, is_cleaned = item_as_it_is_or_cleaned(partial(plan.item, record.values), clean=clean)
+            item, is_cleaned = item_cleaned_if_needed(partial(plan.item, record.values), clean=clean)
         except InvalidItemError as error:
             yield bad_line(file, record.start, record.raw, str(error))
         else:
@@ -232,7 +231,7 @@ def read_csv_rows(
 
 
 class CsvRecords:
-    """Makes items of records that come one by one, the header first; ``columns``: see ``plan_columns``."""
+    """Makes items from records that arrive one by one, the header first; ``columns``: see ``plan_columns``."""
 
     def __init__(self, name: str, columns: Mapping[str, str] | None = None) -> None:
         self._name = name
@@ -242,34 +241,34 @@ class CsvRecords:
         self._plan: ColumnPlan | None = None
 
     def goes_on(self, line: bytes) -> bool:
-        """Whether the record goes on behind the next line: a quote is open. The lines come one by one."""
+        """Whether the record continues after this line, because a quote is open; called with each line in order."""
         self._delimiter = self._delimiter or _delimiter(line)
         if self._is_open or b'"' in line:
-            # Put the quote that an earlier line opened before the rest of the text.
+            # The parser sees only this line: it needs the quote that an earlier line opened.
             before = '"' if self._is_open else ""
             self._is_open = False
-            with suppress(InvalidItemError):  # which the record's item tells
+            with suppress(InvalidItemError):  # reading the complete record raises it
                 self._is_open = self._values(before + line.decode(errors="replace")) is None
         return self._is_open
 
     def begin(self, header: str) -> None:
-        """Take the header. Raises ``InvalidItemError`` for what is no CSV, and ``ConfigurationError`` as the plan."""
+        """Read the header. Raises ``InvalidItemError`` if it is not CSV, and the errors of ``plan_columns``."""
         self._delimiter = self._delimiter or _delimiter(header.encode())
-        self._plan = plan_columns(self._name, self._whole(header), self._columns)
+        self._plan = plan_columns(self._name, self._complete_values(header), self._columns)
 
     def read(self, text: str) -> Item:
-        """The item of a record after the header. Raises ``InvalidItemError`` for a record that holds no item."""
+        """The item of a record after the header. Raises ``InvalidItemError`` for a record without a valid item."""
         assert self._plan is not None  # noqa: S101 - the header came first
-        return self._plan.item(self._whole(text))
+        return self._plan.item(self._complete_values(text))
 
-    def _whole(self, text: str) -> list[str]:
+    def _complete_values(self, text: str) -> list[str]:
         values = self._values(text)
         if values is None:
-            raise InvalidItemError(_unclosed(_Record(texts=text.splitlines())))
+            raise InvalidItemError(_open_quote_reason(_Record(texts=text.splitlines())))
         return values
 
     def _values(self, text: str) -> list[str] | None:
-        """The fields; None: a quote is open at the end. Raises ``InvalidItemError`` for what is no CSV."""
+        """The fields; None: a quote is open at the end. Raises ``InvalidItemError`` if the text is not CSV."""
         csv.field_size_limit(max(csv.field_size_limit(), len(text)))
         try:
             return next(csv.reader([text.rstrip("\r")], strict=True, delimiter=self._delimiter))
@@ -283,17 +282,17 @@ _ENDS_OPEN = "unexpected end of data"
 
 
 def _names(record: _Record) -> list[str]:
-    """The values as names of columns, without a byte order mark, which a concatenated file may begin with."""
+    """The values as column names, without the byte order mark with which a concatenated file may begin."""
     return [value.removeprefix("\ufeff").strip() for value in record.values]
 
 
 def check_header(file: str, columns: Mapping[str, str] | None = None) -> None:
-    """Reads the header alone. Raises what ``read_csv_rows`` raises."""
+    """Read only the header. Raises the errors of ``read_csv_rows``."""
     plan_columns(file, read_header(file), columns)
 
 
 def read_header(file: str) -> list[str]:
-    """The names of the columns. Raises ``ConfigurationError`` where there are none, and what ``read_lines`` raises."""
+    """The names of the columns. Raises ``ConfigurationError`` if there are none, and the errors of ``read_lines``."""
     return _header(file, _records(file, MAX_LINE_BYTES)).values
 
 
@@ -316,7 +315,7 @@ class _Record:
     """The lines of one record and their values."""
 
     start: Line = _NOWHERE
-    """Its first line, with the offset of where its last one ends."""
+    """Its first line, with the offset at which its last line ends."""
     texts: list[str] = field(default_factory=list)
     size: int = 0
     values: list[str] = field(default_factory=list)
@@ -363,7 +362,7 @@ class _Feed:
 
 
 def _records(file: str, max_bytes: int) -> Iterator[_Record]:
-    # The parser's own limit is one for the whole process and 128 KiB at first; it is only ever raised.
+    # The parser's own limit, initially 128 KiB, is one for the whole process; it is never lowered.
     csv.field_size_limit(max(csv.field_size_limit(), max_bytes))
     lines = read_lines(file, max_line_bytes=max_bytes)
     first = next(lines, None)
@@ -379,12 +378,12 @@ def _records(file: str, max_bytes: int) -> Iterator[_Record]:
 
 
 def _delimiter(header: bytes) -> str:
-    """The separator of the columns' names: a comma, unless there is none."""
+    """The separator of the header: a comma if there is one, else the first that occurs."""
     return next((delimiter for delimiter in _DELIMITERS if delimiter.encode() in header), ",")
 
 
 def _fill(record: _Record, rows: Any, max_bytes: int) -> bool:
-    """Parses the next record into this one; False at the end of the file."""
+    """Parse the next row into the record; False at the end of the file."""
     try:
         record.values = next(rows)
     except StopIteration:
@@ -398,16 +397,16 @@ def _fill(record: _Record, rows: Any, max_bytes: int) -> bool:
 
 def _too_long(record: _Record, max_bytes: int) -> str:
     several = len(record.texts) > 1
-    return f"{_unclosed(record)} and {max_bytes:,} bytes" if several else too_long_reason(max_bytes)
+    return f"{_open_quote_reason(record)} and {max_bytes:,} bytes" if several else too_long_reason(max_bytes)
 
 
 def _reason(error: csv.Error, record: _Record) -> str:
     if _ENDS_OPEN in str(error):
-        return _unclosed(record)
+        return _open_quote_reason(record)
     if "new-line character" in str(error):
         return "a carriage return outside quotes; end lines with a newline, or put quotes around the text"
     return f"not CSV: {error}"
 
 
-def _unclosed(record: _Record) -> str:
+def _open_quote_reason(record: _Record) -> str:
     return f"a quote that opens here is still open after {len(record.texts)} lines"

@@ -1,4 +1,4 @@
-"""Documents as blocks under headings: Markdown, HTML, PDF, DOCX, source code and plain text."""
+"""Read documents as blocks under headings: Markdown, HTML, PDF, DOCX, source code and plain text."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ MAX_UNPACKED_BYTES = 128 * 1024 * 1024
 
 MAX_PAGES = 10_000
 MAX_HEADING = 200
-"""Characters of a heading that are kept in a path; the text has it whole."""
+"""The characters of a heading that a path keeps; the text has the whole heading."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class RawDocument:
     data: bytes = field(repr=False)
     format: str
     title: str = ""
-    """Empty: the one that the document has, else the last part of its id."""
+    """Empty: the document's own title, else the last part of its id."""
     attributes: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
 
@@ -74,44 +74,46 @@ class ReadDocument:
 
     document: Document
     is_cleaned: bool
-    """Whether control or format characters were taken out."""
+    """Whether control or format characters were removed."""
 
 
 def format_of(name: str) -> str | None:
-    """The format of a document of that name; None where its ending is not known."""
+    """The format of a document of that name; None if its ending is unknown."""
     return FORMATS_BY_ENDING.get(PurePath(name).suffix.lower())
 
 
 def read_document(raw: RawDocument) -> ReadDocument:
     """The document with its title and its blocks, each with the headings above it and its page.
 
-    Raises ``InvalidItemError`` for one that cannot be read, whatever is wrong with it, and ``MissingExtraError`` where
-    the extra ``documents`` is needed and not installed.
+    Raises ``InvalidItemError`` for a document that cannot be read, for any reason, and ``MissingExtraError`` if the
+    extra ``documents`` is needed and not installed.
     """
     read = _READERS.get(raw.format)
     if read is None:
         raise InvalidItemError(f"format {raw.format!r:.40} is not known; use one of {', '.join(DOCUMENT_FORMATS)}")
     try:
-        found = read(raw.data)
+        content = read(raw.data)
     except (InvalidItemError, MissingExtraError):
         raise
     except RecursionError:
         raise InvalidItemError("its parts are nested too deeply") from None
     except Exception as error:  # parsers of damaged files raise anything
         raise InvalidItemError(f"cannot be read as {raw.format} ({type(error).__name__}: {error!s:.200})") from error
-    cleaned = tuple(replace(block, text=clean_text(block.text)) for block in found.blocks)
-    title = raw.title or found.title or PurePath(raw.document_id).name
+    cleaned = tuple(replace(block, text=clean_text(block.text)) for block in content.blocks)
+    title = raw.title or content.title or PurePath(raw.document_id).name
     document = Document(
         document_id=raw.document_id,
         title=clean_text(title, is_line=True).strip()[:MAX_HEADING],
         blocks=cleaned,
         attributes=raw.attributes,
     )
-    return ReadDocument(document, is_cleaned=any(a.text != b.text for a, b in zip(cleaned, found.blocks, strict=True)))
+    return ReadDocument(
+        document, is_cleaned=any(a.text != b.text for a, b in zip(cleaned, content.blocks, strict=True))
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Content:
     blocks: Sequence[Block]
     title: str = ""
 
@@ -123,13 +125,13 @@ def _require(*packages: str, what: str) -> None:
 
 
 class _Path:
-    """The headings that stand above what follows, by their levels."""
+    """The headings above the current position, by their levels."""
 
     def __init__(self) -> None:
         self._open: list[tuple[int, str]] = []
 
     def enter(self, level: int, heading: str) -> tuple[str, ...]:
-        """The path from this heading on."""
+        """Add a heading, and return the path that ends with it."""
         while self._open and self._open[-1][0] >= level:
             self._open.pop()
         self._open.append((level, clean_text(heading, is_line=True).strip()[:MAX_HEADING]))
@@ -153,7 +155,7 @@ def _text_of(data: bytes) -> str:
         except UnicodeDecodeError:
             raise InvalidItemError("begins like UTF-16 and is not; save the file as UTF-8") from None
     if b"\x00" in data:
-        raise InvalidItemError("is no text: it holds NUL bytes")
+        raise InvalidItemError("is not a text: it holds NUL bytes")
     text, fault = decoded(data.removeprefix(codecs.BOM_UTF8))
     if fault:
         raise InvalidItemError(fault)
@@ -163,8 +165,8 @@ def _text_of(data: bytes) -> str:
 _BLANK_LINES = re.compile(r"\n[ \t]*\n\s*")
 
 
-def _plain(data: bytes) -> _Found:
-    return _Found([Block(part) for part in _BLANK_LINES.split(_text_of(data)) if part.strip()])
+def _plain(data: bytes) -> _Content:
+    return _Content([Block(part) for part in _BLANK_LINES.split(_text_of(data)) if part.strip()])
 
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
@@ -172,56 +174,56 @@ _FRONT_TITLE = re.compile(r"^title:[ \t]*(.+?)[ \t]*$", re.MULTILINE)
 _MARKUP = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|[*`]+|\s*\{#[^}]*\}\s*$|<[^>]*>")
 
 
-def _markdown(data: bytes) -> _Found:
+def _markdown(data: bytes) -> _Content:
     text = _text_of(data)
     front = _FRONT_MATTER.match(text)
-    titled = _FRONT_TITLE.search(front[1]) if front else None
-    found = _markdown_text(text[front.end() :] if front else text)
-    return _Found(found.blocks, titled[1].strip("\"'") if titled else found.title)
+    front_title = _FRONT_TITLE.search(front[1]) if front else None
+    content = _markdown_text(text[front.end() :] if front else text)
+    return _Content(content.blocks, front_title[1].strip("\"'") if front_title else content.title)
 
 
-def _markdown_text(text: str) -> _Found:
+def _markdown_text(text: str) -> _Content:
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark").enable("table").disable("inline")
     lines = text.split("\n")
-    path, title, read = _Path(), "", 0
+    path, title, position = _Path(), "", 0
     blocks: list[Block] = []
     tokens = parser.parse(text)
 
     def between(start: int, end: int) -> None:
-        """Keep the lines that the parser has no token for, such as definitions of links, as they stand."""
-        if rest := "\n".join(lines[start:end]).strip():
-            blocks.append(Block(rest, path.now, is_lines=True))
+        """Keep lines without a token, such as definitions of links, unchanged."""
+        if untouched := "\n".join(lines[start:end]).strip():
+            blocks.append(Block(untouched, path.now, is_lines=True))
 
     for place, token in enumerate(tokens):
         if token.level or token.map is None or token.nesting < 0:
             continue
-        between(read, token.map[0])
-        read = max(read, token.map[1])
+        between(position, token.map[0])
+        position = max(position, token.map[1])
         source = "\n".join(lines[token.map[0] : token.map[1]]).strip("\n")
         if token.type == "heading_open":
-            heading = _MARKUP.sub(lambda found: found[1] or "", tokens[place + 1].content).strip()
+            heading = _MARKUP.sub(lambda match: match[1] or "", tokens[place + 1].content).strip()
             level = int(token.tag[1:])
             title = title or (heading if level == 1 else "")
             blocks.append(Block(source, path.enter(level, heading), is_heading=True))
         elif token.type != "hr":
             is_prose = token.type in {"paragraph_open", "blockquote_open"}
             blocks.append(Block(source, path.now, is_lines=not is_prose))
-    between(read, len(lines))
-    return _Found(blocks, title)
+    between(position, len(lines))
+    return _Content(blocks, title)
 
 
 _NO_TEXT = ("script", "style", "noscript", "template", "svg", "iframe", "nav", "footer", "button", "head")
 
 
-def _html(data: bytes) -> _Found:
+def _html(data: bytes) -> _Content:
     _require("bs4", "markdownify", what="HTML")
     from bs4 import BeautifulSoup, UnicodeDammit, XMLParsedAsHTMLWarning
     from markdownify import MarkdownConverter
 
     if b"\x00" in data and not data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise InvalidItemError("is no text: it holds NUL bytes")
+        raise InvalidItemError("is not a text: it holds NUL bytes")
     decoding = UnicodeDammit(data, is_html=True)
     if decoding.unicode_markup is None or decoding.contains_replacement_characters:
         raise InvalidItemError("its characters cannot be read; save the page as UTF-8")
@@ -234,21 +236,21 @@ def _html(data: bytes) -> _Found:
     converter = MarkdownConverter(
         heading_style="ATX", strip=["a", "img"], escape_asterisks=False, escape_underscores=False, escape_misc=False
     )
-    found = _markdown_text(converter.convert_soup(page.find("main") or page))
-    return _Found(found.blocks, title or found.title)
+    content = _markdown_text(converter.convert_soup(page.find("main") or page))
+    return _Content(content.blocks, title or content.title)
 
 
-def _docx(data: bytes) -> _Found:
+def _docx(data: bytes) -> _Content:
     _require("mammoth", "bs4", "markdownify", what="DOCX")
     import mammoth
 
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as packed:
-            unpacked = sum(entry.file_size for entry in packed.infolist())
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
     except zipfile.BadZipFile:
-        raise InvalidItemError("is no DOCX: it is not packed as one, or is encrypted") from None
-    if unpacked > MAX_UNPACKED_BYTES:
-        raise InvalidItemError(f"holds {unpacked:,} bytes unpacked; at most {MAX_UNPACKED_BYTES:,} are read")
+        raise InvalidItemError("is not a DOCX: it is not packed as one, or is encrypted") from None
+    if size > MAX_UNPACKED_BYTES:
+        raise InvalidItemError(f"holds {size:,} bytes unpacked; at most {MAX_UNPACKED_BYTES:,} are read")
     page = mammoth.convert_to_html(
         io.BytesIO(data),
         style_map="p[style-name='Title'] => h1:fresh",
@@ -257,14 +259,14 @@ def _docx(data: bytes) -> _Found:
     return _html(f"<!doctype html><meta charset=utf-8><body>{page.value}".encode())
 
 
-_HYPHENATED = re.compile(r"(?<=[a-z])-\n(?=[a-z])")
+_HYPHEN_AT_LINE_END = re.compile(r"(?<=[a-z])-\n(?=[a-z])")
 
 
-def _pdf(data: bytes) -> _Found:
+def _pdf(data: bytes) -> _Content:
     _require("pypdf", what="PDF")
     from pypdf import PdfReader
 
-    # Not passed on, so that a damaged file does not overwrite a command's progress.
+    # Without a handler, warnings about a damaged file would overwrite a command's progress.
     logging.getLogger("pypdf").addHandler(logging.NullHandler())
     reader = PdfReader(io.BytesIO(data))
     if reader.is_encrypted and not reader.decrypt(""):
@@ -275,15 +277,15 @@ def _pdf(data: bytes) -> _Found:
     blocks = [
         Block(part, headings.get(number, ()), page=number)
         for number, page in enumerate(reader.pages, 1)
-        for part in _BLANK_LINES.split(_HYPHENATED.sub("", page.extract_text()))
+        for part in _BLANK_LINES.split(_HYPHEN_AT_LINE_END.sub("", page.extract_text()))
         if part.strip()
     ]
     title = reader.metadata.title if reader.metadata else None
-    return _Found(blocks, title.strip() if isinstance(title, str) else "")
+    return _Content(blocks, title.strip() if isinstance(title, str) else "")
 
 
 def _pdf_headings(reader: PdfReader) -> dict[int, tuple[str, ...]]:
-    """The headings of each page, from the document's outline: the first that begins on it, else the last before it."""
+    """The headings of each page, by the outline: the first that begins on the page, else the last before it."""
     try:
         entries = list(_outline(reader, reader.outline, _Path(), 1))
     except Exception:  # noqa: BLE001 - an outline is often damaged, and the text is there without it
@@ -322,7 +324,7 @@ _DEFINITION = re.compile(
 _ABOVE_DEFINITION = ("@", "#", "//", "/*", "*", "--", '"""')
 
 
-def _code(data: bytes) -> _Found:
+def _code(data: bytes) -> _Content:
     """Blocks between blank lines; classes and functions are headings, nested by their indentation."""
     lines = _text_of(data).expandtabs(4).split("\n")
     path, blocks = _Path(), []
@@ -346,21 +348,21 @@ def _code(data: bytes) -> _Found:
             path.leave(indent + 1)
         block.append(line)
     end()
-    return _Found(blocks)
+    return _Content(blocks)
 
 
 def _definitions(lines: Sequence[str]) -> dict[int, tuple[int, str]]:
     """The indentation and heading of each definition, by its first line, comments and decorators included."""
     starts = {}
     for number, line in enumerate(lines):
-        if found := _DEFINITION.fullmatch(line):
+        if match := _DEFINITION.fullmatch(line):
             start = number
             while start and (above := lines[start - 1].strip()) and above.startswith(_ABOVE_DEFINITION):
                 start -= 1
-            starts[start] = len(found["indent"]), line.strip().rstrip("{:( ")
+            starts[start] = len(match["indent"]), line.strip().rstrip("{:( ")
     return starts
 
 
-_READERS: Mapping[str, Callable[[bytes], _Found]] = MappingProxyType(
+_READERS: Mapping[str, Callable[[bytes], _Content]] = MappingProxyType(
     {"markdown": _markdown, "html": _html, "pdf": _pdf, "docx": _docx, "text": _plain, "code": _code}
 )

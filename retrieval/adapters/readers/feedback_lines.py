@@ -37,12 +37,12 @@ class FeedbackLine:
 
 
 def read_feedback(file: str) -> Iterator[FeedbackLine]:
-    """Every line that is not blank. An event with neither actor, session nor key has its line for a key.
+    """Every line that is not blank. The key of an event without actor, session and key is made from its line.
 
     So a file that is read twice counts once; the same line twice in a file is two events. Raises
-    ``InvalidRequestError`` when the file cannot be read.
+    ``InvalidRequestError`` if the file cannot be read.
     """
-    seen: Counter[bytes] = Counter()  # digests, for a file may be large
+    occurrences: Counter[bytes] = Counter()  # by digest, because a file may be large
     for line in read_lines(file, max_line_bytes=MAX_LINE_BYTES):
         raw, fault = decoded(line.data)
         if not raw.strip():
@@ -51,11 +51,11 @@ def read_feedback(file: str) -> Iterator[FeedbackLine]:
             fault = too_long_reason(MAX_LINE_BYTES)
         text = raw.strip()
         digest = sha256(text.encode(errors="surrogatepass"))
-        seen[digest.digest()] += 1
+        occurrences[digest.digest()] += 1
         try:
             if fault:
                 raise InvalidRequestError(fault)  # noqa: TRY301 - one place makes errors of lines
-            event = feedback_from_record(_parsed(text), key=f"{seen[digest.digest()]} {digest.hexdigest()}")
+            event = feedback_from_record(_parse(text), key=f"{occurrences[digest.digest()]} {digest.hexdigest()}")
         except InvalidRequestError as error:
             yield FeedbackLine(file, line.number, None, BadLineError(file, line.number, str(error)))
         else:
@@ -63,27 +63,26 @@ def read_feedback(file: str) -> Iterator[FeedbackLine]:
 
 
 def feedback_from_record(record: Mapping[str, Any], *, key: str | None = None) -> Feedback:
-    """The event that a record describes, by the names of ``Feedback``, with ``domain`` and ``complexity`` beside them.
+    """The event of a record with the fields of ``Feedback``, and with ``domain`` and ``complexity`` of its context.
 
-    ``key`` stands for an event that has none and that nothing else would tell from another. Raises
-    ``InvalidRequestError``.
+    ``key`` is the key of an event without actor, session and key. Raises ``InvalidRequestError``.
     """
     unknown = sorted(set(record) - _NAMES)
     if unknown:
         raise InvalidRequestError(
-            f"{unknown[0]!r:.80} is nothing that feedback has; it has {', '.join(sorted(_NAMES))}"
+            f"feedback has no field {unknown[0]!r:.80}; its fields are {', '.join(sorted(_NAMES))}"
         )
-    given = {name: value for name, value in record.items() if value is not None}
-    context = {name: given.pop(name) for name in _OF_CONTEXT if name in given}
-    if "at" in given:
-        given["at"] = _time(given["at"])
-    event = Feedback(**{"item_id": "", "reward": math.nan, **given}, context=Context(**context) if context else None)
+    fields = {name: value for name, value in record.items() if value is not None}
+    context = {name: fields.pop(name) for name in _OF_CONTEXT if name in fields}
+    if "at" in fields:
+        fields["at"] = _time(fields["at"])
+    event = Feedback(**{"item_id": "", "reward": math.nan, **fields}, context=Context(**context) if context else None)
     if event.own_key is not None or key is None:
         return event
-    return Feedback(**{"item_id": "", "reward": math.nan, **given, "key": key}, context=event.context)
+    return Feedback(**{"item_id": "", "reward": math.nan, **fields, "key": key}, context=event.context)
 
 
-def _parsed(text: str) -> Mapping[str, Any]:
+def _parse(text: str) -> Mapping[str, Any]:
     try:
         record = json_of(text)
     except JSONTextError as error:

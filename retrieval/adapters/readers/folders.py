@@ -1,4 +1,4 @@
-"""The documents of files and folders: which ones there are, and their bytes, within the folder and within bounds."""
+"""Find the documents in files and folders, and read them, within the folder and within size limits."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class DocumentFile:
     document_id: str
     format: str
     within: Path | None = None
-    """The folder that it may not lie outside of; None: it was named itself."""
+    """The folder that must contain it; None: a caller named the file itself."""
     place: str = ""
-    """The place of its folder, see ``FoundFolder``; empty: it was named itself."""
+    """The place of its folder, see ``FoundFolder``; empty: a caller named the file itself."""
 
     def read(self, *, most_bytes: int = MAX_FILE_BYTES) -> RawDocument:
-        """Its bytes. Raises ``InvalidItemError`` with the reason where it cannot be read, or may not."""
+        """The file's contents. Raises ``InvalidItemError`` with the reason if it cannot or may not be read."""
         try:
             return RawDocument(document_id=self.document_id, data=self._bytes(most_bytes), format=self.format)
         except OSError as error:
@@ -42,12 +42,12 @@ class DocumentFile:
     def _bytes(self, most: int) -> bytes:
         if self.within is not None and not self.path.resolve().is_relative_to(self.within):
             raise InvalidItemError("lies outside of its folder")
-        # A link that took the file's place is not followed, and a pipe is not waited for.
+        # Do not follow a link that has replaced the file, and do not wait for a pipe.
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | (getattr(os, "O_NOFOLLOW", 0) if self.within else 0)
         with os.fdopen(os.open(self.path, flags), "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise InvalidItemError("is no file")
+                raise InvalidItemError("is not a regular file")
             if status.st_size > most:
                 raise InvalidItemError(f"has {status.st_size:,} bytes; at most {most:,} are read; split it")
             data = file.read(most + 1)
@@ -62,9 +62,9 @@ class FoundFolder:
 
     path: Path
     name: str
-    """The name with which the ids of its documents begin, before a slash."""
+    """The beginning of its documents' ids, before a slash."""
     place: str
-    """A hash that tells it from other folders of that name: of its path, or of the name that it was given."""
+    """A hash of its path, or of the name that the caller gave, to distinguish folders of the same name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,20 +83,22 @@ class FoundFiles:
 def find_documents(paths: Sequence[str | os.PathLike[str]], name: str | None = None) -> FoundFiles:
     """The documents among the files, and below the folders.
 
-    A folder's document has the folder's name and its path from there as its id, a file's its name; ``name`` is another
-    name for the one folder, or stands before a slash and the name of the one file. Below a folder hidden files, links,
-    folders of tools and files of other endings are left out and counted. Raises ``InvalidRequestError`` for a path that
-    is not there, a file of another ending, two folders of one name, two documents of one id, and a name that cannot be.
+    A document's id is its file's name; in a folder it is the folder's name and the path in the folder. ``name`` renames
+    the one folder, or goes before a slash and the name of the one file. In a folder, hidden files, links, folders of
+    tools and files with other endings are left out and counted. Raises ``InvalidRequestError`` for a missing path, a
+    file with another ending, two folders of one name, two documents of one id, and an invalid name.
     """
     _check_name(name, paths)
-    found: dict[str, DocumentFile] = {}
+    by_id: dict[str, DocumentFile] = {}
     skipped: Counter[str] = Counter()
     folders: dict[str, FoundFolder] = {}
     unreadable: list[tuple[str, str]] = []
-    for given in paths:
-        if not isinstance(given, str | os.PathLike) or not os.fspath(given):
-            raise InvalidRequestError(f"{given!r:.80} is no path; name a file or a folder, such as '.' for this one")
-        path = Path(given)
+    for named_path in paths:
+        if not isinstance(named_path, str | os.PathLike) or not os.fspath(named_path):
+            raise InvalidRequestError(
+                f"{named_path!r:.80} is not a path; name a file or a folder, such as '.' for this one"
+            )
+        path = Path(named_path)
         if path.is_dir():
             folder = _folder(path.resolve(), name)
             other_folder = folders.setdefault(folder.name, folder)
@@ -107,17 +109,16 @@ def find_documents(paths: Sequence[str | os.PathLike[str]], name: str | None = N
                 )
             new = list(_below(folder, skipped, unreadable))
         else:
-            new = [_named(path, name)]
+            new = [_document_file(path, name)]
         for file in new:
-            other = found.setdefault(file.document_id, file)
+            other = by_id.setdefault(file.document_id, file)
             if other is not file and not other.path.samefile(file.path):
                 raise InvalidRequestError(
                     f"{other.path} and {file.path} would both be the document {file.document_id!r}; "
                     "ingest them one by one, one of them under another name (--name, name=), or a folder above both"
                 )
-    ordered = tuple(found[key] for key in sorted(found))
     return FoundFiles(
-        files=ordered,
+        files=tuple(by_id[key] for key in sorted(by_id)),
         folders=tuple(folders.values()),
         skipped=dict(skipped.most_common()),
         unreadable=tuple(unreadable),
@@ -134,43 +135,43 @@ def _check_name(name: object, paths: Sequence[object]) -> None:
 
 
 def _folder(root: Path, name: str | None) -> FoundFolder:
-    # The path itself stays on this machine: stored attributes are shown with hits.
-    known_by = f"path {root}" if name is None else f"name {name}"
-    place = hashlib.sha256(known_by.encode(errors="surrogateescape")).hexdigest()[:12]
+    # Hashed, because stored attributes are shown with hits and the path must stay on this machine.
+    identity = f"path {root}" if name is None else f"name {name}"
+    place = hashlib.sha256(identity.encode(errors="surrogateescape")).hexdigest()[:12]
     return FoundFolder(root, root.name if name is None else name, place)
 
 
 def holds_documents(path: str | os.PathLike[str]) -> bool:
-    """Whether the path is a folder, or a file whose name is a document's."""
+    """Whether the path is a folder, or a file with the ending of a document."""
     return Path(path).is_dir() or format_of(os.fspath(path)) is not None
 
 
-def _named(path: Path, name: str | None) -> DocumentFile:
-    found = format_of(path.name)
+def _document_file(path: Path, name: str | None) -> DocumentFile:
+    format_ = format_of(path.name)
     if not path.exists():
         raise InvalidRequestError(f"{path}: there is no such file or folder")
-    if found is None:
+    if format_ is None:
         raise InvalidRequestError(
             f"{path}: the name does not tell what document it is; call it .txt if it is a text, and ingest "
             "items (.jsonl, .csv) by a run of their own"
         )
-    return DocumentFile(path, path.name if name is None else f"{name}/{path.name}", found)
+    return DocumentFile(path, path.name if name is None else f"{name}/{path.name}", format_)
 
 
 def _below(root: FoundFolder, skipped: Counter[str], unreadable: list[tuple[str, str]]) -> Iterator[DocumentFile]:
-    def refused(error: OSError) -> None:
+    def note_unreadable(error: OSError) -> None:
         unreadable.append((str(error.filename), f"cannot be listed: {error.strerror}"))
 
-    for folder, folders, files in os.walk(root.path, onerror=refused):
+    for folder, folders, files in os.walk(root.path, onerror=note_unreadable):
         for name in list(folders):
-            if (reason := _left_out(Path(folder, name))) is not None:
+            if (reason := _reason_to_skip(Path(folder, name))) is not None:
                 skipped[reason] += 1
                 folders.remove(name)
         folders.sort()
         for name in sorted(files):
             path = Path(folder, name)
             kind = format_of(name)
-            reason = _left_out(path)
+            reason = _reason_to_skip(path)
             if reason is None and kind is not None:
                 key = f"{root.name}/{path.relative_to(root.path).as_posix()}"
                 yield DocumentFile(path, key, kind, root.path, root.place)
@@ -178,7 +179,7 @@ def _below(root: FoundFolder, skipped: Counter[str], unreadable: list[tuple[str,
                 skipped[reason or PurePath(name).suffix.lower() or "no ending"] += 1
 
 
-def _left_out(path: Path) -> str | None:
+def _reason_to_skip(path: Path) -> str | None:
     """Return the reason why a file or folder below a folder is not read; None: it is read."""
     if path.is_symlink():
         return "links"

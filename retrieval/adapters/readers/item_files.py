@@ -1,4 +1,4 @@
-"""Files of items, whatever their format: JSON Lines and CSV."""
+"""Read files of items: JSON Lines and CSV."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from retrieval.adapters.readers.lines import (
 )
 from retrieval.adapters.readers.records import (
     check_id,
-    item_as_it_is_or_cleaned,
+    item_cleaned_if_needed,
     item_from_record,
     mapped_record,
     target_of,
@@ -42,8 +42,8 @@ from retrieval.domain.checks import (
 from retrieval.domain.errors import ConfigurationError, InvalidItemError, InvalidRequestError
 from retrieval.domain.items.item import Item
 
-_NAMES_TOLD = 20
-"""Most names of entries that a message lists."""
+_NAMES_SHOWN = 20
+"""The most names of entries that a message lists."""
 
 _ARRAY = "a list over several items is not read; write one object a line (jq -c '.[]' does that)"
 
@@ -58,9 +58,9 @@ def read_json_lines(
 ) -> Iterator[InputLine]:
     """Every line that is not blank, as an item (``columns``, ``id_from``, ``clean``: see ``read_items``) or an error.
 
-    Raises what ``read_lines`` raises, and at the end ``ConfigurationError`` for a mapped entry that no line has.
+    Raises the errors of ``read_lines``, and at the end ``ConfigurationError`` for a mapped entry that no line has.
     """
-    wanted = _Wanted(columns or {})
+    mapping = _Mapping(columns or {})
     for line in read_lines(file, max_line_bytes=max_line_bytes):
         raw, fault = decoded(line.data)
         if line.too_long:
@@ -71,44 +71,44 @@ def read_json_lines(
             yield bad_line(file, line, raw, fault)
             continue
         try:
-            read = partial(item_from_record, with_id(wanted.mapped(_parsed(raw)), id_from))
-            item, is_cleaned = item_as_it_is_or_cleaned(read, clean=clean)
+            read = partial(item_from_record, with_id(mapping.map(_parse(raw)), id_from))
+            item, is_cleaned = item_cleaned_if_needed(read, clean=clean)
         except (JSONTextError, InvalidItemError) as error:
             yield bad_line(file, line, raw, str(error))
         else:
             yield good_line(file, line, raw, item, is_cleaned=is_cleaned)
-    wanted.check_seen(file)
+    mapping.check_seen(file)
 
 
 def with_id(record: Any, id_from: str | None) -> Any:
-    """The record with its id, or with one made of the entry. Raises ``InvalidItemError`` where it gets none."""
+    """The record with its id, or an id made from the entry. Raises ``InvalidItemError`` if it has neither."""
     if id_from is not None:
         return with_hashed_id(record, id_from)
     check_id(record)
     return record
 
 
-class _Wanted:
-    """The entries that are mapped, and which of them no line has had."""
+class _Mapping:
+    """Maps entries to fields, and notes which mapped entries have not appeared in any line."""
 
     def __init__(self, columns: Mapping[str, str]) -> None:
         self._columns = columns
         self._missing = {entry: target for target, entry in columns.items()}
         self._seen: dict[str, None] = {}
 
-    def mapped(self, value: Any) -> Any:
-        """The record with its entries under their fields' names; other values are returned unchanged."""
+    def map(self, value: Any) -> Any:
+        """The record with its entries under the names of their fields; a value that is not a record, unchanged."""
         if not self._columns or not isinstance(value, Mapping):
             return value
         if self._missing:
             names = [*value, *(name for inner in value.values() if isinstance(inner, Mapping) for name in inner)]
-            self._seen.update(dict.fromkeys(names[:_NAMES_TOLD]))
+            self._seen.update(dict.fromkeys(names[:_NAMES_SHOWN]))
             for name in names:
                 self._missing.pop(name, None)
         return mapped_record(value, self._columns)
 
     def check_seen(self, file: str) -> None:
-        """Refuse a mapping that did nothing. A file without lines maps nothing."""
+        """Raise ``ConfigurationError`` for a mapped entry that no line had; a file without lines is accepted."""
         for entry, target in self._missing.items():
             if self._seen:
                 raise ConfigurationError(
@@ -118,17 +118,17 @@ class _Wanted:
 
 
 def item_from_line(line: str, read: Callable[[Mapping[str, Any]], Item]) -> Item:
-    """The item that one line holds, as ``read`` makes it of a record.
+    """The item that ``read`` makes from the record of a line.
 
-    Raises ``InvalidItemError`` with the reason, also for what is no JSON.
+    Raises ``InvalidItemError`` with the reason, also if the line is not JSON.
     """
     try:
-        return read(_parsed(line))
+        return read(_parse(line))
     except JSONTextError as error:
         raise InvalidItemError(str(error)) from None
 
 
-def _parsed(raw: str) -> Any:
+def _parse(raw: str) -> Any:
     try:
         value = json_of(raw)
     except JSONSyntaxError:
@@ -158,10 +158,10 @@ def read_items(
     header: Callable[[str], None] | None = None,
     clean: bool = True,
 ) -> Iterator[InputLine]:
-    """Every line of a file, or record of a CSV file, as an item or an error; blank ones are left out.
+    """Every line of a file, or record of a CSV file, as an item or an error; blank lines are left out.
 
-    The file is read as it is consumed, in memory that does not grow with its size. ``-`` is standard input.
-    What starts like gzip is unpacked, whatever its name. The text is UTF-8.
+    The file is read as it is consumed, in memory that does not grow with its size. ``-`` is standard input. A file
+    that starts like gzip is unpacked, whatever its name. The text is UTF-8.
 
     ``format`` is ``jsonl`` (BEIR's: see ``item_from_record``) or ``csv``; otherwise the name's ending decides
     (``.jsonl``, ``.ndjson``, ``.json``, ``.csv``, ``.tsv``, each also with ``.gz``), and standard input is ``jsonl``.
@@ -171,21 +171,18 @@ def read_items(
     ``mapped_record`` for the others. ``id_from`` names an entry of JSON's objects, such as ``text`` (``*``: all),
     whose hash becomes the id where there is none: an item whose entry changes is then another item.
 
-    In CSV, an empty value is missing. Tags are a JSON list, or
-    texts between semicolons, or between commas where there is no semicolon. Attributes that read as a JSON
-    number, ``true`` or ``false`` are that; everything else, the id above all, is text, and so are the attributes that
-    ``texts`` names, without space around them. ``header`` is called
-    with the header line as it stands in the file, when reading begins. ``clean`` takes the control and format
-    characters that are refused out of the items that hold some (see ``retrieval.clean_text``), and marks their lines;
-    without it these lines are errors.
+    In CSV, an empty value is missing. Tags are a JSON list, or texts separated by semicolons or, without a semicolon,
+    by commas. An attribute that reads as a JSON number, ``true`` or ``false`` is a number or a boolean; everything
+    else, the id in particular, is text, and so are the attributes that ``texts`` names, without surrounding space.
+    ``header`` is called with the raw header line when reading begins. ``clean`` removes refused control and format
+    characters from items (see ``retrieval.clean_text``), and marks their lines; without it these lines are errors.
 
-    Raises, before it returns, ``InvalidRequestError`` for a file that cannot be opened and
-    ``ConfigurationError`` for an unknown format or columns that the file does not have (of standard input, as
-    reading begins). Raises ``InvalidRequestError`` while reading when the data ends too early or is damaged;
-    what stood before that has then been given.
+    Raises, before it returns, ``InvalidRequestError`` for a file that cannot be opened, and ``ConfigurationError`` for
+    an unknown format or columns that the file does not have (for standard input, when reading begins). Raises
+    ``InvalidRequestError`` while reading if the data ends too early or is damaged, after the lines before that place.
     """
     file = _checked_file(path)
-    chosen = _chosen_format(file, format)
+    format_ = _format_of(file, format)
     check_flags(clean=clean)
     if id_from is not None and (not isinstance(id_from, str) or not id_from):
         raise ConfigurationError(f"id_from is {id_from!r:.80}; give the name of an entry, such as text")
@@ -195,7 +192,7 @@ def read_items(
         raise InvalidRequestError(f"max_line_bytes is {max_line_bytes!r:.80}; it must be a number of bytes")
     _check_targets({} if columns is None else columns)
     known_size = size_of(file)
-    if chosen == "jsonl":
+    if format_ == "jsonl":
         return read_json_lines(file, columns=columns, id_from=id_from, max_line_bytes=max_line_bytes, clean=clean)
     if id_from is not None:
         raise ConfigurationError("id_from is for JSON Lines; of CSV, map a column: --map id=NAME")
@@ -206,12 +203,12 @@ def read_items(
 
 
 def column_names(path: str | os.PathLike[str], format: str | None = None) -> list[str] | None:  # noqa: A002 - as above
-    """The names of a CSV file's columns; None where it is not CSV, or can be read only once.
+    """The names of a CSV file's columns; None for another format, or a file that can be read only once.
 
-    Raises what ``read_items`` raises before it returns.
+    Raises the errors that ``read_items`` raises before it returns.
     """
     file = os.fspath(path)
-    if _chosen_format(file, format) != "csv" or size_of(file) is None:
+    if _format_of(file, format) != "csv" or size_of(file) is None:
         return None
     return read_header(file)
 
@@ -231,25 +228,25 @@ def size_of(path: str | os.PathLike[str]) -> int | None:
 def _checked_file(path: object) -> str:
     if isinstance(path, str | os.PathLike) and isinstance(file := os.fspath(path), str) and file:
         return file
-    raise InvalidRequestError(f"{path!r:.80} is no path; name a file, or '-' for standard input")
+    raise InvalidRequestError(f"{path!r:.80} is not a path; name a file, or '-' for standard input")
 
 
 def _check_targets(columns: Mapping[str, str]) -> None:
     """Refuse unknown fields, and a field that is mapped twice. Raises ``ConfigurationError``."""
     if not isinstance(columns, Mapping) or not all(isinstance(name, str) for pair in columns.items() for name in pair):
         raise ConfigurationError(f"columns is {columns!r:.80}; give names by field, such as {{'text': 'description'}}")
-    taken: dict[tuple[str | None, str], str] = {}
+    by_field: dict[tuple[str | None, str], str] = {}
     for target, column in columns.items():
-        other = taken.setdefault(target_of(target, column), target)
+        other = by_field.setdefault(target_of(target, column), target)
         if other != target:
             raise ConfigurationError(f"{other!r} and {target!r} are one field; map one of them")
 
 
-def _chosen_format(file: str, given: str | None) -> str:
-    if given is not None:
-        if given not in FORMATS:
-            raise ConfigurationError(f"format {given!r} is not known; use {' or '.join(FORMATS)}")
-        return given
+def _format_of(file: str, format_: str | None) -> str:
+    if format_ is not None:
+        if format_ not in FORMATS:
+            raise ConfigurationError(f"format {format_!r} is not known; use {' or '.join(FORMATS)}")
+        return format_
     if file == STANDARD_INPUT:
         return "jsonl"
     name = PurePath(file.lower())

@@ -1,7 +1,7 @@
-"""Reads the tables of ``langchain-postgres``, page by page in the order of the ids.
+"""Read the tables of ``langchain-postgres``, page by page in the order of the ids, without that library.
 
 ``PGVector`` keeps every collection in one pair of tables; ``PGVectorStore`` has a table for each store, whose columns
-have any names. Both are read as they are: nothing of that library is needed.
+can have any names.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _COLUMNS = """
 class LangChainStore:
     """The store to read: the ``PGVector`` collection ``name``, or the table of a ``PGVectorStore``.
 
-    Columns that are not named are found: the primary key, the one vector, ``content`` and ``langchain_metadata``.
-    Raises ``InvalidRequestError`` for none of the two, or both.
+    The default columns are the primary key, the only vector, ``content`` and ``langchain_metadata``. Raises
+    ``InvalidRequestError`` unless exactly one of ``name`` and ``table`` is set.
     """
 
     name: str | None = None
@@ -64,7 +64,7 @@ class LangChainDocument:
     vector: list[float] | None
     """None: it has none."""
     is_renamed: bool = False
-    """Whether an earlier document has the same id, as in old tables of ``PGVector``; this one has its row's key."""
+    """Whether an earlier document has the same id, as in old tables of ``PGVector``; ``id`` is then the row's key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class _Layout:
     table: sql.Composable
     key: str
     key_type: str
-    shown_id: sql.Composable
+    id_expression: sql.Composable
     text: str
     vector: str | None
     json: str | None
@@ -87,14 +87,14 @@ class _Layout:
 async def stored_documents(url: str, store: LangChainStore, *, page: int) -> AsyncGenerator[list[LangChainDocument]]:
     """The documents, by pages of ``page``. ``url`` may be SQLAlchemy's, with the name of a driver.
 
-    Raises ``NotFoundError`` for a store that is not there, ``InvalidRequestError`` for a column that is not, and the
-    errors of ``DatabaseError``.
+    Raises ``NotFoundError`` for a missing store, ``InvalidRequestError`` for a missing column, and subclasses of
+    ``DatabaseError``.
     """
     plain = _without_driver(url)
-    with _told_of_the_source(plain):
+    with _errors_of_source(plain):
         async with await AsyncConnection.connect(plain, autocommit=True) as connection:
             layout = await (_of_collection if store.name is not None else _of_table)(connection, store)
-            statement, after, seen = _statement(layout), None, set[str]()
+            statement, after, seen_ids = _statement(layout), None, set[str]()
             while True:
                 cursor = connection.cursor(binary=True)
                 await cursor.execute(statement, {"after": after, "page": page, **layout.parameters})
@@ -102,7 +102,7 @@ async def stored_documents(url: str, store: LangChainStore, *, page: int) -> Asy
                 if rows:
                     documents = [_document(row) for row in rows]
                     yield (
-                        [_own_id(*pair, seen) for pair in zip(documents, rows, strict=True)]
+                        [_own_id(*pair, seen_ids) for pair in zip(documents, rows, strict=True)]
                         if layout.may_repeat_ids
                         else documents
                     )
@@ -112,8 +112,8 @@ async def stored_documents(url: str, store: LangChainStore, *, page: int) -> Asy
 
 
 @contextmanager
-def _told_of_the_source(url: str) -> Iterator[None]:
-    """The platform's errors, which speak of the platform's own database, said of the one that is read."""
+def _errors_of_source(url: str) -> Iterator[None]:
+    """Reword the platform's errors, which name the platform's own database, for the database that is read."""
     try:
         with translated(url):
             yield
@@ -122,27 +122,27 @@ def _told_of_the_source(url: str) -> Iterator[None]:
 
 
 def _without_driver(url: str) -> str:
-    scheme, found, rest = url.partition("://")
-    if not found:
+    scheme, separator, remainder = url.partition("://")
+    if not separator:
         raise ConfigurationError(
-            "the source is no URL of PostgreSQL; it looks like postgresql://user:password@host:5432/name"
+            "the source is not a URL of PostgreSQL; write it as postgresql://user:password@host:5432/name"
         )
-    return f"{scheme.partition('+')[0]}://{rest}"
+    return f"{scheme.partition('+')[0]}://{remainder}"
 
 
 def _document(row: TupleRow) -> LangChainDocument:
-    _, shown, text, vector, json, others = row
+    _, id_, text, vector, json, others = row
     metadata = {name: value for name, value in (others or {}).items() if value is not None}
     if isinstance(json, Mapping):
         metadata |= json
-    return LangChainDocument(id=shown, text=text or "", metadata=metadata, vector=vector)
+    return LangChainDocument(id=id_, text=text or "", metadata=metadata, vector=vector)
 
 
-def _own_id(document: LangChainDocument, row: TupleRow, seen: set[str]) -> LangChainDocument:
-    """The document, under its row's key where one before it, in the order of the keys, has its id."""
-    if document.id in seen:
+def _own_id(document: LangChainDocument, row: TupleRow, seen_ids: set[str]) -> LangChainDocument:
+    """The document; if an earlier document has its id, with its row's key as the id."""
+    if document.id in seen_ids:
         return replace(document, id=row[0], is_renamed=True)
-    seen.add(document.id)
+    seen_ids.add(document.id)
     return document
 
 
@@ -155,14 +155,14 @@ def _statement(layout: _Layout) -> sql.Composed:
         "ORDER BY d.{key} LIMIT %(page)s"
     ).format(
         key=sql.Identifier(layout.key),
-        shown=layout.shown_id,
+        shown=layout.id_expression,
         text=sql.Identifier(layout.text),
         vector=_expression(layout.vector, "::real[]"),
         json=_expression(layout.json, "::jsonb"),
         others=others if columns else sql.SQL("NULL::jsonb"),
         table=layout.table,
         within=sql.SQL("d.collection_id = %(collection)s::uuid" if "collection" in layout.parameters else "true"),
-        # As the catalogue writes it.
+        # The catalogue's text of the type, which is SQL already.
         type=sql.SQL(layout.key_type),
     )
 
@@ -181,14 +181,14 @@ async def _of_collection(connection: AsyncConnection[TupleRow], store: LangChain
     if store.name not in names:
         there = choices_hint(store.name, names)
         raise NotFoundError(f"PGVector has no collection {shortened(store.name)!r}; {there}")
-    # Before release 0.0.7 the key was a number of its own, and the caller's id beside it might be missing.
+    # Before release 0.0.7 the key was a separate number, and the caller's id could be missing.
     is_former = "id" not in columns
     key = "uuid" if is_former else "id"
     return _Layout(
         table=sql.Identifier(store.schema, EMBEDDINGS),
         key=key,
         key_type=columns[key].type,
-        shown_id=sql.SQL("coalesce(d.custom_id, d.uuid::text)" if is_former else "d.id"),
+        id_expression=sql.SQL("coalesce(d.custom_id, d.uuid::text)" if is_former else "d.id"),
         text="document",
         vector="embedding",
         json="cmetadata",
@@ -215,7 +215,7 @@ async def _of_table(connection: AsyncConnection[TupleRow], store: LangChainStore
         table=sql.Identifier(store.schema, table),
         key=key,
         key_type=columns[key].type,
-        shown_id=sql.Identifier("d", key) + sql.SQL("::text"),
+        id_expression=sql.Identifier("d", key) + sql.SQL("::text"),
         text=text,
         vector=vector,
         json=json,
@@ -239,4 +239,4 @@ async def _columns(connection: AsyncConnection[TupleRow], schema: str, table: st
     rows = await (await connection.execute(_COLUMNS, {"table": name})).fetchall()
     if not rows:
         raise NotFoundError(f"the source has no table {name}; name the schema if it is another")
-    return {name: _Column(kind, written, is_key) for name, kind, written, is_key in rows}
+    return {name: _Column(kind, type_, is_key) for name, kind, type_, is_key in rows}

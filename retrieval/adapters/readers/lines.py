@@ -1,4 +1,4 @@
-"""Lines of input files, and the outcome of each."""
+"""Read the lines of input files, and hold the outcome of each line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_LINE_BYTES = 128 * 1024 * 1024
 """Longest line or CSV record, in bytes after unpacking: twice the longest body."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
-_KEPT_OF_LONG_LINE = 1000
+_BYTES_OF_LONG_LINE = 1000
 _SKIPPED_AT_ONCE = 1024 * 1024
 
 
@@ -38,38 +38,38 @@ class Line(NamedTuple):
     """The line with its line end; the first 1,000 bytes of a line that is too long."""
     too_long: bool
     offset: int
-    """Bytes of the input, packed as it is on disk, that were consumed so far."""
+    """The bytes of the input file, compressed or not, that were consumed so far."""
 
 
 def read_lines(file: str, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[Line]:
-    """Every line of the file, unpacked when it starts like gzip; a UTF-8 byte order mark is left out.
+    """Every line of the file, unpacked if it starts like gzip; a UTF-8 byte order mark is left out.
 
-    Raises ``InvalidRequestError`` when the file cannot be opened, or stops being readable on the way:
-    the lines before that place have then been given.
+    Raises ``InvalidRequestError`` if the file cannot be opened or, after the lines before that place, if it becomes
+    unreadable.
     """
-    number = given = 0
+    number = total = 0
     with ExitStack() as stack:
-        counted = _open(file, stack)
-        unpacked = _unpacked(counted, stack)
+        source = _open(file, stack)
+        lines = _line_source(source, stack)
         while True:
             try:
-                data, size = _next_line(unpacked, max_line_bytes)
+                data, size = _next_line(lines, max_line_bytes)
             except (EOFError, OSError, zlib.error) as error:
-                raise InvalidRequestError(_broken(file, number, error)) from error
+                raise InvalidRequestError(_read_failure(file, number, error)) from error
             if not data:
                 return
             number += 1
-            given += size
+            total += size
             if number == 1:
                 data = data.removeprefix(codecs.BOM_UTF8)
-            # A small file is in the buffer as a whole before its first line is given.
-            yield Line(number, data, size > max_line_bytes, counted.consumed if counted.is_packed else given)
+            # For plain files, count the lines: the buffer holds a small file completely before its first line.
+            yield Line(number, data, size > max_line_bytes, source.consumed if source.is_packed else total)
 
 
 def decoded(data: bytes) -> tuple[str, str | None]:
     r"""The text of a line, and the fault of its bytes (None: no fault).
 
-    Bytes that are not UTF-8 stand in the text as ``\xff``, so that it can be shown and written anywhere.
+    Bytes that are not UTF-8 appear in the text as ``\xff``, so that it can be shown and written anywhere.
     """
     try:
         text, fault = data.decode(), None
@@ -87,9 +87,9 @@ def too_long_reason(max_line_bytes: int) -> str:
 
 
 def readable_status(file: str) -> os.stat_result:
-    """The file's status, after a try to open it.
+    """The file's status, after an attempt to open it.
 
-    Raises ``InvalidRequestError`` when it is missing, a directory, or may not be read.
+    Raises ``InvalidRequestError`` if it is missing, a directory, or may not be read.
     """
     try:
         status = Path(file).stat()
@@ -97,7 +97,7 @@ def readable_status(file: str) -> os.stat_result:
         if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
             Path(file).open("rb").close()
     except (OSError, ValueError) as error:
-        raise InvalidRequestError(_unopened(file, error)) from error
+        raise InvalidRequestError(_open_failure(file, error)) from error
     return status
 
 
@@ -139,7 +139,7 @@ def _open(file: str, stack: ExitStack) -> _CountedInput:
             return _CountedInput(_standard_input())
         return _CountedInput(stack.enter_context(Path(file).open("rb")))
     except (OSError, ValueError) as error:
-        raise InvalidRequestError(_unopened(file, error)) from error
+        raise InvalidRequestError(_open_failure(file, error)) from error
 
 
 def _standard_input() -> io.BufferedReader:
@@ -148,15 +148,15 @@ def _standard_input() -> io.BufferedReader:
     return cast(io.BufferedReader, sys.stdin.buffer)
 
 
-def _unpacked(counted: _CountedInput, stack: ExitStack) -> _LineSource:
-    if not counted.is_packed:
-        return stack.enter_context(io.BufferedReader(counted, io.DEFAULT_BUFFER_SIZE * 8))
-    buffered = stack.enter_context(io.BufferedReader(counted))
+def _line_source(source: _CountedInput, stack: ExitStack) -> _LineSource:
+    if not source.is_packed:
+        return stack.enter_context(io.BufferedReader(source, io.DEFAULT_BUFFER_SIZE * 8))
+    buffered = stack.enter_context(io.BufferedReader(source))
     return stack.enter_context(gzip.GzipFile(fileobj=buffered, mode="rb"))
 
 
 def _next_line(source: _LineSource, limit: int) -> tuple[bytes, int]:
-    """The next line, of one beyond the limit its beginning, and the line's size."""
+    """The next line, or the beginning of a line beyond the limit, and the line's size."""
     data = source.readline(limit + 1)
     size = len(data)
     if size <= limit:
@@ -165,19 +165,19 @@ def _next_line(source: _LineSource, limit: int) -> tuple[bytes, int]:
     while piece and not piece.endswith(b"\n"):
         piece = source.readline(_SKIPPED_AT_ONCE)
         size += len(piece)
-    return data[:_KEPT_OF_LONG_LINE], size
+    return data[:_BYTES_OF_LONG_LINE], size
 
 
-def _broken(file: str, number: int, error: Exception) -> str:
-    where = f"{file}: after line {number}"
+def _read_failure(file: str, number: int, error: Exception) -> str:
+    place = f"{file}: after line {number}"
     if isinstance(error, EOFError):
-        return f"{where}, the gzip data ends too early; the file was cut off, copy it again"
+        return f"{place}, the gzip data ends too early; the file was cut off, copy it again"
     if isinstance(error, gzip.BadGzipFile | zlib.error):
-        return f"{where}, the gzip data is damaged ({error}); copy the file again"
-    return f"{where}, reading failed: {error}"
+        return f"{place}, the gzip data is damaged ({error}); copy the file again"
+    return f"{place}, reading failed: {error}"
 
 
-def _unopened(file: str, error: Exception) -> str:
+def _open_failure(file: str, error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
         return f"{file}: no such file; check the name"
     if isinstance(error, IsADirectoryError):
@@ -201,12 +201,12 @@ class InputLine:
     raw: str
     r"""The text as read, without its line end; files of rejected lines contain these texts.
 
-    Bytes that are not UTF-8 stand in it as ``\xff``; of a line that is too long, only the start is kept.
+    Bytes that are not UTF-8 appear as ``\xff``; a line that is too long is cut.
     """
     item: Item | None
     error: BadLineError | None
     offset: int
-    """Bytes of the input, packed as it is on disk, consumed so far; rises to the file's size."""
+    """The bytes of the input file, compressed or not, that were consumed so far; rises to the file's size."""
     is_cleaned: bool = False
     """Whether refused characters were removed from the item."""
 
@@ -217,7 +217,7 @@ def good_line(file: str, line: Line, raw: str, item: Item, *, is_cleaned: bool =
 
 
 def bad_line(file: str, line: Line, raw: str, reason: str) -> InputLine:
-    """The line that held no item, and why; a long reason is cut."""
+    """The line without a valid item, with the reason; a long reason is cut."""
     short = reason if len(reason) <= _MAX_REASON else f"{reason[:_MAX_REASON]}…"
     error = BadLineError(file, line.number, short)
     return InputLine(file, line.number, raw.rstrip("\r\n"), None, error, line.offset)

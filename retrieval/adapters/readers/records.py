@@ -1,4 +1,4 @@
-"""Records of files and documents of LangChain, as items. Pure."""
+"""Make items from records of files and from documents of LangChain. Pure."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ FIELD_NAMES: Mapping[str, tuple[str, ...]] = {
     "source": ("source",),
     "occurred_at": ("occurred_at", "event_time"),
 }
-"""Each field of an item, and the names that it has in a record; an earlier name goes before a later one."""
+"""Each field of an item, and its names in a record; an earlier name takes precedence."""
 
 ATTRIBUTE_PREFIX = "attributes."
-"""The prefix that tells an attribute's name from a field's."""
+"""The prefix that distinguishes an attribute's name from a field's."""
 
 _ONLY_AS_TEXTS = ("content", "page_content", "document")
-"""These name a field where they are texts; whatever else they are is an attribute."""
+"""Names of the body if the value is a text; any other value is an attribute."""
 
 MAX_DEPTH = 64
-"""Most levels of lists and objects inside one attribute."""
+"""The most levels of lists and objects inside one attribute."""
 
 _METADATA_NAMES = ("metadata", "attributes")
 _ALSO_IN_METADATA = ("kind", "tags", "status", "source", "occurred_at")
@@ -43,15 +43,15 @@ _ALSO_IN_METADATA = ("kind", "tags", "status", "source", "occurred_at")
 def item_from_record(record: Mapping[str, Any], *, clean: bool = False) -> Item:
     """The item that a record in BEIR's format describes.
 
-    - ``id`` (or ``_id``, which goes first, or ``item_id``): text, or a whole number, which becomes its text.
-    - ``title`` and ``text`` (or ``body``; or ``content``, ``page_content``, ``document``, where that is a text): texts,
-      missing is empty.
-    - ``metadata`` (or ``attributes``): an object.
-    - ``kind``, ``tags``, ``status``, ``source`` and ``occurred_at`` (or ``event_time``) may stand at the top
-      or in the metadata; the top goes first. An empty status is the default one. A time is ISO 8601 text or a
-      ``datetime``: without a zone it is UTC, a date alone is midnight UTC, empty is none.
+    - ``_id`` (else ``item_id``, else ``id``): a text, or a whole number, which is converted to a text.
+    - ``title`` and ``text`` (else ``body``, else ``content``, ``page_content`` or ``document`` if that is text): texts,
+      by default empty.
+    - ``metadata`` (else ``attributes``): an object.
+    - ``kind``, ``tags``, ``status``, ``source`` and ``occurred_at`` (else ``event_time``): at the top or in the
+      metadata; the top takes precedence. An empty status is the default status. A time is ISO 8601 text or a
+      ``datetime``: without a zone it is UTC, a date alone is midnight UTC, an empty text is no time.
     - Every other entry, at the top or in the metadata, becomes an attribute; so does the second of two names
-      for one field, and a field's name in the metadata when the top has it already. The top goes first.
+      of one field, and a field's name in the metadata if the top has it too. The top takes precedence.
     - An entry that is null counts as missing.
     - With ``clean``, texts are stored without the characters that are refused (see ``retrieval.domain.checks``).
 
@@ -64,17 +64,17 @@ def item_from_record(record: Mapping[str, Any], *, clean: bool = False) -> Item:
         raise InvalidItemError(
             f"no 'id' (or '_id', 'item_id'), a text or a whole number; {choices_hint('id', top, are_quoted=True)}"
         )
-    fields = {field: _taken(top, names) for field, names in FIELD_NAMES.items()}
+    fields = {field: _pop_first(top, names) for field, names in FIELD_NAMES.items()}
     key = _item_id(fields["item_id"])
-    metadata = _metadata(_taken(top, _METADATA_NAMES), key)
+    metadata = _metadata(_pop_first(top, _METADATA_NAMES), key)
     for field in _ALSO_IN_METADATA:
         if fields[field] is None:
-            fields[field] = _taken(metadata, FIELD_NAMES[field])
+            fields[field] = _pop_first(metadata, FIELD_NAMES[field])
     return item_from_fields(fields, {**metadata, **top}, clean=clean)
 
 
 def target_of(target: str, entry: str) -> tuple[str | None, str]:
-    """The field that a mapping names, with its name in a record; None and a name where it is an attribute's.
+    """The field that a mapping names, with its name in a record; None and the attribute's name for an attribute.
 
     Raises ``ConfigurationError`` for a name that is neither a field's nor ``attributes.`` and a name.
     """
@@ -95,7 +95,7 @@ def target_of(target: str, entry: str) -> tuple[str | None, str]:
 def mapped_columns(pairs: Iterable[str]) -> dict[str, str]:
     """Columns by the field or attribute that they become, from ``id=ticket_id`` and the like.
 
-    Raises ``ConfigurationError`` for a pair that is none, for a field that is mapped twice, and for what is no field.
+    Raises ``ConfigurationError`` for a malformed pair, a field that is mapped twice, and an unknown field.
     """
     columns: dict[str, str] = {}
     for pair in pairs:
@@ -110,11 +110,11 @@ def mapped_columns(pairs: Iterable[str]) -> dict[str, str]:
 
 
 def mapped_record(record: Mapping[str, Any], columns: Mapping[str, str]) -> Mapping[str, Any]:
-    """The record with the entries that are mapped under the names that they are mapped to.
+    """The record with the mapped entries renamed to their fields and attributes.
 
-    ``columns`` maps a field or an attribute (see ``target_of``) to an entry, at the top or in the metadata. What has
-    the name of a field that is mapped to another entry becomes an attribute. Raises ``InvalidItemError`` where the id's
-    entry is missing.
+    ``columns`` maps a field or an attribute (see ``target_of``) to an entry, at the top or in the metadata. If a field
+    is mapped to another entry, the entry with the field's name becomes an attribute. Raises ``InvalidItemError`` if the
+    id's entry is missing.
     """
     top = dict(record)
     inner = next((name for name in _METADATA_NAMES if isinstance(top.get(name), Mapping)), _METADATA_NAMES[0])
@@ -129,13 +129,13 @@ def mapped_record(record: Mapping[str, Any], columns: Mapping[str, str]) -> Mapp
                 f"no {entry!r:.80}, which is mapped to {target!r}; {choices_hint(entry, record, are_quoted=True)}"
             )
         (attributes if field is None else fields)[name] = value
-    others = {other for name in fields for names in FIELD_NAMES.values() if name in names for other in names}
-    left = {name: top.pop(name) for name in list(top) if name in others}
-    return {**top, inner: {**within, **left, **attributes}, **fields}
+    aliases = {alias for name in fields for names in FIELD_NAMES.values() if name in names for alias in names}
+    displaced = {name: top.pop(name) for name in list(top) if name in aliases}
+    return {**top, inner: {**within, **displaced, **attributes}, **fields}
 
 
 def lacks_id(record: Any) -> bool:
-    """True if it is a record without an id."""
+    """Whether the value is a record without an id."""
     return isinstance(record, Mapping) and all(record.get(name) is None for name in FIELD_NAMES["item_id"])
 
 
@@ -147,25 +147,25 @@ def check_id(record: Any) -> None:
 
 
 def with_hashed_id(record: Any, entry: str) -> Any:
-    """The record with a hash of an entry, or of all entries (``*``), as its id, where it has none.
+    """The record; if it has no id, with a hash of an entry, or of all entries (``*``), as its id.
 
-    ``entry`` is a field of ``FIELD_NAMES``, by any of its names, or another entry. Equal contents have equal ids. What
-    is no record is given back. Raises ``InvalidItemError`` where the entry is missing or empty.
+    ``entry`` is a field of ``FIELD_NAMES``, by any of its names, or another entry. Equal contents have equal ids. A
+    value that is not a record is returned unchanged. Raises ``InvalidItemError`` if the entry is missing or empty.
     """
     if not lacks_id(record):
         return record
     names = next((names for names in FIELD_NAMES.values() if entry in names), (entry,))
-    said = record if entry == "*" else next((record[name] for name in names if record.get(name)), None)
-    if not said:
+    source = record if entry == "*" else next((record[name] for name in names if record.get(name)), None)
+    if not source:
         raise InvalidItemError(f"no 'id', and no {entry!r:.80} to make one of")
-    content = said if isinstance(said, str) else json.dumps(said, sort_keys=True, default=str)
+    content = source if isinstance(source, str) else json.dumps(source, sort_keys=True, default=str)
     return {"_id": hashlib.sha256(content.encode(errors="replace")).hexdigest()[:24], **record}
 
 
-def item_as_it_is_or_cleaned(make: Callable[..., Item], *, clean: bool) -> tuple[Item, bool]:
-    """The item that ``make`` makes, and whether it had to be cleaned: where it is refused as it is.
+def item_cleaned_if_needed(make: Callable[..., Item], *, clean: bool) -> tuple[Item, bool]:
+    """The item that ``make`` makes, and whether it was cleaned, which happens only if it is refused otherwise.
 
-    Raises what ``make`` raises; where ``clean`` is false, also for what cleaning would mend.
+    Raises the errors of ``make``; if ``clean`` is false, also those that cleaning would avoid.
     """
     try:
         return make(), False
@@ -176,27 +176,27 @@ def item_as_it_is_or_cleaned(make: Callable[..., Item], *, clean: bool) -> tuple
 
 
 def item_from_fields(fields: Mapping[str, Any], attributes: Mapping[str, Any], *, clean: bool = False) -> Item:
-    """The item with these fields, by their names in ``Item`` (None is missing), and these attributes; clean if asked.
+    """The item with these fields of ``Item`` (None is missing) and these attributes, cleaned with ``clean``.
 
     Raises ``InvalidItemError`` as ``item_from_record`` does.
     """
-    given = {name: value for name, value in fields.items() if value is not None}
-    key = given["item_id"] = _item_id(given.get("item_id"))
-    if given.get("status") == "":
-        del given["status"]
-    if "occurred_at" in given:
-        given["occurred_at"] = _time(given["occurred_at"], key)
+    present = {name: value for name, value in fields.items() if value is not None}
+    key = present["item_id"] = _item_id(present.get("item_id"))
+    if present.get("status") == "":
+        del present["status"]
+    if "occurred_at" in present:
+        present["occurred_at"] = _time(present["occurred_at"], key)
     for value in attributes.values():
         _check_attribute(value, MAX_DEPTH, key)
     if clean:
-        given = {name: _cleaned(name, value) for name, value in given.items()}
+        present = {name: _clean(name, value) for name, value in present.items()}
         attributes = {clean_text(str(name), is_line=True): clean_value(value) for name, value in attributes.items()}
-    return Item(**given, attributes=attributes)
+    return Item(**present, attributes=attributes)
 
 
-def _cleaned(field: str, value: Any) -> Any:
+def _clean(field: str, value: Any) -> Any:
     if isinstance(value, list | tuple):
-        return [_cleaned(field, element) for element in value]
+        return [_clean(field, element) for element in value]
     return clean_text(value, is_line=field != "body") if isinstance(value, str) else value
 
 
@@ -204,7 +204,7 @@ def _without_nulls(record: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in record.items() if value is not None}
 
 
-def _taken(entries: dict[str, Any], names: tuple[str, ...]) -> Any:
+def _pop_first(entries: dict[str, Any], names: tuple[str, ...]) -> Any:
     for name in names:
         if name in entries and (name not in _ONLY_AS_TEXTS or isinstance(entries[name], str)):
             return entries.pop(name)
@@ -241,7 +241,7 @@ def _time(value: object, key: str) -> datetime | None:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (TypeError, ValueError, OverflowError):
         raise InvalidItemError(
-            f"item {key!r}: occurred_at is {repr(value)[:60]}, which is no time; "
+            f"item {key!r}: occurred_at is {repr(value)[:60]}, which is not a time; "
             "write ISO 8601, such as 2024-05-31T12:00:00Z",
             item_id=key,
         ) from None
@@ -258,7 +258,7 @@ def _moment(value: object) -> datetime:
 
 
 def _check_attribute(value: object, depth: int, key: str) -> None:
-    """Refuses numbers beyond double precision, and values that nest too deeply to be traversed safely."""
+    """Refuse numbers beyond double precision, and values that nest too deeply to be traversed safely."""
     if value is None or isinstance(value, str | bytes | float):
         return
     if isinstance(value, int):
@@ -277,7 +277,7 @@ def _check_attribute(value: object, depth: int, key: str) -> None:
 
 
 def _kind_of(value: object) -> str:
-    """The value's type in the words of JSON."""
+    """The name of the value's JSON type."""
     return _JSON_KINDS.get(type(value), f"a {type(value).__name__}")
 
 
@@ -293,21 +293,21 @@ _JSON_KINDS: Mapping[type, str] = {
 
 
 EXPLANATION_KEY = "_retrieval"
-"""The name in a document's metadata under which its hit is explained. No metadata of this name are stored."""
+"""The metadata entry of a document that holds its hit's explanation; it is never stored."""
 
 _KEY_FIELDS = ("kind", "source", "status")
 _HIDDEN = "archived"
 
 
 def document_item(item_id: str, text: str, metadata: Mapping[str, Any]) -> Item:
-    """The text is the body and the metadata the attributes, so that both come back as they were given.
+    """The item with the text as its body and the metadata as its attributes, so that both come back unchanged.
 
-    Metadata that an item has a field for (``kind``, ``source``, ``status``, ``tags``) fill that field too: a filter
-    that names it then finds the document, as it finds any other item. Raises ``InvalidItemError``.
+    Metadata with the name of a field (``kind``, ``source``, ``status``, ``tags``) also set that field, so that filters
+    on it find the document. Raises ``InvalidItemError``.
     """
     attributes = {name: value for name, value in metadata.items() if name != EXPLANATION_KEY}
     fields = {name: attributes[name] for name in _KEY_FIELDS if _is_key(attributes.get(name))}
-    # An archived item would not be found, which is never wanted for a document.
+    # No search finds an archived item, but a document should be found.
     if fields.get("status") == _HIDDEN:
         del fields["status"]
     tags = attributes.get("tags")

@@ -1,4 +1,4 @@
-"""Arrays as they are sent: packed once, without an object of the driver's for each element."""
+"""Encode arrays for PostgreSQL's binary format, without an object of the driver for each element."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from psycopg.types import TypeInfo
 from retrieval.domain.items.embedding import Vector
 
 _JSONB = 3802
-"""The number of the type."""
+"""The type's OID."""
 
 _JSONB_VERSION = b"\x01"
 """The first byte of JSON in PostgreSQL's binary format."""
@@ -31,7 +31,7 @@ class Jsonbs:
     """A ``jsonb[]``."""
 
     data: bytes
-    """All of the array, so that each statement of a batch sends the same bytes."""
+    """The complete array, so that each statement of a batch sends the same bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,23 +63,23 @@ class HalfVectors(PackedArray):
 
 def texts(values: Iterable[str | None]) -> Texts:
     """The texts; None is NULL."""
-    return Texts(*_packed(None if value is None else value.encode() for value in values))
+    return Texts(*_pack(None if value is None else value.encode() for value in values))
 
 
 def blobs(values: Iterable[bytes]) -> Blobs:
     """The bytes."""
-    return Blobs(*_packed(values))
+    return Blobs(*_pack(values))
 
 
 def jsonbs(values: Iterable[object]) -> Jsonbs:
     """The values as JSON."""
-    size, elements, _ = _packed(_JSONB_VERSION + json.dumps(value).encode() for value in values)
+    size, elements, _ = _pack(_JSONB_VERSION + json.dumps(value).encode() for value in values)
     return Jsonbs(_head(size, _JSONB) + elements)
 
 
 def half_vectors(vectors: Iterable[Vector | None]) -> HalfVectors:
     """The vectors, each shape (dimensions,), rounded to half precision; None is NULL."""
-    return HalfVectors(*_packed(None if vector is None else half_vector(vector).data for vector in vectors))
+    return HalfVectors(*_pack(None if vector is None else half_vector(vector).data for vector in vectors))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def half_vector(vector: Vector) -> HalfVector:
     return HalfVector(pack(">HH", len(vector), 0) + vector.astype(">f2").tobytes())
 
 
-def _packed(values: Iterable[bytes | None]) -> tuple[int, bytes, bool]:
+def _pack(values: Iterable[bytes | None]) -> tuple[int, bytes, bool]:
     parts: list[bytes] = []
     has_null = False
     for value in values:
@@ -107,7 +107,7 @@ def _packed(values: Iterable[bytes | None]) -> tuple[int, bytes, bool]:
 
 
 def _head(size: int, element: int, *, has_null: bool = False) -> bytes:
-    """The header of an array of one dimension; ``element``: the number of its elements' type."""
+    """The header of an array of one dimension; ``element``: the OID of its elements' type."""
     return pack(">iiIii", 1, has_null, element, size, 1) if size else pack(">iiI", 0, 0, element)
 
 
@@ -139,7 +139,7 @@ class _JsonbsDumper(_ReadyDumper):
 
 
 class _JsonbLoader(Loader):
-    """JSON as the server writes it: in UTF-8, without spaces before a value. ``json.loads`` would look for both."""
+    """Decodes the server's JSON, which is UTF-8 without leading spaces: ``json.loads`` would check for both."""
 
     format = Format.BINARY
 
@@ -148,7 +148,7 @@ class _JsonbLoader(Loader):
 
 
 def register_arrays(adapters: AdaptersMap, halfvec: TypeInfo) -> None:
-    """Let a connection send them, and read JSON; the number of pgvector's type is the database's own."""
+    """Let a connection send arrays and read JSON; the OIDs of pgvector's types differ between databases."""
     adapters.register_loader(_JSONB, _JsonbLoader)
     dumpers = {
         Texts: _TextsDumper,
@@ -157,5 +157,5 @@ def register_arrays(adapters: AdaptersMap, halfvec: TypeInfo) -> None:
         HalfVector: type("_HalfVectorDumper", (_ReadyDumper,), {"oid": halfvec.oid}),
         HalfVectors: type("_HalfVectorsDumper", (_ArrayDumper,), {"oid": halfvec.array_oid, "element": halfvec.oid}),
     }
-    for kind, how in dumpers.items():
-        adapters.register_dumper(kind, how)
+    for kind, dumper in dumpers.items():
+        adapters.register_dumper(kind, dumper)

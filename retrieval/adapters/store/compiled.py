@@ -1,4 +1,4 @@
-"""Statements are composed with SQLAlchemy Core and run by psycopg: this is the seam between the two."""
+"""Compile statements, which SQLAlchemy Core composes, for psycopg, which runs them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Compiled:
     text: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     keep: int | None = None
-    """A number, if the connection keeps the statement with its plan: statements of different numbers share no plan."""
+    """A number if the connection keeps the statement's plan; statements with different numbers share no plan."""
 
     def bind(self, **values: Any) -> Compiled:
         """The same statement with values for its named parameters."""
@@ -35,7 +35,7 @@ class LateValue:
 
 
 def late(source: Any, adapt: Callable[[Any], Any]) -> sa.BindParameter[Any]:
-    """A parameter that remembers where its value comes from, so that the statement can be used for other values.
+    """A parameter with the source of its value, so that the statement can be used again for another value.
 
     psycopg adapts it by its Python type.
     """
@@ -45,21 +45,21 @@ def late(source: Any, adapt: Callable[[Any], Any]) -> sa.BindParameter[Any]:
 
 
 def compiled(statement: sa.ClauseElement) -> Compiled:
-    """The statement for psycopg. Values stay parameters; psycopg adapts them, so SQLAlchemy's types do not."""
-    made = rendered(statement)
-    values = made.parameters.items()
-    return made.bind(**{name: value.adapt(value.source) for name, value in values if isinstance(value, LateValue)})
+    """The statement for psycopg. Values stay parameters, which psycopg adapts, not SQLAlchemy's types."""
+    template = rendered(statement)
+    values = template.parameters.items()
+    return template.bind(**{name: value.adapt(value.source) for name, value in values if isinstance(value, LateValue)})
 
 
 def rendered(statement: sa.ClauseElement) -> Compiled:
-    """The same, its late values still to be put in."""
+    """The statement for psycopg, its late values not bound yet."""
     result = statement.compile(dialect=_dialect(), compile_kwargs={"render_postcompile": True})
     return Compiled(str(result), result.params)
 
 
 @cache
 def _dialect() -> PGDialect_psycopg:
-    """Loaded with the first statement that is composed: texts run without SQLAlchemy."""
+    """The dialect, loaded with the first composed statement: constant texts run without SQLAlchemy."""
     from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 
     return PGDialect_psycopg()  # type: ignore[no-untyped-call]

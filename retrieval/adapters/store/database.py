@@ -1,7 +1,7 @@
 """Connections: a bounded pool, and transactions that act as one tenant.
 
-A connection is set up for a tenant when it serves another one than before, and keeps the plans of searches
-(``session``). Behind a pooler in transaction mode each transaction sets everything for itself.
+A connection is set up when it begins to serve another tenant, and keeps the plans of searches (``session``). Behind a
+pooler in transaction mode, each transaction sets everything itself.
 """
 
 from __future__ import annotations
@@ -59,55 +59,55 @@ _Pool = AsyncConnectionPool[SessionConnection]
 async def wait_for_connection(
     pool: _Pool, check_reachable: Callable[[], Awaitable[None]], every: float
 ) -> SessionConnection:
-    """A connection, in the order of asking; give it back with ``putconn``.
+    """A connection of the pool, first come, first served; return it with ``putconn``.
 
-    A pool that cannot connect gives up, and tells nobody who waits. So that is looked at before, and each ``every``
-    seconds meanwhile: then ``check_reachable`` raises, or there is a server again and the pool is asked anew. Raises
-    ``PoolTimeout`` and ``TooManyRequests`` as the pool does.
+    A pool that cannot connect gives up without telling its waiting callers. So this looks for it before and every
+    ``every`` seconds: then ``check_reachable`` raises, or the server is back and the pool is asked again. Raises
+    ``PoolTimeout`` and ``TooManyRequests`` like the pool.
     """
-    if pool._pool:  # noqa: SLF001 - the pool's own count comes with all of its others
+    if pool._pool:  # noqa: SLF001 - ``get_stats`` would compute all counts
         try:
             return await pool.getconn(min(every, pool.timeout))
         except PoolTimeout:
-            pass  # others took them meanwhile
+            pass  # other callers took the idle connections
     until = time.monotonic() + pool.timeout
     while True:
         if _gave_up(pool):
             await check_reachable()
-        getting = asyncio.create_task(pool.getconn(until - time.monotonic()))
-        if await _is_given(pool, getting, every):
-            return getting.result()
+        request = asyncio.create_task(pool.getconn(until - time.monotonic()))
+        if await _is_answered(pool, request, every):
+            return request.result()
 
 
 async def put_back(pool: _Pool, connection: SessionConnection) -> None:
-    """Give a connection back, also where the caller is cancelled meanwhile: the pool would have lost it for ever."""
+    """Return a connection to the pool, even if the caller is cancelled: otherwise the pool would lose it for good."""
     try:
         await pool.putconn(connection)
     except asyncio.CancelledError:
-        # Cut off as it waited for its lock, the pool has forgotten the connection already. A task for every connection
-        # that is given back would be simpler, and take as long as a third of a small read.
+        # Cancelled while it waited for its lock, the pool has forgotten the connection already. A task for every return
+        # would be simpler, but takes a third of the time of a small read.
         connection._pool = pool  # noqa: SLF001
-        again = asyncio.create_task(pool.putconn(connection))
-        _GIVING_BACK.add(again)
-        again.add_done_callback(_GIVING_BACK.discard)
+        task = asyncio.create_task(pool.putconn(connection))
+        _RETURNS.add(task)
+        task.add_done_callback(_RETURNS.discard)
         raise
 
 
-_GIVING_BACK: set[asyncio.Task[None]] = set()
-"""Tasks that return connections; the event loop itself keeps no reference to them."""
+_RETURNS: set[asyncio.Task[None]] = set()
+"""Tasks that return connections; the event loop itself keeps only weak references to tasks."""
 
 
-async def _is_given(pool: _Pool, getting: asyncio.Task[SessionConnection], every: float) -> bool:
-    """Whether the pool gave a connection, or raised. False: the pool gave up, and ``getting`` is cancelled."""
+async def _is_answered(pool: _Pool, request: asyncio.Task[SessionConnection], every: float) -> bool:
+    """Whether the pool gave a connection, or raised. False: the pool gave up, and ``request`` is cancelled."""
     is_done = False
     try:
         while not is_done:
-            is_done = bool((await asyncio.wait({getting}, timeout=every))[0])
+            is_done = bool((await asyncio.wait({request}, timeout=every))[0])
             if not is_done and _gave_up(pool):
                 break
     finally:
         if not is_done:
-            await _let_go(pool, getting)
+            await _cancel(pool, request)
     return is_done
 
 
@@ -115,26 +115,26 @@ def _gave_up(pool: _Pool) -> bool:
     return pool.get_stats().get("pool_size") == 0
 
 
-async def _let_go(pool: _Pool, getting: asyncio.Task[SessionConnection]) -> None:
+async def _cancel(pool: _Pool, request: asyncio.Task[SessionConnection]) -> None:
     """Cancel a request for a connection; a connection that arrives at the last moment is returned to the pool."""
-    getting.cancel()
-    await asyncio.wait({getting})
-    if not getting.cancelled() and getting.exception() is None:
-        await put_back(pool, getting.result())
+    request.cancel()
+    await asyncio.wait({request})
+    if not request.cancelled() and request.exception() is None:
+        await put_back(pool, request.result())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolState:
-    """The pool now, and what it counted since it was opened."""
+    """The pool's present state, and its counts since it was opened."""
 
     most: int
     """The most connections that it opens."""
     open: int
-    """Connections that are open."""
+    """The open connections."""
     idle: int
     """The idle connections."""
     waiting: int
-    """Calls that wait for one."""
+    """The calls that wait for a connection."""
     timeouts: int
     """Calls that waited in vain, or were turned away because too many waited."""
     wait_seconds: float
@@ -146,15 +146,15 @@ class PoolState:
         return self.open >= self.most and not self.idle
 
     @classmethod
-    def of(cls, counted: Mapping[str, int]) -> PoolState:
+    def of(cls, counts: Mapping[str, int]) -> PoolState:
         """Make the state from the counts of the driver's pool, which leaves out zeros."""
         return cls(
-            most=counted.get("pool_max", 0),
-            open=counted.get("pool_size", 0),
-            idle=counted.get("pool_available", 0),
-            waiting=counted.get("requests_waiting", 0),
-            timeouts=counted.get("requests_errors", 0),
-            wait_seconds=counted.get("requests_wait_ms", 0) / 1e3,
+            most=counts.get("pool_max", 0),
+            open=counts.get("pool_size", 0),
+            idle=counts.get("pool_available", 0),
+            waiting=counts.get("requests_waiting", 0),
+            timeouts=counts.get("requests_errors", 0),
+            wait_seconds=counts.get("requests_wait_ms", 0) / 1e3,
         )
 
 
@@ -164,18 +164,18 @@ Connection = SessionConnection
 
 CONNECT_TIMEOUT_SECONDS = 10
 RECONNECT_SECONDS = 1.0
-"""Time that the pool tries to replace a lost connection. After that the next call tries, and fails at once."""
+"""The time for which the pool tries to replace a lost connection. After that the next call tries, and fails at once."""
 
 _NO_LIMIT = 2**31 - 1
-"""Milliseconds: the most that PostgreSQL takes."""
+"""The longest timeout that PostgreSQL accepts, in milliseconds."""
 
 _Values = Mapping[str, str]
 
 _NO_SETTINGS: _Values = {}
-_MOST_WANTED = 1000
+_MOST_SETTINGS = 1000
 
 _OF_SESSION = ("enable_", "hnsw.", "jit", "plan_cache_mode")
-"""Settings of a search, by their beginning, that stay set until a search asks for others."""
+"""The beginnings of the settings of a search that stay set until a search needs other values."""
 
 
 class Database:
@@ -198,20 +198,20 @@ class Database:
         self.names = names
         self.facts = facts
         self.loop: asyncio.AbstractEventLoop | None = None
-        """The event loop that opened it, which alone can use it; None: not known."""
+        """The event loop that opened it, the only one that can use it; None: unknown."""
         self.replicas: Replicas | None = None
         """The replicas that searches read from; None: there are none."""
         self._pool = pool
         self._spare: Connection | None = None
-        """The connection that was used last, apart from the pool: the next call finds its caches warm."""
-        self._asking = 0
-        """Calls that ask the pool for a connection, also before the pool has them in its queue."""
-        self._wanted: dict[tuple[int | None, tuple[tuple[str, str], ...]], tuple[_Values, _Values]] = {}
+        """The connection that was used last, kept outside the pool so that the next call finds its caches warm."""
+        self._requests = 0
+        """The calls that ask the pool for a connection, including those that are not in its queue yet."""
+        self._known_settings: dict[tuple[int | None, tuple[tuple[str, str], ...]], tuple[_Values, _Values]] = {}
         """Results of ``_settings_of``, kept because the same tenants and searches recur."""
-        self._taken = 0
-        self._looking: asyncio.Task[None] | None = None
-        self._looked_at = 0.0
-        # A limit that the login has already is never raised.
+        self._in_use = 0
+        self._check: asyncio.Task[None] | None = None
+        self._checked_at = 0.0
+        # The login's own limit is never raised.
         self._longest = int(facts.statement_seconds * 1000) or _NO_LIMIT
         self._server = server_of(url)
         vector_schema = facts.vector_schema or "public"
@@ -229,12 +229,12 @@ class Database:
         is_pooled: bool | None = None,
         revive: Callable[[], Awaitable[None]] | None = None,
     ) -> Database:
-        """Check the server and open the pool. ``revive`` is awaited when the server is away, to bring it back.
+        """Check the server and open the pool. ``revive`` is awaited to restart a server that does not answer.
 
-        ``is_pooled``: whether a pooler in transaction mode stands before the server; None: found out.
+        ``is_pooled``: whether a pooler in transaction mode is in front of the server; None: detect it.
 
         Raises ``DatabaseUnreachableError``, ``UnsupportedDatabaseError``, ``SchemaRevisionError`` or
-        ``MissingPrivilegeError``, each saying how to mend it.
+        ``MissingPrivilegeError``, each with the remedy.
         """
         names = Names(schema)
         with translated(url):
@@ -265,9 +265,9 @@ class Database:
             name="retrieval",
         )
         await pool.open()
-        opened = cls(url, names, facts, pool, revive, is_pooled=is_pooled)
-        opened.loop = asyncio.get_running_loop()
-        return opened
+        database = cls(url, names, facts, pool, revive, is_pooled=is_pooled)
+        database.loop = asyncio.get_running_loop()
+        return database
 
     @property
     def pool(self) -> PoolState:
@@ -277,8 +277,8 @@ class Database:
 
     @property
     def is_used(self) -> bool:
-        """Whether a connection is taken."""
-        return self._taken > 0
+        """Whether a connection is in use."""
+        return self._in_use > 0
 
     async def close(self) -> None:
         """Close every connection."""
@@ -292,7 +292,7 @@ class Database:
     ) -> list[Row]:
         """Run one statement as a tenant, in one round trip and one snapshot.
 
-        ``settings`` hold for this statement alone. Should the connection be lost meanwhile, it is read again, once.
+        ``settings`` hold for this statement alone. If the connection is lost, the statement is run once more.
         """
         return (await self.read_each(tenant_id, [statement], settings))[0]
 
@@ -320,42 +320,42 @@ class Database:
         self, tenant_id: int | None, statements: Sequence[Compiled], settings: Mapping[str, str] | None
     ) -> list[list[Row]]:
         try:
-            with span(ROUND_TRIP, SpanKind.CLIENT) as traced:
+            with span(ROUND_TRIP, SpanKind.CLIENT) as span_:
                 if not self.facts.is_distributed and any(map(has_long_list, statements)):
                     statements = await written(statements)
                 connection = await self.take()
                 try:
-                    if traced is not None:
-                        tell_connected(traced, self._server, statements)
+                    if span_ is not None:
+                        tell_connected(span_, self._server, statements)
                     answers = await self._run(connection, tenant_id, settings or _NO_SETTINGS, statements)
                 finally:
                     await self.give_back(connection)
                 rows = await rows_of(answers)
-                if traced is not None:
-                    tell_rows(traced, rows)
+                if span_ is not None:
+                    tell_rows(span_, rows)
                 return rows
         except psycopg.Error as error:
-            # ``translated`` costs three calls, and this is where every search passes.
+            # Not ``translated``, which costs three calls: every search runs through here.
             raise translation(error, self.url) from error
 
     @asynccontextmanager
     async def transaction(self, tenant_id: int | None) -> AsyncIterator[Connection]:
         """A transaction that acts as a tenant: committed at the end, rolled back on an error."""
-        with translated(self.url), span(TRANSACTION, SpanKind.CLIENT) as traced:
+        with translated(self.url), span(TRANSACTION, SpanKind.CLIENT) as span_:
             async with self._acquire() as connection:
-                tell_connected(traced, self._server)
-                async with self._begun(connection, tenant_id):
+                tell_connected(span_, self._server)
+                async with self._begin(connection, tenant_id):
                     yield connection
 
     @asynccontextmanager
     async def snapshot(self, tenant_id: int) -> AsyncIterator[Connection]:
         """A transaction as a tenant whose statements all see the same state of the database."""
-        with translated(self.url), span(TRANSACTION, SpanKind.CLIENT) as traced:
+        with translated(self.url), span(TRANSACTION, SpanKind.CLIENT) as span_:
             async with self._acquire() as connection:
-                tell_connected(traced, self._server)
+                tell_connected(span_, self._server)
                 await connection.set_isolation_level(psycopg.IsolationLevel.REPEATABLE_READ)
                 try:
-                    async with self._begun(connection, tenant_id):
+                    async with self._begin(connection, tenant_id):
                         yield connection
                 finally:
                     if not connection.closed:
@@ -363,33 +363,33 @@ class Database:
 
     @asynccontextmanager
     async def maintenance(self, settings: Mapping[str, str] | None = None) -> AsyncIterator[Connection]:
-        """A connection of the login's own role, outside any transaction: for building indexes concurrently.
+        """A connection with the login's own role, outside any transaction: for building indexes concurrently.
 
-        It is not the pool's: a build takes long, and searches go on. It has the ``settings`` and no time limit, and the
-        server ends its statement soon after this process dies; unless a pooler stands in between, where what is set on
-        a session would be somebody else's next.
+        It is not of the pool, because a build takes long. It has the ``settings`` and no time limit, and the server
+        ends its statement soon after this process dies. Behind a pooler it has none of these settings, because other
+        clients would inherit them.
         """
         with translated(self.url):
             async with await _connect(self.url) as connection:
                 if await _is_direct(connection):
                     for name, value in {"statement_timeout": "0", **(settings or {})}.items():
                         await connection.execute("SELECT set_config(%s, %s, false)", (name, value))
-                    with suppress(psycopg.errors.InvalidParameterValue):  # a server on Windows cannot
+                    with suppress(psycopg.errors.InvalidParameterValue):  # not supported by a server on Windows
                         await connection.execute("SET client_connection_check_interval = '1s'")
                 yield connection
 
     @asynccontextmanager
     async def only_one(self, work: str) -> AsyncIterator[bool]:
-        """True if this caller may do the work, and no other begins it meanwhile; False if another is doing it.
+        """True if this caller may do the work, while other callers may not; False if another caller is doing it.
 
-        The lock is a transaction's on a connection of its own, so that it works through a pooler too.
+        The lock belongs to a transaction on a separate connection, so that it works through a pooler too.
         """
         with translated(self.url):
             async with await _connect(self.url) as holder, holder.transaction():
                 take = "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0))"
                 row = await (await holder.execute(take, (f"retrieval {self.names.schema} {work}",))).fetchone()
-                # The holder sits idle: it must not be timed out, and this statement also lets go of the query's
-                # snapshot, for which a concurrent index build would wait for ever.
+                # The holder sits idle, so it must not time out. The empty statement releases the query's snapshot, for
+                # which a concurrent index build would wait forever.
                 await holder.execute(
                     "SELECT set_config(name, '0', true) FROM pg_settings "
                     "WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')"
@@ -397,20 +397,20 @@ class Database:
                 await holder.execute("SELECT")
                 yield row is not None and bool(row[0])
 
-    def _acquire(self) -> _Acquired:
-        return _Acquired(self)
+    def _acquire(self) -> _Lease:
+        return _Lease(self)
 
     async def take(self) -> Connection:
-        """A connection of the pool that works; give it back with ``give_back``."""
+        """A working connection; return it with ``give_back``."""
         if (spare := self._spare) is not None:
             self._spare = None
             if not _was_closed(spare):
-                self._taken += 1
+                self._in_use += 1
                 return spare
             await put_back(self._pool, spare)
         if self._pool.closed:
             raise InvalidRequestError("the platform is closed; use it within its: async with connect() as platform")
-        self._asking += 1
+        self._requests += 1
         try:
             connection = await wait_for_connection(self._pool, self._check_reachable, RECONNECT_SECONDS)
             while _was_closed(connection):
@@ -422,19 +422,19 @@ class Database:
             await self._check_reachable_lately()
             raise
         finally:
-            self._asking -= 1
-        self._taken += 1
+            self._requests -= 1
+        self._in_use += 1
         return connection
 
     async def give_back(self, connection: Connection) -> None:
-        """Give a connection back: as the spare one, or to the pool if there is a spare one or others wait."""
-        self._taken -= 1
+        """Keep a connection as the spare one, or return it to the pool if there is a spare one or callers wait."""
+        self._in_use -= 1
         if self._spare is None and self._may_be_spare(connection):
             self._spare = connection
             return
         try:
             if connection.pgconn.pipeline_status:
-                # Cut off in the middle of a pipeline, it would take the next caller's statements for more of the same.
+                # Interrupted in the middle of a pipeline: the next caller's statements would continue that pipeline.
                 await connection.close()
         finally:
             await put_back(self._pool, connection)
@@ -442,25 +442,25 @@ class Database:
     def _may_be_spare(self, connection: Connection) -> bool:
         """Whether no call waits for a connection, and this one has no open transaction and stays open."""
         pool = self._pool
-        if self._asking or pool.closed or connection._expire_at <= time.monotonic():  # noqa: SLF001 - nobody else tells when the pool would end it
+        if self._requests or pool.closed or connection._expire_at <= time.monotonic():  # noqa: SLF001 - only the pool knows when it closes the connection
             return False
         return connection.pgconn.transaction_status == TransactionStatus.IDLE and not connection.pgconn.pipeline_status
 
     async def _check_reachable(self) -> None:
-        """A pool that cannot connect times out as an exhausted one does; tell the two apart by connecting.
+        """Raise the driver's error if the server does not answer: the pool's timeout does not tell that apart.
 
-        In a task of its own: a cancellation that comes while the driver connects can get lost.
+        It connects in a separate task, because the driver can lose a cancellation while it connects.
         """
         attempt = in_background(self._connect_or_revive())
-        attempt.add_done_callback(lambda done: done.cancelled() or done.exception())
+        attempt.add_done_callback(lambda task: task.cancelled() or task.exception())
         await asyncio.shield(attempt)
 
     async def _check_reachable_lately(self) -> None:
-        """One error for all refused callers: there are many, and only one of them tries to connect, once in a while."""
-        if self._looking is None or (self._looking.done() and time.monotonic() - self._looked_at > RECONNECT_SECONDS):
-            self._looking, self._looked_at = in_background(self._connect_or_revive()), time.monotonic()
-            self._looking.add_done_callback(lambda done: done.cancelled() or done.exception())
-        await asyncio.shield(self._looking)
+        """The same, with one attempt for all callers within a second: many callers time out at once."""
+        if self._check is None or (self._check.done() and time.monotonic() - self._checked_at > RECONNECT_SECONDS):
+            self._check, self._checked_at = in_background(self._connect_or_revive()), time.monotonic()
+            self._check.add_done_callback(lambda task: task.cancelled() or task.exception())
+        await asyncio.shield(self._check)
 
     async def _connect_or_revive(self) -> None:
         try:
@@ -476,21 +476,21 @@ class Database:
         settings: Mapping[str, str],
         statements: Sequence[Compiled],
     ) -> list[Answer]:
-        """Each statement's answer, of the tenant, under the settings; in one round trip."""
-        wanted = tuple(settings.items())
-        stay, local = self._settings(tenant_id, wanted)
+        """Run the statements as the tenant, under the settings, in one round trip."""
+        pairs = tuple(settings.items())
+        stay, local = self._settings(tenant_id, pairs)
         if self.facts.is_distributed:
             return await run_on_nodes(connection, local, statements)
         set_up = connection.session.changes(stay)
         if local:
             set_up.append(set_statement(local, is_local=True))
-        plan = None if self.is_pooled else wanted
+        plan = None if self.is_pooled else pairs
         answers = await run_together(connection, [*set_up, *statements], plan)
         connection.session.settled(stay)
         return answers[len(set_up) :]
 
     @asynccontextmanager
-    async def _begun(self, connection: Connection, tenant_id: int | None) -> AsyncIterator[None]:
+    async def _begin(self, connection: Connection, tenant_id: int | None) -> AsyncIterator[None]:
         """A transaction of the tenant."""
         stay, local = self._settings(tenant_id, ())
         set_up = connection.session.changes(stay)
@@ -503,7 +503,7 @@ class Database:
         connection.session.settled(stay)
 
     async def set_locally(self, connection: Connection, values: Mapping[str, str]) -> None:
-        """Set these until the transaction ends, on the nodes of a cluster too."""
+        """Set these values until the transaction ends, on the nodes of a cluster too."""
         if self.facts.is_distributed:
             await run_together(connection, settings_of_nodes(values))
         else:
@@ -511,34 +511,34 @@ class Database:
             await connection.execute(statement.text, statement.parameters)
 
     def _settings(
-        self, tenant_id: int | None, wanted: tuple[tuple[str, str], ...]
+        self, tenant_id: int | None, pairs: tuple[tuple[str, str], ...]
     ) -> tuple[Mapping[str, str], Mapping[str, str]]:
-        """The settings of the session, and those of one transaction alone."""
-        known = self._wanted.get((tenant_id, wanted))
-        if known is None:
-            if len(self._wanted) >= _MOST_WANTED:
-                self._wanted.clear()
-            known = self._wanted[tenant_id, wanted] = self._settings_of(tenant_id, wanted)
+        """The settings of the session, and those of a single transaction."""
+        values = self._known_settings.get((tenant_id, pairs))
+        if values is None:
+            if len(self._known_settings) >= _MOST_SETTINGS:
+                self._known_settings.clear()
+            values = self._known_settings[tenant_id, pairs] = self._settings_of(tenant_id, pairs)
         until = current_deadline()
         if until is None:
-            return known
-        stay, local = known
+            return values
+        stay, local = values
         return stay, {**local, "statement_timeout": str(min(until.milliseconds(), self._longest))}
 
-    def _settings_of(self, tenant_id: int | None, wanted: tuple[tuple[str, str], ...]) -> tuple[_Values, _Values]:
+    def _settings_of(self, tenant_id: int | None, pairs: tuple[tuple[str, str], ...]) -> tuple[_Values, _Values]:
         own = {
             "role": self.names.app_role,
             "search_path": self.search_path,
             "retrieval.tenant": "" if tenant_id is None else str(tenant_id),
         }
         if self.is_pooled or self.facts.is_distributed:
-            return {}, {**own, **dict(wanted)}
-        stay = {name: value for name, value in wanted if name.startswith(_OF_SESSION)}
-        return {**own, **stay}, {name: value for name, value in wanted if name not in stay}
+            return {}, {**own, **dict(pairs)}
+        stay = {name: value for name, value in pairs if name.startswith(_OF_SESSION)}
+        return {**own, **stay}, {name: value for name, value in pairs if name not in stay}
 
 
-class _Acquired:
-    """A connection of the pool, for a ``with``."""
+class _Lease:
+    """A connection of the pool for an ``async with`` block."""
 
     __slots__ = ("_connection", "_database")
 
@@ -554,7 +554,7 @@ class _Acquired:
 
 
 async def _is_direct(connection: Connection) -> bool:
-    """Whether the server itself answers: a pooler reports a process number that it made up."""
+    """Whether the connection is to the server itself: a pooler reports an invented process id."""
     row = await (await connection.execute("SELECT pg_backend_pid()")).fetchone()
     return row is not None and row[0] == connection.info.backend_pid
 
@@ -564,7 +564,7 @@ async def _connect_once(url: str) -> None:
 
 
 async def _nothing() -> None:
-    """A server of the user's own is the user's to bring back."""
+    """Do nothing: only the embedded server can be restarted."""
 
 
 async def _connect(url: str) -> Connection:
@@ -574,7 +574,7 @@ async def _connect(url: str) -> Connection:
 
 
 def _was_closed(connection: Connection) -> bool:
-    """Whether the server sent something on an idle connection, as it does when it closes one; costs no round trip."""
+    """Whether the server sent data on an idle connection, as it does to close it; needs no round trip."""
     if sys.platform == "win32":
         return bool(select.select([connection.pgconn.socket], [], [], 0)[0])
     return bool(connection.poll.poll(0))
@@ -589,7 +589,7 @@ async def _vector_types(connection: Connection, schema: str) -> tuple[TypeInfo, 
 
 
 def _register(connection: Connection, types: tuple[TypeInfo, TypeInfo]) -> None:
-    """Vectors travel binary; the types' numbers were looked up once for all connections."""
+    """Let a connection send vectors in binary format; the types' OIDs were looked up once for all connections."""
     halfvec, sparsevec = types
     register_halfvec_info(connection, halfvec)
     register_sparsevec_info(connection, sparsevec)

@@ -1,7 +1,7 @@
-"""Deadlines: the time by which a task's statements have to end; the database cancels those that do not.
+"""Deadlines: the time by which a task's statements have to end; the database cancels later ones.
 
-A transaction gets the remaining time when it begins, and each of its statements may take that long: setting it for
-each statement would cost a round trip. A caller that must be punctual ends the task as well, as the HTTP service does.
+A transaction's statements may each take the time that remains when it begins: a limit for each statement would cost a
+round trip. A caller that must be punctual also cancels the task, as the HTTP service does.
 
 A deadline holds for the task and the tasks that it starts, not for work that outlives the caller:
 see ``in_background``.
@@ -23,12 +23,12 @@ from retrieval.domain.errors import DeadlineError
 T = TypeVar("T")
 
 _LATE_SECONDS = 0.05
-"""The server's clock and ours may differ by some milliseconds about the end of the time."""
+"""The tolerance for the server's clock, which may cancel a statement some milliseconds early."""
 
 
 @dataclass(slots=True, eq=False)
 class Deadline:
-    """A time to be done by, which may be moved."""
+    """The time by which work has to end; it can be moved."""
 
     until: float
     """A time in seconds of ``clock``."""
@@ -36,15 +36,15 @@ class Deadline:
 
     @property
     def is_over(self) -> bool:
-        """Whether the deadline has passed, or will at once."""
+        """Whether the deadline has passed, or passes within 50 ms."""
         return self.until - self.clock() <= _LATE_SECONDS
 
     def milliseconds(self) -> int:
-        """The remaining time, at least 1. Raises ``DeadlineError`` where none remains."""
-        left = self.until - self.clock()
-        if left <= 0:
+        """The remaining time, at least 1. Raises ``DeadlineError`` if none remains."""
+        seconds = self.until - self.clock()
+        if seconds <= 0:
             raise late()
-        return max(1, math.floor(left * 1000))
+        return max(1, math.floor(seconds * 1000))
 
 
 _DEADLINE: ContextVar[Deadline | None] = ContextVar("retrieval_deadline", default=None)
@@ -75,10 +75,10 @@ def seconds_left() -> float:
 
 
 def late() -> DeadlineError:
-    """The error for work that was not done in time."""
+    """The error for work that did not end in time."""
     return DeadlineError("it was not done within the time allowed; ask for less, or allow more time")
 
 
 def in_background(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-    """A task that outlives the caller: it inherits neither its deadline nor its trace nor its request's id."""
+    """A task that outlives the caller: it does not inherit the caller's deadline, trace and request id."""
     return asyncio.get_running_loop().create_task(work, context=Context())

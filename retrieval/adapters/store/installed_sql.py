@@ -1,4 +1,4 @@
-"""The SQL that is installed in the database: the files of ``sql/``, with the installation's own names put in."""
+"""The SQL that is installed in the database: the files of ``sql/`` with the installation's names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PACKAGE = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names that belong to one installation; all follow from its schema's name."""
+    """The names of one installation, which all derive from its schema's name."""
 
     schema: str
 
@@ -30,7 +30,7 @@ class Names:
 
     @property
     def definer_role(self) -> str:
-        """The role that owns the functions which look across the policies."""
+        """The role that owns the functions which bypass the policies."""
         return f"{self.schema}_definer"
 
     @property
@@ -50,19 +50,19 @@ def quote_identifier(name: str) -> str:
 
 
 def qualified(schema: str, name: str) -> str:
-    """A relation's name as it stands in SQL, with its schema."""
+    """A relation's name in SQL, with its schema."""
     return f"{quote_identifier(schema)}.{quote_identifier(name)}"
 
 
 def quote_literal(value: str) -> str:
     """The value as an SQL string literal, for names in definitions; a caller's values are always parameters."""
-    # A dollar could end the quoting of a function's body that contains the literal.
+    # A dollar sign could end the quoting of a function's body that contains the literal.
     escaped = value.replace("\\", "\\\\").replace("'", "''").replace("$", "\\x24")
     return f" E'{escaped}'" if "\\" in escaped else f"'{escaped}'"
 
 
 def verbatim(statement: str) -> sa.TextClause:
-    """The statement as it stands, for SQLAlchemy: no colon in it names a parameter."""
+    """The statement for SQLAlchemy, unchanged: no colon in it names a parameter."""
     import sqlalchemy as sa
 
     return sa.text(statement.replace(":", r"\:"))
@@ -79,12 +79,12 @@ def directory(name: str) -> Path:
 @cache
 def build() -> str:
     """Identifies the SQL that this program installs, without comments: 16 hexadecimal digits."""
-    seen = blake2b(digest_size=8)
+    digest = blake2b(digest_size=8)
     for path in sorted(directory("sql").rglob("*.sql")):
         lines = path.read_text(encoding="utf-8").splitlines()
-        kept = (line.strip() for line in lines if not line.strip().startswith("--"))
-        seen.update("\n".join([path.name, *filter(None, kept)]).encode())
-    return seen.hexdigest()
+        code = (line.strip() for line in lines if not line.strip().startswith("--"))
+        digest.update("\n".join([path.name, *filter(None, code)]).encode())
+    return digest.hexdigest()
 
 
 def installed_sql(name: str, names: Names) -> str:
@@ -103,4 +103,4 @@ def installed_sql(name: str, names: Names) -> str:
         "@schema_literal@": quote_literal(names.schema),
         "@jobs_literal@": quote_literal(names.jobs_schema),
     }
-    return re.sub("|".join(replacements), lambda found: replacements[found[0]], text)
+    return re.sub("|".join(replacements), lambda match: replacements[match[0]], text)

@@ -1,10 +1,11 @@
-"""Read replicas: searches read from a standby that is fresh enough, and from the primary where none is.
+"""Read replicas: searches read from a standby that is fresh enough, or from the primary if there is none.
 
-The primary's position in its log is noted with the time; a replica that has replayed up to there has all that was
-committed by then, whatever its clock says. Both are asked behind the searches, once a second while there are searches.
+While there are searches, a background task asks primary and replicas for their log positions once a second. A replica
+that has replayed up to the primary's position at some time has everything that was committed by then, whatever its
+clock says.
 
-A write gives a token, the primary's position behind it. A search that shows it reads from a replica that has replayed
-so far.
+A write returns a token, the primary's position after it. A search with that token reads from a replica that has
+replayed that position.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ LOOK_SECONDS = 1.0
 """The seconds between two queries for the positions of primary and replica."""
 
 ANSWER_SECONDS = 5.0
-"""The seconds that a replica has to answer such a query; a slower one is not read from."""
+"""The seconds that a replica has to answer such a query; searches do not read from a slower replica."""
 
 _PAUSES = (0.05, 0.25)
-"""Seconds after which a replica that lags is asked again."""
+"""The seconds after which a replica that lags is asked again."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.002, 0.02
-"""Seconds between the questions whether a replica has come to a token."""
+"""The seconds between two checks whether a replica has replayed a token's position."""
 
 _MOST_POSITIONS = 3600
-"""An hour's: a replica that lags further behind is as good as none."""
+"""The positions of an hour: a replica that lags further behind is useless."""
 
 _POSITION = Compiled("SELECT pg_current_wal_insert_lsn()::text")
 _SYSTEM = Compiled("SELECT system_identifier FROM pg_control_system()")
@@ -49,15 +50,15 @@ _REPLAYED = Compiled(
 )
 _TOKEN = re.compile(r"[0-9A-F]{1,8}/[0-9A-F]{1,8}")
 
-_NOT_YET, _NO_STANDBY = "it was not asked yet", "it is no standby"
+_NOT_YET, _NO_STANDBY = "it was not asked yet", "it is not a standby"
 _ANOTHER = "it is a copy of another database server than RETRIEVAL_DATABASE_URL names"
 
 _AFTER_WRITE: ContextVar[int] = ContextVar("retrieval_after_write", default=0)
-"""The position that the task's searches have to read."""
+"""The position that a replica must have replayed for the task's searches."""
 
 
 class reading_after:  # noqa: N801 - used as a function, in a with
-    """Let the searches in the ``with`` block read at least the state of that token; None: any state.
+    """Make the searches in the ``with`` block read at least the state of that token; None: any state.
 
     Raises ``InvalidRequestError`` for anything but a token.
     """
@@ -69,7 +70,7 @@ class reading_after:  # noqa: N801 - used as a function, in a with
         self._before: Token[int] | None = None
 
     def __enter__(self) -> None:
-        """The searches read so from here on."""
+        """Set the position for the block's searches."""
         if self._token is not None:
             self._before = _AFTER_WRITE.set(checked_token(self._token))
 
@@ -82,14 +83,14 @@ def checked_token(token: object) -> int:
     """The position in a token. Raises ``InvalidRequestError``."""
     if not isinstance(token, str) or not _TOKEN.fullmatch(token):
         raise InvalidRequestError(
-            f"{token!r:.60} is no token of a write; take the report's token, or write_token() of the platform"
+            f"{token!r:.60} is not a token of a write; take the report's token, or write_token() of the platform"
         )
     high, low = token.split("/")
     return (int(high, 16) << 32) + int(low, 16)
 
 
 async def token_of(primary: Database) -> str:
-    """The token of all that was committed so far."""
+    """The token of everything that was committed so far."""
     return str((await primary.read(None, _POSITION))[0][0])
 
 
@@ -100,7 +101,7 @@ class ReplicaState:
     server: str
     """Host, port and database."""
     lag_seconds: float | None
-    """Seconds: it has all that was committed that long ago; None: not known."""
+    """The age of its state: it has everything that was committed that long ago; None: unknown."""
     passed_over: str
     """The reason why searches pass it over; empty: they read from it."""
 
@@ -109,7 +110,7 @@ class ReplicaState:
 class _Replica:
     url: str
     database: Database | None = None
-    """Open once it was reached."""
+    """None until it was reached for the first time."""
     replayed: int = 0
     """The position that the replica has reached."""
     fresh_at: float = float("-inf")
@@ -121,7 +122,7 @@ class _Replica:
     looked_at: float = float("-inf")
     looking: asyncio.Task[None] | None = None
 
-    def has_come_to(self, position: int) -> None:
+    def note_replayed(self, position: int) -> None:
         """Note the position that the replica has reached."""
         self.replayed = max(self.replayed, position)
         while self.positions and self.positions[0][1] <= self.replayed:
@@ -129,20 +130,20 @@ class _Replica:
 
 
 class Replicas:
-    """The replicas of one installation, as one process sees them."""
+    """The replicas of one installation and their states, as one process knows them."""
 
     def __init__(
         self,
         primary: Database,
         urls: Sequence[str],
-        opened: Callable[[str], Awaitable[Database]],
+        open_: Callable[[str], Awaitable[Database]],
         *,
         max_lag_seconds: float,
         wait_seconds: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._primary = primary
-        self._open = opened
+        self._open = open_
         self._replicas = [_Replica(url) for url in urls]
         self._max_lag = max_lag_seconds
         self._wait = wait_seconds
@@ -157,22 +158,22 @@ class Replicas:
         return [self._state(replica) for replica in self._replicas]
 
     async def look(self) -> None:
-        """Ask all of them now, and return once each has answered or is passed over."""
+        """Ask all replicas now, and return once each has answered or is passed over."""
         self._begin_to_look(self._clock(), every=0)
         await asyncio.wait({replica.looking for replica in self._replicas if replica.looking is not None})
 
     async def chosen(self) -> Database | None:
-        """The replica to read from, which has what ``reading_after`` wants; None: read from the primary."""
-        needed = _AFTER_WRITE.get()
+        """The replica to read from, at or after the position of ``reading_after``; None: read from the primary."""
+        position = _AFTER_WRITE.get()
         now, before = self._clock(), self._asked_at
         self._asked_at = now
         self._begin_to_look(now, every=LOOK_SECONDS)
         if now - before > 2 * LOOK_SECONDS and not self._usable(now):
-            # After a pause their state is not known.
+            # After a pause without searches, the replicas' state is unknown.
             await self._until_one_is_usable()
-        if needed:
-            await self._until_one_has(needed)
-        fresh = [replica for replica in self._usable(self._clock()) if replica.replayed >= needed]
+        if position:
+            await self._until_one_has(position)
+        fresh = [replica for replica in self._usable(self._clock()) if replica.replayed >= position]
         if not fresh:
             return None
         self._turn += 1
@@ -222,13 +223,13 @@ class Replicas:
         while looking and not self._usable(now := self._clock()) and now < until:
             _, looking = await asyncio.wait(looking, timeout=until - now, return_when=asyncio.FIRST_COMPLETED)
 
-    async def _until_one_has(self, needed: int) -> None:
+    async def _until_one_has(self, position: int) -> None:
         until, pause = self._clock() + self._wait, 0.0
         with suppress(TimeoutError):
             async with asyncio.timeout(self._wait):
                 while usable := self._usable(self._clock()):
                     nearest = max(usable, key=lambda replica: replica.replayed)
-                    if nearest.replayed >= needed or self._clock() >= until:
+                    if nearest.replayed >= position or self._clock() >= until:
                         return
                     await asyncio.sleep(pause)
                     pause = min(max(2 * pause, _FIRST_PAUSE), _LONGEST_PAUSE)
@@ -261,7 +262,7 @@ class Replicas:
         replica.fault = ""
 
     async def _note_position(self, replica: _Replica) -> None:
-        """Note where the primary is. A primary that cannot be asked is no fault of the replica, which only ages."""
+        """Note the primary's position. If the primary does not answer, the replica only grows older."""
         now = self._clock()
         with suppress(DatabaseError, TimeoutError):
             async with asyncio.timeout(ANSWER_SECONDS):
@@ -270,7 +271,7 @@ class Replicas:
                 replica.positions.append((now, checked_token(await token_of(self._primary))))
 
     async def _ask(self, replica: _Replica) -> str:
-        """Ask for its replayed position; returns the reason if it cannot be used."""
+        """Read and note the replica's position; returns the reason if it cannot be used."""
         if replica.database is None:
             return _NOT_YET
         is_standby, replayed, system = (await replica.database.read(None, _REPLAYED))[0]
@@ -278,5 +279,5 @@ class Replicas:
             return _NO_STANDBY
         if self._system not in (None, system):
             return _ANOTHER
-        replica.has_come_to(checked_token(replayed))
+        replica.note_replayed(checked_token(replayed))
         return ""

@@ -1,13 +1,13 @@
-"""Several statements in one round trip and one implicit transaction, their answers in binary.
+"""Run several statements in one round trip and one implicit transaction, with answers in binary format.
 
-Role, search path and tenant are set when a connection changes its tenant. Behind a pooler in transaction mode a session
-serves somebody else next: there each transaction sets everything for itself, and no statement is kept.
+Role, search path and tenant are set when a connection changes its tenant. Behind a pooler in transaction mode, another
+client uses the session next, so each transaction sets everything itself and no statement is kept.
 
-The driver's own pipeline and cursors do the same with more ceremony, which cost more than a search in the index does:
-this speaks to libpq's pipeline directly, through the parts of psycopg that turn values into parameters and back.
+The overhead of the driver's own pipeline and cursors exceeds the time of an index search, so this uses libpq's pipeline
+directly, with psycopg's conversion of values to parameters and back.
 
-Spans tell where the server is, when a connection was to be had, how many statements went there, and how many rows
-came back; no value and no statement's text.
+Spans contain the server's address, the time when a connection was available, and the numbers of statements and rows;
+no values and no statements' texts.
 """
 
 from __future__ import annotations
@@ -34,87 +34,88 @@ from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.translate import is_readable
 
 MOST_KEPT = 200
-"""Statements that one connection keeps; the one that was not used for longest makes room."""
+"""The most statements that one connection keeps; the least recently used is dropped first."""
 
 KEPT_SECONDS = 60.0
-"""The time that a plan is kept; the tables for which it was made may have grown meanwhile."""
+"""The time that a plan is kept: its tables may have grown since it was made."""
 
 _RESET_ALL, _DEALLOCATE_ALL = Compiled("RESET ALL"), Compiled("DEALLOCATE ALL")
 
 
 @dataclass(slots=True)
-class Kept:
+class PreparedStatement:
     """A statement that the server keeps under a name."""
 
     name: bytes
     until: float
     """The time on the session's clock until which its plan is kept."""
     dropped: bytes = b""
-    """The name of the statement that the server drops to make room for this one; empty: none, or already dropped."""
+    """The name of the statement that the server has to drop for this one; empty: none, or dropped already."""
     is_new: bool = True
     """Whether the statement is new to the server."""
     reader: Reader | None = None
-    """Reads the answers, which have the same columns as long as the plan is kept."""
+    """The reader of the answers, which have the same columns as long as the plan is kept."""
 
 
 @dataclass(slots=True, eq=False)
 class Session:
     """The settings of one connection, and the statements that it keeps.
 
-    The server takes back the settings of a failed transaction. After a failure the settings are unknown, and the next
-    use sets all of them.
+    The server reverts the settings of a failed transaction, so after a failure they are unknown, and the next use sets
+    all of them.
     """
 
     clock: Callable[[], float] = time.monotonic
     most: int = MOST_KEPT
     _values: Mapping[str, str] | None = None
-    """Settings by name; None: not known."""
-    _kept: dict[Hashable, Kept] = field(default_factory=dict)
-    """Each statement; the one used last stands last."""
+    """Settings by name; None: unknown."""
+    _statements: dict[Hashable, PreparedStatement] = field(default_factory=dict)
+    """The kept statements, the most recently used last."""
     _names: int = 0
 
-    def changes(self, wanted: Mapping[str, str]) -> list[Compiled]:
-        """The statements that set what is wanted and nothing else; the caller runs them first, then says ``settled``.
+    def changes(self, settings: Mapping[str, str]) -> list[Compiled]:
+        """The statements that change the session to these settings; the caller runs them first, then calls ``settled``.
 
-        Empty: the session is left as it is.
+        Empty ``settings``: the session does not change.
         """
-        if not wanted:
+        if not settings:
             return []
         values, self._values = self._values, None
-        return [] if values is wanted or values == wanted else self._from(values, wanted)
+        return [] if values is settings or values == settings else self._from(values, settings)
 
-    def settled(self, wanted: Mapping[str, str]) -> None:
-        """Note that the statements of ``changes`` ran, and those that were sent with them."""
-        self._values = wanted or None
+    def settled(self, settings: Mapping[str, str]) -> None:
+        """Note that the statements of ``changes``, and those sent with them, succeeded."""
+        self._values = settings or None
 
-    def _from(self, values: Mapping[str, str] | None, wanted: Mapping[str, str]) -> list[Compiled]:
+    def _from(self, values: Mapping[str, str] | None, settings: Mapping[str, str]) -> list[Compiled]:
         if values is None:
-            self._kept.clear()
-            return [_RESET_ALL, _DEALLOCATE_ALL, set_statement(wanted)]
-        changed = {name: value for name, value in wanted.items() if values.get(name) != value}
-        resets = [Compiled(f"RESET {name}") for name in values if name not in wanted]
-        return [*resets, set_statement(changed)] if changed else resets
+            self._statements.clear()
+            return [_RESET_ALL, _DEALLOCATE_ALL, set_statement(settings)]
+        changes = {name: value for name, value in settings.items() if values.get(name) != value}
+        resets = [Compiled(f"RESET {name}") for name in values if name not in settings]
+        return [*resets, set_statement(changes)] if changes else resets
 
-    def keep(self, statement: Hashable) -> Kept:
-        """The name that the server keeps a statement under; ``statement``: all that its plan depends on."""
-        known = self._kept.pop(statement, None)
-        if known is not None and self.clock() < known.until:
-            known.is_new, known.dropped = False, b""
-            self._kept[statement] = known
-            return known
-        if known is None and len(self._kept) >= self.most:
-            known = self._kept.pop(next(iter(self._kept)))
+    def keep(self, key: Hashable) -> PreparedStatement:
+        """The kept statement for ``key``, which is everything that its plan depends on."""
+        former = self._statements.pop(key, None)
+        if former is not None and self.clock() < former.until:
+            former.is_new, former.dropped = False, b""
+            self._statements[key] = former
+            return former
+        if former is None and len(self._statements) >= self.most:
+            former = self._statements.pop(next(iter(self._statements)))
         self._names += 1
-        kept = Kept(b"kept_%d" % self._names, self.clock() + KEPT_SECONDS, b"" if known is None else known.name)
-        self._kept[statement] = kept
-        return kept
+        dropped = b"" if former is None else former.name
+        statement = PreparedStatement(b"kept_%d" % self._names, self.clock() + KEPT_SECONDS, dropped)
+        self._statements[key] = statement
+        return statement
 
 
 class SessionConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
     """A connection of the pool, with its session.
 
-    While it runs statements together, the event loop watches its socket once for all; the driver has it watched anew
-    for each wait, which takes as long as to send a statement.
+    The event loop keeps watching its socket between statements. The driver would register the socket for each wait,
+    which takes as long as sending a statement.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -125,17 +126,17 @@ class SessionConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
 
     @cached_property
     def writer(self) -> abc.Transformer:
-        """Writes the parameters of statements; it knows how once it has written such."""
+        """The encoder of parameters, which remembers how to encode each type."""
         return Transformer(self)
 
     @cached_property
     def poll(self) -> select.poll:
-        """Whether the server has sent something."""
+        """A poll object that tells whether the server has sent something."""
         poll = select.poll()
         poll.register(self.pgconn.socket, select.POLLIN)
         return poll
 
-    async def wait(self, gen: abc.PQGen[_Value], interval: float = 0.1, timeout: float | None = None) -> _Value:  # noqa: ASYNC109 - as the driver has it
+    async def wait(self, gen: abc.PQGen[_Value], interval: float = 0.1, timeout: float | None = None) -> _Value:  # noqa: ASYNC109 - the driver's signature
         """Run the driver's generator. The driver watches the socket itself."""
         self.unwatch()
         return await super().wait(gen, interval, timeout)
@@ -146,7 +147,7 @@ class SessionConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
         await super().close()
 
     def answered(self) -> asyncio.Future[None]:
-        """Completed once an answer of the server is there, whole, or the connection is lost."""
+        """A future that completes when a complete answer has arrived or the connection is lost."""
         loop = asyncio.get_running_loop()
         if self._watched is None or self._watched[0] is not loop:
             self.unwatch()
@@ -156,24 +157,24 @@ class SessionConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
         return self._answered
 
     def unwatch(self) -> None:
-        """Let the event loop forget the socket, before anybody else closes or watches it."""
+        """Remove the socket from the event loop, before it is closed or watched otherwise."""
         if self._watched is not None:
             loop, socket = self._watched
             self._watched = None
             loop.remove_reader(socket)
 
     def _read(self) -> None:
-        """Take what the server has sent. The next use of a connection that was lost says so."""
-        waiting = self._answered
+        """Read what the server has sent. If the connection was lost and nobody waits, its next use raises the error."""
+        future = self._answered
         try:
             self.pgconn.consume_input()
         except psycopg.Error as error:
             self.unwatch()
-            if waiting is not None and not waiting.done():
-                waiting.set_exception(error)
+            if future is not None and not future.done():
+                future.set_exception(error)
             return
-        if waiting is not None and not waiting.done() and not self.pgconn.is_busy():
-            waiting.set_result(None)
+        if future is not None and not future.done() and not self.pgconn.is_busy():
+            future.set_result(None)
 
 
 _Value = TypeVar("_Value")
@@ -186,7 +187,7 @@ def set_statement(values: Mapping[str, str], *, is_local: bool = False) -> Compi
 
 
 @cache
-def _set_text(names: tuple[str, ...], is_local: bool) -> str:  # noqa: FBT001 - the cache tells arguments apart by position
+def _set_text(names: tuple[str, ...], is_local: bool) -> str:  # noqa: FBT001 - the cache distinguishes arguments by position
     end = "true" if is_local else "false"
     return "SELECT " + ", ".join(f"set_config('{name}', %(value_{place})s, {end})" for place, name in enumerate(names))
 
@@ -199,16 +200,16 @@ MANY_PARAMETERS = 100
 """The number of parameters whose serialisation takes milliseconds."""
 
 CANCEL_SECONDS = 5.0
-"""Time that a cancelled statement may take to end before its connection is given up."""
+"""The time that a cancelled statement may take to end before its connection is abandoned."""
 
 SENT_AT_ONCE = 8
-"""Statements that libpq may hold before it has sent them: with each, it moves all that it holds."""
+"""The most unsent statements in libpq's buffer: with each more, it copies the whole buffer."""
 
 _PLACEHOLDER = re.compile(r"%(?:\((\w+)\)s|%)")
 
 
 class Reader:
-    """Reads the answers to a statement, all of the same columns: how each is read is looked up once."""
+    """Reads the answers to a statement; looks up the decoders of the columns, which never change, once."""
 
     __slots__ = ("_is_ready", "_transformer")
 
@@ -225,12 +226,12 @@ class Reader:
         return rows
 
     def another(self) -> Reader:
-        """One for another thread: the statement's next answer may come meanwhile."""
+        """A reader for another thread, because this one may read the statement's next answer meanwhile."""
         return Reader(self._transformer)
 
 
 class Answer(NamedTuple):
-    """The server's answer to a statement; its rows are still to be read."""
+    """The server's answer to a statement, not decoded yet."""
 
     reader: Reader
     result: pq.abc.PGresult
@@ -241,16 +242,16 @@ class Answer(NamedTuple):
 
 
 async def rows_of(answers: Sequence[Answer]) -> list[list[Row]]:
-    """The rows of each answer; many are read aside."""
+    """The rows of each answer; many rows are decoded in another thread."""
     if sum([answer.result.ntuples for answer in answers]) < LONG:
         return [answer.rows() for answer in answers]
-    each = [(answer.reader.another(), answer.result) for answer in answers]
-    return await aside(lambda: [reader.rows(result) for reader, result in each], is_long=True)
+    pairs = [(answer.reader.another(), answer.result) for answer in answers]
+    return await aside(lambda: [reader.rows(result) for reader, result in pairs], is_long=True)
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenValue:
-    """A parameter as it goes over the wire, with the number of its type (0: the statement says it)."""
+    """An encoded parameter, with the OID of its type (0: the statement determines it)."""
 
     data: abc.Buffer | None
     oid: int = 0
@@ -258,15 +259,15 @@ class WrittenValue:
 
 
 async def written(statements: Sequence[Compiled]) -> Sequence[Compiled]:
-    """The same statements, their long lists encoded beside the event loop before they take a connection.
+    """The statements with their long lists encoded in another thread, before they take a connection.
 
-    Where a statement has many parameters, all its lists are written so.
+    In a statement with many parameters, all lists are encoded.
     """
-    return await aside(lambda: _with_lists_written(statements), is_long=True)
+    return await aside(lambda: _with_lists_encoded(statements), is_long=True)
 
 
 def has_long_list(statement: Compiled) -> bool:
-    """Whether the statement has a list that takes long to encode."""
+    """Whether the statement has a list that is slow to encode."""
     least = _least_size(statement)
     for value in statement.parameters.values():
         if (type(value) is list and len(value) >= least) or (type(value) is Jsonb and _size(value) >= least):
@@ -278,57 +279,57 @@ def _least_size(statement: Compiled) -> int:
     return 0 if len(statement.parameters) >= MANY_PARAMETERS else LONG
 
 
-def _lists_to_write(statement: Compiled) -> dict[str, object]:
+def _lists_to_encode(statement: Compiled) -> dict[str, object]:
     least = _least_size(statement)
     lists = [(name, value) for name, value in statement.parameters.items() if type(value) in _LISTS]
     return {name: value for name, value in lists if _size(value) >= least}
 
 
-def _with_lists_written(statements: Sequence[Compiled]) -> list[Compiled]:
-    known: dict[int, object] = {}  # the same list may stand in many statements
-    written_ones = []
+def _with_lists_encoded(statements: Sequence[Compiled]) -> list[Compiled]:
+    encoded: dict[int, object] = {}  # by identity, because many statements may share a list
+    result = []
     for statement in statements:
-        long = _lists_to_write(statement)
-        for value in long.values():
-            if id(value) not in known:
-                known[id(value)] = _as_written(value)
-        written_ones.append(statement.bind(**{name: known[id(value)] for name, value in long.items()}))
-    return written_ones
+        lists = _lists_to_encode(statement)
+        for value in lists.values():
+            if id(value) not in encoded:
+                encoded[id(value)] = _encode(value)
+        result.append(statement.bind(**{name: encoded[id(value)] for name, value in lists.items()}))
+    return result
 
 
 def _size(value: Any) -> int:
-    """Elements of a list; -1 for JSON that is none."""
+    """The number of elements of a list; -1 for JSON that is not a list."""
     inner = value.obj if isinstance(value, Jsonb) else value
     return len(inner) if isinstance(inner, list) else -1
 
 
-def _as_written(value: object) -> object:
+def _encode(value: object) -> object:
     transformer = Transformer()
     try:
         [data] = transformer.dump_sequence([value], [PyFormat.AUTO])
     except psycopg.ProgrammingError:
-        return value  # of an extension's type, which connections alone know
-    [oid], [how] = transformer.types or (0,), transformer.formats or (pq.Format.TEXT,)
-    return WrittenValue(data, oid, how)
+        return value  # of an extension's type, which only connections know
+    [oid], [format_] = transformer.types or (0,), transformer.formats or (pq.Format.TEXT,)
+    return WrittenValue(data, oid, format_)
 
 
 async def run_together(
     connection: SessionConnection, statements: Sequence[Compiled], plan: Hashable | None = None
 ) -> list[Answer]:
-    """Run the statements in one round trip and return their answers. The first error ends them all and is raised.
+    """Run the statements in one round trip and return their answers. Raises the first error, which ends all of them.
 
-    ``plan``: the key of the plans beside the statements; None: no plan is kept.
+    ``plan``: what the plans depend on apart from the statements; None: no plan is kept.
 
-    A cancelled caller cancels the statements on the server. If the server does not end them at once, the connection
-    keeps its pipeline open, and whoever gets the connection next must close it.
+    Cancelling the caller cancels the statements on the server. If the server does not end them in time, the connection
+    stays in pipeline mode, and ``give_back`` closes it.
     """
     server = connection.pgconn
     server.enter_pipeline_mode()
     try:
-        sent: list[_Sent] = []
+        sent: list[_PipelineEntry] = []
         messages = 0
         for place, statement in enumerate(statements, 1):
-            sent.append(_sent(connection, statement, plan, messages))
+            sent.append(_send(connection, statement, plan, messages))
             messages = sent[-1].place + 1
             if place % SENT_AT_ONCE == 0:
                 await connection.wait(generators.send(server))
@@ -346,23 +347,23 @@ async def run_together(
     for answer in answers:
         if answer.status == pq.ExecStatus.FATAL_ERROR:
             raise errors.error_from_result(answer, encoding=connection.info.encoding)
-    return [Answer(each.reader, answers[each.place]) for each in sent]
+    return [Answer(entry.reader, answers[entry.place]) for entry in sent]
 
 
-class _Sent(NamedTuple):
+class _PipelineEntry(NamedTuple):
     """A statement in the pipeline."""
 
     reader: Reader
-    """Reads its answer."""
+    """The reader of its answer."""
     place: int
-    """The place of the statement's answer among those of the pipeline, from 0."""
+    """The index of its answer among the pipeline's answers."""
 
 
 async def _answers(connection: SessionConnection) -> list[pq.abc.PGresult]:
-    """The server's answer to each message of the pipeline, and behind them the error of a commit that failed."""
+    """The server's answers to the pipeline's messages, followed by the error of a failed commit."""
     server = connection.pgconn
     answers: list[pq.abc.PGresult] = []
-    is_ended = False  # as each answer is, except that to the end of the pipeline
+    is_ended = False  # whether None followed the last answer; none follows the end of the pipeline
     while True:
         while server.is_busy():
             await connection.answered()
@@ -377,7 +378,7 @@ async def _answers(connection: SessionConnection) -> list[pq.abc.PGresult]:
 
 
 async def _cancel(connection: SessionConnection) -> None:
-    """Have the server cancel the statements, and read what it says to that."""
+    """Have the server cancel the statements, and read its remaining answers."""
     with suppress(psycopg.Error, TimeoutError):
         async with asyncio.timeout(CANCEL_SECONDS):
             await connection.cancel_safe(timeout=CANCEL_SECONDS)
@@ -388,45 +389,44 @@ async def _cancel(connection: SessionConnection) -> None:
     connection.unwatch()
 
 
-def _sent(connection: SessionConnection, statement: Compiled, plan: Hashable | None, before: int) -> _Sent:
-    """Put the statement into libpq's pipeline, behind so many messages."""
+def _send(connection: SessionConnection, statement: Compiled, plan: Hashable | None, before: int) -> _PipelineEntry:
+    """Put the statement into libpq's pipeline, after ``before`` messages."""
     server, session, writer = connection.pgconn, connection.session, connection.writer
-    text, names = _numbered(statement.text)
-    given = [statement.parameters[name] for name in names]
-    ready = {place: value for place, value in enumerate(given) if type(value) is WrittenValue}
-    for place in ready:
-        given[place] = None
-    values = list(writer.dump_sequence(given, [PyFormat.AUTO] * len(names)))
+    text, names = _with_numbers(statement.text)
+    arguments = [statement.parameters[name] for name in names]
+    encoded = {place: value for place, value in enumerate(arguments) if type(value) is WrittenValue}
+    for place in encoded:
+        arguments[place] = None
+    values = list(writer.dump_sequence(arguments, [PyFormat.AUTO] * len(names)))
     types, formats = tuple(writer.types or ()), list(writer.formats or ())
-    if ready:
-        types = tuple(ready[place].oid if place in ready else oid for place, oid in enumerate(types))
-        for place, value in ready.items():
+    if encoded:
+        types = tuple(encoded[place].oid if place in encoded else oid for place, oid in enumerate(types))
+        for place, value in encoded.items():
             values[place], formats[place] = value.data, value.format
     if plan is None or statement.keep is None:
         server.send_query_params(text, values, param_types=types, param_formats=formats, result_format=pq.Format.BINARY)
-        return _Sent(Reader(connection), before)
-    kept = session.keep((text, types, statement.keep, plan))
-    if kept.dropped:
-        server.send_query_params(b"DEALLOCATE " + kept.dropped, None)
-    if kept.is_new:
-        server.send_prepare(kept.name, text, param_types=types)
-    server.send_query_prepared(kept.name, values, param_formats=formats, result_format=pq.Format.BINARY)
-    if kept.reader is None:
-        kept.reader = Reader(connection)
-    return _Sent(kept.reader, before + kept.is_new + bool(kept.dropped))
+        return _PipelineEntry(Reader(connection), before)
+    prepared = session.keep((text, types, statement.keep, plan))
+    if prepared.dropped:
+        server.send_query_params(b"DEALLOCATE " + prepared.dropped, None)
+    if prepared.is_new:
+        server.send_prepare(prepared.name, text, param_types=types)
+    server.send_query_prepared(prepared.name, values, param_formats=formats, result_format=pq.Format.BINARY)
+    if prepared.reader is None:
+        prepared.reader = Reader(connection)
+    return _PipelineEntry(prepared.reader, before + prepared.is_new + bool(prepared.dropped))
 
 
 @lru_cache(maxsize=1024)
-def _numbered(text: str) -> tuple[bytes, tuple[str, ...]]:
-    """The text with ``$1`` for ``%(name)s``, as the server reads it, and the names in order of their numbers."""
+def _with_numbers(text: str) -> tuple[bytes, tuple[str, ...]]:
+    """The text with ``$1`` for ``%(name)s``, and the names in the order of their numbers."""
     numbers: dict[str, int] = {}
 
-    def replaced(found: re.Match[str]) -> str:
-        name = found[1]
+    def replace(match: re.Match[str]) -> str:
+        name = match[1]
         return "%" if name is None else f"${numbers.setdefault(name, len(numbers) + 1)}"
 
-    numbered = _PLACEHOLDER.sub(replaced, text)
-    return numbered.encode(), tuple(numbers)
+    return _PLACEHOLDER.sub(replace, text).encode(), tuple(numbers)
 
 
 Server = Mapping[str, AttributeValue]
@@ -439,35 +439,35 @@ _CHANGE = re.compile(r"\b(?:INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
 
 
 def server_of(url: str) -> Server:
-    """The database that a URL names, without user and password; of an unreadable URL only that it is PostgreSQL."""
-    told: dict[str, AttributeValue] = {"db.system.name": "postgresql"}
+    """The attributes of a URL's database, without user and password; of an unreadable URL only the database system."""
+    system: dict[str, AttributeValue] = {"db.system.name": "postgresql"}
     if not is_readable(url):
-        return told
+        return system
     parts = psycopg.conninfo.conninfo_to_dict(url)
-    named = {"server.address": "host", "server.port": "port", "db.namespace": "dbname"}
-    return told | {name: str(parts[key]) for name, key in named.items() if parts.get(key)}
+    keys = {"server.address": "host", "server.port": "port", "db.namespace": "dbname"}
+    return system | {name: str(parts[key]) for name, key in keys.items() if parts.get(key)}
 
 
-def tell_connected(traced: Span | None, server: Server, statements: Sequence[Compiled] = ()) -> None:
-    """A connection was to be had at this moment, for those statements."""
-    if traced is not None:
-        traced.add_event("connected")
-        traced.set_attributes(server)
+def tell_connected(span: Span | None, server: Server, statements: Sequence[Compiled] = ()) -> None:
+    """Record in the span that a connection became available, and the statements that use it."""
+    if span is not None:
+        span.add_event("connected")
+        span.set_attributes(server)
         if statements:
             names = {_operation(statement.text) for statement in statements}
-            traced.set_attribute("db.operation.name", names.pop() if len(names) == 1 else "BATCH")
+            span.set_attribute("db.operation.name", names.pop() if len(names) == 1 else "BATCH")
         if len(statements) > 1:
-            traced.set_attribute("db.operation.batch.size", len(statements))
+            span.set_attribute("db.operation.batch.size", len(statements))
 
 
 @lru_cache(maxsize=1024)
 def _operation(text: str) -> str:
-    """The statement's operation; a statement that changes something may read too."""
-    found = _CHANGE.search(text)
-    return found[0].upper() if found else "SELECT"
+    """The first change that the statement contains, else ``SELECT``."""
+    match = _CHANGE.search(text)
+    return match[0].upper() if match else "SELECT"
 
 
-def tell_rows(traced: Span | None, answers: Sequence[Sequence[Row]]) -> None:
-    """Write the number of returned rows into the span."""
-    if traced is not None:
-        traced.set_attribute("db.response.returned_rows", sum(map(len, answers)))
+def tell_rows(span: Span | None, answers: Sequence[Sequence[Row]]) -> None:
+    """Record the number of returned rows in the span."""
+    if span is not None:
+        span.set_attribute("db.response.returned_rows", sum(map(len, answers)))

@@ -1,8 +1,8 @@
 """The tables as defined in the SQL files: columns for statements, and the doctor's expectations.
 
-``sql/<subject>/tables.sql`` is the one place where a table is written. A column there stands on a line of its own that
-begins with its name; a key and an index have a name. Tables without a schema: every transaction sets its own search
-path (see ``database``).
+``sql/<subject>/tables.sql`` is the only definition of a table. Each column is on a separate line that begins with its
+name; keys and indexes are named. Tables have no schema, because every transaction sets its search path (see
+``database``).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _TYPES: Final[dict[str, Any]] = {
     "uuid": Uuid(),
 }
 
-_MADE = re.compile(r"^CREATE TABLE (\w+) \(\n(.*?)^\)", re.MULTILINE | re.DOTALL)
+_CREATE_TABLE = re.compile(r"^CREATE TABLE (\w+) \(\n(.*?)^\)", re.MULTILINE | re.DOTALL)
 _COLUMN = re.compile(r'^ {4}([a-z]\w*) (double precision|text COLLATE "C"|[a-z]+)(?:\(\d+\))?(\[\])?', re.MULTILINE)
 _KEY = re.compile(r"CONSTRAINT (\w+) PRIMARY KEY \(([^)]+)\)")
 _INDEX = re.compile(r"^CREATE (?:UNIQUE )?INDEX (\w+)\s+ON (\w+) [^;]+;", re.MULTILINE)
@@ -62,28 +62,28 @@ class Key(NamedTuple):
     columns: tuple[str, ...]
 
 
-class IndexMade(NamedTuple):
+class IndexDefinition(NamedTuple):
     """An index."""
 
     table: str
     statement: str
-    """The statement that makes it, in which neither it nor its table has a schema."""
+    """The statement that makes it, without a schema for the index and its table."""
 
 
 def _texts() -> list[str]:
     return [path.read_text(encoding="utf-8") for path in sorted(directory("sql").glob("*/tables.sql"))]
 
 
-def _table(name: str, made: str) -> Table:
+def _table(name: str, body: str) -> Table:
     columns = [
         Column(column, ARRAY(_TYPES[kind]) if is_array else _TYPES[kind])
-        for column, kind, is_array in _COLUMN.findall(made)
+        for column, kind, is_array in _COLUMN.findall(body)
     ]
     return Table(name, MetaData(), *columns)
 
 
-TABLES: Final = {name: _table(name, made) for text in _texts() for name, made in _MADE.findall(text)}
-"""The tables by name, without those that are made later for spaces, months and pg_textsearch."""
+TABLES: Final = {name: _table(name, body) for text in _texts() for name, body in _CREATE_TABLE.findall(text)}
+"""The tables by name, without those made later for spaces, months and pg_textsearch."""
 
 arms, collections, retrievals = TABLES["arms"], TABLES["collections"], TABLES["retrievals"]
 items, item_tags, item_terms = TABLES["items"], TABLES["item_tags"], TABLES["item_terms"]
@@ -94,16 +94,16 @@ attribute_times = TABLES["attribute_times"]
 
 def primary_keys() -> dict[str, Key]:
     """The primary keys that the tables are made with, by name."""
-    tables = [(name, made) for text in _texts() for name, made in _MADE.findall(text)]
+    tables = [(name, body) for text in _texts() for name, body in _CREATE_TABLE.findall(text)]
     return {
-        key: Key(table, tuple(columns.split(", "))) for table, made in tables for key, columns in _KEY.findall(made)
+        key: Key(table, tuple(columns.split(", "))) for table, body in tables for key, columns in _KEY.findall(body)
     }
 
 
-def indexes() -> dict[str, IndexMade]:
+def indexes() -> dict[str, IndexDefinition]:
     """The indexes that the tables are made with, by name."""
-    found = [index for text in _texts() for index in _INDEX.finditer(text)]
-    return {index[1]: IndexMade(index[2], " ".join(index[0].split())) for index in found}
+    matches = [match for text in _texts() for match in _INDEX.finditer(text)]
+    return {match[1]: IndexDefinition(match[2], " ".join(match[0].split())) for match in matches}
 
 
 @lru_cache(maxsize=256)

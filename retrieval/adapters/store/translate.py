@@ -1,4 +1,4 @@
-"""Translating the driver's errors into the platform's own."""
+"""Translate the driver's errors into the platform's."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from retrieval.domain.errors import (
 class translated:  # noqa: N801 - used as a function, in a with
     """Raise the platform's errors for the driver's; the URL names the server in messages, without its password.
 
-    A URL that cannot be read may show its password anywhere, also in what the driver says: nothing of that is repeated.
+    The password may be anywhere in an unreadable URL, and in the driver's message, so neither is quoted then.
     """
 
     __slots__ = ("_url",)
@@ -35,7 +35,7 @@ class translated:  # noqa: N801 - used as a function, in a with
         self._url = url
 
     def __enter__(self) -> None:
-        """The driver's errors are raised from here on."""
+        """Begin the block."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -49,7 +49,7 @@ class translated:  # noqa: N801 - used as a function, in a with
 
 
 def _of_driver(error: BaseException) -> psycopg.Error | None:
-    """The driver's error, also where SQLAlchemy has wrapped it, or None; SQLAlchemy is not loaded to see that."""
+    """The driver's error, perhaps from SQLAlchemy's wrapper, or None; does not import SQLAlchemy."""
     wraps = getattr(sys.modules.get("sqlalchemy.exc"), "DBAPIError", None)
     if wraps is not None and isinstance(error, wraps):
         cause = getattr(error, "orig", None)
@@ -58,15 +58,15 @@ def _of_driver(error: BaseException) -> psycopg.Error | None:
 
 
 def wrong_url() -> ConfigurationError:
-    """The error for a URL that cannot be read, without any of it."""
+    """The error for an unreadable URL, without any part of it."""
     return ConfigurationError(
-        "RETRIEVAL_DATABASE_URL is no URL of PostgreSQL; it looks like postgresql://user:password@host:5432/name, "
-        "and in a password @ / : % are written %40 %2F %3A %25"
+        "RETRIEVAL_DATABASE_URL is not a URL of PostgreSQL; write it as postgresql://user:password@host:5432/name, "
+        "and @ / : % in a password as %40 %2F %3A %25"
     )
 
 
 def is_readable(url: str) -> bool:
-    """Whether the parts are plausible: the rest of a password after an unescaped @ or / is read as a host or a name."""
+    """Whether the parts are plausible: a password with an unescaped @ or / is parsed partly as a host or a name."""
     try:
         parts = psycopg.conninfo.conninfo_to_dict(url)
     except psycopg.Error:
@@ -75,7 +75,7 @@ def is_readable(url: str) -> bool:
 
 
 def server_name(url: str) -> str:
-    """Host, port and database of a URL: enough to know which server, and nothing secret."""
+    """Host, port and database of a URL, without secrets."""
     try:
         parts = psycopg.conninfo.conninfo_to_dict(url)
     except psycopg.Error:
@@ -87,18 +87,18 @@ def server_name(url: str) -> str:
 
 def _refusal(message: str) -> str | None:
     """The reason of a server that refused a connection; a failed connection has no SQLSTATE."""
-    said = re.search(r"FATAL: +(.*(?:password|authentication|role|pg_hba|database).*)", message)
-    return said[1].strip() if said and "connection failed" in message else None
+    match = re.search(r"FATAL: +(.*(?:password|authentication|role|pg_hba|database).*)", message)
+    return match[1].strip() if match and "connection failed" in message else None
 
 
 _FOR_A_STANDBY = (
-    "; a standby takes no writes: name the primary in RETRIEVAL_DATABASE_URL, or all servers with "
+    "; a standby accepts no writes: name the primary in RETRIEVAL_DATABASE_URL, or all servers with "
     "?target_session_attrs=read-write"
 )
 
 
 def translation(error: psycopg.Error, url: str) -> RetrievalError:
-    """The platform's error for the driver's; the URL, which can be read, names the server."""
+    """The platform's error for the driver's; the URL, which must be readable, names the server."""
     first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     match error:
         case TooManyRequests():

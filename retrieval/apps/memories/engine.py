@@ -1,8 +1,7 @@
-"""The engine of memories: retrieval by five signals or six, context as Markdown, timeline; and the formulas.
+"""The engine of memories: retrieval by five or six signals, context as Markdown, timeline; and the formulas.
 
-Each formula is a signal of the platform with plain arguments. Two examples of the formulas' design contradict its
-formulas: recency .7 after a week and .3 after a month, and popularity .3, .5 and .8 after no, one and ten accesses. The
-formulas hold: .61 and .12; 0, .15 and .52.
+Each formula is a signal of the platform with plain arguments. Recency is .61 after a week and .12 after a month;
+popularity is 0, .15 and .52 after no, one and ten accesses.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ from retrieval.domain.search.signals import EntityOverlap, Facts, KeywordOverlap
 from retrieval.platform import Platform
 
 CONTENT_CHARACTERS = 500
-"""Characters of a memory's content that are shown, unless a call says otherwise."""
+"""The default number of characters of a memory's content that are shown."""
 
 ELLIPSIS = "..."
 
@@ -64,20 +63,20 @@ _MARKS = re.compile(r"\\*(?:`{3,}|~{3,}|\*{2,}|_{2,}|#{2,}|<!--|-->)")
 
 
 def tokenize(text: str) -> frozenset[str]:
-    """The words that are matched: in lower case, each once, without stop words."""
+    """The distinct words for matching, in lower case, without stop words."""
     return tokens(text)
 
 
 def shortened(text: str, most: int) -> str:
-    """The text of at most ``most`` characters: whole, or its beginning with three dots."""
+    """The text, or its beginning with three dots, in at most ``most`` characters."""
     if len(text) <= most:
         return text
     return text[: most - len(ELLIPSIS)].rstrip() + ELLIPSIS if most > len(ELLIPSIS) else ELLIPSIS[: max(most, 0)]
 
 
 def escaped(line: str) -> str:
-    """The line with a backslash before each sign of a fence, bold label, heading or comment, so that it is none."""
-    return _MARKS.sub(lambda found: "".join(f"\\{sign}" for sign in found[0]), line)
+    """The line with a backslash before each sign of a fence, bold label, heading or comment, to disable it."""
+    return _MARKS.sub(lambda match: "".join(f"\\{sign}" for sign in match[0]), line)
 
 
 def format_content(content: Any, most: int = CONTENT_CHARACTERS) -> str:
@@ -85,10 +84,10 @@ def format_content(content: Any, most: int = CONTENT_CHARACTERS) -> str:
 
     A mapping is shown as ``Key findings: [a, b], Recommendations: [c]``; ``None`` is the empty text.
     """
-    return shortened(shown_line(_said(content, 0)), most)
+    return shortened(shown_line(_plain_text(content, 0)), most)
 
 
-def _said(value: Any, depth: int) -> str:
+def _plain_text(value: Any, depth: int) -> str:
     if value is None:
         return "" if depth == 0 else "none"
     if isinstance(value, str):
@@ -98,15 +97,15 @@ def _said(value: Any, depth: int) -> str:
     if depth >= _MAX_NESTING:
         return ELLIPSIS
     if isinstance(value, Mapping):
-        parts = ", ".join(f"{_label(name)}: {_said(part, depth + 1)}" for name, part in value.items())
+        parts = ", ".join(f"{_label(name)}: {_plain_text(part, depth + 1)}" for name, part in value.items())
         return parts if depth == 0 else f"({parts})"
     if isinstance(value, Sequence):
-        return f"[{', '.join(_said(part, depth + 1) for part in value)}]"
+        return f"[{', '.join(_plain_text(part, depth + 1) for part in value)}]"
     return str(value)
 
 
 def _label(name: object) -> str:
-    """``key_findings`` as people write it."""
+    """``key_findings`` as ``Key findings``."""
     words = str(name).replace("_", " ").strip()
     return words[:1].upper() + words[1:]
 
@@ -118,7 +117,7 @@ _TYPE_CHARACTERS = 100
 _TYPES_NAMED = 10
 
 _LEAST_CONTENT = 40
-"""Characters of content below which a memory that does not fit is better left out."""
+"""The least characters of content with which a memory that does not fit is shortened instead of left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +125,9 @@ class ContextText:
     """The text that goes into a prompt."""
 
     text: str
-    """Markdown; empty if no memory fits, or not even the note that there are none."""
+    """Markdown; empty if no memory fits, or the note about no memories does not fit."""
     shown: tuple[RelevantMemory, ...]
-    """The memories on the page."""
+    """The memories in the text."""
 
 
 def context_text(
@@ -139,12 +138,10 @@ def context_text(
     standings: Mapping[str, Standing] = MappingProxyType({}),
     nothing: str = NOTHING,
 ) -> ContextText:
-    """The memories as Markdown, in their order, as many as the bounds allow; ``standings`` tell how each has fared.
+    """The memories as Markdown, in order, as many as the bounds allow; ``standings`` have their verdicts.
 
-    ``nothing`` stands in their place where there are none.
-
-    Each line of a memory's content stands behind ``>``, so that it cannot pass for a line of the page. Only the content
-    of the last memory is shortened, if only a part of it fits.
+    Without memories the text is ``nothing``. Each line of a memory's content begins with ``>``, so that it cannot look
+    like a line of the page. Only the content of the last memory is shortened, if only a part of it fits.
     """
     blocks: list[str] = []
     for number, memory in enumerate(memories, 1):
@@ -152,15 +149,15 @@ def context_text(
         block_of = partial(_block, number, memory, standings.get(memory.memory_id))
         block = block_of(content)
         if not bounds.fits(_page([*blocks, block])):
-            blocks += _fitted(blocks, block_of, content, bounds)
+            blocks += _shortened_block(blocks, block_of, content, bounds)
             break
         blocks.append(block)
     page = _page(blocks, nothing)
     return ContextText(page if blocks or (not memories and bounds.fits(page)) else "", tuple(memories[: len(blocks)]))
 
 
-def _fitted(blocks: Sequence[str], block_of: Callable[[str], str], content: str, bounds: Bounds) -> list[str]:
-    """The memory with as much of its content as fits; empty where that is too little."""
+def _shortened_block(blocks: Sequence[str], block_of: Callable[[str], str], content: str, bounds: Bounds) -> list[str]:
+    """The block of the memory with as much of its content as fits; empty if that is too little."""
     low, high = _LEAST_CONTENT - 1, len(content)
     while high - low > 1:
         middle = (low + high) // 2
@@ -206,12 +203,12 @@ _UNTIMED = Question(now=_EPOCH)
 
 
 def compute_keyword_score(query: str, text: str) -> float:
-    """Words of the query that stand in the text / words of the query, without stop words; 0 to 1."""
+    """Words of the query that occur in the text / words of the query, without stop words; 0 to 1."""
     return KeywordOverlap(weight=1.0).value(Facts(body=text), Question(now=_EPOCH, words=query))
 
 
 def compute_entity_score(query_entities: Links, memory_entities: Links) -> float:
-    """Entities asked about that the memory is linked to / entities asked about; 0 to 1."""
+    """Entities of the query that the memory is linked to / entities of the query; 0 to 1."""
     question = Question(now=_EPOCH, entities=entity_set(query_entities))
     return EntityOverlap(weight=1.0).value(Facts(entities=entity_set(memory_entities)), question)
 
@@ -229,7 +226,7 @@ def compute_popularity_score(accesses: int) -> float:
 def compute_hybrid_score(facts: Facts, question: Question, profile: Profile = SEED_PROFILE) -> float:
     """The weighted sum of the profile's signals, in the profile's order.
 
-    A signal that the question gives nothing to compare with takes no part: the others share its weight.
+    A signal for which the question has no input is left out: the others share its weight.
     """
     return sum(signal.weight * signal.value(facts, question) for signal in profile.taking_part(question).signals)
 
@@ -244,7 +241,7 @@ MatchEntities = Literal["filter", "prefer"]
 
 
 class RetrievalEngine:
-    """Finds the memories of a project, and counts an access of each memory that it gives for a question or a task.
+    """Finds the memories of a project, and counts an access of each memory that it returns for a query or a task.
 
     ``db`` is an open platform; the collection is made on first use. ``count_accesses=False`` is for trials and
     measurements, which change no memory's popularity.
@@ -256,9 +253,9 @@ class RetrievalEngine:
         self._name = collection
         self._store = MemoryStore(db, collection)
         self._collection: Collection | None = None
-        self._told: set[str] = set()
+        self._logged_notes: set[str] = set()
 
-    async def retrieve_relevant_memories(  # noqa: PLR0917 - the order that its callers know
+    async def retrieve_relevant_memories(  # noqa: PLR0917 - the order is part of the public interface
         self,
         project_id: str,
         query: str | None = None,
@@ -295,7 +292,7 @@ class RetrievalEngine:
             interaction_types=interaction_types,
             entity_ids=entity_ids,
             limit=limit,
-            profile=replace(await self._chosen(strategy, profile), min_score=min_score),
+            profile=replace(await self._profile(strategy, profile), min_score=min_score),
             match_entities=match_entities,
             as_of=as_of,
             min_relevance=min_relevance,
@@ -325,11 +322,11 @@ class RetrievalEngine:
     ) -> str:
         """Markdown for a prompt: the memories of related types that help with a task of this type.
 
-        ``current_entities`` are preferred, and leave nothing out. The text keeps to ``max_characters`` and to
-        ``max_tokens`` (four characters a token, unless ``count_tokens`` counts), shows at most ``content_characters``
-        of a memory's content, and cuts only the last one's. The content of memories stands behind ``>`` and cannot
-        become headings, labels or fences of the page; each has a line with its author and its verdicts. Only the
-        memories that it shows count an access. Raises as ``retrieve_relevant_memories`` does.
+        Links to ``current_entities`` raise the score and filter nothing. The text has at most ``max_characters`` and
+        ``max_tokens`` (four characters a token, unless ``count_tokens`` counts), with at most ``content_characters``
+        of a memory's content; only the last memory is cut further. Lines of content begin with ``>`` and cannot become
+        headings, labels or fences of the page; each memory has a line with its author and its verdicts. Counts an
+        access of each memory in the text. Raises as ``retrieve_relevant_memories`` does.
         """
         checked_length("content_characters", content_characters)
         bounds = Bounds(max_characters=max_characters, max_tokens=max_tokens, count_tokens=count_tokens)
@@ -340,13 +337,13 @@ class RetrievalEngine:
             interaction_types=types,
             entity_ids=current_entities,
             limit=limit,
-            profile=replace(await self._chosen(strategy, profile), min_score=min_score),
+            profile=replace(await self._profile(strategy, profile), min_score=min_score),
             match_entities="prefer",
             as_of=as_of,
             context=context,
         )
         memories = await self._memories_of(result)
-        standings = await (await self._opened()).standings([memory.memory_id for memory in memories])
+        standings = await (await self._open()).standings([memory.memory_id for memory in memories])
         nothing = "" if memories else await self.why_nothing(project_id, types)
         text = context_text(
             memories, bounds, content_characters=content_characters, standings=standings, nothing=nothing or NOTHING
@@ -357,13 +354,13 @@ class RetrievalEngine:
     async def retrieve_timeline(
         self, project_id: str, hours: float = TIMELINE_HOURS, limit: int = TIMELINE_LIMIT
     ) -> list[RelevantMemory]:
-        """The project's memories of the last hours, the latest first; this counts no access.
+        """The project's memories of the last hours, the latest first, without counting accesses.
 
-        ``hours``: above 0. ``limit``: 1 to 1000. Memories of future events are not among them.
+        ``hours``: above 0. ``limit``: 1 to 1000. Memories of future events are left out.
         """
         now = self._db.now
         where = {"project_id": checked_project(project_id), "occurred_at": {"gte": start_of(hours, now), "lte": now}}
-        collection = await self._opened()
+        collection = await self._open()
         result = await collection.search(where=where, limit=limit, profile=TIMELINE_PROFILE, as_of=now)
         memories = await self._memories_of(result)
         return sorted(memories, key=lambda memory: memory.occurred_at, reverse=True)
@@ -371,7 +368,7 @@ class RetrievalEngine:
     async def why_nothing(self, project_id: str, types: Sequence[str] | None = None) -> str:
         """Say that the project has no memories, or of which types it has some if it has none of these; else nothing."""
         where = conditions(project_id, (), None, None)
-        held = [count.value for count in await (await self._opened()).value_counts("kind", where=where)]
+        held = [count.value for count in await (await self._open()).value_counts("kind", where=where)]
         if not held:
             project = named(shown_line(project_id, _TYPE_CHARACTERS))
             return f"The project {project} has no memories. If it should have some, check its name."
@@ -382,10 +379,10 @@ class RetrievalEngine:
         asked = ", ".join(named(shown_line(name, _TYPE_CHARACTERS)) for name in types)
         return f"Nothing is remembered of the types: {asked}. There are memories of the types: {there}{more}."
 
-    async def _chosen(self, strategy: str | None, profile: Profile | None) -> Profile:
-        """The profile that a call names; where it names none, words and meaning count, as in any other search."""
+    async def _profile(self, strategy: str | None, profile: Profile | None) -> Profile:
+        """The profile that a call names; the default is by meaning, or by words and entities without vectors."""
         if strategy is None and profile is None:
-            strategy = "semantic" if await (await self._opened()).space() else "hybrid"
+            strategy = "semantic" if await (await self._open()).space() else "hybrid"
         return chosen_profile(strategy, profile)
 
     async def _get_candidate_memories(
@@ -402,13 +399,13 @@ class RetrievalEngine:
         min_relevance: float | None = None,
         context: Context = Context(),
     ) -> SearchResult:
-        """The one search: candidates by index, scored by the profile's signals, the best ``limit`` of them."""
+        """Search for candidates by the indexes, and return the best ``limit`` by the profile's signals."""
         if profile.needs_question and not (query or "").strip():
-            raise EmptyQueryError("this strategy goes by the words of a query alone, and there are none; give some")
+            raise EmptyQueryError("this strategy needs a query with words, and there is none; give one")
         filters = entity_ids if checked_match(match_entities) else None
         where = conditions(project_id, checked_types(interaction_types), filters, checked_moment(as_of))
         check_start(profile, entity_ids)
-        collection = await self._opened()
+        collection = await self._open()
         result = await collection.search(
             query,
             where=where,
@@ -426,29 +423,29 @@ class RetrievalEngine:
     def _tell(self, notes: Sequence[str]) -> None:
         """Log the notes of an answer, such as missing vectors without an embedder; each note once."""
         for note in notes:
-            if note not in self._told:
+            if note not in self._logged_notes:
                 _log.warning("memories of collection %r: %s", self._name, note)
-                self._told.add(note)
+                self._logged_notes.add(note)
 
     async def _memories_of(self, result: SearchResult) -> list[RelevantMemory]:
-        """The hits as memories with their stored details; a memory that was forgotten meanwhile is left out."""
+        """The hits as memories with their stored details; a memory that was forgotten since is left out."""
         if not result.hits:
             return []
-        known = await self._store.get_memories([hit.item_id for hit in result])
-        return [relevant(known[hit.item_id], hit, result.retrieval_id) for hit in result if hit.item_id in known]
+        memories = await self._store.get_memories([hit.item_id for hit in result])
+        return [relevant(memories[hit.item_id], hit, result.retrieval_id) for hit in result if hit.item_id in memories]
 
     async def _with_history(self, memories: Sequence[RelevantMemory]) -> list[RelevantMemory]:
         versions = await self._store.histories([memory.memory_id for memory in memories]) if memories else {}
         return [replace(memory, history=versions.get(memory.memory_id, ())[1:]) for memory in memories]
 
-    async def _opened(self) -> Collection:
+    async def _open(self) -> Collection:
         if self._collection is None:
             self._collection = await memories_collection(self._db, self._name)
         return self._collection
 
     async def _count_accesses(self, memories: Sequence[RelevantMemory]) -> None:
         if memories and self._is_counting:
-            handle = handle_of(await self._opened())
+            handle = handle_of(await self._open())
             handle.count_accesses([memory.memory_id for memory in memories])
 
     def _get_related_types(self, task_type: str) -> tuple[str, ...]:
@@ -456,7 +453,7 @@ class RetrievalEngine:
         return related_types(task_type)
 
     def _extract_text(self, memory: RelevantMemory) -> str:
-        """Gives the text of a memory that is searched: its summary and its text."""
+        """The searchable text of a memory: its summary and its text."""
         return Item.as_stored(item_id=memory.memory_id, title=memory.summary, body=memory.text).indexed_text
 
     def _tokenize(self, text: str) -> frozenset[str]:
@@ -476,7 +473,7 @@ class RetrievalEngine:
         return compute_entity_score(query_entities, memory_entities)
 
     def _compute_recency_score(self, happened_at: datetime, now: datetime | None = None) -> float:
-        """See ``compute_recency_score``; of the platform's time, unless another is given."""
+        """See ``compute_recency_score``; ``now`` defaults to the platform's time."""
         return compute_recency_score(happened_at, now or self._db.now)
 
     def _compute_popularity_score(self, accesses: int) -> float:
@@ -490,7 +487,7 @@ class RetrievalEngine:
         entity_ids: Links | None = None,
         now: datetime | None = None,
     ) -> float:
-        """The seed profile's score of a memory for a question, whatever it was retrieved for."""
+        """The seed profile's score of a memory for a question, independent of the call that retrieved it."""
         facts = Facts(
             title=memory.summary,
             body=memory.text,
@@ -503,6 +500,6 @@ class RetrievalEngine:
 
 
 def _question(query: str | None, entities: Links | None, now: datetime) -> Question:
-    """The question of a call: words, which have a vector too, and entities."""
+    """The question of a call: words, which also have a vector, and entities."""
     words = (query or "").strip()
     return Question(now=now, words=words, entities=entity_set(entities), has_vector=bool(words))

@@ -1,8 +1,8 @@
-"""The messages of a conversation, the facts that a language model finds in them, and the decisions on each. Pure.
+"""The messages of a conversation, the facts that a language model finds in them, and its decisions on the facts. Pure.
 
-Messages and stored memories are data in a prompt: lines of JSON, which cannot end the tags around them. Only facts with
-their turns are taken from an answer, and one decision on each fact about the memories that it was shown with; no answer
-can name another memory, another project or another call.
+Messages and stored memories are data in a prompt: lines of JSON, which cannot end the tags around them. An answer gives
+only facts with their turns, and one decision on each fact, about the memories shown with it. It cannot refer to other
+memories, projects or calls.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FACT = "fact"
 """The interaction type of memories that are made from messages, unless a call names another."""
 
 RECEIPT = "messages"
-"""The interaction type of receipts: archived memories that say which messages were remembered."""
+"""The interaction type of receipts: archived memories that mark messages as remembered."""
 
 MOST_MESSAGES = 500
 MOST_CHARACTERS = 200_000
@@ -33,16 +33,16 @@ MOST_FACTS = 100
 FACT_CHARACTERS = 500
 
 GROUNDED_SHARE = 0.5
-"""The least share of a fact's words that its turns hold, stop words apart."""
+"""The least share of a fact's words, without stop words, that its turns contain."""
 
 _STEM = 4
-"""The number of first characters in which two words agree, such as *moved* and *moving*."""
+"""The number of first characters by which words are compared, so that *moved* and *moving* are equal."""
 
-_READ = ("user", "assistant", "human", "ai")
+_SPEAKERS = ("user", "assistant", "human", "ai")
 """The roles of people and of the assistant."""
 
-_UNREAD = frozenset({"system", "developer", "tool", "function"})
-"""The roles of messages that are not read: they keep their numbers, and no fact comes from them."""
+_IGNORED = frozenset({"system", "developer", "tool", "function"})
+"""The roles of ignored messages: they count in the numbering, but no fact comes from them."""
 
 _REASON_CHARACTERS = 200
 
@@ -64,16 +64,16 @@ class Conversation:
     turns: tuple[Turn, ...]
     """The turns with a text, of people and of the assistant."""
     messages: int
-    """The number of all messages, including those that are not read."""
+    """The number of all messages, including ignored ones."""
 
     def source(self, number: int) -> str:
-        """The id under which a memory is linked to the turn of that number: ``session/number``."""
+        """The id by which a memory is linked to the turn with that number: ``session/number``."""
         return f"{self.session}/{number}"
 
     def key(self, project_id: str, user_id: str | None, interaction_type: str) -> str:
         """The id of the receipt: the same for the same turns of one project, user, type and session."""
-        said = json.dumps([project_id, user_id, interaction_type, self.session, self.turns])
-        return f"messages-{hashlib.sha256(said.encode()).hexdigest()[:32]}"
+        content = json.dumps([project_id, user_id, interaction_type, self.session, self.turns])
+        return f"messages-{hashlib.sha256(content.encode()).hexdigest()[:32]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +90,13 @@ class RememberedFact(Serializable):
 
     outcome: FactOutcome
     fact: str
-    """The fact as the language model said it."""
+    """The fact in the language model's words."""
     sources: tuple[str, ...]
     """The turns that it comes from, as ``session/number``."""
     memory_id: str | None = None
-    """The memory that holds it: a new one, or of a fact that is the same the known one; None: it was refused."""
+    """The memory that holds it: a new one, or the existing one with the same fact; None: it was refused."""
     superseded_id: str | None = None
-    """The memory whose place it took."""
+    """The memory that it superseded."""
     reason: str = ""
     """The language model's reason for superseding another memory, or the reason for refusing this one."""
 
@@ -108,11 +108,11 @@ class RememberReport(Serializable):
     facts: tuple[RememberedFact, ...]
     """The facts in the language model's order; empty: nothing was worth remembering."""
     messages: int
-    """The messages that were given."""
+    """The number of messages in the call."""
     remembered_at: datetime | None = None
     """The time when the same messages were remembered before, so that nothing changed; None: they are new."""
     notes: tuple[str, ...] = ()
-    """Notes for the caller, such as on vectors that are still to come."""
+    """Notes for the caller, such as about missing vectors."""
 
     def of(self, outcome: FactOutcome | str) -> list[RememberedFact]:
         """The facts with that outcome: ``added``, ``same``, ``superseded`` or ``refused``."""
@@ -122,10 +122,11 @@ class RememberReport(Serializable):
 def checked_conversation(messages: object, session: object, first_turn: object) -> Conversation:
     """The messages, checked and numbered from ``first_turn`` on.
 
-    Raises ``InvalidRequestError`` for what is no list of messages, for none that somebody said, and for too many.
+    Raises ``InvalidRequestError`` unless they are a list of messages, with at least one text of a speaker, and not too
+    long.
     """
     if not isinstance(messages, Sequence) or isinstance(messages, str | bytes):
-        raise InvalidRequestError(f"messages come in a list such as {_SUCH}, not {messages!r:.80}")
+        raise InvalidRequestError(f"messages come in a list such as {_EXAMPLE}, not {messages!r:.80}")
     if not is_whole(first_turn, 0):
         raise InvalidRequestError(f"first_turn is {first_turn!r:.80}; it must be a whole number of at least 0")
     if len(messages) > MOST_MESSAGES:
@@ -133,10 +134,10 @@ def checked_conversation(messages: object, session: object, first_turn: object) 
             f"there are {len(messages)} messages; give at most {MOST_MESSAGES} in a call, and the number of the first "
             "as first_turn"
         )
-    read = [_turn(number, message) for number, message in enumerate(messages, first_turn)]
-    turns = tuple(turn for turn in read if turn is not None)
+    numbered = [_turn(number, message) for number, message in enumerate(messages, first_turn)]
+    turns = tuple(turn for turn in numbered if turn is not None)
     if not turns:
-        raise InvalidRequestError(f"no message has a text that somebody said; give some such as {_SUCH}")
+        raise InvalidRequestError(f"no message has a text of a speaker; give some such as {_EXAMPLE}")
     if (length := sum(len(turn.text) for turn in turns)) > MOST_CHARACTERS:
         raise InvalidRequestError(
             f"the messages have {length:,} characters; give at most {MOST_CHARACTERS:,} in a call, and the number of "
@@ -147,24 +148,24 @@ def checked_conversation(messages: object, session: object, first_turn: object) 
     return conversation
 
 
-_SUCH = '[{"role": "user", "content": "I moved to Munich"}]'
+_EXAMPLE = '[{"role": "user", "content": "I moved to Munich"}]'
 
 
 def _turn(number: int, message: object) -> Turn | None:
-    """The message as a turn; None for a role that is not read, and for a message without text."""
+    """The message as a turn; None for an ignored role, and for a message without text."""
     if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
-        raise InvalidRequestError(f"message {number} is {message!r:.80}; it must have a role and a content: {_SUCH}")
-    if message["role"] in _UNREAD:
+        raise InvalidRequestError(f"message {number} is {message!r:.80}; it must have a role and a content: {_EXAMPLE}")
+    if message["role"] in _IGNORED:
         return None
-    if message["role"] not in _READ:
+    if message["role"] not in _SPEAKERS:
         raise InvalidRequestError(
             f"the role of message {number} is {message['role']!r:.80}; it must be one of "
-            f"{', '.join((*_READ, *sorted(_UNREAD)))}; who said it is its name"
+            f"{', '.join((*_SPEAKERS, *sorted(_IGNORED)))}; the speaker's name is its name"
         )
     text = _text(number, message.get("content"))
     name = message.get("name")
     speaker = name if isinstance(name, str) and name.strip() else message["role"]
-    # A turn is only shown to a language model: characters that could hide something are taken out.
+    # A turn is only shown to a language model, so characters that could hide something are removed.
     text = clean_text(text).strip()
     return Turn(number, clean_text(speaker, is_line=True).strip(), text) if text else None
 
@@ -219,7 +220,7 @@ EXTRACTION_SCHEMA: Mapping[str, Any] = {
 
 
 def extraction_prompt(turns: Iterable[Turn]) -> str:
-    """Gives the prompt that asks for the facts of the turns."""
+    """The prompt that asks for the facts of the turns."""
     lines = ({"turn": turn.number, "speaker": turn.speaker, "text": turn.text} for turn in turns)
     return _EXTRACTION.format(messages=_data(lines))
 
@@ -227,28 +228,28 @@ def extraction_prompt(turns: Iterable[Turn]) -> str:
 def found_facts(answer: Mapping[str, Any], conversation: Conversation) -> tuple[list[FoundFact], list[RememberedFact]]:
     """The facts of a model's answer that can be stored, and those that are refused, each with the reason.
 
-    Facts with the same words become one, with the turns of both.
+    Facts with the same words become one fact, with the turns of both.
     """
-    kept: dict[str, FoundFact] = {}
+    accepted: dict[str, FoundFact] = {}
     refused = list[RememberedFact]()
-    for offered in answer["facts"]:
-        text = " ".join(offered["text"].split())
-        turns = tuple(dict.fromkeys(offered["turns"]))
+    for candidate in answer["facts"]:
+        text = " ".join(candidate["text"].split())
+        turns = tuple(dict.fromkeys(candidate["turns"]))
         key = " ".join(words(text))
         if fault := _fault(text, turns, conversation.turns):
-            known = {turn.number for turn in conversation.turns}
-            sources = tuple(conversation.source(number) for number in turns if number in known)
-            shown = clean_text(text, is_line=True)[:FACT_CHARACTERS]
-            refused.append(RememberedFact(outcome=FactOutcome.REFUSED, fact=shown, sources=sources, reason=fault))
-        elif key in kept:
-            kept[key] = FoundFact(kept[key].text, tuple(dict.fromkeys([*kept[key].turns, *turns])))
-        elif len(kept) < MOST_FACTS:
-            kept[key] = FoundFact(text, turns)
+            numbers = {turn.number for turn in conversation.turns}
+            sources = tuple(conversation.source(number) for number in turns if number in numbers)
+            fact = clean_text(text, is_line=True)[:FACT_CHARACTERS]
+            refused.append(RememberedFact(outcome=FactOutcome.REFUSED, fact=fact, sources=sources, reason=fault))
+        elif key in accepted:
+            accepted[key] = FoundFact(accepted[key].text, tuple(dict.fromkeys([*accepted[key].turns, *turns])))
+        elif len(accepted) < MOST_FACTS:
+            accepted[key] = FoundFact(text, turns)
         else:
             why = f"it comes after {MOST_FACTS} other facts; give fewer messages in a call"
             sources = tuple(map(conversation.source, turns))
             refused.append(RememberedFact(outcome=FactOutcome.REFUSED, fact=text, sources=sources, reason=why))
-    return list(kept.values()), refused
+    return list(accepted.values()), refused
 
 
 def _fault(text: str, numbers: Sequence[int], turns: Sequence[Turn]) -> str:
@@ -259,38 +260,38 @@ def _fault(text: str, numbers: Sequence[int], turns: Sequence[Turn]) -> str:
         return f"it holds {fault}"
     if not numbers:
         return "it names no turn that it comes from"
-    known = {turn.number: turn for turn in turns}
-    if unknown := [number for number in numbers if number not in known]:
-        return f"it names turn {unknown[0]}, which is none of the messages that were read"
-    share = grounded_share(text, [known[number] for number in numbers])
+    by_number = {turn.number: turn for turn in turns}
+    if unknown := [number for number in numbers if number not in by_number]:
+        return f"it names turn {unknown[0]}, which is not among the messages that were read"
+    share = grounded_share(text, [by_number[number] for number in numbers])
     if share < GROUNDED_SHARE:
-        return f"{share:.0%} of its words stand in the turns that it names, and {GROUNDED_SHARE:.0%} have to"
+        return f"{share:.0%} of its words occur in the turns that it names; {GROUNDED_SHARE:.0%} have to"
     return ""
 
 
 def grounded_share(text: str, turns: Iterable[Turn]) -> float:
-    """The share of a fact's words that its turns hold, in their texts or as a speaker, stop words apart; 0 to 1.
+    """The share of a fact's words, without stop words, that occur in its turns' texts or speakers; 0 to 1.
 
-    Words agree where their first four characters do. A script without spaces is compared character by character. A fact
-    of stop words alone is compared by these.
+    Words are equal if their first four characters are. A script without spaces is compared character by character. The
+    stop words of a fact without other words count.
     """
-    said = _stems(" ".join(f"{turn.speaker} {turn.text}" for turn in turns))
-    own = _stems(text)
-    own = {stem for stem in own if stem not in STOP_WORDS} or own
-    return len(own & said) / len(own) if own else 0.0
+    of_turns = _stems(" ".join(f"{turn.speaker} {turn.text}" for turn in turns))
+    of_fact = _stems(text)
+    of_fact = {stem for stem in of_fact if stem not in STOP_WORDS} or of_fact
+    return len(of_fact & of_turns) / len(of_fact) if of_fact else 0.0
 
 
 def _stems(text: str) -> set[str]:
-    found = set[str]()
+    stems = set[str]()
     for word in words(text):
-        # In scripts without case, such as Chinese or Thai, a word would be as long as a sentence.
+        # In scripts without case, such as Chinese or Thai, a word may be as long as a sentence.
         is_spaced = word.isascii() or word != word.upper()
-        found |= {word[:_STEM] if word not in STOP_WORDS else word} if is_spaced else set(word)
-    return found
+        stems |= {word[:_STEM] if word not in STOP_WORDS else word} if is_spaced else set(word)
+    return stems
 
 
 class FactQuestion(NamedTuple):
-    """A fact with the memories that are near to it, the most alike first."""
+    """A fact with the memories near to it, the most similar first."""
 
     fact: str
     near: Sequence[Near]
@@ -345,38 +346,38 @@ _OUTCOMES = {"same": FactOutcome.SAME, "supersedes": FactOutcome.SUPERSEDED, "ne
 
 
 def decision_prompt(questions: Iterable[FactQuestion]) -> str:
-    """The prompt for the decision on each fact; memories are shown by number, never by their ids."""
+    """The prompt for the decision on each fact; memories have numbers in it, not ids."""
     lines = (
         {
             "fact": number,
             "text": question.fact,
-            "memories": [{"memory": place, "text": known.text} for place, known in enumerate(question.near, 1)],
+            "memories": [{"memory": place, "text": memory.text} for place, memory in enumerate(question.near, 1)],
         }
         for number, question in enumerate(questions, 1)
     )
     return _DECISION.format(facts=_data(lines))
 
 
-def decided(answer: Mapping[str, Any], questions: Sequence[FactQuestion]) -> list[FactDecision]:
-    """The decisions in a model's answer, by question; of several on a fact the first counts.
+def decisions_in(answer: Mapping[str, Any], questions: Sequence[FactQuestion]) -> list[FactDecision]:
+    """The decisions in a model's answer, by question; if there are several on a fact, the first counts.
 
-    A fact without a decision is new, and so is one whose decision names a memory that it was not shown with, so that no
-    fact is lost.
+    A fact without a decision is new, and so is a fact whose decision names a memory that was not shown with it, so that
+    no fact is lost.
     """
-    said: dict[int, Mapping[str, Any]] = {}
+    first_decisions: dict[int, Mapping[str, Any]] = {}
     for decision in answer["decisions"]:
-        said.setdefault(decision["fact"], decision)
-    return [_decision(said.get(number), question) for number, question in enumerate(questions, 1)]
+        first_decisions.setdefault(decision["fact"], decision)
+    return [_decision(first_decisions.get(number), question) for number, question in enumerate(questions, 1)]
 
 
-def _decision(said: Mapping[str, Any] | None, question: FactQuestion) -> FactDecision:
-    if said is None or said["decision"] == "new" or not 1 <= said["memory"] <= len(question.near):
+def _decision(decision: Mapping[str, Any] | None, question: FactQuestion) -> FactDecision:
+    if decision is None or decision["decision"] == "new" or not 1 <= decision["memory"] <= len(question.near):
         return NEW
-    reason = clean_text(" ".join(said["reason"].split()), is_line=True)[:_REASON_CHARACTERS]
-    return FactDecision(_OUTCOMES[said["decision"]], question.near[said["memory"] - 1], reason)
+    reason = clean_text(" ".join(decision["reason"].split()), is_line=True)[:_REASON_CHARACTERS]
+    return FactDecision(_OUTCOMES[decision["decision"]], question.near[decision["memory"] - 1], reason)
 
 
 def _data(lines: Iterable[Mapping[str, Any]]) -> str:
     """JSON lines without a character that could end a tag."""
-    said = "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
-    return said.replace("<", "\\u003c").replace(">", "\\u003e")
+    text = "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e")

@@ -1,4 +1,4 @@
-"""Remembering a conversation: a language model finds facts, which are compared with known memories and stored."""
+"""Remember a conversation: a language model finds facts, which are compared with stored memories and stored."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from retrieval.apps.memories.messages import (
     FoundFact,
     RememberedFact,
     RememberReport,
-    decided,
     decision_prompt,
+    decisions_in,
     extraction_prompt,
     found_facts,
 )
@@ -48,10 +48,10 @@ from retrieval.domain.search.profile import Profile
 from retrieval.services.memories import DecidedFact, MemoryRecords, MemoryWriter, Near
 
 MOST = 20
-"""The memories that a new one is compared with, from each way to find them, expired ones among them."""
+"""The memories, expired ones included, that a new memory is compared with, from each search."""
 
 _QUERY_CHARACTERS = 2000
-"""The characters of a text that are searched for; the whole text is compared."""
+"""The characters of a text that are the search's query; the comparison uses the whole text."""
 
 
 async def near_memories(
@@ -63,10 +63,10 @@ async def near_memories(
     joins: bool = False,
     alike: Callable[[str, str, float | None], float] = similarity,
 ) -> list[Near]:
-    """The memories of its project whose similarity is at least the threshold, the most alike first.
+    """The memories of its project whose similarity is at least the threshold, the most similar first.
 
-    They are looked up by words and, with the memory's ``vector``, by meaning too. They may have expired. With ``joins``
-    only those of the same user and type, which the memory may join. ``alike`` gives the similarity of two texts and the
+    They are searched by words and, with the memory's ``vector``, also by meaning. They may have expired. With ``joins``
+    only memories of the same user and type, which the memory may join. ``alike`` is a function of two texts and the
     cosine of their vectors.
     """
     item = memory.item()
@@ -77,7 +77,7 @@ async def near_memories(
         where |= {USER: memory.user_id, "kind": memory.interaction_type}
     hits: dict[str, Hit] = {}
     for leg in ["lexical"] if vector is None else ["lexical", "dense"]:
-        found = await collection.unrecorded().search(
+        result = await collection.unrecorded().search(
             item.indexed_text[:_QUERY_CHARACTERS],
             vector=vector,
             where=where,
@@ -85,16 +85,16 @@ async def near_memories(
             profile=Profile(legs={leg: 1.0}),
             syntax=False,
         )
-        hits |= {hit.item_id: hit for hit in found}
-    compared = {hit.item_id: alike(hit.body, item.body, _cosine(hit, item)) for hit in hits.values()}
-    near = [Near(key, cosine, hits[key].body) for key, cosine in compared.items() if cosine >= threshold]
+        hits |= {hit.item_id: hit for hit in result}
+    similarities = {hit.item_id: alike(hit.body, item.body, _cosine(hit, item)) for hit in hits.values()}
+    near = [Near(key, cosine, hits[key].body) for key, cosine in similarities.items() if cosine >= threshold]
     return sorted(near, key=lambda near: (-near.similarity, near.memory_id))
 
 
 def topical(text: str, other: str, cosine: float | None = None) -> float:
     """The overlap of the texts' words or the cosine of their vectors, whichever is greater, 0 to 1.
 
-    Texts about one thing are alike even if they contradict each other, unlike in ``similarity``.
+    Unlike ``similarity``, it is high for texts about the same subject even if they contradict each other.
     """
     return max(jaccard(frozenset(words(text)), frozenset(words(other))), min(1.0, cosine or 0.0))
 
@@ -107,10 +107,10 @@ def _cosine(hit: Hit, item: Item) -> float | None:
 
 
 NEAR_FROM = 0.2
-"""The least similarity (see ``topical``) of a fact and a memory that a language model is asked about."""
+"""The least similarity (see ``topical``) of a fact and a memory that the language model compares."""
 
 NEAR_EACH = 5
-"""Memories that it is shown with each fact, at most."""
+"""The most memories that the language model gets with each fact."""
 
 SEARCHES_AT_ONCE = 4
 
@@ -124,12 +124,12 @@ class FactsOf(NamedTuple):
     occurred_at: datetime
 
     def memory(self, memory_id: str, content: str, **others: Any) -> NewMemory:
-        """A memory of that content. Raises ``InvalidRequestError`` for what cannot be stored."""
+        """A memory with that content. Raises ``InvalidRequestError`` for values that cannot be stored."""
         return NewMemory(memory_id=memory_id, content=content, **{**self._asdict(), **others})
 
 
 def checked_llm(llm: LLM | None) -> LLM:
-    """The language model that reads messages. Raises ``NoLanguageModelError`` where none is configured."""
+    """The language model that reads messages. Raises ``NoLanguageModelError`` if none is configured."""
     if llm is None:
         raise NoLanguageModelError(
             "messages are read by a language model, and none is configured; set RETRIEVAL_LLM=openai, "
@@ -149,10 +149,10 @@ class Remembering:
 
     @cached_property
     def receipt(self) -> NewMemory:
-        """The receipt: an archived memory which says that messages were remembered. Raises ``InvalidRequestError``."""
-        whose = self.facts_of
-        return whose.memory(
-            self.conversation.key(whose.project_id, whose.user_id, whose.interaction_type),
+        """The receipt: an archived memory that marks the messages as remembered. Raises ``InvalidRequestError``."""
+        owner = self.facts_of
+        return owner.memory(
+            self.conversation.key(owner.project_id, owner.user_id, owner.interaction_type),
             f"{self.conversation.messages} messages of session {self.conversation.session}",
             interaction_type=RECEIPT,
             status="archived",
@@ -164,11 +164,11 @@ class Remembering:
         """Find the facts, compare them, store them: see ``MemoryStore.remember``, with the same errors."""
         if not again and (before := await self._remembered(records)):
             return before
-        asking = _Asking(llm, collection, writer, records)
+        model = _Model(llm, collection, writer, records)
         try:
-            found, refused = await asking.found_facts(self.conversation)
-            memories = [self._memory(fact) for fact in found]
-            decisions = await asking.decisions(memories, self.now)
+            accepted, refused = await model.found_facts(self.conversation)
+            memories = [self._memory(fact) for fact in accepted]
+            decisions = await model.decisions(memories, self.now)
         except LLMError as error:
             raise type(error)(f"nothing of the messages was stored: {error}") from error
         facts = list(zip(memories, decisions, strict=True))
@@ -176,7 +176,7 @@ class Remembering:
         if stored is None:  # another call remembered the same messages meanwhile
             return await self._remembered(records) or self._report((), remembered_at=self.now)
         settled, report = stored
-        told = [
+        outcomes = [
             RememberedFact(
                 outcome=became.outcome,
                 fact=memory.content,
@@ -187,12 +187,12 @@ class Remembering:
             )
             for (memory, decision), became in zip(facts, settled, strict=True)
         ]
-        return self._report((*told, *refused), notes=report.notes)
+        return self._report((*outcomes, *refused), notes=report.notes)
 
     async def _remembered(self, records: MemoryRecords) -> RememberReport | None:
         """The report on messages that were remembered before; None: they were not."""
-        known = (await records.read([self.receipt.memory_id])).get(self.receipt.memory_id)
-        return None if known is None else self._report((), remembered_at=known.created_at)
+        receipt = (await records.read([self.receipt.memory_id])).get(self.receipt.memory_id)
+        return None if receipt is None else self._report((), remembered_at=receipt.created_at)
 
     def _memory(self, fact: FoundFact) -> NewMemory:
         return self.facts_of.memory(
@@ -204,8 +204,8 @@ class Remembering:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asking:
-    """A question for the language model, and the memories that it is about."""
+class _Model:
+    """The language model, with access to the memories that it decides about."""
 
     llm: LLM
     collection: Collection
@@ -213,27 +213,27 @@ class _Asking:
     records: MemoryRecords
 
     async def found_facts(self, conversation: Conversation) -> tuple[list[FoundFact], list[RememberedFact]]:
-        """The facts of the messages: those to be stored, and those that are refused."""
+        """The facts of the messages that can be stored, and those that are refused."""
         answer = await self._answer(extraction_prompt(conversation.turns), EXTRACTION_SCHEMA, EXTRACTION_SYSTEM)
         return found_facts(answer, conversation)
 
     async def decisions(self, facts: Sequence[NewMemory], now: datetime) -> list[FactDecision]:
         """The decision on each fact.
 
-        A fact is new if no memory is near, and the same if the words are; the language model decides on the others.
+        A fact is new if no memory is near, and the same if its words are; the language model decides on the others.
         """
         near = await self._near(facts, now)
-        decisions = [_plain_decision(fact, known) for fact, known in zip(facts, near, strict=True)]
-        open_ones = [place for place, decision in enumerate(decisions) if decision is None]
-        questions = [FactQuestion(facts[place].content, near[place][:NEAR_EACH]) for place in open_ones]
+        decisions = [_plain_decision(fact, memories) for fact, memories in zip(facts, near, strict=True)]
+        undecided = [place for place, decision in enumerate(decisions) if decision is None]
+        questions = [FactQuestion(facts[place].content, near[place][:NEAR_EACH]) for place in undecided]
         if questions:
             answer = await self._answer(decision_prompt(questions), DECISION_SCHEMA, DECISION_SYSTEM)
-            for place, decision in zip(open_ones, decided(answer, questions), strict=True):
+            for place, decision in zip(undecided, decisions_in(answer, questions), strict=True):
                 decisions[place] = decision
         return [decision or NEW for decision in decisions]
 
     async def _near(self, facts: Sequence[NewMemory], now: datetime) -> list[list[Near]]:
-        """The memories that each fact may join or supersede, the most alike first."""
+        """The memories that each fact may join or supersede, the most similar first."""
         vectors = await self.writer.vectors_of([fact.item() for fact in facts])
         gate = asyncio.Semaphore(SEARCHES_AT_ONCE)
 
@@ -242,17 +242,17 @@ class _Asking:
                 vector = vectors[place] if vectors else None
                 return await near_memories(self.collection, facts[place], vector, NEAR_FROM, joins=True, alike=topical)
 
-        found = await asyncio.gather(*map(near, range(len(facts))))
-        known = await self.records.read(sorted({memory.memory_id for each in found for memory in each}))
-        current = {key for key, memory in known.items() if not has_expired(memory, now)}
-        return [[memory for memory in each if memory.memory_id in current] for each in found]
+        lists = await asyncio.gather(*map(near, range(len(facts))))
+        stored = await self.records.read(sorted({memory.memory_id for memories in lists for memory in memories}))
+        current = {key for key, memory in stored.items() if not has_expired(memory, now)}
+        return [[memory for memory in memories if memory.memory_id in current] for memories in lists]
 
     async def _answer(self, prompt: str, schema: Any, system: str) -> Any:
         return await handle_of(self.collection).parts.llm_calls.json(self.llm, prompt, schema, system=system)
 
 
 def _plain_decision(fact: NewMemory, near: Sequence[Near]) -> FactDecision | None:
-    """The decision on a fact that needs no language model; None: it needs one."""
+    """The decision on a fact without the language model; None: the language model has to decide."""
     same = next((memory for memory in near if normalised(memory.text) == normalised(fact.content)), None)
     if same is not None:
         return FactDecision(FactOutcome.SAME, same)
@@ -260,7 +260,7 @@ def _plain_decision(fact: NewMemory, near: Sequence[Near]) -> FactDecision | Non
 
 
 def _decided(memory: NewMemory, decision: FactDecision) -> DecidedFact:
-    """The fact to be stored, with the reason why it supersedes another memory."""
+    """The fact to store, with the reason why it supersedes another memory."""
     if decision.outcome is FactOutcome.SUPERSEDED and decision.reason:
         memory = replace(memory, metadata={"reason": decision.reason})
     return DecidedFact(memory, decision.outcome, decision.near)

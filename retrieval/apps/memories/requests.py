@@ -1,4 +1,4 @@
-"""The requests for memories: checked arguments, the profiles that rank, and a memory as retrieved. Pure."""
+"""Requests for memories: checked arguments, the profiles that rank, and retrieved memories. Pure."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from retrieval.domain.search.signals import (
 )
 
 MIN_SCORE = 0.3
-"""The least score of a memory that is given, unless a call says otherwise."""
+"""The default of the least score of a returned memory."""
 
 DECAY_DAYS = 14.0
-"""The days by which recency decays: e^(-days / 14)."""
+"""The decay of recency: e^(-days / 14)."""
 
 
 def _union(legs: tuple[str, ...], *signals: Signal, min_score: float | None = MIN_SCORE) -> Profile:
@@ -75,7 +75,7 @@ STRATEGIES: Mapping[str, Profile] = MappingProxyType(
         "hybrid": SEED_PROFILE,
     }
 )
-"""The strategies by name; each of the first four is one signal alone."""
+"""The strategies by name; each of the first four is a single signal."""
 
 PROFILES: Mapping[str, Profile] = MappingProxyType({**STRATEGIES, "semantic": SEMANTIC_PROFILE})
 """The values of ``strategy``: the strategies, and the hybrid with meaning."""
@@ -86,7 +86,7 @@ TIMELINE_PROFILE = Profile(
     signals=(Recency(weight=1.0, decay_days=DECAY_DAYS),),
     recording=Recording(rate=0.0),
 )
-"""The latest memories, unrecorded: there is no question that could be answered well or badly."""
+"""The latest memories. Not recorded, because without a question there is no answer to judge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ class RelevantMemory(Memory):
     """One memory of an answer."""
 
     computed_relevance_score: float
-    """The sum of the signals' contributions: 0 to 1 where the weights sum to 1. Higher is better."""
+    """The sum of the signals' contributions: 0 to 1 if the weights sum to 1. Higher is better."""
     rank: int
     """The rank, from 1."""
     explanation: Explanation
@@ -104,7 +104,7 @@ class RelevantMemory(Memory):
     retrieval_id: UUID | None = None
     """The id of the recorded answer, for feedback; None: it is not recorded."""
     history: tuple[Memory, ...] = ()
-    """The versions that were superseded, newest first; empty where the call did not ask for them."""
+    """The superseded versions, newest first; empty unless the call asked for them."""
 
     @property
     def signals(self) -> dict[str, float]:
@@ -113,13 +113,13 @@ class RelevantMemory(Memory):
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        given = {part.name: _plain(getattr(self, part.name)) for part in fields(self)}
+        values = {part.name: _plain(getattr(self, part.name)) for part in fields(self)}
         history = [version.as_dict() for version in self.history]
-        return {**given, "explanation": self.explanation.as_dict(), "history": history}
+        return {**values, "explanation": self.explanation.as_dict(), "history": history}
 
 
 def relevant(memory: Memory, hit: Hit, retrieval_id: UUID | None) -> RelevantMemory:
-    """The memory with how it was found."""
+    """The memory with the score, rank and explanation of its hit."""
     return RelevantMemory(
         **{part.name: getattr(memory, part.name) for part in fields(memory)},
         computed_relevance_score=hit.score,
@@ -143,22 +143,22 @@ def _plain(value: object) -> object:
 CHARACTERS_A_TOKEN = 4
 
 TokenCounter = Callable[[str], int]
-"""Gives the number of tokens of a text."""
+"""Returns the number of tokens of a text."""
 
 
 def estimated_tokens(text: str) -> int:
-    """The tokens of a text by estimate: one for four characters, rounded up."""
+    """The estimated tokens of a text: one for four characters, rounded up."""
     return -(-len(text) // CHARACTERS_A_TOKEN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The bounds of a text. Raises ``InvalidRequestError`` for a bound that is no whole number of at least 1."""
+    """The bounds of a text. Raises ``InvalidRequestError`` unless a bound is a whole number of at least 1, or None."""
 
     max_characters: int | None = None
-    """None: as many as it takes."""
+    """None: unlimited."""
     max_tokens: int | None = None
-    """None: as many as it takes."""
+    """None: unlimited."""
     count_tokens: TokenCounter = estimated_tokens
 
     def __post_init__(self) -> None:
@@ -170,7 +170,7 @@ class Bounds:
             raise InvalidRequestError(f"count_tokens is {self.count_tokens!r:.80}; it must be a function of a text")
 
     def fits(self, text: str) -> bool:
-        """True if the text keeps to the bounds."""
+        """Whether the text is within the bounds."""
         if self.max_characters is not None and len(text) > self.max_characters:
             return False
         return self.max_tokens is None or self._tokens(text) <= self.max_tokens
@@ -198,12 +198,12 @@ UNBOUNDED = Bounds()
 
 
 def entity_set(entities: Links | None) -> frozenset[Entity]:
-    """Every entity with its type; none of a type without ids.
+    """Every entity with its type.
 
-    Raises ``InvalidRequestError`` for what is no mapping of lists of ids.
+    Raises ``InvalidRequestError`` for anything but a mapping of lists of ids.
     """
-    given = checked_links(entities or {})
-    return frozenset((entity_type, entity_id) for entity_type, ids in given.items() for entity_id in ids)
+    links = checked_links(entities or {})
+    return frozenset((entity_type, entity_id) for entity_type, ids in links.items() for entity_id in ids)
 
 
 _PROTOCOLS = ("protocols", "protocol")
@@ -220,18 +220,13 @@ RELATED_TYPES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "experiments": (*_EXPERIMENTS, *_PLANS, *_PROTOCOLS, "insights"),
     }
 )
-"""The types worth reading before a task of each type, its own first.
-
-Insights build on earlier insights, summaries and triage; a summary on summaries, insights and plans; triage on earlier
-triage and insights; a protocol on protocols, plans and triage; a plan on plans, experiments, protocols and insights; an
-experiment on the same.
-"""
+"""The types of memories that help with a task of each type, its own first."""
 
 _OTHER_NAMES = MappingProxyType({name: names[0] for names in (_PROTOCOLS, _PLANS, _EXPERIMENTS) for name in names})
 
 
 def related_types(task_type: str) -> tuple[str, ...]:
-    """The interaction types of memories that help with a task, its own first; of an unknown task, its own type alone.
+    """The interaction types of memories that help with a task, its own first; for an unknown type, only that type.
 
     Case and the spaces around the name do not matter. Raises ``InvalidRequestError`` for an empty name.
     """
@@ -244,12 +239,12 @@ def related_types(task_type: str) -> tuple[str, ...]:
 def checked_project(project_id: object) -> str:
     """The project's id. Raises ``InvalidRequestError`` for anything but a text that is not empty."""
     if not isinstance(project_id, str) or not project_id:
-        raise InvalidRequestError(f"project_id is {project_id!r:.80}; name the project whose memories are wanted")
+        raise InvalidRequestError(f"project_id is {project_id!r:.80}; name the project of the memories")
     return checked_name("project_id", project_id)
 
 
 def checked_types(interaction_types: object) -> list[str]:
-    """The distinct types; empty if none are named. Raises ``InvalidRequestError`` for anything but a list of texts."""
+    """The distinct types; empty for None. Raises ``InvalidRequestError`` for anything but a list of texts."""
     if interaction_types is None:
         return []
     if isinstance(interaction_types, str) or not isinstance(interaction_types, Sequence | set | frozenset):
@@ -282,7 +277,7 @@ def checked_moment(as_of: object) -> datetime | None:
 
 
 def chosen_profile(strategy: object, profile: Profile | None) -> Profile:
-    """The profile of that strategy, or the one that was given instead.
+    """The profile of that strategy, or ``profile`` if there is one.
 
     Raises ``InvalidRequestError`` for an unknown strategy, and for a profile without signals.
     """
@@ -296,16 +291,17 @@ def chosen_profile(strategy: object, profile: Profile | None) -> Profile:
 
 
 def check_start(profile: Profile, entities: Links | None) -> None:
-    """Raises ``InvalidRequestError`` where a profile starts from entities alone, and there are none."""
+    """Raise ``InvalidRequestError`` if a profile finds candidates only by entities, and there are none."""
     legs = {leg for leg, weight in profile.legs.items() if weight}
     if legs == {LegName.LINKED} and not entity_set(entities):
         raise InvalidRequestError(
-            "this strategy goes by links alone: give entity_ids={'questions': ['q1']}, or choose another strategy"
+            "this strategy finds memories only by links: give entity_ids={'questions': ['q1']}, or choose another "
+            "strategy"
         )
 
 
 def checked_match(match_entities: object) -> bool:
-    """True if entities filter. Raises ``InvalidRequestError`` for anything but ``filter`` and ``prefer``."""
+    """Whether entities filter. Raises ``InvalidRequestError`` for anything but ``filter`` and ``prefer``."""
     if match_entities not in ("filter", "prefer"):
         raise InvalidRequestError(f"match_entities is {match_entities!r:.80}; it must be 'filter' or 'prefer'")
     return match_entities == "filter"
@@ -314,9 +310,9 @@ def checked_match(match_entities: object) -> bool:
 def conditions(
     project_id: str, interaction_types: Sequence[str], entities: Links | None, as_of: datetime | None
 ) -> dict[str, Any]:
-    """The filter: the project's memories of these types, linked to one of the entities, of events before then.
+    """The filter: the project's memories of these types, linked to one of the entities, of events up to ``as_of``.
 
-    Nothing in a list filters nothing.
+    An empty list filters nothing.
     """
     where: dict[str, Any] = {"project_id": checked_project(project_id)}
     if interaction_types:

@@ -41,19 +41,19 @@ from retrieval.services.add import AddReport, Writer
 from retrieval.services.memories import Look, MemoryRecords, MemoryWriter
 
 COLLECTION = "memories"
-"""The collection of a store or an engine that names no other."""
+"""The default collection of a store or an engine."""
 
 
 async def memories_collection(platform: Platform, name: str = COLLECTION) -> Collection:
-    """The collection of that name; made if missing, ranked by the hybrid, with projects and users by index."""
+    """The collection of that name; made if missing, with the hybrid profile and indexes for projects and users."""
     return await platform.collection(name, profile=SEED_PROFILE, filterable=FILTERABLE)
 
 
 async def existing_store(platform: Platform, name: str = COLLECTION) -> MemoryStore:
-    """The store of an existing collection of memories; none is made.
+    """The store of an existing collection of memories.
 
-    Such a collection declares the attributes that a store of memories looks up by, even while it is empty. Raises
-    ``UnknownCollectionError``, and ``InvalidRequestError`` for a collection of other items.
+    A collection of memories declares certain attributes, even while it is empty. Raises ``UnknownCollectionError``, and
+    ``InvalidRequestError`` for a collection of other items.
     """
     collection = await platform.collection(name, create=False)
     if not set(FILTERABLE) <= set((await collection.info()).filterable):
@@ -62,16 +62,16 @@ async def existing_store(platform: Platform, name: str = COLLECTION) -> MemorySt
 
 
 MOST_LISTED = 1000
-"""Memories of one page."""
+"""The most memories of one page."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryPage(Sequence[Memory]):
-    """Some of a project's memories, the latest first. Reads like a list of them."""
+    """A page of a project's memories, the latest first: a sequence."""
 
     memories: tuple[Memory, ...]
     next: str | None
-    """The value of ``after`` for the next page; None: this is the last."""
+    """The value of ``after`` for the next page; None: this is the last page."""
 
     @overload
     def __getitem__(self, index: int) -> Memory: ...
@@ -101,7 +101,7 @@ async def list_page(
     """A page of at most ``limit`` memories after ``after``. One more is read, to know whether another page follows."""
     if not is_whole(limit, 1, MOST_LISTED):
         raise InvalidLimitError(f"limit is {limit!r:.80}; it must be 1 to {MOST_LISTED}")
-    found = await records.page(
+    memories = await records.page(
         checked_project(project_id),
         kinds=checked_types(kinds) or None,
         user_id=None if user_id is None else checked_name("user_id", user_id),
@@ -110,11 +110,11 @@ async def list_page(
         before=None if after is None else _place(after),
         most=limit + 1,
     )
-    shown = tuple(found[:limit])
-    return MemoryPage(shown, _said(shown[-1]) if len(found) > limit else None)
+    page = tuple(memories[:limit])
+    return MemoryPage(page, _position(page[-1]) if len(memories) > limit else None)
 
 
-def _said(memory: Memory) -> str:
+def _position(memory: Memory) -> str:
     return f"{memory.occurred_at.isoformat()} {memory.memory_id}"
 
 
@@ -144,14 +144,14 @@ class MemoryStore:
         duplicate_threshold: float = THRESHOLD,
         chance: random.Random | None = None,
     ) -> None:
-        """``duplicate_threshold``, 0 to 1: from which similarity on two memories are near-duplicates."""
+        """``duplicate_threshold``, 0 to 1: the least similarity of near-duplicates."""
         if not isinstance(db, Platform):
             raise InvalidRequestError(f"db is {db!r:.80}; give an open platform, as `async with connect()` gives")
         self._platform = db
         self._name = collection
         self._threshold = checked_relevance(duplicate_threshold, "duplicate_threshold")
         self._chance = chance or random.Random()  # noqa: S311 - ids are to be different, not secret
-        self._opened: Collection | None = None
+        self._cached_collection: Collection | None = None
 
     async def store_memory(
         self,
@@ -173,73 +173,76 @@ class MemoryStore:
         metadata: Mapping[str, Any] | None = None,
         **linked_ids: Sequence[str],
     ) -> StoredMemory:
-        """Store a memory of a project, with what it is linked to, in one transaction.
+        """Store a memory of a project, with its links, in one transaction.
 
-        ``content`` is a text or any other JSON value, which is kept as it is; its text is searched (``extract_text``).
-        ``linked_paper_ids=[...]`` links to the type ``papers``, and so for any other type (see ``entity_type``);
-        ``links`` takes any, by its name. ``occurred_at`` is when it happened; left out: now. ``expires_at`` is when it
-        is to be forgotten. ``memory_id`` is the application's own key; left out: a new one. A memory with a known key
-        replaces the stored one, and keeps its access count. ``duplicates``: ``report`` (stored, and near-duplicates are
-        named), ``merge`` (it joins the most similar one of its project, user and type, see
-        ``retrieval.domain.items.memory.merged``), ``keep`` (stored without a look at others). Raises
-        ``InvalidRequestError`` for what cannot be stored.
+        - ``content``: a text or any other JSON value, stored unchanged; searches use its text (``extract_text``).
+        - ``linked_paper_ids=[...]`` links to entities of the type ``papers``, and likewise for any other type (see
+          ``entity_type``); ``links`` maps types to ids.
+        - ``occurred_at``: the time of the event; default: now. ``expires_at``: the time to forget it.
+        - ``memory_id``: the application's own key; default: a new one. A memory with a known key replaces the stored
+          one, and keeps its access count.
+        - ``duplicates``: ``report`` (store it, and name near-duplicates), ``merge`` (join it to the most similar memory
+          of its project, user and type, see ``retrieval.domain.items.memory.merged``), ``keep`` (store it without a
+          search for others).
+
+        Raises ``InvalidRequestError`` for values that cannot be stored.
         """
-        how = duplicates_named(duplicates)
-        given = {"linked_question_ids": linked_question_ids, "linked_hypothesis_ids": linked_hypothesis_ids}
+        policy = duplicates_named(duplicates)
+        question_links = {"linked_question_ids": linked_question_ids, "linked_hypothesis_ids": linked_hypothesis_ids}
         memory = NewMemory(
             memory_id=self._new_id() if memory_id is None else memory_id,
             project_id=project_id,
             interaction_type=interaction_type,
             content=content,
             user_id=user_id,
-            links=links_of(links, {**given, **linked_ids}),
+            links=links_of(links, {**question_links, **linked_ids}),
             summary=summary,
             relevance_score=relevance_score,
             occurred_at=self._platform.now if occurred_at is None else occurred_at,
             expires_at=expires_at,
             metadata=metadata or {},
         )
-        return await self._store(memory, how)
+        return await self._store(memory, policy)
 
     async def store_memories(
         self, memories: Iterable[Mapping[str, Any]], *, duplicates: str = Duplicates.KEEP
     ) -> AddReport:
-        """Store many, given as the arguments of ``store_memory`` by name; with ``keep``, many in each transaction.
+        """Store memories, each a mapping of the arguments of ``store_memory``; with ``keep``, many in each transaction.
 
-        With ``report`` or ``merge`` they are stored one after the other, and merged ones count as changed. If one of
-        them is invalid, nothing is stored. An error of the database leaves the earlier batches of 2,000 stored, or with
+        With ``report`` or ``merge`` they are stored one after the other, and merged ones count as changed. If one is
+        invalid, nothing is stored. After an error of the database, the earlier batches of 2,000 are stored, or with
         ``report`` and ``merge`` the earlier memories.
         """
-        how = duplicates_named(duplicates)
+        policy = duplicates_named(duplicates)
         if not isinstance(memories, Iterable):
             raise InvalidRequestError(f"memories come in a list of mappings, not {memories!r:.80}")
-        checked = [self._from_record(memory) for memory in memories]
-        for memory in checked:
-            memory.item()  # invalid values are refused before anything is stored
-        if how is Duplicates.KEEP:
-            return await (await self._writer()).store_all(checked)
+        valid = [self._from_record(memory) for memory in memories]
+        for memory in valid:
+            memory.item()  # refuses invalid values before anything is stored
+        if policy is Duplicates.KEEP:
+            return await (await self._writer()).store_all(valid)
         report = AddReport()
-        for memory in checked:
-            stored = await self._store(memory, how)
+        for memory in valid:
+            stored = await self._store(memory, policy)
             report += AddReport(added=int(stored.is_new), changed=int(not stored.is_new), notes=stored.notes)
         return report
 
     async def get_memory(self, memory_id: str) -> Memory:
-        """The memory of that id, also a superseded one. Raises ``UnknownItemError`` if there is none, or it expired."""
-        found = await self._read([memory_id])
-        if memory_id not in found:
+        """The memory with that id, even if superseded. Raises ``UnknownItemError`` if there is none, or it expired."""
+        memories = await self._read([memory_id])
+        if memory_id not in memories:
             raise UnknownItemError(f"there is no memory {memory_id!r:.80} in collection {self._name!r}")
-        check_current(found[memory_id], self._platform.now)
-        return found[memory_id]
+        check_current(memories[memory_id], self._platform.now)
+        return memories[memory_id]
 
     async def get_memories(self, memory_ids: Sequence[str]) -> dict[str, Memory]:
-        """The memories of those ids that exist and have not expired, by id, in the given order."""
-        found = await self._read(memory_ids)
+        """The memories of those ids that exist and have not expired, by id, in the order of the ids."""
+        memories = await self._read(memory_ids)
         now = self._platform.now
         return {
-            memory_id: found[memory_id]
+            memory_id: memories[memory_id]
             for memory_id in memory_ids
-            if memory_id in found and not has_expired(found[memory_id], now)
+            if memory_id in memories and not has_expired(memories[memory_id], now)
         }
 
     async def list_memories(
@@ -252,12 +255,12 @@ class MemoryStore:
         limit: int = 100,
         after: str | None = None,
     ) -> MemoryPage:
-        """The project's memories, the latest first; ``after``: the ``next`` of the page before.
+        """The project's memories, the latest first; ``after``: the ``next`` of the previous page.
 
-        Superseded ones have no index by project: with ``include_superseded`` the collection is walked by time, all of
-        it where the project is small.
+        Superseded memories have no index by project: with ``include_superseded`` the collection is read by time, all of
+        it if the project is small.
 
-        ``limit`` is 1 to 1000. Raises ``InvalidLimitError``, and ``InvalidRequestError`` for an ``after`` that is none.
+        ``limit`` is 1 to 1000. Raises ``InvalidLimitError``, and ``InvalidRequestError`` for an invalid ``after``.
         """
         return await list_page(
             await self._records(),
@@ -284,10 +287,10 @@ class MemoryStore:
     ) -> Memory:
         """Replace the given fields, keep the others, and return the memory; a superseded memory stays superseded.
 
-        Raises ``UnknownItemError`` if there is none or it expired, and ``InvalidRequestError`` for what cannot be
-        stored.
+        Raises ``UnknownItemError`` if there is none or it expired, and ``InvalidRequestError`` for values that cannot
+        be stored.
         """
-        given = {
+        arguments = {
             "content": content,
             "summary": summary,
             "links": links,
@@ -296,15 +299,15 @@ class MemoryStore:
             "occurred_at": occurred_at,
             "metadata": metadata,
         }
-        changes = {name: value for name, value in given.items() if value is not UNCHANGED}
+        changes = {name: value for name, value in arguments.items() if value is not UNCHANGED}
         if changes.get("occurred_at", occurred_at) is None:
-            raise InvalidRequestError("occurred_at is None; a memory happened at some time: leave it out, or say when")
+            raise InvalidRequestError("occurred_at is None; leave it out, or give the time of the event")
         _check_id(memory_id)
         await (await self._writer()).change(memory_id, changes, self._platform.now)
-        found = await self._read([memory_id])
-        if memory_id not in found:
+        memories = await self._read([memory_id])
+        if memory_id not in memories:
             raise UnknownItemError(f"memory {memory_id!r:.80} was forgotten while it was changed")
-        return found[memory_id]
+        return memories[memory_id]
 
     async def set_relevance(self, memory_id: str, score: float) -> None:
         """Set a memory's relevance, 0 to 1.
@@ -314,14 +317,14 @@ class MemoryStore:
         relevance = checked_relevance(score)
         _check_id(memory_id)
         if not await (await self._records()).rate(memory_id, relevance, self._platform.now):
-            await self.get_memory(memory_id)  # says that it expired
+            await self.get_memory(memory_id)  # raises the error if it expired
             raise UnknownItemError(f"there is no memory {memory_id!r:.80} in collection {self._name!r}")
 
     async def supersede(self, old_id: str, new: str | Mapping[str, Any]) -> str:
-        """Let a memory supersede another, and give its id: the old one stays readable, and searches do not find it.
+        """Let a memory supersede another, and return its id: the old one stays readable, but searches do not find it.
 
-        ``new`` is the id of one that is stored, or the arguments of ``store_memory`` by name; then both happen in one
-        transaction, and duplicates are not looked for. Both are of one project, and neither has expired. Raises
+        ``new`` is the id of a stored memory, or a mapping of the arguments of ``store_memory``, which is then stored in
+        the same transaction, without a search for duplicates. Both must be of one project and not expired. Raises
         ``UnknownItemError`` and ``InvalidRequestError``.
         """
         _check_id(old_id)
@@ -345,51 +348,52 @@ class MemoryStore:
     ) -> RememberReport:
         """Store the facts that a language model finds in the messages of a conversation, each with its source turns.
 
-        A message has a ``role``, a ``content`` and perhaps a ``name``; those of systems and tools are not read. A turn
-        is a message's number, counted from ``first_turn`` on; a memory is linked to its turns under the type ``turns``
-        as ``session/number``. A fact that a memory of the same project, user and type says already adds its turns to
-        that memory; a fact that contradicts such a memory supersedes it (see ``history``); a fact that its turns do not
-        say is refused. All facts are stored in one transaction. The same messages of the same session change nothing a
-        second time; with ``again`` they are read again, for example by another language model. ``occurred_at`` is the
-        time of the messages; left out: now.
+        A message has a ``role``, a ``content`` and optionally a ``name``; messages of systems and tools are ignored.
+        Messages are numbered from ``first_turn`` on; a memory is linked to its turns under the type ``turns`` as
+        ``session/number``. If a memory of the same project, user and type states a fact already, the fact's turns are
+        added to that memory; a fact that contradicts such a memory supersedes it (see ``history``); a fact that its
+        turns do not support is refused. All facts are stored in one transaction. Repeating the same messages of the
+        same session changes nothing; with ``again`` they are read again, for example by another language model.
+        ``occurred_at`` is the time of the messages; default: now.
 
-        The messages, and memories that resemble their facts, are sent to ``platform.llm``, in two calls at most. Raises
-        ``NoLanguageModelError`` without a language model, ``LLMUnavailableError`` or ``LLMRejectedError`` where it
-        gives no usable answer, and ``InvalidRequestError`` for what are no messages.
+        Sends the messages, and memories that resemble their facts, to ``platform.llm``, in two calls at most. Raises
+        ``NoLanguageModelError`` without a language model, ``LLMUnavailableError`` or ``LLMRejectedError`` without a
+        usable answer, and ``InvalidRequestError`` for invalid messages.
         """
         check_flags(again=again)
         conversation = checked_conversation(messages, session, first_turn)
-        said_at = self._platform.now if occurred_at is None else occurred_at
+        time = self._platform.now if occurred_at is None else occurred_at
         remembering = Remembering(
             conversation=conversation,
-            facts_of=FactsOf(project_id, user_id, interaction_type, said_at),
+            facts_of=FactsOf(project_id, user_id, interaction_type, time),
             new_id=self._new_id,
             now=self._platform.now,
         )
         remembering.receipt.item()  # invalid messages are refused before a model is called
         llm = checked_llm(self._platform.llm)
-        places = (await self._collection(), await self._writer(), await self._records())
-        return await remembering.remember(llm, *places, again=again)
+        return await remembering.remember(
+            llm, await self._collection(), await self._writer(), await self._records(), again=again
+        )
 
     async def history(self, memory_id: str) -> tuple[Memory, ...]:
-        """The versions of a memory, newest first: the current one, then those that were superseded.
+        """The versions of a memory, newest first: the current one, then the superseded ones.
 
-        Each has the times when it was said (``occurred_at``) and stored (``created_at``), its turns (``sources``), and
-        in its metadata the ``reason`` why it superseded the one before, if a language model decided that.
-        ``updated_at`` of a superseded one is when it was superseded, unless it was changed later. Raises
+        Each has the times of its event (``occurred_at``) and of its storage (``created_at``), its turns (``sources``),
+        and, if a language model decided that it supersedes the previous version, the ``reason`` in its metadata. The
+        ``updated_at`` of a superseded version is the time when it was superseded, unless it was changed later. Raises
         ``UnknownItemError`` if there is no such memory, or it expired.
         """
-        found = await (await self._records()).histories(checked_item_ids([memory_id]), self._platform.now)
-        if memory_id not in found:
-            await self.get_memory(memory_id)  # says which of both
-        return found[memory_id]
+        versions = await (await self._records()).histories(checked_item_ids([memory_id]), self._platform.now)
+        if memory_id not in versions:
+            await self.get_memory(memory_id)  # raises the error
+        return versions[memory_id]
 
     async def histories(self, memory_ids: Sequence[str]) -> dict[str, tuple[Memory, ...]]:
-        """The versions of each of those memories that there are and that have not expired: see ``history``."""
+        """The versions of each of those memories that exist and have not expired: see ``history``."""
         return await (await self._records()).histories(checked_item_ids(memory_ids), self._platform.now)
 
     async def forget(self, memory_id: str) -> None:
-        """Forget a memory: it is deleted with everything made of it, and records of it bear a pseudonym.
+        """Forget a memory: delete it with everything derived from it, and replace it by a pseudonym in records.
 
         Raises ``UnknownItemError`` if there is none.
         """
@@ -399,33 +403,32 @@ class MemoryStore:
             raise UnknownItemError(f"there is no memory {memory_id!r:.80} in collection {self._name!r}")
 
     async def forget_user(self, user_id: str) -> int:
-        """Forget all memories of a user, superseded ones too; gives how many. See ``forget``.
+        """Forget all memories of a user, superseded ones too; returns their number. See ``forget``.
 
-        Raises ``InvalidRequestError`` for anything but a name.
-
-        Recorded searches still bear the user's name: ``platform.pseudonymise`` takes it out.
+        Recorded searches still have the user's name: ``platform.pseudonymise`` removes it. Raises
+        ``InvalidRequestError`` for anything but a name.
         """
         checked_name("user_id", user_id)
         await self._platform.recorded()
         return await (await self._records()).forget_user(user_id)
 
     async def forget_project(self, project_id: str) -> int:
-        """Forget all memories of a project, superseded ones too; gives how many. See ``forget``."""
+        """Forget all memories of a project, superseded ones too; returns their number. See ``forget``."""
         checked_name("project_id", project_id)
         await self._platform.recorded()
         return await (await self._records()).forget_project(project_id)
 
-    async def _store(self, memory: NewMemory, how: Duplicates) -> StoredMemory:
-        memory.item()  # invalid values are refused before any look-up
+    async def _store(self, memory: NewMemory, policy: Duplicates) -> StoredMemory:
+        memory.item()  # refuses invalid values before any query
         writer = await self._writer()
         look = None
-        if how is not Duplicates.KEEP:
-            joins = how is Duplicates.MERGE
+        if policy is not Duplicates.KEEP:
+            joins = policy is Duplicates.MERGE
             vectors = await writer.vectors_of([memory.item()])
             vector = vectors[0] if vectors else None
-            found = await near_memories(await self._collection(), memory, vector, self._threshold, joins=joins)
-            known = await self.get_memories([memory.memory_id for memory in found]) if found else {}
-            near = [memory for memory in found if memory.memory_id in known]
+            candidates = await near_memories(await self._collection(), memory, vector, self._threshold, joins=joins)
+            current = await self.get_memories([memory.memory_id for memory in candidates]) if candidates else {}
+            near = [memory for memory in candidates if memory.memory_id in current]
             look = Look(near, self._platform.now, joins=joins)
         return await writer.store(memory, look)
 
@@ -433,9 +436,9 @@ class MemoryStore:
         return await (await self._records()).read(checked_item_ids(memory_ids))
 
     async def _collection(self) -> Collection:
-        if self._opened is None:
-            self._opened = await memories_collection(self._platform, self._name)
-        return self._opened
+        if self._cached_collection is None:
+            self._cached_collection = await memories_collection(self._platform, self._name)
+        return self._cached_collection
 
     async def _records(self) -> MemoryRecords:
         stored = await (await self._collection()).refresh(older_than_seconds=FRESH_SECONDS)
@@ -448,18 +451,18 @@ class MemoryStore:
         return MemoryWriter(Writer(workplace.database, tenant_id, stored, embedder))
 
     def _from_record(self, record: Mapping[str, Any]) -> NewMemory:
-        """Gives the memory that ``store_memory`` would store for these arguments."""
+        """The memory that ``store_memory`` would store for these arguments."""
         if not isinstance(record, Mapping):
             raise InvalidRequestError(f"a memory is a mapping of store_memory's arguments, not {record!r:.80}")
         own = {field_.name for field_ in fields(NewMemory)} - {"status", "links", "text"}
-        given = {name: value for name, value in record.items() if name in own and value is not None}
+        values = {name: value for name, value in record.items() if name in own and value is not None}
         linked = {name: value for name, value in record.items() if name not in own and name != "links"}
         for name in ("project_id", "interaction_type", "content"):
-            if name not in given:
+            if name not in values:
                 raise InvalidRequestError(f"a memory needs {name}; it has {', '.join(map(str, record)) or 'nothing'}")
-        given.setdefault("memory_id", self._new_id())
-        given.setdefault("occurred_at", self._platform.now)
-        return NewMemory(**given, links=links_of(record.get("links"), linked))
+        values.setdefault("memory_id", self._new_id())
+        values.setdefault("occurred_at", self._platform.now)
+        return NewMemory(**values, links=links_of(record.get("links"), linked))
 
     def _new_id(self) -> str:
         return str(uuid7(int(self._platform.now.timestamp() * 1000), self._chance))

@@ -1,4 +1,4 @@
-"""One answer of metaphors: its sources, its contents and its figures."""
+"""Answer a retrieval of metaphors: its sources, its contents and its figures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from retrieval.apps.metaphors.corpus import MetaphorCorpus
-from retrieval.apps.metaphors.generator import Generator, Suggested, Wanted, names_of
+from retrieval.apps.metaphors.generator import Generator, SuggestionRequest, Suggestions, names_of
 from retrieval.apps.metaphors.metaphor import ACTIVE, CANDIDATE, IN_CORPUS, Metaphor, metaphor_of
 from retrieval.apps.metaphors.problem import MetaphorSearch, Problem, checked_metaphor, checked_problem, situation_of
 from retrieval.apps.metaphors.ranking import (
@@ -38,19 +38,19 @@ from retrieval.engine.stages import Clock
 class RetrievalMetrics(Serializable):
     """The measurements of a retrieval; the view ``analytics_queries`` has the same by its ``retrieval_id``.
 
-    Of an empty answer the view has no scores (NULL) where these are 0.
+    For an empty answer the scores are 0 here and NULL in the view.
     """
 
     retrieval_time_ms: float = 0.0
-    """Milliseconds that it took to find and rank the candidates."""
+    """The milliseconds of finding and ranking the candidates."""
     top_score: float = 0.0
-    """The highest score; 0 without any."""
+    """The highest score; 0 without metaphors."""
     score_spread: float = 0.0
-    """The first score minus the fifth, or the last where there are fewer; 0 without any."""
+    """The first score minus the fifth, or minus the last if there are fewer; 0 without metaphors."""
     generation_triggered: bool = False
-    """True if candidates were wanted: a model was asked, or its earlier suggestions were used."""
+    """Whether generation was triggered: a model was asked, or its earlier suggestions were used."""
     backtrack_count: int = 0
-    """The number of times that the caller came back with this problem."""
+    """The number of times that the caller has returned with this problem."""
 
     @classmethod
     def of(
@@ -81,7 +81,7 @@ class Retrieved(list[Scored]):
     why_generated: str | None
     """The reason why candidates were generated; None: they were not."""
     collection: str = ""
-    """The collection of the corpus; empty: not said."""
+    """The collection of the corpus; empty: unknown."""
 
     def __init__(
         self,
@@ -106,48 +106,48 @@ class Retrieved(list[Scored]):
 class RetrievalModel:
     """The learned reward of a corpus's metaphors.
 
-    It knows a problem by its domain, its complexity and the cluster of its embedding, and how each metaphor fared in
-    the domain, in the range of complexity (thirds) and in the cluster; see docs/concepts/learning.md.
+    It predicts by the verdicts on each metaphor in the problem's domain, range of complexity (thirds) and cluster of
+    embeddings; see docs/concepts/learning.md.
     """
 
     def __init__(self, corpus: MetaphorCorpus) -> None:
         self._corpus = corpus
 
     async def is_trained(self) -> bool:
-        """True if a model is in use; without one, predictions follow from a metaphor's counts alone."""
+        """Whether a model is in use; without one, predictions follow only from a metaphor's counts."""
         return await is_trained(handle_of(self._corpus.collection))
 
     async def predict(self, problem: Problem, metaphor: Metaphor) -> float:
-        """The expected reward of the metaphor, 0 to 1. Raises ``UnknownItemError`` for one of no corpus."""
+        """The expected reward of the metaphor, 0 to 1. Raises ``UnknownItemError`` if it is not in the corpus."""
         return (await self._expectation(problem, metaphor)).mean
 
     async def get_uncertainty(self, problem: Problem, metaphor: Metaphor) -> float:
-        """Gives the error to expect of that prediction, 0 to 0.5. Raises ``UnknownItemError`` for one of no corpus.
+        """The expected error of that prediction, 0 to 0.5. Raises ``UnknownItemError`` if it is not in the corpus.
 
-        See ``Expectation.uncertainty``: no use raises it. The simple estimate, 1 / uses of (domain, metaphor), is
-        infinite for an untried metaphor; this one is on the scale of the reward.
+        See ``Expectation.uncertainty``: it never rises with use. Unlike 1 / uses, it is finite for an untried metaphor
+        and on the scale of the reward.
         """
         return (await self._expectation(problem, metaphor)).uncertainty
 
     async def _expectation(self, problem: Problem, metaphor: Metaphor) -> Expectation:
-        wanted = checked_metaphor("metaphor", metaphor).id
-        if not await self._corpus.get([wanted]):
-            raise UnknownItemError(f"metaphor {wanted!r:.80} is not in the corpus; add it first: await corpus.add(...)")
-        return (await self.expectations(problem, [wanted]))[wanted]
+        key = checked_metaphor("metaphor", metaphor).id
+        if not await self._corpus.get([key]):
+            raise UnknownItemError(f"metaphor {key!r:.80} is not in the corpus; add it first: await corpus.add(...)")
+        return (await self.expectations(problem, [key]))[key]
 
     async def expectations(
         self, problem: Problem, ids: Sequence[str], relevance: Mapping[str, float] | None = None
     ) -> dict[str, Expectation]:
-        """Gives the expected reward of each of these metaphors, by id, in one call; see ``Collection.expectations``.
+        """The expected reward of each of these metaphors, by id, in one call; see ``Collection.expectations``.
 
-        ``relevance``: how similar each is, 0 to 1 by id; models that are fitted on many verdicts use it.
+        ``relevance``: the similarity of each, 0 to 1 by id; models that are fitted on many verdicts use it.
         """
-        asked = checked_problem(problem)
+        problem = checked_problem(problem)
         return await self._corpus.collection.expectations(
             ids,
-            context=situation_of(asked),
-            vector=asked.embedding,
-            query=None if asked.embedding is not None else asked.description,
+            context=situation_of(problem),
+            vector=problem.embedding,
+            query=None if problem.embedding is not None else problem.description,
             relevance=relevance,
         )
 
@@ -162,12 +162,12 @@ class Entry:
     metaphor: Metaphor
     score: float
     relevance: float
-    """The metaphor's own relevance, 0 to 1, as a model of the learned reward reads it."""
+    """The metaphor's relevance, 0 to 1, the input of a model of the learned reward."""
     explanation: Explanation
 
     @property
     def shown(self) -> ShownItem:
-        """The item as it is recorded."""
+        """The item to record."""
         return ShownItem(item_id=self.metaphor.id, score=self.score, signals={"relevance": self.relevance})
 
 
@@ -179,18 +179,18 @@ class Searches:
     actor: str = ""
 
     async def answer(self, search: MetaphorSearch) -> SearchResult:
-        """The best of the corpus, recorded."""
+        """The best metaphors of the corpus, recorded."""
         return await self._of_corpus(self.collection, search)
 
     async def look(self, search: MetaphorSearch) -> SearchResult:
-        """The best of the corpus, unrecorded: the answer may hold others too."""
+        """The best metaphors of the corpus, unrecorded, because the answer may contain candidates too."""
         return await self._of_corpus(await self._unrecorded(), search)
 
     async def similar(self, search: MetaphorSearch, status: str = ACTIVE) -> list[Entry]:
-        """The best by similarity alone, unrecorded."""
+        """The best metaphors by similarity alone, unrecorded."""
         collection = await self._unrecorded()
         profile = replace(search.profile(collection.profile), learned=Learned(combination=Combination.OFF))
-        found = await collection.search(
+        hits = await collection.search(
             search.problem.description,
             vector=search.vector,
             where=search.where(status),
@@ -198,7 +198,7 @@ class Searches:
             profile=profile,
             syntax=False,
         )
-        return entries(found)
+        return entries(hits)
 
     async def candidates(self, search: MetaphorSearch) -> list[Entry]:
         """The untried candidates, by 0.9 × similarity, without preferences."""
@@ -214,30 +214,30 @@ class Searches:
         ]
 
     async def _unrecorded(self) -> Collection:
-        """The collection, read anew: an older handle would not use a new model."""
+        """The collection, refreshed, because an older handle would not use a new model."""
         await self.collection.refresh(older_than_seconds=FRESH_SECONDS)
         return self.collection.unrecorded()
 
     async def _of_corpus(self, collection: Collection, search: MetaphorSearch) -> SearchResult:
-        usual = collection.profile
-        chosen = search.profile(usual)
+        default = collection.profile
+        profile = search.profile(default)
         return await collection.search(
             search.problem.description,
             vector=search.vector,
             about=search.about,
             where=search.where(ACTIVE),
             limit=search.limit,
-            profile=None if chosen is usual else chosen,
+            profile=None if profile is default else profile,
             syntax=False,
             context=search.context(actor=self.actor),
         )
 
 
-def entries(found: Sequence[Hit]) -> list[Entry]:
+def entries(hits: Sequence[Hit]) -> list[Entry]:
     """The hits as metaphors."""
     return [
         Entry(metaphor=metaphor_of(hit), score=hit.score, relevance=relevance_of(hit), explanation=hit.explanation)
-        for hit in found
+        for hit in hits
     ]
 
 
@@ -254,13 +254,13 @@ RELEVANCE_MAX = 1 + 1e-6
 """The largest cosine after rounding."""
 
 
-def relevance_of_each(found: Iterable[Entry]) -> dict[str, float]:
-    """Gives the relevance of each, 0 to 1, by id. Raises ``InvalidRequestError`` for scores that are no cosines."""
-    relevance = {entry.metaphor.id: entry.relevance for entry in found}
+def relevance_of_each(hits: Iterable[Entry]) -> dict[str, float]:
+    """The relevance of each metaphor, 0 to 1, by id. Raises ``InvalidRequestError`` for scores that are not cosines."""
+    relevance = {entry.metaphor.id: entry.relevance for entry in hits}
     if any(not 0 <= value <= RELEVANCE_MAX for value in relevance.values()):
         raise InvalidRequestError(
-            "the profile of the corpus's collection gives scores outside 0 to 1, which nothing learned can be "
-            "weighed against; set METAPHORS_PROFILE, or one of your own with the leg dense alone and the fusion union"
+            "the profile of the corpus's collection gives scores outside 0 to 1, which cannot be combined with learned "
+            "rewards; set METAPHORS_PROFILE, or a profile with only the leg dense and the fusion union"
         )
     return {key: min(1.0, value) for key, value in relevance.items()}
 
@@ -269,8 +269,8 @@ def learned_entries(
     metaphors: Iterable[Metaphor], expected: Mapping[str, Expectation], relevance: Mapping[str, float]
 ) -> list[Entry]:
     """The metaphors by their expected rewards; those without one are left out."""
-    known = [metaphor for metaphor in metaphors if metaphor.id in expected]
-    best = sorted(known, key=lambda entry: (-expected[entry.id].mean, entry.id))
+    with_reward = [metaphor for metaphor in metaphors if metaphor.id in expected]
+    best = sorted(with_reward, key=lambda entry: (-expected[entry.id].mean, entry.id))
     return [
         _entry(metaphor, relevance.get(metaphor.id, 0.0), [_part("learned", rank, expected[metaphor.id].mean)])
         for rank, metaphor in enumerate(best, 1)
@@ -278,13 +278,13 @@ def learned_entries(
 
 
 def explored_entries(base: Sequence[Entry], expected: Mapping[str, Expectation], rate: float) -> list[Entry]:
-    """The entries by score + rate × uncertainty of the expected reward, best first; equal ones by id."""
+    """The entries by score + rate × uncertainty of the expected reward, best first, then by id."""
     bonus = {
         entry.metaphor.id: expected[entry.metaphor.id].uncertainty for entry in base if entry.metaphor.id in expected
     }
-    surest = sorted(bonus, key=lambda key: (-bonus[key], key))
-    ranks = {key: rank for rank, key in enumerate(surest, 1)}
-    found = [
+    most_uncertain = sorted(bonus, key=lambda key: (-bonus[key], key))
+    ranks = {key: rank for rank, key in enumerate(most_uncertain, 1)}
+    hits = [
         _entry(
             entry.metaphor,
             entry.relevance,
@@ -294,18 +294,18 @@ def explored_entries(base: Sequence[Entry], expected: Mapping[str, Expectation],
         for entry in base
         for key in [entry.metaphor.id]
     ]  # fmt: skip
-    return sorted(found, key=lambda entry: (-entry.score, entry.metaphor.id))
+    return sorted(hits, key=lambda entry: (-entry.score, entry.metaphor.id))
 
 
 def explored_items(shown: Sequence[Entry], base: Sequence[Entry]) -> list[ShownItem]:
-    """The items as they are recorded: one that is shown for its uncertainty alone is an explored one."""
-    usual = {entry.metaphor.id for entry in base[: len(shown)]}
+    """The items to record: an item that is shown only for its uncertainty is explored."""
+    best_ids = {entry.metaphor.id for entry in base[: len(shown)]}
     return [
         ShownItem(
             item_id=entry.metaphor.id,
             score=entry.score,
             signals={"relevance": entry.relevance},
-            slot=Slot.EXPLOIT if entry.metaphor.id in usual else Slot.EXPLORE,
+            slot=Slot.EXPLOIT if entry.metaphor.id in best_ids else Slot.EXPLORE,
         )
         for entry in shown
     ]
@@ -321,11 +321,11 @@ def _part(leg: str, rank: int, raw: float, weight: float = 1.0) -> Contribution:
 
 
 TRIED = 3
-"""The number of the corpus's best that the prompt names as not fitting well, before the excluded ones."""
+"""The number of the corpus's best metaphors that the prompt names as not fitting well, before the excluded ones."""
 
 NO_MODEL = "nothing was generated: there is no language model; give the retriever one, such as platform.llm"
 
-LATE = "nothing was generated: the time that a batch waits for suggestions is used up; ask again for this problem alone"
+LATE = "nothing was generated: the batch's time for suggestions is used up; ask again for this problem alone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,15 +350,15 @@ class Answers:
     clock: Clock
 
     async def answer(self, search: MetaphorSearch) -> Retrieved:
-        """The best of the corpus, with candidates if they are wanted and there are any, or a model may suggest some."""
-        started = self.clock()
+        """The best metaphors of the corpus, with candidates if the rules require them and there are any."""
+        start = self.clock()
         if not await self._may_generate(search):
             return self._of_corpus(search, await self.searches.answer(search))
-        found = await self.searches.look(replace(search, limit=max(search.limit, TRIED)))
-        why = await self._why_generate(search, found)
+        hits = await self.searches.look(replace(search, limit=max(search.limit, TRIED)))
+        why = await self._why_generate(search, hits)
         if why is None:
             return self._of_corpus(search, await self.searches.answer(search))
-        return await self._with_candidates(search, entries(found), why, started)
+        return await self._with_candidates(search, entries(hits), why, start)
 
     async def composed(
         self, search: MetaphorSearch, shown: Sequence[Entry], items: Sequence[ShownItem], *, origin: str,
@@ -380,7 +380,7 @@ class Answers:
         return retrieved(search, shown, retrieval_id, milliseconds, why_generated=why_generated, notes=notes)
 
     async def _may_generate(self, search: MetaphorSearch) -> bool:
-        """True if there is a model to ask, or a candidate that it suggested."""
+        """Whether there is a model to ask, or a candidate of an earlier suggestion."""
         if self.generator is not None:
             return True
         stored = await self.corpus.collection.refresh(older_than_seconds=FRESH_SECONDS)
@@ -388,9 +388,9 @@ class Answers:
             return False
         return bool(await self.searches.candidates(replace(search, limit=1)))
 
-    async def _why_generate(self, search: MetaphorSearch, found: SearchResult) -> str | None:
+    async def _why_generate(self, search: MetaphorSearch, hits: SearchResult) -> str | None:
         situation = Situation(
-            top_score=await self._top_score(search, found), context=search.why, backtracks=search.backtracks
+            top_score=await self._top_score(search, hits), context=search.why, backtracks=search.backtracks
         )
         below, after = self.rules.below, self.rules.after_backtracks
         why = why_generate(situation, below=below, after_backtracks=after)
@@ -398,21 +398,19 @@ class Answers:
             return why_generate(replace(situation, unusual_domain=domain), below=below, after_backtracks=after)
         return why
 
-    async def _top_score(self, search: MetaphorSearch, found: SearchResult) -> float:
+    async def _top_score(self, search: MetaphorSearch, hits: SearchResult) -> float:
         """The best score of the corpus for the problem itself, without moves and preferences.
 
-        A question that was moved away scores lower, and a preference raises scores without a better fit.
+        A moved query scores lower, and a preference raises scores without a better fit.
         """
         if search.moved is not None or search.preference != DirectionPreference():
-            found = await self.searches.look(replace(search, moved=None, preference=DirectionPreference(), limit=1))
-        return found[0].score if found else 0.0
+            hits = await self.searches.look(replace(search, moved=None, preference=DirectionPreference(), limit=1))
+        return hits[0].score if hits else 0.0
 
-    async def _with_candidates(
-        self, search: MetaphorSearch, corpus: list[Entry], why: str, started: float
-    ) -> Retrieved:
+    async def _with_candidates(self, search: MetaphorSearch, corpus: list[Entry], why: str, start: float) -> Retrieved:
         suggested = await self._suggested(search, corpus, why)
         candidates = await self.searches.candidates(search)
-        # Candidates that use has proved belong to the corpus from the next retrieval on.
+        # Candidates that have proved themselves belong to the corpus from the next retrieval on.
         await self.corpus.settle_all()
         best = sorted([*corpus, *candidates], key=lambda entry: (-entry.score, entry.metaphor.id))[: search.limit]
         return await self.composed(
@@ -420,29 +418,29 @@ class Answers:
             best,
             [entry.shown for entry in best],
             origin="metaphors.retrieve",
-            started=started,
+            started=start,
             why_generated=why,
             notes=(*search.notes, *suggested.notes),
         )
 
-    async def _suggested(self, search: MetaphorSearch, corpus: Sequence[Entry], why: str) -> Suggested:
-        """New suggestions; none if earlier ones for this text are still untried."""
+    async def _suggested(self, search: MetaphorSearch, corpus: Sequence[Entry], why: str) -> Suggestions:
+        """New suggestions; none while earlier suggestions for this text are untried."""
         if self.generator is None:
-            return Suggested(notes=(NO_MODEL,))
+            return Suggestions(notes=(NO_MODEL,))
         if await self.generator.still_untried(search.problem, search.exclude):
-            return Suggested()
+            return Suggestions()
         failed = await self.corpus.get(search.exclude)
         tried = names_of([*(entry.metaphor for entry in corpus[:TRIED]), *failed.values()])
-        wanted = Wanted(problem=search.problem, tried=tried, failure=search.why, why=why)
-        left = self.rules.seconds if search.until is None else search.until - self.clock()
-        return (
-            await self.generator.in_time(wanted, min(left, self.rules.seconds)) if left > 0 else Suggested((), (LATE,))
-        )
+        request = SuggestionRequest(problem=search.problem, tried=tried, failure=search.why, why=why)
+        seconds = self.rules.seconds if search.until is None else search.until - self.clock()
+        if seconds <= 0:
+            return Suggestions((), (LATE,))
+        return await self.generator.in_time(request, min(seconds, self.rules.seconds))
 
-    def _of_corpus(self, search: MetaphorSearch, found: SearchResult) -> Retrieved:
-        notes = (*search.notes, *found.notes)
-        milliseconds = found.timings_ms.get("total", 0.0)
-        return retrieved(search, entries(found), found.retrieval_id, milliseconds, notes=notes)
+    def _of_corpus(self, search: MetaphorSearch, hits: SearchResult) -> Retrieved:
+        notes = (*search.notes, *hits.notes)
+        milliseconds = hits.timings_ms.get("total", 0.0)
+        return retrieved(search, entries(hits), hits.retrieval_id, milliseconds, notes=notes)
 
 
 def retrieved(
@@ -471,17 +469,17 @@ async def unusual_domain(collection: Collection, domain: str) -> str:
     if not domain:
         return ""
     verdicts = await count_verdicts(handle_of(collection), at_most=KNOWN_FROM_VERDICTS)
-    if verdicts < KNOWN_FROM_VERDICTS or await _is_a_metaphors(collection, domain):
+    if verdicts < KNOWN_FROM_VERDICTS or await _is_domain_of_metaphor(collection, domain):
         return ""
-    told = is_unusual(
+    is_rare = is_unusual(
         verdicts=verdicts,
         verdicts_of_domain=await count_verdicts(handle_of(collection), domain=domain, at_most=1),
         is_a_metaphors_domain=False,
     )
-    return domain if told else ""
+    return domain if is_rare else ""
 
 
-async def _is_a_metaphors(collection: Collection, domain: str) -> bool:
+async def _is_domain_of_metaphor(collection: Collection, domain: str) -> bool:
     async for _ in collection.scan({**IN_CORPUS, "domain": domain}, batch=1):
         return True
     return False

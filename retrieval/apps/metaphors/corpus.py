@@ -49,11 +49,11 @@ def _curated() -> list[Metaphor]:
 
 
 STANDARD_CORPUS: list[Metaphor] = _curated()
-"""Each with its operations, their effects, and problems that it helps to think about."""
+"""The curated metaphors, each with its operations, their effects, and problems that it helps to think about."""
 
 
 DUPLICATE_FROM = 0.52
-"""The cosine from which on two are near-duplicates: measured with MiniLM, see docs/decisions/0024-metaphors.md."""
+"""The least cosine of near-duplicates, measured with MiniLM: see docs/decisions/0024-metaphors.md."""
 
 MOST = 20
 """The nearest metaphors that are compared by meaning."""
@@ -64,18 +64,18 @@ _BY_MEANING = Profile(legs={"dense": 1.0})
 async def near_duplicates(collection: Collection, metaphor: Metaphor, above: float) -> list[tuple[Metaphor, float]]:
     """The metaphors with the same name, at 1, and those whose cosine is at least ``above``; best first, then by id.
 
-    The metaphor's own id is left out. Rejected ones are compared by name: archived, they have no vector.
+    The metaphor's own id is left out. Rejected metaphors are compared only by name, because they have no vector.
     """
-    found = {namesake.id: (namesake, 1.0) async for namesake in _namesakes(collection, metaphor)}
+    similarities = {namesake.id: (namesake, 1.0) async for namesake in _namesakes(collection, metaphor)}
     for other, cosine in await _nearest(collection, metaphor):
         if cosine >= above:
-            found.setdefault(other.id, (other, cosine))
-    found.pop(metaphor.id, None)
-    return sorted(found.values(), key=lambda pair: (-pair[1], pair[0].id))
+            similarities.setdefault(other.id, (other, cosine))
+    similarities.pop(metaphor.id, None)
+    return sorted(similarities.values(), key=lambda pair: (-pair[1], pair[0].id))
 
 
 async def text_vector(collection: Collection, metaphor: Metaphor) -> Vector:
-    """The vector that the metaphor will have once it is stored. Raises as ``Collection.vectors_of``."""
+    """The vector of the metaphor's text as a stored document. Raises as ``Collection.vectors_of``."""
     vector: Vector = (await collection.vectors_of([embedded_text(metaphor)], role=TextRole.DOCUMENT))[0]
     return vector
 
@@ -102,24 +102,24 @@ async def _nearest(collection: Collection, metaphor: Metaphor) -> list[tuple[Met
 
 
 COLLECTION = "metaphors"
-"""The collection of a corpus that names no other."""
+"""The default collection of a corpus."""
 
-_BECOMES = {ProbationVerdict.PROVED: ACTIVE, ProbationVerdict.FAILED: REJECTED}
+_STATUS_BY_VERDICT = {ProbationVerdict.PROVED: ACTIVE, ProbationVerdict.FAILED: REJECTED}
 
 _log = logging.getLogger(__name__)
 
 
 class MetaphorCorpus:
-    """The metaphors of one collection: ``static`` ones, which are given, and dynamic ones, which are stored alone.
+    """The metaphors of one collection: ``static`` ones, which a program passes, and dynamic ones, which are stored.
 
-    ``async for metaphor in corpus`` gives both. Candidates are in the collection and not in the corpus, until they have
-    proved themselves by use or a person accepts them.
+    ``async for metaphor in corpus`` yields both. Candidates are in the collection but not in the corpus, until they
+    have proved themselves by use or a person accepts them.
     """
 
     def __init__(self, collection: Collection, static: Sequence[Metaphor] = STANDARD_CORPUS) -> None:
-        """``collection`` holds the static ones already; ``open`` sees to that. Ids must not repeat."""
+        """``collection`` must contain the static ones: use ``open``, which stores them. Ids must not repeat."""
         self._collection = collection
-        self._static = {metaphor.id: metaphor for metaphor in _checked(static)}
+        self._static = {metaphor.id: metaphor for metaphor in _checked_static(static)}
 
     @classmethod
     async def open(
@@ -127,9 +127,9 @@ class MetaphorCorpus:
     ) -> Self:
         """The corpus of that name, made if missing, with the static metaphors stored; unchanged ones cost nothing.
 
-        A stored static metaphor that is not given any more is archived. A metaphor that ``add`` stored under an id of
-        ``static`` stays as it is. Candidates that use has decided on are settled. A corpus that was opened earlier with
-        other static metaphors keeps naming those: give the same list everywhere.
+        A stored static metaphor that is no longer in ``static`` is archived. A metaphor that ``add`` stored under an id
+        of ``static`` does not change. Candidates with enough verdicts are settled. A corpus that was opened earlier
+        with other static metaphors still returns those: pass the same list everywhere.
         """
         if not isinstance(platform, Platform):
             raise InvalidRequestError(f"platform is {platform!r:.80}; give an open one, as `async with connect()` does")
@@ -146,7 +146,7 @@ class MetaphorCorpus:
 
     @property
     def static(self) -> list[Metaphor]:
-        """The given metaphors, in their order."""
+        """The static metaphors, in their order."""
         return list(self._static.values())
 
     async def __aiter__(self) -> AsyncIterator[Metaphor]:
@@ -157,15 +157,15 @@ class MetaphorCorpus:
                 yield metaphor_of(item)
 
     async def count(self) -> int:
-        """Counts the metaphors of the corpus, without candidates."""
+        """The number of metaphors in the corpus, without candidates."""
         return len(self._static) + len(await self.dynamic())
 
     async def dynamic(self) -> list[Metaphor]:
-        """The metaphors that were added, or accepted, by id."""
+        """The added and accepted metaphors, by id."""
         return [metaphor_of(item) async for item in self._stored(ACTIVE) if item.item_id not in self._static]
 
     async def candidates(self) -> list[Metaphor]:
-        """The metaphors that were suggested and are not settled yet, by id."""
+        """The suggested metaphors that are not settled yet, by id."""
         return [metaphor_of(item) async for item in self._stored(CANDIDATE)]
 
     async def get(self, ids: Sequence[str]) -> dict[str, Metaphor]:
@@ -173,23 +173,23 @@ class MetaphorCorpus:
         return {key: metaphor_of(item) for key, item in (await self._items(ids)).items()}
 
     async def origins(self, ids: Sequence[str]) -> dict[str, Origin]:
-        """Gives origin and status of the metaphors, by id; unknown ids are missing."""
+        """The origin and status of the metaphors, by id; unknown ids are missing."""
         return {
             key: Origin(source=item.source, status=item.status, provenance=provenance_of(item))
             for key, item in (await self._items(ids)).items()
         }
 
     async def all_ids(self) -> set[str]:
-        """Every id that is taken: of the corpus, of candidates, and of rejected ones."""
-        taken = {item.item_id async for item in self._stored(ACTIVE, CANDIDATE, REJECTED)}
-        return taken | set(self._static)
+        """Every id in use: of the corpus, of candidates, and of rejected metaphors."""
+        stored_ids = {item.item_id async for item in self._stored(ACTIVE, CANDIDATE, REJECTED)}
+        return stored_ids | set(self._static)
 
     async def embeddings(self, ids: Sequence[str]) -> dict[str, tuple[float, ...]]:
         """The stored vectors of those metaphors that have one, by id: shape (dimensions,), of length 1."""
         return {key: tuple(map(float, vector)) for key, vector in (await self._collection.embeddings(ids)).items()}
 
     async def embed(self, metaphor: Metaphor) -> Metaphor:
-        """The metaphor with its vector: its own, or that of the same stored metaphor, or else one of its text.
+        """The metaphor with its vector: its own, else the stored one of the same text, else one made from its text.
 
         Raises the embedder's errors, and ``InvalidRequestError`` for a collection without an embedding space.
         """
@@ -211,13 +211,13 @@ class MetaphorCorpus:
         *,
         status: str = ACTIVE,
     ) -> None:
-        """Store a new metaphor of the corpus, or with ``status="candidate"`` one that is to prove itself first.
+        """Store a new metaphor of the corpus, or with ``status="candidate"`` one that has to prove itself first.
 
-        ``source`` says where it came from, ``provenance`` more of it. Its own ``embedding`` is what it is found by from
-        then on; without one its text is embedded at once where the embedder answers. Where it does not, a warning is
-        logged, and it is not found before the corpus is opened again or the worker runs. Whether it can be used,
-        ``validate_metaphor`` tells. Raises ``InvalidRequestError``, a ``ValueError``, for an id that is taken, for the
-        source ``static`` and for another status, and ``InvalidVectorError`` for an embedding of another space.
+        ``source`` and ``provenance`` describe its origin. Searches find it by its own ``embedding``; without one, its
+        text is embedded at once. If the embedder does not answer, a warning is logged, and searches do not find the
+        metaphor before the corpus is opened again or the worker runs. The metaphor is not validated: see
+        ``validate_metaphor``. Raises ``InvalidRequestError``, a ``ValueError``, for an id in use, the source ``static``
+        and another status, and ``InvalidVectorError`` for an embedding of another space.
         """
         checked_metaphor("metaphor", metaphor)
         if provenance is not None and not isinstance(provenance, Mapping):
@@ -227,26 +227,26 @@ class MetaphorCorpus:
         if status not in (ACTIVE, CANDIDATE):
             raise InvalidRequestError(f"status is {status!r:.80}; a new metaphor is {ACTIVE!r} or {CANDIDATE!r}")
         if metaphor.id in self._static:
-            raise _known(metaphor.id)
+            raise _already_exists(metaphor.id)
         item = metaphor_item(metaphor, source=source, status=status, provenance=provenance)
-        own = await self._own_vector(metaphor)
+        vector = await self._own_vector(metaphor)
         try:
             report = await add_new(handle_of(self._collection), [item])
         except InvalidItemError as error:
             if not await self._collection.get([metaphor.id]):
                 raise
-            raise _known(metaphor.id) from error
-        if own is not None:
-            report = await self._collection.add([item], embeddings=[own])
+            raise _already_exists(metaphor.id) from error
+        if vector is not None:
+            report = await self._collection.add([item], embeddings=[vector])
         if report.pending:
-            _log.warning("metaphor %r waits for its vector, and is not found until it has it", metaphor.id)
+            _log.warning("metaphor %r waits for its vector; until then searches do not find it", metaphor.id)
         for note in report.notes:
             _log.warning("metaphor %r: %s", metaphor.id, note)
 
     async def add_candidate(self, metaphor: Metaphor, provenance: Mapping[str, Any] | None = None) -> None:
-        """Store a generated metaphor as a candidate, on which use or a person decides.
+        """Store a generated metaphor as a candidate, to be accepted or rejected by use or a person.
 
-        Raises ``InvalidRequestError`` for one that ``validate_metaphor`` finds invalid, and for an id that is taken.
+        Raises ``InvalidRequestError`` for a metaphor that ``validate_metaphor`` finds invalid, and for an id in use.
         """
         is_valid, issues = validate_metaphor(metaphor)
         if not is_valid:
@@ -261,7 +261,7 @@ class MetaphorCorpus:
     async def reject(self, metaphor_id: str) -> None:
         """Reject a candidate or a dynamic metaphor; it stays stored, so that it is not suggested again.
 
-        Raises ``UnknownItemError``, and ``InvalidRequestError`` for a static one.
+        Raises ``UnknownItemError``, and ``InvalidRequestError`` for a static metaphor.
         """
         await self._item(metaphor_id)
         if metaphor_id in self._static:
@@ -269,37 +269,41 @@ class MetaphorCorpus:
         await set_status(handle_of(self._collection), metaphor_id, REJECTED)
 
     async def settle(self, metaphor_id: str) -> str:
-        """Let a candidate's use decide, and give its status: ``active``, ``candidate`` or ``archived``.
+        """Accept or reject a candidate by its verdicts; returns its status: ``active``, ``candidate`` or ``archived``.
 
-        It comes into the corpus from 3 verdicts on with (successes + 1) / (verdicts + 2) of at least .6, and is
-        rejected from 5 on with less than .3. Other metaphors keep their status. Raises ``UnknownItemError``.
+        With at least 3 verdicts and (successes + 1) / (verdicts + 2) of at least .6 it joins the corpus; with at least
+        5 and less than .3 it is rejected. Other metaphors keep their status. Raises ``UnknownItemError``.
         """
         item = await self._item(metaphor_id)
         standing = (await self._collection.standings([metaphor_id])).get(metaphor_id)
         if item.status != CANDIDATE or standing is None:
             return item.status
-        becomes = _BECOMES.get(probation(standing.uses, standing.successes))
-        if becomes is None:
+        status = _STATUS_BY_VERDICT.get(probation(standing.uses, standing.successes))
+        if status is None:
             return item.status
-        await set_status(handle_of(self._collection), metaphor_id, becomes, was=CANDIDATE)
+        await set_status(handle_of(self._collection), metaphor_id, status, was=CANDIDATE)
         return (await self._item(metaphor_id)).status
 
     async def settle_all(self) -> dict[str, str]:
-        """Let use decide on every candidate; gives the status of the settled ones, by id.
+        """Settle every candidate with enough verdicts; returns the status of the settled ones, by id.
 
-        ``open`` does it, and so does a retrieval with candidates, because verdicts may come by any door.
+        ``open`` and retrievals with candidates call it, because verdicts may also come from other programs.
         """
-        waiting = [candidate.id for candidate in await self.candidates()]
-        known = await self._collection.standings(waiting) if waiting else {}
-        due = [key for key, standing in known.items() if probation(standing.uses, standing.successes) in _BECOMES]
+        ids = [candidate.id for candidate in await self.candidates()]
+        standings = await self._collection.standings(ids) if ids else {}
+        due = [
+            key
+            for key, standing in standings.items()
+            if probation(standing.uses, standing.successes) in _STATUS_BY_VERDICT
+        ]
         return {key: await self.settle(key) for key in due}
 
     async def near_duplicates(self, metaphor: Metaphor, above: float = DUPLICATE_FROM) -> list[tuple[Metaphor, float]]:
         """The near-duplicates of the metaphor, candidates too, with their similarities, the most similar first.
 
-        The same name without case, punctuation and articles makes 1, of rejected ones too; else it is the cosine of
-        the vectors, at least ``above`` (0 to 1); the metaphor's own ``embedding`` goes before its text.
-        Raises the embedder's errors.
+        The similarity is 1 for the same name without case, punctuation and articles, also of rejected metaphors; else
+        it is the cosine of the vectors, at least ``above`` (0 to 1). The metaphor's own ``embedding`` takes precedence
+        over its text. Raises the embedder's errors.
         """
         checked_metaphor("metaphor", metaphor)
         check_share("above", above)
@@ -315,14 +319,14 @@ class MetaphorCorpus:
         return vector
 
     async def _store_static(self) -> None:
-        """Make the stored static metaphors equal to the given ones."""
-        wanted = {metaphor.id: metaphor_item(metaphor) for metaphor in self.static}
-        stored = await self._collection.get(list(wanted))
+        """Make the stored static metaphors equal to ``static``."""
+        items = {metaphor.id: metaphor_item(metaphor) for metaphor in self.static}
+        stored = await self._collection.get(list(items))
         for key in [key for key, item in stored.items() if item.source != STATIC]:
-            _log.warning("metaphor %r was added by an application, and is not changed", key)
-            del wanted[key], self._static[key]
-        gone = [item async for item in self._stored(ACTIVE) if item.source == STATIC and item.item_id not in wanted]
-        report = await self._collection.add([*wanted.values(), *(item.changed(status=REJECTED) for item in gone)])
+            _log.warning("metaphor %r was added by an application, and does not change", key)
+            del items[key], self._static[key]
+        removed = [item async for item in self._stored(ACTIVE) if item.source == STATIC and item.item_id not in items]
+        report = await self._collection.add([*items.values(), *(item.changed(status=REJECTED) for item in removed)])
         for note in report.notes:
             _log.warning("collection %r: %s", self._collection.name, note)
 
@@ -331,27 +335,27 @@ class MetaphorCorpus:
             yield item
 
     async def _items(self, ids: Sequence[str]) -> dict[str, Item]:
-        found = await self._collection.get(ids)
-        return {key: found[key] for key in ids if key in found and found[key].kind == KIND}
+        stored = await self._collection.get(ids)
+        return {key: stored[key] for key in ids if key in stored and stored[key].kind == KIND}
 
     async def _item(self, metaphor_id: str) -> Item:
-        found = await self._items([metaphor_id])
-        if metaphor_id not in found:
+        items = await self._items([metaphor_id])
+        if metaphor_id not in items:
             raise UnknownItemError(f"there is no metaphor {metaphor_id!r:.80} in collection {self._collection.name!r}")
-        return found[metaphor_id]
+        return items[metaphor_id]
 
 
-def _checked(static: Sequence[Metaphor]) -> list[Metaphor]:
+def _checked_static(static: Sequence[Metaphor]) -> list[Metaphor]:
     metaphors = list(static) if isinstance(static, Iterable) else [None]
     if not all(isinstance(metaphor, Metaphor) for metaphor in metaphors):
-        raise InvalidRequestError("static is no list of Metaphor(id=..., name=...)")
-    seen: set[str] = set()
+        raise InvalidRequestError("static is not a list of Metaphor(id=..., name=...)")
+    ids: set[str] = set()
     for metaphor in metaphors:
-        if metaphor.id in seen:
+        if metaphor.id in ids:
             raise InvalidRequestError(f"static holds metaphor {metaphor.id!r:.80} twice; give each id once")
-        seen.add(metaphor.id)
+        ids.add(metaphor.id)
     return metaphors
 
 
-def _known(metaphor_id: str) -> InvalidRequestError:
+def _already_exists(metaphor_id: str) -> InvalidRequestError:
     return InvalidRequestError(f"Metaphor {metaphor_id!r:.80} already exists; give it another id")

@@ -1,7 +1,7 @@
-"""Metaphors that a language model suggests: the prompt, the answer, and the candidates.
+"""Let a language model suggest metaphors: the prompt, the answer, and the candidates.
 
-Texts from outside are JSON strings in the prompt, which cannot end the tags around them. Only short, printable texts of
-the answer are taken; they become a metaphor's texts and nothing else.
+External texts are JSON strings in the prompt, which cannot end the tags around them. Only short, printable texts of the
+answer are used, and only as a metaphor's texts.
 """
 
 from __future__ import annotations
@@ -33,39 +33,39 @@ NAME_LENGTH, ERROR_LENGTH, NOTE_LENGTH = 80, 200, 1000
 
 def plain(text: str, most: int = NOTE_LENGTH) -> str:
     """The text on one line, without unprintable characters, and shortened."""
-    # Only the part that is kept needs a check.
-    shown = "".join(character if character.isprintable() else " " for character in text[: 4 * most])
-    return " ".join(shown.split())[:most].rstrip()
+    # Check only the part that can be kept.
+    printable = "".join(character if character.isprintable() else " " for character in text[: 4 * most])
+    return " ".join(printable.split())[:most].rstrip()
 
 
 def plain_error(error: BaseException) -> str:
-    """Gives the error's message; the name of its type where it has none, or its message cannot be made."""
+    """The error's message, or the name of its type if the message is empty or cannot be made."""
     try:
-        said = plain(str(error), NOTE_LENGTH)
-    except Exception:  # noqa: BLE001 - a stranger's __str__
-        said = ""
-    return said or type(error).__name__
+        message = plain(str(error), NOTE_LENGTH)
+    except Exception:  # noqa: BLE001 - another library's __str__
+        message = ""
+    return message or type(error).__name__
 
 
 def plain_name(model: object) -> str:
-    """A model's name; that of its class where it has none that can be shown."""
+    """A model's name, or its class's name if the model has no printable name."""
     try:
-        said = plain(str(model.name), NAME_LENGTH)  # type: ignore[attr-defined]
-    except Exception:  # noqa: BLE001 - a stranger's property
-        said = ""
-    return said or plain(type(model).__name__, NAME_LENGTH)
+        name = plain(str(model.name), NAME_LENGTH)  # type: ignore[attr-defined]
+    except Exception:  # noqa: BLE001 - another library's property
+        name = ""
+    return name or plain(type(model).__name__, NAME_LENGTH)
 
 
 def plain_traceback(error: BaseException) -> str:
-    """Gives the error's traceback for a log that takes UTF-8 alone."""
+    """The error's traceback, encodable as UTF-8 for a log."""
     return "".join(traceback.format_exception(error)).encode(errors="replace").decode()
 
 
 SUGGESTIONS = 3
-"""Metaphors asked for, and the most that are taken."""
+"""The number of metaphors that are requested, and the most that are used."""
 
-LOOKED_AT = 20
-"""The most suggestions of an answer that are looked at."""
+MOST_EXAMINED = 20
+"""The most suggestions of an answer that are examined."""
 
 PROMPT_VERSION = "metaphors 1"
 """The version of the prompt, which is stored with a suggestion."""
@@ -78,8 +78,8 @@ NAMES_MAX = 10
 NAME_LENGTH_MAX = 80
 TEXT_LENGTH_MAX = 600
 EFFECT_LENGTH_MAX = 200
-"""Characters of a name or domain, of a description or an example, and of an effect. A longer name is refused; the
-others are cut.
+"""The most characters of a name or domain, of a description or an example, and of an effect. A longer name is refused;
+other texts are cut.
 """
 
 OPERATIONS_MAX, EFFECTS_MAX, EXAMPLES_MAX = 8, 4, 4
@@ -131,7 +131,7 @@ SCHEMA: Mapping[str, Any] = _object(metaphors={"type": "array", "items": _SUGGES
 T = TypeVar("T")
 
 _WORD = re.compile(r"[^\W_]")
-_NO_SLUG = re.compile(r"[^a-z0-9]+")
+_NOT_IN_SLUG = re.compile(r"[^a-z0-9]+")
 # Private and unassigned characters.
 _UNKNOWN = frozenset({"Co", "Cn"})
 
@@ -150,20 +150,21 @@ def suggestion_prompt(problem: Problem, tried: Sequence[str], failure: str = "")
 def suggested_metaphors(answer: object, problem: Problem) -> list[Metaphor]:
     """The metaphors of the model's answer, in its order, until three of them have different names.
 
-    What is no text, has no word or holds control characters is left out, and a metaphor without a name with it. Whether
-    one can be used is for ``validate_metaphor`` to say. Ids are made of the name and a hash of problem and content.
+    Values that are not texts, texts without a word or with control characters, and metaphors without a name are left
+    out. The metaphors are not validated: see ``validate_metaphor``. An id consists of the name and a hash of problem
+    and content.
     """
-    offered = answer.get("metaphors") if isinstance(answer, Mapping) else answer
-    if not isinstance(offered, list | tuple):
+    suggestions = answer.get("metaphors") if isinstance(answer, Mapping) else answer
+    if not isinstance(suggestions, list | tuple):
         return []
-    found: list[Metaphor] = []
-    for suggestion in islice(offered, LOOKED_AT):
+    metaphors: list[Metaphor] = []
+    for suggestion in islice(suggestions, MOST_EXAMINED):
         metaphor = _metaphor(suggestion, problem) if isinstance(suggestion, Mapping) else None
         if metaphor is not None:
-            found.append(metaphor)
-        if len({each.name.casefold() for each in found}) == SUGGESTIONS:
+            metaphors.append(metaphor)
+        if len({metaphor.name.casefold() for metaphor in metaphors}) == SUGGESTIONS:
             break
-    return found
+    return metaphors
 
 
 def problem_hash(problem: Problem) -> str:
@@ -171,20 +172,20 @@ def problem_hash(problem: Problem) -> str:
     return hashlib.sha256(json.dumps(problem.description).encode()).hexdigest()
 
 
-def _metaphor(said: Mapping[str, Any], problem: Problem) -> Metaphor | None:
-    name = _name(said.get("name"))
+def _metaphor(suggestion: Mapping[str, Any], problem: Problem) -> Metaphor | None:
+    name = _name(suggestion.get("name"))
     if not name:
         return None
-    description = _text(said.get("description"), TEXT_LENGTH_MAX)
-    operations = _each(said.get("operations"), _operation, OPERATIONS_MAX)
-    examples = _each(said.get("examples"), lambda text: _text(text, TEXT_LENGTH_MAX), EXAMPLES_MAX)
-    concreteness = said.get("concreteness")
+    description = _text(suggestion.get("description"), TEXT_LENGTH_MAX)
+    operations = _each(suggestion.get("operations"), _operation, OPERATIONS_MAX)
+    examples = _each(suggestion.get("examples"), lambda text: _text(text, TEXT_LENGTH_MAX), EXAMPLES_MAX)
+    concreteness = suggestion.get("concreteness")
     if isinstance(concreteness, bool) or not isinstance(concreteness, int | float):
         concreteness = None
     return Metaphor(
         id=_id(name, problem, [description, *(operation.name for operation in operations)]),
         name=name,
-        domain=_name(said.get("domain")),
+        domain=_name(suggestion.get("domain")),
         description=description,
         operations=tuple(operations),
         examples=tuple(examples),
@@ -192,19 +193,19 @@ def _metaphor(said: Mapping[str, Any], problem: Problem) -> Metaphor | None:
     )
 
 
-def _operation(said: object) -> Operation | None:
-    name = _name(said.get("name")) if isinstance(said, Mapping) else ""
-    if not name or not isinstance(said, Mapping):
+def _operation(value: object) -> Operation | None:
+    name = _name(value.get("name")) if isinstance(value, Mapping) else ""
+    if not name or not isinstance(value, Mapping):
         return None
-    effects = _each(said.get("effects"), lambda text: _text(text, EFFECT_LENGTH_MAX), EFFECTS_MAX)
-    return Operation(name=name, effects=tuple(effects), description=_text(said.get("description"), TEXT_LENGTH_MAX))
+    effects = _each(value.get("effects"), lambda text: _text(text, EFFECT_LENGTH_MAX), EFFECTS_MAX)
+    return Operation(name=name, effects=tuple(effects), description=_text(value.get("description"), TEXT_LENGTH_MAX))
 
 
-def _each(values: object, taken: Callable[[object], T | None], most: int) -> list[T]:
-    """The first usable values, at most ``most``."""
+def _each(values: object, convert: Callable[[object], T | None], most: int) -> list[T]:
+    """The first usable values, converted, at most ``most``."""
     if not isinstance(values, list | tuple):
         return []
-    return list(islice((found for value in values if (found := taken(value))), most))
+    return list(islice((converted for value in values if (converted := convert(value))), most))
 
 
 def _name(value: object) -> str:
@@ -213,8 +214,8 @@ def _name(value: object) -> str:
 
 
 def _text(value: object, most: int) -> str:
-    """The text on one line, cut; empty where it is none that can be shown."""
-    # Only the part that is kept needs a check.
+    """The text on one line, cut; empty if it is not a printable text."""
+    # Check only the part that can be kept.
     text = " ".join(value[: 2 * most].split()) if isinstance(value, str) else ""
     if (
         not _WORD.search(text)
@@ -226,21 +227,21 @@ def _text(value: object, most: int) -> str:
 
 
 def _id(name: str, problem: Problem, content: Sequence[str]) -> str:
-    slug = _NO_SLUG.sub("-", name.casefold()).strip("-")[:40] or "metaphor"
-    told = json.dumps([problem.description, name, *content])
-    return f"{slug}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+    slug = _NOT_IN_SLUG.sub("-", name.casefold()).strip("-")[:40] or "metaphor"
+    content_ = json.dumps([problem.description, name, *content])
+    return f"{slug}-{hashlib.sha256(content_.encode()).hexdigest()[:8]}"
 
 
 def _data(value: object) -> str:
-    """Gives the value as JSON that cannot hold a tag."""
+    """The value as JSON that cannot contain a tag."""
     return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 LONGEST_SECONDS = 300.0
-"""The longest time of a call in seconds, whether or not anyone waits: a late answer serves the next retrieval."""
+"""The time limit of a call in seconds, even if nobody waits: the next retrieval uses a late answer."""
 
 AGAIN_AFTER = timedelta(minutes=10)
-"""Time in which the same is not asked again after an answer without anything usable."""
+"""The time before a request without a usable answer is repeated."""
 
 REFUSED_MAX = 1000
 """The most such requests that a retriever remembers."""
@@ -249,8 +250,8 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """The suggestions that are wanted."""
+class SuggestionRequest:
+    """A request for suggestions."""
 
     problem: Problem
     tried: tuple[str, ...] = ()
@@ -261,11 +262,11 @@ class Wanted:
     """The reason for the request, which is stored with the suggestions."""
 
 
-class Suggested(list[Metaphor]):
-    """The metaphors that were suggested and can be used."""
+class Suggestions(list[Metaphor]):
+    """The suggested metaphors that can be used."""
 
     notes: tuple[str, ...]
-    """The reasons why others, or all, cannot be used: one that is much like another was refused, for example."""
+    """The reasons why other suggestions, or all, cannot be used."""
 
     def __init__(self, metaphors: Iterable[Metaphor] = (), notes: Iterable[str] = ()) -> None:
         super().__init__(metaphors)
@@ -280,77 +281,79 @@ class Generator:
     llm: LLM
     now: Callable[[], datetime]
     budget_seconds: float
-    """Seconds that a retrieval waits; a model that takes longer is not asked by the next ones until it answers."""
+    """The seconds that a retrieval waits; later retrievals do not ask a slower model until it answers."""
     refused: dict[str, tuple[datetime, str]] = field(default_factory=dict)
-    """Recent requests without success, each with its time and the reason."""
+    """Recent failed requests, each with its time and the reason."""
 
     @property
     def name(self) -> str:
-        """The model's name, as it can be shown."""
+        """The model's printable name."""
         return plain_name(self.llm)
 
-    async def suggestions(self, wanted: Wanted) -> Suggested:
-        """Gives at most three suggestions, stored as candidates.
+    async def suggestions(self, request: SuggestionRequest) -> Suggestions:
+        """At most three suggestions, stored as candidates.
 
-        Raises ``LLMUnavailableError`` or ``LLMRejectedError``, also for an answer of which nothing can be used.
+        Raises ``LLMUnavailableError`` or ``LLMRejectedError``, also for an answer without a usable metaphor.
         """
-        return await self._within(None, wanted)
+        return await self._within(None, request)
 
-    async def in_time(self, wanted: Wanted, seconds: float) -> Suggested:
-        """The suggestions if they come in time, or why there are none; a failed request is not repeated at once."""
-        when, why = self.refused.get(prompt_of(wanted), (None, ""))
+    async def in_time(self, request: SuggestionRequest, seconds: float) -> Suggestions:
+        """The suggestions if they come in time, or the reason why there are none; failed requests are not repeated."""
+        when, why = self.refused.get(prompt_of(request), (None, ""))
         if when is not None and self.now() - when < AGAIN_AFTER:
-            return Suggested(notes=(f"nothing was generated: {why} (asked {AGAIN_AFTER} ago at most)",))
+            return Suggestions(notes=(f"nothing was generated: {why} (asked {AGAIN_AFTER} ago at most)",))
         try:
-            return await self._within(seconds, wanted)
+            return await self._within(seconds, request)
         except TimeoutError:
-            return Suggested(notes=(f"nothing was generated: {self.name} did not answer within {seconds:g} s",))
+            return Suggestions(notes=(f"nothing was generated: {self.name} did not answer within {seconds:g} s",))
         except RetrievalError as error:
-            return Suggested(notes=(f"nothing was generated: {plain_error(error)}",))
+            return Suggestions(notes=(f"nothing was generated: {plain_error(error)}",))
 
     async def still_untried(self, problem: Problem, exclude: Collection[str]) -> bool:
-        """True if earlier suggestions for this problem's text exist that are not excluded."""
+        """Whether there are earlier suggestions for this problem's text that are not excluded."""
         where = {"kind": KIND, "status": [ACTIVE, CANDIDATE], SUGGESTED_FOR: problem_hash(problem)}
         return any([item.item_id not in exclude async for item in self.corpus.collection.scan(where)])
 
-    async def _within(self, seconds: float | None, wanted: Wanted) -> Suggested:
-        """The suggestions, from one call for all callers with the same problem; it continues if a caller leaves."""
+    async def _within(self, seconds: float | None, request: SuggestionRequest) -> Suggestions:
+        """The suggestions, from one call for all callers with the same problem, which continues if a caller leaves."""
         collection = self.corpus.collection
-        key = (id(self.llm), collection.name, PROMPT_VERSION, wanted.problem.description)
-        found: Suggested = await handle_of(collection).parts.llm_calls.result(key, lambda: self._made(wanted), seconds)
-        return Suggested(found, found.notes)  # each caller may change its list
+        key = (id(self.llm), collection.name, PROMPT_VERSION, request.problem.description)
+        shared: Suggestions = await handle_of(collection).parts.llm_calls.result(
+            key, lambda: self._suggest(request), seconds
+        )
+        return Suggestions(shared, shared.notes)  # a copy, because a caller may change its list
 
-    async def _made(self, wanted: Wanted) -> Suggested:
+    async def _suggest(self, request: SuggestionRequest) -> Suggestions:
         try:
             async with asyncio.timeout(LONGEST_SECONDS):
-                offered = await self._offered(wanted)
+                suggestions = await self._ask(request)
         except TimeoutError:
             raise LLMUnavailableError(f"{self.name} gave no metaphors within {LONGEST_SECONDS:g} s") from None
         kept, notes, names = list[Metaphor](), list[str](), set[str]()
-        # Under a lock: two at once would not see each other's suggestions as duplicates.
+        # Under a lock, because two calls at once would not see each other's suggestions as duplicates.
         async with handle_of(self.corpus.collection).parts.llm_calls.lock(("metaphors", self.corpus.collection.name)):
-            for metaphor in offered:
+            for metaphor in suggestions:
                 is_repeated = metaphor.name.casefold() in names
                 names.add(metaphor.name.casefold())
-                why_not = "its name occurs twice in the answer" if is_repeated else await self._keep(metaphor, wanted)
+                why_not = "its name occurs twice in the answer" if is_repeated else await self._keep(metaphor, request)
                 if why_not is None:
                     kept.append(metaphor)
                 else:
                     notes.append(plain(f"the suggestion {metaphor.name!r} was refused: {why_not}"))
         if not kept:
             why = "; ".join(notes) or "its answer holds no metaphor"
-            self._remember(wanted, said := f"{self.name} suggested nothing that can be used: {why}")
-            raise LLMRejectedError(said)
-        return Suggested(kept, notes)
+            self._remember(request, message := f"{self.name} suggested nothing that can be used: {why}")
+            raise LLMRejectedError(message)
+        return Suggestions(kept, notes)
 
-    async def _offered(self, wanted: Wanted) -> list[Metaphor]:
-        """Gives the suggestions of the model's answer; any error of the model or its answer becomes a model's error."""
+    async def _ask(self, request: SuggestionRequest) -> list[Metaphor]:
+        """The suggestions of the model's answer. Raises an ``LLMError`` for any error of the model or its answer."""
         try:
             guard = handle_of(self.corpus.collection).parts.llm_calls.guard(self.llm, self.name)
             answer = await guard.call(
-                lambda: self.llm.complete_json(prompt_of(wanted), SCHEMA, system=SYSTEM), self.budget_seconds
+                lambda: self.llm.complete_json(prompt_of(request), SCHEMA, system=SYSTEM), self.budget_seconds
             )
-            return suggested_metaphors(answer, wanted.problem)
+            return suggested_metaphors(answer, request.problem)
         except LLMError:
             raise
         except asyncio.CancelledError as error:
@@ -359,44 +362,44 @@ class Generator:
             raise LLMUnavailableError(f"{self.name} failed: it was cancelled from within") from error
         except Exception as error:
             _log.warning("%s failed\n%s", self.name, plain_traceback(error))
-            said = plain(f"{type(error).__name__} {plain_error(error)}", ERROR_LENGTH)
-            raise LLMUnavailableError(f"{self.name} failed: {said}") from error
+            description = plain(f"{type(error).__name__} {plain_error(error)}", ERROR_LENGTH)
+            raise LLMUnavailableError(f"{self.name} failed: {description}") from error
 
-    async def _keep(self, metaphor: Metaphor, wanted: Wanted) -> str | None:
-        """Store the metaphor, unless it exists; gives the reason why it cannot be used, or None."""
+    async def _keep(self, metaphor: Metaphor, request: SuggestionRequest) -> str | None:
+        """Store the metaphor, unless it exists; returns the reason why it cannot be used, or None."""
         valid, issues = validate_metaphor(metaphor)
         if not valid:
             return ", ".join(issues)
-        if known := (await self.corpus.origins([metaphor.id])).get(metaphor.id):
-            return "it was suggested for this problem before, and rejected" if known.status == REJECTED else None
+        if origin := (await self.corpus.origins([metaphor.id])).get(metaphor.id):
+            return "it was suggested for this problem before, and rejected" if origin.status == REJECTED else None
         if alike := await self.corpus.near_duplicates(metaphor):
             return f"much like {alike[0][0].name!r}"
-        await self.corpus.add_candidate(metaphor, self._provenance(metaphor, wanted))
+        await self.corpus.add_candidate(metaphor, self._provenance(metaphor, request))
         return None
 
-    def _remember(self, wanted: Wanted, why: str) -> None:
+    def _remember(self, request: SuggestionRequest, why: str) -> None:
         if len(self.refused) >= REFUSED_MAX:
             self.refused.pop(next(iter(self.refused)))
-        self.refused[prompt_of(wanted)] = (self.now(), why)
+        self.refused[prompt_of(request)] = (self.now(), why)
 
-    def _provenance(self, metaphor: Metaphor, wanted: Wanted) -> dict[str, Any]:
+    def _provenance(self, metaphor: Metaphor, request: SuggestionRequest) -> dict[str, Any]:
         _, issues = validate_metaphor(metaphor)
         return {
             "model": self.name,
             "prompt": PROMPT_VERSION,
-            "problem_id": wanted.problem.id,
-            "problem_hash": problem_hash(wanted.problem),
-            "reason": wanted.why,
+            "problem_id": request.problem.id,
+            "problem_hash": problem_hash(request.problem),
+            "reason": request.why,
             "at": self.now().isoformat(),
             "warnings": issues,
         }
 
 
-def prompt_of(wanted: Wanted) -> str:
-    """Gives the prompt."""
-    return suggestion_prompt(wanted.problem, wanted.tried, wanted.failure)
+def prompt_of(request: SuggestionRequest) -> str:
+    """The prompt of a request."""
+    return suggestion_prompt(request.problem, request.tried, request.failure)
 
 
 def names_of(metaphors: Sequence[Metaphor]) -> tuple[str, ...]:
-    """Their names, each once."""
+    """The distinct names of the metaphors."""
     return tuple(dict.fromkeys(metaphor.name for metaphor in metaphors))

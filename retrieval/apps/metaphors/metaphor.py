@@ -1,4 +1,4 @@
-"""A metaphor: a framework from another domain that a problem can be thought about in; as JSON and as an item. Pure."""
+"""A metaphor: a framework from another domain for thinking about a problem; as JSON and as an item. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from retrieval.domain.search.hit import Hit
 
 
 def checked_text(name: str, value: object, *, is_needed: bool = False) -> str:
-    """The text. Raises ``InvalidRequestError`` for anything else, and for an empty one that is needed."""
+    """The text. Raises ``InvalidRequestError`` for anything else, and for an empty text if ``is_needed``."""
     if not isinstance(value, str) or "\x00" in value:
         raise InvalidRequestError(f"{name} is {value!r:.80}; it must be a text without NUL")
     if is_needed and not value.strip():
@@ -26,14 +26,14 @@ def checked_text(name: str, value: object, *, is_needed: bool = False) -> str:
 
 
 def checked_texts(name: str, values: object) -> tuple[str, ...]:
-    """The texts. Raises ``InvalidRequestError`` for anything else than a list of them."""
+    """The texts. Raises ``InvalidRequestError`` for anything but a list of texts."""
     if isinstance(values, str) or not isinstance(values, Sequence):
         raise InvalidRequestError(f"{name} are {values!r:.80}; give a list of texts")
     return tuple(checked_text(f"one of {name}", value) for value in values)
 
 
 def checked_numbers(name: str, values: object) -> tuple[float, ...] | None:
-    """The numbers; None for None. Raises ``InvalidRequestError`` for anything else than a list of finite ones."""
+    """The numbers; None for None. Raises ``InvalidRequestError`` for anything but a list of finite numbers."""
     if values is None:
         return None
     try:
@@ -57,19 +57,19 @@ def name_key(name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """The facts that a corpus keeps of a metaphor besides the metaphor itself."""
+    """The source and status of a metaphor in a corpus."""
 
     source: str
-    """``static``, ``generated``, or an application's own word."""
+    """``static``, ``generated``, or an application's own name."""
     status: str
     """``active``: in the corpus; ``candidate``: not settled yet; ``archived``: rejected."""
     provenance: Mapping[str, Any]
-    """The origin as it was given, such as model and time; empty: not given."""
+    """The origin that the caller gave, such as model and time; may be empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """An operation with its effects. Raises ``InvalidRequestError`` for a missing name, or a value that is no text."""
+    """An operation with its effects. Raises ``InvalidRequestError`` for a missing name or a value of a wrong type."""
 
     name: str
     """The name, such as ``add_reservoir``."""
@@ -101,9 +101,9 @@ class Metaphor:
     examples: tuple[str, ...] = ()
     """Problems that it helped with."""
     concreteness: float | None = None
-    """The ease of picturing it, 0 (abstract) to 1 (tangible); None: not said."""
+    """The ease of picturing it, 0 (abstract) to 1 (tangible); None: unknown."""
     embedding: tuple[float, ...] | None = None
-    """Its vector in the corpus's space; None: it is made of the text. ``add`` stores it, scaled to length 1."""
+    """Its vector in the corpus's space; None: it is made from the text. ``add`` stores it, scaled to length 1."""
 
     def __post_init__(self) -> None:
         checked_text("a metaphor's id", self.id, is_needed=True)
@@ -112,7 +112,7 @@ class Metaphor:
             checked_text(f"a metaphor's {name}", getattr(self, name))
         operations = tuple(self.operations) if isinstance(self.operations, tuple | list) else (None,)
         if not all(isinstance(operation, Operation) for operation in operations):
-            raise InvalidRequestError(f"the operations of metaphor {self.id!r} are no list of Operation(name=...)")
+            raise InvalidRequestError(f"the operations of metaphor {self.id!r} are not a list of Operation(name=...)")
         object.__setattr__(self, "operations", operations)
         object.__setattr__(self, "examples", checked_texts("a metaphor's examples", self.examples))
         object.__setattr__(self, "embedding", checked_numbers("a metaphor's embedding", self.embedding))
@@ -161,31 +161,31 @@ def operations_as_records(operations: Sequence[Operation]) -> list[dict[str, Any
 KIND = "metaphor"
 
 ACTIVE, CANDIDATE, REJECTED = "active", "candidate", "archived"
-"""Statuses: in the corpus; suggested and not settled yet; kept so that it is not suggested again."""
+"""Statuses: in the corpus; suggested and not settled yet; stored so that it is not suggested again."""
 
 IN_CORPUS: Mapping[str, str] = MappingProxyType({"kind": KIND, "status": ACTIVE})
 """The filter of the metaphors that may be returned for a problem."""
 
 NAME_KEY, RICHNESS, CONCRETENESS = "name_key", "richness", "concreteness"
 SUGGESTED_FOR = "suggested_for"
-"""The attribute that names the problem of a suggestion, as its provenance does (``problem_hash``), for look-ups."""
+"""The filterable attribute with the ``problem_hash`` of a suggestion's provenance."""
 
 FILTERABLE: Mapping[str, str] = MappingProxyType({NAME_KEY: "text", "domain": "text", SUGGESTED_FOR: "text"})
 
 RICH_FROM = 6
-"""Operations with which a metaphor is as rich as can be."""
+"""The number of operations from which the richness of a metaphor is 1."""
 
 _PROVENANCE = "provenance"
 
 
-FoundMetaphor = Item | Hit
-"""A metaphor as the database gives it."""
+StoredForm = Item | Hit
+"""A metaphor read from the database."""
 
 
 def metaphor_item(
     metaphor: Metaphor, *, source: str = STATIC, status: str = ACTIVE, provenance: Mapping[str, Any] | None = None
 ) -> Item:
-    """The item that a metaphor is stored as. Raises ``InvalidItemError`` for values that an item cannot hold."""
+    """The item that stores a metaphor. Raises ``InvalidItemError`` for values that an item cannot hold."""
     attributes: dict[str, Any] = {
         "domain": metaphor.domain,
         "description": metaphor.description,
@@ -211,29 +211,29 @@ def metaphor_item(
     )
 
 
-def metaphor_of(found: FoundMetaphor, embedding: tuple[float, ...] | None = None) -> Metaphor:
+def metaphor_of(stored: StoredForm, embedding: tuple[float, ...] | None = None) -> Metaphor:
     """The metaphor of an item, or of a hit, that ``metaphor_item`` made."""
     return Metaphor(
-        id=found.item_id,
-        name=found.title,
-        domain=found.attributes.get("domain", ""),
-        description=found.attributes.get("description", ""),
-        operations=operations_from_records(found.attributes.get("operations", ())),
-        examples=tuple(found.attributes.get("examples", ())),
-        concreteness=found.attributes.get(CONCRETENESS),
+        id=stored.item_id,
+        name=stored.title,
+        domain=stored.attributes.get("domain", ""),
+        description=stored.attributes.get("description", ""),
+        operations=operations_from_records(stored.attributes.get("operations", ())),
+        examples=tuple(stored.attributes.get("examples", ())),
+        concreteness=stored.attributes.get(CONCRETENESS),
         embedding=embedding,
     )
 
 
-def provenance_of(found: FoundMetaphor) -> Mapping[str, Any]:
-    """Gives the stored provenance; empty where there is none."""
-    return MappingProxyType(dict(found.attributes.get(_PROVENANCE) or {}))
+def provenance_of(stored: StoredForm) -> Mapping[str, Any]:
+    """The stored provenance; empty if there is none."""
+    return MappingProxyType(dict(stored.attributes.get(_PROVENANCE) or {}))
 
 
 def embedded_text(metaphor: Metaphor) -> str:
-    """The text that its vector stands for: name, description and examples.
+    """The text that is embedded: name, description and examples.
 
-    Operations are left out: with them fitting ones are found less often (docs/decisions/0024-metaphors.md).
+    Operations are left out, because they make searches worse (docs/decisions/0024-metaphors.md).
     """
     return f"{metaphor.name}\n{_body(metaphor)}".strip()
 

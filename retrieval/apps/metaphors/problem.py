@@ -1,4 +1,4 @@
-"""A problem that needs a metaphor, the request for it, and a model's suggestions, checked. Pure."""
+"""Problems that need a metaphor, searches for one, and checks of arguments and suggestions. Pure."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Problem:
     id: str
     description: str
     domain: str = ""
-    """The subject, such as ``logistics``; empty: not said. Case and blanks around it do not count."""
+    """The subject, such as ``logistics``; empty: unknown. Case and surrounding space are ignored."""
     complexity: float | None = None
-    """0 to 1; None: not said."""
+    """0 to 1; None: unknown."""
     embedding: tuple[float, ...] | None = None
     """Its vector in the corpus's space; None: it is made from the description."""
 
@@ -47,7 +47,7 @@ class Problem:
 
 
 LIMIT_MAX = 1000
-"""The most metaphors that one call gives."""
+"""The most metaphors that one call returns."""
 
 BATCH_MAX = 1000
 """The most problems in one call."""
@@ -64,26 +64,26 @@ def checked_problem(problem: object) -> Problem:
 
 
 def checked_problems(problems: object) -> list[Problem]:
-    """The problems. Raises ``InvalidRequestError`` for other than at most 1000 of them, and for an id given twice."""
+    """The problems. Raises ``InvalidRequestError`` for more than 1000, and for a repeated id."""
     if isinstance(problems, str | Problem) or not isinstance(problems, Iterable):
         raise InvalidRequestError(f"problems is {problems!r:.80}; give a list of Problem(id=..., description=...)")
-    given = [checked_problem(problem) for problem in problems]
-    if len(given) > BATCH_MAX:
-        raise InvalidRequestError(f"there are {len(given)} problems; at most {BATCH_MAX} in one call")
-    if len({problem.id for problem in given}) < len(given):
-        raise InvalidRequestError("two problems have the same id, under which each has its answer; name them apart")
-    return given
+    checked = [checked_problem(problem) for problem in problems]
+    if len(checked) > BATCH_MAX:
+        raise InvalidRequestError(f"there are {len(checked)} problems; at most {BATCH_MAX} in one call")
+    if len({problem.id for problem in checked}) < len(checked):
+        raise InvalidRequestError("two problems have the same id, by which the answers are returned; give each its own")
+    return checked
 
 
 def checked_llm(llm: object) -> LLM:
     """The language model. Raises ``InvalidRequestError`` for anything else."""
     try:
-        is_one = is_llm(llm)
+        is_valid = is_llm(llm)
     except Exception as error:
         raise InvalidRequestError(
             "llm has a name that cannot be read; give a language model, such as platform.llm"
         ) from error
-    if not is_one:
+    if not is_valid:
         raise InvalidRequestError(f"llm is {llm!r:.80}; give a language model, such as platform.llm, or None")
     return cast("LLM", llm)
 
@@ -96,7 +96,7 @@ def checked_metaphor(name: str, metaphor: object) -> Metaphor:
 
 
 def checked_metaphors(name: str, metaphors: Sequence[object]) -> list[Metaphor]:
-    """The metaphors. Raises ``InvalidRequestError`` for anything else than a list of them."""
+    """The metaphors. Raises ``InvalidRequestError`` for anything but a list of metaphors."""
     if isinstance(metaphors, str) or not isinstance(metaphors, Sequence):
         raise InvalidRequestError(f"{name} is {metaphors!r:.80}; give a list of metaphors")
     return [checked_metaphor(f"one of {name}", metaphor) for metaphor in metaphors]
@@ -152,7 +152,7 @@ def checked_rate(rate: Any) -> float:
 
 
 def checked_seconds(seconds: Any) -> float:
-    """Checks the seconds to wait for suggestions, above 0. Raises ``InvalidRequestError`` for anything else."""
+    """The seconds to wait for suggestions, above 0. Raises ``InvalidRequestError`` for anything else."""
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= SECONDS_MAX:
         raise InvalidRequestError(
             f"generation_timeout_seconds is {seconds!r:.80}; it must be a number above 0, at most {SECONDS_MAX:g}"
@@ -162,17 +162,17 @@ def checked_seconds(seconds: Any) -> float:
 
 LEAST_OPERATIONS = 2
 LEAST_DESCRIPTION = 20
-"""Characters."""
+"""The fewest operations of a valid metaphor, and the shortest description, in characters, without a warning."""
 
 _TOO_FEW = f"Too few operations (need at least {LEAST_OPERATIONS})"
 _NO_EFFECTS = "has no effects"
 
 
 def validate_metaphor(metaphor: Metaphor) -> tuple[bool, list[str]]:
-    """Checks a metaphor: gives whether it can be used, and every issue found.
+    """Whether a metaphor can be used, and a list of all its issues.
 
-    Fewer than two operations, or one without effects, make it invalid. A description of less than 20 characters and
-    missing examples are named only. Raises ``InvalidRequestError`` for what is no metaphor.
+    Fewer than two operations, or an operation without effects, make it invalid. A description of less than 20
+    characters and missing examples are only warnings. Raises ``InvalidRequestError`` for anything but a metaphor.
     """
     checked_metaphor("metaphor", metaphor)
     issues = []
@@ -189,27 +189,27 @@ def validate_metaphor(metaphor: Metaphor) -> tuple[bool, list[str]]:
 
 
 PREFERENCE_SHARE = 0.3
-"""The share of preferences in the score by relevance; the rest is similarity's."""
+"""The share of preferences in the score by relevance; the remaining share is the similarity's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetaphorSearch:
-    """A retrieval."""
+    """The arguments of a retrieval."""
 
     problem: Problem
     limit: int
     exclude: tuple[str, ...] = ()
     why: str = ""
-    """The reason why the caller comes back, in words."""
+    """The reason why the caller returns with the problem, in words."""
     preference: DirectionPreference = field(default_factory=DirectionPreference)
     backtracks: int = 0
     moved: Vector | None = None
-    """The question's vector, moved away from the failed metaphor; None: not moved."""
+    """The query's vector, moved away from the failed metaphor; None: not moved."""
     about: Vector | None = None
-    """The question's vector as it was, which tells the problem's cluster, where it was moved."""
+    """The original vector of a moved query, which determines the problem's cluster."""
     notes: tuple[str, ...] = ()
     until: float | None = None
-    """The time until which suggestions are waited for, by the retriever's clock; None: no limit."""
+    """The time until which the call waits for suggestions, by the retriever's clock; None: no limit."""
 
     @property
     def vector(self) -> object:
@@ -217,18 +217,18 @@ class MetaphorSearch:
         return self.problem.embedding if self.moved is None else self.moved
 
     def where(self, status: str) -> dict[str, Any]:
-        """The filter: metaphors of that status, none of those excluded."""
-        wanted: dict[str, Any] = {"kind": KIND, "status": status}
-        return wanted | {"not": {"item_id": list(self.exclude)}} if self.exclude else wanted
+        """The filter: metaphors of that status, without the excluded ones."""
+        where: dict[str, Any] = {"kind": KIND, "status": status}
+        return where | {"not": {"item_id": list(self.exclude)}} if self.exclude else where
 
-    def profile(self, usual: Profile) -> Profile:
+    def profile(self, default: Profile) -> Profile:
         """The corpus's profile, changed by the preferences."""
-        wanted = preferred(self.preference)
-        if not wanted:
-            return usual
-        share = PREFERENCE_SHARE / len(wanted)
+        names = preferred(self.preference)
+        if not names:
+            return default
+        share = PREFERENCE_SHARE / len(names)
         signals: list[Signal] = [VectorSimilarity(weight=1 - PREFERENCE_SHARE)]
-        return replace(usual, signals=(*signals, *(AttributeValue(weight=share, attribute=name) for name in wanted)))
+        return replace(default, signals=(*signals, *(AttributeValue(weight=share, attribute=name) for name in names)))
 
     def context(self, *, actor: str = "", is_generated: bool = False) -> Context:
         """The context of a search, for learning and for its record. The session is the problem."""
@@ -242,9 +242,9 @@ class MetaphorSearch:
 
 
 def preferred(preference: DirectionPreference) -> list[str]:
-    """The attributes that are preferred."""
-    chosen = {CONCRETENESS: preference.concrete, RICHNESS: preference.rich}
-    return [name for name, is_wanted in chosen.items() if is_wanted]
+    """The preferred attributes."""
+    preferences = {CONCRETENESS: preference.concrete, RICHNESS: preference.rich}
+    return [name for name, is_preferred in preferences.items() if is_preferred]
 
 
 def situation_of(problem: Problem) -> Context:
@@ -253,5 +253,5 @@ def situation_of(problem: Problem) -> Context:
 
 
 def session_of(problem: Problem) -> str:
-    """The problem's id; empty where it is too long for a session's name."""
+    """The problem's id; empty if it is too long for a session's name."""
     return problem.id if len(problem.id) <= MAX_NAME_LENGTH else ""

@@ -32,16 +32,16 @@ def combine_scores(
     second: Iterable[Scored],
     weights: tuple[float, float] = (SIMILARITY_SHARE, LEARNED_SHARE),
 ) -> list[Scored]:
-    """Both rankings as one: weight × score, added up by the metaphor's id, best first; equal ones by id.
+    """Combine two rankings: the sum of weight × score by the metaphor's id, best first, then by id.
 
-    What a ranking leaves out has 0 there. With scores from 0 to 1 and weights that add up to 1, the sum is from 0 to 1
-    too. ``retrieve`` has these scores from the collection's profile; this is the same sum for rankings of one's own.
-    Raises ``InvalidRequestError`` for other than two weights, each finite and at least 0.
+    A metaphor that is missing from a ranking has the score 0 in it. With scores from 0 to 1 and weights that add up to
+    1, the sum is from 0 to 1. ``retrieve`` computes the same sum by the collection's profile. Raises
+    ``InvalidRequestError`` unless there are two finite weights of at least 0.
     """
     if not isinstance(weights, list | tuple) or len(weights) != 2 or not all(map(_is_weight, weights)):
         raise InvalidRequestError(f"weights are {weights!r:.80}; give two numbers of at least 0, such as (0.4, 0.6)")
     if not isinstance(first, Iterable) or not isinstance(second, Iterable):
-        raise InvalidRequestError("two rankings are combined: give lists of (metaphor, score), such as were retrieved")
+        raise InvalidRequestError("give two rankings as lists of (metaphor, score), such as answers of retrieve")
     metaphors: dict[str, Metaphor] = {}
     totals: dict[str, float] = {}
     for ranking, weight in zip((first, second), weights, strict=True):
@@ -66,36 +66,36 @@ def untried_score(similarity: float) -> float:
 
 
 def untried_explanation(similarity: float, rank: int) -> Explanation:
-    """Explains a candidate's score; ``rank`` is its place among the candidates, from 1."""
+    """The explanation of a candidate's score; ``rank`` is its place among the candidates, from 1."""
     part = Contribution("generated", rank, similarity, UNTRIED_SHARE, untried_score(similarity))
     return Explanation("generated", (part,))
 
 
 TRUSTED_FROM = 20
-"""Verdicts from which on a model is used without having won a trial: a corpus is small, and verdicts come slowly."""
+"""The verdicts from which a model is used without winning a trial, because a small corpus gets few verdicts."""
 
 METAPHORS_PROFILE = Profile(
     legs={LegName.DENSE.value: 1.0},
     fusion=Fusion(kind=FusionKind.UNION),
-    # A metaphor that is far away by meaning may still have helped, so a whole usual corpus is scored.
+    # A metaphor with a distant meaning may still have helped, so all metaphors of a usual corpus are scored.
     depth=MAX_DEPTH,
     signals=(VectorSimilarity(weight=1.0),),
     learned=Learned(combination=Combination.SUM, share=LEARNED_SHARE, trusted_from=TRUSTED_FROM),
-    # An answer can be replayed where all that it was chosen among is kept.
+    # Replaying an answer needs all its candidates.
     recording=Recording(pool=MAX_DEPTH),
 )
 """The cosine until a learned model is in use, then 0.4 × cosine + 0.6 × learned reward."""
 
 
 AWAY = 0.4
-"""The share of the failed metaphor's vector that is subtracted from the question's; see ``benchmarks/metaphors.py``."""
+"""The share of the failed metaphor's vector that is subtracted from the query's; see ``benchmarks/metaphors.py``."""
 
 _LEAST_LENGTH = 1e-3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectionPreference:
-    """A preference beside similarity."""
+    """A preference in addition to similarity."""
 
     concrete: bool = False
     """Metaphors that are easily pictured."""
@@ -104,9 +104,9 @@ class DirectionPreference:
 
 
 def preference_after(failure_reason: str) -> DirectionPreference:
-    """Gives the preference for the reason of a failure, in any case of letters.
+    """The preference after a failure, by the words of its reason, regardless of case.
 
-    After "too abstract" concrete metaphors, else after "missing concept" rich ones, else nothing in particular.
+    "Too abstract" leads to concrete metaphors, "missing concept" to rich ones, any other reason to no preference.
     """
     reason = failure_reason.casefold()
     if "too abstract" in reason:
@@ -115,7 +115,7 @@ def preference_after(failure_reason: str) -> DirectionPreference:
 
 
 def context_after(failed: Metaphor, failure_reason: str) -> str:
-    """The description of the failure, for the prompt of generation, and for finding its triggers."""
+    """The description of the failure, for the prompt and for the rules of generation."""
     return (
         f"Previous attempt with {failed.name!r} failed because: {failure_reason}\n"
         "Looking for metaphors that avoid this issue."
@@ -123,9 +123,9 @@ def context_after(failed: Metaphor, failure_reason: str) -> str:
 
 
 def away_from(question: Vector, failed: Vector, strength: float = AWAY) -> Vector:
-    """The question moved away from the failed vector, both of length 1 and shape (dimensions,): q' = q - strength × f.
+    """The query moved away from the failed vector, both of length 1 and shape (dimensions,): q' = q - strength × f.
 
-    Rocchio's negative feedback (Rocchio 1971), scaled to length 1. Where nothing is left, the question as it was.
+    Rocchio's negative feedback (Rocchio 1971), scaled to length 1. If q' is nearly zero, the original query.
     """
     moved = question.astype(np.float64) - strength * failed.astype(np.float64)
     length = float(np.linalg.norm(moved))
@@ -135,16 +135,16 @@ def away_from(question: Vector, failed: Vector, strength: float = AWAY) -> Vecto
 
 
 GENERATE_BELOW = 0.3
-"""A top score below this calls for generation."""
+"""The top score below which candidates are generated."""
 
 GENERATE_AFTER_BACKTRACKS = 2
 """The number of returns without success from which candidates are generated."""
 
 NO_GOOD_CANDIDATES = "no good candidates"
-"""The words of a context, in any case of letters, on which candidates are generated."""
+"""The words of a context that cause candidates to be generated, regardless of case."""
 
 KNOWN_FROM_VERDICTS = 20
-"""The number of verdicts from which a domain can be unusual; before, every domain would be."""
+"""The number of verdicts from which a domain can be unusual: with fewer, every domain would be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +152,7 @@ class Situation:
     """The facts that decide whether candidates are generated."""
 
     top_score: float
-    """The best that the corpus has for the problem, 0 to 1; 0 where it has nothing."""
+    """The corpus's best score for the problem, 0 to 1; 0 without a hit."""
     context: str = ""
     backtracks: int = 0
     unusual_domain: str = ""
@@ -162,7 +162,7 @@ class Situation:
 def why_generate(
     situation: Situation, *, below: float = GENERATE_BELOW, after_backtracks: int = GENERATE_AFTER_BACKTRACKS
 ) -> str | None:
-    """Gives the reason why candidates should be generated, in words; None: they should not."""
+    """The reason for generating candidates, in words; None: there is none."""
     if NO_GOOD_CANDIDATES in situation.context.casefold():
         return "the context says that there are no good candidates"
     if situation.backtracks >= after_backtracks:
@@ -175,5 +175,5 @@ def why_generate(
 
 
 def is_unusual(*, verdicts: int, verdicts_of_domain: int, is_a_metaphors_domain: bool) -> bool:
-    """True if a domain is unusual: enough verdicts are known, none of it, and no metaphor comes from it."""
+    """Whether a domain is unusual: there are enough verdicts, but none in it, and no metaphor comes from it."""
     return verdicts >= KNOWN_FROM_VERDICTS and not verdicts_of_domain and not is_a_metaphors_domain

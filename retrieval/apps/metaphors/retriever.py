@@ -1,4 +1,4 @@
-"""Retrieval of metaphors: by similarity, by learned rewards, and by generation."""
+"""Retrieve metaphors: by similarity, by learned rewards, and by generation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from retrieval.apps.metaphors.answering import (
     retrieved,
 )
 from retrieval.apps.metaphors.corpus import MetaphorCorpus, text_vector
-from retrieval.apps.metaphors.generator import Generator, Suggested, Wanted, names_of
+from retrieval.apps.metaphors.generator import Generator, SuggestionRequest, Suggestions, names_of
 from retrieval.apps.metaphors.metaphor import Metaphor, checked_text
 from retrieval.apps.metaphors.problem import (
     LIMIT_MAX,
@@ -72,16 +72,16 @@ EXPLORATION_RATE = 0.1
 LIMIT = 5
 
 WAITING = (
-    "metaphors wait for their vector, without which they are not found; "
-    "see that the embedder answers, and open the corpus again"
+    "metaphors wait for their vector, without which searches do not find them; "
+    "make sure that the embedder answers, and open the corpus again"
 )
 
 AT_ONCE = 4
-"""Problems of a batch that are answered at once."""
+"""The problems of a batch that are answered at the same time."""
 
 
 def utc_now() -> datetime:
-    """This moment, in UTC."""
+    """The current time in UTC."""
     return datetime.now(UTC)
 
 
@@ -104,14 +104,14 @@ class MetaphorRetriever:
     ) -> None:
         """``corpus`` is searched; ``llm`` suggests metaphors if none in it fits (None: no suggestions).
 
-        - ``platform``: the one that the corpus is on, which takes the outcomes.
-        - ``generate_below``, ``generate_after_backtracks``: the top score (0 to 1) and the number of returns that call
-          for generation.
-        - ``generation_timeout_seconds``: how long a retrieval waits for suggestions before it goes without, above 0.
-        - ``away``: how far a question is moved away from a metaphor that failed, 0 (not at all) to 1.
-        - ``actor``: who asks, as it is recorded.
+        - ``platform``: the corpus's platform, which records the outcomes.
+        - ``generate_below``, ``generate_after_backtracks``: candidates are generated below this top score (0 to 1), and
+          from this number of returns on.
+        - ``generation_timeout_seconds``: how long a retrieval waits for suggestions, above 0.
+        - ``away``: how far a query is moved away from a failed metaphor, 0 (not at all) to 1.
+        - ``actor``: the actor to record.
 
-        Raises ``InvalidRequestError``, naming what cannot be.
+        Raises ``InvalidRequestError``, naming the invalid argument.
         """
         if not isinstance(corpus, MetaphorCorpus) or not isinstance(platform, Platform):
             raise InvalidRequestError(
@@ -152,16 +152,16 @@ class MetaphorRetriever:
     ) -> Retrieved:
         """The best metaphors for the problem, each with its score from 0 to 1, best first.
 
-        Scores are similarities (the cosine, 0 where it is negative), and once a model is trained 0.4 × similarity +
-        0.6 × expected reward. Candidates are generated, and join with 0.9 × similarity, where the best score is low,
-        ``context`` says "no good candidates", after enough ``backtracks``, or for an unusual domain. A language model
-        that fails costs its suggestions alone, and ``notes`` say so.
+        A score is the similarity (the cosine, at least 0), or once a model is trained, 0.4 × similarity + 0.6 ×
+        expected reward. If the best score is low, ``context`` contains "no good candidates", there are enough
+        ``backtracks``, or the domain is unusual, candidates are generated and join with the score 0.9 × similarity. If
+        the language model fails, the answer has no suggestions, and ``notes`` give the reason.
 
-        ``limit``: 1 to 1000. ``exclude``: ids that do not come back. ``context``: why the caller comes back.
-        ``prefer_concrete`` and ``prefer_rich_operations`` weigh 0.3 of similarity's part. Raises
-        ``InvalidRequestError`` (``InvalidLimitError``, ``InvalidVectorError``), and what ``Collection.search`` raises.
+        ``limit``: 1 to 1000. ``exclude``: ids to leave out. ``context``: why the caller returns with the problem.
+        ``prefer_concrete`` and ``prefer_rich_operations`` replace 0.3 of the similarity's weight. Raises
+        ``InvalidRequestError`` (``InvalidLimitError``, ``InvalidVectorError``) and the errors of ``Collection.search``.
         """
-        return await self._answered(
+        return await self._answer(
             MetaphorSearch(
                 problem=checked_problem(problem),
                 limit=checked_limit(limit),
@@ -185,17 +185,17 @@ class MetaphorRetriever:
         limit: int = LIMIT,
         backtracks: int | None = None,
     ) -> Retrieved:
-        """The best metaphors after one failed: without it and those excluded, and away from it.
+        """The best metaphors after one failed, without the failed and the excluded ones.
 
-        A reason that says "too abstract" makes concrete ones preferred, "missing concept" those with many operations.
-        The question's vector is moved away from the failed metaphor's. ``backtracks``: how often the caller came back;
-        None: every excluded id counts as one, the failed one too, so give it where ``exclude`` holds what was never
-        tried. Two call for generation. Raises as ``retrieve`` does.
+        The reason "too abstract" prefers concrete metaphors, "missing concept" those with many operations. The query's
+        vector is moved away from the failed metaphor's. ``backtracks``: how often the caller has returned; None: the
+        number of excluded metaphors, including the failed one, so pass it if ``exclude`` has untried ones. From two on,
+        candidates are generated. Raises as ``retrieve`` does.
         """
         failed = checked_metaphor("failed_metaphor", failed_metaphor)
         reason = checked_text("failure_reason", failure_reason)
         excluded = tuple(dict.fromkeys([*checked_ids(exclude), failed.id]))
-        asked = MetaphorSearch(
+        search = MetaphorSearch(
             problem=checked_problem(problem),
             limit=checked_limit(limit),
             exclude=excluded,
@@ -203,81 +203,81 @@ class MetaphorRetriever:
             preference=preference_after(reason),
             backtracks=len(excluded) if backtracks is None else checked_count("backtracks", backtracks),
         )
-        return await self._answered(await self._moved(asked, failed))
+        return await self._answer(await self._moved(search, failed))
 
     async def retrieve_by_embedding(self, problem: Problem, limit: int | None = None) -> Retrieved:
-        """The corpus by similarity alone, best first: all of it (1000 at most), or ``limit``. It is not recorded."""
-        started, asked = self._clock(), self._all(problem, limit)
-        return self._unrecorded(asked, await self._searches.similar(asked), started)
+        """The corpus by similarity alone, best first: at most ``limit``, by default 1000. Not recorded."""
+        start, search = self._clock(), self._all(problem, limit)
+        return self._unrecorded(search, await self._searches.similar(search), start)
 
     async def retrieve_by_learning(self, problem: Problem, limit: int | None = None) -> Retrieved:
-        """The corpus by expected reward alone; by similarity, with a note, as long as no model is trained.
+        """The corpus by expected reward alone; by similarity, with a note, until a model is trained.
 
-        Best first, all of it (1000 at most), or so many. It is not recorded.
+        Best first, at most ``limit``, by default 1000. Not recorded.
         """
-        started, asked = self._clock(), self._all(problem, limit)
+        start, search = self._clock(), self._all(problem, limit)
         if not await self.model.is_trained():
-            found = await self._searches.similar(asked)
-            return self._unrecorded(asked, found, started, "nothing is learned yet: these are by similarity")
-        return self._unrecorded(asked, (await self._learned(asked))[: asked.limit], started)
+            entries = await self._searches.similar(search)
+            return self._unrecorded(search, entries, start, "nothing is learned yet: these are by similarity")
+        return self._unrecorded(search, (await self._learned(search))[: search.limit], start)
 
-    async def retrieve_by_generation(self, problem: Problem, existing_candidates: Sequence[Metaphor]) -> Suggested:
-        """Gives at most three metaphors that a language model suggests, kept as candidates; none without a model.
+    async def retrieve_by_generation(self, problem: Problem, existing_candidates: Sequence[Metaphor]) -> Suggestions:
+        """At most three metaphors that a language model suggests, stored as candidates; none without a model.
 
-        The ``notes`` of the list that is returned say which suggestions were refused and why, near-duplicates among
-        them, and that there is no model.
-        ``existing_candidates``: what was tried and does not fit well. Raises ``LLMUnavailableError`` and
-        ``LLMRejectedError``, also where nothing of the answer can be used; ``retrieve`` does without instead.
+        The ``notes`` of the returned list give the reasons of refused suggestions, or that there is no model.
+        ``existing_candidates``: tried metaphors that do not fit well. Raises ``LLMUnavailableError`` and
+        ``LLMRejectedError``, also for an answer without a usable metaphor, in contrast to ``retrieve``.
         """
         tried = names_of(checked_metaphors("existing_candidates", existing_candidates))
-        wanted = Wanted(problem=checked_problem(problem), tried=tried)
-        return Suggested(notes=(NO_MODEL,)) if self._generator is None else await self._generator.suggestions(wanted)
+        request = SuggestionRequest(problem=checked_problem(problem), tried=tried)
+        if self._generator is None:
+            return Suggestions(notes=(NO_MODEL,))
+        return await self._generator.suggestions(request)
 
     async def retrieve_with_exploration(
         self, problem: Problem, exploration_rate: float = EXPLORATION_RATE, limit: int | None = None
     ) -> Retrieved:
         """The corpus by expected reward + rate × its standard deviation, which favours less tried metaphors.
 
-        As long as no model is trained, by similarity + rate × the standard deviation of the metaphor's own counts. Best
-        first, all of it (1000 at most), or so many; recorded, with what the bonus alone brought as explored.
+        Until a model is trained, by similarity + rate × the standard deviation by the metaphor's own counts. Best
+        first, at most ``limit``, by default 1000. Recorded, with metaphors that only the bonus shows as explored.
         """
         rate = checked_rate(exploration_rate)
-        started, asked = self._clock(), self._all(problem, limit)
-        whole = replace(asked, limit=LIMIT_MAX)
+        start, search = self._clock(), self._all(problem, limit)
+        whole = replace(search, limit=LIMIT_MAX)
         is_trained = await self.model.is_trained()
         base = await (self._learned(whole) if is_trained else self._searches.similar(whole))
         relevance = relevance_of_each(base)
-        expected = await self.model.expectations(asked.problem, list(relevance), relevance)
-        shown = explored_entries(base, expected, rate)[: asked.limit]
+        expected = await self.model.expectations(search.problem, list(relevance), relevance)
+        shown = explored_entries(base, expected, rate)[: search.limit]
         notes = () if is_trained else ("nothing is learned yet: similarity stands for the expected reward",)
         origin = "metaphors.retrieve_with_exploration"
-        return self._named(
+        return self._with_collection(
             await self._answers.composed(
-                asked, shown, explored_items(shown, base), origin=origin, started=started, notes=notes
+                search, shown, explored_items(shown, base), origin=origin, started=start, notes=notes
             )
         )
 
     async def retrieve_batch(self, problems: Iterable[Problem], limit: int = LIMIT) -> dict[str, Retrieved]:
-        """Gives what ``retrieve`` gives for each problem, by its id; one call embeds all, four are answered at once.
+        """The answers of ``retrieve`` for each problem, by its id; one call embeds all problems.
 
-        Suggestions are waited for as long as in one ``retrieve``, all problems together; ``notes`` tell who went
-        without.
+        The whole batch waits for suggestions as long as one ``retrieve``; ``notes`` name the problems without.
         """
-        given, wanted = checked_problems(problems), checked_limit(limit)
-        bare = [problem for problem in given if problem.embedding is None]
+        checked, limit = checked_problems(problems), checked_limit(limit)
+        bare = [problem for problem in checked if problem.embedding is None]
         texts = [problem.description for problem in bare]
         vectors: Sequence[Vector] = list(await self.corpus.collection.vectors_of(texts)) if texts else []
-        known = {problem.id: tuple(vector.tolist()) for problem, vector in zip(bare, vectors, strict=True)}
-        asked = [
+        embeddings = {problem.id: tuple(vector.tolist()) for problem, vector in zip(bare, vectors, strict=True)}
+        searches = [
             MetaphorSearch(
-                problem=replace(problem, embedding=known.get(problem.id, problem.embedding)),
-                limit=wanted,
+                problem=replace(problem, embedding=embeddings.get(problem.id, problem.embedding)),
+                limit=limit,
                 until=self._clock() + self._answers.rules.seconds,
             )
-            for problem in given
+            for problem in checked
         ]
-        answers = await few_at_once([partial(self._answered, search) for search in asked], AT_ONCE)
-        return {problem.id: answer for problem, answer in zip(given, answers, strict=True)}
+        answers = await few_at_once([partial(self._answer, search) for search in searches], AT_ONCE)
+        return {problem.id: answer for problem, answer in zip(checked, answers, strict=True)}
 
     async def record_outcome(
         self,
@@ -290,12 +290,11 @@ class MetaphorRetriever:
     ) -> FeedbackReport:
         """Record the outcome of a retrieved metaphor: ``helpful`` or ``reward`` (0 to 1).
 
-        It counts in the problem's domain, range of complexity and cluster. A candidate that has proved itself by it
-        joins the corpus, and one that keeps failing is rejected. Raises ``InvalidRequestError`` and what
-        ``Platform.feedback`` raises.
+        It counts in the problem's domain, range of complexity and cluster. It may settle a candidate, which then joins
+        the corpus or is rejected. Raises ``InvalidRequestError`` and the errors of ``Platform.feedback``.
         """
         if not isinstance(answer, Retrieved):
-            raise InvalidRequestError(f"answer is {answer!r:.80}; give what a retrieve call answered")
+            raise InvalidRequestError(f"answer is {answer!r:.80}; give the answer of a retrieve call")
         if answer.collection not in ("", self.corpus.collection.name):
             raise InvalidRequestError(
                 f"the answer is of corpus {answer.collection!r}, this retriever's is {self.corpus.collection.name!r}; "
@@ -316,14 +315,15 @@ class MetaphorRetriever:
             # Its time tells a return to an earlier verdict from a repetition of that verdict.
             at=self._platform.now,
         )
-        # The verdict is taken: that the metaphor was deleted meanwhile does not undo it.
+        # The verdict is stored even if the metaphor was deleted meanwhile.
         with suppress(UnknownItemError):
             await self.corpus.settle(item_id)
         return report
 
     def _all(self, problem: Problem, limit: int | None) -> MetaphorSearch:
-        wanted = LIMIT_MAX if limit is None else checked_limit(limit)
-        return MetaphorSearch(problem=checked_problem(problem), limit=wanted)
+        return MetaphorSearch(
+            problem=checked_problem(problem), limit=LIMIT_MAX if limit is None else checked_limit(limit)
+        )
 
     async def _learned(self, search: MetaphorSearch) -> list[Entry]:
         metaphors = [metaphor async for metaphor in self.corpus]
@@ -333,7 +333,7 @@ class MetaphorRetriever:
         return learned_entries(metaphors, expected, relevance)
 
     async def _moved(self, search: MetaphorSearch, failed: Metaphor) -> MetaphorSearch:
-        """The same with the question moved away from the failed metaphor."""
+        """The search with its query moved away from the failed metaphor."""
         if not self._away:
             return search
         collection = self.corpus.collection
@@ -345,35 +345,34 @@ class MetaphorRetriever:
     async def _question(self, problem: Problem) -> Vector:
         """The problem's vector."""
         if problem.embedding is not None:
-            return await self._given(problem.embedding)
+            return await self._checked_vector(problem.embedding)
         vector: Vector = (await self.corpus.collection.vectors_of([problem.description]))[0]
         return vector
 
-    async def _given(self, embedding: tuple[float, ...]) -> Vector:
-        """A problem's own vector. Raises ``InvalidVectorError`` for one that is not of the corpus's space."""
+    async def _checked_vector(self, embedding: tuple[float, ...]) -> Vector:
+        """A problem's own vector. Raises ``InvalidVectorError`` if it is not of the corpus's space."""
         space = await self.corpus.collection.space()
         if space is None:
             raise InvalidRequestError("the corpus has no embedding space; configure an embedder and open it again")
         vector: Vector = checked_vectors([embedding], space, ["problem"])[0]
         return vector
 
-    def _unrecorded(self, search: MetaphorSearch, found: Sequence[Entry], started: float, *notes: str) -> Retrieved:
-        return self._named(retrieved(search, found, None, (self._clock() - started) * 1e3, notes=notes))
+    def _unrecorded(self, search: MetaphorSearch, entries: Sequence[Entry], start: float, *notes: str) -> Retrieved:
+        return self._with_collection(retrieved(search, entries, None, (self._clock() - start) * 1e3, notes=notes))
 
-    async def _answered(self, search: MetaphorSearch) -> Retrieved:
-        found = self._named(await self._answers.answer(search))
-        if len(found) < search.limit and (waiting := (await self.corpus.collection.info()).pending):
-            known = await self.corpus.count()
-            found.notes += (f"{waiting} of {known} {WAITING}",)
-        return found
+    async def _answer(self, search: MetaphorSearch) -> Retrieved:
+        answer = self._with_collection(await self._answers.answer(search))
+        if len(answer) < search.limit and (pending := (await self.corpus.collection.info()).pending):
+            answer.notes += (f"{pending} of {await self.corpus.count()} {WAITING}",)
+        return answer
 
-    def _named(self, found: Retrieved) -> Retrieved:
-        found.collection = self.corpus.collection.name
-        return found
+    def _with_collection(self, answer: Retrieved) -> Retrieved:
+        answer.collection = self.corpus.collection.name
+        return answer
 
 
 async def few_at_once(calls: Sequence[Callable[[], Awaitable[T]]], most: int) -> list[T]:
-    """Gives the results in order; when one call raises, the others are cancelled and the error is raised."""
+    """The results in order. If one call raises, the others are cancelled and the error is raised."""
     turns = asyncio.Semaphore(most)
 
     async def in_turn(call: Callable[[], Awaitable[T]]) -> T:

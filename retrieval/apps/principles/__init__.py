@@ -1,4 +1,4 @@
-"""Principles: lessons that prove themselves by use, given to an agent at the start and on demand."""
+"""Principles: lessons that prove themselves by use, shown to an agent at the start and on demand."""
 
 from __future__ import annotations
 

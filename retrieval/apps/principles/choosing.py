@@ -1,10 +1,10 @@
-"""The choice of a session's principles: the best for its tags, and explored ones. Pure, light to import.
+"""Choose a session's principles: the best for its tags, and explored ones. Pure, light to import.
 
-The value of a principle is taken to be distributed as Beta(successes + 1, failures + 1). Each principle gets a draw,
-and those with the highest draws are shown (Thompson 1933). The probability of that has no closed form, so several rows
-of draws are made, and one of them, at random, decides: given the rows, a principle's probability is the share of rows
-that have it on top, which is exact. Over the rows it is an estimate: a principle on top in no row has probability 0, so
-averages weighted by inverse propensities lean towards principles that are often on top.
+The value of a principle has the distribution Beta(successes + 1, failures + 1). Each principle gets a random draw from
+it, and those with the highest draws are shown (Thompson 1933). The probability of being shown has no closed form, so
+several rows of draws are made, and one of them is chosen at random: given the rows, a principle's exact probability is
+the share of rows with it at the top. As an estimate over all possible rows it has a bias: a principle that is at the
+top in no row has probability 0, so averages weighted by inverse propensities favour principles that often are.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from retrieval.apps.probation import ProbationVerdict, probation
 from retrieval.domain.errors import InvalidRequestError
 
 MOST_TAGS = 50
-"""Tags of one principle, trace or question."""
+"""The most tags of one principle, trace or query."""
 
 
 def normalised_tag(tag: object) -> str:
@@ -32,22 +32,22 @@ def normalised_tag(tag: object) -> str:
 
 
 def normalised_tags(tags: Sequence[str] | None) -> tuple[str, ...]:
-    """The tags stripped and casefolded, each once, in their order; none for None.
+    """The distinct tags, stripped and casefolded, in order; empty for None.
 
-    Raises ``InvalidRequestError`` for what is no list of texts, and for more than 50.
+    Raises ``InvalidRequestError`` for anything but a list of at most 50 texts.
     """
     if tags is None:
         return ()
     if isinstance(tags, str) or not isinstance(tags, Sequence | set | frozenset):
         raise InvalidRequestError(f"tags come in a list such as ['testing', 'sql'], not {tags!r:.80}")
-    found = tuple(dict.fromkeys(map(normalised_tag, tags)))
-    if len(found) > MOST_TAGS:
-        raise InvalidRequestError(f"{len(found)} tags are too many; give at most {MOST_TAGS}")
-    return found
+    distinct = tuple(dict.fromkeys(map(normalised_tag, tags)))
+    if len(distinct) > MOST_TAGS:
+        raise InvalidRequestError(f"{len(distinct)} tags are too many; give at most {MOST_TAGS}")
+    return distinct
 
 
 def frequent_tags(tags_of_each: Iterable[Iterable[str]], most: int) -> list[str]:
-    """The ``most`` most frequent tags, the most frequent first, equal ones in their order."""
+    """The ``most`` most frequent tags, the most frequent first, then in order of appearance."""
     counts = Counter(tag for tags in tags_of_each for tag in dict.fromkeys(tags))
     return [tag for tag, _ in counts.most_common(most)]
 
@@ -64,8 +64,8 @@ MOST_DRAWN: Final = 300
 """The most candidates that compete, drawn uniformly from more: it bounds the cost of a call."""
 
 
-class Tried(NamedTuple):
-    """A principle as exploration sees it."""
+class Trials(NamedTuple):
+    """The uses and successes of a principle, for exploration."""
 
     id: str
     uses: int = 0
@@ -74,7 +74,7 @@ class Tried(NamedTuple):
 
 
 class Pick(NamedTuple):
-    """One that is explored."""
+    """An explored principle."""
 
     id: str
     propensity: float
@@ -84,13 +84,13 @@ class Pick(NamedTuple):
 
 
 def is_eligible(uses: int, successes: int, created_at: datetime, now: datetime) -> bool:
-    """True if it has fewer than 5 uses or is younger than 7 days. An archived principle is not eligible."""
+    """Whether it has fewer than 5 uses or is younger than 7 days, and has not failed."""
     is_new = uses < FEWER_USES_THAN or now - created_at < YOUNGER_THAN
     return is_new and probation(uses, successes) is not ProbationVerdict.FAILED
 
 
 def thompson(
-    candidates: Sequence[Tried],
+    candidates: Sequence[Trials],
     count: int,
     rng: random.Random,
     rows: int = ROWS,
@@ -99,17 +99,17 @@ def thompson(
 ) -> list[Pick]:
     """The ``count`` candidates with the highest draws from Beta(successes + 1, failures + 1), the highest first.
 
-    All of them where there are no more. The best of the ids in ``fitting`` have the first half of the places (of an odd
-    number one more or less, by chance); all compete for the other places. The propensities of all competitors add up to
-    the number of places. The same candidates and the same state of ``rng`` give the same picks. ``rows``: at least 1;
-    with a few, propensities are coarse.
+    The best of the ids in ``fitting`` get the first half of the places (an odd place goes to either half by chance);
+    all candidates compete for the other places. The propensities of all candidates add up to the number of places. The
+    same candidates and the same state of ``rng`` give the same picks. ``rows``: at least 1; with few rows, propensities
+    are coarse.
     """
-    picked = min(count, len(candidates))
-    if picked < 1:
+    places = min(count, len(candidates))
+    if places < 1:
         return []
-    rivals = candidates if len(candidates) <= MOST_DRAWN else rng.sample(candidates, max(MOST_DRAWN, picked))
+    rivals = candidates if len(candidates) <= MOST_DRAWN else rng.sample(candidates, max(MOST_DRAWN, places))
     near = fitting if any(rival.id in fitting for rival in rivals) else frozenset[str]()
-    tops = [_top(rivals, picked, near, rng) for _ in range(max(1, rows))]
+    tops = [_top(rivals, places, near, rng) for _ in range(max(1, rows))]
     times = Counter(rival for top in tops for rival in top)
     at = Counter(placed for top in tops for placed in enumerate(top))
     competes, shown = len(rivals) / len(candidates), tops[rng.randrange(len(tops))]
@@ -119,12 +119,12 @@ def thompson(
     ]
 
 
-def _top(candidates: Sequence[Tried], count: int, fitting: Collection[str], rng: random.Random) -> list[str]:
-    drawn = [
+def _top(candidates: Sequence[Trials], count: int, fitting: Collection[str], rng: random.Random) -> list[str]:
+    draws = [
         (rng.betavariate(candidate.successes + 1, candidate.uses - candidate.successes + 1), candidate.id)
         for candidate in candidates
     ]
-    ranked = [name for _, name in sorted(drawn, reverse=True)]
+    ranked = [name for _, name in sorted(draws, reverse=True)]
     if not fitting:
         return ranked[:count]
     # An odd place goes to either group equally often.
@@ -134,22 +134,22 @@ def _top(candidates: Sequence[Tried], count: int, fitting: Collection[str], rng:
 
 
 MAX_PRINCIPLES: Final = 10
-"""The principles that a session starts with, the explored ones among them."""
+"""The number of principles that a session starts with, including explored ones."""
 
 TAG_BOOST: Final = 0.1
 """The addition to the score for each tag that a principle shares with the session."""
 
 MIN_PRINCIPLE_SCORE: Final = 0.3
-"""The least score of a principle that is given for its score."""
+"""The least score of a principle that is shown for its score."""
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """A principle that a session is given."""
+class Choice:
+    """A principle that is shown to a session."""
 
     principle: Principle
     score: float
-    """The principle's score, and .1 for each tag that it shares with the session."""
+    """The principle's score, plus .1 for each tag that it shares with the session."""
     is_exploratory: bool = False
     propensity: float = 1.0
     """The probability that it was chosen, above 0 and at most 1."""
@@ -158,7 +158,7 @@ class Chosen:
 
 
 def boosted(principle: Principle, tags: Collection[str]) -> float:
-    """The principle's score, and .1 for each of its tags that is among these."""
+    """The principle's score, plus .1 for each of its tags that is in ``tags``."""
     return principle.score + TAG_BOOST * sum(tag in tags for tag in principle.tags)
 
 
@@ -172,22 +172,22 @@ def choose(
     slots: int = SLOTS,
     min_score: float = MIN_PRINCIPLE_SCORE,
     rows: int = ROWS,
-) -> list[Chosen]:
+) -> list[Choice]:
     """Choose at most ``most`` principles: the best by score and tags, then up to ``slots`` explored ones.
 
-    The explored ones have their places within ``most``, so that a store full of good principles still tries new ones.
-    They are chosen from the ``rivals``: half of the places go to those that share a tag with the session, where a
-    verdict says more; all compete for the other half, so that every principle may be judged. If there are fewer than
-    ``slots``, the best by score have the places.
+    The explored ones count in ``most``, so that a store full of good principles still tries new ones. They are chosen
+    from the ``rivals``: half of the places go to those that share a tag with the session, where verdicts are more
+    informative; all compete for the other half, so that every principle may be judged. If there are fewer than
+    ``slots``, the best by score get the places.
     """
     every = list(principles)
     unsure = {rival.id: rival for rival in rivals(every, tags, now=now, most=most, slots=slots, min_score=min_score)}
     near = frozenset(rival.id for rival in unsure.values() if any(tag in tags for tag in rival.tags))
-    picks = thompson([_tried(rival) for rival in unsure.values()], min(slots, most), rng, rows, fitting=near)
+    picks = thompson([_trials_of(rival) for rival in unsure.values()], min(slots, most), rng, rows, fitting=near)
     picked = {pick.id for pick in picks}
     ranked = best(every, tags, min_score=min_score)
-    shown = [principle for principle in ranked if principle.principle.id not in picked][: most - len(picks)]
-    return [*shown, *(_explored(unsure[pick.id], pick, tags) for pick in picks)]
+    by_score = [choice for choice in ranked if choice.principle.id not in picked][: most - len(picks)]
+    return [*by_score, *(_explored(unsure[pick.id], pick, tags) for pick in picks)]
 
 
 def rivals(
@@ -199,21 +199,21 @@ def rivals(
     slots: int = SLOTS,
     min_score: float = MIN_PRINCIPLE_SCORE,
 ) -> list[Principle]:
-    """The principles that compete to be explored: eligible ones that are not shown by their score; candidates too."""
+    """The principles that compete to be explored: eligible ones that are not shown for their score; candidates too."""
     ranked = best(principles, tags, min_score=min_score)
-    sure = {principle.principle.id for principle in ranked[: max(0, most - slots)]}
+    sure = {choice.principle.id for choice in ranked[: max(0, most - slots)]}
     return [principle for principle in principles if principle.id not in sure and _may_be_explored(principle, now)]
 
 
-def best(principles: Sequence[Principle], tags: Collection[str], *, min_score: float) -> list[Chosen]:
-    """The active ones with at least that score, the best by score and tags first; then the latest, then by id."""
+def best(principles: Sequence[Principle], tags: Collection[str], *, min_score: float) -> list[Choice]:
+    """The active principles with at least that score, best by score and tags first, then the latest, then by id."""
     fit = [principle for principle in principles if principle.status == ACTIVE and principle.score >= min_score]
     fit.sort(key=lambda principle: (-boosted(principle, tags), -principle.created_at.timestamp(), principle.id))
-    return [Chosen(rival, boosted(rival, tags)) for rival in fit]
+    return [Choice(rival, boosted(rival, tags)) for rival in fit]
 
 
-def _explored(principle: Principle, pick: Pick, tags: Collection[str]) -> Chosen:
-    return Chosen(principle, boosted(principle, tags), True, pick.propensity, pick.rank_propensity)  # noqa: FBT003 - it is its slot
+def _explored(principle: Principle, pick: Pick, tags: Collection[str]) -> Choice:
+    return Choice(principle, boosted(principle, tags), True, pick.propensity, pick.rank_propensity)  # noqa: FBT003 - ``is_exploratory``
 
 
 def _may_be_explored(principle: Principle, now: datetime) -> bool:
@@ -221,5 +221,5 @@ def _may_be_explored(principle: Principle, now: datetime) -> bool:
     return is_there and is_eligible(principle.use_count, principle.success_count, principle.created_at, now)
 
 
-def _tried(principle: Principle) -> Tried:
-    return Tried(principle.id, principle.use_count, principle.success_count)
+def _trials_of(principle: Principle) -> Trials:
+    return Trials(principle.id, principle.use_count, principle.success_count)

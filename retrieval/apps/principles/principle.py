@@ -13,14 +13,14 @@ from retrieval.domain.learning.arm import Standing
 from retrieval.domain.search.hit import Hit
 
 CANDIDATE, ACTIVE = "candidate", "active"
-"""The statuses: a candidate has to prove itself; an active one is given wherever its score suffices."""
+"""The statuses: a candidate has to prove itself; an active principle is shown if its score suffices."""
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principle:
-    """A principle as it is stored, with the statistics of its use."""
+    """A stored principle, with the statistics of its use."""
 
     id: str
     title: str
@@ -28,7 +28,7 @@ class Principle:
     tags: tuple[str, ...] = ()
     status: str = ACTIVE
     added_by: str = ""
-    """The author, as given when it was added; empty: no author was named."""
+    """The author that was named when it was added; may be empty."""
     created_at: datetime = field(default=_EPOCH)
     use_count: int = 0
     """Verdicts, at least 0."""
@@ -44,14 +44,14 @@ class Principle:
 
     @property
     def score(self) -> float:
-        """The mean of Beta(successes + 1, failures + 1), above 0 and below 1; one half while there are no verdicts."""
+        """The mean of Beta(successes + 1, failures + 1), above 0 and below 1; one half without verdicts."""
         return (self.success_count + 1) / (self.use_count + 2)
 
 
 KIND = "principle"
 
 IN_USE = (ACTIVE, CANDIDATE)
-"""The statuses of principles that can be shown; one that failed is archived."""
+"""The statuses of principles that can be shown; failed principles are archived."""
 
 _SLUG_CHARACTERS = 40
 _HASH_CHARACTERS = 8
@@ -62,9 +62,9 @@ def principle_id_for(title: str, body: str) -> str:
 
     Texts that differ only in case and white space have the same id.
     """
-    said = f"{_in_one_line(title)}\n{_in_one_line(body)}".casefold()
+    text = f"{_in_one_line(title)}\n{_in_one_line(body)}".casefold()
     words = re.sub(r"[^a-z0-9]+", "-", title.casefold()).strip("-")[:_SLUG_CHARACTERS].strip("-")
-    name = hashlib.sha256(said.encode(errors="replace")).hexdigest()[:_HASH_CHARACTERS]
+    name = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:_HASH_CHARACTERS]
     return f"{words}-{name}" if words else name
 
 
@@ -75,12 +75,12 @@ def _in_one_line(text: str) -> str:
 def principle_item(
     principle_id: str, title: str, body: str, tags: tuple[str, ...], status: str, *, actor: str, created_at: datetime
 ) -> Item:
-    """The item. Raises ``InvalidRequestError`` for an empty title, or a status that is none of a principle's."""
+    """The item. Raises ``InvalidRequestError`` for an empty title, and for a status other than ``IN_USE``."""
     for name, text in (("title", title), ("body", body)):
         if not isinstance(text, str):
             raise InvalidRequestError(f"{name} is {text!r:.80}; it must be a text")
     if not title.strip():
-        raise InvalidRequestError("a principle needs a title: say the lesson in one sentence")
+        raise InvalidRequestError("a principle needs a title: state the lesson in one sentence")
     if status not in IN_USE:
         raise InvalidRequestError(f"status is {status!r:.80}; it must be {' or '.join(IN_USE)}")
     return Item(

@@ -1,4 +1,4 @@
-"""One search for principles: its arguments, its ranking, its answer, and the explored ones."""
+"""Search for principles: arguments, ranking, answer, and exploration."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, overload
 from uuid import UUID
 
-from retrieval.apps.principles.choosing import FEWER_USES_THAN, SLOTS, TAG_BOOST, YOUNGER_THAN, Pick, Tried, thompson
+from retrieval.apps.principles.choosing import FEWER_USES_THAN, SLOTS, TAG_BOOST, YOUNGER_THAN, Pick, Trials, thompson
 from retrieval.apps.principles.principle import ACTIVE, IN_USE, KIND, Principle, principle_of
 from retrieval.apps.probation import FAILED_BELOW
 from retrieval.collection import Collection, handle_of
@@ -28,15 +28,14 @@ from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.learning import standings_where
 
 SIMILARITY_WEIGHT = 2.0
-"""The weight of similarity of meaning, where the principle's score weighs 1: measured, see decision 25."""
+"""The weight of similarity of meaning, relative to the principle's score: measured, see decision 25."""
 
 
 def principles_profile(similarity_weight: float = SIMILARITY_WEIGHT, *, has_vectors: bool = True) -> Profile:
     """principle score + 0.1 × each matching tag + ``similarity_weight`` × similarity of meaning.
 
-    The principle score is (successes + 1) / (uses + 2). Where there are no vectors, the share of the question's words
-    that a principle has takes the place of its similarity. The learned reward does not count: the score is the
-    formula's.
+    The principle score is (successes + 1) / (uses + 2). Without vectors, the share of the query's words that a
+    principle contains replaces the similarity. The learned reward does not count.
     """
     likeness: Signal = VectorSimilarity(weight=similarity_weight)
     if not has_vectors:
@@ -52,10 +51,10 @@ def principles_profile(similarity_weight: float = SIMILARITY_WEIGHT, *, has_vect
 
 
 PRINCIPLES_PROFILE = principles_profile()
-"""The profile where there are vectors."""
+"""The profile of collections with vectors."""
 
 WORDS_PROFILE = principles_profile(has_vectors=False)
-"""The profile where there are none."""
+"""The profile of collections without vectors."""
 
 
 def relevance_only(profile: Profile) -> Profile:
@@ -76,15 +75,15 @@ class FoundPrinciple:
 
     principle: Principle
     score: float
-    """The score that it was ranked by: principle score + 0.1 × each matching tag + 2 × similarity. Higher is better."""
+    """The score for its rank: principle score + 0.1 × each matching tag + 2 × similarity. Higher is better."""
     is_exploratory: bool = False
-    """True if it is shown to learn about it."""
+    """Whether it is shown to learn about it."""
     propensity: float = 1.0
     """The probability that it was shown, above 0 and at most 1."""
     rank_propensity: float = 1.0
     """The probability that it was shown at this place, above 0 and at most ``propensity``."""
     explanation: Explanation | None = None
-    """The signals with their values and weights; None where the answer was not a search's."""
+    """The signals with their values and weights; None for principles of a session's start."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -105,13 +104,13 @@ class FoundPrinciple:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundPrinciples(Sequence[FoundPrinciple]):
-    """An answer: the best first, then those that are explored. Reads like a list of them."""
+    """An answer: the best principles first, then the explored ones. A sequence."""
 
     found: tuple[FoundPrinciple, ...]
     retrieval_id: UUID | None = None
     """The id of the recorded answer; None: it is not recorded."""
     notes: tuple[str, ...] = ()
-    """Notes for the caller: a leg that could not run and why."""
+    """Notes for the caller, such as a leg that could not run, with the reason."""
 
     @overload
     def __getitem__(self, index: int) -> FoundPrinciple: ...
@@ -128,10 +127,10 @@ class FoundPrinciples(Sequence[FoundPrinciple]):
 
 
 MOST_FOUND = 1000
-"""Principles or traces of one answer."""
+"""The most principles or traces of one answer."""
 
 TimeRange = tuple[datetime | None, datetime | None]
-"""The first and the last time, both included; None: without bound."""
+"""The first and the last time, both included; None: unbounded."""
 
 
 def checked_count(name: str, count: object) -> int:
@@ -142,35 +141,35 @@ def checked_count(name: str, count: object) -> int:
 
 
 def checked_words(query: object) -> str | None:
-    """The words; None if there are none. Raises ``InvalidRequestError`` for a value that is no text."""
+    """The words; None if there are none. Raises ``InvalidRequestError`` for a value that is not a text."""
     if query is not None and not isinstance(query, str):
         raise InvalidRequestError(f"query is {query!r:.80}; it must be a text, or None")
     return query if query and query.strip() else None
 
 
 def proven(tags: Sequence[str], min_score: object) -> dict[str, Any]:
-    """The filter: active principles with at least that score, and any of the tags where some are given.
+    """The filter: active principles with at least that score, and with any of the tags if there are some.
 
     Raises ``InvalidRequestError`` for anything but a score from 0 to 1.
     """
     if not is_number(min_score, 0, 1):
         raise InvalidRequestError(f"min_principle_score is {min_score!r:.80}; it must be a number from 0 to 1")
     where: dict[str, Any] = {"kind": KIND, "status": ACTIVE, "verdict_rating": {"gte": float(min_score)}}
-    return where | _tagged(tags)
+    return where | _with_tags(tags)
 
 
 def little_known(tags: Sequence[str], now: datetime) -> dict[str, Any]:
     """The filter of principles that may be explored by ``exploration.is_eligible``, with any of the tags."""
     is_young = {"occurred_at": {"gt": now - YOUNGER_THAN}, "verdict_rating": {"gte": FAILED_BELOW}}
     either = [{"verdict_count": {"lt": FEWER_USES_THAN}}, is_young]
-    return {"kind": KIND, "status": list(IN_USE), "or": either} | _tagged(tags)
+    return {"kind": KIND, "status": list(IN_USE), "or": either} | _with_tags(tags)
 
 
-def _tagged(tags: Sequence[str]) -> dict[str, Any]:
+def _with_tags(tags: Sequence[str]) -> dict[str, Any]:
     return {"tags": list(tags)} if tags else {}
 
 
-def ended(time_range: TimeRange | None, status: str | None) -> dict[str, Any]:
+def traces_filter(time_range: TimeRange | None, status: str | None) -> dict[str, Any]:
     """The filter of traces. Raises ``InvalidRequestError`` for an invalid pair of times or outcome."""
     where: dict[str, Any] = {}
     if time_range is not None:
@@ -192,14 +191,14 @@ ORIGIN = "principles-search"
 """The recorded origin of answers with explored principles."""
 
 MOST_ELIGIBLE = 30
-"""The number of eligible principles, the most relevant first, that exploration draws from: a verdict on an irrelevant
-one says little.
+"""The most eligible principles that exploration draws from, the most relevant first, because a verdict on an irrelevant
+principle is worth little.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrincipleQuestion:
-    """A question for principles."""
+    """The arguments of a search for principles."""
 
     words: str | None
     tags: tuple[str, ...]
@@ -217,45 +216,44 @@ class PrincipleSearch:
     now: datetime
 
     async def proven(self, question: PrincipleQuestion) -> FoundPrinciples:
-        """The best by score; recorded as a search."""
+        """The best principles by score, recorded as a search."""
         result = await self._search(self.collection, question)
-        found = tuple(await self._found(result))
+        found = tuple(await self._found_principles(result))
         return FoundPrinciples(found=found, retrieval_id=result.retrieval_id, notes=result.notes)
 
     async def with_explored(self, question: PrincipleQuestion) -> FoundPrinciples:
-        """The best by score, then up to two explored ones; recorded as an answer of the application."""
-        # An unrecorded collection shares what the collection's handle has read.
+        """The best principles by score, then up to two explored ones; recorded as an answer of the application."""
+        # The unrecorded collection shares the facts that the collection's handle has read.
         await self.collection.refresh(older_than_seconds=FRESH_SECONDS)
-        quiet = self.collection.unrecorded()
-        result = await self._search(quiet, question)
+        result = await self._search(self.collection.unrecorded(), question)
         picks = await self._picks(question, [hit.item_id for hit in result])
-        scored = await self._scored(question, picks) if picks else None
-        found = await self._found([*result, *(scored or ())])
-        answer = (*found[: len(result)], *_marked(found[len(result) :], picks))
+        explored = await self._search_picks(question, picks) if picks else None
+        principles = await self._found_principles([*result, *(explored or ())])
+        answer = (*principles[: len(result)], *_with_propensities(principles[len(result) :], picks))
         retrieval_id = await self.collection.record_answer(
             question.words or "",
-            [_shown(principle) for principle in answer],
+            [_shown_item(principle) for principle in answer],
             context=question.context,
             origin=ORIGIN,
-            retrieval_time_ms=sum(answer.timings_ms.get("total", 0.0) for answer in (result, scored) if answer),
+            retrieval_time_ms=sum(answer.timings_ms.get("total", 0.0) for answer in (result, explored) if answer),
             notes=result.notes,
         )
         return FoundPrinciples(found=answer, retrieval_id=retrieval_id, notes=result.notes)
 
     async def principles(self, items: Iterable[Item | Hit]) -> list[Principle]:
-        """Items as principles, with their verdicts."""
+        """The principles of the items, with their verdicts."""
         every = list(items)
         standings = await self.collection.standings([item.item_id for item in every])
         return [principle_of(item, standings.get(item.item_id)) for item in every]
 
     async def pick(self, count: int) -> list[Principle]:
-        """Pick ``count`` principles to explore, whatever the question, among all eligible ones."""
+        """Pick ``count`` principles to explore among all eligible ones."""
         picks = thompson(await self._eligible(little_known((), self.now)), count, self.chance, rows=1)
         items = await self.collection.get([pick.id for pick in picks])
         return await self.principles([items[pick.id] for pick in picks if pick.id in items])
 
     async def all(self, where: Where) -> list[Principle]:
-        """Every principle that passes the filter, by id."""
+        """Every principle that matches the filter, by id."""
         return await self.principles([item async for item in self.collection.scan(where)])
 
     async def _search(self, collection: Collection, question: PrincipleQuestion) -> SearchResult:
@@ -269,7 +267,7 @@ class PrincipleSearch:
         )
 
     async def _picks(self, question: PrincipleQuestion, shown: Sequence[str]) -> list[Pick]:
-        """Pick principles to explore: of the most relevant that are not shown anyway, those with the highest draws."""
+        """Pick principles to explore: among the most relevant that are not shown, those with the highest draws."""
         where = {**little_known(question.tags, self.now), "item_id": {"nin": list(shown)}}
         if question.words is None and not question.tags:
             rivals = await self._eligible(where)
@@ -283,22 +281,22 @@ class PrincipleSearch:
                 syntax=False,
             )
             standings = await self.collection.standings([hit.item_id for hit in hits])
-            rivals = _tried(standings[hit.item_id] for hit in hits if hit.item_id in standings)
-        # An answer has no more places than that.
+            rivals = _trials(standings[hit.item_id] for hit in hits if hit.item_id in standings)
+        # An answer has at most ``MOST_FOUND`` principles.
         return thompson(rivals, min(SLOTS, MOST_FOUND - len(shown)), self.chance)
 
-    async def _eligible(self, where: Where) -> list[Tried]:
-        """All principles that pass the filter, by id; texts are read of the picked ones alone."""
-        return _tried(await standings_where(handle_of(self.collection), where))
+    async def _eligible(self, where: Where) -> list[Trials]:
+        """All principles that match the filter, by id, without reading their texts."""
+        return _trials(await standings_where(handle_of(self.collection), where))
 
-    async def _scored(self, question: PrincipleQuestion, picks: Sequence[Pick]) -> SearchResult:
-        """The picked principles with the profile's scores, which can be compared with the others'."""
-        wanted = [pick.id for pick in picks]
+    async def _search_picks(self, question: PrincipleQuestion, picks: Sequence[Pick]) -> SearchResult:
+        """The picked principles with the profile's scores, which are comparable with those of other hits."""
+        ids = [pick.id for pick in picks]
         return await self.collection.unrecorded().search(
-            question.words, tags=question.tags, where={"item_id": wanted}, limit=len(wanted), syntax=False
+            question.words, tags=question.tags, where={"item_id": ids}, limit=len(ids), syntax=False
         )
 
-    async def _found(self, hits: Iterable[Hit]) -> list[FoundPrinciple]:
+    async def _found_principles(self, hits: Iterable[Hit]) -> list[FoundPrinciple]:
         every = list(hits)
         return [
             FoundPrinciple(principle=principle, score=hit.score, explanation=hit.explanation)
@@ -306,9 +304,9 @@ class PrincipleSearch:
         ]
 
 
-def _marked(found: Iterable[FoundPrinciple], picks: Sequence[Pick]) -> list[FoundPrinciple]:
-    """Gives the principles in the order of the draw, with their probabilities."""
-    by_id = {principle.principle.id: principle for principle in found}
+def _with_propensities(principles: Iterable[FoundPrinciple], picks: Sequence[Pick]) -> list[FoundPrinciple]:
+    """The principles in the order of the picks, with their probabilities."""
+    by_id = {principle.principle.id: principle for principle in principles}
     return [
         replace(by_id[pick.id], is_exploratory=True, propensity=pick.propensity, rank_propensity=pick.rank_propensity)
         for pick in picks
@@ -316,11 +314,11 @@ def _marked(found: Iterable[FoundPrinciple], picks: Sequence[Pick]) -> list[Foun
     ]
 
 
-def _tried(standings: Iterable[Standing]) -> list[Tried]:
-    return [Tried(standing.item_id, standing.uses, standing.successes) for standing in standings]
+def _trials(standings: Iterable[Standing]) -> list[Trials]:
+    return [Trials(standing.item_id, standing.uses, standing.successes) for standing in standings]
 
 
-def _shown(principle: FoundPrinciple) -> ShownItem:
+def _shown_item(principle: FoundPrinciple) -> ShownItem:
     parts = principle.explanation.contributions if principle.explanation else ()
     return ShownItem(
         item_id=principle.principle.id,

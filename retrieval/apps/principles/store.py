@@ -45,12 +45,12 @@ from retrieval.domain.records.slate import Slot
 from retrieval.domain.serialization import Serializable
 from retrieval.platform import Platform
 
-_BECOMES: Final = {ProbationVerdict.PROVED: ACTIVE, ProbationVerdict.FAILED: "archived"}
+_STATUS_AFTER: Final = {ProbationVerdict.PROVED: ACTIVE, ProbationVerdict.FAILED: "archived"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrincipleUsage:
-    """A verdict on a principle. Raises ``InvalidRequestError`` for one that is neither True nor False."""
+    """A verdict on a principle. Raises ``InvalidRequestError`` unless it is True or False."""
 
     principle_id: str
     was_helpful: bool
@@ -66,23 +66,23 @@ class PrincipleUsage:
             raise InvalidRequestError(f"was_helpful is {self.was_helpful!r:.80}; it must be True or False")
 
     def event(self, collection: str, retrieval_id: UUID | str | None, now: datetime) -> Feedback:
-        """The usage as feedback on the answer that showed it, or on the item. Raises ``InvalidRequestError``."""
-        stands_for = self.session or self.trace_id or ""
-        told_apart = stands_for or retrieval_id is not None
-        noted = self.note
+        """The verdict as feedback on the answer that showed it, or on the item. Raises ``InvalidRequestError``."""
+        session = self.session or self.trace_id or ""
+        has_subject = bool(session) or retrieval_id is not None
+        note = self.note
         if self.session and self.trace_id is not None:
-            noted = f"trace {self.trace_id}: {self.note}".rstrip(": ")
+            note = f"trace {self.trace_id}: {self.note}".rstrip(": ")
         return Feedback(
             collection=None if retrieval_id is not None else collection,
             retrieval_id=retrieval_id,
             item_id=self.principle_id,
             helpful=self.was_helpful,
-            note=noted,
+            note=note,
             # Without a session, a later verdict of the same actor would replace the earlier one.
-            session=stands_for or ("" if told_apart or not self.actor else f"usage {uuid4()}"),
+            session=session or ("" if has_subject or not self.actor else f"usage {uuid4()}"),
             actor=self.actor,
-            # With a time, a return to an earlier verdict is a new event, and no repetition of the earlier one.
-            at=now if told_apart else None,
+            # With a time, a return to an earlier verdict is a new event, not a repetition.
+            at=now if has_subject else None,
             of_session=True,
         )
 
@@ -90,9 +90,9 @@ class PrincipleUsage:
 async def record_usage(
     platform: Platform, search: PrincipleSearch, usage: PrincipleUsage, api_key: ApiKey | None = None
 ) -> Principle:
-    """Store the verdict and give the principle as it is then. See ``PrincipleStore.record_usage``."""
+    """Store the verdict and return the principle after it. See ``PrincipleStore.record_usage``."""
     name = usage.principle_id
-    await _checked_item(search, name)  # of another kind, an item would be judged as well
+    await _checked_item(search, name)  # ``feedback_each`` would accept an item of another kind
     shown_by = usage.retrieval_id
     if shown_by is None and usage.session:
         shown_by = await _latest_that_showed(search, name, usage.session)
@@ -105,23 +105,23 @@ async def record_usage(
 
 async def settle(search: PrincipleSearch, principle_id: str) -> Principle:
     """The principle after its probation. See ``PrincipleStore.settle``."""
-    return await settled(search, await _known(search, principle_id))
+    return await apply_probation(search, await _principle(search, principle_id))
 
 
-async def settled(search: PrincipleSearch, principle: Principle) -> Principle:
-    """The principle after its probation: a candidate that proved itself becomes active, one that failed is archived.
+async def apply_probation(search: PrincipleSearch, principle: Principle) -> Principle:
+    """The principle after its probation: a candidate that proved itself becomes active, a failed one is archived.
 
-    Of several callers at once one changes it; a principle that is no candidate any more keeps its status.
+    Only one of several simultaneous callers changes it; a principle that is no longer a candidate keeps its status.
     """
     if principle.status != CANDIDATE:
         return principle
     from retrieval.services.items import set_status
 
-    becomes = _BECOMES.get(probation(principle.use_count, principle.success_count))
-    if becomes is None:
+    status = _STATUS_AFTER.get(probation(principle.use_count, principle.success_count))
+    if status is None:
         return principle
-    await set_status(handle_of(search.collection), principle.id, becomes, was=CANDIDATE)
-    return await _known(search, principle.id)
+    await set_status(handle_of(search.collection), principle.id, status, was=CANDIDATE)
+    return await _principle(search, principle.id)
 
 
 async def _latest_that_showed(search: PrincipleSearch, principle_id: str, session: str) -> UUID | None:
@@ -131,22 +131,22 @@ async def _latest_that_showed(search: PrincipleSearch, principle_id: str, sessio
     )
 
 
-async def _known(search: PrincipleSearch, principle_id: str) -> Principle:
+async def _principle(search: PrincipleSearch, principle_id: str) -> Principle:
     [principle] = await search.principles([await _checked_item(search, principle_id)])
     return principle
 
 
 async def _checked_item(search: PrincipleSearch, principle_id: str) -> Item:
-    found = (await search.collection.get([principle_id])).get(principle_id)
-    if found is None or found.kind != KIND:
+    item = (await search.collection.get([principle_id])).get(principle_id)
+    if item is None or item.kind != KIND:
         raise _unknown(search, principle_id)
-    return found
+    return item
 
 
 def _unknown(search: PrincipleSearch, principle_id: str) -> UnknownItemError:
     return UnknownItemError(
         f"there is no principle {principle_id!r:.80} in collection {search.collection.name!r}; "
-        "give the id of one that search_principles shows, or add it first"
+        "give an id of an answer of search_principles, or add the principle first"
     )
 
 
@@ -161,14 +161,14 @@ class PrincipleStats(Serializable):
     archived: int
     """Candidates that failed."""
     untested: int
-    """Principles in use that were never judged."""
+    """Principles in use without verdicts."""
     under_tested: int
-    """Principles in use with fewer than 5 verdicts; the untested are among them."""
+    """Principles in use with fewer than 5 verdicts, including untested ones."""
     uses: int
-    """Verdicts on all of them."""
+    """The verdicts on all principles."""
     successes: int
     tags: int
-    """Different tags of those in use."""
+    """The distinct tags of principles in use."""
 
     @property
     def success_rate(self) -> float | None:
@@ -193,7 +193,7 @@ def stats_of(principles: Iterable[Principle]) -> PrincipleStats:
 
 
 SESSION_START = "session-start"
-"""The recorded origin of answers that sessions are started with."""
+"""The recorded origin of the answers at the start of sessions."""
 
 
 class PrincipleScore(NamedTuple):
@@ -205,25 +205,25 @@ class PrincipleScore(NamedTuple):
 
 
 class PrincipleStore:
-    """The principles of one collection, and the traces beside them; both are made with the first call."""
+    """The principles of one collection, and the traces of another; the first call makes both collections."""
 
     def __init__(self, db: Platform, collection: str = COLLECTION, *, chance: random.Random | None = None) -> None:
         """``chance`` draws the explored principles."""
         self._platform = checked_platform(db)
         self._name = collection
-        self._chance = chance or random.Random()  # noqa: S311 - it explores, and keeps no secret
-        self._opened: Collection | None = None
+        self._chance = chance or random.Random()  # noqa: S311 - for exploration, not for secrets
+        self._cached_collection: Collection | None = None
         self._traces = Traces(self._platform, collection, self._chance)
 
     @classmethod
     async def open(cls, db: Platform, name: str = COLLECTION, *, chance: random.Random | None = None) -> Self:
-        """The store, with its collection made."""
+        """The store, after making its collection."""
         store = cls(db, name, chance=chance)
         await store.prepare()
         return store
 
     async def prepare(self) -> None:
-        """Make the collection, unless it is there."""
+        """Make the collection, unless it exists."""
         await self._collection()
 
     async def add_principle(
@@ -236,35 +236,35 @@ class PrincipleStore:
         status: str = ACTIVE,
         actor: str = "",
     ) -> Principle:
-        """Store a principle and give the stored one.
+        """Store a principle, and return the stored one.
 
-        ``status``: ``active``, or ``candidate`` for one that has to prove itself by use first. ``principle_id``: the
-        application's own key; a known key replaces texts and status, and keeps verdicts and age. Left out: the key is
-        made from the text, and the same text gives the stored principle, unchanged, even if it failed. ``actor`` is its
+        ``status``: ``active``, or ``candidate`` for a principle that has to prove itself first. ``principle_id``: the
+        application's own key; a known key replaces texts and status, and keeps verdicts and age. By default the key is
+        made from the text, and a known text returns the stored principle unchanged, even if it failed. ``actor`` is its
         author. Raises ``InvalidRequestError``.
         """
         key = principle_id_for(title, body) if principle_id is None else principle_id
         item = principle_item(
             key, title, body, normalised_tags(tags), status, actor=actor, created_at=self._platform.now
         )
-        known = (await self.get([key])).get(key) or await self._known_else_added(item)
-        if known is not None:
+        stored = (await self.get([key])).get(key) or await self._add_or_get(item)
+        if stored is not None:
             if principle_id is None:
-                return known
-            item = principle_item(key, title, body, item.tags, status, actor=actor, created_at=known.created_at)
+                return stored
+            item = principle_item(key, title, body, item.tags, status, actor=actor, created_at=stored.created_at)
             await (await self._collection()).add([item])
         return (await self.get([key]))[key]
 
     async def get(self, principle_ids: Sequence[str]) -> dict[str, Principle]:
-        """The existing principles of those ids, by id, in the given order; archived ones too."""
+        """The existing principles of those ids, by id, in the order of the ids; archived ones too."""
         search = await self._search()
-        found = await search.collection.get(principle_ids)
-        wanted = [
-            found[principle_id]
+        stored = await search.collection.get(principle_ids)
+        items = [
+            stored[principle_id]
             for principle_id in dict.fromkeys(principle_ids)
-            if principle_id in found and found[principle_id].kind == KIND
+            if principle_id in stored and stored[principle_id].kind == KIND
         ]
-        return {principle.id: principle for principle in await search.principles(wanted)}
+        return {principle.id: principle for principle in await search.principles(items)}
 
     async def get_all_principles(self) -> list[Principle]:
         """Every principle in use, candidates too, by id."""
@@ -281,18 +281,18 @@ class PrincipleStore:
         session: str = "",
         actor: str = "",
     ) -> FoundPrinciples:
-        """The ``limit`` best: principle score + 0.1 × each matching tag + 2 × similarity of meaning.
+        """The ``limit`` best by principle score + 0.1 × each matching tag + 2 × similarity of meaning.
 
-        ``tags`` filter: a principle has at least one of them. All that are found are active and have a principle score
-        of at least ``min_principle_score``. With ``include_exploration`` up to two more follow, of which little is
-        known yet, candidates too; they are marked. ``limit`` is 1 to 1000. ``session`` and ``actor`` are recorded with
+        ``tags`` filter: a principle must have at least one of them. The principles are active and have a principle
+        score of at least ``min_principle_score``. With ``include_exploration``, up to two marked principles with few
+        verdicts follow, which may be candidates. ``limit`` is 1 to 1000. ``session`` and ``actor`` are recorded with
         the answer. Raises ``InvalidRequestError``, ``InvalidLimitError``.
         """
-        wanted = normalised_tags(tags)
-        proven(wanted, min_principle_score)  # a score that cannot be is refused before anything is read
+        distinct_tags = normalised_tags(tags)
+        proven(distinct_tags, min_principle_score)  # refuses an invalid score before any query
         question = PrincipleQuestion(
             words=checked_words(query),
-            tags=wanted,
+            tags=distinct_tags,
             limit=checked_count("limit", limit),
             min_score=min_principle_score,
             context=Context(session=session, actor=actor),
@@ -304,7 +304,7 @@ class PrincipleStore:
         self,
         principle_id: str,
         trace_id: str | None = None,
-        was_helpful: bool = True,  # noqa: FBT001, FBT002 - the place that the design gives it
+        was_helpful: bool = True,  # noqa: FBT001, FBT002 - the position is part of the public interface
         *,
         retrieval_id: UUID | str | None = None,
         note: str = "",
@@ -312,13 +312,13 @@ class PrincipleStore:
         actor: str = "",
         api_key: ApiKey | None = None,
     ) -> Principle:
-        """Store a verdict on a principle, and give the principle; it may make a candidate active, or archive it.
+        """Store a verdict on a principle, and return the principle. It may make a candidate active, or archive it.
 
-        One verdict of a session (or a trace, where no session is named) counts, the latest; without either, each call
-        counts. The verdict is one on the answer ``retrieval_id``, or else on the latest of the session's last 20
-        answers that showed the principle; where there is none, on the principle itself. A verdict on an answer that did
-        not show the principle does not count, nor one beyond the cap of its ``api_key``. Raises ``UnknownItemError``
-        where there is no such principle, ``UnknownRetrievalError``, and ``InvalidRequestError``.
+        The latest verdict of a session counts, or of a trace if no session is named; without either, each verdict
+        counts. The verdict is on the answer ``retrieval_id``, else on the latest of the session's last 20 answers that
+        showed the principle, else on the principle itself. A verdict on an answer that did not show the principle does
+        not count, nor one beyond the cap of its ``api_key``. Raises ``UnknownItemError`` for an unknown principle,
+        ``UnknownRetrievalError``, and ``InvalidRequestError``.
         """
         usage = PrincipleUsage(
             principle_id=principle_id,
@@ -332,10 +332,9 @@ class PrincipleStore:
         return await record_usage(self._platform, await self._search(), usage, api_key)
 
     async def settle(self, principle_id: str) -> Principle:
-        """Let its verdicts decide on a candidate, and give the principle.
+        """Accept or archive a candidate by its verdicts, and return the principle.
 
-        ``record_usage`` does that itself; this is for verdicts that came by ``platform.feedback``. Raises
-        ``UnknownItemError``.
+        ``record_usage`` calls it; call it after verdicts by ``platform.feedback``. Raises ``UnknownItemError``.
         """
         return await settle(await self._search(), principle_id)
 
@@ -343,7 +342,7 @@ class PrincipleStore:
         """``count`` principles to explore, with fewer than 5 uses or younger than 7 days, candidates too.
 
         Each eligible principle gets a draw from Beta(successes + 1, failures + 1); those with the highest draws are
-        given. Archived ones are never among them. ``count`` is 1 to 1000.
+        returned. Archived principles are not eligible. ``count`` is 1 to 1000.
         """
         checked_count("count", count)
         return await (await self._search()).pick(count)
@@ -357,7 +356,7 @@ class PrincipleStore:
         ]
 
     async def list_tags(self) -> list[ValueCount]:
-        """The tags of the principles in use, with how many have each, the most frequent first."""
+        """The tags of the principles in use, each with its number of principles, the most frequent first."""
         where = {"kind": KIND, "status": list(IN_USE)}
         return await (await self._collection()).value_counts("tags", where=where)
 
@@ -367,25 +366,25 @@ class PrincipleStore:
         return stats_of(await (await self._search()).all(where))
 
     async def loaded(self, session_id: str) -> FoundPrinciples:
-        """The principles that a session was last started with, in their order; none if the start was not recorded.
+        """The principles of a session's last recorded start, in their order; empty if it was not recorded.
 
-        Those that were removed meanwhile are left out. Raises ``InvalidRequestError`` for an empty session.
+        Removed principles are left out. Raises ``InvalidRequestError`` for an empty session.
         """
         collection = await self._collection()
         answers = await collection.answers_of(session_id, origin=SESSION_START, limit=1)
         if not answers:
             return FoundPrinciples(found=())
-        known = await self.get([hit.item_id for hit in answers[0].hits])
+        principles = await self.get([hit.item_id for hit in answers[0].hits])
         found = tuple(
             FoundPrinciple(
-                principle=known[hit.item_id],
+                principle=principles[hit.item_id],
                 score=hit.score,
                 is_exploratory=hit.slot is Slot.EXPLORE,
                 propensity=hit.propensity,
                 rank_propensity=hit.rank_propensity,
             )
             for hit in answers[0].hits
-            if hit.item_id in known
+            if hit.item_id in principles
         )
         return FoundPrinciples(found=found, retrieval_id=answers[0].retrieval_id)
 
@@ -402,8 +401,8 @@ class PrincipleStore:
     ) -> Trace:
         """Store the trace of a session: its outcome (``success``, ``failure`` or another word) and its tags.
 
-        ``at`` is when it ended, with a time zone; left out: now. A known ``trace_id`` replaces the stored trace; left
-        out: a new one. Raises ``InvalidRequestError``.
+        ``at`` is the end of the session, with a time zone; default: now. A known ``trace_id`` replaces the stored
+        trace; default: a new id. Raises ``InvalidRequestError``.
         """
         return await self._traces.add(title, tags, outcome, at, note=note, trace_id=trace_id, session=session)
 
@@ -417,26 +416,26 @@ class PrincipleStore:
         return await self._traces.search(limit, time_range, status)
 
     async def recent_tags(self, days: float = 7, most: int = 10) -> list[str]:
-        """The most frequent tags of the latest 20 successful traces of so many days, the most frequent first."""
+        """The most frequent tags of the latest 20 successful traces of the last days, the most frequent first."""
         return await self._traces.recent_tags(days, most)
 
-    async def _known_else_added(self, item: Item) -> Principle | None:
-        """Store the principle under a new id; gives the one that another caller stored meanwhile, or None."""
+    async def _add_or_get(self, item: Item) -> Principle | None:
+        """Store the principle under a new id; returns the one that another caller has stored meanwhile, or None."""
         from retrieval.services.items import add_new
 
         try:
             await add_new(handle_of(await self._collection()), [item])
         except InvalidItemError:
-            known = (await self.get([item.item_id])).get(item.item_id)
-            if known is None:
+            stored = (await self.get([item.item_id])).get(item.item_id)
+            if stored is None:
                 raise
-            return known
+            return stored
         return None
 
     async def _collection(self) -> Collection:
-        if self._opened is None:
-            self._opened = await principles_collection(self._platform, self._name)
-        return self._opened
+        if self._cached_collection is None:
+            self._cached_collection = await principles_collection(self._platform, self._name)
+        return self._cached_collection
 
     async def _search(self) -> PrincipleSearch:
         return PrincipleSearch(await self._collection(), self._chance, self._platform.now)

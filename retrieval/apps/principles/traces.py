@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from retrieval.apps.principles.choosing import frequent_tags, normalised_tags
-from retrieval.apps.principles.search import PRINCIPLES_PROFILE, WORDS_PROFILE, TimeRange, checked_count, ended
+from retrieval.apps.principles.search import PRINCIPLES_PROFILE, WORDS_PROFILE, TimeRange, checked_count, traces_filter
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.errors import InvalidRequestError, UnknownFieldError
 from retrieval.domain.items.item import Item
@@ -21,7 +21,7 @@ from retrieval.domain.search.signals import Recency
 from retrieval.platform import Platform
 
 COLLECTION = "principles"
-"""The collection of a store that names no other."""
+"""The default collection of a store."""
 
 _NEW, _BY_MEANING, _BY_WORDS = "the default", "the default with vectors", "by words alone"
 """The notes of the default profiles."""
@@ -32,19 +32,19 @@ LATEST_PROFILE = Profile(
     signals=(Recency(weight=1.0, decay_days=7.0),),
     recording=Recording(rate=0.0),
 )
-"""The latest traces, unrecorded: there is no question that could be answered well or badly."""
+"""The latest traces. Not recorded, because without a query there is nothing to judge."""
 
 
 def traces_name(name: str) -> str:
-    """Gives the name of the collection that holds these principles' traces."""
+    """The name of the collection that holds the traces of these principles."""
     return f"{name}_traces"
 
 
 async def principles_collection(platform: Platform, name: str = COLLECTION) -> Collection:
-    """The collection of that name; made if missing, ranked by use, tags and meaning."""
+    """The collection of that name, ranked by use, tags and meaning; created if missing."""
     collection = await platform.collection(name, profile=PRINCIPLES_PROFILE)
     has_vectors = await collection.space() is not None
-    # Compared as stored, without the order of signals; a profile that was chosen stays.
+    # Compares the stored forms, which ignore the order of signals. A profile that a user has set is not replaced.
     stored = collection.profile.as_dict(), handle_of(collection).stored.profile_note
     if has_vectors and stored == (WORDS_PROFILE.as_dict(), _BY_WORDS):
         await collection.set_profile(PRINCIPLES_PROFILE, note=_BY_MEANING)
@@ -54,7 +54,7 @@ async def principles_collection(platform: Platform, name: str = COLLECTION) -> C
 
 
 async def traces_collection(platform: Platform, name: str = COLLECTION) -> Collection:
-    """The collection of the traces; made if missing."""
+    """The collection of the traces; created if missing."""
     return await platform.collection(traces_name(name), profile=LATEST_PROFILE)
 
 
@@ -70,7 +70,7 @@ OUTCOME, NOTE, SESSION = "outcome", "note", "session"
 """The attributes that a trace is stored with."""
 
 SUCCESS, FAILURE = "success", "failure"
-"""Outcomes. Any other word is an application's own."""
+"""The outcomes with a meaning here. An application may use other words too."""
 
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -78,10 +78,10 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The outcome of a session. Raises ``InvalidRequestError`` for an empty status, or one that is no text."""
+    """The outcome of a session. Raises ``InvalidRequestError`` for a status that is empty or not a text."""
 
     status: str
-    """``success``, ``failure``, or a word of one's own; stripped and casefolded."""
+    """``success``, ``failure`` or another word; stripped and casefolded."""
     note: str = ""
 
     def __post_init__(self) -> None:
@@ -94,7 +94,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """A trace as it is stored."""
+    """A stored trace."""
 
     id: str
     title: str
@@ -105,7 +105,7 @@ class Trace:
     session: str = ""
 
     def item(self) -> Item:
-        """The trace as an item. Raises ``InvalidRequestError`` for what cannot be stored."""
+        """The trace as an item. Raises ``InvalidRequestError`` if it cannot be stored."""
         return Item(
             item_id=self.id,
             kind=KIND,
@@ -134,29 +134,29 @@ class Trace:
 
 
 def outcome_of(outcome: Outcome | str, note: str) -> Outcome:
-    """The outcome, given as one or as its status. Raises ``InvalidRequestError``."""
+    """The outcome from an ``Outcome`` or a status. Raises ``InvalidRequestError``."""
     return outcome if isinstance(outcome, Outcome) else Outcome(status=outcome, note=note)
 
 
 def trace_of(hit: Hit) -> Trace:
-    """The trace that a hit of the collection of traces is."""
-    given = hit.attributes
+    """The trace of a hit in the collection of traces."""
+    attributes = hit.attributes
     return Trace(
         id=hit.item_id,
         title=hit.title,
         tags=normalised_tags(hit.tags),
-        outcome=Outcome(status=str(given.get(OUTCOME) or FAILURE), note=str(given.get(NOTE) or "")),
+        outcome=Outcome(status=str(attributes.get(OUTCOME) or FAILURE), note=str(attributes.get(NOTE) or "")),
         at=hit.occurred_at or _EPOCH,
-        session=str(given.get(SESSION) or ""),
+        session=str(attributes.get(SESSION) or ""),
     )
 
 
 LATEST = 20
-"""Traces that recent tags are taken from."""
+"""The number of the latest traces that recent tags are taken from."""
 
 
 class Traces:
-    """The traces beside the principles of that name."""
+    """The traces that belong to the principles of that name."""
 
     def __init__(self, platform: Platform, name: str, chance: random.Random) -> None:
         self._platform = platform
@@ -190,12 +190,12 @@ class Traces:
 
     async def search(self, limit: int, time_range: TimeRange | None, status: str | None) -> list[Trace]:
         """See ``PrincipleStore.search_traces``."""
-        most, where = checked_count("limit", limit), ended(time_range, status)
+        most, where = checked_count("limit", limit), traces_filter(time_range, status)
         collection = await self._collection()
         try:
             hits = await collection.unrecorded().search(where=where or None, limit=most, profile=LATEST_PROFILE)
         except UnknownFieldError:
-            return []  # there is no trace yet, so that none has an outcome
+            return []  # there is no trace yet
         return [trace_of(hit) for hit in hits]
 
     async def recent_tags(self, days: float, most: int) -> list[str]:

@@ -3,7 +3,7 @@
 from retrieval.apps.recall import Entity, Memory
 memory = Memory(collection, platform.llm)
 await memory.store(Entity(name="Ann", content="Ann works at Acme."))
-found = await memory.recall("Who do I know at Acme?")
+entities = await memory.recall("Who do I know at Acme?")
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The values of recall: an entity, an answer of several, and ranges of time. Pure."""
+"""The values of recall: entities, answers and ranges of time. Pure."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from retrieval.domain.search.time_expressions import TimeExpression
 from retrieval.domain.search.time_phrases import Certainty
 
 TimeRange = tuple[datetime | None, datetime | None]
-"""The start (inclusive) and the end (exclusive); None: open on that side."""
+"""The start (inclusive) and the end (exclusive); None: unbounded on that side."""
 
 TOLD_LATER = timedelta(days=1)
-"""The time after an event in which people still tell of it: measured, see decision 0020."""
+"""The time after an event in which people still talk about it: measured, see decision 0020."""
 
 
 class TimeExpressions(StrEnum):
     """The effect of "last week" and "in May 2023" in a question."""
 
     FILTER = "filter"
-    """Only what happened then is found."""
+    """Only events of that time are found."""
     PREFER = "prefer"
-    """Items of that time rank higher, later items that may tell of it a little higher; nothing is left out."""
+    """Items of that time rank higher, later items that may be about it a little higher; nothing is left out."""
     OFF = "off"
-    """They are words like any others."""
+    """They are ordinary words."""
 
 
 def checked_time_range(time_range: object) -> tuple[datetime, datetime] | None:
-    """Start and end, both with a time zone. Raises ``InvalidRequestError``, saying what to change."""
+    """Start and end, both with a time zone. Raises ``InvalidRequestError``."""
     if time_range is None:
         return None
     if not isinstance(time_range, tuple | list) or len(time_range) != 2:
-        raise InvalidRequestError("time_range is two times: the first moment, and the first that is outside")
+        raise InvalidRequestError("time_range must be two times: the start (inclusive) and the end (exclusive)")
     start, end = time_range
     for moment in (start, end):
         if not isinstance(moment, datetime) or moment.utcoffset() is None:
@@ -51,7 +51,7 @@ def checked_time_range(time_range: object) -> tuple[datetime, datetime] | None:
             )
     if start == end:
         raise InvalidRequestError(
-            f"time_range starts and ends at {start.isoformat()}, and so holds no moment; give a later end"
+            f"time_range starts and ends at {start.isoformat()}, so it is empty; give a later end"
         )
     if start > end:
         raise InvalidRequestError(f"time_range starts at {start.isoformat()} and ends at {end.isoformat()}; swap them")
@@ -59,39 +59,39 @@ def checked_time_range(time_range: object) -> tuple[datetime, datetime] | None:
 
 
 def preferred_ranges(time: TimeExpression, now: datetime) -> tuple[TimeRange, ...]:
-    """The range of the event, and the range after it in which people may tell of it; none for vague times.
+    """The range of the event, and the range after it in which people may talk about it; none for vague times.
 
-    An event counted back from now ("last week") may have been told of until now, one with a date ("in May 2023") until
-    the day after. Conversations date the telling, not the event.
+    Conversations are dated by when they took place, not by when the event happened. An event counted back from now
+    ("last week") may have been talked about until now, an event with a date ("in May 2023") until the day after.
     """
     if time.certainty is Certainty.VAGUE:
         return ()
     if time.end is None:
         return ((time.start, None),)
-    told_until = (max(time.end, now) if time.certainty is Certainty.RELATIVE else time.end) + TOLD_LATER
-    return (time.start, time.end), (time.end, told_until)
+    talked_about_until = (max(time.end, now) if time.certainty is Certainty.RELATIVE else time.end) + TOLD_LATER
+    return (time.start, time.end), (time.end, talked_about_until)
 
 
 def within(time_range: TimeRange) -> dict[str, Any]:
-    """The filter on event times; an item without one is outside."""
+    """The filter on event times; it excludes items without one."""
     start, end = time_range
     bounds = {"gte": start, "lt": end}
     return {"occurred_at": {operator: moment for operator, moment in bounds.items() if moment is not None}}
 
 
 NOTE = "note"
-"""The type of entities without a given type."""
+"""The default type of entities."""
 
-_UNFOUND = Explanation("none", ())
+_NOT_SEARCHED = Explanation("none", ())
 _KEY_LENGTH = 32
 _UNNAMED = "(new)"
 
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """A remembered thing, to be stored, or found by a search.
+    """A remembered thing, to be stored or found by a search.
 
-    Raises ``InvalidItemError`` for one that is made without a name, or that no item could hold (see ``Item``).
+    Raises ``InvalidItemError`` without a name, and if the entity cannot be stored as an item (see ``Item``).
     """
 
     name: str
@@ -101,13 +101,13 @@ class Entity:
     entity_type: str = NOTE
     """The type of thing."""
     id: str = ""
-    """Its key. If none is given it is a hash of the other fields, so that the same entity is stored once."""
+    """Its key. By default a hash of the other fields, so that the same entity is stored once."""
     event_time: datetime | None = None
     """The time when it happened, with a time zone."""
     attributes: Mapping[str, Any] = field(default_factory=dict)
     """JSON values by name."""
     hit: Hit | None = field(default=None, repr=False)
-    """The platform's hit; None: no search found it."""
+    """The platform's hit; None: it does not come from a search."""
 
     def __post_init__(self) -> None:
         if self.hit is not None:
@@ -125,21 +125,21 @@ class Entity:
         return cls(hit.title, hit.body, hit.kind, hit.item_id, hit.occurred_at, hit.attributes, hit)
 
     def as_item(self) -> Item:
-        """The item that it is stored as; a found entity keeps its tags, status and source."""
+        """The item that it is stored as; an entity from a search keeps its tags, status and source."""
         return self._item(self.id)
 
     @property
     def score(self) -> float:
-        """Higher is better; comparable within one answer only; 0 where no search found it."""
+        """Higher is better; comparable within one answer only; 0 if it does not come from a search."""
         return 0.0 if self.hit is None else self.hit.score
 
     @property
     def explanation(self) -> Explanation:
-        """The explanation of its score; without parts where no search found it."""
-        return _UNFOUND if self.hit is None else self.hit.explanation
+        """The explanation of its score; without parts if it does not come from a search."""
+        return _NOT_SEARCHED if self.hit is None else self.hit.explanation
 
     def _item(self, item_id: str) -> Item:
-        found = self.hit
+        hit = self.hit
         return Item(
             item_id=item_id,
             title=self.name,
@@ -147,9 +147,9 @@ class Entity:
             kind=self.entity_type,
             attributes=self.attributes,
             occurred_at=self.event_time,
-            tags=() if found is None else found.tags,
-            status="active" if found is None else found.status,
-            source="" if found is None else found.source,
+            tags=() if hit is None else hit.tags,
+            status="active" if hit is None else hit.status,
+            source="" if hit is None else hit.source,
         )
 
 
@@ -160,13 +160,13 @@ class Recalled(list[Entity]):
     """The entities, best first."""
 
     degraded: str | None
-    """The reason why the question was answered without the rewrites that were wanted; None: it was not."""
+    """The reason why the requested rewrites are missing; None: nothing is missing."""
     queries: tuple[str, ...]
-    """The rewrites that were searched beside the question."""
+    """The rewrites that were searched in addition to the question."""
     time: TimeExpression | None
-    """The time that the question names; None: none, or it was not read."""
+    """The time that the question names; None: it names none, or times are not interpreted."""
     time_range: TimeRange | None
-    """The range that bound or preferred event times, start and end; None: there was none."""
+    """The range of event times that were required or preferred, start and end; None: there was none."""
     notes: tuple[str, ...]
     """Notes for the caller."""
     retrieval_id: UUID | None
@@ -195,7 +195,8 @@ class Recalled(list[Entity]):
 def context_text(entities: Iterable[Entity], standings: Mapping[str, Standing]) -> str:
     """The entities as Markdown for a prompt, in their order, each with its contributor and its record. Pure.
 
-    A name is a JSON string, and each line of a content stands behind ``>``: nothing stored passes for a line of ours.
+    A name is a JSON string, and each line of a content begins with ``>``, so that no stored text can imitate the
+    structure of the prompt.
     """
     blocks = [_block(number, entity, standings.get(entity.id)) for number, entity in enumerate(entities, 1)]
     return "\n\n".join(["## Recalled", STORED_NOTE, *blocks] if blocks else ["## Recalled", NOTHING])
@@ -206,8 +207,8 @@ def _block(number: int, entity: Entity, standing: Standing | None) -> str:
     when = [entity.event_time.isoformat(timespec="seconds")] if entity.event_time else []
     record = " · ".join([*when, provenance(entity.hit.source if entity.hit else None, uses, successes)])
     name = f" {quoted(entity.name)}" if entity.name else ""
-    said = [quoted_block(entity.content)] if entity.content else []
-    return "\n".join([f"### {number}. [{named(entity.id)}]{name}", record, *said])
+    content = [quoted_block(entity.content)] if entity.content else []
+    return "\n".join([f"### {number}. [{named(entity.id)}]{name}", record, *content])
 
 
 K_MAX = 1_000_000
@@ -216,25 +217,25 @@ K_MAX = 1_000_000
 def merged_by_rrf(lists: Sequence[Sequence[Entity]], k: int) -> list[Entity]:
     """Reciprocal rank fusion: score(d) = Σ over the lists of 1 / (k + rank of d in the list), ranks from 1.
 
-    Best first, equal scores by id; what a list holds twice counts where it stands first. Raises
-    ``InvalidRequestError`` for a ``k`` that is no whole number from 1 to ``K_MAX``, and for lists of anything else.
+    Best first, equal scores by id; of duplicates in a list the first counts. Raises ``InvalidRequestError`` for a ``k``
+    that is not a whole number from 1 to ``K_MAX``, and for lists of other values.
     """
     if not is_whole(k, 1, K_MAX):
-        raise InvalidRequestError(f"k is {_said(k)}; it must be a whole number from 1 to {K_MAX:,} (60 is customary)")
+        raise InvalidRequestError(f"k is {_k_text(k)}; it must be a whole number from 1 to {K_MAX:,} (60 is customary)")
     rankings = {}
     entities: dict[str, Entity] = {}
-    for number, listed in enumerate(lists, 1):
-        first = _by_id(listed)
+    for number, entity_list in enumerate(lists, 1):
+        first = _by_id(entity_list)
         entities = first | entities
         name = f"list:{number}"
         rankings[name] = [
             Candidate(name, item_id, rank, entity.score) for rank, (item_id, entity) in enumerate(first.items(), 1)
         ]
     fused = fuse(rankings, dict.fromkeys(rankings, 1.0), Fusion(k=k))
-    return [_scored(entities[entity.item_id], entity, rank) for rank, entity in enumerate(fused, 1)]
+    return [_with_fused_score(entities[entity.item_id], entity, rank) for rank, entity in enumerate(fused, 1)]
 
 
-def _said(k: object) -> str:
+def _k_text(k: object) -> str:
     # Python refuses to write integers of thousands of digits.
     return "a number of many digits" if isinstance(k, int) and abs(k) > K_MAX**3 else f"{k!r:.80}"
 
@@ -242,15 +243,15 @@ def _said(k: object) -> str:
 def _by_id(entities: Sequence[Entity]) -> dict[str, Entity]:
     if isinstance(entities, str) or not isinstance(entities, Sequence):
         raise InvalidRequestError("merge_rrf merges lists of entities, such as merge_rrf(first, second)")
-    found: dict[str, Entity] = {}
+    by_id: dict[str, Entity] = {}
     for entity in entities:
         if not isinstance(entity, Entity):
             raise InvalidRequestError(f"merge_rrf merges lists of entities, and one holds a {type(entity).__name__}")
-        found.setdefault(entity.id, entity)
-    return found
+        by_id.setdefault(entity.id, entity)
+    return by_id
 
 
-def _scored(entity: Entity, fused: Fused, rank: int) -> Entity:
+def _with_fused_score(entity: Entity, fused: Fused, rank: int) -> Entity:
     hit = entity.hit or Hit(
         item_id=entity.id,
         score=0.0,

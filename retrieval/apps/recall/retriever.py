@@ -1,4 +1,4 @@
-"""The retriever of recall: fast search, rewrites where they help, fusion; and ``Memory``, which stores and finds."""
+"""The retriever of recall: fast search, rewrites of the question, fusion; and ``Memory``, which stores and recalls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from retrieval.apps.recall.entity import (
     preferred_ranges,
     within,
 )
-from retrieval.apps.recall.rewriter import Rewriter, Rewritten, deep_triggers
+from retrieval.apps.recall.rewriter import Rewriter, Rewrites, deep_triggers
 from retrieval.collection import Collection
 from retrieval.domain.checks import is_whole
 from retrieval.domain.errors import EmptyQueryError, InvalidLimitError, InvalidRequestError, RetrievalError
@@ -32,15 +32,15 @@ from retrieval.domain.search.time_expressions import TimeExpression, time_expres
 from retrieval.engine.request import checked_words
 
 RECALL_PROFILE = Profile(legs={"dense": 1.0, "lexical": 1.0}, fusion=Fusion(kind=FusionKind.RRF, k=RRF_K))
-"""The profile: meaning and words, once more for each rewrite, all merged by reciprocal rank fusion with k = 60."""
+"""Searches by meaning and by words, again for each rewrite; reciprocal rank fusion (k = 60) merges all results."""
 
 
 SEARCH_LIMIT_MAX = 100
-"""The most entities that one search gives."""
+"""The greatest number of entities that one search returns."""
 
 
 def check_parts(storage: object, llm: object, seed: object, profile: object) -> None:
-    """Raise ``InvalidRequestError`` for arguments that no retriever can be made of."""
+    """Raise ``InvalidRequestError`` if an argument of the retriever is invalid."""
     if not callable(getattr(storage, "search", None)):
         raise InvalidRequestError(
             f"storage is {storage!r:.80}; give a collection, such as await platform.collection('recall')"
@@ -54,7 +54,7 @@ def check_parts(storage: object, llm: object, seed: object, profile: object) -> 
 
 
 def check_query(query: object) -> None:
-    """Raise ``EmptyQueryError`` for a query without words, ``InvalidRequestError`` for one that is no text."""
+    """Raise ``EmptyQueryError`` for a query without words, ``InvalidRequestError`` if it is not a text."""
     if not checked_words(query):
         raise EmptyQueryError("the query is empty; give some words")
 
@@ -66,7 +66,7 @@ def check_limit(limit: object) -> None:
 
 
 def checked_moment(as_of: Any) -> datetime | None:
-    """The moment that a question is asked at. Raises ``InvalidRequestError`` for one without a zone."""
+    """The time of the question. Raises ``InvalidRequestError`` for a time without a zone."""
     if as_of is not None and (not isinstance(as_of, datetime) or as_of.utcoffset() is None):
         raise InvalidRequestError(
             f"as_of is {as_of!r:.80}; give a time with a time zone, such as datetime(2026, 5, 1, tzinfo=UTC)"
@@ -82,12 +82,12 @@ def checked_seconds(seconds: Any) -> float:
 
 
 def checked_mode(mode: str) -> TimeExpressions:
-    """The treatment of times in questions. Raises ``InvalidRequestError`` for an unknown one."""
+    """The mode. Raises ``InvalidRequestError`` for an unknown one."""
     try:
         return TimeExpressions(mode)
     except ValueError:
-        known = ", ".join(TimeExpressions)
-        raise InvalidRequestError(f"time_expressions is {mode!r:.80}; it is one of {known}") from None
+        modes = ", ".join(TimeExpressions)
+        raise InvalidRequestError(f"time_expressions is {mode!r:.80}; it must be one of {modes}") from None
 
 
 REWRITE_TIMEOUT_SECONDS = 2.0
@@ -97,27 +97,28 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Time:
-    """The treatment of time in a search."""
+    """The times that a search requires or prefers."""
 
-    said: TimeExpression | None = None
+    expression: TimeExpression | None = None
+    """The time that the question names."""
     bound: TimeRange | None = None
-    """The range outside of which nothing is found; None: everything may be."""
+    """The range that hits must lie in; None: any time."""
     preferred: tuple[TimeRange, ...] = ()
-    """The ranges that rank higher, the most preferred first: one after the other without a gap."""
+    """The ranges whose items rank higher, the most preferred first: one after the other without a gap."""
 
     @property
     def range(self) -> TimeRange | None:
-        """All that is bound to or preferred."""
+        """The range that is required or preferred."""
         return (self.preferred[0][0], self.preferred[-1][1]) if self.preferred else self.bound
 
 
 def utc_now() -> datetime:
-    """This moment, in UTC."""
+    """The current time, in UTC."""
     return datetime.now(UTC)
 
 
 class DualRetriever:
-    """Fast search, and rewrites by a language model where a question deserves them."""
+    """Fast search, extended with a language model's rewrites for the questions that they help."""
 
     def __init__(
         self,
@@ -130,16 +131,16 @@ class DualRetriever:
         time_expressions: TimeExpressions | str = TimeExpressions.PREFER,
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
-        """``storage`` is searched; ``llm`` rewrites questions (None: every search is a fast one).
+        """``storage`` is searched; ``llm`` rewrites questions (None: every search is fast, without rewrites).
 
-        - ``seed``: the same seed gives the same rewrites and so the same results; under another one the model is told
-          to vary them, and its answers are kept apart.
+        - ``seed``: the same seed gives the same rewrites and so the same results; another seed asks the model for
+          variations, which are cached separately.
         - ``profile``: None for the collection's own.
-        - ``rewrite_timeout_seconds``: the seconds that a search waits for rewrites, above 0; then it goes without them.
+        - ``rewrite_timeout_seconds``: the seconds that a search waits for rewrites before it goes on without, above 0.
         - ``time_expressions``: the effect of "last week" in a question: ``filter``, ``prefer`` or ``off``.
-        - ``clock``: gives the present moment, in the time zone in which questions are read.
+        - ``clock``: returns the current time, in the time zone in which questions are interpreted.
 
-        Raises ``InvalidRequestError`` for a wrong argument.
+        Raises ``InvalidRequestError`` for an invalid argument.
         """
         check_parts(storage, llm, seed, profile)
         self._storage = storage
@@ -163,54 +164,54 @@ class DualRetriever:
     ) -> Recalled:
         """The entities for a question, best first, each once.
 
-        With ``deep_search`` the rewrites of a question that ``needs_deep_search`` are searched together with it. If
-        they do not come in time or cannot be used, the question alone is searched, and ``degraded`` says why.
-        ``time_range`` bounds the event time: from the first moment on, before the second; it takes precedence over a
-        time in the question. ``where`` filters as in ``Collection.search``; ``as_of`` is the moment of the question
-        (default: now). The question is plain text: quotes and a minus have no meaning.
+        With ``deep_search``, a question that ``needs_deep_search`` is searched together with its rewrites. If they are
+        late or unusable, the question alone is searched, and ``degraded`` says why. ``time_range`` bounds the event
+        time, from the start (inclusive) to the end (exclusive); it takes precedence over a time in the question.
+        ``where`` filters as in ``Collection.search``; ``as_of`` is the time of the question (default: now). The
+        question is plain text: quotes and minus signs have no special meaning.
 
         Raises ``EmptyQueryError``, ``InvalidLimitError`` (1 to ``SEARCH_LIMIT_MAX``), ``InvalidRequestError`` for times
-        without a zone or in the wrong order, and what ``Collection.search`` raises.
+        without a zone or in the wrong order, and the errors of ``Collection.search``.
         """
         check_query(query)
         check_limit(limit)
         time = self._time(query, checked_time_range(time_range), checked_moment(as_of) or self._clock())
         condition = parse_where(where)
-        rewritten = await self._rewritten(query) if deep_search and self.needs_deep_search(query) else Rewritten()
-        found = await self._storage.search(
+        rewrites = await self._rewrites(query) if deep_search and self.needs_deep_search(query) else Rewrites()
+        hits = await self._storage.search(
             query,
             where=_bounded(condition, time),
             prefer=[within(span) for span in time.preferred],
             limit=limit,
             profile=self._profile,
             syntax=False,
-            rewrites=rewritten.rewrites,
+            rewrites=rewrites.wordings,
             as_of=as_of,
             context=context,
         )
         return Recalled(
-            _checked_answer([Entity.of(hit) for hit in found], limit),
-            degraded=rewritten.why_none,
-            queries=rewritten.rewrites,
-            time=time.said,
+            _checked_answer([Entity.of(hit) for hit in hits], limit),
+            degraded=rewrites.why_none,
+            queries=rewrites.wordings,
+            time=time.expression,
             time_range=time.range,
-            notes=found.notes,
-            retrieval_id=found.retrieval_id,
+            notes=hits.notes,
+            retrieval_id=hits.retrieval_id,
         )
 
     async def context_for(self, found: Sequence[Entity]) -> str:
         """Entities that ``search`` returned, as Markdown for a prompt: quoted, with their contributors and records.
 
-        Raises what ``Collection.standings`` raises.
+        Raises the errors of ``Collection.standings``.
         """
         entities = list(found)
         standings = await self._storage.standings([entity.id for entity in entities]) if entities else {}
         return context_text(entities, standings)
 
     def needs_deep_search(self, query: str) -> bool:
-        """True if the question holds a word that makes rewrites worthwhile (see ``deep_triggers``).
+        """True if the question has a word that makes rewrites worthwhile (see ``deep_triggers``).
 
-        Raises ``EmptyQueryError``, and ``InvalidRequestError`` for what is no text.
+        Raises ``EmptyQueryError``, and ``InvalidRequestError`` if it is not a text.
         """
         check_query(query)
         return bool(deep_triggers(checked_words(query)))
@@ -218,42 +219,42 @@ class DualRetriever:
     async def rewrite_query(self, query: str) -> list[str]:
         """Two to three other wordings of the question, different from it and from one another.
 
-        Without a model, or if the model fails or does not answer in time, the question alone is given, and the log says
-        why. Raises ``EmptyQueryError``, and ``InvalidRequestError`` for what is no text.
+        Without a model, and if the model fails or is late, returns the question alone, and logs why. Raises
+        ``EmptyQueryError``, and ``InvalidRequestError`` if the question is not a text.
         """
         check_query(query)
-        rewritten = await self._rewritten(query)
-        if rewritten.why_none is not None:
-            _log.warning("the question is its only wording: %s", rewritten.why_none)
-        return list(rewritten.rewrites) or [query]
+        rewrites = await self._rewrites(query)
+        if rewrites.why_none is not None:
+            _log.warning("the question is its only wording: %s", rewrites.why_none)
+        return list(rewrites.wordings) or [query]
 
     def merge_rrf(self, *result_lists: list[Entity], k: int = RRF_K) -> list[Entity]:
-        """The lists as one, by reciprocal rank fusion: score(d) = Σ 1 / (k + rank of d in the list).
+        """Merges the lists by reciprocal rank fusion: score(d) = Σ 1 / (k + rank of d in the list).
 
         Equal scores are ordered by id. Raises ``InvalidRequestError`` for a ``k`` that is not 1 to a million.
         """
         return merged_by_rrf(result_lists, k)
 
     def reset(self) -> None:
-        """Return to the initial state of the seed, also of a language model that has one."""
+        """Reset the language model, if it has a ``reset``, to the initial state of its seed."""
         reset: Any = getattr(self._llm, "reset", None)
         if callable(reset):
             reset()
 
-    async def _rewritten(self, query: str) -> Rewritten:
-        return Rewritten() if self._rewriter is None else await self._rewriter.in_time(query)
+    async def _rewrites(self, query: str) -> Rewrites:
+        return Rewrites() if self._rewriter is None else await self._rewriter.in_time(query)
 
-    def _time(self, query: str, given: TimeRange | None, now: datetime) -> _Time:
-        if given is not None:
-            return _Time(bound=given)
+    def _time(self, query: str, time_range: TimeRange | None, now: datetime) -> _Time:
+        if time_range is not None:
+            return _Time(bound=time_range)
         if self._time_expressions is TimeExpressions.OFF:
             return _Time()
-        said = time_expression(query, now)
-        if said is None:
+        expression = time_expression(query, now)
+        if expression is None:
             return _Time()
         if self._time_expressions is TimeExpressions.FILTER:
-            return _Time(said, bound=None if said.is_soft else (said.start, said.end))
-        return _Time(said, preferred=preferred_ranges(said, now))
+            return _Time(expression, bound=None if expression.is_soft else (expression.start, expression.end))
+        return _Time(expression, preferred=preferred_ranges(expression, now))
 
 
 def _bounded(condition: Filter | None, time: _Time) -> Filter | None:
@@ -263,16 +264,18 @@ def _bounded(condition: Filter | None, time: _Time) -> Filter | None:
 
 
 def _checked_answer(entities: list[Entity], limit: int) -> list[Entity]:
-    """Check the contract of every answer, whatever the storage is."""
+    """Check that the storage keeps the contract of a ``Collection``."""
     if len(entities) > limit:
-        raise RetrievalError(f"the storage gave {len(entities)} hits for a limit of {limit}; it is no Collection")
+        raise RetrievalError(
+            f"the storage returned {len(entities)} hits for a limit of {limit}; it is not a Collection"
+        )
     if len({entity.id for entity in entities}) < len(entities):
-        raise RetrievalError("the storage gave an item twice; it is no Collection")
+        raise RetrievalError("the storage returned an item twice; it is not a Collection")
     return entities
 
 
 class Memory:
-    """A collection to store entities in, and a ``DualRetriever`` to find them."""
+    """Stores entities in a collection, and recalls them by a ``DualRetriever``."""
 
     def __init__(
         self,
@@ -298,14 +301,14 @@ class Memory:
         )
 
     async def store(self, entity: Entity) -> Entity:
-        """Store the entity in place of the one with its ``id``, and give it back; an unchanged one costs nothing.
+        """Store the entity, replacing the one with its ``id``, and return it; an unchanged one costs nothing.
 
-        Raises ``InvalidRequestError`` for what is no entity, and what ``Collection.add`` raises.
+        Raises ``InvalidRequestError`` for another value, and the errors of ``Collection.add``.
         """
         if not isinstance(entity, Entity):
             raise InvalidRequestError(
-                f"an entity is stored, not {entity!r:.80}; give Entity(name=..., content=...), or add items to the "
-                "collection itself"
+                f"{entity!r:.80} is not an entity; give Entity(name=..., content=...), or add items to the collection "
+                "itself"
             )
         await self._storage.add([entity.as_item()])
         return entity

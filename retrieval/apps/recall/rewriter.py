@@ -1,8 +1,8 @@
 """Rewrites of a question: when they are worthwhile, the prompt for the language model, and its answer.
 
-The question is data in the prompt: a JSON string that cannot end the tags around it; no item's text ever enters a
-prompt. Only short, printable texts of the answer are taken, as words to search for: they choose no filter, no limit and
-no tenant, and quotes or a minus in them have no meaning.
+In the prompt the question is a JSON string that cannot close the tags around it; no item's text ever enters a prompt.
+Only short, printable texts of the answer are used, as words to search for: they have no influence on filters, the limit
+or the tenant, and quotes or minus signs in them have no special meaning.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _TERMS = (
 
 
 def _whole(words: str) -> re.Pattern[str]:
-    """Matches whole words; a hyphen, an address or a file's name joins its parts: "know-how", "who@acme.example"."""
+    """Matches whole words, but not a part of "know-how", of an address (who@acme.example) or of a file name."""
     return re.compile(rf"(?<![\w@/'.-])(?:{words})(?![\w@/-]|['.]\w)".replace(" ", r"\s+"), re.IGNORECASE)
 
 
@@ -55,46 +55,46 @@ _COMPANY = re.compile(r"\b(?:ltd|limited|inc|llc|plc|corp|corporation|co|company
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|„[^“”]*[“”]|«[^»]*»")
 _WORD = re.compile(r"[^\W\d_]\w*")
 _ALL_QUOTED = re.compile(r"\A\s*\"([^\"]*\?)\"\s*\Z")
-"""A question that stands in quotation marks as a whole."""
+"""A question that is in quotation marks as a whole."""
 _BEFORE = 20
-"""The characters before a word that its meaning is judged by."""
+"""The number of characters before a word that determine its meaning."""
 _SENTENCE_START = re.compile(r"(?:\A(?:\s*[-*•])?|[.!?:;…\n(\[–—]|\s-)\s*$")
 _TITLE_OF_A_PERSON = re.compile(r"\b(?:dr|mr|mrs|ms|st|prof)\.\s*$", re.IGNORECASE)
 _WISH = re.compile(r"(?:\bwould|'d)\s+$", re.IGNORECASE)
 
 
 def deep_triggers(query: str) -> tuple[str, ...]:
-    """The words of the query that make rewrites worthwhile, in lower case and in order; none: they are not.
+    """The words of the query that make rewrites worthwhile, in lower case and in order; empty: rewrites are not.
 
     Question words, relationships ("about", "related to"), time ("yesterday", "last week", "before") and abstract
     concepts ("similar", "like", "connections") count as whole words, in their natural forms. They do not count between
-    quotation marks, in names (with a capital inside a sentence, or in capitals among small letters: "The Who", "WHO
-    guidelines"; several words that all begin with a capital: "Like Minds"), and "like" not in "would like". Words that
-    all begin with a capital are a question with a question mark, or where a question word begins a sentence, as in
-    "What Happened Last Week"; but not the name of a company ("Why Not Ltd"). What comes after the first
-    ``LONGEST_QUERY`` characters is not read.
+    quotation marks and in names (with a capital inside a sentence, or in capitals among small letters: "The Who", "WHO
+    guidelines"; several words that all begin with a capital: "Like Minds"), and "like" does not count in "would like".
+    Words that all begin with a capital are a question, not a name, if there is a question mark or a question word
+    begins a sentence, as in "What Happened Last Week", unless they name a company ("Why Not Ltd"). Only the first
+    ``LONGEST_QUERY`` characters are read.
     """
     text = unicodedata.normalize("NFKC", query[:LONGEST_QUERY]).translate(_APOSTROPHES)
     text = _ALL_QUOTED.sub(r"\1", text)
     text = _QUOTED.sub(" . ", text)
-    return tuple(" ".join(found.lower().split()) for found in _found(text))
+    return tuple(" ".join(term.lower().split()) for term in _trigger_terms(text))
 
 
-def _found(text: str) -> Iterator[str]:
-    tells_names = any(letter.islower() for letter in text)  # whether a capital says that a word is one
-    if tells_names and _is_title(text):
-        tells_names = not _asks(text)
-        if tells_names and "'" not in text:  # "Yesterday's Meeting" is no name
+def _trigger_terms(text: str) -> Iterator[str]:
+    capitals_mark_names = any(letter.islower() for letter in text)
+    if capitals_mark_names and _is_title(text):
+        capitals_mark_names = not _is_question(text)
+        if capitals_mark_names and "'" not in text:  # "Yesterday's Meeting" is not a name
             return
     for term, before in _terms(_TERM, text):
         if term.lower() == "like" and _WISH.search(before):
             continue
-        if not (tells_names and _is_name(term, before)):
+        if not (capitals_mark_names and _is_name(term, before)):
             yield term
 
 
 def _terms(pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, str]]:
-    """Each term with what stands before it."""
+    """Each term with the characters before it."""
     return ((match[0], text[max(0, match.start() - _BEFORE) : match.start()]) for match in pattern.finditer(text))
 
 
@@ -104,15 +104,15 @@ def _is_title(text: str) -> bool:
     return len(words) > 1 and all(word[0].isupper() for word in words)
 
 
-def _asks(text: str) -> bool:
-    """True if it has a question mark, or a question word begins a sentence and no company is named so."""
+def _is_question(text: str) -> bool:
+    """True if it has a question mark, or if a question word begins a sentence and it does not name a company."""
     if "?" in text:
         return True
     return not _COMPANY.search(text) and any(not _is_name(*term) for term in _terms(_QUESTION_WORD, text))
 
 
 def _is_name(term: str, before: str) -> bool:
-    """True if its spelling says that it is (part of) a name: a capital where no sentence begins, or only capitals."""
+    """True if its spelling marks it as (part of) a name: a capital inside a sentence, or capitals only."""
     if not term[0].isupper():
         return False
     if len(term) > 1 and term.isupper():
@@ -122,9 +122,9 @@ def _is_name(term: str, before: str) -> bool:
 
 REWRITES_MAX = 3
 REWRITE_LENGTH_MAX = 200
-"""Characters of a rewrite; a longer one is no query."""
+"""Greatest number of characters of a rewrite; a longer one is not a query."""
 QUERY_LENGTH_MAX = 1000
-"""Characters of the question that the model sees; a longer one is a pasted text."""
+"""Number of characters of the question that the model sees; a longer question is a pasted text."""
 
 INSTRUCTIONS = "recall 1"
 """The version of these instructions: rewrites under another version are asked for again."""
@@ -147,37 +147,37 @@ SCHEMA: Mapping[str, Any] = {
 }
 
 _REWRITTEN_WORD = re.compile(r"[^\W_]")
-# They have no meaning that everybody knows.
-_UNKNOWN = frozenset({"Co", "Cn"})
+_UNASSIGNED = frozenset({"Co", "Cn"})
+"""The Unicode categories of characters without a generally known meaning: private use and unassigned."""
 
 
 def rewriting_prompt(query: str) -> str:
-    """Gives the prompt."""
+    """The prompt for the rewrites of this query."""
     data = json.dumps(query[:QUERY_LENGTH_MAX], ensure_ascii=False)
     return _PROMPT.format(query=data.replace("<", "\\u003c").replace(">", "\\u003e"))
 
 
 def usable_rewrites(answer: object, query: str) -> list[str]:
-    """The first three different wordings of the model's answer that are texts.
+    """The first three usable wordings of the model's answer.
 
-    White space becomes one space. Wordings that are too long, have no word or hold control characters are left out, and
-    those that repeat the query or an earlier one.
+    White space becomes one space. Leaves out wordings that are too long, have no word, hold control characters, or
+    repeat the query or an earlier wording.
     """
-    offered = answer.get("rewrites") if isinstance(answer, Mapping) else answer
-    if not isinstance(offered, list | tuple):
+    wordings = answer.get("rewrites") if isinstance(answer, Mapping) else answer
+    if not isinstance(wordings, list | tuple):
         return []
-    taken = {_key(query): ""}
-    for wording in offered:
+    texts_by_key = {_key(query): ""}
+    for wording in wordings:
         text = " ".join(wording.split()) if isinstance(wording, str) else ""
         if _is_query(text):
-            taken.setdefault(_key(text), text)
-    return [text for text in taken.values() if text][:REWRITES_MAX]
+            texts_by_key.setdefault(_key(text), text)
+    return [text for text in texts_by_key.values() if text][:REWRITES_MAX]
 
 
 def _is_query(text: str) -> bool:
     if not _REWRITTEN_WORD.search(text) or len(text) > REWRITE_LENGTH_MAX or text_fault(text):
         return False
-    return not any(unicodedata.category(character) in _UNKNOWN for character in text)
+    return not any(unicodedata.category(character) in _UNASSIGNED for character in text)
 
 
 def _key(text: str) -> str:
@@ -185,73 +185,68 @@ def _key(text: str) -> str:
 
 
 LONGEST_SECONDS = 300.0
-"""The longest time of a call in seconds, whether or not a search waits: a late answer serves the next search."""
+"""The time limit of a call, which may outlast the search that started it: a late answer serves the next search."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rewritten:
+class Rewrites:
     """The other wordings, or why there are none."""
 
-    rewrites: tuple[str, ...] = ()
+    wordings: tuple[str, ...] = ()
     why_none: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Rewriter:
-    """One model's wordings, kept with the collection's tenant."""
+    """Rewrites questions by a language model, with a cache per tenant."""
 
     storage: Collection
     llm: LLM
     seed: int | None
-    """The seed of the rewrites: it stands in the prompt, and rewrites of different seeds are cached apart."""
+    """The seed of the rewrites: it is a part of the prompt, and rewrites of different seeds are cached separately."""
     budget_seconds: float
-    """The seconds that a search waits; after a model has taken longer, the next searches do not ask it until it
-    answers.
-    """
+    """The seconds that a search waits. After a model has exceeded them, searches do not call it until it answers."""
 
-    async def in_time(self, query: str) -> Rewritten:
-        """Two to three other wordings, from the cache or from the model, if they come within the budget, or why none.
-
-        An answer of which nothing can be used gives none.
-        """
+    async def in_time(self, query: str) -> Rewrites:
+        """Two to three other wordings, from the cache or the model, within the budget; or the reason for none."""
         seconds = self.budget_seconds
         try:
-            return Rewritten(tuple(await self._shared(query, seconds)))
+            return Rewrites(tuple(await self._shared(query, seconds)))
         except TimeoutError:
-            return Rewritten(why_none=f"{self.llm.name} gave no rewrites within {seconds:g} s")
+            return Rewrites(why_none=f"{self.llm.name} gave no rewrites within {seconds:g} s")
         except LLMError as error:
-            return Rewritten(why_none=f"no rewrites: {error}")
+            return Rewrites(why_none=f"no rewrites: {error}")
 
     async def _shared(self, query: str, seconds: float) -> list[str]:
-        """The wordings, from one call for all searches that want the same now."""
+        """The wordings; concurrent searches of the same query share one call."""
         key = (id(self.llm), self._instructions, query)
-        found: list[str] = await self._parts.llm_calls.result(key, lambda: self._found(query), seconds)
-        return found
+        wordings: list[str] = await self._parts.llm_calls.result(key, lambda: self._load_or_ask(query), seconds)
+        return wordings
 
-    async def _found(self, query: str) -> list[str]:
+    async def _load_or_ask(self, query: str) -> list[str]:
         try:
             async with asyncio.timeout(LONGEST_SECONDS):
-                kept = await self._kept(query)
-                found = kept or await self._asked(query)
+                cached = await self._load(query)
+                wordings = cached or await self._ask(query)
         except TimeoutError:
             raise LLMUnavailableError(f"{self.llm.name} gave no rewrites within {LONGEST_SECONDS:g} s") from None
-        if not kept:
-            await self._keep(query, found)
-        return found
+        if not cached:
+            await self._keep(query, wordings)
+        return wordings
 
-    async def _asked(self, query: str) -> list[str]:
+    async def _ask(self, query: str) -> list[str]:
         system = SYSTEM if self.seed is None else f"{SYSTEM} This is variation {self.seed}."
         answer = await self._parts.llm_calls.json(
             self.llm, rewriting_prompt(query), SCHEMA, system=system, seconds=self.budget_seconds
         )
-        found = usable_rewrites(answer, query)
-        if not found:
+        wordings = usable_rewrites(answer, query)
+        if not wordings:
             raise LLMRejectedError(f"{self.llm.name} gave no rewrite that can be searched for")
-        return found
+        return wordings
 
-    async def _kept(self, query: str) -> list[str]:
-        kept = await self._parts.rewrites.read(self.llm.name, query, instructions=self._instructions)
-        return usable_rewrites(kept, query)
+    async def _load(self, query: str) -> list[str]:
+        cached = await self._parts.rewrites.read(self.llm.name, query, instructions=self._instructions)
+        return usable_rewrites(cached, query)
 
     async def _keep(self, query: str, rewrites: Sequence[str]) -> None:
         await self._parts.rewrites.keep(self.llm.name, query, rewrites, instructions=self._instructions)

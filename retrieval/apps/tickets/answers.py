@@ -1,4 +1,4 @@
-"""The answers about tickets, the values of their signals, and rankings under other weights. Pure."""
+"""Searches and responses of tickets, the values of their signals, and rankings under other weights. Pure."""
 
 from __future__ import annotations
 
@@ -45,31 +45,31 @@ class TicketSearch:
     where: dict[str, Any]
     top_k: int
     candidates: int
-    """The number of the nearest tickets that are scored."""
+    """The number of nearest tickets that are scored."""
     profile: Profile
     as_of: datetime | None
     config_used: dict[str, Any]
-    """The parameters, as the response tells them."""
+    """The parameters, as the response reports them."""
 
 
 def ticket_search(request: RetrievalRequest, config: RetrievalConfig) -> TicketSearch:
-    """The search of a request; options that it does not give are the configuration's.
+    """The search of a request; options that it does not set come from the configuration.
 
-    Raises ``ProcessingError`` when there is nothing to search for, or fewer tickets are to be scored than found.
+    Raises ``ProcessingError`` if there is nothing to search for, and if ``candidates`` is less than ``top_k``.
     """
     if request.query_embedding is None and not request.text:
         raise ProcessingError("Either query_embedding, query_text, or title/description required")
-    given = request.model_fields_set
-    top_k = request.top_k if "top_k" in given else config.default_top_k
+    fields_set = request.model_fields_set
+    top_k = request.top_k if "top_k" in fields_set else config.default_top_k
     candidates = top_k if request.candidates is None else request.candidates
     if candidates < top_k:
         error = ProcessingError(
-            f"candidates is {candidates} and top_k {top_k}: what is not scored cannot be found; give at least {top_k}"
+            f"candidates is {candidates} and top_k {top_k}: only scored tickets can be found; give at least {top_k}"
         )
         error.place = ("candidates",)
         raise error
-    weights = request.weights if given & {"vector_weight", "metadata_weight"} else config.weights
-    is_timed = "time_normalization_hours" in given
+    weights = request.weights if fields_set & {"vector_weight", "metadata_weight"} else config.weights
+    is_timed = "time_normalization_hours" in fields_set
     hours = request.time_normalization_hours if is_timed else config.default_time_normalization_hours
     return TicketSearch(
         words=request.text,
@@ -79,7 +79,7 @@ def ticket_search(request: RetrievalRequest, config: RetrievalConfig) -> TicketS
         candidates=candidates,
         profile=tickets_profile(*weights, request.priority_weights, hours, candidates=candidates),
         as_of=request.as_of,
-        config_used=_used(request, top_k, weights, hours),
+        config_used=_config_used(request, top_k, weights, hours),
     )
 
 
@@ -89,16 +89,16 @@ def _where(request: RetrievalRequest) -> dict[str, Any]:
         where[DOMAIN] = request.domain_filter
     if request.as_of is not None:
         where["occurred_at"] = {"lt": request.as_of}
-    left_out = [*request.exclude_ids, *([request.exclude_self] if request.exclude_self is not None else [])]
-    if left_out:
-        where["item_id"] = {"nin": list(dict.fromkeys(left_out))}
+    excluded_ids = [*request.exclude_ids, *([request.exclude_self] if request.exclude_self is not None else [])]
+    if excluded_ids:
+        where["item_id"] = {"nin": list(dict.fromkeys(excluded_ids))}
     return where
 
 
 _ALSO_USED = ("candidates", "preset", "priority_weights", "as_of", "exclude_ids", "exclude_self")
 
 
-def _used(request: RetrievalRequest, top_k: int, weights: Weights, hours: float) -> dict[str, Any]:
+def _config_used(request: RetrievalRequest, top_k: int, weights: Weights, hours: float) -> dict[str, Any]:
     used: dict[str, Any] = {
         "top_k": top_k,
         "domain_filter": request.domain_filter,
@@ -107,8 +107,8 @@ def _used(request: RetrievalRequest, top_k: int, weights: Weights, hours: float)
     }
     if hours != NORMALIZATION_HOURS:
         used["time_normalization_hours"] = hours
-    said = request.model_dump(mode="json", include=set(_ALSO_USED), exclude_unset=True, exclude_none=True)
-    return used | said
+    more_fields = request.model_dump(mode="json", include=set(_ALSO_USED), exclude_unset=True, exclude_none=True)
+    return used | more_fields
 
 
 VECTOR = VectorSimilarity.name
@@ -135,13 +135,13 @@ def response_of(hits: Sequence[Hit], search: TicketSearch, now: datetime, index_
 
 
 def values_of(hit: Hit, profile: Profile, moment: Question) -> dict[str, float]:
-    """The value of each of the profile's signals, 0 to 1, by name; those of weight 0 too, which no hit explains."""
+    """The value of each signal of the profile, 0 to 1, by name, including the signals of weight 0."""
     facts = Facts(attributes=hit.attributes, cosine=cosine_of(hit))
     return {signal.key: signal.value(facts, moment) for signal in profile.signals}
 
 
 def cosine_of(hit: Hit) -> float | None:
-    """The cosine of its vector with the query's, as the search found it."""
+    """The cosine of its vector with the query's, from the explanation of the hit."""
     parts = {part.leg: part.raw_score for part in hit.explanation.contributions}
     return parts.get(VECTOR, parts.get(LegName.DENSE.value))
 
@@ -163,7 +163,7 @@ def similar_ticket(hit: Hit, score: float, values: Mapping[str, float], as_of: d
         vector_similarity=values.get(VECTOR, 0.0),
         metadata_score=PRIORITY_SHARE * values.get(WORTH, 0.0) + TIME_SHARE * values.get(TIME, 0.0),
         priority=_text(attributes, PRIORITY) or "",
-        labels=list(hit.tags) or _listed(attributes.get("labels")),
+        labels=list(hit.tags) or _label_list(attributes.get("labels")),
         resolution_time_hours=UNKNOWN_HOURS if hours is None else hours,
         resolution_time_known=hours is not None,
         domain=_text(attributes, DOMAIN) or "",
@@ -176,15 +176,15 @@ def _text(attributes: Mapping[str, Any], name: str) -> str | None:
     return None if value is None else str(value)
 
 
-def _listed(labels: object) -> list[str]:
+def _label_list(labels: object) -> list[str]:
     if isinstance(labels, str):
         return [labels]
     return [str(label) for label in labels] if isinstance(labels, Sequence) else []
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
-    """A candidate under one weighting."""
+class RankedTicket:
+    """A candidate ranked by one weighting."""
 
     ticket: SimilarTicket
     rank: int
@@ -193,18 +193,15 @@ class Weighed:
     """The part of each signal in the score, by name."""
 
 
-def weighed(hits: Sequence[Hit], profile: Profile, now: datetime, as_of: datetime | None) -> list[Weighed]:
-    """The candidates under the profile's signals, best first; equal scores are ordered by ticket id.
-
-    ``now`` is the moment of the signals.
-    """
+def rank_by_weights(hits: Sequence[Hit], profile: Profile, now: datetime, as_of: datetime | None) -> list[RankedTicket]:
+    """The candidates ranked by the profile's signals at the time ``now``, best first; equal scores by ticket id."""
     moment = Question(now=now)
-    valued = [(hit, values_of(hit, profile, moment)) for hit in hits]
+    hits_with_values = [(hit, values_of(hit, profile, moment)) for hit in hits]
     scored = [(sum(profile.weights[name] * value for name, value in values.items()), hit, values)
-              for hit, values in valued]  # fmt: skip
+              for hit, values in hits_with_values]  # fmt: skip
     scored.sort(key=lambda entry: (-entry[0], entry[1].item_id))
     return [
-        Weighed(
+        RankedTicket(
             similar_ticket(hit, score, values, as_of),
             rank,
             {name: profile.weights[name] * value for name, value in values.items()},
@@ -213,7 +210,7 @@ def weighed(hits: Sequence[Hit], profile: Profile, now: datetime, as_of: datetim
     ]
 
 
-# The given hours of a ticket count, whenever it was resolved.
+# A ticket's hours count, whenever it was resolved.
 _AT_ANY_TIME = Question(now=datetime.max.replace(tzinfo=UTC))
 
 
@@ -226,17 +223,17 @@ def rescored(
 ) -> list[dict[str, Any]]:
     """The tickets with ``similarity_score`` and ``metadata_score``, the highest score first, equal ones by id.
 
-    The score is that of ``tickets_profile``, and so are weights that are not given. A ticket has a
-    ``vector_similarity`` (negative counts as 0), and may have a ``priority`` and ``resolution_time_hours``. The given
-    mappings are not changed. Raises ``ProcessingError`` for a ticket without a similarity and for weights that make no
-    score, and ``InvalidProfileError`` for hours that are not above 0.
+    The score and the default weights are those of ``tickets_profile``. A ticket has a ``vector_similarity`` (negative
+    counts as 0), and may have a ``priority`` and ``resolution_time_hours``. The mappings are not changed. Raises
+    ``ProcessingError`` for a ticket without a similarity and for invalid weights, and ``InvalidProfileError`` for
+    hours that are not above 0.
     """
     profile = tickets_profile(vector_weight, metadata_weight, priority_weights, time_normalization_hours)
-    scored = [_rescored(ticket, profile, place) for place, ticket in enumerate(tickets, 1)]
+    scored = [_rescore(ticket, profile, place) for place, ticket in enumerate(tickets, 1)]
     return sorted(scored, key=lambda entry: (-entry["similarity_score"], str(entry.get("ticket_id", ""))))
 
 
-def _rescored(ticket: Mapping[str, Any], profile: Profile, place: int) -> dict[str, Any]:
+def _rescore(ticket: Mapping[str, Any], profile: Profile, place: int) -> dict[str, Any]:
     facts = Facts(attributes=ticket, cosine=_cosine(ticket, place))
     values = {signal.key: signal.value(facts, _AT_ANY_TIME) for signal in profile.signals}
     return {
@@ -247,22 +244,22 @@ def _rescored(ticket: Mapping[str, Any], profile: Profile, place: int) -> dict[s
 
 
 def _cosine(ticket: Mapping[str, Any], place: int) -> float:
-    given = ticket.get("vector_similarity") if isinstance(ticket, Mapping) else None
-    if isinstance(given, bool) or not isinstance(given, Real) or not math.isfinite(given):
+    cosine = ticket.get("vector_similarity") if isinstance(ticket, Mapping) else None
+    if isinstance(cosine, bool) or not isinstance(cosine, Real) or not math.isfinite(cosine):
         name = ticket.get("ticket_id", place) if isinstance(ticket, Mapping) else place
-        raise ProcessingError(f"ticket {name!r:.80}: {VECTOR} is {given!r:.40}; it must be a number such as 0.8")
-    return float(given)
+        raise ProcessingError(f"ticket {name!r:.80}: {VECTOR} is {cosine!r:.40}; it must be a number such as 0.8")
+    return float(cosine)
 
 
 _NAMES = {VECTOR: "similarity", WORTH: "priority", TIME: "resolution time"}
 _NOTHING = 5e-4
-"""The least change that counts: three digits do not show a smaller one."""
+"""The least change that counts: three decimal digits do not show a smaller one."""
 
 
-def compared(
-    weighting: Weighting, ranked: Sequence[Weighed], before: Sequence[Weighed], top_k: int
+def compare_rankings(
+    weighting: Weighting, ranked: Sequence[RankedTicket], before: Sequence[RankedTicket], top_k: int
 ) -> WeightingPreview:
-    """The first page of ``ranked`` against that of ``before``: the same candidates, best first."""
+    """Compares the first page of ``ranked`` with that of ``before``: the same candidates, best first."""
     earlier = {candidate.ticket.ticket_id: candidate for candidate in before}
     page = {candidate.ticket.ticket_id for candidate in ranked[:top_k]}
     page_before = [candidate.ticket.ticket_id for candidate in before[:top_k]]
@@ -272,10 +269,10 @@ def compared(
         for candidate in ranked
         if candidate.ticket.ticket_id in both
     }
-    usual = _means(list(changes.values()))
+    average = _means(list(changes.values()))
     moved = {
         candidate.ticket.ticket_id: _moved(
-            candidate, earlier[candidate.ticket.ticket_id], changes[candidate.ticket.ticket_id], usual
+            candidate, earlier[candidate.ticket.ticket_id], changes[candidate.ticket.ticket_id], average
         )
         for candidate in ranked
         if candidate.ticket.ticket_id in both
@@ -292,7 +289,7 @@ def compared(
     )
 
 
-def _changes(now: Weighed, before: Weighed) -> dict[str, float]:
+def _changes(now: RankedTicket, before: RankedTicket) -> dict[str, float]:
     return {name: value - before.contributions[name] for name, value in now.contributions.items()}
 
 
@@ -300,8 +297,10 @@ def _means(changes: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {name: fmean(change[name] for change in changes) for name in changes[0]} if changes else {}
 
 
-def _moved(now: Weighed, before: Weighed, changes: dict[str, float], usual: Mapping[str, float]) -> MovedTicket:
-    against = {name: change - usual[name] for name, change in changes.items()}
+def _moved(
+    now: RankedTicket, before: RankedTicket, changes: dict[str, float], average: Mapping[str, float]
+) -> MovedTicket:
+    against = {name: change - average[name] for name, change in changes.items()}
     moved = before.rank - now.rank
     return MovedTicket(
         ticket=now.ticket,
@@ -315,8 +314,8 @@ def _moved(now: Weighed, before: Weighed, changes: dict[str, float], usual: Mapp
     )
 
 
-def _why(now: Weighed, before: Weighed, changes: Mapping[str, float], against: Mapping[str, float]) -> str:
-    """``up 3, from 4 to 1: priority adds 0.300 (+0.120; on average +0.050)``: the strongest reason goes first."""
+def _why(now: RankedTicket, before: RankedTicket, changes: Mapping[str, float], against: Mapping[str, float]) -> str:
+    """``up 3, from 4 to 1: priority adds 0.300 (+0.120; on average +0.050)``: the strongest reason first."""
     moved = before.rank - now.rank
     if moved == 0:
         return f"stays at {now.rank}"
@@ -324,12 +323,12 @@ def _why(now: Weighed, before: Weighed, changes: Mapping[str, float], against: M
     order = sorted(against, key=lambda name: -sign * against[name])
     reasons = [name for name in order if sign * against[name] > _NOTHING]
     head = f"{'up' if moved > 0 else 'down'} {abs(moved)}, from {before.rank} to {now.rank}"
-    said = [
+    reason_texts = [
         f"{_NAMES[name]} adds {now.contributions[name]:.3f} ({changes[name]:+.3f}; "
         f"on average {changes[name] - against[name]:+.3f})"
         for name in reasons
     ]
-    return f"{head}: {', '.join(said)}" if said else f"{head}: others changed more"
+    return f"{head}: {', '.join(reason_texts)}" if reason_texts else f"{head}: others changed more"
 
 
 def _summary(

@@ -56,7 +56,7 @@ _DIGITS = 12
 
 
 def weights_of(vector: float | None, metadata: float | None) -> Weights:
-    """Both weights: the defaults if none is given, a single one with its complement, and two as they are.
+    """Both weights: the defaults without any, a single weight with its complement, and two as they are.
 
     Raises ``ProcessingError`` as ``check_weights`` does.
     """
@@ -65,24 +65,24 @@ def weights_of(vector: float | None, metadata: float | None) -> Weights:
     return check_weights(Weights(*both.values()))
 
 
-def with_complement(given: Mapping[str, Any], *, prefix: str = "") -> dict[str, Any]:
+def with_complement(values: Mapping[str, Any], *, prefix: str = "") -> dict[str, Any]:
     """The weights; if only one of the two is given, the other is 1 minus it.
 
-    A weight that is no number from 0 to 1 has no complement: ``check_weights`` refuses it. ``prefix`` is what the names
-    of the weights begin with.
+    A weight that is not a number from 0 to 1 gets no complement: ``check_weights`` refuses it. ``prefix`` is the prefix
+    of the weights' names.
     """
     names = (f"{prefix}vector_weight", f"{prefix}metadata_weight")
     for name, other in (names, names[::-1]):
-        weight = _share(given.get(name)) if given.get(other) is None else None
+        weight = _share(values.get(name)) if values.get(other) is None else None
         if weight is not None:
-            return {**given, other: round(1 - weight, _DIGITS)}
-    return dict(given)
+            return {**values, other: round(1 - weight, _DIGITS)}
+    return dict(values)
 
 
 def check_weights(weights: Weights, *, prefix: str = "") -> Weights:
-    """The weights. Raises ``ProcessingError`` for one that is no number from 0 to 1, and where both are 0.
+    """The weights. Raises ``ProcessingError`` for a weight that is not a number from 0 to 1, and if both are 0.
 
-    ``prefix`` is what their names begin with, in the message.
+    ``prefix`` is the prefix of their names in the message.
     """
     names = (f"{prefix}vector_weight", f"{prefix}metadata_weight")
     for name, value in zip(names, weights, strict=True):
@@ -96,7 +96,7 @@ def check_weights(weights: Weights, *, prefix: str = "") -> Weights:
 
 
 def _share(value: Any) -> float | None:
-    """The number from 0 to 1, which may be a text, as in the environment; None for anything else."""
+    """The number from 0 to 1, which may be a text, as in the environment; otherwise None."""
     try:
         number = float(value) if isinstance(value, int | float | str) else math.nan
     except (ValueError, OverflowError):
@@ -117,29 +117,29 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
     {
         name: Preset(name, Weights(*weights), about)
         for name, weights, about in (
-            ("semantic_match", (0.9, 0.1), "what says the same, whatever its priority"),
+            ("semantic_match", (0.9, 0.1), "tickets with the same meaning, whatever their priority"),
             ("balanced", (0.7, 0.3), "the default"),
-            ("priority_focused", (0.5, 0.5), "what was urgent and soon resolved, among what is alike"),
-            ("fast_resolution", (0.6, 0.4), "what is alike and was soon resolved"),
+            ("priority_focused", (0.5, 0.5), "urgent and quickly resolved tickets among similar ones"),
+            ("fast_resolution", (0.6, 0.4), "similar tickets that were quickly resolved"),
         )
     }
 )
-"""The weightings by name."""
+"""The presets by name."""
 
 
 def preset(name: str) -> Preset:
-    """The preset of that name, whatever its case, with spaces or hyphens too: ``Priority-Focused``.
+    """The preset of that name in any case, also with spaces or hyphens: ``Priority-Focused``.
 
-    Raises ``ProcessingError`` naming those there are.
+    Raises ``ProcessingError`` for an unknown name; the message lists the presets.
     """
-    found = PRESETS.get(re.sub(r"[\s_-]+", "_", name.strip().casefold())) if isinstance(name, str) else None
-    if found is None:
+    match = PRESETS.get(re.sub(r"[\s_-]+", "_", name.strip().casefold())) if isinstance(name, str) else None
+    if match is None:
         raise ProcessingError(f"there is no preset {name!r:.80}; there are {', '.join(PRESETS)}")
-    return found
+    return match
 
 
 UNKNOWN = 0.5
-"""The value of a missing or unknown priority: that of Medium."""
+"""The value of a missing or unknown priority, as of Medium."""
 
 ALIASES: Mapping[str, str] = MappingProxyType(
     {
@@ -151,16 +151,16 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "Trivial": "Low",
     }
 )
-"""Jira's older and newer names of priorities, each with the name whose weight it has. Jira gives Major to tickets that
-nobody has judged, so it counts as Medium.
+"""Jira's older and newer names of priorities, each with the name whose weight it has. Major is Jira's default for
+tickets that nobody has prioritised, so it counts as Medium.
 """
 
 
 class PriorityWeights(BaseModel):
     """The weight of each priority, 0 to 1. Other names may have weights too: ``PriorityWeights(Blocker=1.0)``.
 
-    Names are compared whatever their case. One of ``ALIASES`` that is not given has the weight of its model; any
-    other is worth 0.5, and so is a ticket without a priority.
+    Names are compared case-insensitively. A name in ``ALIASES`` has the weight of the name it stands for, unless it is
+    given its own; any other name counts 0.5, and so does a missing priority.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow")
@@ -172,11 +172,11 @@ class PriorityWeights(BaseModel):
     Low: Share = 0.3
 
     def by_name(self) -> dict[str, float]:
-        """Every name that has a weight, with its weight."""
-        own: dict[str, float] = self.model_dump()
-        given = {name.strip().casefold() for name in own}
-        aliases = {alias: own[name] for alias, name in ALIASES.items() if alias.casefold() not in given}
-        return aliases | own
+        """The weight of each name, aliases included."""
+        weights: dict[str, float] = self.model_dump()
+        names = {name.strip().casefold() for name in weights}
+        aliases = {alias: weights[name] for alias, name in ALIASES.items() if alias.casefold() not in names}
+        return aliases | weights
 
 
 def tickets_profile(
@@ -189,13 +189,12 @@ def tickets_profile(
 ) -> Profile:
     """vector_weight × similarity + metadata_weight × (0.6 × priority + 0.4 × time), over the nearest tickets.
 
-    time = max(0, 1 - resolution hours / ``time_normalization_hours``); hours that are not known count as 24. The
-    formula and its numbers are those of the tickets' design. Without weights they are .7 and .3, and beside one alone
-    the other is 1 minus it. The nearest ``candidates`` tickets are scored, 1 to 1000. The learned reward does not
-    count: the score is the formula's.
+    time = max(0, 1 - resolution hours / ``time_normalization_hours``); unknown hours count as 24. The default weights
+    are 0.7 and 0.3; if only one is given, the other is 1 minus it. The nearest ``candidates`` tickets are scored, 1 to
+    1000. The learned reward does not count.
 
-    Raises ``ProcessingError`` for weights that are no numbers from 0 to 1 or both 0, and ``InvalidProfileError`` for
-    hours that are not above 0.
+    Raises ``ProcessingError`` for weights that are not numbers from 0 to 1 or that are both 0, and
+    ``InvalidProfileError`` for hours that are not above 0.
     """
     weights = weights_of(vector_weight, metadata_weight)
     return Profile(
@@ -225,47 +224,47 @@ def tickets_profile(
 MAX_TOP_K = 100
 
 TopK = Annotated[int, Field(ge=1, le=MAX_TOP_K)]
-"""Results wanted, 1 to 100."""
+"""The number of results, 1 to 100."""
 
 Candidates = Annotated[int, Field(ge=1, le=MAX_DEPTH)]
-"""Tickets that are scored, 1 to 1000."""
+"""The number of tickets that are scored, 1 to 1000."""
 
 
 class RetrievalConfig(BaseSettings):
     """The settings of the service, each as ``RETRIEVAL_<NAME>`` in the environment; unknown names are ignored.
 
-    The tickets lie in a collection: the paths of index files that a FAISS configuration names mean nothing here.
-    Raises pydantic's ``ValidationError`` for values outside their range and for weights that are both 0.
+    The tickets are in a collection: paths of FAISS index files have no effect. Raises pydantic's ``ValidationError``
+    for values outside their range and for weights that are both 0.
     """
 
     model_config = SettingsConfigDict(env_prefix="RETRIEVAL_", extra="ignore", frozen=True, populate_by_name=True)
 
     collection: str = Field(default="tickets", validation_alias="RETRIEVAL_TICKETS_COLLECTION")
-    """The collection that holds the tickets; ``retrieval ingest`` makes it."""
+    """The collection that holds the tickets; ``retrieval ingest`` creates it."""
     default_top_k: TopK = TOP_K
-    """Results of a request that does not say how many."""
+    """The number of results of a request without ``top_k``."""
     default_vector_weight: Share = VECTOR_WEIGHT
-    """The weight in a request that gives none. Beside one alone the other is 1 minus it; two hold as they are."""
+    """The weight in a request without weights. If only one of the two is set, the other is 1 minus it."""
     default_metadata_weight: Share = METADATA_WEIGHT
     default_time_normalization_hours: Hours = NORMALIZATION_HOURS
-    """Hours from which on a resolution earns nothing."""
+    """A resolution that took this long or longer adds nothing to the score."""
     embedding_dimensions: Annotated[int, Field(ge=1)] = 3072
-    """The length of the vectors. The collection's own applies; if this is set, another length is an error."""
+    """The length of the vectors that the collection must have, if it is set; otherwise any length is accepted."""
 
     @property
     def weights(self) -> Weights:
-        """The weights of a request that gives none."""
+        """The weights of a request without weights."""
         return Weights(self.default_vector_weight, self.default_metadata_weight)
 
     @property
-    def wanted_dimensions(self) -> int | None:
+    def required_dimensions(self) -> int | None:
         """The length that the vectors must have; None: any length."""
         return self.embedding_dimensions if "embedding_dimensions" in self.model_fields_set else None
 
     @model_validator(mode="before")
     @classmethod
-    def _both_weights(cls, given: Any) -> Any:
-        return with_complement(given, prefix="default_") if isinstance(given, dict) else given
+    def _both_weights(cls, values: Any) -> Any:
+        return with_complement(values, prefix="default_") if isinstance(values, dict) else values
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
@@ -277,4 +276,4 @@ __all__ = ["ConfigurationError", "ProcessingError"]
 
 
 class ProcessingError(InvalidRequestError):
-    """A request that cannot be served as it is: nothing to search for, or weights that make no score."""
+    """An invalid request: nothing to search for, or weights that cannot make a score."""

@@ -1,4 +1,4 @@
-"""The requests and the answers of the service."""
+"""The requests and responses of the service."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NUMBER = re.compile(r"\s*[+-]?[0-9]*\.?[0-9]*\s*")
 
 
 def _no_number(value: Any) -> Any:
-    """Refuse numbers and texts of digits, which pydantic would take for seconds since 1970."""
+    """Refuse numbers and texts of digits, which pydantic would accept as seconds since 1970."""
     if isinstance(value, int | float) or (isinstance(value, str) and _NUMBER.fullmatch(value)):
         raise ValueError("give a time with a time zone, such as 2024-05-31T12:00:00Z")
     return value
@@ -51,39 +51,37 @@ class SimilarTicket(BaseModel):
     similarity_score: float
     """vector_weight × vector_similarity + metadata_weight × metadata_score: 0 to the sum of the two weights."""
     vector_similarity: float
-    """The cosine of the two vectors, 0 to 1: 0 where it is negative."""
+    """The cosine of the two vectors, 0 to 1: negative counts as 0."""
     metadata_score: float
     """0.6 × priority + 0.4 × time, 0 to 1."""
     priority: str
-    """The priority as it is stored; empty where it has none."""
+    """The stored priority; empty if it has none."""
     labels: list[str]
     resolution_time_hours: float
-    """The hours until its resolution; 24, which its score uses, where they are unknown, or were at the time of
-    ``as_of``.
-    """
+    """The hours until its resolution; 24, as in its score, if they are unknown or were unknown at ``as_of``."""
     domain: str
-    """The domain as it is stored; empty where it has none."""
+    """The stored domain; empty if it has none."""
     resolution: str | None = None
-    """The resolution; None where there is none, or was none at the time of ``as_of``."""
+    """The resolution; None if there is none, or there was none at ``as_of``."""
     resolution_time_known: bool = True
-    """True if the hours are the ticket's own."""
+    """False if the hours are the default."""
 
 
 class SearchMetadata(BaseModel):
-    """About the search."""
+    """Metadata of the search."""
 
     model_config = ConfigDict(frozen=True)
 
     query_domain: str | None = None
     """The domain filter."""
     total_found: int
-    """Tickets returned."""
+    """The number of returned tickets."""
     avg_similarity: float
-    """Mean of their scores; 0 without any."""
+    """The mean of their scores; 0 without any."""
     top_similarity: float
     """The highest of their scores; 0 without any."""
     index_total: int
-    """Vectors in the index, whatever the filter; of a large index the number may be some seconds old."""
+    """The number of vectors in the index, regardless of the filter; for a large index it may be some seconds old."""
 
 
 class RetrievalResponse(BaseModel):
@@ -94,15 +92,15 @@ class RetrievalResponse(BaseModel):
     similar_tickets: list[SimilarTicket]
     search_metadata: SearchMetadata
     config_used: dict[str, Any]
-    """The parameters of the search: four that every search has, and those that were not the defaults."""
+    """The parameters of the search: four are always given, the others if they are not the defaults."""
 
 
 class RetrievalRequest(BaseModel):
-    """A search: by a text, by a ticket's title and description, or by an embedding of the caller's.
+    """A search: by a text, by a ticket's title and description, or by the caller's embedding.
 
-    Without any of these ``RetrievalService.process`` raises ``ProcessingError``. Where there are several, the
-    embedding goes before the text and the text before the ticket. Raises pydantic's ``ValidationError`` for a name
-    that it does not have, a value outside its range, weights that are both 0, and a preset that does not exist.
+    Without any of these ``RetrievalService.process`` raises ``ProcessingError``. The embedding takes precedence over
+    the text, and the text over the ticket. Raises pydantic's ``ValidationError`` for an unknown name, a value outside
+    its range, weights that are both 0, and an unknown preset.
     """
 
     model_config = ConfigDict(frozen=True, hide_input_in_errors=True, extra="forbid")
@@ -115,29 +113,29 @@ class RetrievalRequest(BaseModel):
     """Title and description are joined by a newline, as those of the stored tickets are."""
 
     top_k: TopK = TOP_K
-    """1 to 100; the configuration's where it is not given."""
+    """1 to 100; by default the configuration's."""
     candidates: Candidates | None = None
-    """The number of nearest tickets that are scored, ``top_k`` to 1000; None: ``top_k``, so that the metadata change
-    only their order."""
+    """The number of nearest tickets that are scored, ``top_k`` to 1000; None: ``top_k``, so that metadata change only
+    the order of the tickets."""
     domain_filter: str | None = None
-    """The only domain whose tickets are found; empty: any."""
+    """Only tickets of this domain are found; empty: of any."""
 
     vector_weight: Share = VECTOR_WEIGHT
-    """The configuration's where neither weight is given. Beside one alone the other is 1 minus it; two hold as they
-    are, whatever their sum."""
+    """By default the configuration's. If only one of the two weights is given, the other is 1 minus it; two are used
+    as they are, whatever their sum."""
     metadata_weight: Share = METADATA_WEIGHT
     preset: str | None = None
     """Weights by name, instead of the two: semantic_match, balanced, priority_focused or fast_resolution."""
     priority_weights: PriorityWeights | None = None
     time_normalization_hours: Hours = NORMALIZATION_HOURS
-    """Above 0; the configuration's where it is not given."""
+    """Above 0; by default the configuration's."""
 
     as_of: Moment | None = None
-    """Search as of that time: only tickets that existed before, and only resolutions that were known."""
+    """Search as of that time: only tickets that existed before it, and only resolutions known by then."""
     exclude_ids: list[str] = Field(default_factory=list)
     """Tickets to leave out."""
     exclude_self: str | None = None
-    """The ticket that is asked for, if it is stored itself: it is left out."""
+    """The id of the ticket that is searched for, to leave it out if it is stored."""
 
     @field_validator("query_embedding", mode="before")
     @classmethod
@@ -146,18 +144,19 @@ class RetrievalRequest(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _both_weights(cls, given: Any) -> Any:
-        if not isinstance(given, dict):
-            return given
-        if given.get("preset") is None:
-            return with_complement(given)
-        chosen = preset(given["preset"]).weights
-        named = {"vector_weight": chosen.vector, "metadata_weight": chosen.metadata}
-        if any(given.get(name, weight) != weight for name, weight in named.items()):
+    def _both_weights(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        if values.get("preset") is None:
+            return with_complement(values)
+        weights = preset(values["preset"]).weights
+        preset_values = {"vector_weight": weights.vector, "metadata_weight": weights.metadata}
+        if any(values.get(name, weight) != weight for name, weight in preset_values.items()):
             raise ProcessingError(
-                f"preset {given['preset']!r:.80} is {chosen.vector:g} and {chosen.metadata:g}; give it or weights"
+                f"preset {values['preset']!r:.80} is {weights.vector:g} and {weights.metadata:g}; give either the "
+                "preset or weights"
             )
-        return given | named
+        return values | preset_values
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
@@ -171,7 +170,7 @@ class RetrievalRequest(BaseModel):
 
     @property
     def text(self) -> str:
-        """The words to search for; empty where there are none."""
+        """The text to search for; may be empty."""
         if self.query_text and self.query_text.strip():
             return self.query_text.strip()
         return f"{(self.title or '').strip()}\n{(self.description or '').strip()}".strip()
@@ -204,27 +203,27 @@ class Weighting(BaseModel):
 
     @classmethod
     def of_preset(cls, name: str) -> Weighting:
-        """The preset of that name. Raises ``ProcessingError`` where there is none."""
-        chosen = preset(name)
-        return cls(name=chosen.name, vector_weight=chosen.weights.vector, metadata_weight=chosen.weights.metadata)
+        """The weighting of a preset. Raises ``ProcessingError`` for an unknown name."""
+        found = preset(name)
+        return cls(name=found.name, vector_weight=found.weights.vector, metadata_weight=found.weights.metadata)
 
 
 class PreviewConfig(BaseModel):
-    """The settings of a preview: the others are compared with the first weighting.
+    """The settings of a preview, which compares other weightings with the first one.
 
     ``{"top_k": 20, "vector_weight": 0.6, "metadata_weight": 0.4}`` compares those weights, as ``custom``, with the
-    service's own. Beside one weight alone the other is 1 minus it. Without weights and weightings the service's own
-    are compared with the four presets.
+    service's default. If only one weight is given, the other is 1 minus it. Without weights and weightings the four
+    presets are compared with the service's default.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     top_k: TopK | None = None
-    """Tickets shown of each ranking; None: the configuration's."""
+    """The number of tickets shown of each ranking; None: the configuration's."""
     candidates: Candidates | None = None
-    """The number of nearest tickets that are ranked, as in a request; None: as many as are shown."""
+    """The number of nearest tickets that are ranked, as in a request; None: ``top_k``."""
     weightings: list[Weighting] = Field(default_factory=list, max_length=20)
-    """Weightings, or names of presets; none: the service's own and the four presets."""
+    """Weightings, or names of presets; empty: the service's default and the four presets."""
     vector_weight: Share | None = None
     metadata_weight: Share | None = None
     priority_weights: PriorityWeights | None = None
@@ -235,19 +234,19 @@ class PreviewConfig(BaseModel):
 
     @field_validator("weightings", mode="before")
     @classmethod
-    def _by_name(cls, given: Any) -> Any:
-        if isinstance(given, Mapping):
-            given = [{"name": name, **_weights_in(name, weighting)} for name, weighting in given.items()]
-        elif isinstance(given, str):
-            given = [given]
-        elif not isinstance(given, Sequence):
-            raise ValueError("weightings is a list of weightings or names of presets, or pairs of weights by name")
-        return [Weighting.of_preset(weighting) if isinstance(weighting, str) else weighting for weighting in given]
+    def _by_name(cls, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            value = [{"name": name, **_weights_in(name, weighting)} for name, weighting in value.items()]
+        elif isinstance(value, str):
+            value = [value]
+        elif not isinstance(value, Sequence):
+            raise ValueError("weightings must be a list of weightings or names of presets, or pairs of weights by name")
+        return [Weighting.of_preset(weighting) if isinstance(weighting, str) else weighting for weighting in value]
 
     @model_validator(mode="before")
     @classmethod
-    def _both_weights(cls, given: Any) -> Any:
-        return with_complement(given) if isinstance(given, dict) else given
+    def _both_weights(cls, values: Any) -> Any:
+        return with_complement(values) if isinstance(values, dict) else values
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
@@ -260,15 +259,15 @@ class PreviewConfig(BaseModel):
 
     @property
     def _has_custom(self) -> bool:
-        """True if it gives weights of its own."""
+        """True if the preview has weights besides the weightings."""
         return any(
             change is not None for change in (self.vector_weight, self.priority_weights, self.time_normalization_hours)
         )
 
-    def chosen(self, own: Weights) -> list[Weighting]:
-        """The weightings to compare; ``own`` are the weights of a request that gives none."""
+    def compared_weightings(self, own: Weights) -> list[Weighting]:
+        """The weightings to compare; ``own`` are the service's default weights."""
         default = Weighting(name="default", vector_weight=own.vector, metadata_weight=own.metadata)
-        base = next((Weighting.of_preset(name) for name, known in PRESETS.items() if known.weights == own), default)
+        base = next((Weighting.of_preset(name) for name, found in PRESETS.items() if found.weights == own), default)
         if self.weightings and not self._has_custom:
             return self.weightings
         if not self._has_custom:
@@ -295,15 +294,15 @@ class MovedTicket(BaseModel):
     rank_before: int
     """The rank under the first weighting, from 1, among all candidates."""
     moved: int
-    """Places up; negative: down."""
+    """The number of places up; negative: down."""
     contributions: dict[str, float]
     """The part of each signal in the score: vector_similarity, priority, resolution_time."""
     changes: dict[str, float]
-    """The change of each part against the first weighting."""
+    """The change of each part from the first weighting."""
     against_others: dict[str, float]
-    """The change beyond the average over the tickets of both pages, which moves the ticket."""
+    """The change minus the average change of the tickets on both pages: this moves the ticket."""
     why: str
-    """The same in words."""
+    """The reason for the move, in words."""
 
 
 class WeightingPreview(BaseModel):
@@ -315,9 +314,9 @@ class WeightingPreview(BaseModel):
     tickets: list[MovedTicket]
     """The best ``top_k``, best first."""
     entered: list[str]
-    """Tickets of this page that are not on the first weighting's."""
+    """Tickets on this page that are not on the first weighting's."""
     left: list[MovedTicket]
-    """Tickets of the first weighting's page that are not on this one, in its order."""
+    """Tickets on the first weighting's page that are not on this one, in its order."""
     summary: str
 
 
@@ -329,17 +328,17 @@ class SearchPreview(BaseModel):
     query: str
     domain: str | None
     candidates: int
-    """Tickets that were scored, the nearest."""
+    """The number of nearest tickets that were scored."""
     baseline: str
     """The first weighting's name."""
     previews: list[WeightingPreview]
 
 
-def _weights_in(name: object, given: Any) -> dict[str, Any]:
+def _weights_in(name: object, weighting: Any) -> dict[str, Any]:
     """A weighting without a name: a mapping, or a pair."""
-    if isinstance(given, Mapping):
-        return dict(given)
-    if not isinstance(given, Sequence) or isinstance(given, str) or len(given) != 2:
-        raise ValueError(f"weighting {name!r:.80} is {given!r:.80}; give a pair such as (0.7, 0.3)")
-    vector, metadata = given
+    if isinstance(weighting, Mapping):
+        return dict(weighting)
+    if not isinstance(weighting, Sequence) or isinstance(weighting, str) or len(weighting) != 2:
+        raise ValueError(f"weighting {name!r:.80} is {weighting!r:.80}; give a pair such as (0.7, 0.3)")
+    vector, metadata = weighting
     return {"vector_weight": vector, "metadata_weight": metadata}

@@ -1,4 +1,4 @@
-"""The service of tickets: similar ones, previews, and figures."""
+"""The service of tickets: finds similar tickets, previews weightings, and reports statistics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ from functools import partial
 from typing import Any, Self, TypeVar
 
 from retrieval import Collection, Hit, Platform, connect
-from retrieval.apps.tickets.answers import TicketSearch, Weighed, compared, response_of, ticket_search, weighed
+from retrieval.apps.tickets.answers import (
+    RankedTicket,
+    TicketSearch,
+    compare_rankings,
+    rank_by_weights,
+    response_of,
+    ticket_search,
+)
 from retrieval.apps.tickets.config import ConfigurationError, ProcessingError, RetrievalConfig, tickets_profile
 from retrieval.apps.tickets.models import PreviewConfig, RetrievalRequest, RetrievalResponse, SearchPreview, Weighting
 from retrieval.apps.tickets.ticket_item import DOMAIN
@@ -25,12 +32,11 @@ from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.reading import count_vectors
 
 _TRUSTED_A_SECOND = 20_000
-"""The vectors for each second that a count is reused: counting 100,000 takes some 30 ms, and happens every 5 s at most.
-"""
+"""A count of this many vectors is reused for a second: counting 100,000 takes 30 ms, and happens at most every 5 s."""
 
 
 class VectorCount:
-    """Remembers a count of vectors, the longer the larger it is."""
+    """Caches a count of vectors: the larger the count, the longer."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -38,7 +44,7 @@ class VectorCount:
         self._until = clock()
 
     async def read(self, count: Callable[[], Awaitable[int]]) -> int:
-        """The number of vectors; ``count`` counts them when the last one is too old."""
+        """The number of vectors; calls ``count`` when the cached number is too old."""
         if self._clock() >= self._until:
             self._number = await count()
             self._until = self._clock() + self._number / _TRUSTED_A_SECOND
@@ -51,7 +57,7 @@ class VectorCount:
 
 _log = logging.getLogger(__name__)
 
-_TRIED = "health"
+_HEALTH_WORD = "health"
 """The word that a health check embeds."""
 
 _Answer = TypeVar("_Answer")
@@ -60,8 +66,8 @@ _Answer = TypeVar("_Answer")
 class RetrievalService:
     """Finds similar tickets in a collection.
 
-    Opens a platform of its own at its first use where none is given, by the settings of the environment; then close
-    it, with ``async with`` or ``aclose``. A platform that is given stays the caller's to close.
+    Without a ``platform`` it opens one at its first use, by the settings of the environment: then close it with ``async
+    with`` or ``aclose``. A given platform is not closed.
     """
 
     def __init__(self, config: RetrievalConfig | None = None, platform: Platform | None = None) -> None:
@@ -80,18 +86,17 @@ class RetrievalService:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the platform that the service opened itself; another use opens one again."""
+        """Close the platform that the service opened itself; the next use opens one again."""
         async with self._opening:
             own, self._own, self._collection = self._own, None, None
         if own is not None:
             await own.__aexit__(None, None, None)
 
     async def process(self, request: RetrievalRequest) -> RetrievalResponse:
-        """The tickets most similar to what is asked, best first.
+        """The ``top_k`` tickets that are most similar to the request, best first; fewer if fewer match the filter.
 
-        ``top_k`` of them whenever so many exist within the filter. A domain that no ticket has finds none. Raises
-        ``ProcessingError`` without a query, ``WrongDimensionError`` and ``InvalidVectorError`` for an embedding that
-        does not fit, ``ConfigurationError`` without the collection, and the embedder's errors.
+        Raises ``ProcessingError`` without a query, ``WrongDimensionError`` and ``InvalidVectorError`` for an unsuitable
+        embedding, ``ConfigurationError`` if the collection does not exist, and the embedder's errors.
         """
         if not isinstance(request, RetrievalRequest):
             raise ProcessingError(
@@ -101,16 +106,16 @@ class RetrievalService:
         search = ticket_search(request, self.config)
 
         async def ask(collection: Collection) -> RetrievalResponse:
-            counted = self._vectors.read(partial(count_vectors, handle_of(collection)))
-            hits, total = await asyncio.gather(_search(collection, search, search.top_k), counted)
+            count = self._vectors.read(partial(count_vectors, handle_of(collection)))
+            hits, total = await asyncio.gather(_search(collection, search, search.top_k), count)
             return response_of(hits, search, await self._now(search), total)
 
         return await self._with_collection(ask)
 
     async def query_embedding(self, request: RetrievalRequest) -> list[float]:
-        """The vector that ``process`` looks for, shape (dimensions,): the request's own, or that of its words.
+        """The query vector of ``process``, shape (dimensions,): the request's own, or that of its words.
 
-        Raises what ``process`` raises.
+        Raises the same errors as ``process``.
         """
         search = ticket_search(request, self.config)
         if search.vector is not None:
@@ -125,19 +130,19 @@ class RetrievalService:
     async def records_of(self, ticket_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         """The source and the record of each ticket that exists, by id.
 
-        ``added_by`` is its source (empty: nobody was named), ``use_count`` the verdicts on it, and ``success_rate`` the
-        share of good ones, 0 to 1, None without any. Raises ``ConfigurationError`` without the collection.
+        ``added_by`` is its source (may be empty), ``use_count`` the number of verdicts on it, and ``success_rate`` the
+        share of good verdicts, 0 to 1, None without any. Raises ``ConfigurationError`` without the collection.
         """
 
         async def ask(collection: Collection) -> dict[str, dict[str, Any]]:
-            items, known = await asyncio.gather(collection.get(ticket_ids), collection.standings(ticket_ids))
+            items, standings = await asyncio.gather(collection.get(ticket_ids), collection.standings(ticket_ids))
             return {
                 ticket_id: {
                     "added_by": items[ticket_id].source,
                     "use_count": standing.uses,
                     "success_rate": standing.successes / standing.uses if standing.uses else None,
                 }
-                for ticket_id, standing in known.items()
+                for ticket_id, standing in standings.items()
                 if ticket_id in items
             }
 
@@ -150,47 +155,47 @@ class RetrievalService:
         domain: str | None = None,
         config: PreviewConfig | Mapping[str, Any] | Sequence[str] | str | None = None,
     ) -> SearchPreview:
-        """One search, ranked under several weightings, with the tickets that moved against the first, and why.
+        """Ranks the hits of one search under several weightings, and explains the moves against the first weighting.
 
-        ``config``: see ``PreviewConfig``; a list names presets, a text one. The candidates are those of ``process``,
-        and so is each ranking. The search is not recorded. Raises what ``process`` raises, and pydantic's
-        ``ValidationError`` for a configuration that cannot be.
+        ``config``: see ``PreviewConfig``; a text names a preset, a list several. Candidates and rankings are those of
+        ``process``. The search is not recorded. Raises the errors of ``process``, and pydantic's ``ValidationError``
+        for an invalid configuration.
         """
-        wanted = _preview_config(config)
-        top_k = wanted.top_k or self.config.default_top_k
-        given = wanted.model_dump(include={"as_of", "exclude_ids", "candidates"}, exclude_unset=True)
-        request = RetrievalRequest(title=title, description=description, domain_filter=domain, top_k=top_k, **given)
+        preview = _preview_config(config)
+        top_k = preview.top_k or self.config.default_top_k
+        options = preview.model_dump(include={"as_of", "exclude_ids", "candidates"}, exclude_unset=True)
+        request = RetrievalRequest(title=title, description=description, domain_filter=domain, top_k=top_k, **options)
         search = ticket_search(request, self.config)
 
         async def ask(collection: Collection) -> SearchPreview:
             hits = await _search(collection.unrecorded(), search, search.candidates)
-            return await self._previewed(hits, search, wanted.chosen(self.config.weights))
+            return await self._preview(hits, search, preview.compared_weightings(self.config.weights))
 
         return await self._with_collection(ask)
 
     async def health_check(self) -> dict[str, Any]:
         """``status`` is ``healthy``, or ``unhealthy`` with an ``error``; never raises a ``RetrievalError``.
 
-        It is healthy if it can search by meaning: tickets have vectors, and a word can be embedded, which is cached.
-        ``error_type`` is the name of the error's class, where there was one.
+        It is healthy if it can search by meaning: tickets have vectors, and a word can be embedded (its vector may come
+        from the cache). ``error_type`` is the name of the error's class, if there was an error.
         """
         about = {"component": "retrieval", "collection": self.config.collection}
         try:
             stats = await self.get_index_stats()
         except RetrievalError as error:
-            told = {"error": str(error), "error_type": type(error).__name__}
-            return {"status": "unhealthy", **about, "index_loaded": False, **told}
-        found = {"index_loaded": True, "total_vectors": stats["total_vectors"], "dimension": stats["dimension"]}
+            failure = {"error": str(error), "error_type": type(error).__name__}
+            return {"status": "unhealthy", **about, "index_loaded": False, **failure}
+        figures = {"index_loaded": True, "total_vectors": stats["total_vectors"], "dimension": stats["dimension"]}
         missing = stats["metadata_entries"] - stats["total_vectors"]
         if not stats["total_vectors"]:
             why = f"no ticket of collection {self.config.collection!r} has a vector; run the ingest, with an embedder"
-            return {"status": "unhealthy", **about, **found, "error": why}
+            return {"status": "unhealthy", **about, **figures, "error": why}
         try:
-            await self._with_collection(lambda collection: collection.vectors_of([_TRIED]))
+            await self._with_collection(lambda collection: collection.vectors_of([_HEALTH_WORD]))
         except RetrievalError as error:
-            told = {"error": str(error), "error_type": type(error).__name__}
-            return {"status": "unhealthy", **about, **found, **told}
-        return {"status": "healthy", **about, **found, "pending": missing}
+            failure = {"error": str(error), "error_type": type(error).__name__}
+            return {"status": "unhealthy", **about, **figures, **failure}
+        return {"status": "healthy", **about, **figures, "pending": missing}
 
     async def get_index_stats(self) -> dict[str, Any]:
         """``total_vectors``, ``dimension``, ``domain_distribution`` and ``metadata_entries``, read now.
@@ -199,23 +204,23 @@ class RetrievalService:
         """
         return await self._with_collection(index_stats)
 
-    async def _previewed(
+    async def _preview(
         self, hits: Sequence[Hit], search: TicketSearch, weightings: Sequence[Weighting]
     ) -> SearchPreview:
-        rankings = [(weighting, await self._weighed(hits, search, weighting)) for weighting in weightings]
+        rankings = [(weighting, await self._rank(hits, search, weighting)) for weighting in weightings]
         before = rankings[0][1]
         return SearchPreview(
             query=search.words,
             domain=search.where.get(DOMAIN),
             candidates=len(hits),
             baseline=weightings[0].name,
-            previews=[compared(weighting, ranked, before, search.top_k) for weighting, ranked in rankings],
+            previews=[compare_rankings(weighting, ranked, before, search.top_k) for weighting, ranked in rankings],
         )
 
-    async def _weighed(self, hits: Sequence[Hit], search: TicketSearch, weighting: Weighting) -> list[Weighed]:
+    async def _rank(self, hits: Sequence[Hit], search: TicketSearch, weighting: Weighting) -> list[RankedTicket]:
         hours = weighting.time_normalization_hours or self.config.default_time_normalization_hours
         profile = tickets_profile(*weighting.weights, weighting.priority_weights, hours)
-        return weighed(hits, profile, await self._now(search), search.as_of)
+        return rank_by_weights(hits, profile, await self._now(search), search.as_of)
 
     async def _now(self, search: TicketSearch) -> datetime:
         return search.as_of or (await self._platform()).now
@@ -236,7 +241,7 @@ class RetrievalService:
             self._checked = None
         collection = self._collection
         stored = await collection.refresh(older_than_seconds=FRESH_SECONDS)
-        # Since the last call the collection may have been recreated, or moved to another space.
+        # The collection may have been recreated or moved to another space since the last call.
         now = stored.collection_id, stored.space
         if now != self._checked:
             self._check_dimensions(collection, stored.space.space if stored.space else None)
@@ -245,10 +250,10 @@ class RetrievalService:
         return collection
 
     def _check_dimensions(self, collection: Collection, space: EmbeddingSpace | None) -> None:
-        wanted = self.config.wanted_dimensions
-        if space is not None and wanted is not None and space.dimensions != wanted:
+        required = self.config.required_dimensions
+        if space is not None and required is not None and space.dimensions != required:
             raise ConfigurationError(
-                f"collection {collection.name!r} has vectors of {space.dimensions} dimensions and {wanted} are "
+                f"collection {collection.name!r} has vectors of {space.dimensions} dimensions and {required} are "
                 "configured; unset RETRIEVAL_EMBEDDING_DIMENSIONS, or ingest the tickets into another collection"
             )
 
@@ -273,8 +278,8 @@ async def _search(collection: Collection, search: TicketSearch, limit: int) -> S
             as_of=search.as_of,
         )
     except UnknownFieldError:
-        # The domain is the only attribute in the statement: no ticket has one.
-        _log.warning("no ticket of collection %r has a domain; nothing was found for the filter", collection.name)
+        # The domain is the only attribute in the filter.
+        _log.warning("no ticket of collection %r has a domain, so the filter matches nothing", collection.name)
         return ()
 
 

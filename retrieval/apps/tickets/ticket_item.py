@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from retrieval.adapters.readers import item_from_record
-from retrieval.adapters.readers.csv_files import written_tags, written_value
+from retrieval.adapters.readers.csv_files import parse_tags, parse_value
 from retrieval.adapters.readers.records import ATTRIBUTE_PREFIX, FIELD_NAMES
 from retrieval.domain.checks import stored_time
 from retrieval.domain.errors import InvalidItemError
@@ -42,10 +42,10 @@ TICKET_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 TICKET_FILTERABLE: Mapping[str, str] = MappingProxyType(
     {DOMAIN: "text", PRIORITY: "text", HOURS: "number", RESOLVED_AT: "time"}
 )
-"""The attributes of tickets that a filter can use an index for, with their types."""
+"""The attributes of tickets with an index for filters, and their types."""
 
 TICKET_TEXTS = (DOMAIN, PRIORITY, RESOLUTION)
-"""Attributes of tickets that are texts, whatever they look like."""
+"""Attributes of tickets that are texts even if they look like numbers."""
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)", re.ASCII)
 _LONGEST_NUMBER = 30
@@ -53,31 +53,31 @@ _SECONDS_AN_HOUR = 3600.0
 
 
 def ticket_item(record: Mapping[str, Any]) -> Item:
-    """The item of a ticket that is written as ``ticket_id``, ``title``, ``description``, ``priority`` and so on.
+    """The item of a ticket record with ``ticket_id``, ``title``, ``description``, ``priority`` and so on.
 
-    Names are those of ``TICKET_FIELDS``, whatever their case, with spaces and hyphens as underscores; they may stand in
-    ``metadata`` too, as in the ingest format. Everything else becomes an attribute. A text of spaces counts as a
-    missing value, and labels may be one text, as in a CSV file. A record of nothing but texts, such as
-    ``csv.DictReader`` gives, becomes the item that the row of the file becomes: numbers in other columns are numbers.
-    Raises ``InvalidItemError``.
+    Names are those of ``TICKET_FIELDS``, in any case, with spaces and hyphens as underscores; they may also be in
+    ``metadata``, as in the ingest format. Everything else becomes an attribute. A text of spaces counts as a missing
+    value, and labels may be one text, as in a CSV file. A record that holds only texts, such as a row of
+    ``csv.DictReader``, is read like a row of the file: numbers in other columns become numbers. Raises
+    ``InvalidItemError``.
     """
     if not isinstance(record, Mapping):
-        raise InvalidItemError(f"a ticket is written as a dictionary with a 'ticket_id', not as {record!r:.80}")
+        raise InvalidItemError(f"a ticket must be a dictionary with a 'ticket_id', not {record!r:.80}")
     metadata = record.get("metadata")
     if isinstance(metadata, Mapping):
         record = {**metadata, **{name: value for name, value in record.items() if name != "metadata"}}
-    if None in record:  # where csv.DictReader puts them
+    if None in record:  # the key of csv.DictReader for surplus fields
         raise InvalidItemError("a row has more fields than the header; a text that holds a comma needs quotes")
     record = {name: value for name, value in record.items() if not (isinstance(value, str) and not value.strip())}
     names = {plain_name(name): name for name in reversed(list(record)) if isinstance(name, str)}
-    renamed = {field: names[name] for field, known in TICKET_FIELDS.items() if (name := first(known, names))}
+    renamed = {field: names[name] for field, aliases in TICKET_FIELDS.items() if (name := first(aliases, names))}
     fields = {field: record[name] for field, name in renamed.items()}
     if isinstance(fields.get("tags"), str):
-        fields["tags"] = written_tags(fields["tags"])
-    taken = {*renamed.values(), *(name for known in FIELD_NAMES.values() for name in known)}
+        fields["tags"] = parse_tags(fields["tags"])
+    reserved = {*renamed.values(), *(name for aliases in FIELD_NAMES.values() for name in aliases)}
     is_row = all(isinstance(value, str | None) for value in record.values())
     others = {
-        name: written_value(value) if is_row and isinstance(value, str) and name not in taken else value
+        name: parse_value(value) if is_row and isinstance(value, str) and name not in reserved else value
         for name, value in record.items()
         if name not in renamed.values()
     }
@@ -85,55 +85,55 @@ def ticket_item(record: Mapping[str, Any]) -> Item:
 
 
 def as_ticket(item: Item) -> Item:
-    """The same item with a ticket's attributes typed: domain, priority and resolution are texts.
+    """The same item with a ticket's attributes typed.
 
-    Spaces around them are left out, and hours that are written as a text become a number. Of the time of the ticket,
-    the time of its resolution and the hours between, a missing one follows from the other two.
+    Domain, priority and resolution become texts without outer spaces, and hours in a text a number. If one of the time
+    of the ticket, the time of its resolution and the hours between is missing, it is computed from the other two.
 
-    Raises ``InvalidItemError`` for hours that are no number.
+    Raises ``InvalidItemError`` for hours that are not a number.
     """
     typed = {name: _text(value) if name in TICKET_TEXTS else value for name, value in item.attributes.items()}
-    written = typed.get(HOURS)
-    if isinstance(written, str):
+    hours_text = typed.get(HOURS)
+    if isinstance(hours_text, str):
         del typed[HOURS]
-        typed |= {HOURS: _hours(written, item.item_id)} if written.strip() else {}
-    return replace(item, attributes=typed | _resolved(item.occurred_at, typed))
+        typed |= {HOURS: _hours(hours_text, item.item_id)} if hours_text.strip() else {}
+    return replace(item, attributes=typed | _missing_times(item.occurred_at, typed))
 
 
 def with_ticket_parts(item: Item) -> Item:
-    """The item; that of a ticket has its hours and its time of resolution under the attributes that signals read.
+    """The item; a ticket gets its hours and its time of resolution under the attributes that signals read.
 
-    A ticket has hours until it was resolved, or a priority and a time of resolution, by any of ``TICKET_FIELDS``. No
-    attribute is taken away.
+    An item is a ticket if it has resolution hours, or a priority and a time of resolution, under any name of
+    ``TICKET_FIELDS``. No attribute is removed.
     """
     attributes = item.attributes
     hours, resolved = (first(TICKET_FIELDS[name], attributes) for name in (HOURS, RESOLVED_AT))
     if hours is None and (resolved is None or PRIORITY not in attributes):
         return item
-    found = {HOURS: hours, RESOLVED_AT: resolved}
-    named = {name: attributes[known] for name, known in found.items() if known is not None}
-    return as_ticket(replace(item, attributes={**attributes, **named}))
+    sources = {HOURS: hours, RESOLVED_AT: resolved}
+    parts = {name: attributes[source] for name, source in sources.items() if source is not None}
+    return as_ticket(replace(item, attributes={**attributes, **parts}))
 
 
 def plain_name(name: str) -> str:
-    """Gives the name that columns are compared by: in lower case, with underscores for spaces and hyphens."""
+    """The normalised name of a column: in lower case, with underscores for spaces and hyphens."""
     return name.strip().casefold().replace(" ", "_").replace("-", "_")
 
 
-def first(known: tuple[str, ...], present: Mapping[str, object]) -> str | None:
-    """The first of the known names that is present."""
-    return next((name for name in known if name in present), None)
+def first(names: tuple[str, ...], present: Mapping[str, object]) -> str | None:
+    """The first of the names that is present."""
+    return next((name for name in names if name in present), None)
 
 
 def hours_of(attributes: Mapping[str, Any]) -> float | None:
-    """The hours until it was resolved, as they are stored; None where they are not known."""
+    """The stored hours until the resolution; None if they are unknown."""
     hours = attributes.get(HOURS)
     is_number = isinstance(hours, int | float) and not isinstance(hours, bool) and math.isfinite(hours)
     return float(hours) if is_number and hours is not None else None
 
 
 def resolved_at_of(occurred_at: datetime | None, attributes: Mapping[str, Any]) -> datetime | None:
-    """Gives the time of the resolution, as stored or as the hours say; None where it is not known."""
+    """The time of the resolution, as stored or computed from the hours; None if it is unknown."""
     stored, hours = stored_time(attributes.get(RESOLVED_AT)), hours_of(attributes)
     if stored is not None or hours is None or occurred_at is None:
         return stored
@@ -143,7 +143,7 @@ def resolved_at_of(occurred_at: datetime | None, attributes: Mapping[str, Any]) 
         return None
 
 
-def _resolved(created: datetime | None, attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _missing_times(created: datetime | None, attributes: Mapping[str, Any]) -> dict[str, Any]:
     if created is None:
         return {}
     hours, resolved = hours_of(attributes), stored_time(attributes.get(RESOLVED_AT))
@@ -158,7 +158,7 @@ def _resolved(created: datetime | None, attributes: Mapping[str, Any]) -> dict[s
 
 
 def _text(value: Any) -> Any:
-    """The text of a value that CSV took for a number or a boolean."""
+    """The text of a value that was read from CSV as a number or a boolean."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
@@ -166,24 +166,25 @@ def _text(value: Any) -> Any:
     return str(value) if isinstance(value, int | float) else value
 
 
-def _hours(written: str, key: str) -> float:
-    """The number that a text says, ``+5`` and ``.5`` among them."""
-    text = written.strip()
+def _hours(hours_text: str, key: str) -> float:
+    """The number in a text; ``+5`` and ``.5`` are numbers too."""
+    text = hours_text.strip()
     if len(text) > _LONGEST_NUMBER or not _NUMBER.fullmatch(text):
         raise InvalidItemError(
-            f"ticket {key!r}: {HOURS} is {written!r:.60}, which is no number; write hours such as 4.5", item_id=key
+            f"ticket {key!r}: {HOURS} is {hours_text!r:.60}, which is not a number; write hours such as 4.5",
+            item_id=key,
         )
     return float(text)
 
 
 def ticket_columns(header: Sequence[str]) -> dict[str, str] | None:
-    """The column of each part of a ticket's item, as ``read_items`` maps it; None where the header is no tickets'.
+    """The column of each part of a ticket's item, as a mapping for ``read_items``; None if the file has no tickets.
 
-    A file holds tickets when it has a column ``ticket_id`` (or ``issue_key``), none that is an item's id already,
-    and a title or a description. Names are compared whatever their case, with spaces and hyphens as underscores.
+    A file has tickets if it has a column ``ticket_id`` (or ``issue_key``), no column with an item's id, and a title or
+    a description. Names are compared in any case, with spaces and hyphens as underscores.
     """
     present = {plain_name(name): name.strip() for name in reversed(header)}
-    columns = {field: present[name] for field, known in TICKET_FIELDS.items() if (name := first(known, present))}
+    columns = {field: present[name] for field, names in TICKET_FIELDS.items() if (name := first(names, present))}
     has_id = any(name in present for name in FIELD_NAMES["item_id"])
     is_ticket = "_id" in columns and not has_id and ("title" in columns or "text" in columns)
     return {_target(part): column for part, column in columns.items()} if is_ticket else None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import typer
 from rich.console import RenderableType
 
-from retrieval.adapters.aside import uncollected
+from retrieval.adapters.aside import without_collector
 from retrieval.domain.serialization import plain as plain_values
 from retrieval.surfaces.cli.errors import INTERRUPTED, InterruptedRunError
 from retrieval.surfaces.cli.options import State, state_of
@@ -120,7 +120,7 @@ def run_alone(work: Callable[[], Coroutine[object, object, T]]) -> T:
 
 
 async def _with_platform(state: State, work: Callable[[Platform], Awaitable[T]]) -> T:
-    with uncollected():
+    with without_collector():
         from retrieval.adapters.embedders.services import DESTINATIONS
         from retrieval.platform import connect
 

@@ -1,4 +1,4 @@
-"""The web console, for the people who run and tune retrieval: pages that call what the HTTP routes call."""
+"""The web console for operators: pages on the same functions as the HTTP routes."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ VIEWS = (search, profiles, learning, data, operations, applications)
 
 
 def add_views(app: Starlette, access: Access) -> None:
-    """Answer under ``/console``."""
+    """Add the console's pages under ``/console``."""
     add_console(app, access, [route for view in VIEWS for route in view.ROUTES])

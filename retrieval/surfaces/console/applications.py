@@ -1,6 +1,6 @@
 """The applications' views: similar tickets while typing, a project's memories, principles, metaphors for a problem.
 
-An application is offered where its collection exists: opening a view makes none.
+An application is shown if its collection exists; opening a view does not create collections.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ async def applications(visit: Visit) -> h.Node:
     handles: Handles = visit.request.app.state.handles
     tickets = handles.tickets(visit.platform).config.collection
     homes = {"tickets": tickets, "memories": MEMORIES, "principles": PRINCIPLES, "metaphors": METAPHORS}
-    there = {collection.name for collection in await visit.platform.collections()}
-    offered = [name for name, home in homes.items() if home in there]
-    if not offered:
-        said = "No application has a collection yet. Their collections are called " + ", ".join(homes.values()) + "."
-        return await page(visit, "Applications", empty(said), chooses=False)
-    chosen = visit.said("app") if visit.said("app") in offered else offered[0]
+    existing = {collection.name for collection in await visit.platform.collections()}
+    applications = [name for name, home in homes.items() if home in existing]
+    if not applications:
+        text = "No application has a collection yet. Their collections are called " + ", ".join(homes.values()) + "."
+        return await page(visit, "Applications", empty(text), chooses=False)
+    current = visit.said("app") if visit.said("app") in applications else applications[0]
     tabs = h.nav(".pages", aria_label="Applications")[
         (
-            h.a(href=visit.url("/applications", app=name), aria_current="page" if name == chosen else None)[
+            h.a(href=visit.url("/applications", app=name), aria_current="page" if name == current else None)[
                 name.capitalize()
             ]
-            for name in offered
+            for name in applications
         )
     ]
-    return await page(visit, chosen.capitalize(), [tabs, await _VIEWS[chosen](visit)], chooses=False)
+    return await page(visit, current.capitalize(), [tabs, await _VIEWS[current](visit)], chooses=False)
 
 
 def _asking(visit: Visit, app: str, fields: h.Node, answer: h.Node, *, trigger: str) -> h.Node:
-    """A form that is sent while the user types; without scripts, by its button."""
+    """A form that is submitted while the user types; without scripts, by its button."""
     return [
         h.form(".card", method="get", action=visit.url("/applications"), hx_get=visit.url("/applications"),
                hx_target="#answer", hx_select="#answer", hx_swap="outerHTML", hx_trigger=trigger,
@@ -77,8 +77,8 @@ async def _tickets(visit: Visit) -> h.Node:
     answer: h.Node = h.p(".hint")["Describe a problem: the most similar tickets appear while you type."]
     if title or description:
         service = handles.tickets(visit.platform)
-        found = await service.preview_search(title, description, visit.said("domain").strip() or None)
-        answer = _similar(visit, found.previews[0].tickets, service.config.collection)
+        preview = await service.preview_search(title, description, visit.said("domain").strip() or None)
+        answer = _similar(visit, preview.previews[0].tickets, service.config.collection)
     fields = h.div(".cards")[
         _field(visit, "title", "Title"), _field(visit, "description", "Description"), _field(visit, "domain", "Domain"),
     ]  # fmt: skip
@@ -112,7 +112,7 @@ async def _memories(visit: Visit) -> h.Node:
     project, task = visit.said("project").strip(), visit.said("task").strip()
     answer: h.Node = h.p(".hint")["Name a project: its timeline, and the text that a prompt would get."]
     if project:
-        # Opening the view counts no access.
+        # Opening the view does not count as an access.
         engine = RetrievalEngine(visit.platform, count_accesses=False)
         hours = visit.number("hours", _HOURS, 0.01, _MOST_HOURS)
         timeline = await engine.retrieve_timeline(project, hours, 200)
@@ -146,22 +146,22 @@ def _timeline(visit: Visit, memories: Sequence[RelevantMemory]) -> h.Node:
 
 
 def _prompt(text: str) -> h.Node:
-    shown = h.pre(tabindex="0")[text] if text else h.p(".hint")["Nothing that helps with such a task is remembered."]
-    return h.section(".card", aria_label="For a prompt")[h.h2["What a prompt would get"], shown]
+    content = h.pre(tabindex="0")[text] if text else h.p(".hint")["Nothing that helps with such a task is remembered."]
+    return h.section(".card", aria_label="For a prompt")[h.h2["What a prompt would get"], content]
 
 
 async def _principles(visit: Visit) -> h.Node:
     store = PrincipleStore(visit.platform)
-    stats, scored = await store.stats(), await store.get_principle_scores()
+    stats, scores = await store.stats(), await store.get_principle_scores()
     facts = {name: shown_value(value) for name, value in stats.as_dict().items()}
-    if not scored:
+    if not scores:
         return empty("There are no principles in use yet.")
-    top = scored[:_SHOWN]
+    top = scores[:_SHOWN]
     names = told_apart(
-        [found.principle.title for found in top],
-        [found.principle.id for found in top],
+        [entry.principle.title for entry in top],
+        [entry.principle.id for entry in top],
     )
-    best = {name: found.score for name, found in zip(names, top, strict=True)}
+    best = {name: entry.score for name, entry in zip(names, top, strict=True)}
     score = "SELECT *, (successes + 1) / (uses + 2.0) AS score"
     sql = sql_of("usage", PRINCIPLES).replace("SELECT *", score) + " AND context = ''\nORDER BY score DESC"
     return [
@@ -171,11 +171,11 @@ async def _principles(visit: Visit) -> h.Node:
             bars("Scores of the best principles", best),
             copied_sql(sql),
         ],
-        _evidence(visit, scored),
+        _evidence(visit, scores),
     ]
 
 
-def _evidence(visit: Visit, scored: Sequence[PrincipleScore]) -> h.Node:
+def _evidence(visit: Visit, scores: Sequence[PrincipleScore]) -> h.Node:
     rows = [
         (
             h.a(href=visit.url("/data/item", collection=PRINCIPLES, id=principle.id))[principle.title or principle.id],
@@ -187,28 +187,28 @@ def _evidence(visit: Visit, scored: Sequence[PrincipleScore]) -> h.Node:
             shown_value(principle.last_used_at),
             principle.added_by or "–",
         )
-        for principle, score in scored[:500]
+        for principle, score in scores[:500]
     ]
     columns = ("principle", "tags", "score", "good verdicts", "last used", "added by")
     return h.section(".card")[table(columns, rows, caption="Principles with their evidence", numbers=("score",))]
 
 
 async def _metaphors(visit: Visit) -> h.Node:
-    described = visit.said("problem").strip()
-    answer: h.Node = h.p(".hint")["Describe a problem: the metaphors that come nearest, with their operations."]
-    if described:
+    description = visit.said("problem").strip()
+    answer: h.Node = h.p(".hint")["Describe a problem: the nearest metaphors appear, with their operations."]
+    if description:
         # The corpus is opened without storing its standard metaphors: opening the view writes nothing.
         corpus = MetaphorCorpus(await visit.platform.collection(METAPHORS, create=False))
         retriever = MetaphorRetriever(corpus, platform=visit.platform)
-        problem = Problem(id="console", description=described, domain=visit.said("domain"))
+        problem = Problem(id="console", description=description, domain=visit.said("domain"))
         answer = _candidates(await retriever.retrieve_by_embedding(problem, 10))
     fields = h.div(".cards")[_field(visit, "problem", "Problem"), _field(visit, "domain", "Domain")]
     return _asking(visit, "metaphors", fields, answer, trigger=_TYPING)
 
 
-def _candidates(found: Retrieved) -> h.Node:
+def _candidates(retrieved: Retrieved) -> h.Node:
     return [
-        (h.p(".note")[note] for note in found.notes),
+        (h.p(".note")[note] for note in retrieved.notes),
         (
             h.section(".card")[
                 h.h2[metaphor.name, " ", h.span(".score")[f"{score:.3f}"]],
@@ -220,7 +220,7 @@ def _candidates(found: Retrieved) -> h.Node:
                     )
                 ],
             ]
-            for metaphor, score in found
+            for metaphor, score in retrieved
         ),
     ]  # fmt: skip
 

@@ -41,7 +41,7 @@ from retrieval.surfaces.tenants import begin_holding, give_back
 
 _PAGE = 50
 _SHOWN, _MOST_REFUSED, _MOST_UPLOADS = 5, 50, 50
-"""The most items of a preview, refused lines that are kept to be shown, and uploads that are kept."""
+"""The greatest numbers of items in a preview, of refused lines that are listed, and of uploads that are kept."""
 _TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 _CELL = 160
 _ALONE = "it is left out: import a CSV or JSON file by itself"
@@ -49,7 +49,7 @@ _ALONE = "it is left out: import a CSV or JSON file by itself"
 
 @dataclass(slots=True, eq=False)
 class Upload:
-    """Uploaded files, and the outcome."""
+    """Uploaded files, and the outcome of storing them."""
 
     tenant: str
     collection: str
@@ -75,26 +75,26 @@ def _uploads(visit: Visit) -> OrderedDict[str, Upload]:
     state = visit.request.app.state
     if not hasattr(state, "console_uploads"):
         state.console_uploads = OrderedDict[str, Upload]()
-    found: OrderedDict[str, Upload] = state.console_uploads
-    return found
+    uploads: OrderedDict[str, Upload] = state.console_uploads
+    return uploads
 
 
 def _upload(visit: Visit) -> Upload:
-    """The upload that the request names, of the caller's tenant. Raises ``InvalidRequestError`` where it is gone."""
-    found = _uploads(visit).get(visit.said("upload"))
-    if found is None or found.tenant != visit.caller.tenant:
-        raise InvalidRequestError("this upload is not there any more; send the files again")
-    return found
+    """The upload of the caller's tenant that the request names. Raises ``InvalidRequestError`` if it is gone."""
+    upload = _uploads(visit).get(visit.said("upload"))
+    if upload is None or upload.tenant != visit.caller.tenant:
+        raise InvalidRequestError("this upload no longer exists; send the files again")
+    return upload
 
 
 async def data(visit: Visit) -> h.Node:
-    """The items of a collection, page by page, and the place where files are dropped."""
-    bringing = _bringing(visit) if visit.may(Scope.WRITE) else None
+    """The items of a collection, page by page, and the form for uploads."""
+    upload_form = _upload_form(visit) if visit.may(Scope.WRITE) else None
     if not visit.said("collection"):
-        return await page(visit, "Data", [bringing, h.p(".hint")["Choose a collection to browse its items."]])
+        return await page(visit, "Data", [upload_form, h.p(".hint")["Choose a collection to browse its items."]])
     collection = await visit.collection()
     stored = await collection.page(after=visit.said("after"), limit=_PAGE)
-    return await page(visit, "Data", [bringing, _items(visit, collection, stored)])
+    return await page(visit, "Data", [upload_form, _items(visit, collection, stored)])
 
 
 def _items(visit: Visit, collection: Collection, stored: Sequence[StoredItem]) -> h.Node:
@@ -120,9 +120,9 @@ def _items(visit: Visit, collection: Collection, stored: Sequence[StoredItem]) -
     ]
 
 
-def _bringing(visit: Visit) -> h.Node:
+def _upload_form(visit: Visit) -> h.Node:
     return h.section(".card")[
-        h.h2["Bring data in"],
+        h.h2["Import data"],
         h.form(method="post", action=visit.url("/data/upload"), enctype="multipart/form-data",
                hx_post=visit.url("/data/upload"), hx_encoding="multipart/form-data", hx_target="#upload",
                hx_sync="this:drop")[
@@ -131,7 +131,7 @@ def _bringing(visit: Visit) -> h.Node:
                     h.label(for_="into")["Into the collection"],
                     h.input("#into", type="text", name="collection", value=visit.said("collection"), required=True,
                             maxlength="60"),
-                    h.p(".hint")["A new name makes a new collection."] if visit.may(Scope.ADMIN) else None,
+                    h.p(".hint")["A new name creates a new collection."] if visit.may(Scope.ADMIN) else None,
                 ],
                 h.div[
                     h.label(for_="files")["Drop a CSV or JSON Lines file here, or documents"],
@@ -142,14 +142,14 @@ def _bringing(visit: Visit) -> h.Node:
                     h.input("#folder", type="file", name="files", multiple=True, webkitdirectory=True),
                 ],
             ],
-            h.p[h.button(type="submit")["Look at it first"]],
+            h.p[h.button(type="submit")["Preview"]],
         ],
         h.div("#upload", aria_live="polite"),
     ]  # fmt: skip
 
 
 async def upload(visit: Visit) -> h.Node:
-    """Keep the files for a while; a table is previewed, documents can be stored at once."""
+    """Keep the uploaded files; a table is previewed, documents can be stored at once."""
     files, name = visit.file("files"), visit.said("collection").strip()
     if not files:
         raise InvalidRequestError("choose a file or a folder first")
@@ -165,84 +165,86 @@ async def upload(visit: Visit) -> h.Node:
             raise InvalidRequestError("send one CSV or JSON file at a time")
     is_table = files == tables
     folder = tempfile.TemporaryDirectory(prefix="retrieval-console-")
-    kept = [await asyncio.to_thread(_keep, Path(folder.name), file) for file in files]
+    paths = [await asyncio.to_thread(_keep, Path(folder.name), file) for file in files]
     top = {
         PurePosixPath(file.filename or "").parts[0]
         for file in files
         if len(PurePosixPath(file.filename or "").parts) > 1
     }
-    made = Upload(
-        visit.caller.tenant, name, folder, kept[0] if is_table else None,
+    batch = Upload(
+        visit.caller.tenant, name, folder, paths[0] if is_table else None,
         next(iter(top)) if len(top) == 1 else "uploads",
         refused=[] if is_table else [(file.filename or "", _ALONE) for file in tables],
     )  # fmt: skip
     uploads, token = _uploads(visit), secrets.token_urlsafe(16)
-    uploads[token] = made
-    while len(uploads) > _MOST_UPLOADS and (old := next((key for key, kept in uploads.items() if kept.is_done), None)):
+    uploads[token] = batch
+    while len(uploads) > _MOST_UPLOADS and (
+        old := next((key for key, former in uploads.items() if former.is_done), None)
+    ):
         uploads.pop(old).folder.cleanup()
-    shown = _mapping(visit, made, token) if made.table is not None else _documents(visit, made, token, len(kept))
-    return shown if visit.is_part else await page(visit, "Data", h.div("#upload")[shown])
+    content = _mapping(visit, batch, token) if batch.table is not None else _documents(visit, batch, token, len(paths))
+    return content if visit.is_part else await page(visit, "Data", h.div("#upload")[content])
 
 
-def _keep(folder: Path, sent: UploadFile) -> Path:
-    """Store the file in the folder, under the path that it was sent with, but never outside the folder."""
-    parts = [part for part in PurePosixPath((sent.filename or "").replace("\\", "/")).parts if part not in ("/", "..")]
+def _keep(folder: Path, file: UploadFile) -> Path:
+    """Store the file in the folder under its own path, but never outside the folder."""
+    parts = [part for part in PurePosixPath((file.filename or "").replace("\\", "/")).parts if part not in ("/", "..")]
     path = folder.joinpath("files", *([part.replace("\0", "") for part in parts] or ["file"]))
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as file:
-        shutil.copyfileobj(sent.file, file)
+    with path.open("wb") as target:
+        shutil.copyfileobj(file.file, target)
     return path
 
 
-def _documents(visit: Visit, made: Upload, token: str, number: int) -> h.Node:
+def _documents(visit: Visit, batch: Upload, token: str, number: int) -> h.Node:
     return h.form(hx_post=visit.url("/data/store"), hx_target="#upload", hx_sync="this:drop")[
         h.p[
             f"{number:,} {'file' if number == 1 else 'files'}: each is cut into chunks that can be found by themselves."
         ],
-        table(("where", "why"), made.refused, caption="Left out") if made.refused else None,
+        table(("where", "why"), batch.refused, caption="Left out") if batch.refused else None,
         h.input(type="hidden", name="upload", value=token),
         h.button(type="submit")["Store them"],
     ]
 
 
 def _names(path: Path) -> list[str]:
-    """The columns of a CSV file, or the entries of the first lines of another."""
+    """The columns of a CSV file, or the entries in the first lines of a JSON file."""
     names = column_names(path)
     if names is not None:
         return [name for name in names if name]
     lines = list(islice(read_items(path), 20))
     if not lines:
         raise InvalidRequestError(f"{path}: is empty; a JSON Lines file has an item in each line")
-    found: dict[str, None] = {}
+    entries: dict[str, None] = {}
     for line in lines:
         try:
-            found.update(dict.fromkeys(json.loads(line.raw)))
+            entries.update(dict.fromkeys(json.loads(line.raw)))
         except (ValueError, TypeError):
             continue
-    return list(found)
+    return list(entries)
 
 
-def _mapping(visit: Visit, made: Upload, token: str) -> h.Node:
-    path = made.table
+def _mapping(visit: Visit, batch: Upload, token: str) -> h.Node:
+    path = batch.table
     assert path is not None  # noqa: S101 - for the type checker
     try:
         names = _names(path)
     except RetrievalError as error:
-        return problem_box("This file cannot be read", _told(made, error))
+        return problem_box("This file cannot be read", _message(batch, error))
     return h.form("#mapping", hx_post=visit.url("/data/store"), hx_target="#upload", hx_sync="this:drop")[
         h.input(type="hidden", name="upload", value=token),
         h.h3["Choose the column of each field. The other columns become attributes."],
         h.div(".cards", hx_post=visit.url("/data/preview"), hx_trigger="change", hx_include="#mapping",
               hx_target="#preview")[
-            (_field(known[0], known, names) for known in FIELD_NAMES.values())
+            (_field(names_of_field[0], names_of_field, names) for names_of_field in FIELD_NAMES.values())
         ],
-        h.div("#preview")[_preview(made, {})],
+        h.div("#preview")[_preview(batch, {})],
         h.p[h.button(type="submit")["Store the items"]],
     ]  # fmt: skip
 
 
-def _field(name: str, known: Sequence[str], names: Sequence[str]) -> h.Node:
-    own = next((name for name in known if name in names), "")
+def _field(name: str, aliases: Sequence[str], names: Sequence[str]) -> h.Node:
+    own = next((name for name in aliases if name in names), "")
     key = f"map-{name}"
     return h.div[
         h.label(for_=key)[{"_id": "id", "occurred_at": "time"}.get(name, name)],
@@ -254,8 +256,8 @@ def _field(name: str, known: Sequence[str], names: Sequence[str]) -> h.Node:
 
 
 def _columns(visit: Visit) -> dict[str, str]:
-    """The mapping that was chosen."""
-    fields = (known[0] for known in FIELD_NAMES.values())
+    """The chosen mapping."""
+    fields = (names[0] for names in FIELD_NAMES.values())
     return {name: column for name in fields if (column := visit.said(f"map.{name}"))}
 
 
@@ -264,86 +266,94 @@ async def preview(visit: Visit) -> h.Node:
     return _preview(_upload(visit), _columns(visit))
 
 
-def _preview(made: Upload, columns: Mapping[str, str]) -> h.Node:
+def _preview(batch: Upload, columns: Mapping[str, str]) -> h.Node:
     try:
-        lines = list(islice(_lines(made, columns), _SHOWN))
+        lines = list(islice(_lines(batch, columns), _SHOWN))
     except RetrievalError as error:
-        return problem_box("So it cannot be stored", _told(made, error))
-    rows = [_row(made, line) for line in lines]
+        return problem_box("It cannot be stored like this", _message(batch, error))
+    rows = [_row(batch, line) for line in lines]
     return table(("id", "title", "text", "tags", "attributes"), rows, caption="The first items as they would be stored")
 
 
-def _row(made: Upload, line: InputLine) -> tuple[h.Node, ...]:
+def _row(batch: Upload, line: InputLine) -> tuple[h.Node, ...]:
     item = line.item
     if item is None:
-        return (f"line {line.line}", h.span(".state.error")["refused"], _told(made, line.error or ""), "", "")
+        return (
+            f"line {line.line}",
+            h.span(".state.error")["refused"],
+            _message(batch, line.error or ""),
+            "",
+            "",
+        )
     attributes = json.dumps(dict(item.attributes), ensure_ascii=False, default=str)
     return (item.item_id, item.title[:_CELL], item.body[:_CELL], ", ".join(item.tags), attributes[:_CELL])
 
 
-def _lines(made: Upload, columns: Mapping[str, str]) -> Iterator[InputLine]:
-    assert made.table is not None  # noqa: S101 - for the type checker
-    return read_items(made.table, columns=columns or None)
+def _lines(batch: Upload, columns: Mapping[str, str]) -> Iterator[InputLine]:
+    assert batch.table is not None  # noqa: S101 - for the type checker
+    return read_items(batch.table, columns=columns or None)
 
 
-def _told(made: Upload, error: Exception | str) -> str:
+def _message(batch: Upload, error: Exception | str) -> str:
     """The error's message without the folder of this machine."""
-    said = str(error)
+    message = str(error)
     if isinstance(error, RetrievalError) and error.advice is Advice.MAP_ID:
-        said = f"{error.fact}; choose it above"
-    return said.replace(f"{made.folder.name}/files/", "").replace(made.folder.name, "")
+        message = f"{error.fact}; choose it above"
+    return message.replace(f"{batch.folder.name}/files/", "").replace(batch.folder.name, "")
 
 
 async def store(visit: Visit) -> h.Node:
     """Begin to store the uploaded files in the background; the page shows the progress."""
-    made, columns = _upload(visit), _columns(visit)
-    await visit.platform.collection(made.collection, create=visit.may(Scope.ADMIN))
-    if made.task is None:
+    batch, columns = _upload(visit), _columns(visit)
+    await visit.platform.collection(batch.collection, create=visit.may(Scope.ADMIN))
+    if batch.task is None:
         service: Service = visit.request.app.state.service
-        made.task = in_background(_stored(service, made, columns))
-    return _progress(visit, made)
+        batch.task = in_background(_store_upload(service, batch, columns))
+    return _progress(visit, batch)
 
 
-async def _stored(service: Service, made: Upload, columns: Mapping[str, str]) -> None:
+async def _store_upload(service: Service, batch: Upload, columns: Mapping[str, str]) -> None:
     holder: dict[str, Any] = {}
     begin_holding(holder)
     try:
-        platform = await service.of_tenant(made.tenant, holder)
-        collection = await platform.collection(made.collection, create=False)
-        await (_store_documents if made.table is None else _store_table)(collection, made, columns)
+        platform = await service.of_tenant(batch.tenant, holder)
+        collection = await platform.collection(batch.collection, create=False)
+        await (_store_documents if batch.table is None else _store_table)(collection, batch, columns)
     except RetrievalError as error:
-        made.error = _told(made, error)
+        batch.error = _message(batch, error)
     finally:
         give_back(holder)
-        made.folder.cleanup()
+        batch.folder.cleanup()
 
 
-async def _store_table(collection: Collection, made: Upload, columns: Mapping[str, str]) -> None:
-    assert made.table is not None  # noqa: S101 - for the type checker
-    made.total = made.table.stat().st_size
+async def _store_table(collection: Collection, batch: Upload, columns: Mapping[str, str]) -> None:
+    assert batch.table is not None  # noqa: S101 - for the type checker
+    batch.total = batch.table.stat().st_size
 
     def rejected(line: InputLine) -> None:
-        if len(made.refused) < _MOST_REFUSED:
-            made.refused.append((f"line {line.line}", _told(made, line.error or "")))
+        if len(batch.refused) < _MOST_REFUSED:
+            batch.refused.append((f"line {line.line}", _message(batch, line.error or "")))
 
     def progress(report: IngestReport, consumed: int) -> None:
-        made.report, made.done = report, consumed
+        batch.report, batch.done = report, consumed
 
-    made.report = await collection.ingest(_lines(made, columns), rejected=rejected, progress=progress)
-    made.done = made.total
+    batch.report = await collection.ingest(_lines(batch, columns), rejected=rejected, progress=progress)
+    batch.done = batch.total
 
 
-async def _store_documents(collection: Collection, made: Upload, _columns: Mapping[str, str]) -> None:
+async def _store_documents(collection: Collection, batch: Upload, _columns: Mapping[str, str]) -> None:
     def progress(report: DocumentsReport, done: float, total: int) -> None:
-        made.report, made.done, made.total = report, int(done), total
+        batch.report, batch.done, batch.total = report, int(done), total
 
-    files = Path(made.folder.name) / "files"
-    folder = files / made.name if (files / made.name).is_dir() else files
-    report = await collection.ingest_documents([folder], name=made.name, progress=progress)
-    made.report = report
-    made.refused += [(name, _told(made, why)) for name, why in report.failed]
-    made.refused += [(name, "it has no text") for name in report.empty]
-    made.refused += [(f"{number} × {name}", "this kind of file is not read") for name, number in report.skipped.items()]
+    files = Path(batch.folder.name) / "files"
+    folder = files / batch.name if (files / batch.name).is_dir() else files
+    report = await collection.ingest_documents([folder], name=batch.name, progress=progress)
+    batch.report = report
+    batch.refused += [(name, _message(batch, why)) for name, why in report.failed]
+    batch.refused += [(name, "it has no text") for name in report.empty]
+    batch.refused += [
+        (f"{number} × {name}", "this kind of file is not read") for name, number in report.skipped.items()
+    ]
 
 
 async def progress(visit: Visit) -> h.Node:
@@ -351,19 +361,19 @@ async def progress(visit: Visit) -> h.Node:
     return _progress(visit, _upload(visit))
 
 
-def _progress(visit: Visit, made: Upload) -> h.Node:
+def _progress(visit: Visit, batch: Upload) -> h.Node:
     again: dict[str, str] = {}
-    if not made.is_done:
+    if not batch.is_done:
         address = visit.url("/data/progress", upload=visit.said("upload"))
         again = {"hx_get": address, "hx_trigger": "every 500ms", "hx_target": "#upload", "hx_swap": "innerHTML"}
-    ended: h.Node = problem_box("Nothing was stored", "The upload contains nothing that can be stored.")
-    if _holds_any(made.report):
-        ended = notice("Stored. ", h.a(href=visit.url("/search", collection=made.collection))["Search it"], ".")
+    outcome: h.Node = problem_box("Nothing was stored", "The upload contains nothing that can be stored.")
+    if _holds_any(batch.report):
+        outcome = notice("Stored. ", h.a(href=visit.url("/search", collection=batch.collection))["Search it"], ".")
     return h.div(**again)[
-        h.progress(value=str(made.done), max=str(max(made.total, 1)), aria_label="Stored so far") if again else None,
-        problem_box("It ended before its end", made.error) if made.error else (ended if made.is_done else None),
-        _counts(made.report),
-        table(("where", "why"), made.refused, caption="Refused") if made.refused else None,
+        h.progress(value=str(batch.done), max=str(max(batch.total, 1)), aria_label="Stored so far") if again else None,
+        problem_box("Storing ended early", batch.error) if batch.error else (outcome if batch.is_done else None),
+        _counts(batch.report),
+        table(("where", "why"), batch.refused, caption="Refused") if batch.refused else None,
     ]
 
 
@@ -383,12 +393,12 @@ def _counts(report: IngestReport | DocumentsReport | None) -> h.Node:
     else:
         facts = {"documents new": report.added, "documents changed": report.changed, "unchanged": report.unchanged}
         added = report.chunks
-    told = {
+    counts = {
         **facts, "items new": added.added, "items changed": added.changed, "embedded": added.embedded,
         "waiting for a vector": added.pending,
     }  # fmt: skip
     return [
-        h.dl[((h.dt[name], h.dd[f"{number:,}"]) for name, number in told.items())],
+        h.dl[((h.dt[name], h.dd[f"{number:,}"]) for name, number in counts.items())],
         (h.p(".note")[note] for note in added.notes),
     ]
 
@@ -411,8 +421,8 @@ async def _stored_item(visit: Visit) -> tuple[Collection, StoredItem]:
 
 
 def _reading(stored: StoredItem) -> h.Node:
-    told = stored.as_dict()
-    return h.section(".card")[h.dl[((h.dt[name], h.dd[shown_value(value)]) for name, value in told.items())]]
+    fields = stored.as_dict()
+    return h.section(".card")[h.dl[((h.dt[name], h.dd[shown_value(value)]) for name, value in fields.items())]]
 
 
 def _editing(visit: Visit, collection: Collection, stored: StoredItem) -> h.Node:
@@ -424,17 +434,17 @@ def _editing(visit: Visit, collection: Collection, stored: StoredItem) -> h.Node
             h.input(type="hidden", name="id", value=item.item_id),
             h.input(type="hidden", name="version", value=stored.version),
             h.p(".facts")[h.span[item.item_id], h.span[f"changed {shown_value(stored.updated_at)}"]],
-            _edited("title", item.title),
+            _text_field("title", item.title),
             h.div[
                 h.label(for_="edit-body")["text"],
-                h.textarea("#edit-body", name="body", rows="12")[_whole(item.body)],
+                h.textarea("#edit-body", name="body", rows="12")[_textarea_content(item.body)],
             ],
             h.div[
                 h.label(for_="edit-tags")["tags, one a line"],
-                h.textarea("#edit-tags", name="tags")[_whole("\n".join(item.tags))],
+                h.textarea("#edit-tags", name="tags")[_textarea_content("\n".join(item.tags))],
             ],
             h.div(".cards")[
-                _edited("kind", item.kind), _edited("status", item.status), _edited("source", item.source),
+                _text_field("kind", item.kind), _text_field("status", item.status), _text_field("source", item.source),
             ],
             h.div[
                 h.label(for_="edit-attributes")["attributes, as JSON"],
@@ -453,12 +463,12 @@ def _editing(visit: Visit, collection: Collection, stored: StoredItem) -> h.Node
     ]  # fmt: skip
 
 
-def _whole(text: str) -> str:
-    """The content of a ``textarea``, of which a browser leaves out a line break at the beginning."""
+def _textarea_content(text: str) -> str:
+    """The content of a ``textarea``; browsers drop a line break at its beginning."""
     return f"\n{text}"
 
 
-def _edited(name: str, value: str) -> h.Node:
+def _text_field(name: str, value: str) -> h.Node:
     return h.div[h.label(for_=f"edit-{name}")[name], h.input(f"#edit-{name}", type="text", name=name, value=value)]
 
 
@@ -468,9 +478,9 @@ async def save(visit: Visit) -> Response:
     try:
         attributes = json.loads(visit.said("attributes") or "{}")
     except ValueError as error:
-        raise InvalidItemError(f"the attributes are no JSON: {error}", item_id=stored.item.item_id) from None
+        raise InvalidItemError(f"the attributes are not JSON: {error}", item_id=stored.item.item_id) from None
     if not isinstance(attributes, dict):
-        raise InvalidItemError("the attributes are a JSON object", item_id=stored.item.item_id)
+        raise InvalidItemError("the attributes must be a JSON object", item_id=stored.item.item_id)
     item = stored.item
     changed = Item(
         item_id=item.item_id, title=visit.said("title"), body=visit.said("body").replace("\r\n", "\n"),

@@ -1,7 +1,7 @@
 """The frame of the console: signing in, the signed-in caller, and the page around each view.
 
-A browser signs in with an API key, kept in a cookie that no script reads and no other site sends; the key is checked
-with each request, as everywhere. A view returns nodes of ``htpy``, which escapes every text.
+A browser signs in with an API key, which is kept in an HttpOnly, SameSite cookie and checked with each request. A view
+returns nodes of ``htpy``, which escapes every text.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SECURITY = {
     "x-content-type-options": "nosniff",
     "cache-control": "no-store",
 }
-"""The headers of each page: no script but our own files, no other host, no frame, nothing kept."""
+"""The headers of each page: scripts only from our own files, no other host, no frames, no caching."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,26 +55,26 @@ class Visit:
     caller: Caller
     platform: Platform
     sent: FormData = field(default_factory=FormData)
-    """The fields of a form that was posted."""
+    """The fields of a posted form."""
 
     def may(self, scope: Scope) -> bool:
-        """Whether the key has that scope; the console hides what the key does not allow."""
+        """Whether the key has that scope; the console hides actions that the key does not allow."""
         return self.caller.may(scope)
 
     @property
     def is_part(self) -> bool:
-        """Whether a script asks for a part of the page."""
+        """Whether a script requests a part of the page."""
         return "hx-request" in self.request.headers
 
     def said(self, name: str, default: str = "") -> str:
         """The value of a form's field or of a parameter."""
-        found = self.sent.get(name)
-        if isinstance(found, str):
-            return found
+        text = self.sent.get(name)
+        if isinstance(text, str):
+            return text
         return self.request.query_params.get(name, default)
 
     def all_said(self, name: str) -> list[str]:
-        """Every value under that name."""
+        """All values of that name."""
         every = (*self.sent.getlist(name), *self.request.query_params.getlist(name))
         return [value for value in every if isinstance(value, str) and value]
 
@@ -90,17 +90,17 @@ class Visit:
         return number
 
     def file(self, name: str) -> list[UploadFile]:
-        """The files that were sent under that name."""
+        """The uploaded files of that name."""
         return [upload for upload in self.sent.getlist(name) if isinstance(upload, UploadFile) and upload.filename]
 
     def url(self, path: str = "", **parameters: object) -> str:
         """The address of a page of the console."""
-        wanted = {name: value for name, value in parameters.items() if value not in ("", None)}
-        query = f"?{urlencode(wanted, doseq=True)}" if wanted else ""
+        given = {name: value for name, value in parameters.items() if value not in ("", None)}
+        query = f"?{urlencode(given, doseq=True)}" if given else ""
         return f"{self.request.scope.get('root_path', '')}{CONSOLE}{path}{query}"
 
     async def collection(self) -> Collection:
-        """The collection that is looked at. Raises ``UnknownCollectionError``."""
+        """The chosen collection. Raises ``UnknownCollectionError``."""
         name = self.said("collection")
         if not name:
             raise UnknownCollectionError("choose a collection")
@@ -112,7 +112,7 @@ View = Callable[[Visit], Awaitable[h.Node | Response]]
 
 
 def view(path: str, show: View, *, needs: Scope | None = None, method: str = "GET") -> Route:
-    """The route of a view; ``needs`` is the scope without which it answers with ``ForbiddenError``."""
+    """The route of a view; without the scope ``needs`` it raises ``ForbiddenError``."""
 
     async def answer(request: Request) -> Response:
         caller = await current_caller(request)
@@ -127,8 +127,8 @@ def view(path: str, show: View, *, needs: Scope | None = None, method: str = "GE
     return Route(CONSOLE + path, answer, methods=[method])
 
 
-def _response(shown: h.Node | Response) -> Response:
-    return shown if isinstance(shown, Response) else HTMLResponse(str(h.fragment[shown]))
+def _response(content: h.Node | Response) -> Response:
+    return content if isinstance(content, Response) else HTMLResponse(str(h.fragment[content]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,7 +268,7 @@ def table(
     caption: str,
     numbers: Iterable[str] = (),
 ) -> h.Element:
-    """A table that scrolls by itself on a narrow screen; the columns of ``numbers`` stand to the right."""
+    """A table that scrolls by itself on a narrow screen; the columns of ``numbers`` are right-aligned."""
     names, right = list(columns), frozenset(numbers)
     return h.div(".scrolls", tabindex="0", role="region", aria_label=caption)[
         h.table[
@@ -285,7 +285,7 @@ def table(
 
 
 def shown_value(value: object) -> str:
-    """A value of a table as text: times to the second, numbers with four places, nothing as a dash."""
+    """A value of a table as text: times to the second, numbers with four digits, empty values as a dash."""
     if value is None or value == "":
         return "–"
     if isinstance(value, float):
@@ -300,9 +300,9 @@ def shown_value(value: object) -> str:
 
 
 class ConsoleDoor:
-    """ASGI middleware around everything: turns the cookie into the header of the key, and problem documents into pages.
+    """ASGI middleware that turns the cookie into the header of the key, and problem documents into pages.
 
-    Requests for other paths than the console's pass as they are.
+    Requests for other paths than the console's pass unchanged.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -315,18 +315,20 @@ class ConsoleDoor:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        told = _Told(scope, send)
+        response = _ConsoleResponse(scope, send)
         if scope["method"] not in _SAFE and not _is_own(headers):
-            await told.refuse(MisdirectedError("this form was sent by a page of another site; open the console anew"))
+            await response.refuse(
+                MisdirectedError("this form was sent by a page of another site; open the console again")
+            )
             return
         key = cookie_parser(headers.get("cookie", "")).get(COOKIE)
         if key and "authorization" not in headers and "x-api-key" not in headers:
             scope = {**scope, "headers": [*scope["headers"], (_NAME, key.encode("latin-1", "replace"))]}
-        await self._app(scope, receive, told.send)
+        await self._app(scope, receive, response.send)
 
 
 def _is_own(headers: Headers) -> bool:
-    """Whether a page of this service sent the request; browsers say so, and other programs send the key in a header."""
+    """Whether a page of this service sent the request, by the browser's headers; other programs need no cookie."""
     site = headers.get("sec-fetch-site")
     if site is not None:
         return site == "same-origin"
@@ -334,8 +336,8 @@ def _is_own(headers: Headers) -> bool:
     return origin is not None and urlsplit(origin).netloc == headers.get("host")
 
 
-class _Told:
-    """An answer on its way: the headers of a page are added, and a problem document is shown as a page."""
+class _ConsoleResponse:
+    """Sends a response with the headers of a page; a problem document becomes a page."""
 
     def __init__(self, scope: Connection, send: Send) -> None:
         self._scope, self._send = scope, send
@@ -343,12 +345,12 @@ class _Told:
         self._body = b""
 
     async def refuse(self, error: MisdirectedError) -> None:
-        """Answer with that alone."""
+        """Send the refusal instead of a response of the application."""
         problem = {"status": error.status, "title": "Refused", "detail": str(error)}
-        await self._shown(problem, [])
+        await self._show_problem(problem, [])
 
     async def send(self, message: Message) -> None:
-        """The next part of the answer."""
+        """Send the next part of the response."""
         if message["type"] == "http.response.start":
             headers = MutableHeaders(raw=list(message.get("headers", ())))
             if headers.get("content-type", "").startswith(MEDIA_TYPE):
@@ -360,14 +362,14 @@ class _Told:
         elif self._start is not None:
             self._body += message.get("body", b"")
             if not message.get("more_body", False):
-                await self._shown(json.loads(self._body), self._start.get("headers", []))
+                await self._show_problem(json.loads(self._body), self._start.get("headers", []))
             return
         await self._send(message)
 
-    async def _shown(self, problem: Mapping[str, Any], headers: Iterable[tuple[bytes, bytes]]) -> None:
+    async def _show_problem(self, problem: Mapping[str, Any], headers: Iterable[tuple[bytes, bytes]]) -> None:
         request = Request(self._scope)
         status: int = problem["status"]
-        kept = {k.decode(): v.decode() for k, v in headers if k not in (b"content-type", b"content-length")}
+        headers_kept = {k.decode(): v.decode() for k, v in headers if k not in (b"content-type", b"content-length")}
         sign_in = f"{self._scope.get('root_path', '')}{SIGN_IN}"
         answer: Response
         if status == HTTPStatus.UNAUTHORIZED:
@@ -377,36 +379,36 @@ class _Told:
         else:
             box = problem_box(problem.get("title", ""), _FOR_PEOPLE.get(status, problem.get("detail", "")))
             if "hx-request" in request.headers:
-                moved = {"HX-Retarget": "#notice", "HX-Reswap": "innerHTML", "HX-Reselect": ".problem"}
-                answer = HTMLResponse(str(box), status, {**kept, **moved})
+                retargeting = {"HX-Retarget": "#notice", "HX-Reswap": "innerHTML", "HX-Reselect": ".problem"}
+                answer = HTMLResponse(str(box), status, {**headers_kept, **retargeting})
             else:
                 home = h.p[h.a(href=f"{self._scope.get('root_path', '')}{CONSOLE}")["To the console's first page"]]
-                asked = problem.get("request_id")
-                number = h.p(".hint")["request_id: ", h.code[asked]] if asked else None
-                other = (
+                request_id = problem.get("request_id")
+                number = h.p(".hint")["request_id: ", h.code[request_id]] if request_id else None
+                sign_in_form = (
                     [h.p[_SCOPES], _sign_out(request, "Sign in with another key")]
                     if status == HTTPStatus.FORBIDDEN
                     else None
                 )
-                whole = _document(request, "That did not work", [box, number, _way_on(request), home, other])
-                answer = HTMLResponse(str(whole), status, kept)
+                document = _document(request, "That did not work", [box, number, _way_on(request), home, sign_in_form])
+                answer = HTMLResponse(str(document), status, headers_kept)
         for name, value in SECURITY.items():
             answer.headers[name] = value
         await answer(self._scope, _nothing, self._send)
 
 
 _FOR_PEOPLE: Mapping[int, str] = {
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "What was sent is larger than the service takes. Send less at once, or bring "
-    "a large file in with: retrieval ingest",
-    HTTPStatus.GATEWAY_TIMEOUT: "The request took too long. Try again in a moment, or ask for less.",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The request exceeds the size limit. Send less at once, or import a large "
+    "file with: retrieval ingest",
+    HTTPStatus.GATEWAY_TIMEOUT: "The request took too long. Try again in a moment, or request less.",
 }
-"""The advice for errors whose own text is for programs, by status."""
+"""The text for errors whose own text is for programs, by status."""
 
-_SCOPES = "Each page of the console needs a key that may read, beside what else the key may do."
+_SCOPES = "Each page of the console needs a key that may read, in addition to its other scopes."
 
 
 def _way_on(request: Request) -> h.Node:
-    """The same page again; after a form that was refused, the page that the form stands on."""
+    """A link to the same page; after a refused form, to the page with the form."""
     if request.method in _SAFE:
         return h.p[h.a(href=request.url.path + _query(request))["Try again"]]
     came_from = urlsplit(request.headers.get("referer", ""))
@@ -423,7 +425,7 @@ def _query(request: Request) -> str:
 
 
 def _then(request: Request) -> str:
-    """The page to open after signing in: the one that the request asked for, if there was one."""
+    """The page to open after signing in: that of the request, if it was for a page."""
     return request.url.path + _query(request) if request.method in _SAFE else ""
 
 
@@ -432,7 +434,7 @@ _TYPES = {"css": "text/css", "js": "text/javascript"}
 
 
 def add_console(app: Starlette, access: Access, routes: Iterable[Route]) -> None:
-    """Answer under ``/console``; none of its paths is an operation of the description."""
+    """Add the routes under ``/console``, which are not in the OpenAPI description."""
 
     async def sign_in(request: Request) -> Response:
         if access.is_open:
@@ -444,8 +446,8 @@ def add_console(app: Starlette, access: Access, routes: Iterable[Route]) -> None
         try:
             await access.check(Headers({"x-api-key": key} if key.isascii() and key.isprintable() else {}))
         except AuthenticationError:
-            refused = "The key is not valid: it is mistyped, expired or revoked."
-            return HTMLResponse(str(_sign_in_page(request, then, refused)), HTTPStatus.UNAUTHORIZED)
+            refusal = "The key is not valid: it is mistyped, expired or revoked."
+            return HTMLResponse(str(_sign_in_page(request, then, refusal)), HTTPStatus.UNAUTHORIZED)
         answer = RedirectResponse(_target(request, then), 303)
         _keep(answer, request, key)
         return answer
@@ -480,23 +482,23 @@ def _keep(answer: Response, request: Request, key: str) -> None:
 
 
 def _target(request: Request, then: str) -> str:
-    """The page to open: always one of the console's own."""
+    """The page to open: always a page of the console."""
     home = _cookie_path(request)
     inside = then.startswith(f"{home}/") and not urlsplit(then).netloc and "\\" not in then
     return then if inside else f"{home}/search"
 
 
-def _sign_in_page(request: Request, then: str, refused: str = "") -> h.Element:
+def _sign_in_page(request: Request, then: str, refusal: str = "") -> h.Element:
     return _document(
         request,
         "Sign in",
         h.form(".card.narrow", method="post", action=f"{request.scope.get('root_path', '')}{SIGN_IN}")[
-            problem_box("Not signed in", refused) if refused else None,
+            problem_box("Not signed in", refusal) if refusal else None,
             h.input(type="hidden", name="then", value=then),
             h.label(for_="key")["API key"],
             h.input("#key", type="password", name="key", required=True, autocomplete="current-password",
                     autofocus=True, placeholder="rtv_…"),
-            h.p(".hint")["Whoever runs the service makes one with: ", h.code["retrieval keys create NAME"]],
+            h.p(".hint")["The service's operator creates one with: ", h.code["retrieval keys create NAME"]],
             h.button(type="submit")["Sign in"],
         ],
     )  # fmt: skip
@@ -504,7 +506,7 @@ def _sign_in_page(request: Request, then: str, refused: str = "") -> h.Element:
 
 def _file(path: Path) -> Callable[[Request], Awaitable[Response]]:
     async def answer(_request: Request) -> Response:
-        # The file's name stays when its content changes, so the browser asks whether its copy is current.
+        # The file keeps its name when its content changes, so the browser must check whether its copy is current.
         return FileResponse(path, media_type=_TYPES[path.suffix[1:]], headers={"cache-control": "no-cache"})
 
     return answer

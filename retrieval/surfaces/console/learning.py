@@ -53,7 +53,7 @@ async def learning(visit: Visit) -> h.Node:
 
 
 def _named(rows: Sequence[Row]) -> list[tuple[str, Row]]:
-    """The rows with the titles of their items."""
+    """The rows, with the titles of their items."""
     names = told_apart([str(row["title"] or row["item_id"]) for row in rows], [row["item_id"] for row in rows])
     return list(zip(names, rows, strict=True))
 
@@ -149,7 +149,7 @@ async def _over_time(visit: Visit, name: str) -> h.Node:
 
 
 def _filled(values: Sequence[float | None]) -> list[float | None]:
-    """The values; a missing value of a running total is the value before it."""
+    """The values of a running total; a missing value repeats the previous one."""
     last, filled = None, list[float | None]()
     for value in values:
         last = last if value is None else value
@@ -197,7 +197,7 @@ async def _models(visit: Visit, collection: Collection) -> h.Node:
 
 
 async def learn(visit: Visit) -> h.Node:
-    """Fit a model on the feedback now; it is used if it proves better."""
+    """Fit a model on the feedback now; it is used if it is better."""
     collection = await visit.collection()
     done = await collection.learn()
     return [notice(str(done.get("reason") or "Done.")), await _models(visit, collection)]
@@ -230,7 +230,7 @@ async def _searches(visit: Visit, collection: Collection) -> h.Node:
 
 
 async def item(visit: Visit) -> h.Node:
-    """The events of one item: when it was shown, and its rewards."""
+    """The events of one item: its impressions and its rewards."""
     collection, key = await visit.collection(), visit.said("id")
     found = await visit.platform.analytics("rated", collection=collection.name, limit=_EVENTS)
     rows = sorted((row for row in found if row["item_id"] == key), key=lambda row: row["retrieved_at"])
@@ -318,7 +318,7 @@ def _recorded(visit: Visit, found: RecordedRetrieval) -> h.Node:
 
 
 def _values(signals: Mapping[str, Any]) -> dict[str, float]:
-    """The contributions of a recorded hit; none where its profile is gone."""
+    """The contributions of a recorded hit; empty if its profile no longer exists."""
     return {name: float(part.get("value") or 0.0) for name, part in signals.items() if isinstance(part, Mapping)}
 
 

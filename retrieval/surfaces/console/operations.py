@@ -30,7 +30,7 @@ _LABELS = {"rollback": "Roll back", "abort": "Give it up"}
 
 
 async def operations(visit: Visit) -> h.Node:
-    """Every collection at a glance, and the chosen one in detail."""
+    """An overview of all collections, and details of the chosen one."""
     name = visit.said("collection")
     statuses = await visit.platform.statistics()
     if not statuses:
@@ -117,7 +117,7 @@ def _recall_lines(found: AnalyticsTable) -> h.Node:
 
 
 def _going_on(visit: Visit, chosen: CollectionStatus) -> h.Node:
-    """Pending work and jobs; the page renews itself as long as something waits or runs."""
+    """Pending work and jobs; the page refreshes itself as long as something waits or runs."""
     again: dict[str, str] = {}
     if chosen.pending or chosen.weights_pending or any(run.outcome == RUNNING for run in chosen.runs):
         address = visit.url("/operations/going-on", collection=chosen.name)
@@ -169,7 +169,7 @@ def _reembedding_card(visit: Visit, name: str) -> h.Node:
 
 
 async def reembedding(visit: Visit, *before: h.Node) -> h.Node:
-    """The state of a re-embedding, with its buttons, or the form that begins one; ``before`` comes first."""
+    """The state of a re-embedding with its buttons, or the form that begins one; ``before`` comes first."""
     name = visit.said("collection")
     try:
         found = await visit.platform.reembedding(name)
@@ -270,7 +270,7 @@ def _findings(found: Diagnosis) -> h.Node:
     wrong = [finding for finding in found.findings if finding.severity.rank]
     columns = ("", "about", "found", "what to do")
     return [
-        table(columns, map(row, wrong), caption="What is not as it should be") if wrong else h.p["Nothing is wrong."],
+        table(columns, map(row, wrong), caption="Problems") if wrong else h.p["Nothing is wrong."],
         h.details[
             h.summary[f"What was looked at ({len(found.findings)})"],
             table(columns, map(row, found.findings), caption="Everything that was looked at"),

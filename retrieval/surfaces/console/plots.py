@@ -1,4 +1,4 @@
-"""Plots as SVG, drawn on the server; each with its numbers as a table, and the SQL that gives them."""
+"""Plots as SVG, drawn on the server; each with its numbers as a table, and the SQL that selects them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ WIDTH, HEIGHT = 640.0, 220.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 12.0, 12.0, 28.0
 _COLOURS = 8
 _STAGES = ("embed", "candidates", "learn", "rerank", "items")
-"""The stages of a search, in their order."""
+"""The stages of a search, in order."""
 MOST_POINTS = 400
-"""The most points of a line that are drawn; of more, evenly spaced ones."""
+"""The greatest number of points that are drawn of a line; if it has more, evenly spaced ones."""
 
 
 def svg(width: float, height: float, label: str, content: h.Node, *, stretches: bool = False) -> h.Element:
-    """A drawing; ``label`` says in a sentence what it shows."""
+    """A drawing; ``label`` is a sentence about its content."""
     return h.Element("svg")(
         viewBox=f"0 0 {width:g} {height:g}",
         role="img",
@@ -48,7 +48,7 @@ def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> h.Element:
 
 
 def colour(place: int) -> str:
-    """The class of the colour at that place of a legend."""
+    """The CSS class of the colour at that position of a legend."""
     return f"c{place % _COLOURS}"
 
 
@@ -100,7 +100,7 @@ def waterfall(stages: Mapping[str, float], total: float) -> h.Element:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A line: its name and its points; ``low`` and ``high`` are the ends of an interval, where there are any."""
+    """A line: its name and its points; ``low`` and ``high`` are the ends of intervals, if there are any."""
 
     name: str
     values: Sequence[float | None]
@@ -112,7 +112,7 @@ def lines(
     label: str, places: Sequence[str], series: Sequence[Series], *, least: float | None = None,
     most: float | None = None, mark: float | None = None,
 ) -> h.Element:  # fmt: skip
-    """Lines over the same places, with their intervals as bands; ``mark`` is a dashed level to compare with."""
+    """Lines over the same positions, with their intervals as bands; ``mark`` is a dashed level for comparison."""
     step = max(1, math.ceil(len(places) / MOST_POINTS))
     every = [v for line in series for part in (line.values, line.low, line.high) for v in part if v is not None]
     every += [mark] if mark is not None else []
@@ -184,7 +184,7 @@ def _points(points: Iterable[tuple[float, float]]) -> str:
 
 
 def told_apart(names: Sequence[str], keys: Sequence[str]) -> list[str]:
-    """The names; similar names have their keys before them."""
+    """The names; similar names are prefixed with their keys."""
     return [
         name if names.count(name) == 1 else f"{key}: {name}" for name, key in zip(names, keys, strict=True)
     ]  # fmt: skip
@@ -192,7 +192,7 @@ def told_apart(names: Sequence[str], keys: Sequence[str]) -> list[str]:
 
 def bars(label: str, values: Mapping[str, float], *, low: Mapping[str, float] | None = None,
          high: Mapping[str, float] | None = None) -> h.Element:  # fmt: skip
-    """Bars to the right, one below the other, with the ends of their intervals where there are any."""
+    """Horizontal bars, one below the other, with the ends of their intervals if there are any."""
     ends = [abs(value) for value in (*values.values(), *(high or {}).values()) if not math.isnan(value)]
     scale = (WIDTH - 330) / max([*ends, 1e-9])
     drawn: list[h.Node] = []
@@ -227,8 +227,8 @@ def figure(
 
 
 def timings(retrieval_id: object, stages: Mapping[str, float], total: float) -> h.Element:
-    """The times of a search's stages; ``retrieval_id`` None: the search is not recorded, and no SQL finds it."""
-    # The database does not keep the order of the stages.
+    """The times of a search's stages; ``retrieval_id`` None: the search is not recorded, so there is no SQL."""
+    # The database does not store the order of the stages.
     order = [*_STAGES, *stages]
     known = {name: stages[name] for name in dict.fromkeys(order) if name in stages and name != "total"}
     whole = "r.timings_ms || jsonb_build_object('total', r.retrieval_time_ms)"
@@ -248,7 +248,7 @@ def copied_sql(sql: str) -> h.Element:
 
 
 def literal(text: str) -> str:
-    """A text as an SQL literal, for a statement that is only shown; the console never runs it."""
+    """A text as an SQL literal, for a statement that is only displayed; the console never runs it."""
     escaped = text.replace("'", "''")
     return f"E'{escaped.replace(chr(92), chr(92) * 2)}'" if "\\" in text else f"'{escaped}'"
 
@@ -258,14 +258,14 @@ LISTS = frozenset({"losses", "queries", "rated", "recall", "unused_items", "usag
 
 
 def sql_of(name: str, collection: str) -> str:
-    """The statement that gives a view of figures, of one collection."""
+    """The statement that selects a view of figures for one collection."""
     wanted = literal(collection)
     where = f"analytics_{name}\nWHERE collection = {wanted}" if name in LISTS else f"analytics_{name}({wanted})"
     return f"SELECT *\nFROM {where}"
 
 
 def sql_of_hits(retrieval_id: object) -> str:
-    """The statement that gives the hits of a recorded search with the ranks and scores of its legs."""
+    """The statement that selects the hits of a recorded search with the ranks and scores of its legs."""
     wanted = literal(str(retrieval_id))
     columns = "rank, item_id, score, signals, slot, propensity"
     return f"SELECT {columns}\nFROM impressions\nWHERE retrieval_id = {wanted}\nORDER BY rank"

@@ -1,4 +1,4 @@
-"""The Profiles view: the versions, a comparison of two, and the choice of the one in use."""
+"""The Profiles view: the versions, a comparison of two, and the choice of the active one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from retrieval.surfaces.console.plots import bars, figure, sql_of
 
 _METRICS = "nDCG@10,R@10,MRR@10"
 _MOST_JUDGED = 500
-"""Judged queries of one comparison, which has to end within a request's time."""
+"""The greatest number of judged queries of a comparison, which must end within a request's deadline."""
 _DAYS, _MOST_DAYS = 28.0, 3650.0
 
 
@@ -78,7 +78,7 @@ def _state(visit: Visit, collection: Collection, profile: StoredProfile) -> h.No
 
 
 async def use(visit: Visit) -> h.Node:
-    """Use another version from now on, a newer or an older one."""
+    """Use another version, newer or older."""
     collection = await visit.collection()
     version = int(visit.number("version", 0, 1, 2**31 - 1))
     await collection.use_profile(version)
@@ -88,7 +88,7 @@ async def use(visit: Visit) -> h.Node:
 
 
 def comparing(visit: Visit, stored: Sequence[StoredProfile]) -> h.Node:
-    """The form that compares two versions, and the place for its answer."""
+    """The form that compares two versions, and the element for its result."""
     versions = [version.version for version in stored]
     active = next((version.version for version in stored if version.is_active), versions[0])
     other = next((version for version in versions if version != active), active)

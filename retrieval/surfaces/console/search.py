@@ -28,11 +28,11 @@ from retrieval.surfaces.console.plots import copied_sql, legend, sql_of_hits, st
 HITS = 10
 SNIPPET = 280
 _SAMPLED, _MOST_FACETS, _MOST_VALUES = 100, 6, 12
-"""Items whose attributes are looked at for facets, the facets that are offered, and the values shown of each."""
+"""The numbers of items that are examined for facets, of offered facets, and of displayed values per facet."""
 _LONGEST_VALUE = 40
 
 _MEANINGS = {"dense": "by meaning", "lexical": "by words"}
-"""The help texts of sliders whose names need one."""
+"""The help texts of sliders whose names need an explanation."""
 
 _KEPT = ("collection", "q", "where", "facet")
 """The parameters of a search's address, apart from filters and weights."""
@@ -41,7 +41,7 @@ Weights = Mapping[str, float]
 
 
 async def search(visit: Visit) -> h.Node:
-    """The whole view; with a query in its address the answer too."""
+    """The whole view, including the result if the URL has a query."""
     if not visit.said("collection"):
         return await _without_collection(visit)
     collection = await visit.collection()
@@ -61,7 +61,7 @@ async def search(visit: Visit) -> h.Node:
         ],
         h.div("#found")[found],
     ]  # fmt: skip
-    # The fields that save stand within the other form, whose weights they send along; in a form of their own, the
+    # The fields for saving are inside the other form, whose weights they submit too; with a form of their own, the
     # return key saves.
     saving = h.form("#save", hx_post=visit.url("/search/save"), hx_include="#ask", hx_target="#saving",
                     hx_sync="this:drop")  # fmt: skip
@@ -88,12 +88,12 @@ async def _unasked(visit: Visit, collection: Collection) -> h.Node:
 
 
 def collection_size(info: Any) -> int:
-    """The number of items that can be found, and of those that wait."""
+    """The number of searchable items, and of those that wait for a vector."""
     return int(info.items) + int(info.pending)
 
 
 async def facets_of(collection: Collection) -> list[str]:
-    """The fields worth filtering by: short texts that some items share, as the first items have them."""
+    """The fields worth filtering by: short texts that several of the first items share."""
     items = [stored.item for stored in await collection.page(limit=_SAMPLED)]
     values: dict[str, list[str]] = {}
     for item in items:
@@ -107,7 +107,7 @@ async def facets_of(collection: Collection) -> list[str]:
 
 
 def where_said(visit: Visit, offered: Iterable[str]) -> dict[str, Any] | None:
-    """The filter of the ticked values and the written one. Raises ``InvalidFilterError`` for text that is no object."""
+    """The filter of the ticked values and the typed one. Raises ``InvalidFilterError`` if it is not an object."""
     where: dict[str, Any] = {name: chosen for name in offered if (chosen := visit.all_said(f"f.{name}"))}
     period = {side: value for side in ("gte", "lt") if (value := visit.said(f"when.{side}"))}
     if period:
@@ -148,7 +148,7 @@ async def _found(visit: Visit, collection: Collection, offered: Sequence[str], *
 
 
 async def _other_values(visit: Visit, collection: Collection, offered: Sequence[str]) -> dict[str, Mapping[str, int]]:
-    """The counts of each field with ticked values, as without these, so that other values can be ticked."""
+    """The counts of each field with ticked values, without their filter, so that other values can be ticked."""
     found = {}
     for name in (field for field in offered if visit.all_said(f"f.{field}")):
         where = where_said(visit, [field for field in offered if field != name])
@@ -165,7 +165,7 @@ def _hits(visit: Visit, result: SearchResult) -> h.Node:
 
 
 def _names(hits: Iterable[Hit]) -> list[str]:
-    """The parts that the scores of these hits have, in the order of the first ones."""
+    """The names of the parts of these hits' scores, in order of appearance."""
     return list(dict.fromkeys(part.leg for hit in hits for part in hit.explanation.contributions))
 
 
@@ -232,7 +232,7 @@ def _facet(visit: Visit, name: str, counts: Mapping[str, int]) -> h.Node:
 
 
 def _digest(*parts: str) -> str:
-    """A text for an element's id, by which the focus returns to the element after a swap."""
+    """An element's id from a text, so that the focus returns to the element after a swap."""
     return hashlib.blake2s(json.dumps(parts).encode(), digest_size=8).hexdigest()
 
 
@@ -261,7 +261,7 @@ def _hit(visit: Visit, hit: Hit, result: SearchResult, names: Sequence[str]) -> 
 
 
 def highlighted(hit: Hit) -> h.Node:
-    """The part of the text that the question is about, with its words marked; ``Snippet.html`` is escaped."""
+    """The part of the text with the query's words, which are marked; ``Snippet.html`` is escaped."""
     return Markup(hit.snippet.html) if hit.snippet is not None else hit.body[:SNIPPET]  # noqa: S704 - it is escaped
 
 
@@ -292,7 +292,7 @@ def _verdict(visit: Visit, retrieval_id: object, item_id: str, title: str) -> h.
 
 
 async def feedback(visit: Visit) -> h.Node:
-    """Store a verdict on a hit; its weight and its cap are those of the key. Another verdict replaces it."""
+    """Store a verdict on a hit, with the weight and the cap of the key. Another verdict replaces it."""
     event = Feedback(
         retrieval_id=visit.said("retrieval"), item_id=visit.said("item"), helpful=visit.said("helpful") == "true",
         actor=f"console {visit.caller.key_id}".strip(),
@@ -319,7 +319,7 @@ def _pages(visit: Visit, result: SearchResult) -> h.Node:
 
 
 def _address(visit: Visit, **more: object) -> str:
-    """The address of the question with its filters and weights, at its first page."""
+    """The URL of the query with its filters and weights, at its first page."""
     names = dict.fromkeys([*visit.request.query_params, *visit.sent])
     kept = {name: visit.all_said(name) for name in names if name in _KEPT or name.startswith(("f.", "when.", "w."))}
     return visit.url("/search", **kept, **more)
@@ -371,7 +371,7 @@ def _tuning(visit: Visit, profile: Profile) -> h.Node:
 
 
 async def preview(visit: Visit) -> h.Node:
-    """The answer of the profile and that of the sliders side by side."""
+    """The results of the profile and of the sliders side by side."""
     collection = await visit.collection()
     return await _tuned(visit, collection, where_said(visit, visit.all_said("facet")))
 
@@ -459,7 +459,7 @@ async def save(visit: Visit) -> h.Node | Response:
     version = await collection.set_profile(profile, note=visit.said("note"), use=is_used)
     now = f": the collection is searched with version {version} now" if is_used else f" as version {version}"
     then = "compare or go back" if is_used else "compare and activate"
-    # The buttons are gone: the focus goes to the link.
+    # The buttons are removed, so the focus moves to the link.
     link = h.a(href=visit.url("/profiles", collection=collection.name), autofocus=True)[f"{then} under Profiles"]
     done = notice(f"Saved{now}; ", link, ".")
     if not is_used:

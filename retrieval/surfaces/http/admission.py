@@ -1,8 +1,8 @@
-"""Admission of requests: checks and counts their API keys, and does a write with an ``Idempotency-Key`` once.
+"""Admission of requests: checks and counts their API keys, and does a write with an ``Idempotency-Key`` only once.
 
-The answer to a write with an ``Idempotency-Key`` is kept for a day if the write succeeded; a write that failed may be
-sent again under its key. Once its body has been read, a write runs to its end, even if its client hangs up or its time
-is over, so that a client that sends it again gets its outcome.
+The response to a successful write with an ``Idempotency-Key`` is stored for a day; a failed write may be repeated with
+its key. Once its body has been read, a write runs to its end even if its client disconnects or its deadline passes, so
+that a client that repeats it gets its outcome.
 """
 
 from __future__ import annotations
@@ -47,40 +47,40 @@ from retrieval.surfaces.http.service import Service
 
 _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _REPEATABLE = ("/search", "/search/batch", "/passages", "/preview", "/replay", "/items/bulk")
-"""The paths of posted requests that change nothing, or change nothing more when they are repeated."""
+"""The paths of POST requests that change nothing, or nothing more when they are repeated."""
 
 AFTER_WRITE, WRITE_TOKEN = "retrieval-after-write", b"retrieval-write-token"
-"""The header of a search that gives the token of a write, and the header of a write's answer that has its token."""
+"""The header with the token of a write: in the request of a search, and in the response to the write."""
 
 _log = logging.getLogger(__name__)
 
 HEADER = "idempotency-key"
 LONGEST_KEY = 255
 LONGEST_ANSWER = 64 * 1024
-"""Bytes of an answer that are kept."""
+"""The greatest number of bytes of a response that is stored."""
 
 FINISH_SECONDS = 5.0
-"""The seconds that a write with an ``Idempotency-Key`` may take beyond the time of other requests."""
+"""The seconds that a write with an ``Idempotency-Key`` may take beyond its deadline."""
 
 HOLD_MORE_SECONDS = FINISH_SECONDS + 5.0
-"""The seconds that a request holds its key after its deadline: by then no part of it can still run."""
+"""The seconds that a request holds its key after its deadline: after them no part of it can still run."""
 
 _KEPT_HEADERS = ("content-type", "etag", "last-modified", "location")
 
 
 def idempotency_key(headers: Headers) -> str | None:
-    """The ``Idempotency-Key`` of a write; None where there is none. Raises ``InvalidRequestError``."""
-    given = headers.getlist(HEADER)
-    if not given:
+    """The ``Idempotency-Key`` of a write; None if there is none. Raises ``InvalidRequestError``."""
+    keys = headers.getlist(HEADER)
+    if not keys:
         return None
-    key = given[0]
-    if len(given) > 1 or not 1 <= len(key) <= LONGEST_KEY or not (key.isascii() and key.isprintable()):
-        raise InvalidRequestError(f"an Idempotency-Key has 1 to {LONGEST_KEY} printable ASCII characters, and is one")
+    key = keys[0]
+    if len(keys) > 1 or not 1 <= len(key) <= LONGEST_KEY or not (key.isascii() and key.isprintable()):
+        raise InvalidRequestError(f"send one Idempotency-Key of 1 to {LONGEST_KEY} printable ASCII characters")
     return key
 
 
 class OnceOnly:
-    """Does each write once; to be closed when the application ends. A request may take ``deadline_seconds``."""
+    """Does each write once; close it when the application ends. A request may take ``deadline_seconds``."""
 
     def __init__(self, *, deadline_seconds: float) -> None:
         self._hold_seconds = deadline_seconds + HOLD_MORE_SECONDS
@@ -102,10 +102,10 @@ class OnceOnly:
         key_id: str,
         idempotency_key: str,
     ) -> None:
-        """Let the application answer a write, or repeat the answer that the tenant's API key got before.
+        """Let the application do the write, or repeat the stored response to an earlier request with the key.
 
-        Raises ``IdempotencyMismatchError``, ``IdempotencyConflictError``, ``DatabaseError``, and what the application
-        raises.
+        Raises ``IdempotencyMismatchError``, ``IdempotencyConflictError``, ``DatabaseError``, and the application's
+        errors.
         """
         body = await Request(scope, receive).body()
         attempt = Attempt(
@@ -117,55 +117,57 @@ class OnceOnly:
         )
         earlier = await begin_write(database, attempt, hold_seconds=self._hold_seconds)
         if earlier is not None:
-            await _answer_again(_kept(earlier, attempt), send)
+            await _answer_again(_stored_answer(earlier, attempt), send)
             return
-        writing = asyncio.create_task(_written(app, scope, body, database, attempt))
+        writing = asyncio.create_task(_write(app, scope, body, database, attempt))
         self._writing.add(writing)
         writing.add_done_callback(self._writing.discard)
         while not writing.done():
-            with suppress(asyncio.CancelledError):  # neither its deadline nor its client ends it
+            with suppress(asyncio.CancelledError):  # neither the deadline nor a disconnect ends the write
                 await asyncio.wait([writing])
         for message in writing.result():
             await send(message)
 
 
-async def _written(app: ASGIApp, scope: Scope, body: bytes, database: Database, attempt: Attempt) -> list[Message]:
-    """Let the application write, keep the outcome, and give the answer."""
+async def _write(app: ASGIApp, scope: Scope, body: bytes, database: Database, attempt: Attempt) -> list[Message]:
+    """Let the application do the write, store the outcome, and return the response."""
     unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
     answer: list[Message] = []
 
     async def receive() -> Message:
         if not unread:
-            await asyncio.Event().wait()  # the client is there as long as it is written
+            await asyncio.Event().wait()  # the application sees no disconnect during the write
         return unread.pop()
 
     async def send(message: Message) -> None:
         answer.append(message)
 
-    given, left = current_deadline(), None
-    if given is not None:
-        longer = Deadline(given.until + FINISH_SECONDS, given.clock)
+    deadline, seconds = current_deadline(), None
+    if deadline is not None:
+        longer = Deadline(deadline.until + FINISH_SECONDS, deadline.clock)
         set_deadline(longer)
-        left = longer.until - longer.clock()
+        seconds = longer.until - longer.clock()
     try:
-        async with asyncio.timeout(left):
+        async with asyncio.timeout(seconds):
             await app(scope, receive, send)
     except TimeoutError:
-        raise late() from None  # its progress is unknown: the key stays held for its time
+        raise late() from None  # its outcome is unknown: the key stays held until it expires
     except Exception:
-        await _told(free_key(database, attempt))
+        await _store_outcome(free_key(database, attempt))
         raise
     has_failed = answer[0]["status"] >= 400
-    await _told(free_key(database, attempt) if has_failed else keep_answer(database, attempt, _answer_of(answer)))
+    await _store_outcome(
+        free_key(database, attempt) if has_failed else keep_answer(database, attempt, _answer_of(answer))
+    )
     return answer
 
 
-async def _told(work: Coroutine[Any, Any, None]) -> None:
+async def _store_outcome(work: Coroutine[Any, Any, None]) -> None:
     """Store the outcome in the database, beyond the deadline of the request; raises nothing."""
     try:
         await in_background(work)
     except RetrievalError as error:
-        _log.warning("what became of a write with an idempotency key was not kept: %s", error)
+        _log.warning("the outcome of a write with an idempotency key was not stored: %s", error)
 
 
 def _answer_of(messages: list[Message]) -> KeptAnswer:
@@ -179,12 +181,12 @@ def _answer_of(messages: list[Message]) -> KeptAnswer:
     )
 
 
-def _kept(earlier: Earlier, attempt: Attempt) -> KeptAnswer:
-    """The answer to the earlier request. Raises ``IdempotencyMismatchError`` and ``IdempotencyConflictError``."""
+def _stored_answer(earlier: Earlier, attempt: Attempt) -> KeptAnswer:
+    """The response to the earlier request. Raises ``IdempotencyMismatchError`` and ``IdempotencyConflictError``."""
     if earlier.request_hash != attempt.request_hash:
         raise IdempotencyMismatchError
     if earlier.answer is None:
-        message = "a request with this Idempotency-Key is being answered; ask again in a moment"
+        message = "a request with this Idempotency-Key is in progress; try again in a moment"
         raise IdempotencyConflictError(message, headers={"Retry-After": "1"})
     return earlier.answer
 
@@ -192,8 +194,8 @@ def _kept(earlier: Earlier, attempt: Attempt) -> KeptAnswer:
 async def _answer_again(answer: KeptAnswer, send: Send) -> None:
     if answer.body is None:
         raise IdempotencyConflictError(
-            f"this was done, and answered with status {answer.status}; that answer had more than "
-            f"{LONGEST_ANSWER:,} bytes and is not kept: read what you need"
+            f"this was done, with status {answer.status}; the response had more than {LONGEST_ANSWER:,} bytes and is "
+            "not stored: read what you need"
         )
     headers = MutableHeaders(answer.headers)
     headers["idempotency-replayed"] = "true"
@@ -204,7 +206,7 @@ async def _answer_again(answer: KeptAnswer, send: Send) -> None:
 
 
 def _hash(scope: Scope, body: bytes) -> bytes:
-    """The hash of a request: of its method, path, query string and body."""
+    """The hash of a request's method, path, query string and body."""
     digest = sha256()
     path = scope.get("raw_path") or scope["path"].encode()
     for part in (scope["method"].encode(), path, scope.get("query_string", b"")):
@@ -214,13 +216,13 @@ def _hash(scope: Scope, body: bytes) -> bytes:
 
 
 OPEN_PATHS = FRONT_PATHS | {"/livez", "/readyz", "/metrics", "/openapi.json"}
-"""The paths that need no key. ``/metrics``, which tells of all tenants, has a token of its own."""
+"""The paths that need no key. ``/metrics``, which covers all tenants, has a separate token."""
 
 
 class Access:
-    """The callers' keys, and the number of requests that each may make. ``async with`` while the service runs.
+    """Checks the callers' keys and rate limits. ``async with`` while the service runs.
 
-    With ``insecure_local`` every caller is the service's own tenant and may do everything.
+    With ``insecure_local`` every caller has the service's own tenant and all scopes.
     """
 
     def __init__(self, service: Service, *, insecure_local: bool) -> None:
@@ -244,24 +246,24 @@ class Access:
         return self._gate is None
 
     async def caller(self, headers: Headers) -> tuple[Caller, Allowance | None]:
-        """The caller, and the caller's remaining allowance. Raises what ``KeyGate.caller`` raises."""
+        """The caller, and the caller's remaining allowance. Raises the errors of ``KeyGate.caller``."""
         if self._gate is None:
             return Caller(self.service.settings.tenant, EVERY_SCOPE), None
         return await self._gate.caller(headers)
 
     async def check(self, headers: Headers) -> None:
-        """Check again a key that was let in: it may have been revoked, or have expired.
+        """Check an admitted key again: it may have been revoked or have expired.
 
-        Raises ``AuthenticationError``, and ``DatabaseError`` where it cannot be looked up.
+        Raises ``AuthenticationError``, and ``DatabaseError`` if it cannot be looked up.
         """
         if self._gate is not None:
             await self._gate.key(headers)
 
     async def serve(self, app: ASGIApp, scope: Scope, exchange: Exchange, room: RequestRoom) -> None:
-        """Answer a request with a valid key; a write with an ``Idempotency-Key`` is done once.
+        """Serve a request with a valid key; do a write with an ``Idempotency-Key`` once.
 
         Raises the errors of ``caller`` and ``OnceOnly.serve``, ``OverloadedError``, ``EncodedBodyError``,
-        ``InvalidRequestError``, and what the application raises.
+        ``InvalidRequestError``, and the application's errors.
         """
         headers = Headers(scope=scope)
         caller, allowance = await self.caller(headers)
@@ -270,7 +272,7 @@ class Access:
         if is_stream(scope):
             state[STILL_ALLOWED] = lambda: self.check(headers)
         if not room.belongs_to(caller.key_id):
-            raise OverloadedError("too many requests of this API key are being answered; try again in a moment")
+            raise OverloadedError("too many requests with this API key are in progress; try again in a moment")
         if allowance is not None:
             exchange.headers += [(name.lower().encode(), value.encode()) for name, value in allowance.headers().items()]
         if headers.get("content-encoding", "identity").lower() != "identity":
@@ -297,13 +299,13 @@ class Access:
             )
 
     def _with_token(self, send: Send) -> Send:
-        """Adds the token of the write to the answer if searches read from replicas."""
+        """Adds the token of the write to the response if searches read from replicas."""
 
         async def with_token(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] < 400:
-                host = next(iter(self.service.opened), None)  # where none is open, nothing was written
+                host = next(iter(self.service.opened), None)  # if none is open, nothing was written
                 if host is not None and host.database.replicas is not None:
-                    with suppress(DatabaseError):  # it is written all the same
+                    with suppress(DatabaseError):  # the write succeeded even without a token
                         token = (WRITE_TOKEN, (await token_of(host.database)).encode())
                         message["headers"] = [*message.get("headers", ()), token]
             await send(message)

@@ -1,4 +1,4 @@
-"""Answers to errors: the problem document that is sent, and the line for the service's log."""
+"""Responses to errors: the problem document that is sent, and the line in the service's log."""
 
 from __future__ import annotations
 
@@ -35,69 +35,69 @@ from retrieval.surfaces.refused_values import arguments_hint
 
 _log = logging.getLogger(__name__)
 
-_EXPECTED = {404: "there is no such resource; see /docs or /openapi.json for those that there are"}
+_EXPECTED = {404: "there is no such resource; /docs and /openapi.json list the resources"}
 
 
 def answer_to(error: Exception, scope: Scope) -> Response:
-    """The answer to an error; an error that the client cannot mend is logged too."""
+    """The response to an error; an error that the client cannot fix is logged too."""
     report(error)
     occurrence = {"instance": scope["path"], "request_id": current_request_id()}
     return problem_response(problem_of(error, **occurrence), headers_of(error))
 
 
 def problem_response(problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
-    """A problem document as an answer."""
+    """A problem document as a response."""
     return Response(encoded(problem), problem["status"], headers, MEDIA_TYPE)
 
 
 async def on_error(request: Request, error: Exception) -> Response:
-    """Answer the platform's errors, and the service's own."""
+    """Respond to the errors of the platform and of the service."""
     return answer_to(error, request.scope)
 
 
 async def on_invalid(request: Request, error: Exception) -> Response:
-    """Answer a request that the models refuse; the answer points at each wrong place."""
-    found = error.errors() if isinstance(error, RequestValidationError) else []
+    """Respond to a request that fails validation; the response points at each invalid place."""
+    errors = error.errors() if isinstance(error, RequestValidationError) else []
     body = error.body if isinstance(error, RequestValidationError) else None
-    found = [_with_members(refusal, request.scope.get("route")) for refusal in found]
-    return problem_response(invalid(found, body=body, instance=request.url.path, request_id=current_request_id()))
+    errors = [_with_members(detail, request.scope.get("route")) for detail in errors]
+    return problem_response(invalid(errors, body=body, instance=request.url.path, request_id=current_request_id()))
 
 
 async def on_status(request: Request, error: Exception) -> Response:
-    """Answers requests that the framework refuses: unknown paths, and methods that a path does not have."""
+    """Respond to requests that the framework refuses: unknown paths, and methods that a path does not have."""
     if not isinstance(error, HTTPException):
         raise error
     detail, headers = _EXPECTED.get(error.status_code, str(error.detail)), dict(error.headers or {})
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         headers["Allow"] = allowed = ", ".join(_methods(request))
-        detail = f"{request.method} is not possible here; possible: {allowed}"
+        detail = f"{request.method} is not allowed here; allowed: {allowed}"
     occurrence = {"instance": request.url.path, "request_id": current_request_id()}
     return problem_response(problem_of_status(error.status_code, detail, **occurrence), headers)
 
 
 def _methods(request: Request) -> Iterator[str]:
-    """The methods that some route takes for the request's path."""
+    """The methods that the routes of the request's path accept."""
     for method in sorted(METHODS):
-        asked = {**request.scope, "method": method}
-        if any(route.matches(asked)[0] is Match.FULL for route in request.app.routes):
+        scope = {**request.scope, "method": method}
+        if any(route.matches(scope)[0] is Match.FULL for route in request.app.routes):
             yield method
 
 
-def _with_members(found: Any, route: object) -> Any:
-    """Add to the refusal of an unknown member the names of the members that exist."""
-    if found.get("type") != "extra_forbidden" or found["loc"][0] != "body" or not isinstance(route, APIRoute):
-        return found
+def _with_members(detail: Any, route: object) -> Any:
+    """Add the names of the existing members to the error about an unknown member."""
+    if detail.get("type") != "extra_forbidden" or detail["loc"][0] != "body" or not isinstance(route, APIRoute):
+        return detail
     kind = route.body_field.field_info.annotation if route.body_field else None
-    *place, name = found["loc"][1:]
-    return {**found, "msg": f"there is no {name!r:.60} here; {arguments_hint(name, members_at(kind, place))}"}
+    *place, name = detail["loc"][1:]
+    return {**detail, "msg": f"there is no {name!r:.60} here; {arguments_hint(name, members_at(kind, place))}"}
 
 
 def report(error: Exception) -> None:
-    """Log an error that the client cannot mend; not refusals, which come by thousands just when the service is busy."""
+    """Log an error that the client cannot fix, but no refusals, of which a busy service has thousands."""
     if isinstance(error, RefusalError):
         return
     if isinstance(error, OverloadedError):
-        return  # they are many, and counted
+        return  # there are many of them, and a metric counts them
     if not isinstance(error, RetrievalError):
         _log.error("an unexpected error: %s", type(error).__name__, exc_info=error)
     elif problem_type(type(error)).status >= 500:

@@ -1,4 +1,4 @@
-"""The application: its routes, the frame around them, and a run of it from the socket to the last answer."""
+"""The application: its routes, the middleware around them, and running it on a socket."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from retrieval.adapters.tracing import started, tracer
+from retrieval.adapters.tracing import span_under, tracer
 from retrieval.domain.errors import ConfigurationError, RetrievalError
 from retrieval.domain.items.embedding import Embedder
 from retrieval.domain.llm import LLM
@@ -54,18 +54,18 @@ ACCESS = logging.getLogger("retrieval.access")
 """Logs a line for each request; requests of ``_QUIET`` on the level DEBUG."""
 
 HUNG_UP = 499
-"""The status, in metrics and logs, of a request whose client hung up before the answer."""
+"""The status, in metrics and logs, of a request whose client disconnected before the response."""
 
 _QUIET = frozenset({"/livez", "/readyz", "/metrics"})
 _LENGTH, _ENCODING = b"content-length", b"transfer-encoding"
-_WANTED = frozenset({HEADER, TIMEOUT_HEADER, _LENGTH, _ENCODING})
+_USED_HEADERS = frozenset({HEADER, TIMEOUT_HEADER, _LENGTH, _ENCODING})
 
 
 class Frame:
-    """ASGI middleware: everything that happens to a request around its route, in one pass.
+    """ASGI middleware that does everything around a request's route in one pass.
 
-    A request gets an id and a place among the requests that are answered at once; without a free place it is refused.
-    Then its deadline begins, its API key is checked, and its outcome is answered, counted and logged as one line.
+    It assigns the request an id and one of the places for concurrent requests, refuses it if no place is free, starts
+    its deadline, checks its API key, sends the response, and counts and logs the outcome.
     """
 
     def __init__(self, app: ASGIApp, *, access: Access, limits: Limits, clock: Clock = time.perf_counter) -> None:
@@ -80,78 +80,77 @@ class Frame:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        found = {name: value for name, value in scope["headers"] if name in _WANTED}
-        exchange, request_id, began = Exchange(scope, receive, send), request_id_of(found.get(HEADER)), self._clock()
+        headers = {name: value for name, value in scope["headers"] if name in _USED_HEADERS}
+        exchange, request_id, began = Exchange(scope, receive, send), request_id_of(headers.get(HEADER)), self._clock()
         exchange.headers.append((HEADER, request_id.encode()))
         token = set_request_id(request_id)
         try:
             if tracer() is None:
-                await self._placed(exchange, scope, found)
+                await self._serve_in_place(exchange, scope, headers)
             else:
-                # Within a span of the trace that the caller's ``traceparent`` names, if there is one.
+                # The span belongs to the trace in the caller's ``traceparent``, if there is one.
                 parent = propagate.extract(
                     {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
                 )
-                with started(scope["method"], SpanKind.SERVER, parent) as traced:
-                    await self._placed(exchange, scope, found)
-                    if traced is not None:
-                        _describe(traced, scope, exchange.status or HUNG_UP, request_id)
+                with span_under(scope["method"], SpanKind.SERVER, parent) as span:
+                    await self._serve_in_place(exchange, scope, headers)
+                    if span is not None:
+                        _describe(span, scope, exchange.status or HUNG_UP, request_id)
         finally:
-            self._tell(scope, exchange.status or HUNG_UP, request_id, self._clock() - began)
+            self._record(scope, exchange.status or HUNG_UP, request_id, self._clock() - began)
             reset_request_id(token)
 
-    async def _placed(self, exchange: Exchange, scope: Scope, found: dict[bytes, bytes]) -> None:
+    async def _serve_in_place(self, exchange: Exchange, scope: Scope, headers: dict[bytes, bytes]) -> None:
         if scope["path"] in OPEN_PATHS:
-            # The state of the service is answered however busy it is; these requests need no place.
-            await self._answered(exchange, scope, found, None)
+            # Requests for the state of the service need no place: they are served however busy it is.
+            await self._respond(exchange, scope, headers, None)
         elif room := self._load.enter():
             exchange.on_start = room.leave
             begin_holding(scope)
             try:
-                await self._answered(exchange, scope, found, room)
+                await self._respond(exchange, scope, headers, room)
             finally:
                 room.leave()
                 give_back(scope)
         else:
             await exchange.refuse(OverloadedError())
 
-    async def _answered(
-        self, exchange: Exchange, scope: Scope, found: dict[bytes, bytes], room: RequestRoom | None
+    async def _respond(
+        self, exchange: Exchange, scope: Scope, headers: dict[bytes, bytes], room: RequestRoom | None
     ) -> None:
-        """Answer the request within its time; every error is caught here."""
+        """Respond within the time limit; every error is caught here."""
         try:
             limit = self._limits.body_of(scope)
-            check_length(found.get(_LENGTH), limit)
-            seconds = self._limits.seconds_of(found.get(TIMEOUT_HEADER))
-            has_body = _ENCODING in found or found.get(_LENGTH, b"0") != b"0"
+            check_length(headers.get(_LENGTH), limit)
+            seconds = self._limits.seconds_of(headers.get(TIMEOUT_HEADER))
+            has_body = _ENCODING in headers or headers.get(_LENGTH, b"0") != b"0"
             async with exchange.limit(seconds=seconds, body_bytes=limit, has_body=has_body, flows=is_stream(scope)):
                 await self._let_in(exchange, scope, room)
         except ClientDisconnect:
-            pass  # in the middle of its body: there is no client to answer
+            pass  # in the middle of the body: nobody to respond to
         except Exception as error:  # noqa: BLE001 - see above
-            await (
-                exchange.tell_late() if isinstance(error, TimeoutError) and exchange.is_late else exchange.refuse(error)
-            )
+            is_late = isinstance(error, TimeoutError) and exchange.is_late
+            await (exchange.refuse_late() if is_late else exchange.refuse(error))
 
     async def _let_in(self, exchange: Exchange, scope: Scope, room: RequestRoom | None) -> None:
         if self._access.is_open:
             check_local(scope)
         if room is None:
-            await self._routed(scope, exchange.receive, exchange.send)
+            await self._route(scope, exchange.receive, exchange.send)
         else:
-            await self._access.serve(self._routed, scope, exchange, room)
+            await self._access.serve(self._route, scope, exchange, room)
 
-    async def _routed(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = path_of_names(scope)
         await self._app(scope if path is None else {**scope, "path": path}, receive, send)
 
-    def _tell(self, scope: Scope, status: int, request_id: str, seconds: float) -> None:
+    def _record(self, scope: Scope, status: int, request_id: str, seconds: float) -> None:
         method, route = scope["method"], route_of(scope)
         self._metrics.answered(method, route, status, seconds)
         level = logging.DEBUG if scope["path"] in _QUIET else logging.INFO
         if ACCESS.isEnabledFor(level):
             caller = scope.get("state", {}).get("caller")
-            told: dict[str, Any] = {
+            fields: dict[str, Any] = {
                 "method": method,
                 "route": route or None,
                 "status": status,
@@ -160,47 +159,47 @@ class Frame:
                 "tenant": getattr(caller, "tenant", None),
                 "key_id": getattr(caller, "key_id", None) or None,
             }
-            ACCESS.log(level, "%s %s %d", method, route or "no route", status, extra={"told": told})
+            ACCESS.log(level, "%s %s %d", method, route or "no route", status, extra={"told": fields})
 
 
 _HOST, _ORIGIN = b"host", b"origin"
 _HOST_AND_PORT = rb"(?P<host>\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z.-]+)(:[0-9]*)?"
-_WRITTEN = {_HOST: re.compile(_HOST_AND_PORT), _ORIGIN: re.compile(rb"https?://" + _HOST_AND_PORT)}
-"""The form of a host, strictly: parsers do not agree on what ``a@b`` or ``a/b`` is."""
+_FORMS = {_HOST: re.compile(_HOST_AND_PORT), _ORIGIN: re.compile(rb"https?://" + _HOST_AND_PORT)}
+"""The strict form of a host, because parsers disagree about ``a@b`` and ``a/b``."""
 
 _REFUSALS = {
-    _HOST: "this service serves this machine alone: call it as 127.0.0.1 or localhost",
-    _ORIGIN: "this service serves this machine alone, and no pages of other hosts",
+    _HOST: "this service accepts only requests from this machine: call it as 127.0.0.1 or localhost",
+    _ORIGIN: "this service accepts only requests from this machine, and none from pages of other hosts",
 }
 
 
 def check_local(scope: Scope) -> None:
     """Raise ``MisdirectedError`` for a request that names another host, or that a page of another host sent.
 
-    The name of a page's host can lead to this machine's address; its browser still sends that name.
+    This refuses DNS rebinding: a foreign host's name may resolve to this machine, but the browser still sends the name.
     """
-    found = [(name, value) for name, value in scope["headers"] if name in _REFUSALS]
+    headers = [(name, value) for name, value in scope["headers"] if name in _REFUSALS]
     for name, refusal in _REFUSALS.items():
-        values = [value for header, value in found if header == name]
+        values = [value for header, value in headers if header == name]
         if len(values) > 1 or not (_names_this_machine(name, values[0]) if values else name == _ORIGIN):
             raise MisdirectedError(refusal)
 
 
 @lru_cache(maxsize=64)
 def _names_this_machine(name: bytes, value: bytes) -> bool:
-    found = _WRITTEN[name].fullmatch(value)
-    return found is not None and is_local(found["host"].strip(b"[]").decode("ascii"))
+    match = _FORMS[name].fullmatch(value)
+    return match is not None and is_local(match["host"].strip(b"[]").decode("ascii"))
 
 
 def route_of(scope: Scope) -> str:
-    """The route as it is written, such as ``/v1/collections/{name}``; empty where none matched."""
+    """The template of the route, such as ``/v1/collections/{name}``; empty if none matched."""
     return getattr(scope.get("route"), "path", "")
 
 
-def _describe(traced: Span, scope: Scope, status: int, request_id: str) -> None:
+def _describe(span: Span, scope: Scope, status: int, request_id: str) -> None:
     route = route_of(scope)
-    traced.update_name(f"{scope['method']} {route}" if route else scope["method"])
-    traced.set_attributes(
+    span.update_name(f"{scope['method']} {route}" if route else scope["method"])
+    span.set_attributes(
         {
             "http.request.method": scope["method"],
             "http.response.status_code": status,
@@ -223,7 +222,7 @@ _NO_TELEMETRY: TelemetryConfig = {
 
 
 def has_console(settings: Settings) -> bool:
-    """Whether the console is on, and the libraries of its extra are installed."""
+    """Whether the console is enabled and the libraries of its extra are installed."""
     return settings.http_console and all(
         importlib.util.find_spec(name) is not None for name in ("htpy", "python_multipart")
     )
@@ -232,9 +231,9 @@ def has_console(settings: Settings) -> bool:
 def create_app(
     settings: Settings, *, embedder: Embedder | None = None, llm: LLM | None = None, insecure_local: bool = False
 ) -> FastAPI:
-    """The application, to be run by a server of ASGI; it opens the platform when it starts and closes it at its end.
+    """The ASGI application; it opens the platform when it starts and closes it when it ends.
 
-    With ``insecure_local`` no key is needed, and only requests of this machine's own are served.
+    With ``insecure_local`` it needs no API keys, and serves only requests from this machine.
     """
     service = Service(settings, embedder=embedder, llm=llm)
     access = Access(service, insecure_local=insecure_local)
@@ -249,7 +248,7 @@ def create_app(
         version=installed_version() or "0",
         lifespan=opened,
         redirect_slashes=False,
-        # See ``front``: FastAPI's own pages load their scripts from elsewhere.
+        # See ``add_front``: FastAPI's own pages load scripts from other hosts.
         docs_url=None,
         redoc_url=None,
         telemetry=_NO_TELEMETRY,
@@ -277,7 +276,7 @@ def create_app(
 
 
 def _surround(app: FastAPI, access: Access, *, is_shown: bool) -> None:
-    """Add the middleware around the routes; a request meets the one that was added last first."""
+    """Add the middleware around the routes; the last one added is the outermost."""
     service = access.service
     app.add_middleware(Frame, access=access, limits=Limits.of(service.settings))
     if service.settings.http_cors_origins:
@@ -296,28 +295,27 @@ def _surround(app: FastAPI, access: Access, *, is_shown: bool) -> None:
 
 
 KEEP_ALIVE_SECONDS = 75
-"""The seconds that an idle connection stays open: longer than clients and proxies keep theirs, so that they close it.
-"""
+"""The seconds that an idle connection stays open: longer than in clients and proxies, so that they close it first."""
 
 SWITCH_SECONDS = 0.001
-"""The seconds that a computing thread may keep the interpreter from the event loop; Python's 5 ms add up."""
+"""The seconds that another thread may hold the interpreter before the event loop runs; Python's 5 ms add up."""
 
 YOUNG_OBJECTS = 50_000
 """The number of new objects after which the garbage collector runs: more than the requests in flight hold.
 
-No request leaves garbage that only the collector frees; with Python's own 700 it would run ten times a search.
+Requests create no reference cycles; with Python's default of 700 the collector would run ten times per search.
 """
 
 LAST_ANSWERS_SECONDS = 2
-"""The seconds beyond its deadline that a last request may take once the service is told to end."""
+"""The seconds beyond its deadline that a last request may take when the service shuts down."""
 
 
 def check_exposure(host: str, *, insecure_local: bool) -> None:
     """Refuse to serve other machines without keys. Raises ``ConfigurationError``."""
     if insecure_local and not is_local(host):
         raise ConfigurationError(
-            f"whoever reaches {host} could read and change everything: leave out --insecure-local and make keys with "
-            "retrieval keys create, or listen on 127.0.0.1"
+            f"anyone who can reach {host} could read and change everything: leave out --insecure-local and create keys "
+            "with retrieval keys create, or listen on 127.0.0.1"
         )
 
 
@@ -332,8 +330,8 @@ async def run_service(
 ) -> None:
     """Serve until ``stop`` is set, and finish the requests in flight; ``announce`` is called with the URL.
 
-    Port 0 takes a free port. Raises ``ConfigurationError`` where it cannot listen, or where the settings cannot work.
-    While the database is away it serves, and answers 503.
+    Port 0 takes a free port. Raises ``ConfigurationError`` if it cannot listen, or if the settings do not work. While
+    the database is unavailable it responds with 503.
     """
     check_exposure(host, insecure_local=insecure_local)
     app = create_app(settings, insecure_local=insecure_local)
@@ -344,9 +342,9 @@ async def run_service(
 
 
 async def serve(app: FastAPI, listener: socket.socket, stop: asyncio.Event) -> None:
-    """Serve the open application on the socket until ``stop`` is set, or until its settings prove not to work."""
+    """Serve the open application on the socket until ``stop`` is set, or until its settings turn out not to work."""
     service: Service = app.state.service
-    _make_way()
+    _tune_interpreter()
     server = server_of(_config(app, service.settings))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     stopping, failing = asyncio.create_task(stop.wait()), asyncio.create_task(_failure(service))
@@ -361,10 +359,10 @@ async def serve(app: FastAPI, listener: socket.socket, stop: asyncio.Event) -> N
             task.cancel()
 
 
-def _make_way() -> None:
-    """Keep the event loop quick while threads work: loaded modules are no garbage, and threads give way sooner.
+def _tune_interpreter() -> None:
+    """Keep the event loop responsive: exempt loaded modules from garbage collection, and switch threads sooner.
 
-    A full garbage collection looks at every object while nothing else runs, and most objects belong to modules.
+    A full garbage collection visits every object while nothing else runs, and most objects belong to modules.
     """
     gc.collect()
     gc.freeze()
@@ -373,7 +371,7 @@ def _make_way() -> None:
 
 
 async def _failure(service: Service) -> ConfigurationError:
-    """The error of settings that cannot work; waits for ever where the settings work."""
+    """Returns the error of settings that do not work; waits forever if they work."""
     with contextlib.suppress(RetrievalError):
         try:
             await service.host()
@@ -386,7 +384,7 @@ async def _failure(service: Service) -> ConfigurationError:
 def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        # The program itself does the logging, runs the loop, and opens and closes the application.
+        # The program itself configures logging, runs the loop, and opens and closes the application.
         log_config=None,
         lifespan="off",
         loop="none",

@@ -1,8 +1,8 @@
-"""Authentication: checks API keys, and counts the requests of each key by the minute.
+"""Authentication: checks API keys, and limits the requests per minute of each key.
 
-A token bucket holds a tenth of a minute's allowance, at least ten requests and at most a minute's: as many may come at
-once. It starts full. The number of buckets is bounded: the bucket that was used longest ago is dropped, and would start
-full again.
+A key's token bucket holds a tenth of its requests per minute, but at least ten and at most a minute's: the size of a
+burst. It starts full. The number of buckets is bounded: the least recently used one is dropped, and would start full
+again.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from retrieval.surfaces.tenants import ServedPlatforms
 MOST_BUCKETS = 10_000
 
 RATE_HEADERS = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
-"""Requests a minute, requests that may still be made at once, and seconds until the bucket is full again."""
+"""Requests per minute, requests that may still be made at once, and seconds until the bucket is full again."""
 
 _LEAST_BURST = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """The present allowance of a key."""
+    """The current allowance of a key."""
 
     wait_seconds: float
-    """0: the request may go on; otherwise the seconds to wait before it is made again."""
+    """0: the request is allowed; otherwise the seconds to wait before it is repeated."""
     limit: int
-    """Requests a minute."""
+    """Requests per minute."""
     remaining: int
     """Requests that may still be made at once."""
     reset_seconds: int
     """The seconds until the bucket is full again."""
 
     def headers(self) -> dict[str, str]:
-        """The headers that tell a client."""
+        """The headers that report the allowance to the client."""
         return dict(zip(RATE_HEADERS, map(str, (self.limit, self.remaining, self.reset_seconds)), strict=True))
 
 
@@ -60,14 +60,14 @@ class _Bucket:
 
 
 class RateLimits:
-    """The token buckets of a process; ``clock`` gives seconds that never go back."""
+    """The token buckets of a process; ``clock`` is monotonic, in seconds."""
 
     def __init__(self, clock: Clock, *, most_buckets: int = MOST_BUCKETS) -> None:
         self._clock = clock
         self._buckets = Latest[str, _Bucket](most_buckets)
 
     def take(self, key_id: str, per_minute: int) -> Allowance:
-        """Take one token from the key's bucket, if it holds one."""
+        """Take one token from the key's bucket, if it has one."""
         size, rate = burst(per_minute), per_minute / 60
         now = self._clock()
         bucket = self._buckets.get(key_id) or _Bucket(size, now)
@@ -82,7 +82,7 @@ class RateLimits:
 
 
 def burst(per_minute: int) -> int:
-    """The number of requests that may come at once."""
+    """The number of requests that may be made at once."""
     return min(per_minute, max(_LEAST_BURST, per_minute // 10))
 
 
@@ -92,7 +92,7 @@ REMEMBERED_SECONDS = 5.0
 """The seconds that a looked-up key is kept in memory."""
 
 MOST_REMEMBERED = 10_000
-"""Keys, and as many ids of no key."""
+"""The number of keys, and of ids that belong to no key, that are kept in memory."""
 
 NOTED_EVERY = timedelta(minutes=1)
 """The precision of the stored time of a key's last use."""
@@ -102,16 +102,16 @@ NoteUsed = Callable[[StoredKey, datetime], Awaitable[None]]
 
 
 @dataclass(slots=True)
-class _Remembered:
-    found: StoredKey | None
+class _CachedLookup:
+    key: StoredKey | None
     until: float
 
 
 class Authenticator:
     """Checks API keys; belongs to one event loop: ``async with Authenticator(...) as authenticator``.
 
-    ``find`` looks a key up by its id, and ``used`` notes a use of a key. ``clock`` gives seconds that never go back,
-    ``now`` the time with a time zone.
+    ``find`` looks a key up by its id, and ``used`` notes a use of a key. ``clock`` is monotonic, in seconds; ``now``
+    returns the time with a time zone.
     """
 
     def __init__(
@@ -125,8 +125,8 @@ class Authenticator:
     ) -> None:
         self._find, self._used = find, used
         self._clock, self._now = clock, now
-        self._known = Latest[str, _Remembered](most_remembered)
-        self._unknown = Latest[str, _Remembered](most_remembered)
+        self._known = Latest[str, _CachedLookup](most_remembered)
+        self._unknown = Latest[str, _CachedLookup](most_remembered)
         self._lookups: dict[str, asyncio.Task[StoredKey | None]] = {}
         self._noted = Latest[str, datetime](most_remembered)
         self._notes: set[asyncio.Task[None]] = set()
@@ -139,66 +139,66 @@ class Authenticator:
         await asyncio.gather(*self._notes, *self._lookups.values(), return_exceptions=True)
 
     async def key_of(self, authorization: str | None, api_key: str | None) -> ApiKey:
-        """The key that the headers ``Authorization`` (as a bearer token) or ``X-API-Key`` hold, if it lets in.
+        """The active key in the header ``Authorization`` (as a bearer token) or ``X-API-Key``.
 
-        Raises ``AuthenticationError`` for none, an unknown, an expired and a revoked one alike.
+        Raises the same ``AuthenticationError`` for a missing, unknown, expired or revoked key.
         """
-        text = given_key(authorization, api_key)
+        text = sent_key(authorization, api_key)
         key_id = None if text is None else key_id_of(text)
         if text is not None and key_id is not None:
-            found = await self._stored(key_id)
+            stored = await self._stored(key_id)
             now = self._now()
-            if found is not None and is_key(text, found.secret_hash) and found.key.state(now) == "active":
-                self._note(found, now)
-                return found.key
+            if stored is not None and is_key(text, stored.secret_hash) and stored.key.state(now) == "active":
+                self._note(stored, now)
+                return stored.key
         raise AuthenticationError
 
     async def _stored(self, key_id: str) -> StoredKey | None:
         remembered = self._known.get(key_id) or self._unknown.get(key_id)
         if remembered is not None and remembered.until > self._clock():
-            return remembered.found
-        return await asyncio.shield(self._lookups.get(key_id) or self._started(key_id))
+            return remembered.key
+        return await asyncio.shield(self._lookups.get(key_id) or self._start_lookup(key_id))
 
-    def _started(self, key_id: str) -> asyncio.Task[StoredKey | None]:
-        """Start one look-up for all requests that wait for it; it does not have the first request's deadline."""
-        lookup = asyncio.get_running_loop().create_task(self._looked_up(key_id), context=Context())
+    def _start_lookup(self, key_id: str) -> asyncio.Task[StoredKey | None]:
+        """Start one look-up for all waiting requests, in a context without the first request's deadline."""
+        lookup = asyncio.get_running_loop().create_task(self._look_up(key_id), context=Context())
         self._lookups[key_id] = lookup
-        lookup.add_done_callback(lambda done: self._ended(key_id, done))
+        lookup.add_done_callback(lambda done: self._end_lookup(key_id, done))
         return lookup
 
-    def _ended(self, key_id: str, lookup: asyncio.Task[StoredKey | None]) -> None:
+    def _end_lookup(self, key_id: str, lookup: asyncio.Task[StoredKey | None]) -> None:
         del self._lookups[key_id]
         if not lookup.cancelled():
-            # Reads its error where no request waits for it any more.
+            # Retrieve the error, in case no request waits for it any more: asyncio would log it.
             lookup.exception()
 
-    async def _looked_up(self, key_id: str) -> StoredKey | None:
-        found = await self._find(key_id)
-        remembered, other = (self._known, self._unknown) if found is not None else (self._unknown, self._known)
+    async def _look_up(self, key_id: str) -> StoredKey | None:
+        stored = await self._find(key_id)
+        cache, other = (self._known, self._unknown) if stored is not None else (self._unknown, self._known)
         other.pop(key_id, None)
-        remembered.keep(key_id, _Remembered(found, self._clock() + REMEMBERED_SECONDS))
-        return found
+        cache.keep(key_id, _CachedLookup(stored, self._clock() + REMEMBERED_SECONDS))
+        return stored
 
-    def _note(self, found: StoredKey, now: datetime) -> None:
-        """Store the use of the key, in the background."""
-        key_id = found.key.key_id
-        last = self._noted.get(key_id) or found.key.last_used_at
+    def _note(self, stored: StoredKey, now: datetime) -> None:
+        """Store the time of the key's use, in the background."""
+        key_id = stored.key.key_id
+        last = self._noted.get(key_id) or stored.key.last_used_at
         if last is not None and now - last < NOTED_EVERY:
             return
         self._noted.keep(key_id, now)
-        note = asyncio.get_running_loop().create_task(self._noting(found, now), context=Context())
+        note = asyncio.get_running_loop().create_task(self._store_use(stored, now), context=Context())
         self._notes.add(note)
         note.add_done_callback(self._notes.discard)
 
-    async def _noting(self, found: StoredKey, now: datetime) -> None:
+    async def _store_use(self, stored: StoredKey, now: datetime) -> None:
         try:
-            await self._used(found, now)
+            await self._used(stored, now)
         except RetrievalError as error:
-            _log.info("the use of API key %s was not noted: %s", found.key.key_id, error)
+            _log.info("the use of API key %s was not noted: %s", stored.key.key_id, error)
 
 
-def given_key(authorization: str | None, api_key: str | None) -> str | None:
-    """The key in the headers of a request; None where there is none, or where the two headers differ."""
+def sent_key(authorization: str | None, api_key: str | None) -> str | None:
+    """The key in the headers of a request; None if there is none, or if the two headers differ."""
     scheme, _, token = (authorization or "").partition(" ")
     bearer = token.strip() if scheme.lower() == "bearer" else None
     if authorization and bearer is None:
@@ -209,7 +209,7 @@ def given_key(authorization: str | None, api_key: str | None) -> str | None:
 
 
 class KeyGate:
-    """Lets callers in by their API keys, each as often as its key may ask: ``async with KeyGate(...) as gate``."""
+    """Admits callers by their API keys, within the rate limit of each key: ``async with KeyGate(...) as gate``."""
 
     def __init__(self, served: ServedPlatforms) -> None:
         self._served = served
@@ -224,16 +224,13 @@ class KeyGate:
         await self._authenticator.__aexit__(*error)
 
     async def key(self, headers: Headers) -> ApiKey:
-        """The key that the request bears.
-
-        Raises ``AuthenticationError``, and ``DatabaseError`` where no key can be looked up.
-        """
+        """The key of the request. Raises ``AuthenticationError``, and ``DatabaseError`` if it cannot be looked up."""
         return await self._authenticator.key_of(_single(headers, "authorization"), _single(headers, "x-api-key"))
 
     async def caller(self, headers: Headers) -> tuple[Caller, Allowance]:
-        """The bearer of the key, and the rest of the key's allowance.
+        """The caller that the key identifies, and the key's remaining allowance.
 
-        Raises ``AuthenticationError``, ``RateLimitedError``, and ``DatabaseError`` where no key can be looked up.
+        Raises ``AuthenticationError``, ``RateLimitedError``, and ``DatabaseError`` if the key cannot be looked up.
         """
         key = await self.key(headers)
         per_minute = key.requests_per_minute or self._served.settings.http_requests_per_minute
@@ -250,13 +247,13 @@ class KeyGate:
     async def _find(self, key_id: str) -> StoredKey | None:
         return await find_key((await self._served.host()).database, key_id)
 
-    async def _used(self, found: StoredKey, at: datetime) -> None:
-        await note_key_used((await self._served.host()).database, found.tenant_id, found.key.key_id, at)
+    async def _used(self, stored: StoredKey, at: datetime) -> None:
+        await note_key_used((await self._served.host()).database, stored.tenant_id, stored.key.key_id, at)
 
 
 def _single(headers: Headers, name: str) -> str | None:
-    """The header's value. Raises ``AuthenticationError`` for more than one: a proxy may read the other one."""
-    found = headers.getlist(name)
-    if len(found) > 1:
+    """The header's value. Raises ``AuthenticationError`` for several, of which a proxy may have checked another one."""
+    values = headers.getlist(name)
+    if len(values) > 1:
         raise AuthenticationError
-    return found[0] if found else None
+    return values[0] if values else None

@@ -1,6 +1,6 @@
-"""Many items in one request: stores a stream of lines in batches, and answers each line with its result.
+"""Many items in one request: stores a stream of lines in batches, and streams the result of each line back.
 
-A client may send its whole body before it reads any of the answer, so the answer must not wait for its reader.
+A client may send its whole body before it reads any of the response, so storing must not wait until it reads.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from retrieval.surfaces.http.problems import (
 T = TypeVar("T")
 
 MAX_LINE_BYTES = 1024 * 1024
-"""Longest line, without its end; of a CSV the longest record."""
+"""The longest line without its line break; in a CSV the longest record."""
 
 MEDIA_TYPE = "application/x-ndjson"
 CSV_TYPE = "text/csv"
@@ -54,16 +54,16 @@ class StreamLine:
     """One line that is not blank, or one record of a CSV."""
 
     number: int
-    """Counts lines from 1, blank ones too; of a record the first line."""
+    """Counts lines from 1, including blank lines; for a record, the number of its first line."""
     data: bytes
-    """The line without its line break; empty where it is too long."""
+    """The line without its line break; empty if it is too long."""
     too_long: bool = False
 
 
 class LineCutter:
-    """Cuts a stream into lines; nothing of a line that is too long is kept.
+    """Splits a stream into lines; discards the content of lines that are too long.
 
-    ``goes_on`` tells of a line whether the next one belongs to it, as in a CSV's texts between quotes.
+    ``goes_on`` returns whether the line after this one belongs to it, as in quoted texts of a CSV.
     """
 
     def __init__(self, max_line_bytes: int = MAX_LINE_BYTES, *, goes_on: Callable[[bytes], bool] | None = None) -> None:
@@ -74,9 +74,9 @@ class LineCutter:
         self._number = 1
 
     def feed(self, data: bytes) -> list[StreamLine]:
-        """The lines that are complete in the received data."""
-        *ended, rest = data.split(b"\n")
-        lines = [line for part in ended if (line := self._end(part))]
+        """The lines that this data completes."""
+        *complete_parts, rest = data.split(b"\n")
+        lines = [line for part in complete_parts if (line := self._end(part))]
         self._keep(rest)
         return lines
 
@@ -93,7 +93,7 @@ class LineCutter:
             self._parts.append(part)
 
     def _end(self, part: bytes, *, is_last: bool = False) -> StreamLine | None:
-        """The line that ends with this part; None for a blank one, and where the next line belongs to it."""
+        """The line that ends with this part; None if it is blank, or if the next line belongs to it."""
         self._keep(part)
         too_long, number = self._size > self._limit, self._number
         if self._goes_on and not (too_long or is_last) and self._goes_on(b"".join(self._parts[self._before :])):
@@ -109,20 +109,20 @@ class LineCutter:
 
 
 class LineReader:
-    """Makes items of a stream's lines, by the content type and the mapping of its request.
+    """Reads the lines of a stream as items, by the content type and the mapping of its request.
 
-    ``id_from`` names the entry whose hash is the id where JSON has none. Raises ``MediaTypeError`` for another content
-    type, and ``InvalidRequestError`` for a mapping or an ``id_from`` that cannot be.
+    ``id_from`` names the entry whose hash is the id if the JSON has none. Raises ``MediaTypeError`` for another content
+    type, and ``InvalidRequestError`` for an invalid mapping or ``id_from``.
     """
 
     def __init__(self, content_type: str, mapping: Sequence[str], id_from: str | None = None) -> None:
-        sent = content_type.partition(";")[0].strip().lower()
-        if sent not in (*_JSON_TYPES, CSV_TYPE):
+        media_type = content_type.partition(";")[0].strip().lower()
+        if media_type not in (*_JSON_TYPES, CSV_TYPE):
             raise MediaTypeError(content_type, f"{MEDIA_TYPE} or {CSV_TYPE}", "JSON Lines, an item a line, or a CSV,")
-        columns = _refused_as_request(lambda: mapped_columns(mapping))
-        if id_from is not None and (sent == CSV_TYPE or not id_from):
+        columns = _configured(lambda: mapped_columns(mapping))
+        if id_from is not None and (media_type == CSV_TYPE or not id_from):
             raise InvalidRequestError("id_from names an entry of JSON Lines; of a CSV, map a column: ?map=id=NAME")
-        self._records = CsvRecords("the CSV", columns) if sent == CSV_TYPE else None
+        self._records = CsvRecords("the CSV", columns) if media_type == CSV_TYPE else None
         self.cutter = LineCutter(goes_on=None if self._records is None else self._records.goes_on)
         self._item = (
             partial(_json_item, columns, id_from) if self._records is None else partial(_csv_item, self._records)
@@ -131,14 +131,14 @@ class LineReader:
     def begin(self, lines: list[StreamLine]) -> list[StreamLine]:
         """The first lines of the stream without the header of a CSV.
 
-        Raises ``InvalidRequestError`` for a header of which no item can be made.
+        Raises ``InvalidRequestError`` for a header that does not describe items.
         """
         records = self._records
         if records is None or not lines:
             return lines
         header, *rest = lines
         try:
-            _refused_as_request(lambda: records.begin(_text_of(header)))
+            _configured(lambda: records.begin(_text_of(header)))
         except InvalidItemError as error:
             raise InvalidRequestError(f"the CSV: the header cannot be read: {error}") from None
         return rest
@@ -173,7 +173,8 @@ def _csv_item(records: CsvRecords, text: str) -> Item:
     return with_ticket_hours(records.read(text))
 
 
-def _refused_as_request(make: Callable[[], T]) -> T:
+def _configured(make: Callable[[], T]) -> T:
+    """The result of ``make``; its ``ConfigurationError`` becomes an ``InvalidRequestError``."""
     try:
         return make()
     except ConfigurationError as error:
@@ -183,7 +184,7 @@ def _refused_as_request(make: Callable[[], T]) -> T:
 
 IN_MEMORY_BYTES = 1024 * 1024
 MOST_BYTES = 256 * 1024 * 1024
-"""The most bytes of the answer that wait for a client: the results of more than a million lines."""
+"""The greatest number of unread bytes of the response: the results of more than a million lines."""
 
 PART_BYTES = 64 * 1024
 
@@ -191,7 +192,7 @@ PART_BYTES = 64 * 1024
 class Spool:
     """A queue of bytes that one task writes and another reads: ``with Spool() as spool``.
 
-    Large content lies in a file, which a thread reads and writes: a disk may be slow.
+    Large content is in a file, which a thread reads and writes because a disk may be slow.
     """
 
     def __init__(self, in_memory_bytes: int = IN_MEMORY_BYTES, most_bytes: int = MOST_BYTES) -> None:
@@ -208,19 +209,19 @@ class Spool:
         self._file.close()
 
     async def write(self, data: bytes) -> None:
-        """Append the bytes. Raises ``UnreadAnswerError`` where too many wait already."""
+        """Append the bytes. Raises ``UnreadAnswerError`` if too many are unread."""
         if self._written + len(data) > self._most:
             raise UnreadAnswerError(self._most)
         await self._append(data)
 
     async def end(self, data: bytes = b"") -> None:
-        """Append the last bytes, however many wait."""
+        """Append the last bytes, however many are unread."""
         await self._append(data)
         self._is_closed = True
         self._more.set()
 
     async def parts(self) -> AsyncIterator[bytes]:
-        """Everything that is written, part by part, as soon as it is there."""
+        """Yields everything that is written, part by part, as soon as it is written."""
         while True:
             while self._read < self._written:
                 yield await self._on_file(self._take)
@@ -230,13 +231,13 @@ class Spool:
             await self._more.wait()
 
     async def _append(self, data: bytes) -> None:
-        # Once the content is on the disk it stays there, even when everything was read.
+        # Once the content is on disk it stays there, even after everything was read.
         self._is_on_disk = self._is_on_disk or self._written + len(data) > self._in_memory
         await self._on_file(lambda: self._put(data))
         self._more.set()
 
     async def _on_file(self, work: Callable[[], T]) -> T:
-        """Do the work on the file, one piece of work at a time and to its end: a thread cannot be cancelled."""
+        """Run the work on the file, one at a time and to its end, because a thread cannot be cancelled."""
         async with self._alone:
             if not self._is_on_disk:
                 return work()
@@ -256,7 +257,7 @@ class Spool:
         part = self._file.read(PART_BYTES)
         self._read += len(part)
         if self._read == self._written:
-            # All is read: the room is free again.
+            # Everything was read: free the space.
             self._file.seek(0)
             self._file.truncate()
             self._written = self._read = 0
@@ -265,13 +266,13 @@ class Spool:
 
 BATCH_LINES = 500
 BATCH_BYTES = 4 * 1024 * 1024
-"""A batch ends at whichever bound comes first; as much is read ahead."""
+"""A batch ends at whichever limit is reached first; the same amount is read ahead."""
 
 
 class Intake:
-    """Reads the body in ``run``, and gives the lines that are there in ``batch``.
+    """Reads the body in ``run``, and returns the lines that have arrived in ``batch``.
 
-    A client that sends fast has many lines stored together, and a client that waits for each result gets it.
+    If a client sends fast, many lines are stored together; if it waits for each result, it gets each at once.
     """
 
     def __init__(self, receive: Receive, cutter: LineCutter) -> None:
@@ -284,10 +285,10 @@ class Intake:
         self.is_cut_off = False
         """Whether the body is incomplete."""
         self.is_awaited = False
-        """Whether all lines that arrived were taken, and more are expected."""
+        """Whether all lines that arrived were returned, and more are expected."""
 
     async def run(self) -> None:
-        """Read until the body ends, or the client is gone; wait while enough is there."""
+        """Read until the body ends or the client disconnects; pause while enough lines are waiting."""
         self.is_cut_off = True
         try:
             while (message := await self._receive())["type"] == "http.request":
@@ -321,7 +322,7 @@ class Intake:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the whole body arrived, and all its lines were taken."""
+        """Whether the whole body arrived, and all its lines were returned."""
         return self._is_over and not self._lines and not self.is_cut_off
 
     @property
@@ -340,20 +341,20 @@ _EMPTY = "there was no item in the body"
 _NO_LINE = "no line of the body is an item"
 
 _MANY = 50
-"""If the first items of a body, so many, have no text, the body is taken to have none."""
+"""If this many first items of a body have no text, the body is refused."""
 
 
 _Line = Mapping[str, Any]
-_Read = list[tuple[StreamLine, Item | InvalidItemError]]
+_ReadLines = list[tuple[StreamLine, Item | InvalidItemError]]
 _Check = Callable[[], Awaitable[None]]
 
 
 class BulkAnswer(Response):
-    """Reads the body, stores its items, and answers meanwhile: a line for each of its lines, and at last a summary.
+    """Reads the body, stores its items, and meanwhile sends a result line for each of its lines, then a summary.
 
-    An item whose result line was sent is stored, and stays stored whatever happens to the rest. The summary says what
-    happened, unless the client hung up. Neither the body nor the answer is ever held in memory as a whole, even where
-    the client reads nothing until it has sent everything.
+    An item whose result line was sent is stored, whatever happens to the rest. The summary reports the outcome, unless
+    the client disconnected. Neither the body nor the response is ever in memory as a whole, even if the client reads
+    nothing until it has sent everything.
     """
 
     def __init__(self, collection: Collection, reader: LineReader) -> None:
@@ -369,7 +370,7 @@ class BulkAnswer(Response):
         with Spool() as spool:
             tasks = [asyncio.create_task(intake.run())]
             try:
-                # A client may wait for "100 Continue" before it sends anything; reading the body sends it.
+                # Reading the body sends the "100 Continue" that a client may wait for.
                 first = await self._read(self._reader.begin(await intake.batch()))
                 _check_some(first, is_all=intake.is_complete)
                 tasks.append(asyncio.create_task(self._send(spool, send)))
@@ -386,28 +387,30 @@ class BulkAnswer(Response):
             await send({"type": "http.response.body", "body": part, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
-    async def _store(self, read: _Read, intake: Intake, spool: Spool, still_allowed: _Check) -> _Line:
-        """Store batch after batch, write a result for each line, and give the summary."""
-        done, told, seen, without_text = AddReport(), Counter[str](), SeenIds(), WithoutText()
+    async def _store(self, lines: _ReadLines, intake: Intake, spool: Spool, still_allowed: _Check) -> _Line:
+        """Store batch after batch, write a result for each line, and return the summary."""
+        done, counts, seen, without_text = AddReport(), Counter[str](), SeenIds(), WithoutText()
         error: RetrievalError | None = None
         try:
-            read = read or await self._read(await intake.batch())  # the header of a CSV may have come alone
-            while read:
+            lines = lines or await self._read(
+                await intake.batch()
+            )  # the first batch may have been only the header of a CSV
+            while lines:
                 await still_allowed()
-                items = [item for _, item in read if isinstance(item, Item)]
+                items = [item for _, item in lines if isinstance(item, Item)]
                 without_text += WithoutText.among(items)
                 added = await add_each(handle_of(self._collection), items, more=True)
                 stored = iter(added.outcomes)
-                outcomes = [next(stored) if isinstance(item, Item) else _refused(item) for _, item in read]
+                outcomes = [next(stored) if isinstance(item, Item) else _refused(item) for _, item in lines]
                 done += added.report
                 seen.extend(outcome.item_id for outcome in outcomes if outcome.item_id and outcome.error is None)
-                told.update(outcome.became or _REJECTED for outcome in outcomes)
+                counts.update(outcome.became or _REJECTED for outcome in outcomes)
                 await spool.write(
-                    _lines(_told(line, outcome) for (line, _), outcome in zip(read, outcomes, strict=True))
+                    _lines(_result_line(line, outcome) for (line, _), outcome in zip(lines, outcomes, strict=True))
                 )
-                read = await self._read(await intake.batch())
+                lines = await self._read(await intake.batch())
             if intake.is_cut_off:
-                # The indexes are then left to the jobs.
+                # A job updates the indexes later.
                 raise BrokenStreamError
             done += await finished(handle_of(self._collection), done)
         except RetrievalError as broken:
@@ -416,37 +419,37 @@ class BulkAnswer(Response):
             if not _is_late():
                 raise
             error = BodyTimeoutError() if intake.is_awaited else late()
-        notes = without_text.notes(told.total() - told[_REJECTED])
-        if not told.total() and error is None:
+        notes = without_text.notes(counts.total() - counts[_REJECTED])
+        if not counts.total() and error is None:
             notes = (_EMPTY,)
-        elif told.total() == told[_REJECTED]:
+        elif counts.total() == counts[_REJECTED]:
             notes = (*notes, _NO_LINE)
-        return _summary(done + seen.report() + AddReport(notes=notes), told, error)
+        return _summary(done + seen.report() + AddReport(notes=notes), counts, error)
 
-    async def _read(self, batch: Sequence[StreamLine]) -> _Read:
+    async def _read(self, batch: Sequence[StreamLine]) -> _ReadLines:
         if not batch:
             return []
         return await asyncio.to_thread(lambda: [(line, self._reader.read(line)) for line in batch])
 
 
-def _check_some(read: _Read, *, is_all: bool) -> None:
-    """Raise ``InvalidRequestError`` if the body has no item, or if its items have no text."""
-    items = [item for _, item in read if isinstance(item, Item)]
+def _check_some(lines: _ReadLines, *, is_all: bool) -> None:
+    """Raise ``InvalidRequestError`` if no line is an item, or if the items have no text."""
+    items = [item for _, item in lines if isinstance(item, Item)]
     without_text = WithoutText.among(items)
     if without_text.number == len(items) > 0 and (is_all or len(items) >= _MANY):
         raise InvalidRequestError(*without_text.notes(len(items)))
-    refused = [(line, item) for line, item in read if isinstance(item, InvalidItemError)]
+    refused = [(line, item) for line, item in lines if isinstance(item, InvalidItemError)]
     if is_all and refused and not items:
         (line, error), *_ = refused
         raise InvalidRequestError(f"{_NO_LINE}; line {line.number}: {detail_of(error)}")
 
 
 async def _nothing() -> None:
-    """Checks are skipped."""
+    """The check of requests without a key."""
 
 
 def _is_late() -> bool:
-    """Whether the stream's time is over; False: its client ended it."""
+    """Whether the stream exceeded its time limit; False: its client ended it."""
     until = current_deadline()
     return until is not None and until.is_over
 
@@ -455,21 +458,21 @@ def _refused(error: InvalidItemError) -> ItemOutcome:
     return ItemOutcome(item_id=error.item_id, error=error)
 
 
-def _told(line: StreamLine, outcome: ItemOutcome) -> _Line:
+def _result_line(line: StreamLine, outcome: ItemOutcome) -> _Line:
     if outcome.error is not None:
         return {"line": line.number, "error": problem_of(outcome.error)}
     return {"line": line.number, "item_id": outcome.item_id, "result": outcome.became}
 
 
-def _summary(done: AddReport, told: Mapping[str, int], error: RetrievalError | None) -> _Line:
+def _summary(done: AddReport, counts: Mapping[str, int], error: RetrievalError | None) -> _Line:
     """The number of lines with each result, and further figures about the items."""
-    counts = {word: told.get(word, 0) for word in (*Became, _REJECTED)}
-    left = {"embedded": done.embedded, "pending": done.pending, "repeated": done.repeated, "cut": done.cut}
+    results = {word: counts.get(word, 0) for word in (*Became, _REJECTED)}
+    others = {"embedded": done.embedded, "pending": done.pending, "repeated": done.repeated, "cut": done.cut}
     token = {} if done.token is None else {"token": done.token}
-    summary = {"summary": {**counts, **left, "notes": list(done.notes), **token}}
+    summary = {"summary": {**results, **others, "notes": list(done.notes), **token}}
     return summary if error is None else {**summary, "error": problem_of(error)}
 
 
-def _lines(told: Any) -> bytes:
-    texts = (json.dumps(line, ensure_ascii=False, allow_nan=False, separators=(",", ":")) for line in told)
+def _lines(values: Any) -> bytes:
+    texts = (json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")) for value in values)
     return "".join(f"{text}\n" for text in texts).encode("utf-8", "replace")

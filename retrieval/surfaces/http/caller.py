@@ -28,11 +28,11 @@ CALLER = "caller"
 """The name of the caller in a request's state."""
 
 STILL_ALLOWED = "still_allowed"
-"""The name, in a long request's state, of the check that raises ``AuthenticationError`` when its key is revoked."""
+"""The name, in the state of a long request, of the check that raises ``AuthenticationError`` if its key was revoked."""
 
 
 async def current_caller(request: Request) -> Caller:
-    """The caller of the request. Raises ``AuthenticationError`` where no caller was let in."""
+    """The caller of the request. Raises ``AuthenticationError`` if the request was not authenticated."""
     caller: Caller | None = getattr(request.state, CALLER, None)
     if caller is None:
         raise AuthenticationError
@@ -42,9 +42,9 @@ async def current_caller(request: Request) -> Caller:
 CurrentCaller = Annotated[Caller, Depends(current_caller)]
 
 
-# It takes the request alone: each dependency that FastAPI resolves costs as much time as writing an answer.
+# It depends on the request only: each dependency that FastAPI resolves costs as much time as writing a response.
 async def current_platform(request: Request) -> Platform:
-    """The caller's tenant's view of the platform."""
+    """The platform of the caller's tenant."""
     service: Service = request.app.state.service
     return await service.of_tenant((await current_caller(request)).tenant, request.scope)
 
@@ -53,14 +53,14 @@ CurrentPlatform = Annotated[Platform, Depends(current_platform)]
 
 
 def needs(scope: Scope) -> Any:
-    """A dependency of a route: lets in callers with that scope, or with ``admin``.
+    """A dependency of a route: admits callers with that scope, or with ``admin``.
 
-    A request with a parameter that the route does not have is refused.
+    Requests with a parameter that the route does not have are refused.
     """
-    return Depends(_checked(scope))
+    return Depends(_check_of(scope))
 
 
-def _checked(scope: Scope) -> Callable[[Request], Awaitable[None]]:
+def _check_of(scope: Scope) -> Callable[[Request], Awaitable[None]]:
     async def check(request: Request) -> None:
         if not (await current_caller(request)).may(scope):
             raise ForbiddenError(scope)
@@ -76,9 +76,9 @@ def check_parameters(request: Request) -> None:
     known = list(dict.fromkeys(_names(request.scope["route"].dependant)))
     unknown = [name for name in request.query_params if name not in known]
     if unknown:
-        refused = "there is no parameter {!r:.60}; {}"
+        message = "there is no parameter {!r:.60}; {}"
         raise RequestValidationError(
-            [{"loc": ("query", name), "msg": refused.format(name, arguments_hint(name, known))} for name in unknown]
+            [{"loc": ("query", name), "msg": message.format(name, arguments_hint(name, known))} for name in unknown]
         )
 
 
@@ -89,11 +89,11 @@ def _names(dependant: Dependant) -> Iterator[str]:
 
 
 MOST = 1024
-"""The most handles that are kept, of all tenants together; the handle that was used longest ago is dropped first."""
+"""The greatest number of cached handles, of all tenants together; the least recently used one is dropped first."""
 
 
 class Handles:
-    """The handles of one application."""
+    """The cached handles of one application."""
 
     def __init__(self) -> None:
         self._config: RetrievalConfig | None = None
@@ -103,25 +103,25 @@ class Handles:
     async def collection(self, platform: Platform, name: str) -> Collection:
         """The tenant's collection of that name. Raises ``UnknownCollectionError``."""
         key = (platform.settings.tenant, name)
-        kept = self._collections.get(key)
-        if kept is None or kept[0] is not platform or not await _is_there(kept[1]):
+        cached = self._collections.get(key)
+        if cached is None or cached[0] is not platform or not await _is_there(cached[1]):
             self._collections.pop(key, None)
-            kept = platform, await platform.collection(name, create=False)
-        self._collections.keep(key, kept)
-        return kept[1]
+            cached = platform, await platform.collection(name, create=False)
+        self._collections.keep(key, cached)
+        return cached[1]
 
     def forget(self, platform: Platform, name: str) -> None:
-        """Forget a collection that was removed: the next collection of that name is another one."""
+        """Forget a collection that was deleted: the next collection of that name is another one."""
         self._collections.pop((platform.settings.tenant, name), None)
 
     def tickets(self, platform: Platform) -> RetrievalService:
-        """The tenant's service of tickets."""
-        kept = self._tickets.get(platform.settings.tenant)
-        if kept is None or kept[0] is not platform:
+        """The tenant's ticket service."""
+        cached = self._tickets.get(platform.settings.tenant)
+        if cached is None or cached[0] is not platform:
             self._config = self._config or RetrievalConfig()
-            kept = platform, RetrievalService(self._config, platform)
-        self._tickets.keep(platform.settings.tenant, kept)
-        return kept[1]
+            cached = platform, RetrievalService(self._config, platform)
+        self._tickets.keep(platform.settings.tenant, cached)
+        return cached[1]
 
 
 async def _is_there(collection: Collection) -> bool:
@@ -133,7 +133,7 @@ async def _is_there(collection: Collection) -> bool:
 
 
 async def current_handles(request: Request) -> Handles:
-    """The handles of the application that was asked."""
+    """The handles of the request's application."""
     handles: Handles = request.app.state.handles
     return handles
 
@@ -151,7 +151,7 @@ NamedCollection = Annotated[Collection, Depends(named_collection)]
 
 
 async def current_tickets(platform: CurrentPlatform, handles: CurrentHandles) -> RetrievalService:
-    """The caller's tenant's service of tickets."""
+    """The ticket service of the caller's tenant."""
     return handles.tickets(platform)
 
 

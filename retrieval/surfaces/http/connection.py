@@ -1,8 +1,8 @@
-"""A connection of the server and an exchange of request and answer on it: the deadline, hang-ups, bounds on bytes.
+"""Connections of the server and their requests: deadlines, disconnects, and limits on the received bytes.
 
-uvicorn reads a head of any size, in quadratic time, before any key is checked: ``Connection`` bounds the head. It also
-notifies the request in progress when its client hangs up. The reverse proxy bounds clients that send slowly or not at
-all (docs/how-to/deploy.md).
+uvicorn reads a header block of any size, in quadratic time, before any key is checked: ``Connection`` limits its size.
+It also notifies the request in progress when its client disconnects. The reverse proxy limits clients that send slowly
+or not at all (docs/how-to/deploy.md).
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from retrieval.surfaces.http.answers import answer_to, report
 from retrieval.surfaces.http.problems import MEDIA_TYPE, BodyTimeoutError, BodyTooLargeError, encoded, problem_of_status
 
 HEAD_BYTES = 64 * 1024
-"""The most bytes of a request's line and headers, of trailers after a body, and of anything else outside a body."""
+"""The greatest number of bytes of a request's line and headers, and of trailers and other bytes outside a body."""
 
 _PIECE_BYTES = HEAD_BYTES // 4
 _EXTENSION = "retrieval.connection"
 
 _TOO_LARGE = encoded(problem_of_status(431, f"the request's line and headers have more than {HEAD_BYTES:,} bytes"))
-_UNREADABLE = encoded(problem_of_status(400, "this is no request of HTTP"))
+_UNREADABLE = encoded(problem_of_status(400, "this is not an HTTP request"))
 
 
 class Wire(Protocol):
-    """The connection of a request, as an exchange needs it."""
+    """The part of a connection that an exchange uses."""
 
     is_lost: bool
-    """Whether the client has hung up."""
+    """Whether the client has disconnected."""
     on_lost: Callable[[], None] | None
-    """Called when the client hangs up."""
+    """Called when the client disconnects."""
 
     def abort(self) -> None:
         """Drop the connection at once, with the unsent data."""
@@ -49,12 +49,12 @@ def extensions(wire: Wire) -> dict[str, Any]:
 
 
 class Connection(HttpToolsProtocol):
-    """Limits the received bytes outside of bodies."""
+    """Limits the number of bytes received outside of bodies."""
 
     is_lost = False
     on_lost: Callable[[], None] | None = None
     _unsettled = 0
-    """The bytes read since a head or a body was complete, or since a part of a body came."""
+    """The bytes read since the last header block, body or part of a body was complete."""
     _is_refused = False
 
     def abort(self) -> None:
@@ -62,14 +62,14 @@ class Connection(HttpToolsProtocol):
         self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Notify the request in progress that its client hung up."""
+        """Notify the request in progress that its client disconnected."""
         super().connection_lost(exc)
         self.is_lost = True
         if self.on_lost is not None:
             self.on_lost()
 
     def data_received(self, data: bytes) -> None:
-        """Read a part of a request, or of several, in pieces: a body and the head behind it may come together."""
+        """Read received bytes in pieces, because they may hold a body and the headers of the next request."""
         for start in range(0, len(data), _PIECE_BYTES):
             if self._is_refused:
                 return
@@ -86,22 +86,22 @@ class Connection(HttpToolsProtocol):
         self.scope["extensions"] = extensions(self)
 
     def on_headers_complete(self) -> None:
-        """Its head is there."""
+        """The headers of the request are complete."""
         self._unsettled = 0
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """A part of its body came."""
+        """A part of the request's body arrived."""
         self._unsettled = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """It is complete."""
+        """The request is complete."""
         self._unsettled = 0
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Answers a request that cannot be read."""
+        """Refuse a request that cannot be parsed."""
         del msg
         self._refuse(400, _UNREADABLE)
 
@@ -109,43 +109,43 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         if self.cycle is not None and not self.cycle.response_complete:
-            self.abort()  # A refusal would be in the middle of another answer.
+            self.abort()  # a refusal would be in the middle of another response
             return
         head = (
             f"HTTP/1.1 {status} {json.loads(body)['title']}\r\ncontent-type: {MEDIA_TYPE}\r\n"
             f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
         )
         self.transport.write(head.encode() + body)
-        # If the connection were closed before the request is read, the client might never see the answer.
+        # Closing the connection before the whole request is read could discard the response at the client.
         self._is_refused = True
         self.transport.write_eof()
         self.loop.call_later(self.timeout_keep_alive, self.transport.close)
 
 
 GRACE_SECONDS = 0.2
-"""The seconds after its deadline when a request is cancelled; the database ends late statements by itself before."""
+"""The seconds between a request's deadline, at which the database ends its statements, and its cancellation."""
 
 
 class Exchange(AbstractAsyncContextManager["Exchange"]):
-    """One request and its answer; ``async with`` gives it ``seconds``, which begin anew with each part of a stream.
+    """One request and its response; ``async with`` limits its time, which for streams restarts with each part.
 
-    At the end of the block ``TimeoutError`` is raised for a request that is late or whose client hung up.
+    The block raises ``TimeoutError`` at its end if the request is late or its client disconnected.
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._scope, self._receive, self._send = scope, receive, send
         self.headers: list[tuple[bytes, bytes]] = []
-        """Added to those of the answer."""
+        """Headers that are added to the response."""
         self.status = 0
-        """The status of the answer; 0: it has not begun."""
+        """The status of the response; 0: it has not begun."""
         self.on_start: Callable[[], None] = lambda: None
-        """Called when the answer begins, unless it is a stream: a client may take its time to read it."""
+        """Called when the response begins, unless it is a stream: the client may read it slowly."""
         self.is_gone = self._is_complete = self._flows = False
         self._wire: Wire | None = scope.get("extensions", {}).get(_EXTENSION, {}).get("wire")
         self._read = 0
 
     def limit(self, *, seconds: float, body_bytes: int, has_body: bool, flows: bool) -> Self:
-        """Set how long the request may take, and how large its body may be."""
+        """Limit the time of the request and the size of its body."""
         self._seconds, self._body_bytes, self._is_body_read, self._flows = seconds, body_bytes, not has_body, flows
         return self
 
@@ -164,14 +164,14 @@ class Exchange(AbstractAsyncContextManager["Exchange"]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # The next request of the connection may have begun, once this one was answered.
+        # The next request on the connection may have begun, and have set its own callback.
         if self._wire is not None and self._wire.on_lost == self._hang_up:
             self._wire.on_lost = None
         reset_deadline(self._token)
         await self._timeout.__aexit__(kind, error, trace)
 
     async def receive(self) -> Message:
-        """Give the application the next part of the request; of a body that is too large, a disconnect."""
+        """The next part of the request for the application; a disconnect if the body is too large."""
         message = await self._receive()
         if message["type"] == "http.request":
             self._read += len(message.get("body", b""))
@@ -179,11 +179,11 @@ class Exchange(AbstractAsyncContextManager["Exchange"]):
                 await self.refuse(BodyTooLargeError(self._body_bytes))
                 return {"type": "http.disconnect"}
             self._is_body_read = not message.get("more_body", False)
-            self._go_on()
+            self._restart_limit()
         return message
 
     async def send(self, message: Message) -> None:
-        """Send the next part of the application's answer."""
+        """Send the next part of the application's response."""
         if self._is_complete:
             return
         if message["type"] == "http.response.start":
@@ -193,10 +193,10 @@ class Exchange(AbstractAsyncContextManager["Exchange"]):
                 self.on_start()
         await self._send(message)
         self._is_complete = message["type"] == "http.response.body" and not message.get("more_body", False)
-        self._go_on()
+        self._restart_limit()
 
     async def refuse(self, error: Exception) -> None:
-        """Answer with the problem document of the error, unless the answer has begun or the client has left."""
+        """Respond with the error's problem document, unless a response has begun or the client has disconnected."""
         if self.is_gone:
             return
         if self.status:
@@ -206,23 +206,23 @@ class Exchange(AbstractAsyncContextManager["Exchange"]):
 
     @property
     def is_late(self) -> bool:
-        """Whether the request took too long, or its client hung up."""
+        """Whether the request took too long, or its client disconnected."""
         return self._timeout.expired()
 
-    async def tell_late(self) -> None:
-        """Answer that the request took too long; an answer that has begun is broken off."""
+    async def refuse_late(self) -> None:
+        """Respond that the request took too long; a response that has begun is aborted."""
         if self.status and self._wire is not None:
             self._wire.abort()
         await self.refuse(late() if self._is_body_read else BodyTimeoutError())
 
-    def _go_on(self) -> None:
-        """Restart the time limit of a stream: it may last as long as it makes progress."""
+    def _restart_limit(self) -> None:
+        """Restart the time limit of a stream, which may take as long as it makes progress."""
         if self._flows and not self._timeout.expired():
             self.deadline.until = self.deadline.clock() + self._seconds
             self._timeout.reschedule(self.deadline.until + GRACE_SECONDS)
 
     def _hang_up(self) -> None:
-        """End the request, because its client has left."""
+        """End the request, because its client has disconnected."""
         if not self._is_complete and not self._timeout.expired():
             self.is_gone = True
             self._timeout.reschedule(0)

@@ -1,11 +1,11 @@
-"""JSON in requests and answers: bodies, items, names in paths, conditions, and where in a request an error lies.
+"""JSON in requests and responses: bodies, items, names in paths, preconditions, and the places of errors in requests.
 
 FastAPI accepts UTF-16, repeated members and NaN, and it parses and validates bodies on the event loop. A route of
-``JSONBodies`` parses by ``json_of``; a large body it also validates, in a thread, and hands FastAPI the model's
-instance, which FastAPI takes as it is.
+``JSONBodies`` parses by ``json_of`` instead. A large body it parses and validates in a thread, and passes FastAPI the
+instance of the model, which FastAPI accepts unchanged.
 
-A large search waits for one of few places, because the garbage collector looks at everything that all searches hold
-while nothing else runs, and each search holds a connection. A write waits for no place.
+Few large searches run at the same time, because the garbage collector visits all objects of all searches while nothing
+else runs, and because each search holds a connection. Writes are not limited in this way.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
-from retrieval.adapters.aside import LONG_BODY, aside, uncollected
+from retrieval.adapters.aside import LONG_BODY, aside, without_collector
 from retrieval.adapters.readers import item_from_record
 from retrieval.adapters.readers.records import FIELD_NAMES
 from retrieval.apps.tickets.ticket_item import with_ticket_parts
@@ -43,7 +43,7 @@ from retrieval.surfaces.http.problems import MalformedBodyError, MediaTypeError
 
 
 class JSONAnswer(JSONResponse):
-    """Plain JSON values as an answer; NaN and infinity become ``null``."""
+    """A response of plain JSON values; NaN and infinity become ``null``."""
 
     def render(self, content: Any) -> bytes:
         """The body."""
@@ -51,7 +51,7 @@ class JSONAnswer(JSONResponse):
 
 
 def members_at(kind: Any, place: Sequence[str | int]) -> list[str]:
-    """The names of the members that a body of that type has at this place; none where no model says them."""
+    """The names of the members that a body of that type has at this place; empty if no model defines them."""
     models = list(_models(kind))
     for step in place:
         inner = [annotation for model in models if (annotation := _members(model).get(str(step)))]
@@ -61,12 +61,12 @@ def members_at(kind: Any, place: Sequence[str | int]) -> list[str]:
 
 
 def _members(model: type[BaseModel]) -> dict[str, Any]:
-    """The types of a model's members, by the names that a body gives them."""
+    """The types of a model's members, by their names in a body."""
     return {field.alias or name: field.annotation for name, field in model.model_fields.items()}
 
 
 def _models(kind: Any) -> Iterator[type[BaseModel]]:
-    """The models within an annotation: itself, of a list, of a mapping, of several."""
+    """The models in an annotation: itself, or within lists, mappings and unions."""
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         yield kind
     for part in get_args(kind):
@@ -74,15 +74,15 @@ def _models(kind: Any) -> Iterator[type[BaseModel]]:
 
 
 def where_of(text: str | None) -> Filter | None:
-    """The filter that the parameter ``where`` says. Raises ``InvalidFilterError``."""
+    """The filter in the parameter ``where``. Raises ``InvalidFilterError``."""
     if text is None:
         return None
     try:
         mapping = json_of(text)
     except JSONTextError as error:
         raise InvalidFilterError(
-            f'the parameter where is a JSON object such as {{"priority": "High"}}, percent-encoded, not {text!r:.80}: '
-            f"{error}"
+            f'the parameter where must be a JSON object such as {{"priority": "High"}}, percent-encoded, not '
+            f"{text!r:.80}: {error}"
         ) from None
     try:
         return parse_where(mapping)
@@ -93,17 +93,14 @@ def where_of(text: str | None) -> Filter | None:
 
 
 def object_of(name: str, text: str | None) -> dict[str, Any]:
-    """The JSON object that the parameter of that name says; empty where it is left out.
-
-    Raises ``InvalidRequestError``.
-    """
+    """The JSON object in the parameter of that name; empty if it is left out. Raises ``InvalidRequestError``."""
     try:
-        found = {} if text is None else json_of(text)
+        value = {} if text is None else json_of(text)
     except JSONTextError as error:
         raise InvalidRequestError(f"the parameter {name} cannot be read: {error}") from None
-    if not isinstance(found, dict):
-        raise InvalidRequestError(f"the parameter {name} is a JSON object, percent-encoded, not {text!r:.80}")
-    return found
+    if not isinstance(value, dict):
+        raise InvalidRequestError(f"the parameter {name} must be a JSON object, percent-encoded, not {text!r:.80}")
+    return value
 
 
 Place = tuple[str | int, ...]
@@ -120,7 +117,7 @@ def at(*place: str | int) -> Iterator[None]:
 
 
 async def filter_at(name: str, where: Mapping[str, Any] | None, collection: Collection) -> Filter | None:
-    """The filter that the member of that name says. Raises ``InvalidFilterError``."""
+    """The filter in the member of that name. Raises ``InvalidFilterError``."""
     with at(name):
         return await parsed_filter(where, handle_of(collection).parts.bounds)
 
@@ -128,15 +125,15 @@ async def filter_at(name: str, where: Mapping[str, Any] | None, collection: Coll
 async def filters_at(
     name: str, where: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None, collection: Collection
 ) -> list[Filter]:
-    """The filters that the member of that name says, of one or of a list. Raises ``InvalidFilterError``."""
+    """The filters in the member of that name, which holds one or a list. Raises ``InvalidFilterError``."""
     if where is None or isinstance(where, Mapping):
         return [parsed for parsed in (await filter_at(name, where, collection),) if parsed is not None]
-    found = []
-    for number, each in enumerate(where):
+    filters = []
+    for number, condition in enumerate(where):
         with at(name, number):
-            if (parsed := await parsed_filter(each, handle_of(collection).parts.bounds)) is not None:
-                found.append(parsed)
-    return found
+            if (parsed := await parsed_filter(condition, handle_of(collection).parts.bounds)) is not None:
+                filters.append(parsed)
+    return filters
 
 
 def profile_at(place: Place, profile: Mapping[str, Any] | None) -> Profile | None:
@@ -154,12 +151,12 @@ def fields_of(**filters: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str |
         yield
     except InvalidFilterError as error:
         if error.field and not error.place:
-            found = (place for name, where in filters.items() for place in _named(where, error.field, (name,)))
-            error.place = next(found, ())
+            places = (place for name, where in filters.items() for place in _places_of(where, error.field, (name,)))
+            error.place = next(places, ())
         raise
 
 
-def _named(part: object, field: str, place: Place) -> Iterator[Place]:
+def _places_of(part: object, field: str, place: Place) -> Iterator[Place]:
     if part in (field, f"attributes.{field}"):
         yield place
     elif isinstance(part, Mapping):
@@ -167,33 +164,33 @@ def _named(part: object, field: str, place: Place) -> Iterator[Place]:
             if key in (field, f"attributes.{field}"):
                 yield (*place, key)
             elif key in ("and", "or", "not"):
-                yield from _named(value, field, (*place, key))
+                yield from _places_of(value, field, (*place, key))
     elif isinstance(part, list):
         for number, inner in enumerate(part):
-            yield from _named(inner, field, (*place, number))
+            yield from _places_of(inner, field, (*place, number))
 
 
 MOST_ERRORS = 100
-"""The most wrong places of a body that an answer lists; each costs as much time as a hit."""
+"""The greatest number of errors in a body that a response lists; each costs as much time as a hit."""
 
 MOST_VALUES = 150_000
-"""The most values in the body of a search: 100 vectors of 1,024 dimensions and more."""
+"""The greatest number of values in the body of a search: more than 100 vectors of 1,024 dimensions."""
 
 MOST_MEMBERS = 20_000
-"""The most members of objects in the body of a search, such as 100 searches with 100 conditions each."""
+"""The greatest number of members of objects in the body of a search: 100 searches with 100 conditions, and more."""
 
 LARGE_AT_ONCE = 4
-"""Large searches that one process answers at the same time."""
+"""The number of large searches that one process runs at the same time."""
 
 LARGE_PAGE = 100
-"""The number of hits from which a search is large: each takes some 20 µs to encode, and a text may have megabytes."""
+"""A search of this many hits is large: each hit takes about 20 µs to encode, and its text may have megabytes."""
 
 _HAS_PLACE = "has_place_of_large"
 
 
 @asynccontextmanager
 async def place_of_large(request: Request, *, is_large: bool) -> AsyncIterator[None]:
-    """Wait for one of the few places for large requests, if the request is large and has none yet."""
+    """Wait for one of the places for large requests, if the request is large and has none yet."""
     if not is_large or getattr(request.state, _HAS_PLACE, False):
         yield
         return
@@ -215,87 +212,88 @@ class JSONBodies(APIRoute):
         model = annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
 
         async def handle(request: Request) -> Response:
-            read = _ReadRequest(request.scope, request.receive)
-            body = await read.body()
+            parsed = _ReadRequest(request.scope, request.receive)
+            body = await parsed.body()
             if not body:
-                return await handler(read)
+                return await handler(parsed)
             _check_media_type(request.headers.get("content-type", ""))
             is_long = len(body) >= LONG_BODY
             is_large = is_long and model is not None and not is_write(request.scope)
             if is_large:
                 _check_values(body)
             async with place_of_large(request, is_large=is_large):
-                read.value = await aside(lambda: _read(body, model), is_long=is_long)
-                return await handler(read)
+                parsed.value = await aside(lambda: _read(body, model), is_long=is_long)
+                return await handler(parsed)
 
         return handle
 
 
 class _ReadRequest(Request):
-    """A request whose body was read."""
+    """A request whose body is parsed."""
 
     value: Any = None
-    """The value that the body holds; an instance of the route's model where the body is large."""
+    """The value of the body; an instance of the route's model if the body is large."""
 
     async def json(self) -> Any:
-        """The same, for the framework."""
+        """The value, for the framework."""
         return self.value
 
 
 def _check_media_type(content_type: str) -> None:
-    """Raise ``MediaTypeError`` for a body that is not sent as JSON."""
+    """Raise ``MediaTypeError`` for a content type other than JSON."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
         raise MediaTypeError(content_type)
 
 
 def _check_values(body: bytes) -> None:
-    """Refuse a body of too many values, counted by the separators between them, those within texts too."""
-    for characters, most, named in (
+    """Refuse a body of too many values, counted by their separators, including those within texts."""
+    for characters, most, separators in (
         (b",[{", MOST_VALUES, "commas and brackets"),
         (b":", MOST_MEMBERS, "colons"),
     ):
-        if (found := len(body) - len(body.translate(None, characters))) > most:
+        if (count := len(body) - len(body.translate(None, characters))) > most:
             raise MalformedBodyError(
-                f"the body has {found:,} {named}; a search may have {most:,}: send fewer values, or several searches"
+                f"the body has {count:,} {separators}; a search may have {most:,}: send fewer values, "
+                "or several searches"
             )
 
 
 def _read(body: bytes, model: type[BaseModel] | None) -> Any:
-    """The value of a body, as FastAPI takes it. Raises ``MalformedBodyError`` and ``RequestValidationError``."""
+    """The value of a body, as FastAPI accepts it. Raises ``MalformedBodyError`` and ``RequestValidationError``."""
     try:
         if len(body) < LONG_BODY:
             return json_of(body)
-        with uncollected():
-            sent = json_of(body)
+        with without_collector():
+            value = json_of(body)
     except JSONTextError as error:
         raise MalformedBodyError(f"the body cannot be read: {error}") from None
     try:
-        return sent if model is None else model.model_validate(sent)
+        return value if model is None else model.model_validate(value)
     except ValidationError as error:
-        raise _told(error, sent) from None
+        raise _request_error(error, value) from None
 
 
-def _told(error: ValidationError, sent: Any) -> Exception:
-    if (wrong := error.error_count()) > MOST_ERRORS:
+def _request_error(error: ValidationError, body: Any) -> Exception:
+    if (count := error.error_count()) > MOST_ERRORS:
         return MalformedBodyError(
-            f"the body is wrong in {wrong:,} places, too many to tell; try with a smaller one, and see /openapi.json"
+            f"the body has {count:,} errors, too many to list; try a smaller one, and see /openapi.json"
         )
-    found = [{**refusal, "loc": ("body", *refusal["loc"])} for refusal in error.errors(include_url=False)]
-    return RequestValidationError(found, body=sent)
+    details = [{**detail, "loc": ("body", *detail["loc"])} for detail in error.errors(include_url=False)]
+    return RequestValidationError(details, body=body)
 
 
 _ENCODED = re.compile(rb"%(?:2F|2f|0A|0a)")
 _STAND_INS = {b"%2f": chr(0xDC2F), b"%0a": chr(0xDC0A)}
-"""Halves of surrogate pairs, which no name can hold, in place of encoded slashes and line breaks of names."""
+"""Lone surrogates, which no name can hold, in place of the encoded slashes and line breaks in names."""
 _RESTORED = {0xDC2F: "/", 0xDC0A: "\n"}
 
 
 def path_of_names(scope: Scope) -> str | None:
-    """The path with the encoded slashes of names kept apart from the slashes between parts; None: there are none.
+    """The decoded path with stand-ins for the encoded slashes and line breaks in names; None if there are none.
 
-    The server gives the path decoded, in which the two look the same, and as it came. Raises ``InvalidRequestError``
-    for a path or query that is not UTF-8.
+    In the path that the server has decoded, a slash in a name and a slash between parts look the same. Raises
+    ``InvalidRequestError`` for a path or query that is not UTF-8.
     """
     raw_path: bytes | None = scope.get("raw_path")
     if query := scope.get("query_string"):
@@ -303,11 +301,11 @@ def path_of_names(scope: Scope) -> str | None:
     if raw_path is None or b"%" not in raw_path:
         return None
     check_text(raw_path, "path")
-    return told_apart(raw_path) if _ENCODED.search(raw_path) else None
+    return with_stand_ins(raw_path) if _ENCODED.search(raw_path) else None
 
 
 def check_text(encoded: bytes, part: str) -> None:
-    """Raise ``InvalidRequestError`` where a part of an address is no UTF-8: different names would become the same."""
+    """Raise ``InvalidRequestError`` if a part of a URL is not UTF-8: different names would become the same."""
     try:
         unquote_to_bytes(encoded).decode("utf-8")
     except UnicodeDecodeError:
@@ -316,34 +314,34 @@ def check_text(encoded: bytes, part: str) -> None:
         ) from None
 
 
-def told_apart(raw_path: bytes) -> str:
-    """The path decoded, with other characters in place of the slashes and line ends that are parts of names."""
-    # None of them is part of another character in UTF-8, so the pieces can be decoded by themselves.
+def with_stand_ins(raw_path: bytes) -> str:
+    """The decoded path, with stand-ins for the slashes and line breaks that are parts of names."""
+    # In UTF-8 neither is a part of another character, so that each piece can be decoded separately.
     pieces = [unquote(piece.decode("latin-1")) for piece in _ENCODED.split(raw_path)]
-    stand_ins = [_STAND_INS[found.lower()] for found in _ENCODED.findall(raw_path)]
+    stand_ins = [_STAND_INS[character.lower()] for character in _ENCODED.findall(raw_path)]
     return "".join(piece + stand_in for piece, stand_in in zip(pieces, [*stand_ins, ""], strict=True))
 
 
-def restored(name: Any) -> Any:
-    """The name that a path holds, as it was before it was encoded."""
+def restore(name: Any) -> Any:
+    """The name in a path, with the original characters for the stand-ins."""
     return name.translate(_RESTORED) if isinstance(name, str) else name
 
 
 CollectionName = Annotated[
-    str, BeforeValidator(restored), Path(description="The collection's name, percent-encoded.", examples=["tickets"])
+    str, BeforeValidator(restore), Path(description="The collection's name, percent-encoded.", examples=["tickets"])
 ]
 ItemId = Annotated[
     str,
-    BeforeValidator(restored),
-    Path(description="The item's id, percent-encoded; its slashes may stand as they are.", examples=["T-1"]),
+    BeforeValidator(restore),
+    Path(description="The item's id, percent-encoded; its slashes need no encoding.", examples=["T-1"]),
 ]
 
 
 DocumentId = Annotated[
     str,
-    BeforeValidator(restored),
+    BeforeValidator(restore),
     Path(
-        description="The document's id, percent-encoded; its slashes may stand as they are.",
+        description="The document's id, percent-encoded; its slashes need no encoding.",
         examples=["handbook/leave.md"],
     ),
 ]
@@ -352,12 +350,14 @@ _TAG = re.compile(r'\s*(W/)?"([^"]*)"\s*')
 
 IfMatch = Annotated[
     str | None,
-    Header(description="Only if the item is still in this version: the `ETag` that came with it, or `*` for any."),
+    Header(description="Only if the item still has this version: the `ETag` of an earlier response, or `*` for any."),
 ]
 IfNoneMatch = Annotated[str | None, Header(description="Only if there is no such item: `*`.")]
 IfChanged = Annotated[
     str | None,
-    Header(alias="If-None-Match", description="The `ETag` that is known: without a change the answer is 304."),
+    Header(
+        alias="If-None-Match", description="The `ETag` of an earlier response: if it is unchanged, the response is 304."
+    ),
 ]
 
 
@@ -366,22 +366,22 @@ def etag(version: str) -> str:
     return f'"{version}"'
 
 
-def wanted_version(if_match: str | None, if_none_match: str | None = None) -> str | None:
-    """The version that a write names, as ``Collection.put`` takes it; None: any.
+def expected_version(if_match: str | None, if_none_match: str | None = None) -> str | None:
+    """The precondition of a write, as ``Collection.put`` accepts it; None: none.
 
-    Raises ``InvalidRequestError`` for headers that cannot be read, or that no write can be asked for.
+    Raises ``InvalidRequestError`` for headers that are invalid or do not apply to writes.
     """
     if if_none_match is not None:
         if if_match is not None or if_none_match.strip() != ANY:
-            raise InvalidRequestError("If-None-Match takes * with a write, and goes without If-Match")
+            raise InvalidRequestError("with a write If-None-Match must be *, and without If-Match")
         return ABSENT
     if if_match is None or if_match.strip() == ANY:
         return if_match and ANY
     tags = _tags(if_match)
     if len(tags) != 1:
-        raise InvalidRequestError('If-Match takes the ETag of one version, such as "mZ0CqVvWbX1m3y5K", or *')
+        raise InvalidRequestError('If-Match must be the ETag of one version, such as "mZ0CqVvWbX1m3y5K", or *')
     weak, version = tags[0]
-    # A weak tag matches nothing here; no version has a name like this.
+    # A weak tag must match nothing: no version has a name with this prefix.
     return f"W/{version}" if weak else version or "W/"
 
 
@@ -389,83 +389,83 @@ def is_known(if_none_match: str | None, version: str) -> bool:
     """Whether the client has that version already."""
     if if_none_match is None:
         return False
-    return if_none_match.strip() == ANY or version in [known for _, known in _tags(if_none_match)]
+    return if_none_match.strip() == ANY or version in [tag for _, tag in _tags(if_none_match)]
 
 
 def _tags(header: str) -> list[tuple[bool, str]]:
-    """The entity tags of a list, each with whether it is weak. Raises ``InvalidRequestError`` for anything else."""
-    found = [_TAG.fullmatch(part) for part in header.split(",")]
-    tags = [(match[1] is not None, match[2]) for match in found if match is not None]
-    if len(tags) != len(found):
-        raise InvalidRequestError(
-            'an entity tag stands in quotes, as the header ETag has it, such as "mZ0CqVvWbX1m3y5K"'
-        )
+    """Whether each entity tag of a list is weak, and the tag. Raises ``InvalidRequestError`` for anything else."""
+    matches = [_TAG.fullmatch(part) for part in header.split(",")]
+    tags = [(match[1] is not None, match[2]) for match in matches if match is not None]
+    if len(tags) != len(matches):
+        raise InvalidRequestError('an entity tag must be in quotes, as in the header ETag, such as "mZ0CqVvWbX1m3y5K"')
     return tags
 
 
-_TOLD = ("version", "created_at", "updated_at")
+_SERVICE_FIELDS = ("version", "created_at", "updated_at")
 """The fields that the service adds to a stored item."""
 
 _ATTRIBUTES = ("metadata", "attributes")
 _TWO_NAMES = (("text", "body"), _ATTRIBUTES, ("occurred_at", "event_time"))
-"""The names of one part each."""
+"""Each pair names one part."""
 
 _VECTORS = ("embedding", "vector")
 _FIELDS = frozenset(name for names in FIELD_NAMES.values() for name in names)
 
 
 def sent_item(record: Mapping[str, Any]) -> Item:
-    """The item that was sent. The hours of a ticket get the attribute that they have in an ingested file of tickets.
+    """The item in a request, with a ticket's hours under the attribute that they have in an ingested file of tickets.
 
     Raises ``InvalidItemError`` for an item that cannot be stored, or that gives one field two values.
     """
-    record = _without_told(record)
-    _check_told_once(record)
+    record = _without_service_fields(record)
+    _check_fields(record)
     return with_ticket_hours(item_from_record(record))
 
 
 def with_ticket_hours(item: Item) -> Item:
-    """The item; of a ticket, its hours have the attribute that they have in an ingested file of tickets."""
+    """The item, with a ticket's hours under the attribute that they have in an ingested file of tickets."""
     try:
         return with_ticket_parts(item)
     except InvalidItemError:
-        # It may be no ticket at all.
+        # It may not be a ticket at all.
         return item
 
 
-def _without_told(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The item of an answer that is sent back, without the fields that the service added."""
-    if isinstance(record, Mapping) and all(name in record for name in ("metadata", *_TOLD)):
-        return {name: value for name, value in record.items() if name not in _TOLD}
+def _without_service_fields(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An item that a client sends back as it received it, without the fields that the service added."""
+    if isinstance(record, Mapping) and all(name in record for name in ("metadata", *_SERVICE_FIELDS)):
+        return {name: value for name, value in record.items() if name not in _SERVICE_FIELDS}
     return record
 
 
-def _check_told_once(record: Mapping[str, Any]) -> None:
+def _check_fields(record: Mapping[str, Any]) -> None:
     if not isinstance(record, Mapping):
         return
-    for name in _TOLD:
+    for name in _SERVICE_FIELDS:
         if record.get(name) is not None:
-            raise _refused(record, f"{name!r} is the service's; leave it out, or send one of your own in 'metadata'")
+            raise _refusal(record, f"{name!r} is set by the service; leave it out, or put your own in 'metadata'")
     for name, other in _TWO_NAMES:
         if record.get(name) is not None and record.get(other) is not None and record[name] != record[other]:
-            raise _refused(record, f"{name!r} and {other!r} are two names of one thing, and say two things; give one")
+            raise _refusal(
+                record, f"{name!r} and {other!r} are two names of one field, but have different values; give one"
+            )
     for name in _VECTORS:
         if _is_vector(record.get(name)):
-            raise _refused(record, f"{name!r} is no attribute; send vectors to POST .../items as 'embeddings'")
+            raise _refusal(record, f"{name!r} is not an attribute; send vectors to POST .../items as 'embeddings'")
     _check_attributes(record)
 
 
 def _check_attributes(record: Mapping[str, Any]) -> None:
-    within = next((found for name in _ATTRIBUTES if isinstance(found := record.get(name), Mapping)), {})
-    for name in within.keys() & record.keys() - _FIELDS:
-        if None not in (within[name], record[name]) and within[name] != record[name]:
-            raise _refused(record, f"{name!r:.60} is in the metadata and beside them, with two values; give one")
+    metadata = next((value for name in _ATTRIBUTES if isinstance(value := record.get(name), Mapping)), {})
+    for name in metadata.keys() & record.keys() - _FIELDS:
+        if None not in (metadata[name], record[name]) and metadata[name] != record[name]:
+            raise _refusal(record, f"{name!r:.60} has different values inside and outside the metadata; give one")
 
 
 def _is_vector(value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(type(number) in (int, float) for number in value)
 
 
-def _refused(record: Mapping[str, Any], reason: str) -> InvalidItemError:
-    key = next((found for name in FIELD_NAMES["item_id"] if (found := record.get(name)) is not None), None)
+def _refusal(record: Mapping[str, Any], reason: str) -> InvalidItemError:
+    key = next((value for name in FIELD_NAMES["item_id"] if (value := record.get(name)) is not None), None)
     return InvalidItemError(reason, item_id=None if key is None else str(key))

@@ -1,4 +1,4 @@
-"""Limits of a request's size, and of the requests that are answered at once."""
+"""Limits on the size of requests, and on the number of concurrent requests."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _WRITES = {
     "PUT": re.compile(r"/v1/collections/.+/(?:items|documents)/.+", re.DOTALL),
     "PATCH": re.compile(r"/v1/collections/.+/items/.+", re.DOTALL),
 }
-"""The methods and paths that write items, documents or many events of feedback: only their bodies are large."""
+"""The methods and paths that write items, documents or batches of feedback: only their bodies may be large."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The limits of a request's body; a stream of items may be larger, because it is never in memory as a whole."""
+    """The limits of a request; a stream of items may be larger, because it is never in memory as a whole."""
 
     body_bytes: int
     """The limit for items, documents and feedback."""
@@ -37,11 +37,11 @@ class Limits:
     """The limit for everything else, which is mostly searches."""
     bulk_bytes: int
     seconds: float
-    """The time of a request; of a stream of items, the time between two of its parts."""
+    """The time of a request; for a stream of items, the time between two of its parts."""
 
     @classmethod
     def of(cls, settings: Settings) -> Limits:
-        """The limits that the settings give."""
+        """The limits in the settings."""
         return cls(
             body_bytes=settings.http_max_body_bytes,
             search_bytes=min(settings.http_max_search_bytes, settings.http_max_body_bytes),
@@ -50,15 +50,15 @@ class Limits:
         )
 
     def body_of(self, scope: Scope) -> int:
-        """The most bytes of the request's body."""
+        """The greatest number of bytes of the request's body."""
         if is_stream(scope):
             return self.bulk_bytes
         return self.body_bytes if is_write(scope) else self.search_bytes
 
     def seconds_of(self, header: bytes | None) -> float:
-        """The seconds that the request may take: those in its header, at most those that the service allows.
+        """The seconds that the request may take: those in its header, up to the service's limit.
 
-        Raises ``InvalidRequestError`` for a header that is no number of seconds.
+        Raises ``InvalidRequestError`` for a header that is not a number of seconds.
         """
         if header is None:
             return self.seconds
@@ -72,7 +72,7 @@ class Limits:
 
 
 def is_write(scope: Scope) -> bool:
-    """Whether the request writes items, documents or many events of feedback."""
+    """Whether the request writes items, documents or a batch of feedback."""
     writes = _WRITES.get(scope["method"])
     return writes is not None and writes.fullmatch(scope["path"]) is not None
 
@@ -84,7 +84,7 @@ def is_stream(scope: Scope) -> bool:
 
 
 def check_length(header: bytes | None, limit: int) -> None:
-    """Raise ``BodyTooLargeError`` where the header ``Content-Length`` is above the limit."""
+    """Raise ``BodyTooLargeError`` if the header ``Content-Length`` is above the limit."""
     if header is not None and header.isdigit() and int(header) > limit:
         raise BodyTooLargeError(limit)
 
@@ -94,15 +94,15 @@ class Load:
     """The requests in flight of one process."""
 
     limit: int
-    """The most requests that are answered at the same time."""
+    """The greatest number of concurrent requests."""
     in_flight: int = 0
     shed: int = 0
-    """Turned away for want of room."""
+    """The number of requests refused for lack of room."""
     shares: Counter[str] = field(default_factory=Counter)
-    """The requests in flight, by API key; keys without any are left out."""
+    """The number of requests in flight by API key; keys without any are left out."""
 
     def enter(self) -> RequestRoom | None:
-        """Room for one request, if there is any; the request has to ``leave`` it."""
+        """Room for one request, which must ``leave`` it; None if there is no room."""
         if self.in_flight >= self.limit:
             self.shed += 1
             return None
@@ -120,9 +120,9 @@ class RequestRoom:
         self._key_id = ""
 
     def belongs_to(self, key_id: str) -> bool:
-        """Whether the API key may have this slot: its first, or another one if it has fewer than are free.
+        """Whether the API key may use this room: for its first request, or if fewer are in use by it than are free.
 
-        So a single key gets half of the room, each of two busy keys a third, and some room is always left.
+        So a single busy key gets half of the room, each of two busy keys a third, and some room is always left.
         """
         load = self._load
         if load is None or not key_id:
@@ -152,14 +152,14 @@ V = TypeVar("V")
 
 
 class Latest(OrderedDict[K, V]):
-    """A mapping of at most ``most`` values; the value that was kept longest ago is dropped first."""
+    """A mapping of at most ``most`` values; the oldest value is dropped first."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
         self._most = most
 
     def keep(self, key: K, value: V) -> None:
-        """Keep the value, as the latest."""
+        """Store the value as the latest."""
         self[key] = value
         self.move_to_end(key)
         while len(self) > self._most:

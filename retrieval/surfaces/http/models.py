@@ -1,4 +1,4 @@
-"""The base classes of the models: exact names, JSON's types, and a description of each field."""
+"""The base classes of the models: only known names, strict JSON types, and a description of each field."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from retrieval.engine.request import MAX_PREFERRED
 
 
 class Sent(BaseModel):
-    """A part of a request; unknown names are refused, and so is a text in place of a number.
+    """A part of a request; unknown names are refused, and so are texts in place of numbers.
 
-    ``of``: a class of the domain; each of its fields may be sent or left out. Fields that the model declares itself
-    replace those of the class.
+    ``of``: a domain class whose fields the model gets, all of them optional. Fields that the model declares itself
+    replace them.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
@@ -41,7 +41,7 @@ class Sent(BaseModel):
         super().__init_subclass__(**options)
         if of is not None:
             own = inspect.get_annotations(cls)
-            derived = {name: kind for name, kind in _told_fields(of, may_be_null=True) if name not in own}
+            derived = {name: kind for name, kind in _json_fields(of, may_be_null=True) if name not in own}
             cls.__annotations__ = derived | own
             for name in derived:
                 setattr(cls, name, None)
@@ -52,10 +52,10 @@ VALUE_MODELS: dict[type, type[BaseModel]] = {}
 
 
 class AnswerPart(BaseModel):
-    """A part of an answer, for the description of the service; answers are not validated against it.
+    """A part of a response, for the OpenAPI description; responses are not validated against it.
 
-    ``of``: the class of the domain whose ``as_dict`` is sent; its fields and their docstrings become the model's.
-    Fields that the model declares itself replace those of the class.
+    ``of``: the domain class whose ``as_dict`` is sent; the model gets its fields with their docstrings. Fields that the
+    model declares itself replace them.
     """
 
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
@@ -65,31 +65,31 @@ class AnswerPart(BaseModel):
         super().__init_subclass__(**options)
         if of is not None:
             VALUE_MODELS[of] = cls
-            cls.__annotations__ = dict(starmap(_unshadowed, _told_fields(of))) | inspect.get_annotations(cls)
+            cls.__annotations__ = dict(starmap(_unshadowed, _json_fields(of))) | inspect.get_annotations(cls)
 
 
-def _unshadowed(name: str, told: Any) -> tuple[str, Any]:
-    """The field; one with the name of a pydantic method has another name in Python, and its own in JSON."""
-    return (f"{name}_told", Annotated[told, Field(alias=name)]) if hasattr(BaseModel, name) else (name, told)
+def _unshadowed(name: str, kind: Any) -> tuple[str, Any]:
+    """The field, with another Python name and a JSON alias if pydantic has a method of that name."""
+    return (f"{name}_told", Annotated[kind, Field(alias=name)]) if hasattr(BaseModel, name) else (name, kind)
 
 
-def _told_fields(kind: type, *, may_be_null: bool = False) -> Iterator[tuple[str, Any]]:
-    """The name and the annotated type of each field that ``as_dict`` gives of a value of that class."""
-    # ``__module__`` of a public class is ``retrieval``; the globals of its methods name the file that it is written in.
+def _json_fields(kind: type, *, may_be_null: bool = False) -> Iterator[tuple[str, Any]]:
+    """The name and the annotated type of each field that ``as_dict`` of that class returns."""
+    # ``__module__`` of a public class is ``retrieval``; the globals of its methods name its source file.
     home = vars(sys.modules[kind.__module__]) if issubclass(kind, tuple) else kind.__init__.__globals__
     types = inspect.get_annotations(kind, globals=home, eval_str=True)
     documented = _docstrings(kind.__name__, home["__file__"])
     for part, name in json_names(kind).items():
         found = types.get(part) or inspect.get_annotations(getattr(kind, part).fget, eval_str=True)["return"]
-        sent, about = _sent(found | None if may_be_null else found), documented.get(part)
+        sent, about = _json_type(found | None if may_be_null else found), documented.get(part)
         yield name, Annotated[sent, Field(description=about)] if about else sent
 
 
-def _sent(kind: Any) -> Any:
-    """The type of JSON values that ``plain`` makes of values of that type."""
+def _json_type(kind: Any) -> Any:
+    """The JSON type of the values that ``plain`` returns for values of that type."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
-        return reduce(or_, map(_sent, inner))
+        return reduce(or_, map(_json_type, inner))
     base = origin or kind
     if not isinstance(base, type) or base in (str, float, int, bool, type(None)):
         return base
@@ -100,28 +100,28 @@ def _sent(kind: Any) -> Any:
     if is_dataclass(base):
         return dict[str, Any]
     if issubclass(base, Mapping):
-        return dict[str, _sent(inner[1])]  # type: ignore[misc]
-    return list[_sent(inner[0])] if issubclass(base, Sequence | AbstractSet) else base  # type: ignore[misc]
+        return dict[str, _json_type(inner[1])]  # type: ignore[misc]
+    return list[_json_type(inner[0])] if issubclass(base, Sequence | AbstractSet) else base  # type: ignore[misc]
 
 
 @cache
-def _parsed(file: str) -> ast.Module:
+def _module_of(file: str) -> ast.Module:
     return ast.parse(Path(file).read_text(encoding="utf-8"))
 
 
 def _docstrings(name: str, file: str) -> dict[str, str]:
     """The docstrings of the attributes and properties of a class, with ``null`` in place of ``None``."""
-    classes = [node for node in _parsed(file).body if isinstance(node, ast.ClassDef)]
+    classes = [node for node in _module_of(file).body if isinstance(node, ast.ClassDef)]
     parts = next(node.body for node in classes if node.name == name)
-    found = {node.name: ast.get_docstring(node) or "" for node in parts if isinstance(node, ast.FunctionDef)}
+    docstrings = {node.name: ast.get_docstring(node) or "" for node in parts if isinstance(node, ast.FunctionDef)}
     for node, after in pairwise(parts):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and isinstance(after, ast.Expr):
-            found[node.target.id] = inspect.cleandoc(str(ast.literal_eval(after.value)))
-    return {name: re.sub(r"\bNone\b", "null", text).replace("``", "`") for name, text in found.items()}
+            docstrings[node.target.id] = inspect.cleandoc(str(ast.literal_eval(after.value)))
+    return {name: re.sub(r"\bNone\b", "null", text).replace("``", "`") for name, text in docstrings.items()}
 
 
 def _time_of(value: Any) -> Any:
-    """The time that a text says; pydantic would take a number for seconds since 1970."""
+    """The time in a text; a number is refused, because pydantic would accept it as seconds since 1970."""
     if not isinstance(value, str):
         raise ValueError("give a time with a time zone, such as 2026-05-31T12:00:00Z")
     return datetime.fromisoformat(value)
@@ -144,7 +144,7 @@ Where = Annotated[
 
 
 def _preferences(value: Any) -> Any:
-    """Check for one filter or several; a union type would give an error for each of its halves."""
+    """Check for one filter or a list; a union type would report an error for each alternative."""
     if not all(isinstance(part, dict) for part in (value if isinstance(value, list) else [value])):
         raise ValueError('give a filter such as {"priority": "High"}, or a list of filters')
     return value
@@ -161,7 +161,7 @@ Preferences = Annotated[
         }
     ),
 ]
-"""The preferences, as ``Collection.search`` takes them."""
+"""The preferences, as ``Collection.search`` accepts them."""
 
 InlineProfile = Annotated[
     dict[str, Any],
@@ -181,7 +181,7 @@ Vector = Annotated[list[float], Field(max_length=MAX_DIMENSIONS, fail_fast=True)
 A_RETRIEVAL = "01a2014b-b29b-73d6-8b76-213aa0d89193"
 
 RetrievalId = Annotated[str, Field(json_schema_extra={"format": "uuid"}, examples=[A_RETRIEVAL])]
-"""The identifier of a search, as its result gives it."""
+"""The identifier of a search, from its result."""
 
 Name = Annotated[str, Field(max_length=MAX_NAME_LENGTH)]
 
@@ -190,7 +190,7 @@ class SentSituation(Sent):
     """The caller and the situation. Everything is optional."""
 
     domain: Name = ""
-    """The subject of the question, in the application's own words."""
+    """The subject of the question, named by the application."""
     complexity: Annotated[float, Field(ge=0, le=1)] | None = None
     """The difficulty of the problem, 0 to 1."""
     actor: Name = ""
@@ -203,5 +203,5 @@ class SentSituation(Sent):
     """Whether a model has already made candidates for this problem."""
 
     def context(self) -> Context:
-        """The same for the platform. Raises ``InvalidRequestError``."""
+        """The context for the platform. Raises ``InvalidRequestError``."""
         return Context(**self.model_dump())

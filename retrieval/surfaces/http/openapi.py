@@ -1,4 +1,4 @@
-"""The description of the service: FastAPI's, additions for every operation, and the pages for a browser."""
+"""The OpenAPI description of the service with additions for every operation, and the pages for browsers."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ PROBLEM = "application/problem+json"
 _METHODS = ("get", "put", "post", "delete", "patch")
 
 _PROBLEMS = {
-    "400": "The body is no JSON",
+    "400": "The body is not JSON",
     "401": "The request has no valid key",
     "403": "The key does not allow it",
-    "404": "There is no such thing",
+    "404": "The resource does not exist",
     "408": "The body did not arrive in time",
-    "409": "Another caller was faster, or the same request is being answered",
-    "412": "It was changed meanwhile",
+    "409": "Conflict with another request, or the same request is in progress",
+    "412": "The resource has been changed",
     "413": "The body is too large",
     "415": "The body is compressed, or not sent as JSON",
-    "421": "It was meant for another host",
-    "422": "The request cannot be served as it is",
-    "429": "Too many requests of this key",
-    "500": "Something unexpected happened",
+    "421": "The request names another host",
+    "422": "The request is invalid",
+    "429": "Too many requests with this key",
+    "500": "An unexpected error",
     "502": "A model refused the request",
-    "503": "The database or a model is away or overloaded: try again later",
-    "504": "Not done in time",
+    "503": "The database or a model is unavailable or overloaded: try again later",
+    "504": "The deadline was exceeded",
 }
 """The meaning of each status, the same on every operation."""
 
 _ANYWHERE = ("400", "408", "413", "421", "500", "503", "504")
-"""Answers that every route may give."""
+"""Errors of every route."""
 
 _EVERYWHERE = (*_ANYWHERE, "401", "403", "415", "422", "429", "502")
-"""Any operation with a key may be answered so."""
+"""Errors of every operation that needs a key."""
 
 _RETRIED = ("429", "503")
-"""These come with ``Retry-After``."""
+"""Errors with the header ``Retry-After``."""
 
 _PROBLEM_SCHEMA: Json = {
     "title": "Problem",
@@ -57,15 +57,15 @@ _PROBLEM_SCHEMA: Json = {
     "type": "object",
     "required": ["type", "title", "status", "detail"],
     "properties": {
-        "type": {"type": "string", "format": "uri-reference", "description": "What kind of problem it is."},
+        "type": {"type": "string", "format": "uri-reference", "description": "The type of the problem."},
         "title": {"type": "string"},
         "status": {"type": "integer"},
         "detail": {"type": "string", "description": "What happened, and what to do next."},
-        "instance": {"type": "string", "description": "The path that was asked."},
-        "request_id": {"type": "string", "description": "Under which the service's log speaks of it."},
+        "instance": {"type": "string", "description": "The path of the request."},
+        "request_id": {"type": "string", "description": "The id of the request in the service's log."},
         "errors": {
             "type": "array",
-            "description": "The places that are wrong.",
+            "description": "The invalid places.",
             "items": {
                 "type": "object",
                 "properties": {
@@ -98,26 +98,26 @@ _SCHEMES: Json = {
 
 _TAGS = [
     {"name": "collections", "description": "Named sets of items."},
-    {"name": "items", "description": "What is stored and found."},
+    {"name": "items", "description": "The stored and searchable units."},
     {"name": "documents", "description": "Long texts and files, stored as chunks."},
     {"name": "memories", "description": "Memories of conversations."},
     {"name": "search", "description": "Finding items by meaning and by words."},
-    {"name": "feedback", "description": "Saying how good hits were."},
-    {"name": "retrievals", "description": "Searches as they were recorded."},
-    {"name": "profiles", "description": "How a collection is searched."},
+    {"name": "feedback", "description": "Verdicts on hits."},
+    {"name": "retrievals", "description": "Recorded searches."},
+    {"name": "profiles", "description": "Settings of a collection's searches."},
     {"name": "figures", "description": "The state of the service, and figures of searches and feedback."},
     {"name": "tickets", "description": "Similar historical tickets for a new one."},
     {"name": "health", "description": "Whether the service can serve."},
 ]
 
 _ABOUT = (
-    "Search that is right, fast and explainable, on nothing but PostgreSQL. Errors are problem documents (RFC 9457). "
-    "Every operation under /v1 and /v2 needs a key; the tenant is the key's."
+    "Correct, fast and explainable search on PostgreSQL alone. Errors are problem documents (RFC 9457). Every "
+    "operation under /v1 and /v2 needs a key, which determines the tenant."
 )
 
 
 def operation_id(route: APIRoute) -> str:
-    """The id of an operation: the name of the Python function."""
+    """The id of an operation: the name of its Python function."""
     return route.name
 
 
@@ -133,12 +133,12 @@ def describe(app: FastAPI) -> None:
 
     # FastAPI's documentation recommends this assignment.
     app.openapi = openapi  # type: ignore[method-assign]
-    written: list[bytes] = []
+    body_cache: list[bytes] = []
 
     async def answer(_request: Request) -> Response:
-        if not written:
-            written.append(to_json(app.openapi()))
-        return Response(written[0], media_type="application/json")
+        if not body_cache:
+            body_cache.append(to_json(app.openapi()))
+        return Response(body_cache[0], media_type="application/json")
 
     # FastAPI's own route, which this one hides, encodes the description for every request.
     app.router.routes.insert(0, Route(app.openapi_url or "/openapi.json", answer, include_in_schema=False))
@@ -176,7 +176,7 @@ def _statuses(path: str, method: str) -> list[str]:
 
 
 def _complete(responses: Json, statuses: list[str]) -> None:
-    """Make each error a problem document; an error that has another form too keeps that form."""
+    """Describe each error as a problem document, in addition to the form that the operation declares, if any."""
     declared = [status for status in responses if status in _PROBLEMS]
     for status in dict.fromkeys([*declared, *sorted(statuses)]):
         own = responses.get(status, {}).get("content", {}).get("application/json")
@@ -213,23 +213,23 @@ _ASSETS = {
     f"{DOCS}/swagger-ui.css": "text/css",
     f"{DOCS}/favicon.png": "image/png",
 }
-"""The files that the page loads, by path, with their media types; the last part names the file in the package."""
+"""The media types of the files that the page loads, by path; the last part of the path is the name in the package."""
 
 CONSOLE = "/console"
 SIGN_IN = f"{CONSOLE}/sign-in"
 CONSOLE_FILES = frozenset(f"{CONSOLE}/static/{name}" for name in ("console.css", "console.js", "htmx.min.js"))
 
 FRONT_PATHS = frozenset({FRONT, DOCS, *_ASSETS, SIGN_IN, *CONSOLE_FILES})
-"""These paths need no key."""
+"""Paths that need no key."""
 
 _DAY = "public, max-age=86400"
 
 
 def add_front(app: FastAPI, *, needs_key: bool, has_console: bool) -> None:
-    """Answer under ``/`` and ``/docs``; neither is an operation of the description."""
+    """Add the pages ``/`` and ``/docs``, which are not in the OpenAPI description."""
     front = _front(app, needs_key=needs_key, has_console=has_console)
     app.router.routes.extend([Route(FRONT, front), Route(DOCS, _docs(app))])
-    # The package has the scripts that FastAPI's page would load from another host.
+    # This package contains the scripts that FastAPI's page would load from another host.
     folder = Path(str(files("fastapi_offline"))) / "static"
     for path, media_type in _ASSETS.items():
         app.router.routes.append(Route(path, _asset(folder / path.rpartition("/")[2], media_type)))
@@ -253,7 +253,7 @@ def _front(app: FastAPI, *, needs_key: bool, has_console: bool) -> _Answer:
                 "collections": f"{address}/v1/collections",
                 "search": f"POST {address}/v1/collections/{{name}}/search",
                 "ready": f"{address}/readyz",
-                "needs": key if needs_key else "no key; it serves this machine alone",
+                "needs": key if needs_key else "no key; it accepts only requests from this machine",
             }
         )
 

@@ -1,30 +1,30 @@
-"""Errors as problem documents (RFC 9457): their types, their words, and why a request is refused.
+"""Errors as problem documents (RFC 9457): their types and texts, and the refusals of the service.
 
 A problem is named after the error's class: ``UnknownCollectionError`` is ``/problems/unknown-collection``. A class
-without an entry of its own has that of its base class, so a new error needs no entry.
+without an entry has that of its base class, so a new error needs no entry.
 
-An error about the request is answered with the platform's message. Of an error of the database, a service or the
-settings the client only gets advice; addresses and messages of servers stand in the log.
+For an error about the request the client gets the platform's message. For an error of the database, a model's service
+or the settings it gets only advice; addresses and messages of servers are in the log.
 
     RefusalError
-    ├── AuthenticationError         401: no key, or none that lets in
+    ├── AuthenticationError         401: no valid key
     ├── ForbiddenError              403: the key lacks a scope
     ├── RateLimitedError            429: too many requests
-    ├── IdempotencyMismatchError    422: another request bore that Idempotency-Key
-    └── IdempotencyConflictError    409: that request is being answered, or its answer was not kept
+    ├── IdempotencyMismatchError    422: another request had that Idempotency-Key
+    └── IdempotencyConflictError    409: that request is in progress, or its response was not stored
 
-Each carries the ``status`` of its answer and the ``headers`` that go with it.
+Each has the ``status`` and the ``headers`` of its response.
 
 RefusalError
-├── MalformedBodyError      400: the body is not what its content type says
-├── BrokenStreamError       400: a stream of items broke off before its end
+├── MalformedBodyError      400: the body does not have the format of its content type
+├── BrokenStreamError       400: a stream of items ended early
 ├── BodyTimeoutError        408: the body did not arrive in time
-├── UnreadAnswerError       408: the client sends on and on, and does not read what it is answered
-├── BodyTooLargeError       413: the body has more bytes than the service takes
+├── UnreadAnswerError       408: the client keeps sending but does not read the response
+├── BodyTooLargeError       413: the body exceeds the size limit
 ├── EncodedBodyError        415: the body is compressed, or encoded in another way
-├── MediaTypeError          415: the body is not sent as what is taken
-├── MisdirectedError        421: it was meant for another host, or a page of another host sent it
-└── OverloadedError         503: more requests are being answered than the service takes
+├── MediaTypeError          415: the content type is not accepted
+├── MisdirectedError        421: the request names another host, or a page of another host sent it
+└── OverloadedError         503: too many concurrent requests
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from retrieval.surfaces.refused_values import refusal_of
 _ADVICE = {
     Advice.MAKE_COLLECTION: "make it with: PUT /v1/collections/{name}",
     Advice.LIST_PROFILES: "see: GET /v1/collections/{name}/profiles",
-    Advice.DECLARE_ANEW: "whoever runs the service can change it, with: retrieval collections filterable",
+    Advice.DECLARE_ANEW: "the service's operator can change it with: retrieval collections filterable",
     Advice.MAP_ID: "map the column of the ids: ?map=id=NAME",
     Advice.MAP_OR_MAKE_ID: "map the entry of the ids: ?map=id=NAME, or make ids of the texts: ?id_from=text",
     Advice.MAP_TEXT: "map the column or entry of the texts: ?map=text=NAME",
@@ -75,7 +75,7 @@ class RefusalError(RetrievalError):
 
 
 class AuthenticationError(RefusalError):
-    """The request has no valid API key; the answer does not say why a key is invalid."""
+    """The request has no valid API key; the response does not say why a key is invalid."""
 
     status = 401
 
@@ -88,7 +88,7 @@ class AuthenticationError(RefusalError):
 
 
 class ForbiddenError(RefusalError):
-    """The key is known and does not allow this."""
+    """The key does not allow this."""
 
     status = 403
 
@@ -103,7 +103,7 @@ class ForbiddenError(RefusalError):
 
 
 class RateLimitedError(RefusalError):
-    """Too many requests; ``wait_seconds`` is how long to wait, and the header ``Retry-After`` says so too."""
+    """Too many requests; ``wait_seconds`` is the time to wait, which is also in the header ``Retry-After``."""
 
     status = 429
 
@@ -118,11 +118,11 @@ class IdempotencyMismatchError(RefusalError):
     status = 422
 
     def __init__(self) -> None:
-        super().__init__("another request bore this Idempotency-Key within a day; choose a new key for a new request")
+        super().__init__("another request had this Idempotency-Key within a day; choose a new key for a new request")
 
 
 class IdempotencyConflictError(RefusalError):
-    """The same request is being answered, or was answered and the answer is not kept."""
+    """The same request is in progress, or was answered and the response was not stored."""
 
     status = 409
 
@@ -143,34 +143,34 @@ class BodyTimeoutError(RefusalError):
 
 
 class UnreadAnswerError(RefusalError):
-    """The client does not read its answer."""
+    """The client does not read the response."""
 
     status = 408
 
     def __init__(self, limit: int) -> None:
         super().__init__(
-            f"more than {limit:,} bytes of the answer were not read; read it while you send, or send less at once, and "
-            "send again what has no line"
+            f"more than {limit:,} bytes of the response are unread; read it while you send, or send fewer lines at "
+            "once; send the lines without a result again"
         )
 
 
 class BrokenStreamError(RefusalError):
-    """The stream broke off before its end, or became larger than the service takes."""
+    """The stream ended early, or exceeded the size limit."""
 
     status = 400
 
     def __init__(self) -> None:
-        super().__init__("the stream broke off, or is larger than the service takes; send again what has no answer")
+        super().__init__("the stream ended early, or exceeds the size limit; send the lines without a result again")
 
 
 class BodyTooLargeError(RefusalError):
-    """The body has more bytes than the service takes."""
+    """The body exceeds the size limit."""
 
     status = 413
 
     def __init__(self, limit: int) -> None:
         super().__init__(
-            f"the body has more than {limit:,} bytes, the most for this request; send items in several requests or as "
+            f"the body has more than {limit:,} bytes, the limit for this request; send items in several requests or as "
             "a stream, and search with fewer words and values"
         )
 
@@ -182,37 +182,37 @@ class EncodedBodyError(RefusalError):
 
     def __init__(self) -> None:
         super().__init__(
-            "bodies are taken as they are; send it without Content-Encoding", headers={"Accept-Encoding": "identity"}
+            "encoded bodies are not accepted; send it without Content-Encoding", headers={"Accept-Encoding": "identity"}
         )
 
 
 class MediaTypeError(RefusalError):
-    """The body's content type is not the one that is taken."""
+    """The body's content type is not accepted."""
 
     status = 415
 
-    def __init__(self, content_type: str, taken: str = "application/json", named: str = "the body") -> None:
-        came = f"as {content_type!r:.80}" if content_type else "without a type"
-        super().__init__(f"send {named} with Content-Type: {taken}; it came {came}")
+    def __init__(self, content_type: str, accepted: str = "application/json", content: str = "the body") -> None:
+        actual = f"as {content_type!r:.80}" if content_type else "without a type"
+        super().__init__(f"send {content} with Content-Type: {accepted}; it came {actual}")
 
 
 class MisdirectedError(RefusalError):
-    """The request was meant for another host, or a page of another host sent it."""
+    """The request names another host, or a page of another host sent it."""
 
     status = 421
 
 
 class OverloadedError(RefusalError):
-    """More requests are being answered than the service takes."""
+    """Too many concurrent requests."""
 
     status = 503
     retry_after = 1
 
-    def __init__(self, message: str = "too many requests are being answered; try again in a moment") -> None:
+    def __init__(self, message: str = "too many requests are in progress; try again in a moment") -> None:
         super().__init__(message, headers={"Retry-After": str(self.retry_after)})
 
 
-_LOG = "whoever runs the service finds the reason in its log, under this request_id"
+_LOG = "the service's log has the reason, under this request_id"
 INTERNAL = f"an unexpected error; {_LOG}"
 
 
@@ -221,11 +221,11 @@ class ProblemType:
     """A kind of problem."""
 
     type: str
-    """A URI relative to the service's."""
+    """A URI relative to that of the service."""
     title: str
     status: int
     """The HTTP status."""
-    told: str | None
+    detail: str | None
     """The text for the client; None: the error's own message, which is about the client's request."""
     retry_after: int | None
     """The seconds after which a retry may succeed; None: waiting does not help."""
@@ -234,28 +234,28 @@ class ProblemType:
 @dataclass(frozen=True, slots=True)
 class _Answer:
     status: int
-    told: str | None = None
+    detail: str | None = None
     retry_after: int | None = None
 
 
 _AWAY = "the database cannot be reached; try again in a moment: the service reconnects by itself"
 _NOT_SET_UP = f"the database is not set up for this service; {_LOG}"
 _SERVICE = "the {} service did not answer; try again in a moment"
-_REJECTED = f"the {{}} service refused what it was sent; {_LOG}"
+_REJECTED = f"the {{}} service refused the request; {_LOG}"
 _ANSWERS: dict[type[RetrievalError], _Answer] = {
     RetrievalError: _Answer(500, INTERNAL),
     errors.ConfigurationError: _Answer(500, f"the service's settings do not allow this; {_LOG}"),
     errors.NoLanguageModelError: _Answer(503),
-    errors.DatabaseError: _Answer(503, f"the database refused; {_LOG}", 10),
+    errors.DatabaseError: _Answer(503, f"the database refused the request; {_LOG}", 10),
     errors.DatabaseUnreachableError: _Answer(503, _AWAY, 2),
     errors.EmbeddedServerError: _Answer(503, _AWAY, 2),
     errors.UnsupportedDatabaseError: _Answer(503, _NOT_SET_UP, 10),
     errors.SchemaRevisionError: _Answer(503, _NOT_SET_UP, 10),
     errors.MissingPrivilegeError: _Answer(503, _NOT_SET_UP, 10),
     errors.PoolExhaustedError: _Answer(503, "too many requests wait for the database; try again in a moment", 1),
-    errors.DatabaseBusyError: _Answer(503, "the database gave up waiting for others; try again in a moment", 1),
+    errors.DatabaseBusyError: _Answer(503, "other transactions held the database too long; try again in a moment", 1),
     errors.DeadlineError: _Answer(
-        504, "not done in time; ask for less, or allow more time with the header X-Request-Timeout (seconds)"
+        504, "the deadline was exceeded; request less, or allow more time with the header X-Request-Timeout (seconds)"
     ),
     errors.InvalidRequestError: _Answer(422),
     errors.NotFoundError: _Answer(404),
@@ -271,23 +271,23 @@ _ANSWERS: dict[type[RetrievalError], _Answer] = {
 
 
 def problem_type(kind: type[BaseException]) -> ProblemType:
-    """The type of problem for a class of error; of a class that is not the product's own: ``internal``."""
-    if kind not in _KNOWN:
-        _KNOWN[kind] = _made(kind)
-    return _KNOWN[kind]
+    """The type of problem for a class of error; ``internal`` for classes that are not the platform's."""
+    if kind not in _CACHE:
+        _CACHE[kind] = _problem_type(kind)
+    return _CACHE[kind]
 
 
-_KNOWN: dict[type[BaseException], ProblemType] = {}
+_CACHE: dict[type[BaseException], ProblemType] = {}
 
 
-def _made(kind: type[BaseException]) -> ProblemType:
+def _problem_type(kind: type[BaseException]) -> ProblemType:
     if not issubclass(kind, RetrievalError):
-        return ProblemType("/problems/internal", "Something unexpected happened", 500, INTERNAL, None)
-    answer = _refused(kind) if issubclass(kind, RefusalError) else _answer(kind)
-    return ProblemType(f"/problems/{_slug(kind)}", _title(kind), answer.status, answer.told, answer.retry_after)
+        return ProblemType("/problems/internal", "An unexpected error", 500, INTERNAL, None)
+    answer = _answer_of_refusal(kind) if issubclass(kind, RefusalError) else _answer(kind)
+    return ProblemType(f"/problems/{_slug(kind)}", _title(kind), answer.status, answer.detail, answer.retry_after)
 
 
-def _refused(kind: type[RefusalError]) -> _Answer:
+def _answer_of_refusal(kind: type[RefusalError]) -> _Answer:
     return _Answer(kind.status, retry_after=kind.retry_after if issubclass(kind, OverloadedError) else None)
 
 
@@ -321,24 +321,24 @@ _PLACES: dict[type[errors.InvalidRequestError], str] = {
     errors.EmptyQueryError: "/query",
     errors.InvalidLimitError: "/limit",
 }
-"""The members of a search that these errors are about, for errors without a place."""
+"""The members of a search that errors of these classes are about, if an error has no place."""
 _OF_EACH = {"/vector": "/vectors", "/query": "/queries"}
 """The names of the members in a batch."""
 
 
 def problem_of(error: BaseException, *, instance: str = "", request_id: str = "") -> Problem:
-    """The document that tells of the error; ``instance`` is the path that was asked."""
+    """The problem document of the error; ``instance`` is the path of the request."""
     kind = problem_type(type(error))
     problem: Problem = {
         "type": kind.type,
         "title": kind.title,
         "status": kind.status,
-        "detail": detail_of(error) if kind.told is None else kind.told,
+        "detail": detail_of(error) if kind.detail is None else kind.detail,
     }
     if isinstance(error, errors.InvalidItemError) and error.item_id is not None:
         problem["item_id"] = error.item_id
     if isinstance(error, errors.InvalidRequestError):
-        problem |= _pointed(error, problem["detail"], _SEARCHES.fullmatch(instance))
+        problem |= _place_of(error, problem["detail"], _SEARCHES.fullmatch(instance))
     return problem | _occurrence(instance, request_id)
 
 
@@ -350,31 +350,35 @@ def problem_of_status(status: int, detail: str, *, instance: str = "", request_i
 
 
 def invalid(
-    found: Iterable[ErrorDetails | Mapping[str, Any]], *, body: object = None, instance: str = "", request_id: str = ""
+    errors_found: Iterable[ErrorDetails | Mapping[str, Any]],
+    *,
+    body: object = None,
+    instance: str = "",
+    request_id: str = "",
 ) -> Problem:
     """The document of a request with invalid parts, which points at each of them.
 
-    ``body``: the body that was sent. Steps of pydantic's places that do not exist in it, such as the types of a union,
+    ``body``: the body of the request. Steps of pydantic's places that do not exist in it, such as the types of a union,
     are left out.
     """
     kind = problem_type(errors.InvalidRequestError)
-    wrong = _together([_wrong(refusal, body) for refusal in found])
+    entries = _merged_by_place([_entry(details, body) for details in errors_found])
     places = ", ".join(
-        dict.fromkeys(str(refusal.get("pointer") or refusal.get("parameter") or "the body") for refusal in wrong)
+        dict.fromkeys(str(entry.get("pointer") or entry.get("parameter") or "the body") for entry in entries)
     )
-    told = _first(wrong) if len(wrong) == 1 else f"{places}; see errors"
+    summary = _first(entries) if len(entries) == 1 else f"{places}; see errors"
     problem = {
         "type": kind.type,
         "title": kind.title,
         "status": kind.status,
-        "detail": f"not as it must be: {told}",
-        "errors": wrong,
+        "detail": f"invalid: {summary}",
+        "errors": entries,
     }
     return problem | _occurrence(instance, request_id)
 
 
 def headers_of(error: BaseException) -> dict[str, str]:
-    """The headers that go with the document."""
+    """The headers of the error's response."""
     if isinstance(error, RefusalError):
         return error.headers
     retry_after = problem_type(type(error)).retry_after
@@ -382,7 +386,7 @@ def headers_of(error: BaseException) -> dict[str, str]:
 
 
 def encoded(problem: Problem) -> bytes:
-    """The document as it is sent."""
+    """The document as bytes."""
     return json.dumps(problem, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
@@ -392,15 +396,15 @@ def pointer(parts: Iterable[str | int]) -> str:
 
 
 def one_line(text: str) -> str:
-    """The text without line ends."""
+    """The text on one line."""
     return " ".join(text.split())
 
 
-def _wrong(found: ErrorDetails | Mapping[str, Any], body: object) -> dict[str, str]:
-    where, *place = found["loc"] or ("body",)
-    detail = one_line(refusal_of(found))
+def _entry(details: ErrorDetails | Mapping[str, Any], body: object) -> dict[str, str]:
+    where, *place = details["loc"] or ("body",)
+    detail = one_line(refusal_of(details))
     if where == "body":
-        place = place if body is None else list(_sent_place(body, place, is_missing=found.get("type") == "missing"))
+        place = place if body is None else list(_sent_place(body, place, is_missing=details.get("type") == "missing"))
         return {"pointer": pointer(place), "detail": detail}
     return {"parameter": ".".join(map(str, place)), "in": str(where), "detail": detail}
 
@@ -415,24 +419,24 @@ def _sent_place(body: object, place: Sequence[str | int], *, is_missing: bool) -
         yield step
 
 
-def _first(wrong: Sequence[Mapping[str, str]]) -> str:
-    return f"{wrong[0].get('pointer') or wrong[0].get('parameter') or 'the body'}: {wrong[0]['detail']}"
+def _first(entries: Sequence[Mapping[str, str]]) -> str:
+    return f"{entries[0].get('pointer') or entries[0].get('parameter') or 'the body'}: {entries[0]['detail']}"
 
 
-def _together(wrong: Iterable[dict[str, str]]) -> list[dict[str, str]]:
+def _merged_by_place(entries: Iterable[dict[str, str]]) -> list[dict[str, str]]:
     """One entry for each place: pydantic refuses a value of a union once for each type."""
-    found: dict[tuple[str | None, ...], dict[str, str]] = {}
-    for refusal in wrong:
-        place = tuple(refusal.get(name) for name in ("pointer", "parameter", "in"))
-        if place not in found:
-            found[place] = refusal
-        elif refusal["detail"] not in found[place]["detail"].split("; or: "):
-            found[place]["detail"] += f"; or: {refusal['detail']}"
-    return list(found.values())
+    by_place: dict[tuple[str | None, ...], dict[str, str]] = {}
+    for entry in entries:
+        place = tuple(entry.get(name) for name in ("pointer", "parameter", "in"))
+        if place not in by_place:
+            by_place[place] = entry
+        elif entry["detail"] not in by_place[place]["detail"].split("; or: "):
+            by_place[place]["detail"] += f"; or: {entry['detail']}"
+    return list(by_place.values())
 
 
-def _pointed(error: errors.InvalidRequestError, detail: str, search: re.Match[str] | None) -> Problem:
-    """The place in the body: that of the error, or else the usual place of its class."""
+def _place_of(error: errors.InvalidRequestError, detail: str, search: re.Match[str] | None) -> Problem:
+    """The place in the body: that of the error, otherwise the usual place of its class."""
     usual = (place for kind, place in _PLACES.items() if search and isinstance(error, kind))
     place = pointer(error.place) or next(usual, None)
     if place is not None and search is not None and search[1]:

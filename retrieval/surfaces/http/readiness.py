@@ -1,10 +1,10 @@
-"""Readiness: whether the service can answer, and if not, which part is at fault.
+"""Readiness: whether the service can serve requests, and if not, which part is at fault.
 
-The database and the embedder are asked. The embedder is asked through its breaker, as a search asks it: while the
-breaker is open the outage that searches found is reported, and the question may be the probe that closes the breaker.
-Language model and reranker cost more, and are not asked.
+The check calls the database and the embedder. It calls the embedder through its breaker, like a search: an open breaker
+reports the outage that searches found, and the check may be the probe that closes it. Language model and reranker cost
+more, and are not called.
 
-An answer tells nothing of the inside, and is reused for a while, so that frequent requests make no work.
+The result reveals no internals, and is reused for a while, so that frequent requests cost little.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from retrieval.platform import Platform
 from retrieval.surfaces.http.problems import problem_type
 from retrieval.surfaces.http.service import Service
 
-OK, UNKNOWN = "ok", "not asked: see the others"
-NO_EMBEDDER = "none: searches are by words alone"
+OK, UNKNOWN = "ok", "not checked: see the others"
+NO_EMBEDDER = "none: searches are by words only"
 NO_MODEL = "none"
 
 DATABASE_SECONDS = 2.0
-"""Time that the database may take to answer."""
+"""The time limit of the database."""
 
 HOLDS_SECONDS, EMBEDDER_HOLDS_SECONDS, ILL_EMBEDDER_HOLDS_SECONDS = 1.0, 60.0, 5.0
-"""The seconds that their answers are reused; an embedder that works is asked seldom, because it may cost money."""
+"""The seconds for which the results are reused; a working embedder is rarely called, because it may cost money."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,11 @@ class Readiness:
     language_model: str
     reranker: str
     replicas: str = NO_MODEL
-    """The number of replicas that searches pass over; those searches read from the primary."""
+    """The number of replicas that searches skip; those searches read from the primary."""
 
     @property
     def is_ready(self) -> bool:
-        """Whether requests can be answered; without embedder, language model and reranker searches still are."""
+        """Whether requests can be served; searches do not require embedder, language model and reranker."""
         return self.database == self.schema == self.pool == OK
 
     @property
@@ -70,19 +70,19 @@ class Readiness:
 
 
 class ReadinessCheck:
-    """Checks the parts, at most once in a while, and once for all requests that wait for the same answer."""
+    """Checks the parts; reuses results for a while, and runs one check for all waiting requests."""
 
     def __init__(self, service: Service, clock: Callable[[], float] = time.monotonic) -> None:
-        self._database = _Held(lambda: _database_state(service), clock, HOLDS_SECONDS, HOLDS_SECONDS)
+        self._database = _CachedState(lambda: _database_state(service), clock, HOLDS_SECONDS, HOLDS_SECONDS)
         well, ill = EMBEDDER_HOLDS_SECONDS, ILL_EMBEDDER_HOLDS_SECONDS
-        self._embedder = _Held(lambda: _embedder_state(service), clock, well, ill)
+        self._embedder = _CachedState(lambda: _embedder_state(service), clock, well, ill)
         self._service = service
 
     async def __call__(self) -> Readiness:
         """Check every part."""
-        part, said = await self._database.state()
-        states = {"database": OK, "schema": OK, "pool": OK} | {part: said}
-        if part == "database" and said != OK:
+        part, state = await self._database.state()
+        states = {"database": OK, "schema": OK, "pool": OK} | {part: state}
+        if part == "database" and state != OK:
             states |= {"schema": UNKNOWN, "pool": UNKNOWN}
         if states["database"] != OK:
             return Readiness(**states, embedder=UNKNOWN, language_model=UNKNOWN, reranker=UNKNOWN)
@@ -99,11 +99,11 @@ class ReadinessCheck:
 
 
 _State = tuple[str, str]
-"""A part, and how it is."""
+"""A part, and its state."""
 
 
-class _Held:
-    """A state that is reused for a while once it is known: longer when all is well."""
+class _CachedState:
+    """A state that is reused for a while: longer if it is without a fault."""
 
     def __init__(
         self, ask: Callable[[], Awaitable[_State]], clock: Callable[[], float], well: float, ill: float
@@ -115,7 +115,7 @@ class _Held:
         self._asking = asyncio.Lock()
 
     async def state(self, *, is_in_doubt: bool = False) -> _State:
-        """The present state; with ``is_in_doubt`` a state without a fault is not reused."""
+        """The current state; with ``is_in_doubt`` a state without a fault is not reused."""
         async with self._asking:
             was_well = self._last[1] in (OK, NO_EMBEDDER)
             if self._clock() >= self._until or (is_in_doubt and was_well):
@@ -130,16 +130,16 @@ async def _database_state(service: Service) -> _State:
             async with asyncio.timeout(DATABASE_SECONDS):
                 await check_revision((await service.host()).database)
     except SchemaRevisionError as error:
-        return "schema", _told(error)
+        return "schema", _fault(error)
     except PoolExhaustedError as error:
-        return "pool", _told(error)
+        return "pool", _fault(error)
     except (TimeoutError, DeadlineError):
-        # A call that waits for a connection fails later than a probe gives up.
+        # The time limit of a probe ends before the wait for a connection does.
         if any(platform.database.pool.is_exhausted for platform in service.opened[:1]):
-            return "pool", _told(PoolExhaustedError(""))
+            return "pool", _fault(PoolExhaustedError(""))
         return "database", f"no answer within {DATABASE_SECONDS:g} s"
     except RetrievalError as error:
-        return "database", _told(error)
+        return "database", _fault(error)
     return "database", OK
 
 
@@ -148,10 +148,10 @@ async def _embedder_state(service: Service) -> _State:
     try:
         is_there = await host.try_embedder()
     except RetrievalError as error:
-        return "embedder", _told(error)
+        return "embedder", _fault(error)
     if any(outage.role == EMBEDDER.name for outage in host.outages):
-        # The embedder of another space than that of new collections.
-        return "embedder", _told(EmbedderUnavailableError(""))
+        # The outage is of another embedder than that of new collections.
+        return "embedder", _fault(EmbedderUnavailableError(""))
     return "embedder", OK if is_there else NO_EMBEDDER
 
 
@@ -170,11 +170,11 @@ def _model_state(host: Platform, role: Role, model: Callable[[], object]) -> str
     try:
         is_there = model() is not None
     except RetrievalError as error:
-        return _told(error)
+        return _fault(error)
     if any(outage.role == role.name for outage in host.outages):
-        return _told(role.unavailable(""))
+        return _fault(role.unavailable(""))
     return OK if is_there else NO_MODEL
 
 
-def _told(error: RetrievalError) -> str:
-    return problem_type(type(error)).told or "not as it should be"
+def _fault(error: RetrievalError) -> str:
+    return problem_type(type(error)).detail or "faulty"

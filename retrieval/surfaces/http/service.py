@@ -1,4 +1,4 @@
-"""The state that all requests share: the open platforms, and their metrics."""
+"""The state that all requests share: the open platforms and their metrics."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from retrieval.surfaces.tenants import PlatformOpening, ServedPlatforms
 
 
 class Service(ServedPlatforms):
-    """The service, open while the application runs: ``async with Service(settings) as service``."""
+    """The service, which is open while the application runs: ``async with Service(settings) as service``."""
 
     def __init__(self, settings: Settings, *, embedder: Embedder | None = None, llm: LLM | None = None) -> None:
-        opening = PlatformOpening(lambda: self._watched(connect(settings=settings, embedder=embedder, llm=llm)))
+        opening = PlatformOpening(lambda: self._observe(connect(settings=settings, embedder=embedder, llm=llm)))
         super().__init__(settings, opening)
         self.load = Load(settings.http_max_requests)
         self.metrics = Metrics()
         self.figures = Figures()
         self.metrics.registry.register(StateMetrics(self.load, lambda: self.opened, self.figures))
 
-    def _watched(self, platform: Platform) -> Platform:
+    def _observe(self, platform: Platform) -> Platform:
         platform.observer = self.metrics
         return platform

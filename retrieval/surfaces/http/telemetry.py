@@ -1,7 +1,7 @@
 """Telemetry: ids of requests, log lines, and metrics for Prometheus.
 
-No key or password is logged; if a message holds one, it is taken out. Metrics have few labels with known values:
-templates of routes, never paths; names of stages, never of items.
+Keys and passwords are redacted from log lines. Metrics have few labels with known values: templates of routes, never
+paths; names of stages, never of items.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ from retrieval.surfaces.listening import installed_version
 _log = logging.getLogger(__name__)
 
 EVERY_SECONDS = 60.0
-"""The database is not asked again sooner."""
+"""The least time between two reads of the figures from the database."""
 
 WITHIN_SECONDS = 3.0
-"""The seconds that reading the figures may take; after that the last figures are shown."""
+"""The time limit of reading the figures; after it the last figures are published."""
 
 MOST_TENANTS, MOST_COLLECTIONS = 20, 200
-"""The number of tenants, and of collections in all, whose recall is shown."""
+"""The greatest number of tenants, and of collections in total, whose recall is published."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +55,20 @@ class TenantRecall:
     """A collection's recall, with its tenant."""
 
     tenant: str
-    found: CollectionRecall
+    recall: CollectionRecall
 
 
 class Figures:
-    """The figures as they were read last."""
+    """The figures that were read last."""
 
     def __init__(self) -> None:
         self._read_at: float | None = None
         self._reading = asyncio.Lock()
         self.recalls: Sequence[TenantRecall] = ()
         self.queue: QueueState | None = None
-        """None: not read yet, or the login may not see it."""
+        """None: not read yet, or not visible to the login."""
         self.is_up: bool | None = None
-        """Whether the database answered; None: it was not called yet."""
+        """Whether the database answered; None: not called yet."""
 
     async def refresh(self, platforms: Sequence[Platform]) -> None:
         """Read the figures again if they are old; ``platforms`` begins with the host's."""
@@ -86,23 +86,25 @@ class Figures:
                 self.is_up = True
             except (RetrievalError, TimeoutError) as error:
                 self.is_up = False
-                self._read_at = None  # it may be back at the next look
+                self._read_at = None  # the database may be back at the next refresh
                 reason = "it took too long" if isinstance(error, TimeoutError) else error
                 _log.info("the figures of the metrics were not read: %s", reason)
 
     def forget(self) -> None:
-        """Read them again at the next look."""
+        """Read the figures again at the next refresh."""
         self._read_at = None
 
     async def _read(self, platforms: Sequence[Platform]) -> None:
         recalls: list[TenantRecall] = []
         for platform in platforms[:MOST_TENANTS]:
-            found = await lowest_recalls(platform.database, platform.tenant_id, MOST_COLLECTIONS - len(recalls))
-            recalls += [TenantRecall(platform.settings.tenant, recall) for recall in found]
+            tenant_recalls = await lowest_recalls(
+                platform.database, platform.tenant_id, MOST_COLLECTIONS - len(recalls)
+            )
+            recalls += [TenantRecall(platform.settings.tenant, recall) for recall in tenant_recalls]
             if len(recalls) >= MOST_COLLECTIONS:
                 break
         host = platforms[0]
-        # A worker gives a sign of life three times within that time.
+        # A worker reports that it is alive three times within that time.
         self.queue = await read_queue_state(host.database, alive_seconds=2 * host.settings.worker_stalled_seconds)
         self.recalls = recalls
 
@@ -114,32 +116,32 @@ STAGE_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5
 """The histogram's bounds for the stages of a search."""
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-"""The methods that are labels; others become ``OTHER``, because a client may send any word."""
+"""The methods that become labels; others become ``OTHER``, because a client may send any word."""
 
 
 class Metrics:
-    """The metrics of the service: an observer of the platform and of each request; ``registry`` holds them."""
+    """The metrics of the service, which observe the platform and each request; ``registry`` holds them."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self._requests = Histogram(
             "retrieval_http_request_duration_seconds",
-            "How long requests took, from their head to the end of the answer.",
+            "Duration of requests, from their headers to the end of the response.",
             ("method", "route", "status"),
             buckets=REQUEST_SECONDS,
             registry=self.registry,
         )
         self._stages = Histogram(
             "retrieval_search_duration_seconds",
-            "How long each stage of a search took, and all of them (total), by the way the dense leg went.",
+            "Duration of each stage of a search, and of all (total), by the path of the dense leg.",
             ("stage", "path"),
             buckets=STAGE_SECONDS,
             registry=self.registry,
         )
-        self._searches = self._counter("retrieval_searches", "Searches, by the way the dense leg went.", "path")
+        self._searches = self._counter("retrieval_searches", "Searches, by the path of the dense leg.", "path")
         self._noted = self._counter(
-            "retrieval_searches_noted", "Searches that were answered with notes, such as of a leg that could not run."
+            "retrieval_searches_noted", "Searches whose results have notes, for example about a leg that could not run."
         )
         self._feedback = self._counter(
             "retrieval_feedback_events",
@@ -157,11 +159,11 @@ class Metrics:
         return Counter(name, text, labels, registry=self.registry)
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count an answered request; ``route`` is the route's template, empty where none matched."""
-        known = method if method in METHODS else "OTHER"
-        series = self._request_of.get((known, route, status))
+        """Count a finished request; ``route`` is the route's template, empty if none matched."""
+        label = method if method in METHODS else "OTHER"
+        series = self._request_of.get((label, route, status))
         if series is None:
-            series = self._request_of[known, route, status] = self._requests.labels(known, route or "none", status)
+            series = self._request_of[label, route, status] = self._requests.labels(label, route or "none", status)
         series.observe(seconds)
 
     def searched(self, results: Sequence[SearchResult]) -> None:
@@ -189,7 +191,7 @@ class Metrics:
                 self._feedback.labels(outcome).inc(number)
 
     def recorded(self, searches: int) -> None:
-        """Counts searches that were recorded."""
+        """Count searches that were recorded."""
         self._recorded.inc(searches)
 
     def unrecorded(self, reason: str) -> None:
@@ -203,29 +205,31 @@ _Samples = Iterable[tuple[Sequence[str], float]]
 
 
 class StateMetrics(Collector):
-    """The state of the service, collected anew for each request of the metrics.
+    """The state of the service, collected for each request of the metrics.
 
-    ``opened`` gives the platforms that are open, the host's first; none while the database was never there.
+    ``opened`` returns the open platforms, the host's first; it is empty until the database was available once.
     """
 
     def __init__(self, load: Load, opened: Callable[[], Sequence[Platform]], figures: Figures) -> None:
         self._load, self._opened, self._figures = load, opened, figures
 
     def collect(self) -> Iterator[Metric]:
-        """All metrics; a metric that is not known has no value."""
+        """All metrics; an unknown metric has no value."""
         load, figures, platforms = self._load, self._figures, self._opened()
         pool = platforms[0].database.pool if platforms else _NO_POOL
         gauge, counter = GaugeMetricFamily, CounterMetricFamily
         waiting = sum(platform.recording.waiting for platform in platforms)
-        yield gauge("retrieval_http_requests_in_flight", "Requests being answered.", load.in_flight)
-        yield gauge("retrieval_http_requests_limit", "Requests answered at once, at most.", load.limit)
-        yield counter("retrieval_http_requests_shed", "Requests turned away for want of room.", load.shed)
-        yield gauge("retrieval_pool_connections_limit", "Connections that the pool opens.", pool.most)
+        yield gauge("retrieval_http_requests_in_flight", "Requests in progress.", load.in_flight)
+        yield gauge("retrieval_http_requests_limit", "Greatest number of concurrent requests.", load.limit)
+        yield counter("retrieval_http_requests_shed", "Requests refused for lack of room.", load.shed)
+        yield gauge("retrieval_pool_connections_limit", "Greatest number of connections in the pool.", pool.most)
         yield gauge("retrieval_pool_connections", "Open connections.", pool.open)
-        yield gauge("retrieval_pool_connections_idle", "Open connections that nobody uses.", pool.idle)
+        yield gauge("retrieval_pool_connections_idle", "Open connections that are not in use.", pool.idle)
         yield gauge("retrieval_pool_waiting", "Calls that wait for a connection.", pool.waiting)
-        yield counter("retrieval_pool_timeouts", "Calls that waited in vain.", pool.timeouts)
-        yield counter("retrieval_pool_wait_seconds", "What calls waited together.", pool.wait_seconds)
+        yield counter("retrieval_pool_timeouts", "Calls that timed out waiting for a connection.", pool.timeouts)
+        yield counter(
+            "retrieval_pool_wait_seconds", "Total time that calls waited for a connection.", pool.wait_seconds
+        )
         yield gauge("retrieval_recordings_waiting", "Searches that wait to be recorded.", waiting)
         replicas = platforms[0].database.replicas if platforms else None
         yield from _of_replicas([] if replicas is None else replicas.states)
@@ -240,27 +244,27 @@ def _labelled(name: str, text: str, labels: Sequence[str], samples: _Samples) ->
 
 
 def _of_replicas(replicas: Sequence[ReplicaState]) -> Iterator[Metric]:
-    each = [(str(number), replica) for number, replica in enumerate(replicas, 1)]
-    used = (([number], float(not state.passed_over)) for number, state in each)
+    numbered = [(str(number), replica) for number, replica in enumerate(replicas, 1)]
+    used = (([number], float(not state.passed_over)) for number, state in numbered)
     yield _labelled("retrieval_replica_used", "Whether searches read from the replica.", ["replica"], used)
-    lag = (([number], state.lag_seconds) for number, state in each if state.lag_seconds is not None)
-    text = "The replica has all that was committed so long ago."
+    lag = (([number], state.lag_seconds) for number, state in numbered if state.lag_seconds is not None)
+    text = "Age of the newest commit that the replica is known to have."
     yield _labelled("retrieval_replica_lag_seconds", text, ["replica"], lag)
 
 
 def _of_database(figures: Figures) -> Iterator[Metric]:
     up: _Samples = [] if figures.is_up is None else [([], float(figures.is_up))]
-    yield _labelled("retrieval_database_up", "Whether the database answered the last look.", (), up)
-    each = [((recall.tenant, recall.found.collection), recall.found) for recall in figures.recalls]
-    whose, text = ("tenant", "collection"), "Recall measured last, for the filters where it is lowest."
-    yield _labelled("retrieval_recall", text, whose, ((labels, state.recall) for labels, state in each))
-    name, text = "retrieval_recall_measured_timestamp_seconds", "When that was, in seconds since 1970."
-    yield _labelled(name, text, whose, ((labels, state.measured_at.timestamp()) for labels, state in each))
+    yield _labelled("retrieval_database_up", "Whether the database answered at the last refresh.", (), up)
+    labelled = [((recall.tenant, recall.recall.collection), recall.recall) for recall in figures.recalls]
+    whose, text = ("tenant", "collection"), "Last measured recall, for the filters with the lowest."
+    yield _labelled("retrieval_recall", text, whose, ((labels, state.recall) for labels, state in labelled))
+    name, text = "retrieval_recall_measured_timestamp_seconds", "Time of that measurement, in seconds since 1970."
+    yield _labelled(name, text, whose, ((labels, state.measured_at.timestamp()) for labels, state in labelled))
     queue = figures.queue
     jobs = [] if queue is None else sorted(queue.jobs.items())
     yield _labelled("retrieval_jobs", "Jobs by queue and status: todo, doing, failed.", ("queue", "status"), jobs)
     workers: _Samples = [] if queue is None else [([], queue.workers)]
-    yield _labelled("retrieval_workers", "Workers that gave a sign of life lately.", (), workers)
+    yield _labelled("retrieval_workers", "Workers that are alive.", (), workers)
 
 
 HEADER = b"x-request-id"
@@ -273,13 +277,13 @@ set_request_id, reset_request_id = _CURRENT.set, _CURRENT.reset
 
 
 def current_request_id() -> str:
-    """The id of the request that is being answered; empty outside of one."""
+    """The id of the request in progress; empty outside of a request."""
     return _CURRENT.get()
 
 
-def request_id_of(given: bytes | None) -> str:
-    """The id that came with the request, if it is safe in a log; otherwise a new one."""
-    text = "" if given is None else given.decode("latin-1")
+def request_id_of(header: bytes | None) -> str:
+    """The id in the request's header, if it is safe in a log; otherwise a new one."""
+    text = "" if header is None else header.decode("latin-1")
     return text if text and _SANE.fullmatch(text) else secrets.token_hex(16)
 
 
@@ -292,23 +296,23 @@ _PASSWORD = re.compile(r"(://[^\s:/@]*:)[^\s/@]+@")
 _PARAMETER = re.compile(r"((?:^|[?&;\s])(?:ssl)?password=)('[^']*'|[^\s&;'\"]+)", re.IGNORECASE)
 
 
-_TOLD = (
+_SECRET_KINDS = (
     ("rtv_", _KEY, rf"\1{SECRET}"),
     ("://", _PASSWORD, rf"\1{SECRET}@"),
     ("password=", _PARAMETER, rf"\1{SECRET}"),
 )
-"""Kinds of secrets, each as a mark that such texts hold in lower case, the secret's pattern and its replacement."""
+"""The kinds of secrets: a lower-case mark of texts that may hold one, the secret's pattern, and its replacement."""
 
 
 class Redaction:
-    """Takes secrets out of a text."""
+    """Replaces secrets in a text."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        # Shorter ones would be found in ordinary words.
+        # Shorter secrets would match parts of ordinary words.
         known = {secret for secret in secrets if len(secret) >= 4}
         known |= {json.dumps(secret, ensure_ascii=False)[1:-1] for secret in known}  # as in a line of JSON
-        found = sorted(known, key=len, reverse=True)
-        self._known = re.compile("|".join(map(re.escape, found))) if found else None
+        longest_first = sorted(known, key=len, reverse=True)
+        self._known = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
     @classmethod
     def of(cls, settings: Settings) -> Redaction:
@@ -319,21 +323,21 @@ class Redaction:
         return cls([*secrets, *_passwords(url)])
 
     def __call__(self, text: str) -> str:
-        """The text without them."""
+        """The text without secrets."""
         if self._known is not None:
             text = self._known.sub(SECRET, text)
         lower = text.lower()
-        for sign, secret, told in _TOLD:
-            if sign in lower:
-                text = secret.sub(told, text)
+        for mark, secret, replacement in _SECRET_KINDS:
+            if mark in lower:
+                text = secret.sub(replacement, text)
         return text
 
 
 class ServiceFormatter(logging.Formatter):
     """Formats a log record as a line without secrets, as JSON or text.
 
-    JSON: one object a line with ``time`` (ISO 8601, UTC), ``level``, ``logger``, ``message``, ``request_id``, and what
-    is told. Text: ``12:30:01.250 INFO retrieval.access POST /v1/... 200 ms=3.1 request_id=...``.
+    JSON: one object per line with ``time`` (ISO 8601, UTC), ``level``, ``logger``, ``message``, ``request_id``, and the
+    fields in the record's ``told``. Text: ``12:30:01.250 INFO retrieval.access POST /v1/... 200 ms=3.1 ...``.
     """
 
     def __init__(self, redaction: Redaction, *, as_json: bool, debug: bool = False) -> None:
@@ -345,7 +349,7 @@ class ServiceFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """One line for any record; in the text format a traceback follows on separate lines."""
         at, message = datetime.fromtimestamp(record.created, UTC), record.getMessage()
-        told = {"request_id": current_request_id() or None, **getattr(record, "told", {})}
+        fields = {"request_id": current_request_id() or None, **getattr(record, "told", {})}
         trace = _traceback(record, debug=self._debug) if record.exc_info else None
         if self._as_json:
             line = {
@@ -353,24 +357,24 @@ class ServiceFormatter(logging.Formatter):
                 "level": record.levelname.lower(),
                 "logger": record.name,
                 "message": message,
-                **told,
+                **fields,
                 **({} if trace is None else {"traceback": trace}),
             }
             return self._redaction(json.dumps(line, ensure_ascii=False, default=str))
-        shown = [f"{name}={value}" for name, value in told.items() if value not in (None, "", [])]
+        shown = [f"{name}={value}" for name, value in fields.items() if value not in (None, "", [])]
         words = [at.strftime("%H:%M:%S.%f")[:-3], record.levelname, record.name, *message.split(), *shown]
         return self._redaction("\n".join([" ".join(words), *([] if trace is None else [trace])]))
 
 
 class ServiceHandler(logging.StreamHandler[Any]):
-    """Passes on the package's own records from INFO on, and libraries' warnings; when debugging, all from INFO on."""
+    """Handles the package's records from INFO on, and libraries' warnings; when debugging, all records from INFO on."""
 
     def __init__(self, *, debug: bool = False) -> None:
         super().__init__()
         self._debug = debug
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the record passes the filter."""
+        """Whether the record is handled."""
         is_ours = record.name == "retrieval" or record.name.startswith("retrieval.")
         return record.levelno >= (logging.INFO if is_ours or self._debug else logging.WARNING)
 
@@ -386,9 +390,9 @@ def configure_service_logging(settings: Settings, *, as_json: bool, debug: bool 
 
 def _passwords(url: str) -> list[str]:
     """The passwords in the database's URL, encoded and decoded."""
-    found = [match[1] for match in re.finditer(r"://[^:/@]*:(.+)@", url)]
-    found += [match[2] for match in _PARAMETER.finditer(url)]
-    return [*found, *map(unquote, found)]
+    passwords = [match[1] for match in re.finditer(r"://[^:/@]*:(.+)@", url)]
+    passwords += [match[2] for match in _PARAMETER.finditer(url)]
+    return [*passwords, *map(unquote, passwords)]
 
 
 def _traceback(record: logging.LogRecord, *, debug: bool) -> str:
@@ -396,8 +400,8 @@ def _traceback(record: logging.LogRecord, *, debug: bool) -> str:
     lines: list[str] = []
     error = record.exc_info[1] if record.exc_info else None
     while error is not None:
-        said = f": {error}" if debug else ""
-        lines.append(f"{type(error).__module__}.{type(error).__qualname__}{said}")
+        message = f": {error}" if debug else ""
+        lines.append(f"{type(error).__module__}.{type(error).__qualname__}{message}")
         lines += [
             f"  {frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)
         ]

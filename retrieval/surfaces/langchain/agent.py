@@ -25,10 +25,10 @@ from retrieval.surfaces.mcp.failures import wrong_arguments
 from retrieval.sync import SyncPlatform
 
 State = Mapping[str, Any]
-"""A workflow's state. Pydantic models and other objects, which a graph may pass instead, are read too."""
+"""A workflow's state: a mapping; pydantic models and other objects are accepted too."""
 
 Update = dict[str, Any]
-"""The changes of a node to the state."""
+"""A node's changes to the state."""
 
 AGENT = "retrieval"
 """The node's name in ``current_agent``."""
@@ -39,17 +39,17 @@ async def retrieval_node(state: State) -> Update:
 
     ``state`` has ``title`` and ``description``; it may have ``classified_domain``, which limits the search to that
     domain, and ``search_config``: ``top_k``, ``vector_weight``, ``metadata_weight`` or any other option of
-    ``RetrievalRequest``. Gives a partial update: ``similar_tickets``, ``similarity_scores``, ``search_metadata``,
-    ``status``, ``current_agent`` and ``messages``. An error raises no exception; it gives the status ``error``, the
-    reason as message, and no tickets.
+    ``RetrievalRequest``. Returns a partial update: ``similar_tickets``, ``similarity_scores``, ``search_metadata``,
+    ``status``, ``current_agent`` and ``messages``. Errors are not raised: they give the status ``error``, the reason as
+    a message, and no tickets.
     """
-    return await _answered(SHARED, state)
+    return await _answer(SHARED, state)
 
 
 class PatternRecognitionAgent(Runnable[State, Update]):
-    """``retrieval_node`` as an object, for a graph or a chain, sync or async; with the preview of a search.
+    """``retrieval_node`` as an object, for a graph or a chain, sync or async; it can also preview a search.
 
-    Without a platform it uses that of ``use_platform``, and otherwise opens one at its first call.
+    Without a platform it uses that of ``use_platform``, or opens one at its first call.
     """
 
     def __init__(self, platform: Platform | SyncPlatform | None = None, config: RetrievalConfig | None = None) -> None:
@@ -57,12 +57,12 @@ class PatternRecognitionAgent(Runnable[State, Update]):
 
     async def __call__(self, state: State) -> Update:
         """See ``retrieval_node``."""
-        return await _answered(self._tickets, state)
+        return await _answer(self._tickets, state)
 
     def invoke(self, input: State, config: RunnableConfig | None = None, **kwargs: Any) -> Update:  # noqa: A002, ARG002 - LangChain's
         """See ``retrieval_node``."""
         try:
-            return _success(self._tickets.run(_processed, input))
+            return _success(self._tickets.run(_process, input))
         except (RetrievalError, ValidationError) as error:
             return _failure(error)
 
@@ -71,48 +71,49 @@ class PatternRecognitionAgent(Runnable[State, Update]):
         return await self(input)
 
     async def preview_search(self, title: str, description: str, domain: str, config: Any) -> dict[str, Any]:
-        """The hits of a search under another configuration, and the difference; it is not recorded.
+        """The hits of a search under another configuration, and the differences; it is not recorded.
 
-        ``config`` is as ``search_config``, or what ``RetrievalService.preview_search`` takes. Gives
-        ``similar_tickets``, ``search_metadata`` and ``config_used`` of that configuration, and the ``preview``: every
-        weighting's ranking, what moved and why. Raises what ``RetrievalService.preview_search`` raises.
+        ``config`` is a ``search_config``, or a ``config`` of ``RetrievalService.preview_search``. Returns
+        ``similar_tickets``, ``search_metadata`` and ``config_used`` of that configuration, and the ``preview``: the
+        ranking of every weighting, with the moves and their reasons. Raises the errors of
+        ``RetrievalService.preview_search``.
         """
-        given = _options(config) if config is not None and not isinstance(config, list | str) else config
-        return await self._tickets.arun(_previewed, title, description, domain or None, given)
+        options = _options(config) if config is not None and not isinstance(config, list | str) else config
+        return await self._tickets.arun(_preview, title, description, domain or None, options)
 
 
 pattern_recognition_agent = PatternRecognitionAgent()
-"""The agent that a program shares. Nothing is opened before its first call."""
+"""The shared agent of a program. It opens nothing before its first call."""
 
 
-async def _answered(tickets: Tickets, state: State) -> Update:
+async def _answer(tickets: Tickets, state: State) -> Update:
     try:
-        return _success(await tickets.arun(_processed, state))
+        return _success(await tickets.arun(_process, state))
     except (RetrievalError, ValidationError) as error:
         return _failure(error)
 
 
-async def _processed(service: RetrievalService, state: State) -> RetrievalResponse:
-    given = {
+async def _process(service: RetrievalService, state: State) -> RetrievalResponse:
+    ticket = {
         "title": _part(state, "title"),
         "description": _part(state, "description"),
         "domain_filter": _part(state, "classified_domain") or None,
     }
     options = _options(_part(state, "search_config"))
-    if taken := sorted(options.keys() & {"title", "description"}):
-        raise ProcessingError(f"search_config has no {taken[0]}: it is the state's")
-    request = RetrievalRequest.model_validate(given | options)
+    if misplaced := sorted(options.keys() & {"title", "description"}):
+        raise ProcessingError(f"search_config has no {misplaced[0]}: give it in the state")
+    request = RetrievalRequest.model_validate(ticket | options)
     return await service.process(request)
 
 
-async def _previewed(
+async def _preview(
     service: RetrievalService, title: str, description: str, domain: str | None, config: Any
 ) -> dict[str, Any]:
     preview, stats = await asyncio.gather(
         service.preview_search(title, description, domain, config), service.get_index_stats()
     )
-    chosen = preview.previews[-1] if preview.previews[-1].weighting.name == CUSTOM else preview.previews[0]
-    tickets = [moved.ticket for moved in chosen.tickets]
+    selected = preview.previews[-1] if preview.previews[-1].weighting.name == CUSTOM else preview.previews[0]
+    tickets = [moved.ticket for moved in selected.tickets]
     scores = [ticket.similarity_score for ticket in tickets]
     return {
         "similar_tickets": [shown(ticket.model_dump(mode="json")) for ticket in tickets],
@@ -123,7 +124,7 @@ async def _previewed(
             "top_similarity": max(scores, default=0.0),
             "index_total": stats["total_vectors"],
         },
-        "config_used": chosen.weighting.model_dump(mode="json", exclude_none=True),
+        "config_used": selected.weighting.model_dump(mode="json", exclude_none=True),
         "preview": shown(preview.model_dump(mode="json")),
     }
 
@@ -134,32 +135,32 @@ def _part(state: Any, name: str) -> Any:
 
 
 def _options(config: Any) -> dict[str, Any]:
-    """The options of a mapping, or of an object that has them as attributes; those that are None are not given."""
+    """The options in a mapping or in the attributes of an object, without those that are None."""
     if config is None:
         return {}
     if isinstance(config, BaseModel):
-        given: Mapping[str, Any] = config.model_dump(exclude_unset=True)
+        options: Mapping[str, Any] = config.model_dump(exclude_unset=True)
     elif isinstance(config, Mapping):
-        given = config
+        options = config
     elif hasattr(config, "__dict__"):
-        given = vars(config)
+        options = vars(config)
     else:
         raise ProcessingError(f'the configuration is {config!r:.80}; give a mapping such as {{"top_k": 20}}')
-    return {name: value for name, value in given.items() if value is not None}
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _success(response: RetrievalResponse) -> Update:
-    found = response.similar_tickets
+    tickets = response.similar_tickets
     domain = response.search_metadata.query_domain
     where = f" in domain {named(domain)}" if domain else ""
-    top = f"; the best scores {found[0].similarity_score:.2f}" if found else ""
+    top = f"; the best scores {tickets[0].similarity_score:.2f}" if tickets else ""
     return {
-        "similar_tickets": [shown(ticket.model_dump(mode="json")) for ticket in found],
-        "similarity_scores": [ticket.similarity_score for ticket in found],
+        "similar_tickets": [shown(ticket.model_dump(mode="json")) for ticket in tickets],
+        "similarity_scores": [ticket.similarity_score for ticket in tickets],
         "search_metadata": response.search_metadata.model_dump(mode="json"),
         "status": "success",
         "current_agent": AGENT,
-        "messages": [_message(f"found {len(found)} similar tickets{where}{top}")],
+        "messages": [_message(f"found {len(tickets)} similar tickets{where}{top}")],
     }
 
 
@@ -176,5 +177,5 @@ def _failure(error: RetrievalError | ValidationError) -> Update:
 
 
 def _message(text: str) -> dict[str, str]:
-    """A message as plain JSON; LangGraph's ``add_messages`` makes an ``AIMessage`` of it."""
+    """A message as plain JSON, which LangGraph's ``add_messages`` turns into an ``AIMessage``."""
     return {"role": "assistant", "content": text}

@@ -2,7 +2,7 @@
 
 A collection belongs to one event loop: an async one to the loop that opened its platform, a sync one to the loop of its
 door. LangChain calls methods with and without ``await``. The bridge runs each call on the collection's loop, and awaits
-it or blocks, as the caller does.
+or blocks depending on the caller.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from retrieval.sync.mirror import Door
 T = TypeVar("T")
 
 BEGIN_SECONDS = 10.0
-"""The seconds that a loop may take to begin a call; a loop that waits for its caller never begins it."""
+"""The time limit for a loop to begin a call; a loop that waits for the caller never begins it."""
 
 
-class Carried(Generic[T]):
-    """A call that runs on another loop; it is cancelled when its caller stops waiting."""
+class RemoteCall(Generic[T]):
+    """A call on another loop; it is cancelled when its caller stops waiting."""
 
     def __init__(self, call: Callable[[], Awaitable[T]], loop: asyncio.AbstractEventLoop) -> None:
         self._call = call
         # Set by the loop when it begins, or cancelled by the caller when it gives up, whichever comes first.
         self._begun: Future[None] = Future()
-        self._made: Future[T] = asyncio.run_coroutine_threadsafe(self._make(), loop)
+        self._future: Future[T] = asyncio.run_coroutine_threadsafe(self._make(), loop)
 
     async def _make(self) -> T:
         if not self._begun.set_running_or_notify_cancel():
@@ -41,23 +41,23 @@ class Carried(Generic[T]):
         return await self._call()
 
     def result(self) -> T:
-        """The result of the call. Raises what the call raises; ``RunningLoopError`` where it did not begin in time."""
+        """The result of the call. Raises the call's errors; ``RunningLoopError`` if it did not begin in time."""
         try:
             try:
                 self._begun.result(BEGIN_SECONDS)
             except TimeoutError:
                 if self._begun.cancel():
                     raise _blocked() from None
-            return self._made.result()
+            return self._future.result()
         except BaseException:
             self._give_up()
             raise
 
     async def awaited(self) -> T:
-        """The same as ``result``, for a caller in a loop of its own."""
+        """The same as ``result``, for a caller in another loop."""
         timer = asyncio.get_running_loop().call_later(BEGIN_SECONDS, self._give_up_waiting)
         try:
-            return await asyncio.wrap_future(self._made)
+            return await asyncio.wrap_future(self._future)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if self._begun.cancelled() and not (task and task.cancelling()):
@@ -69,11 +69,11 @@ class Carried(Generic[T]):
 
     def _give_up_waiting(self) -> None:
         if self._begun.cancel():
-            self._made.cancel()
+            self._future.cancel()
 
     def _give_up(self) -> None:
         self._begun.cancel()
-        self._made.cancel()
+        self._future.cancel()
 
 
 def _blocked() -> RunningLoopError:
@@ -88,22 +88,21 @@ A = TypeVar("A")
 P = ParamSpec("P")
 
 _LOOP_UNKNOWN = (
-    "it is not known which event loop the collection belongs to: use it within the loop that opened the platform, "
-    "or give one of retrieval.sync.connect()"
+    "the event loop of the collection is unknown: use it within the loop that opened the platform, or give a "
+    "collection of retrieval.sync.connect()"
 )
 
 _LOOP_ENDED = (
-    "the event loop that the collection belongs to does not run; use it while that loop runs, "
-    "or give a collection of retrieval.sync.connect(), which works from any"
+    "the event loop of the collection does not run; use it while that loop runs, or give a collection of "
+    "retrieval.sync.connect(), which works from any loop"
 )
 
 
 class Bridge(Generic[A]):
     """Runs calls on the loop of a collection or a platform, async or sync.
 
-    ``twin`` is the async object, whose methods ``run`` and ``arun`` take. An async object belongs to the loop that
-    opened its platform. Before that it belongs to the loop that runs while the bridge is made, or else to the first one
-    that calls ``arun``.
+    ``twin`` is the async object, whose methods ``run`` and ``arun`` call. It belongs to the loop that opened its
+    platform; before that, to the loop in which the bridge was created, or to the first one that calls ``arun``.
     """
 
     @overload
@@ -111,11 +110,11 @@ class Bridge(Generic[A]):
     @overload
     def __init__(self: Bridge[Platform], subject: Platform | SyncPlatform) -> None: ...
     def __init__(self, subject: object) -> None:
-        given: Any = subject
+        twin: Any = subject
         self._door: Door | None = None
         self._seen: asyncio.AbstractEventLoop | None = None
         if isinstance(subject, SyncCollection | SyncPlatform):
-            given, self._door = subject.twin, subject.door
+            twin, self._door = subject.twin, subject.door
         elif isinstance(subject, Collection | Platform):
             self._seen = _running_loop()
         else:
@@ -123,13 +122,13 @@ class Bridge(Generic[A]):
                 f"a collection or a platform is needed, not {type(subject).__name__}; "
                 "platform.collection(name) gives a collection"
             )
-        self.twin: A = given
+        self.twin: A = twin
 
     def run(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run the async function for a caller that cannot await, and give its result; an interruption cancels it.
+        """Run the async function for a caller that cannot await, and return its result; an interruption cancels it.
 
-        Raises ``RunningLoopError`` within a running loop, which blocking would freeze, and where the collection's own
-        loop does not begin the call, most likely because it waits for this caller.
+        Raises ``RunningLoopError`` within a running loop, which blocking would freeze, and if the collection's loop
+        does not begin the call, most likely because it waits for this caller.
         """
         if _running_loop() is not None:
             raise RunningLoopError(
@@ -138,11 +137,11 @@ class Bridge(Generic[A]):
             )
         call = partial(function, *args, **kwargs)
         if self._door is not None:
-            return _waited(self._door.open_portal.start_task_soon(call))
-        return Carried(call, self._running_home()).result()
+            return _result_of(self._door.open_portal.start_task_soon(call))
+        return RemoteCall(call, self._running_home()).result()
 
     async def arun(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run the async function for a caller in any loop, and give its result; it is cancelled with its caller."""
+        """Run the async function for a caller in any loop, and return its result; it is cancelled with its caller."""
         running = asyncio.get_running_loop()
         if self._door is None and self._home is None:
             self._seen = running
@@ -151,7 +150,7 @@ class Bridge(Generic[A]):
         call = partial(function, *args, **kwargs)
         if self._door is not None:
             return await asyncio.wrap_future(self._door.open_portal.start_task_soon(call))
-        return await Carried(call, self._running_home()).awaited()
+        return await RemoteCall(call, self._running_home()).awaited()
 
     @property
     def _home(self) -> asyncio.AbstractEventLoop | None:
@@ -167,7 +166,7 @@ class Bridge(Generic[A]):
         return home
 
 
-def _waited(future: Future[T]) -> T:
+def _result_of(future: Future[T]) -> T:
     try:
         return future.result()
     except BaseException:

@@ -1,4 +1,4 @@
-"""Embeddings between LangChain and the platform, and platforms that are opened where none is given."""
+"""Embeddings between LangChain and the platform, and platforms that are opened on demand."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from retrieval.sync import SyncCollection, SyncPlatform, connect
 
 
 class RetrievalEmbeddings(Embeddings):
-    """The vectors that a collection's searches and items have, of unit length. A text is embedded once and kept.
+    """The vectors of a collection's searches and items, of unit length. A text is embedded once and cached.
 
     Raises ``InvalidRequestError`` for a collection without an embedder, and the embedder's errors.
     """
@@ -36,20 +36,20 @@ class RetrievalEmbeddings(Embeddings):
         self._bridge: Bridge[Collection] = Bridge(collection)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """One vector a text, as stored items of these texts have."""
-        return self._bridge.run(self._embedded, texts, TextRole.DOCUMENT)
+        """One vector per text, as of stored items with these texts."""
+        return self._bridge.run(self._embed, texts, TextRole.DOCUMENT)
 
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
         """The async form of ``embed_documents``."""
-        return await self._bridge.arun(self._embedded, texts, TextRole.DOCUMENT)
+        return await self._bridge.arun(self._embed, texts, TextRole.DOCUMENT)
 
     def embed_query(self, text: str) -> list[float]:
-        """The vector that a search for the text looks for."""
-        return self._bridge.run(self._embedded, [text], TextRole.QUERY)[0]
+        """The query vector of a search for the text."""
+        return self._bridge.run(self._embed, [text], TextRole.QUERY)[0]
 
     async def aembed_query(self, text: str) -> list[float]:
         """The async form of ``embed_query``."""
-        return (await self._bridge.arun(self._embedded, [text], TextRole.QUERY))[0]
+        return (await self._bridge.arun(self._embed, [text], TextRole.QUERY))[0]
 
     def space(self) -> EmbeddingSpace:
         """The collection's embedding space."""
@@ -67,7 +67,7 @@ class RetrievalEmbeddings(Embeddings):
             )
         return space
 
-    async def _embedded(self, texts: list[str], role: TextRole) -> list[list[float]]:
+    async def _embed(self, texts: list[str], role: TextRole) -> list[list[float]]:
         vectors: Vectors = await self._bridge.twin.vectors_of(texts, role=role)
         return [[float(number) for number in vector] for vector in vectors]
 
@@ -83,40 +83,40 @@ _MAY_WORK_LATER = frozenset({408, 409, 425, 429})
 class LangChainEmbedder:
     """Embeds with ``Embeddings`` of LangChain: ``connect(embedder=LangChainEmbedder(embeddings, dimensions=1536))``.
 
-    ``space`` is the space of the vectors, for a model that fills a collection in another way too; otherwise the space
-    is named after the class and its model, and has ``dimensions`` dimensions. ``of`` and ``aof`` ask the model for the
-    number of dimensions, and a collection with these embeddings for its space. Raises ``InvalidRequestError`` without
-    either, and for embeddings that do not tell their model.
+    ``space`` is the space of the vectors, for a model that also fills a collection in another way; otherwise the space
+    is named after the class and its model, and has ``dimensions`` dimensions. ``of`` and ``aof`` determine the number
+    of dimensions by a call of the model, or take the space of ``RetrievalEmbeddings``. Raises ``InvalidRequestError``
+    without either, and for embeddings whose model is unknown.
     """
 
     def __init__(
         self, embeddings: Embeddings, *, dimensions: int | None = None, space: EmbeddingSpace | None = None
     ) -> None:
-        known = dimensions or _number(getattr(embeddings, "dimensions", None))
-        if space is None and known is None:
+        length = dimensions or _number(getattr(embeddings, "dimensions", None))
+        if space is None and length is None:
             raise InvalidRequestError(
-                "the length of the vectors is not known; give dimensions=..., or let LangChainEmbedder.of ask the model"
+                "the length of the vectors is unknown; give dimensions=..., or let LangChainEmbedder.of ask the model"
             )
         self.embeddings = embeddings
         self._space = space or EmbeddingSpace(
-            provider=PROVIDER, model=model_name(embeddings), revision="", dimensions=known or 0
+            provider=PROVIDER, model=model_name(embeddings), revision="", dimensions=length or 0
         )
 
     @classmethod
     def of(cls, embeddings: Embeddings) -> LangChainEmbedder:
-        """The embedder, whose dimensions are counted in the vector of a word where the object does not tell them."""
+        """The embedder; if the object has no number of dimensions, it is that of a word's vector."""
         if isinstance(embeddings, RetrievalEmbeddings):
             return cls(embeddings, space=embeddings.space())
-        known = _number(getattr(embeddings, "dimensions", None))
-        return cls(embeddings, dimensions=known or len(embeddings.embed_query("length")))
+        length = _number(getattr(embeddings, "dimensions", None))
+        return cls(embeddings, dimensions=length or len(embeddings.embed_query("length")))
 
     @classmethod
     async def aof(cls, embeddings: Embeddings) -> LangChainEmbedder:
         """The async form of ``of``."""
         if isinstance(embeddings, RetrievalEmbeddings):
             return cls(embeddings, space=await embeddings.aspace())
-        known = _number(getattr(embeddings, "dimensions", None))
-        return cls(embeddings, dimensions=known or len(await embeddings.aembed_query("length")))
+        length = _number(getattr(embeddings, "dimensions", None))
+        return cls(embeddings, dimensions=length or len(await embeddings.aembed_query("length")))
 
     @property
     def space(self) -> EmbeddingSpace:
@@ -124,25 +124,24 @@ class LangChainEmbedder:
         return self._space
 
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
-        """One vector a text, in order: shape (len(texts), dimensions), float32, unit length.
+        """One vector per text, in order: shape (len(texts), dimensions), float32, unit length.
 
-        Raises ``EmbedderRejectedError`` for a refusal and for vectors that cannot be used, otherwise
-        ``EmbedderUnavailableError``.
+        Raises ``EmbedderRejectedError`` for a refusal and for unusable vectors, otherwise ``EmbedderUnavailableError``.
         """
-        # Services refuse the empty text.
+        # Services refuse empty texts.
         ready = [text or " " for text in prepared(texts, role, self._space)]
         if not ready:
             return np.zeros((0, self._space.dimensions), dtype=np.float32)
         try:
-            found = await self._embedded(ready, role)
+            vectors = await self._embed(ready, role)
         except Exception as error:
-            raise _told(error) from error
+            raise _embedder_error(error) from error
         try:
-            return checked_vectors(found, self._space, [f"text {place}" for place in range(1, len(ready) + 1)])
+            return checked_vectors(vectors, self._space, [f"text {place}" for place in range(1, len(ready) + 1)])
         except InvalidVectorError as error:
             raise EmbedderRejectedError(f"the vectors of {self._space.name} cannot be used: {error}") from error
 
-    async def _embedded(self, texts: list[str], role: TextRole) -> list[list[float]]:
+    async def _embed(self, texts: list[str], role: TextRole) -> list[list[float]]:
         if role is TextRole.DOCUMENT:
             return await self.embeddings.aembed_documents(texts)
         found: list[list[float]] = []
@@ -159,10 +158,10 @@ class LangChainEmbedder:
 
 
 def model_name(embeddings: Embeddings) -> str:
-    """The class, and the model that it says it uses: ``OpenAIEmbeddings/text-embedding-3-small``.
+    """The class and its model: ``OpenAIEmbeddings/text-embedding-3-small``.
 
     Embeddings that wrap others, such as a cache, are named after the inner ones. Raises ``InvalidRequestError`` for a
-    class that tells no model: two of its models would be taken for one.
+    class without the name of its model, because different models could not be told apart.
     """
     while isinstance(inner := getattr(embeddings, "underlying_embeddings", None), Embeddings):
         embeddings = inner
@@ -174,7 +173,7 @@ def model_name(embeddings: Embeddings) -> str:
     if isinstance(embeddings, _WITHOUT_MODEL):
         return kind
     raise InvalidRequestError(
-        f"{kind} does not tell its model; name it: "
+        f"{kind} does not name its model; name it: "
         f'LangChainEmbedder(embeddings, space=EmbeddingSpace(provider="{PROVIDER}", model="...", dimensions=...))'
     )
 
@@ -183,8 +182,8 @@ def _number(value: object) -> int | None:
     return value if is_whole(value) and value > 0 else None
 
 
-def _told(error: Exception) -> EmbedderError:
-    """The platform's error for whatever a library raised: a refusal where the text or the call is at fault."""
+def _embedder_error(error: Exception) -> EmbedderError:
+    """The platform's error for a library's error: a refusal if the text or the call is at fault."""
     if isinstance(error, EmbedderError):
         return error
     status = getattr(error, "status_code", None)
@@ -195,8 +194,8 @@ def _told(error: Exception) -> EmbedderError:
     return kind(f"the embeddings failed with {type(error).__name__}: {' '.join(str(error).split())[:300]}")
 
 
-# What joins the threads of a program at its end would wait for the platform's for ever; this runs before, as nothing
-# public does.
+# At its end a program joins its threads, and would wait forever for those of the platform. No public hook runs before
+# that.
 _at_the_end: Callable[[Callable[[], Any]], Any] = getattr(threading, "_register_atexit", atexit.register)
 
 _open: set[Opened] = set()
@@ -212,7 +211,7 @@ class Opened:
         _open.add(self)
 
     def close(self) -> None:
-        """Close it; a second time does nothing."""
+        """Close the platform; a second call does nothing."""
         with self._closing:
             if self in _open:
                 _open.discard(self)
@@ -220,7 +219,7 @@ class Opened:
 
 
 def opened_collection(name: str, url: str | None, embeddings: Embeddings | None) -> tuple[Opened, SyncCollection]:
-    """A platform with these embeddings, and its collection of that name, made if missing."""
+    """A platform with these embeddings, and its collection of that name; created if missing."""
     embedder = None if embeddings is None else LangChainEmbedder.of(embeddings)
     opened = Opened(url, embedder=embedder)
     try:
@@ -231,14 +230,14 @@ def opened_collection(name: str, url: str | None, embeddings: Embeddings | None)
 
 
 async def matching(collection: Collection, embeddings: Embeddings | None) -> None:
-    """Raise ``ConfigurationError`` unless the collection's vectors are those that the embeddings make."""
+    """Raise ``ConfigurationError`` unless the collection's vectors are those of the embeddings."""
     if embeddings is None or isinstance(embeddings, RetrievalEmbeddings):
         return
-    there, wanted = await collection.space(), (await LangChainEmbedder.aof(embeddings)).space
-    if there != wanted:
-        has = "no vectors" if there is None else f"the vectors of {there.name}"
+    stored_space, space = await collection.space(), (await LangChainEmbedder.aof(embeddings)).space
+    if stored_space != space:
+        has = "no vectors" if stored_space is None else f"the vectors of {stored_space.name}"
         raise ConfigurationError(
-            f"collection {collection.name!r} has {has} and not those of {wanted.name}; leave the embedding out, or use "
+            f"collection {collection.name!r} has {has} and not those of {space.name}; leave the embedding out, or use "
             "another collection"
         )
 

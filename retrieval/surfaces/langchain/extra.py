@@ -9,7 +9,7 @@ from retrieval.surfaces.listening import DISTRIBUTION
 
 
 def require_extra() -> None:
-    """Raise ``MissingExtraError`` where LangChain's core or LangGraph is not installed."""
+    """Raise ``MissingExtraError`` if LangChain's core or LangGraph is not installed."""
     missing = [name for name in ("langchain_core", "langgraph") if importlib.util.find_spec(name) is None]
     if missing:
         raise MissingExtraError(

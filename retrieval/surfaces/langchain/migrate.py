@@ -27,12 +27,12 @@ from retrieval.domain.serialization import Serializable
 __all__ = ["CopyReport", "LangChainStore", "copy_store"]
 
 Rejected = Callable[[str, str], None]
-"""Called with the id of a document that cannot be an item, and the reason."""
+"""Called with the id of a document that cannot be stored as an item, and the reason."""
 
 PAGE = 1000
 
 _SAME = 0.9995
-"""The cosine from which a stored vector counts as that of the source; vectors are stored in half precision."""
+"""The least cosine of a stored vector with that of the source; vectors are stored in half precision."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,13 +41,13 @@ class CopyReport(Serializable):
 
     read: int = 0
     copied: int = 0
-    """Documents that were new or had changed."""
+    """The number of new or changed documents."""
     unchanged: int = 0
-    """Items that were there already, with their vector."""
+    """The number of items that existed already, with their vector."""
     without_vector: int = 0
     """Copied items without a usable vector in the source. The collection's embedder embeds them."""
     rejected: int = 0
-    """Rows that cannot be items."""
+    """The number of rows that cannot be stored as items."""
     renamed: int = 0
     """Items whose id another row has too, as former tables of ``PGVector`` allow: the key of their row becomes their
     id.
@@ -110,7 +110,7 @@ async def _copied(
 
 
 def _items(documents: Sequence[LangChainDocument], rejected: Rejected | None) -> tuple[dict[str, Item], int]:
-    """The items by id, and how many documents cannot be one."""
+    """The items by id, and the number of documents that cannot be stored as items."""
     items: dict[str, Item] = {}
     refused = 0
     for document in documents:
@@ -127,7 +127,7 @@ def _items(documents: Sequence[LangChainDocument], rejected: Rejected | None) ->
 async def _usable(
     collection: Collection, documents: Sequence[LangChainDocument], items: dict[str, Item]
 ) -> dict[str, Vector]:
-    """The vectors by id, of unit length; of another length than the collection's they are an error."""
+    """The vectors by id, of unit length; another number of dimensions than the collection's is an error."""
     space = await collection.space()
     found: dict[str, Vector] = {}
     for document in documents:
@@ -143,7 +143,7 @@ async def _usable(
 
 
 async def _changed(collection: Collection, items: dict[str, Item], vectors: dict[str, Vector]) -> list[Item]:
-    """The items that the collection does not have, or has with other content."""
+    """The items that the collection does not have, or has with different content."""
     if not items:
         return []
     there, stored = await collection.get(list(items)), await collection.embeddings(list(items))

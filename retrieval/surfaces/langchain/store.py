@@ -247,7 +247,7 @@ class StoreOperations:
         return hits
 
     async def _ranked(self, query: str, where: Filter, wanted: int) -> dict[str, float]:
-        """The scores of the best ``wanted`` items, by item id, the best first; fewer where the legs find no more."""
+        """The scores of the best ``wanted`` items by item id, the best first; fewer if the legs find fewer."""
         collection, ranked, step = self.collection, dict[str, float](), FIRST_HITS
         indexed = And((where, await self._if_known(UNINDEXED, is_indexed())))
         while len(ranked) < wanted:
@@ -283,7 +283,7 @@ class StoreOperations:
             return []
 
     async def _if_known(self, attribute: str, wanted: Filter) -> Filter:
-        """The filter, if any item has its attribute; otherwise one that lets everything through."""
+        """The filter, if any item has its attribute; otherwise a filter that matches everything."""
         known = await self.collection.refresh(older_than_seconds=FRESH_SECONDS)
         return wanted if attribute in known.attributes else And(())
 
@@ -356,7 +356,7 @@ WHOLE = ("$",)
 
 
 class RetrievalStore(BaseStore):
-    """A ``BaseStore`` whose items are those of a collection, for ``store=`` of a compiled graph.
+    """A ``BaseStore`` on the items of a collection, for ``store=`` of a compiled graph.
 
     ``collection``: of ``retrieval.connect()`` or of ``retrieval.sync.connect()``; the methods with ``await`` and those
     without work on both, see ``Bridge``. The collection embeds, ranks and records, by its own profile.
@@ -389,7 +389,7 @@ class RetrievalStore(BaseStore):
         )
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """The result of each operation, in order: reads see the state before the batch, then all puts are made.
+        """The result of each operation, in order: reads see the state before the batch, then all puts are done.
 
         Either all puts are made or none; of several puts of one key the last counts. Raises ``InvalidRequestError`` (a
         ``ValueError``) for an operation that cannot be understood, and the platform's other errors.
@@ -401,7 +401,7 @@ class RetrievalStore(BaseStore):
         return await self._bridge.arun(self._operations.run, list(ops))
 
     def sweep_ttl(self) -> int:
-        """Remove the items that have expired; gives how many there were."""
+        """Remove the expired items; returns their number."""
         return self._bridge.run(self._operations.sweep)
 
     async def asweep_ttl(self) -> int:

@@ -32,7 +32,7 @@ NAMESPACE = "namespace"
 """The attribute that holds an item's namespace, a list of texts."""
 
 _ROOT = "namespace"
-"""The tag of every item of a store; longer ones name what a namespace begins with."""
+"""The tag of every item of a store; longer tags hold the beginning of a namespace."""
 
 _ESCAPES = {"%": "%25", "/": "%2F", "#": "%23", "\x00": "%00"}
 _ESCAPED = str.maketrans(_ESCAPES)
@@ -101,7 +101,7 @@ _MOST_LEVELS = 32
 
 
 def value_filter(wanted: Mapping[str, Any]) -> Filter:
-    """The filter on the value that a mapping such as ``{"score": {"$gt": 4.99}}`` says.
+    """The filter on the value from a mapping such as ``{"score": {"$gt": 4.99}}``.
 
     A plain value must be equal, by type: 1 is 1.0 and not true; None is null or missing; a list must be as long and
     equal place by place; a mapping is met by an object that has at least that. ``$gt``, ``$gte``, ``$lt``, ``$lte``
@@ -177,7 +177,7 @@ _EXPIRES = Field(EXPIRES_AT, is_attribute=True)
 
 
 def item_of(put: PutOp, value: Mapping[str, Any], fields: Sequence[str], now: float) -> Item:
-    """The item of a put; its text is what stands at the ``fields``, paths as LangGraph writes them.
+    """The item of a put; its text comes from the ``fields``, which are paths in LangGraph's notation.
 
     Raises ``InvalidRequestError`` for what cannot be stored.
     """
@@ -218,7 +218,7 @@ def can_expire(item: Item) -> bool:
 
 
 def is_alive(now: float) -> Filter:
-    """The items whose time is not over."""
+    """The filter on items that have not expired."""
     return Or((Not(Exists(_EXPIRES)), Compare(_EXPIRES, "gt", now)))
 
 
@@ -233,7 +233,7 @@ def is_indexed() -> Filter:
 
 
 def graph_item(stored: StoredItem) -> GraphItem:
-    """The item as LangGraph gives it."""
+    """The item as a value of LangGraph."""
     return GraphItem(**_parts(stored))
 
 

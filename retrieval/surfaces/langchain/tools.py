@@ -46,7 +46,7 @@ class Tickets:
         self._made: _Made | None = None if platform is None else _bridged(platform, config)
 
     def use(self, platform: Platform | SyncPlatform | None, config: RetrievalConfig | None = None) -> None:
-        """Call another platform from now on; None: a platform of its own."""
+        """Use another platform from now on; None: a separate platform."""
         made = None if platform is None else _bridged(platform, config)
         with self._making:
             own, self._own, self._made, self._config = self._own, None, made, config
@@ -56,14 +56,14 @@ class Tickets:
     def run(
         self, method: Callable[Concatenate[RetrievalService, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Runs the method and gives its result. Raises ``RunningLoopError`` within a running loop."""
+        """Runs the method and returns its result. Raises ``RunningLoopError`` within a running loop."""
         bridge, service = self._ready()
         return bridge.run(method, service, *args, **kwargs)
 
     async def arun(
         self, method: Callable[Concatenate[RetrievalService, P], Awaitable[T]], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Runs the method and gives its result."""
+        """Runs the method and returns its result."""
         made = self._made
         bridge, service = await asyncio.to_thread(self._ready) if made is None else made
         return await bridge.arun(method, service, *args, **kwargs)

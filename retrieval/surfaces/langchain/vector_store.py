@@ -66,7 +66,7 @@ async def by_profile(
 async def by_similarity(
     collection: Collection, question: object, k: int, condition: Condition, **options: Any
 ) -> SearchResult:
-    """The nearest hits, scored by their cosine, 0 where it is negative, and not by the profile.
+    """The nearest hits, scored by their cosine (negative counts as 0) and not by the profile.
 
     Raises ``InvalidRequestError`` for a collection without vectors, and for a ``profile``, which would rank otherwise.
     """
@@ -190,7 +190,7 @@ class RetrievalVectorStore(VectorStore):
         return await self._bridge.arun(self._got, ids)
 
     def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
-        """Delete the documents of those ids, or with None every item of the collection. Unknown ids are no error."""
+        """Delete the documents of those ids, or with None every item of the collection. Unknown ids are ignored."""
         return self._bridge.run(self._deleted, ids, **kwargs)
 
     async def adelete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
@@ -287,7 +287,7 @@ class RetrievalVectorStore(VectorStore):
         url: str | None = None,
         **kwargs: Any,
     ) -> Self:
-        """A store that holds these texts, and whatever its collection holds already.
+        """A store with these texts, added to the existing items of its collection.
 
         In a ``collection`` that is given, whose vectors are those of ``embedding``, or in one of that name: then the
         store opens a platform of its own, by ``retrieval.connect(url)``, which ``close`` or a ``with`` block closes,
@@ -519,7 +519,7 @@ class RetrievalRetriever(BaseRetriever):
         self._bridge()
 
     def _bridge(self) -> Bridge[Collection]:
-        """The bridge, made for each call: ``collection`` may have changed, as in a copy."""
+        """The bridge, created for each call because ``collection`` may have changed, as in a copy."""
         bridge: Bridge[Collection] = Bridge(self.collection)
         return bridge
 

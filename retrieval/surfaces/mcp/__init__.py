@@ -1,4 +1,4 @@
-"""Tools for agents by the Model Context Protocol: over collections, memories and principles.
+"""Tools for agents over the Model Context Protocol: for collections, memories and principles.
 
-Its modules need the extra ``mcp`` and are imported by the command ``retrieval mcp`` alone.
+Only the command ``retrieval mcp`` imports these modules, which need the extra ``mcp``.
 """

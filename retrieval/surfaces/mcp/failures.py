@@ -1,7 +1,7 @@
 """Errors for MCP clients: one line with the remedy, without internals of the server.
 
-An error about the call is answered with the platform's message. Of an error of the database, a service or the settings
-the client only gets advice; addresses and messages of servers stand in the log.
+For an error about the call the client gets the platform's message. For an error of the database, a service or the
+settings it gets only advice; addresses and messages of servers are in the log.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _ON_THE_SERVER: tuple[tuple[type[RetrievalError], str], ...] = (
     (EmbeddedServerError, _UNREACHABLE),
     (PoolExhaustedError, "too many calls at the same time. Try again in a moment"),
     (SchemaRevisionError, _NOT_SET_UP),
-    (DatabaseError, "the database refused. Let the user see the server's log, and: retrieval db status"),
+    (DatabaseError, "the database refused the request. Let the user see the server's log, and: retrieval db status"),
     (EmbedderError, "the embedding service did not answer. Try again in a moment, or search by tags without a query"),
     (ConfigurationError, "the server's settings do not work. Let the user see its log, change them and restart it"),
 )
@@ -61,17 +61,17 @@ def is_the_callers(error: BaseException) -> bool:
 
 
 def failure_line(error: BaseException) -> str:
-    """The line that tells a client of an error."""
+    """The line about an error for a client."""
     if isinstance(error, ValidationError):
         return wrong_arguments(error)
     if is_the_callers(error):
-        return shown_line(_told(error))
+        return shown_line(_message(error))
     if isinstance(error, RetrievalError):
         return next((line for kind, line in _ON_THE_SERVER if isinstance(error, kind)), UNEXPECTED)
     return UNEXPECTED
 
 
-def _told(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     if isinstance(error, EmptyQueryError):
         return "the query is empty; say in words what to find"
     if isinstance(error, RetrievalError) and error.advice in _ADVICE:
@@ -80,9 +80,9 @@ def _told(error: BaseException) -> str:
 
 
 def wrong_arguments(error: ValidationError) -> str:
-    """``limit: must be 50 or less``, for each argument that is wrong, in one line."""
-    wrong = dict.fromkeys(f"{_place(refusal['loc'])}: {_lowered(refusal_of(refusal))}" for refusal in error.errors())
-    return f"wrong arguments: {shown_line('; '.join(wrong))}"
+    """``limit: must be 50 or less`` for each invalid argument, in one line."""
+    refusals = dict.fromkeys(f"{_place(refusal['loc'])}: {_lowered(refusal_of(refusal))}" for refusal in error.errors())
+    return f"wrong arguments: {shown_line('; '.join(refusals))}"
 
 
 def unknown_arguments(names: Iterable[str], known: Iterable[str]) -> str:
@@ -93,7 +93,7 @@ def unknown_arguments(names: Iterable[str], known: Iterable[str]) -> str:
 
 
 def _place(location: tuple[Any, ...]) -> str:
-    # Numbers are places in a list; names are members of an object, because no argument has several types.
+    # Numbers are positions in a list, names are members of an object: no argument has a union type.
     name, *inner = location or ("arguments",)
     return f"{name}{''.join(f'[{part}]' if isinstance(part, int) else f'.{part}' for part in inner)}"
 

@@ -1,4 +1,4 @@
-"""Runs the server: over standard input and output for one client, over HTTP for many."""
+"""Runs the server: over standard input and output for one client, or over HTTP for many."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 @dataclass(frozen=True, slots=True)
 class ServerPlace:
-    """The place of a server: an address, a port (0: a free one), and further names that clients use."""
+    """Where a server listens: an address, a port (0: a free one), and further host names that clients use."""
 
     host: str = "127.0.0.1"
     port: int = 8765
@@ -55,16 +55,16 @@ def check_exposure(place: ServerPlace, token: str | None) -> None:
     """Refuse to be reachable from other machines without a token or keys. Raises ``ConfigurationError``."""
     if token is None and not place.asks_keys and not is_local(place.host):
         raise ConfigurationError(
-            f"whoever reaches {place.host} could read and change what is stored: set RETRIEVAL_MCP_TOKEN to a secret "
-            "that clients then send, ask for API keys with --keys, or listen on 127.0.0.1"
+            f"anyone who can reach {place.host} could read and change stored data: set RETRIEVAL_MCP_TOKEN to a secret "
+            "that clients then send, require API keys with --keys, or listen on 127.0.0.1"
         )
 
 
 def protection(host: str, more: Sequence[str]) -> TransportSecuritySettings:
-    """Refuses host names other than the server's, against web pages that give this address a name of their own.
+    """Refuses other host names than the server's, against DNS rebinding by web pages.
 
-    Where the server listens on every address, its names are known only if they are given; without them, the token that
-    is needed there keeps such pages out.
+    A server that listens on every address does not know its names unless they are given; without them only the token
+    that it then requires keeps such pages out.
     """
     everywhere = not is_local(host) and is_unspecified(host)
     if everywhere and not more:
@@ -79,9 +79,9 @@ def protection(host: str, more: Sequence[str]) -> TransportSecuritySettings:
 
 
 class Bearers:
-    """Admits requests with the server's token or an API key as ``Authorization: Bearer``; answers others with 401.
+    """Admits requests with the server's token or an API key as ``Authorization: Bearer``; refuses others with 401.
 
-    A request with the token is the server's own user's. A session that began with a key belongs to that key alone.
+    A request with the token acts as the server's own user. A session that began with a key belongs to that key only.
     """
 
     def __init__(self, app: ASGIApp, token: str | None = None, gate: KeyGate | None = None) -> None:
@@ -92,7 +92,7 @@ class Bearers:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection of ASGI."""
         headers = Headers(scope=scope)
-        if scope["type"] != "http" or self._is_borne(headers.get("authorization", "")):
+        if scope["type"] != "http" or self._has_token(headers.get("authorization", "")):
             await self._app(scope, receive, send)
             return
         try:
@@ -111,12 +111,12 @@ class Bearers:
         finally:
             CALLER.reset(reset)
 
-    def _is_borne(self, header: str) -> bool:
+    def _has_token(self, header: str) -> bool:
         if self._token is None:
             return False
-        scheme, _, given = header.partition(" ")
+        scheme, _, sent = header.partition(" ")
         # In constant time, so that the token cannot be guessed byte by byte.
-        return hmac.compare_digest(given.strip().encode(), self._token) and scheme.lower() == "bearer"
+        return hmac.compare_digest(sent.strip().encode(), self._token) and scheme.lower() == "bearer"
 
 
 def _refusal(error: RetrievalError, *, asks_keys: bool) -> JSONResponse:
@@ -174,14 +174,14 @@ def _is_plain_refusal(start: Message) -> bool:
 
 
 LAST_ANSWERS_SECONDS = 5
-"""The seconds that answers, and then connections, may take to end once the server is told to end."""
+"""The seconds that responses, and then connections, may take to end when the server stops."""
 
 
 def http_app(server: MCPServer, place: ServerPlace, *, token: str | None, gate: KeyGate | None = None) -> ASGIApp:
     """The protocol at ``/mcp``.
 
-    Its sessions live in ``server.session_manager.run()``. Raises ``ConfigurationError`` where other machines could
-    reach it without a token or keys.
+    Its sessions live in ``server.session_manager.run()``. Raises ``ConfigurationError`` if other machines could reach
+    it without a token or keys.
     """
     check_exposure(place, token)
     rules = protection(place.host, place.names)
@@ -192,7 +192,7 @@ def http_app(server: MCPServer, place: ServerPlace, *, token: str | None, gate: 
 
 
 class UntilStopped:
-    """Finishes the requests that came before the stop, and answers later ones with status 503."""
+    """Finishes the requests that began before the stop, and refuses later ones with status 503."""
 
     def __init__(self, app: ASGIApp, stop: asyncio.Event) -> None:
         self._app, self._stop = app, stop
@@ -207,7 +207,7 @@ class UntilStopped:
             await ends(scope, receive, send)
             return
         if scope["type"] == "http" and scope["method"] == "GET":
-            # A stream of events does not end by itself: it ends with its session.
+            # A stream of events ends only with its session.
             await self._app(scope, receive, send)
             return
         self._unanswered += 1
@@ -219,19 +219,19 @@ class UntilStopped:
             if not self._unanswered:
                 self._has_answered.set()
 
-    async def answered(self, seconds: float) -> None:
+    async def drained(self, seconds: float) -> None:
         """Return once no request is in flight, or after ``seconds``."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._has_answered.wait(), seconds)
 
 
 async def serve_http(server: MCPServer, app: ASGIApp, listener: socket.socket, stop: asyncio.Event) -> None:
-    """Serve the app of the server on the socket until the stop."""
+    """Serve the server's app on the socket until the stop."""
     served = UntilStopped(app, stop)
     listening = server_of(
         uvicorn.Config(
             served,
-            # The program itself does the logging, and opens and closes the sessions: see below.
+            # The program itself configures logging, and opens and closes the sessions (below).
             log_config=None,
             lifespan="off",
             access_log=False,
@@ -247,15 +247,15 @@ async def serve_http(server: MCPServer, app: ASGIApp, listener: socket.socket, s
         await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
         listening.should_exit = True
-        await served.answered(LAST_ANSWERS_SECONDS)
+        await served.drained(LAST_ANSWERS_SECONDS)
     await serving
 
 
 async def run_stdio(settings: Settings, offer: Offer, stop: asyncio.Event) -> bool:
-    """Serve the client at standard input until it closes that, or until the stop.
+    """Serve the client at standard input until the client closes it, or until the stop.
 
-    Gives whether the client closed it, or its end of standard output. If not, a thread is still in a read that nothing
-    ends, and the process has to be ended; the database is closed.
+    Returns whether the client closed standard input or output. If not, a thread is still blocked in a read, and only
+    ending the process ends it; the database is closed.
     """
     async with Served(settings, offer) as served:
         serving = asyncio.create_task(RetrievalServer(served).run_stdio_async())
@@ -274,9 +274,9 @@ async def run_stdio(settings: Settings, offer: Offer, stop: asyncio.Event) -> bo
 async def run_http(
     settings: Settings, offer: Offer, place: ServerPlace, stop: asyncio.Event, announce: Callable[[str], None]
 ) -> None:
-    """Serve clients over HTTP until the stop; ``announce`` is told the URL.
+    """Serve clients over HTTP until the stop; ``announce`` is called with the URL.
 
-    Raises ``ConfigurationError`` where it cannot listen, or where others could reach it without a token or keys.
+    Raises ``ConfigurationError`` if it cannot listen, or if others could reach it without a token or keys.
     """
     served = Served(settings, offer)
     server = RetrievalServer(served)

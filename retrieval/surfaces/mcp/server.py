@@ -84,10 +84,10 @@ T = TypeVar("T")
 
 
 async def answered_within(seconds: float, call: Coroutine[Any, Any, T]) -> T:
-    """The result of the call. Raises ``DatabaseUnreachableError`` if it takes longer, and what the call raises.
+    """The result of the call. Raises ``DatabaseUnreachableError`` if it takes longer, and the call's errors.
 
-    A late call is cancelled but not awaited: if the database hangs, the driver waits for the end of the statement even
-    then. Such a call ends when the database goes on, or when its connection is found broken. A call that waits for an
+    A late call is cancelled but not awaited: the driver waits for the end of its statement even if the database hangs.
+    The call then ends when the database continues, or when its connection is found broken. A call that waits for an
     embedder fails earlier, with the embedder's error.
     """
     with deadline(Deadline(time.monotonic() + seconds + _LONGER_SECONDS)):
@@ -97,14 +97,14 @@ async def answered_within(seconds: float, call: Coroutine[Any, Any, T]) -> T:
     finally:
         if not task.done():
             task.cancel()
-            task.add_done_callback(_let_go)
+            task.add_done_callback(_retrieve_outcome)
     if not task.done():
         raise DatabaseUnreachableError(f"no answer within {seconds:g} s")
     return task.result()
 
 
-def _let_go(task: asyncio.Future[Any]) -> None:
-    """Read the outcome, which no caller awaits any more."""
+def _retrieve_outcome(task: asyncio.Future[Any]) -> None:
+    """Retrieve the outcome, which no caller awaits any more: asyncio would log an unretrieved error."""
     if not task.cancelled():
         task.exception()
 
@@ -113,7 +113,7 @@ _log = logging.getLogger(__name__)
 
 
 class ReadableMessages(ContextReceiveStream[SessionMessage | Exception]):
-    """The messages of another stream; lines that are no messages are logged."""
+    """The messages of another stream; lines that are not messages are logged."""
 
     __slots__ = ()
 
@@ -125,8 +125,8 @@ class ReadableMessages(ContextReceiveStream[SessionMessage | Exception]):
         """The next message, or the error of the next line."""
         item = await super().receive()
         if isinstance(item, Exception):
-            said = " ".join(str(item).split())
-            _log.warning("a line on standard input is no message of the protocol, and is left unanswered: %.300s", said)
+            reason = " ".join(str(item).split())
+            _log.warning("a line on standard input is not a message of the protocol, and is ignored: %.300s", reason)
         return item
 
 
@@ -139,23 +139,23 @@ EVERY_TOOL: Mapping[ToolGroup, frozenset[Scope]] = MappingProxyType(dict.fromkey
 
 
 def groups_named(names: Iterable[str]) -> Mapping[ToolGroup, frozenset[Scope]]:
-    """The scopes of each group of tools that is named: ``collections``, or ``collections:read`` for reading alone.
+    """The scopes of each named group of tools: ``collections``, or ``collections:read`` for reading only.
 
-    A name may hold several, with commas. Raises ``InvalidRequestError`` for a name that is none.
+    A name may be a list with commas. Raises ``InvalidRequestError`` for an unknown name.
     """
-    found: dict[ToolGroup, frozenset[Scope]] = {}
+    scopes: dict[ToolGroup, frozenset[Scope]] = {}
     known = [form for group in ToolGroup for form in (group.value, f"{group}:{Scope.READ}")]
-    for name in (part.strip() for given in names for part in given.split(",")):
+    for name in (part.strip() for text in names for part in text.split(",")):
         if name not in known:
             raise InvalidRequestError(f"there are no tools {name!r:.80}; {choices_hint(name, known)}")
         group, _, scope = name.partition(":")
-        found[ToolGroup(group)] = READ_ONLY if scope else EVERY_SCOPE
-    return found
+        scopes[ToolGroup(group)] = READ_ONLY if scope else EVERY_SCOPE
+    return scopes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """The offer of a server: groups of tools, each with the scopes of its tools, and the collections behind two."""
+    """The tools that a server offers: groups with the scopes of their tools, and the collections of two groups."""
 
     groups: Mapping[ToolGroup, frozenset[Scope]] = field(default_factory=lambda: _USUAL)
     principles: str = "principles"
@@ -173,8 +173,8 @@ CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
 _HOLDER: ContextVar[Holder] = ContextVar("holder")
 
 
-class _LoadedAside(PlatformOpening):
-    """Loads the modules of the tools in a thread: it takes a second, in which the server already answers."""
+class _BackgroundOpening(PlatformOpening):
+    """Loads the tools' modules in a thread, because this takes a second, in which the server already responds."""
 
     async def _open(self) -> Platform:
         for name in ("retrieval.platform", "retrieval.apps.principles.store", "retrieval.apps.memories"):
@@ -189,13 +189,13 @@ class Served(ServedPlatforms):
     """
 
     def __init__(self, settings: Settings, offer: Offer | None = None, session: str | None = None) -> None:
-        super().__init__(settings, _LoadedAside(self._connected))
+        super().__init__(settings, _BackgroundOpening(self._connect))
         self.offer = offer or Offer()
         self._session = session or f"mcp-{uuid.uuid4()}"
 
     @property
     def caller(self) -> Caller:
-        """The present caller."""
+        """The current caller."""
         return CALLER.get() or Caller(self.settings.tenant, EVERY_SCOPE)
 
     def allows(self, group: ToolGroup, scope: Scope) -> bool:
@@ -204,7 +204,7 @@ class Served(ServedPlatforms):
         return self.caller.may(scope) and not granted.isdisjoint({scope, Scope.ADMIN})
 
     async def platform(self) -> Platform:
-        """The caller's tenant's view of the platform, which stays open until the call is answered."""
+        """The platform of the caller's tenant, which stays open until the end of the call."""
         tenant = self.caller.tenant
         return await (self.host() if tenant == self.settings.tenant else self.of_tenant(tenant, _HOLDER.get()))
 
@@ -218,15 +218,15 @@ class Served(ServedPlatforms):
         return platform
 
     def session_of(self, ctx: Context) -> str:
-        """The client's session over HTTP; over standard input and output the process serves one client alone.
+        """The client's session over HTTP; over standard input and output, the session of the only client.
 
-        An HTTP client without a session is known by its key, or by its address: if each of its calls were a session of
-        its own, the client could prove its own principles by rating them often.
+        An HTTP client without a session is identified by its key or its address: if each of its calls counted as a
+        session, the client could prove its own principles by rating them often.
         """
         if ctx.headers is None:
             return self._session
-        if found := ctx.headers.get(SESSION_HEADER):
-            return f"mcp-{found}"
+        if session := ctx.headers.get(SESSION_HEADER):
+            return f"mcp-{session}"
         if self.caller.key_id:
             return f"{self._session}-{self.caller.key_id}"
         client = getattr(ctx.request_context.request, "client", None)
@@ -238,7 +238,7 @@ class Served(ServedPlatforms):
         about = ctx.session.client_params
         return shown_line(f"mcp:{about.client_info.name}", LONGEST_CLIENT) if about else "mcp"
 
-    def _connected(self) -> Platform:
+    def _connect(self) -> Platform:
         from retrieval.platform import connect
 
         return connect(settings=self.settings)
@@ -255,7 +255,7 @@ async def held(call: Coroutine[Any, Any, T]) -> T:
 
 
 LONGEST_CLIENT = 100
-"""Characters of a client's name that are kept with what it adds."""
+"""The number of characters of a client's name that are stored with its additions."""
 
 SESSION_HEADER = "mcp-session-id"
 
@@ -273,7 +273,7 @@ Query = Annotated[
     str | None,
     Field(
         max_length=2000,
-        description="What you are about to do or are stuck at, in plain words; without it, the best by record.",
+        description="What you are about to do or are stuck on, in plain words; left out: the best by record.",
     ),
     ASKED,
 ]
@@ -291,7 +291,7 @@ IncludeExploration = Annotated[
 Limit = Annotated[
     int,
     Field(
-        strict=True, ge=1, le=MOST_PRINCIPLES, description="How many principles to give, those to be tried out besides."
+        strict=True, ge=1, le=MOST_PRINCIPLES, description="The number of principles, without those to be tried out."
     ),
 ]
 WasHelpful = Annotated[bool, Field(strict=True, description="Whether following the principle helped.")]
@@ -309,7 +309,7 @@ NewTags = Annotated[
 ]
 SessionId = Annotated[
     str,
-    Field(min_length=1, max_length=200, description="The id of the session, as it was told when it started."),
+    Field(min_length=1, max_length=200, description="The id of the session, as given when it started."),
     ASKED,
 ]
 OwnSession = Annotated[
@@ -372,7 +372,7 @@ class PrincipleResources:
 
 
 MIN_SCORE = 0.3
-"""The least score of principles that a search gives; lower than that of the start of a session."""
+"""The least score of principles in a search; lower than at the start of a session."""
 
 
 async def principles_of(served: Served) -> PrincipleStore | None:
@@ -428,15 +428,15 @@ class PrincipleTools:
             session=session_id or self._served.session_of(ctx),
         )
         shown = [PrincipleAnswer.of(chosen.principle, exploring=chosen.is_exploratory) for chosen in found]
-        number = None if found.retrieval_id is None else str(found.retrieval_id)
+        retrieval_id = None if found.retrieval_id is None else str(found.retrieval_id)
         if found.notes:
-            _log.warning("a search went without something: %s", "; ".join(found.notes))
+            _log.warning("a search was incomplete: %s", "; ".join(found.notes))
         notes = [NOT_BY_MEANING] if found.notes else []
         nothing = NOTHING_FOUND
         if not shown and not include_exploration and await store.get_exploratory_principles(1):
             nothing = EXPLORABLE
-        said = found_text(shown, notes, nothing=nothing)
-        return answer(said, PrinciplesAnswer(principles=shown, retrieval_id=number, notes=notes))
+        text = found_text(shown, notes, nothing=nothing)
+        return answer(text, PrinciplesAnswer(principles=shown, retrieval_id=retrieval_id, notes=notes))
 
     async def rate_principle(
         self,
@@ -539,13 +539,13 @@ later, one fact or decision in each call.
 
 
 class RetrievalServer(MCPServer[Any]):
-    """An MCP server whose errors are one line that says what to do, and never a traceback.
+    """An MCP server whose errors are one line with a remedy, never a traceback.
 
-    A tool that the caller's scopes do not allow is neither listed nor called.
+    It neither lists nor calls tools that the caller's scopes do not allow.
     """
 
     seconds = ANSWER_SECONDS
-    """Time that a call may take."""
+    """The time limit of a call."""
 
     def __init__(self, served: Served) -> None:
         offered: dict[ToolGroup, list[ScopedTool]] = {
@@ -564,7 +564,7 @@ class RetrievalServer(MCPServer[Any]):
             version=installed_version() or "0",
             tools=[offer.tool for group in groups for offer in offered[group]],
             resources=PrincipleResources(served).as_resources() if ToolGroup.PRINCIPLES in groups else [],
-            # This program has a log of its own.
+            # The program configures logging itself.
             log_level="WARNING",
         )
 
@@ -582,22 +582,22 @@ class RetrievalServer(MCPServer[Any]):
         """The tool's answer, or an error that a model can read and act on."""
         tools = {tool.name: tool for tool in await self.list_tools()}
         if name not in tools:
-            return _failed(self._not_offered(name, tools))
+            return _error_result(self._not_offered(name, tools))
         known = tools[name].input_schema["properties"]
         if unknown := [argument for argument in arguments if argument not in known]:
-            return _failed(f"{name}: {unknown_arguments(unknown, known)}")
+            return _error_result(f"{name}: {unknown_arguments(unknown, known)}")
         given = {argument: as_declared(value, known[argument]) for argument, value in arguments.items()}
         try:
             return await answered_within(self.seconds, held(super().call_tool(name, given, context)))
         except DatabaseUnreachableError as error:
             _report(name, error)
-            return _failed(f"{name}: {failure_line(error)}")
+            return _error_result(f"{name}: {failure_line(error)}")
         except ToolError as error:
             cause = error.__cause__ or error
-            # An invalid value that the tool itself made is no error of the caller's arguments.
-            told = error if isinstance(error, UnexpectedToolError) and isinstance(cause, ValidationError) else cause
-            _report(name, told)
-            return _failed(f"{name}: {failure_line(told)}")
+            # A validation error inside the tool is not an error of the caller's arguments.
+            reported = error if isinstance(error, UnexpectedToolError) and isinstance(cause, ValidationError) else cause
+            _report(name, reported)
+            return _error_result(f"{name}: {failure_line(reported)}")
 
     async def run_stdio_async(self) -> None:
         """Serve the client at standard input and output until it closes either."""
@@ -638,12 +638,12 @@ _READING = (ToolGroup.PRINCIPLES, Scope.READ)
 """The group and the scope of the resources."""
 
 
-def _failed(line: str) -> CallToolResult:
+def _error_result(line: str) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=line)], is_error=True)
 
 
 def _report(what: str, error: BaseException) -> None:
-    """Write to the server's log what the client is not told."""
+    """Log the error with the details that the client does not get."""
     if isinstance(error, ValidationError) or is_the_callers(error):
         _log.info("%s was refused: %s", what, failure_line(error))
     elif failure_line(error) == UNEXPECTED:

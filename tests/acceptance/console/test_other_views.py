@@ -38,7 +38,7 @@ def test_a_table_is_mapped_previewed_and_stored(visitor: Visitor, tmp_path: Path
     page = visitor.go("/console/data")
     page.get_by_label("Into the collection").fill("brought")
     page.get_by_label("Drop a CSV or JSON Lines file").set_input_files(file)
-    page.get_by_role("button", name="Look at it first").click()
+    page.get_by_role("button", name="Preview").click()
     expect(page.locator("#preview")).to_contain_text("no column 'id'")
     for field, column in (("id", "nr"), ("title", "subject"), ("text", "description"), ("tags", "labels")):
         page.locator("#mapping").get_by_label(field, exact=True).select_option(column)
@@ -70,7 +70,7 @@ def test_a_folder_of_documents_is_cut_and_what_cannot_be_read_is_told(visitor: V
     page = visitor.go("/console/data")
     page.get_by_label("Into the collection").fill("handbook")
     page.get_by_label("Or a folder of documents").set_input_files(folder)
-    page.get_by_role("button", name="Look at it first").click()
+    page.get_by_role("button", name="Preview").click()
     expect(page.get_by_role("region", name="Left out")).to_contain_text("table.csv")
     page.get_by_role("button", name="Store them").click()
     expect(page.get_by_text("Stored.")).to_be_visible()
@@ -91,7 +91,7 @@ def test_of_what_holds_nothing_nothing_is_stored(visitor: Visitor, tmp_path: Pat
     for content, said in (("", "is empty"), ('{"title": "no id"}\n', "refused")):
         file.write_text(content)
         page.get_by_label("Drop a CSV or JSON Lines file").set_input_files(file)
-        page.get_by_role("button", name="Look at it first").click()
+        page.get_by_role("button", name="Preview").click()
         expect(page.locator("#upload")).to_contain_text(said)
 
     async def names(platform: Platform) -> set[str]:
@@ -278,7 +278,7 @@ def test_a_file_is_dropped(visitor: Visitor, tmp_path: Path, field: str) -> None
     drop("Drop a CSV or JSON Lines file", tmp_path)
     expect(page.get_by_role("alert")).to_contain_text("the field for folders")
     drop(field, file)
-    page.get_by_role("button", name="Look at it first").click()
+    page.get_by_role("button", name="Preview").click()
     expect(page.locator("#preview")).to_contain_text("Dropped here")
     assert visitor.accessibility() == []
 

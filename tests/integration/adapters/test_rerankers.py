@@ -87,7 +87,7 @@ ROW = {"index": 0, "relevance_score": 0.5}
         ({"results": [{**ROW, "relevance_score": math.nan}]}, "cannot be used: not JSON: NaN is no JSON number"),
         ({"results": "text"}, "gave no results"),
         ({"error": "no"}, "gave no results"),
-        ("text", "no JSON object"),
+        ("text", "not a JSON object"),
     ],
 )
 async def test_an_answer_that_lies_is_rejected(answer: Any, why: str) -> None:
@@ -123,7 +123,7 @@ async def test_texts_go_to_the_host_that_was_set_and_nowhere_else(status: int) -
 
         server.faults.append(elsewhere)
         async with aclosing(asking(server, "tei")) as reranker:
-            with pytest.raises(RerankerRejectedError, match=f"answered {status}.*not followed"):
+            with pytest.raises(RerankerRejectedError, match=rf"redirect \({status}\).*not followed"):
                 await reranker.rerank(QUERY, TEXTS)
         assert other.received == []
 

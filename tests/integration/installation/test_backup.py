@@ -185,7 +185,7 @@ async def test_a_destroyed_home_comes_back_as_it_was(place: Path, settings: Sett
             assert "later" in {hit.item_id for hit in found}
             assert (await platform.feedback(found.retrieval_id, "later", helpful=True)).recorded == 1
         upgrade(server.url, SCHEMA)
-    with pytest.raises(ConflictError, match="none is written over"):
+    with pytest.raises(ConflictError, match="none is overwritten"):
         restore_home(folder, home)
 
 
@@ -252,7 +252,7 @@ def test_a_damaged_backup_is_refused_before_anything_is_made(new_database: NewDa
     manifest.write_text(text[:100])
     refused("cannot read .* copy the backup again")
     manifest.unlink()
-    refused("is no backup: it has no backup.json")
+    refused("is not a backup: it has no backup.json")
     manifest.write_text(text)
     assert read_manifest(folder)["postgresql"] >= 16
 
@@ -304,9 +304,9 @@ def test_the_steps_of_an_upgrade_with_the_installed_version_in_the_place_of_the_
     with start_embedded(home) as server:
         make_fast(server.url)
         upgrade(server.url, SCHEMA)
-    with pytest.raises(EmbeddedServerError, match="all is done"):
+    with pytest.raises(EmbeddedServerError, match="nothing to do"):
         upgrade_server(home, programs, NOW)
-    monkeypatch.setattr(backup, "made_by", lambda _: 17)
+    monkeypatch.setattr(backup, "major_version_of", lambda _: 17)
     with pytest.raises(EmbeddedServerError, match="holds no programs of PostgreSQL 17"):
         upgrade_server(home, programs, NOW)
     own = Binaries.major

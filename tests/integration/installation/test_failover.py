@@ -79,7 +79,7 @@ async def _found(collection: Collection) -> list[str]:
 
 async def test_a_standby_says_what_to_do(pair: Pair) -> None:
     """A URL that names the standby alone serves no write."""
-    with pytest.raises(DatabaseError, match="a standby takes no writes: name the primary"):
+    with pytest.raises(DatabaseError, match="a standby accepts no writes: name the primary"):
         async with connect(pair.standby.url, settings=SETTINGS) as platform:
             await platform.collection("docs")
 

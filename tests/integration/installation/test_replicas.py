@@ -364,7 +364,7 @@ async def test_what_is_no_replica_is_passed_over(servers: Servers, monkeypatch: 
         await docs.add([{"id": "a", "text": "hello"}])
         assert await _found(docs) == ["a"]
         itself, none = _replicas(platform).states
-        assert itself.passed_over == "it is no standby"
+        assert itself.passed_over == "it is not a standby"
         assert "cannot reach PostgreSQL" in none.passed_over
         assert none.server == "127.0.0.1:1, database 'retrieval'"
         await _replicas(platform).look()
@@ -381,7 +381,7 @@ async def test_what_is_no_token_is_refused(servers: Servers, token: Any) -> None
     """The error says where to take one from."""
     async with connect(settings=servers.settings("tokens")) as platform:
         docs = await platform.collection("docs")
-        with pytest.raises(InvalidRequestError, match="is no token of a write; take the report's token"):
+        with pytest.raises(InvalidRequestError, match="is not a token of a write; take the report's token"):
             await docs.search("hello", after_write=token)
 
 
@@ -421,7 +421,7 @@ async def test_over_http_a_write_gives_a_token_and_a_search_shows_it(servers: Se
             assert await found() == ["a"]
         refused = await http.post(f"{docs}/search", json={"query": "x"}, headers={"Retrieval-After-Write": "soon"})
         assert refused.status_code == 422
-        assert "is no token of a write" in refused.json()["detail"]
+        assert "is not a token of a write" in refused.json()["detail"]
 
 
 async def test_the_doctor_tells_of_replicas(servers: Servers) -> None:

@@ -21,7 +21,7 @@ from retrieval.apps.memories import MemoryStore, RetrievalEngine
 from retrieval.apps.memories.store import memories_collection
 from retrieval.apps.principles import PrincipleStore
 from retrieval.apps.principles.principle import KIND
-from retrieval.apps.principles.startup.start import Started, start_session
+from retrieval.apps.principles.startup.start import SessionStart, start_session
 from retrieval.apps.principles.startup.surroundings import HookInput, StartOptions
 from retrieval.apps.recall import DualRetriever
 from retrieval.apps.tickets import TICKET_FILTERABLE
@@ -156,7 +156,7 @@ async def mcp(planted: Planted) -> Given:
 async def session_start(planted: Planted) -> Given:
     """The hook, as text and as JSON."""
     settings = Settings(database_url=SecretStr(planted.url), tenant=planted.settings.tenant, session_start_seconds=60.0)
-    shown: list[Started] = []
+    shown: list[SessionStart] = []
     await start_session(StartOptions(session=planted.session), settings, HookInput(), print, shown.append)
     return Given([started.as_text() for started in shown], [json.loads(started.as_json()) for started in shown])
 

@@ -11,7 +11,7 @@ import pytest
 from psycopg import sql
 
 from retrieval import Platform, Settings, connect
-from retrieval.adapters.store.records.forgetting import are_months_in_question, drop_months, ensure_months
+from retrieval.adapters.store.records.forgetting import drop_months, ensure_months, is_any_month_due
 from retrieval.domain.errors import MissingPrivilegeError
 from retrieval.jobs.registry import job_named
 from retrieval.jobs.run import run_job
@@ -115,12 +115,12 @@ async def test_the_job_drops_months_that_are_wholly_old_enough(platform: Platfor
         await leave_a_trace(platform, months_from_now(number))
     await ensure_months(platform.database)
     collection = await platform.collection("docs")
-    assert await are_months_in_question(platform.database, 365)
+    assert await is_any_month_due(platform.database, 365)
     report = await run_job(platform.workplace, job_named("months"), await target_of(platform, collection))
     assert report.details == {"made": 0, "dropped": 2}
     assert months(url) == [months_from_now(number) for number in (-1, 0, 1, 2)]
     assert run(url, "SELECT count(*) FROM impressions") == [(1,)]
-    assert not await are_months_in_question(platform.database, 365)
+    assert not await is_any_month_due(platform.database, 365)
 
 
 async def test_a_login_of_the_application_alone_is_refused_to_drop_months(url: str, settings: Settings) -> None:

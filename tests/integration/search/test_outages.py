@@ -20,7 +20,7 @@ from pydantic import SecretStr
 
 from retrieval import Collection, Platform, Settings, connect
 from retrieval import sync as plain
-from retrieval.adapters.embedders.cached import allowed
+from retrieval.adapters.embedders.cached import wait_seconds
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.embedders.openai import OpenAIEmbedder
 from retrieval.adapters.llms.openai import OpenAILLM
@@ -416,12 +416,12 @@ async def test_the_tools_of_agents_answer_in_time(settings: Settings, database_u
 async def test_a_model_that_has_to_be_loaded_has_more_time(settings: Settings, database_url: str) -> None:
     """Once: afterwards the budget holds; and a batch has it once for each part of it."""
     embedder = Loaded()
-    assert allowed(embedder, 2.0, 25) == 12.0
+    assert wait_seconds(embedder, 2.0, 25) == 12.0
     async with connect(database_url, settings=settings.changed(embedding_budget_seconds=0.05), embedder=embedder) as it:
         collection = await it.collection("docs")
         await collection.add(ITEMS, embeddings=np.eye(2, 64))
         assert not (await collection.search("database timeout")).notes
-        assert allowed(embedder, 2.0, 26) == 4.0
+        assert wait_seconds(embedder, 2.0, 26) == 4.0
 
 
 class Loaded(HashingEmbedder):

@@ -295,9 +295,9 @@ FAULTS: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
     ),
     "reward": (
         lambda lines: changed(lines, _line(lines, "feedback"), reward=7),
-        "the database does not take a feedback",
+        "the database refuses a feedback",
     ),
-    "number": (lambda lines: changed(lines, _line(lines, "arm"), uses="many"), "the database does not take a arm"),
+    "number": (lambda lines: changed(lines, _line(lines, "arm"), uses="many"), "the database refuses a arm"),
 }
 
 

@@ -11,7 +11,7 @@ import weakref
 
 import pytest
 
-from retrieval.adapters.aside import aside, uncollected
+from retrieval.adapters.aside import aside, without_collector
 
 
 async def test_what_is_long_is_done_in_one_thread_and_what_is_short_at_once() -> None:
@@ -91,18 +91,18 @@ def test_large_json_is_read_without_the_collector() -> None:
     text = json.dumps([[] for _ in range(100_000)]).encode()
     gc.callbacks.append(note)
     try:
-        with uncollected():
+        with without_collector():
             seen.clear()
             sent = json.loads(text)
             collected = list(seen)
         assert len(sent) == 100_000
         assert not collected
         assert gc.isenabled()
-        with pytest.raises(json.JSONDecodeError), uncollected():
+        with pytest.raises(json.JSONDecodeError), without_collector():
             json.loads(b"[1,")
         assert gc.isenabled()
         gc.disable()
-        with uncollected():
+        with without_collector():
             json.loads(b"[]")
         assert not gc.isenabled()
     finally:

@@ -17,7 +17,7 @@ from retrieval.domain.errors import InvalidRequestError, NotFoundError
 _COLUMNS = "key_id, name, scopes, requests_per_minute, feedback_cap, created_at, expires_at, revoked_at, last_used_at"
 _FIND = Compiled(f"""
     SELECT tenant_id, secret_hash, tenant, {_COLUMNS} FROM find_api_key(%(key_id)s)
-""")  # noqa: S608 - of the names above
+""")  # noqa: S608 - of the column names above
 _ADD = Compiled(f"""
     INSERT INTO api_keys (
         key_id, tenant_id, name, scopes, secret_hash, requests_per_minute, feedback_cap, created_at, expires_at
@@ -25,17 +25,17 @@ _ADD = Compiled(f"""
     VALUES (%(key_id)s, %(tenant_id)s, %(name)s, %(scopes)s::text[], %(secret_hash)s, %(requests_per_minute)s,
         %(feedback_cap)s, %(created_at)s, %(expires_at)s)
     RETURNING {_COLUMNS}
-""")  # noqa: S608 - of the names above
+""")  # noqa: S608 - of the column names above
 _ALL = Compiled(f"""
     SELECT {_COLUMNS}
     FROM api_keys WHERE tenant_id = %(tenant_id)s ORDER BY created_at, key_id
-""")  # noqa: S608 - of the names above
+""")  # noqa: S608 - of the column names above
 _REVOKE = Compiled(f"""
     UPDATE api_keys SET revoked_at = coalesce(revoked_at, %(now)s)
     WHERE tenant_id = %(tenant_id)s AND key_id = %(key_id)s
     RETURNING {_COLUMNS}
-""")  # noqa: S608 - of the names above
-_USED = Compiled("""
+""")  # noqa: S608 - of the column names above
+_NOTE_USE = Compiled("""
     UPDATE api_keys SET last_used_at = %(at)s
     WHERE tenant_id = %(tenant_id)s AND key_id = %(key_id)s AND (last_used_at IS NULL OR last_used_at < %(at)s)
 """)
@@ -51,16 +51,16 @@ class StoredKey:
 
 
 async def find_key(database: Database, key_id: str) -> StoredKey | None:
-    """The key of that id, of whichever tenant, or None. Raises ``DatabaseError``."""
+    """The key with that id, of any tenant, or None. Raises ``DatabaseError``."""
     rows = await database.read(None, _FIND.bind(key_id=key_id))
     if not rows:
         return None
-    tenant_id, secret_hash, tenant, *rest = rows[0]
-    return StoredKey(_from_row(tenant, tuple(rest)), int(tenant_id), bytes(secret_hash))
+    tenant_id, secret_hash, tenant, *columns = rows[0]
+    return StoredKey(_from_row(tenant, tuple(columns)), int(tenant_id), bytes(secret_hash))
 
 
 async def add_key(database: Database, tenant_id: int, key: ApiKey, secret_hash: bytes) -> ApiKey:
-    """Store a new key of the tenant; gives it as it is stored."""
+    """Store a new key of the tenant, and return it as stored."""
     statement = _ADD.bind(
         key_id=key.key_id, tenant_id=tenant_id, name=key.name, scopes=sorted(key.scopes), secret_hash=secret_hash,
         requests_per_minute=key.requests_per_minute, feedback_cap=key.feedback_cap, created_at=key.created_at,
@@ -75,14 +75,14 @@ async def keys_of(database: Database, tenant_id: int, tenant: str) -> list[ApiKe
 
 
 async def revoke_key(database: Database, tenant_id: int, tenant: str, key_id: str, now: datetime) -> ApiKey | None:
-    """Let the tenant's key in no more, for good; None where it has none of that id. Doing it again changes nothing."""
+    """Revoke the tenant's key permanently, and return it; None: the tenant has no such key. Idempotent."""
     rows = await database.write(tenant_id, _REVOKE.bind(tenant_id=tenant_id, key_id=key_id, now=now))
     return _from_row(tenant, rows[0]) if rows else None
 
 
 async def note_key_used(database: Database, tenant_id: int, key_id: str, at: datetime) -> None:
-    """Remember that a request bore the key."""
-    await database.write(tenant_id, _USED.bind(tenant_id=tenant_id, key_id=key_id, at=at))
+    """Store the time of the key's last use."""
+    await database.write(tenant_id, _NOTE_USE.bind(tenant_id=tenant_id, key_id=key_id, at=at))
 
 
 def _from_row(tenant: str, row: Row) -> ApiKey:
@@ -132,7 +132,7 @@ def adding(names: Names, tenant_id: int, login: str) -> list[str]:
 
 
 def removing(names: Names, tenant_id: int, login: str) -> list[str]:
-    """The statements that take that away; the login stays."""
+    """The statements that end that; the login stays."""
     return _texts(
         names,
         login,
@@ -143,10 +143,10 @@ def removing(names: Names, tenant_id: int, login: str) -> list[str]:
 
 
 async def add_analyst(database: Database, tenant_id: int, login: str) -> None:
-    """Let the login see the tenant. The platform's own login must be allowed to: the one that set up the schema is.
+    """Let the login see the tenant. This needs the rights of the login that set up the schema.
 
-    Raises ``NotFoundError`` for a login that does not exist, ``InvalidRequestError`` for one that sees more
-    than a tenant or is another tenant's analyst, and ``MissingPrivilegeError``.
+    Raises ``NotFoundError`` for a login that does not exist, ``InvalidRequestError`` for a login that sees more than
+    one tenant or is another tenant's analyst, and ``MissingPrivilegeError``.
     """
     async with database.maintenance() as connection, connection.transaction():
         await _check(connection, database.names, tenant_id, login)
@@ -157,9 +157,9 @@ async def add_analyst(database: Database, tenant_id: int, login: str) -> None:
 
 
 async def remove_analyst(database: Database, tenant_id: int, login: str) -> None:
-    """Let the login see nothing any more. Raises ``NotFoundError`` if it is none of the tenant's analysts."""
+    """End the login's access. Raises ``NotFoundError`` if it is not an analyst of the tenant."""
     if login not in [analyst.login for analyst in await analysts(database, tenant_id)]:
-        raise NotFoundError(f"{login!r} is no analyst of this tenant; see: retrieval analysts list")
+        raise NotFoundError(f"{login!r} is not an analyst of this tenant; see: retrieval analysts list")
     async with database.maintenance() as connection, connection.transaction():
         exists = await connection.execute("SELECT FROM pg_roles WHERE rolname = %s", (login,))
         statements = removing(database.names, tenant_id, login)
@@ -173,20 +173,20 @@ async def analysts(database: Database, tenant_id: int) -> list[Analyst]:
 
 
 async def _check(connection: Connection, names: Names, tenant_id: int, login: str) -> None:
-    others = [names.app_role, names.definer_role]
-    row = await (await connection.execute(_LOGIN, {"login": login, "others": others})).fetchone()
+    roles = [names.app_role, names.definer_role]
+    row = await (await connection.execute(_LOGIN, {"login": login, "others": roles})).fetchone()
     if row is None:
         raise NotFoundError(
             f"there is no login {login!r}; have an administrator run: CREATE ROLE ... LOGIN PASSWORD ..."
         )
     if any(row):
         raise InvalidRequestError(
-            f"login {login!r} is a superuser, bypasses row-level security or may act as {' or '.join(others)}: "
-            "it would see every tenant; make a login of its own for the analyst"
+            f"login {login!r} is a superuser, bypasses row-level security or may act as {' or '.join(roles)}: "
+            "it would see every tenant; make a separate login for the analyst"
         )
-    known = sql.SQL("SELECT FROM {} WHERE login = %s AND tenant_id <> %s")
-    found = await connection.execute(known.format(sql.Identifier(names.schema, "analyst_logins")), (login, tenant_id))
-    if found.rowcount:
+    query = sql.SQL("SELECT FROM {} WHERE login = %s AND tenant_id <> %s")
+    cursor = await connection.execute(query.format(sql.Identifier(names.schema, "analyst_logins")), (login, tenant_id))
+    if cursor.rowcount:
         raise InvalidRequestError(f"login {login!r} is another tenant's analyst; a login sees one tenant")
 
 

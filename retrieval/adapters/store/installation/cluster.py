@@ -1,6 +1,6 @@
-"""The schema on a Citus cluster: all rows of a collection are on one node.
+"""Distribute the schema over a Citus cluster, with all rows of a collection on one node.
 
-``distribute`` is run on the coordinator after ``upgrade``. See docs/decisions/0042-citus.md.
+``distribute`` runs on the coordinator after ``upgrade``. See docs/decisions/0042-citus.md.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ OWN_ROWS = "collection_id = ANY (own_collections())"
 """The condition of a policy on a cluster; own_collections is in sql/cluster/tables.sql."""
 
 EVERYWHERE = ("tenants", "embedding_spaces", "collections", "analyst_logins", "api_keys")
-"""The small tables that every node has whole: policies and functions read them beside the rows of a collection."""
+"""The small tables that every node has in full: policies and functions read them with the rows of a collection."""
 
 FIRST = "learning_states"
-"""The table that is distributed first; the others lie beside it. Views and functions lead to it from all others."""
+"""The table that is distributed first; all other tables are colocated with it."""
 
-_OWNED = """
+_TABLES_OF_COLLECTIONS = """
     SELECT c.relname FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'collection_id'
     WHERE c.relnamespace = %(schema)s::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
         AND c.relname <> ALL (%(everywhere)s)
@@ -55,15 +55,15 @@ _FUNCTIONS = """
     SELECT
         p.oid::regprocedure::text, pg_get_functiondef(p.oid), pg_get_userbyid(p.proowner),
         l.lanname = 'sql' AND p.provolatile <> 'i', p.proretset,
-        -- What writes rows of a collection, and what that calls, has the rights of the caller: a transaction has a
-        -- connection to a node for each role, and two of them would wait for each other.
+        -- Functions that write rows of a collection, and those that they call, run with the caller's rights: a
+        -- transaction has a connection to a node for each role, and two of them would wait for each other.
         p.provolatile = 'v' AND p.proargnames[1] = 'collection'
             OR p.proname IN ('record_feedback', 'window_parts', 'reached_from'),
         p.proname ~ '^analytics_',
         ARRAY(SELECT r.rolname::text FROM aclexplode(p.proacl) AS g JOIN pg_roles AS r ON r.oid = g.grantee)
     FROM pg_proc AS p JOIN pg_language AS l ON l.oid = p.prolang
     WHERE p.pronamespace = %(schema)s::regnamespace AND p.prokind = 'f'
-        -- Those that take or give a type of the schema's are called here alone, as figures are.
+        -- Functions that take or return a type of the schema are called only here, like those of figures.
         AND (p.proname ~ '^analytics_' OR NOT EXISTS (
             SELECT FROM unnest(p.proargtypes || p.prorettype) AS given (type)
             JOIN pg_type AS t ON given.type IN (t.oid, t.typarray)
@@ -85,9 +85,9 @@ _VIEWS = """
     ) AS a
     WHERE c.oid = 'analytics_unused_items'::regclass AND to_regproc('analytics_unused_items_rows') IS NULL
 """
-"""The lists of figures that Citus cannot make of several collections at once."""
-_WORDS = (
-    # Citus sees by its value which node a parameter leads to, and a plan for any value has none.
+"""The lists of figures that Citus cannot compute for several collections at once."""
+_REPLACEMENTS = (
+    # Citus chooses the node by the value of a parameter, which a generic plan does not have.
     (re.compile(r"\s*SET plan_cache_mode (?:TO|=) '?force_generic_plan'?"), ""),
     # Expressions that hide the collection's key from the planner would also hide the node from Citus.
     (re.compile(r"collection_id \+ 0 = "), "collection_id = "),
@@ -113,40 +113,40 @@ class Distribution:
     nodes: int
     """The nodes that hold collections."""
     distributed: tuple[str, ...]
-    """The tables whose rows lie with their collection."""
+    """The tables whose rows are on the node of their collection."""
     everywhere: tuple[str, ...]
-    """The tables that every node has whole."""
+    """The tables that every node has in full."""
 
 
 def distribute(url: str, schema: str, *, shards: int = 32) -> Distribution:
     """Distribute the schema's tables and their rows by collection, and create the functions on every node.
 
-    Run again, it goes on where it was interrupted, and brings the nodes that came since up to date.
+    A second run continues an interrupted one, and updates nodes that were added since.
 
-    Raises ``UnsupportedDatabaseError`` where the database is no coordinator of a cluster.
+    Raises ``UnsupportedDatabaseError`` if the database is not the coordinator of a cluster.
     """
     names = Names(schema)
-    given = {"schema": schema, "everywhere": list(EVERYWHERE), "first": FIRST}
+    parameters = {"schema": schema, "everywhere": list(EVERYWHERE), "first": FIRST}
     with translated(url), psycopg.connect(url, prepare_threshold=None, autocommit=True) as connection:
         nodes = _nodes_of(connection)
         path = ", ".join(map(quote_identifier, dict.fromkeys([schema, _vector_schema(connection)])))
         for setting in (f"search_path = {path}, pg_temp", "client_min_messages = warning"):
             connection.execute(f"SET {setting}".encode())
         _on_every_node(connection, [installed_sql("cluster/roles", names)])
-        owned = tuple(str(name) for (name,) in connection.execute(_OWNED, given))
+        tables = tuple(str(name) for (name,) in connection.execute(_TABLES_OF_COLLECTIONS, parameters))
         with connection.transaction():
-            # Again too: a revision of the schema may have put one server's functions in their place.
+            # In a second run too: an upgrade of the schema may have replaced them by functions for a single server.
             connection.execute(installed_sql("cluster/tables", names).encode())
-            if not _is_distributed(connection, given):
-                _distribute_tables(connection, given, owned, shards)
-        _install_functions(connection, path, given)
-        return Distribution(nodes, owned, EVERYWHERE)
+            if not _is_distributed(connection, parameters):
+                _distribute_tables(connection, parameters, tables, shards)
+        _install_functions(connection, path, parameters)
+        return Distribution(nodes, tables, EVERYWHERE)
 
 
 def rebalance(url: str) -> int:
-    """Move collections between the nodes until each holds about as much; writes wait meanwhile. Gives the moves.
+    """Move collections until the nodes hold about equally much, while writes wait; returns the number of moves.
 
-    Raises ``UnsupportedDatabaseError`` where the database is no coordinator of a cluster.
+    Raises ``UnsupportedDatabaseError`` if the database is not the coordinator of a cluster.
     """
     with translated(url), psycopg.connect(url, prepare_threshold=None, autocommit=True) as connection:
         _nodes_of(connection)
@@ -164,31 +164,33 @@ def _nodes_of(connection: Connection) -> int:
         raise MissingPrivilegeError("only a superuser may distribute the schema: it makes roles on every node")
     nodes = _value(connection, "SELECT count(*) FROM pg_dist_node WHERE shouldhaveshards AND isactive")
     if not nodes or _value(connection, "SELECT groupid <> 0 FROM pg_dist_local_group"):
-        raise UnsupportedDatabaseError("this is no coordinator with nodes; see docs/how-to/cluster.md")
+        raise UnsupportedDatabaseError("this is not a coordinator with nodes; see docs/how-to/cluster.md")
     return int(nodes)
 
 
-def _value(connection: Connection, query: LiteralString, given: Mapping[str, Any] | None = None) -> Any:
-    row = connection.execute(query, given).fetchone()
+def _value(connection: Connection, query: LiteralString, parameters: Mapping[str, Any] | None = None) -> Any:
+    row = connection.execute(query, parameters).fetchone()
     return row[0] if row else None
 
 
 def _vector_schema(connection: Connection) -> str:
-    found = _value(connection, "SELECT extnamespace::regnamespace::text FROM pg_extension WHERE extname = 'vector'")
-    return str(found or "public")
+    schema = _value(connection, "SELECT extnamespace::regnamespace::text FROM pg_extension WHERE extname = 'vector'")
+    return str(schema or "public")
 
 
-def _is_distributed(connection: Connection, given: Mapping[str, Any]) -> bool:
+def _is_distributed(connection: Connection, parameters: Mapping[str, Any]) -> bool:
     query = "SELECT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass(%(first)s))"
-    return bool(_value(connection, query, given))
+    return bool(_value(connection, query, parameters))
 
 
-def _distribute_tables(connection: Connection, given: Mapping[str, Any], owned: Sequence[str], shards: int) -> None:
-    # After a foreign key, Citus writes to the shards of a transaction on one connection a node.
+def _distribute_tables(
+    connection: Connection, parameters: Mapping[str, Any], tables: Sequence[str], shards: int
+) -> None:
+    # Once a transaction has followed a foreign key, Citus needs one connection to each node.
     connection.execute("SET LOCAL citus.multi_shard_modify_mode = 'sequential'")
-    with _without_foreign_keys(connection, given):
-        _replace_policies(connection, given)
-        for name in owned:
+    with _without_foreign_keys(connection, parameters):
+        _replace_policies(connection, parameters)
+        for name in tables:
             beside = "shard_count => %s" if name == FIRST else "colocate_with => %s"
             connection.execute(
                 f"SELECT create_distributed_table(%s, 'collection_id', {beside})".encode(),
@@ -199,13 +201,13 @@ def _distribute_tables(connection: Connection, given: Mapping[str, Any], owned: 
 
 
 @contextmanager
-def _without_foreign_keys(connection: Connection, given: Mapping[str, Any]) -> Iterator[None]:
-    """Take the foreign keys away meanwhile: tables that refer to each other can only be distributed one by one.
+def _without_foreign_keys(connection: Connection, parameters: Mapping[str, Any]) -> Iterator[None]:
+    """Drop the foreign keys during the block, because tables can only be distributed one by one.
 
-    Those of other tables than the distributed ones stay away: with each, whoever writes would lock what it refers to,
-    on every node, and need the right to change it.
+    The keys of tables that are not distributed are not restored: each write would lock the referenced row on every
+    node, and need the right to change it.
     """
-    keys = connection.execute(_KEYS, given).fetchall()
+    keys = connection.execute(_KEYS, parameters).fetchall()
     for table, key, _, _ in keys:
         connection.execute(f"ALTER TABLE {table} DROP CONSTRAINT {quote_identifier(key)}".encode())
     yield
@@ -214,9 +216,9 @@ def _without_foreign_keys(connection: Connection, given: Mapping[str, Any]) -> I
             connection.execute(f"ALTER TABLE {table} ADD CONSTRAINT {quote_identifier(key)} {definition}".encode())
 
 
-def _replace_policies(connection: Connection, given: Mapping[str, Any]) -> None:
-    """Replace policies that have a subquery, which distributed tables cannot have."""
-    for policy, table, command, checks, roles in connection.execute(_POLICIES, given).fetchall():
+def _replace_policies(connection: Connection, parameters: Mapping[str, Any]) -> None:
+    """Replace policies with a subquery, which distributed tables cannot have."""
+    for policy, table, command, checks, roles in connection.execute(_POLICIES, parameters).fetchall():
         name = quote_identifier(policy)
         connection.execute(f"DROP POLICY {name} ON {table}".encode())
         connection.execute(
@@ -226,12 +228,12 @@ def _replace_policies(connection: Connection, given: Mapping[str, Any]) -> None:
         )
 
 
-def _install_functions(connection: Connection, path: str, given: Mapping[str, Any]) -> None:
+def _install_functions(connection: Connection, path: str, parameters: Mapping[str, Any]) -> None:
     """Create the functions on every node in SQL that Citus accepts; functions of figures are called only here."""
     begin = [f"SET LOCAL search_path = {path}, pg_temp", "SET LOCAL check_function_bodies = off"]
     here, everywhere = list(begin), list(begin)
     for signature, text, owner, is_query, is_set, writes, is_of_figures, roles in connection.execute(
-        _FUNCTIONS, given
+        _FUNCTIONS, parameters
     ).fetchall():
         commands = here if is_of_figures else everywhere
         commands += [
@@ -242,62 +244,65 @@ def _install_functions(connection: Connection, path: str, given: Mapping[str, An
             f"GRANT EXECUTE ON FUNCTION {signature} TO {', '.join(map(quote_identifier, roles or [owner]))}",
         ]
     _on_every_node(connection, everywhere)
-    connection.execute(_here_alone([*here, *_figures_by_function(connection)]).encode())
+    connection.execute(_local_block([*here, *_figures_by_function(connection)]).encode())
 
 
 def _figures_by_function(connection: Connection) -> list[str]:
-    """The commands that have a view list the rows of a function, which goes from collection to collection."""
+    """The commands that base a view on a function, which reads one collection after the other."""
     commands: list[str] = []
-    for view, query, typed, collated, roles in connection.execute(_VIEWS, {}).fetchall():
-        # Its first column is named like the collection that is asked for, and NULL: all are.
-        text = f"CREATE FUNCTION {view}_rows() RETURNS TABLE ({typed})\nLANGUAGE sql STABLE\nBEGIN ATOMIC {query} END"
+    for view, query, column_types, columns, roles in connection.execute(_VIEWS, {}).fetchall():
+        # Its first column has the name of the figures' parameter ``collection``, and is NULL: all collections.
+        head = f"CREATE FUNCTION {view}_rows() RETURNS TABLE ({column_types})\nLANGUAGE sql STABLE"
+        text = f"{head}\nBEGIN ATOMIC {query} END"
         commands += [
             for_cluster(text, is_query=True, is_set=True, is_of_figures=True),
             f"REVOKE ALL ON FUNCTION {view}_rows() FROM PUBLIC",
             f"GRANT EXECUTE ON FUNCTION {view}_rows() TO {', '.join(map(quote_identifier, roles))}",
-            f"CREATE OR REPLACE VIEW {view} WITH (security_invoker = true) AS SELECT {collated} FROM {view}_rows()",  # noqa: S608 - of the catalogue
+            f"CREATE OR REPLACE VIEW {view} WITH (security_invoker = true) AS SELECT {columns} FROM {view}_rows()",  # noqa: S608 - from the catalogue
         ]
     return commands
 
 
 def for_cluster(text: str, *, is_query: bool, is_set: bool, is_of_figures: bool = False) -> str:
-    """The definition of a function in the words that Citus understands.
+    """The definition of a function in SQL that Citus accepts.
 
-    ``is_query``: its body is a query; ``is_set``: it gives rows; ``is_of_figures``: it gives those of a collection by
-    itself, which its node can do whatever the query is, as it cannot of several.
+    ``is_query``: its body is a query; ``is_set``: it returns rows; ``is_of_figures``: it computes figures, which a node
+    can do for a single collection only.
     """
-    for pattern, replacement in _WORDS:
+    for pattern, replacement in _REPLACEMENTS:
         text = pattern.sub(replacement, text)
-    found = _QUERY.fullmatch(text) if is_query else None
-    if found is None:
+    match = _QUERY.fullmatch(text) if is_query else None
+    if match is None:
         return text
-    head, kind = found["head"].replace("LANGUAGE sql", "LANGUAGE plpgsql"), found["kind"]
+    head, kind = match["head"].replace("LANGUAGE sql", "LANGUAGE plpgsql"), match["kind"]
     # Citus plans a query of a parallel worker with a setting changed, which PostgreSQL forbids there.
     head = head.replace("PARALLEL SAFE", "PARALLEL RESTRICTED")
-    query = found["atomic"] or found["quoted"] or f"SELECT {found['expression']}"
+    query = match["atomic"] or match["quoted"] or f"SELECT {match['expression']}"
     query = query.strip().removesuffix(";")
-    declared, runs = "", f"RETURN QUERY {query};"
+    declaration, statements = "", f"RETURN QUERY {query};"
     if is_of_figures:
         query = _OF_COLLECTIONS.sub(r"(SELECT * FROM \1 WHERE collection_id = each_id) \2", query)
         query = query.replace("= c.collection_id", "= each_id")
-        declared = "DECLARE each_id bigint;"
-        runs = f"{_EACH} LOOP RETURN QUERY {query}; END LOOP;"
+        declaration = "DECLARE each_id bigint;"
+        statements = f"{_EACH} LOOP RETURN QUERY {query}; END LOOP;"
     elif not is_set:
-        declared = f"DECLARE answer {kind};"
-        runs = f"FOR answer IN {query} LOOP RETURN answer; END LOOP; RETURN NULL;"
-    return f"{head}AS $cluster$\n#variable_conflict use_column\n{declared} BEGIN {runs} END $cluster$"
+        declaration = f"DECLARE answer {kind};"
+        statements = f"FOR answer IN {query} LOOP RETURN answer; END LOOP; RETURN NULL;"
+    return f"{head}AS $cluster$\n#variable_conflict use_column\n{declaration} BEGIN {statements} END $cluster$"
 
 
 def _on_every_node(connection: Connection, commands: Sequence[str]) -> None:
-    """Run the commands here and on every other node, with nothing that is said here repeated there."""
-    block = _here_alone(commands)
+    """Run the commands here and on every other node, without Citus repeating them there."""
+    block = _local_block(commands)
     connection.execute(block.encode())
-    for node, port, ran, said in connection.execute("SELECT * FROM run_command_on_workers(%s)", (block,)).fetchall():
-        if not ran:
-            raise DatabaseError(f"node {node}:{port} refused: {said}")
+    for node, port, succeeded, answer in connection.execute(
+        "SELECT * FROM run_command_on_workers(%s)", (block,)
+    ).fetchall():
+        if not succeeded:
+            raise DatabaseError(f"node {node}:{port} refused: {answer}")
 
 
-def _here_alone(commands: Sequence[str]) -> str:
-    """The commands as one statement, because Citus reports only the first of several; it is not sent to other nodes."""
-    said = quote_literal(";\n".join(["SET LOCAL citus.enable_ddl_propagation = off", *commands]))
-    return f"DO {quote_literal(f'BEGIN EXECUTE {said}; END')}"
+def _local_block(commands: Sequence[str]) -> str:
+    """The commands as one statement, because Citus reports only the first of several; not repeated on other nodes."""
+    block = quote_literal(";\n".join(["SET LOCAL citus.enable_ddl_propagation = off", *commands]))
+    return f"DO {quote_literal(f'BEGIN EXECUTE {block}; END')}"

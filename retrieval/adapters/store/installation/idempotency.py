@@ -1,7 +1,7 @@
 """Idempotent writes: a repeated write gets its first answer, for a day.
 
-Whoever begins a write holds its key until the answer is kept, or the write has failed and the key is free again. Should
-he die in between, it is free when the time is over that he could have taken.
+An attempt holds the key until its answer is stored, or until it fails and frees the key. If the process dies meanwhile,
+the key is free after ``hold_seconds``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BEGIN = Compiled("""
     WHERE k.expires_at <= now() OR (k.status IS NULL AND k.held_until <= now())
     RETURNING attempt
 """)
-_FOUND = Compiled("""
+_FIND = Compiled("""
     SELECT request_hash, status, headers, body FROM idempotency_keys
     WHERE tenant_id = %(tenant_id)s AND key_id = %(key_id)s AND idempotency_key = %(idempotency_key)s
 """)
@@ -54,7 +54,7 @@ class Attempt:
     """The request's API key; empty if it needed none. Each API key has its own idempotency keys."""
     idempotency_key: str
     attempt: UUID
-    """Random: tells this try from others."""
+    """A random number that identifies this attempt."""
     request_hash: bytes
     """The hash of method, path, query string and body."""
 
@@ -84,37 +84,37 @@ class Earlier:
 
     request_hash: bytes
     answer: KeptAnswer | None
-    """None: it is being answered."""
+    """None: it is still being answered."""
 
 
 async def begin_write(database: Database, attempt: Attempt, *, hold_seconds: float) -> Earlier | None:
-    """Hold the key for this attempt; or, where an earlier request has it, give that one. Raises ``DatabaseError``."""
-    held = {**attempt.parameters(), "request_hash": attempt.request_hash, "hold_seconds": hold_seconds}
+    """Hold the key for this attempt; returns an earlier request that holds or has used it. Raises ``DatabaseError``."""
+    parameters = {**attempt.parameters(), "request_hash": attempt.request_hash, "hold_seconds": hold_seconds}
     while True:
-        if await database.write(attempt.tenant_id, _BEGIN.bind(**held, hours=KEPT_HOURS)):
+        if await database.write(attempt.tenant_id, _BEGIN.bind(**parameters, hours=KEPT_HOURS)):
             return None
-        rows = await database.read(attempt.tenant_id, _FOUND.bind(**attempt.parameters()))
+        rows = await database.read(attempt.tenant_id, _FIND.bind(**attempt.parameters()))
         if rows:
             request_hash, status, headers, body = rows[0]
             answer = None
             if status is not None:
-                kept = None if body is None else bytes(body)
-                answer = KeptAnswer(status=status, headers=dict(headers), body=kept)
+                content = None if body is None else bytes(body)
+                answer = KeptAnswer(status=status, headers=dict(headers), body=content)
             return Earlier(request_hash=bytes(request_hash), answer=answer)
 
 
 async def keep_answer(database: Database, attempt: Attempt, answer: KeptAnswer) -> None:
-    """Store the answer for repetitions. An attempt that took longer than it held the key stores nothing."""
-    given = {"status": answer.status, "headers": Jsonb(answer.headers), "body": answer.body}
-    await database.write(attempt.tenant_id, _KEEP.bind(**attempt.parameters(), **given))
+    """Store the answer for repetitions, unless the attempt no longer holds the key."""
+    values = {"status": answer.status, "headers": Jsonb(answer.headers), "body": answer.body}
+    await database.write(attempt.tenant_id, _KEEP.bind(**attempt.parameters(), **values))
 
 
 async def free_key(database: Database, attempt: Attempt) -> None:
-    """Let the key be used again: the write came to nothing."""
+    """Free the key of a write that changed nothing."""
     await database.write(attempt.tenant_id, _FREE.bind(**attempt.parameters()))
 
 
 async def remove_expired_writes(database: Database, tenant_id: int) -> int:
-    """Remove a batch of expired rows, of all tenants, and return their number. 0: no expired row is left."""
+    """Remove a batch of expired rows, of all tenants, and return their number; 0 if none is left."""
     ((removed,),) = await database.write(tenant_id, _REMOVE_EXPIRED.bind(most=STEP))
     return int(removed)

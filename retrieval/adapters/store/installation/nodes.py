@@ -1,6 +1,6 @@
-"""Calls of a Citus cluster: their settings are sent to each node, and their values are in the statements' texts.
+"""Calls of a Citus cluster, with settings for each node and with values in the statements' texts.
 
-A session's settings do not reach the nodes, and some of a statement's parameters are lost on the way there.
+A session's settings do not reach the nodes, and Citus loses some of a statement's parameters.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from retrieval.adapters.store.round_trip import (
 )
 
 _BEGIN, _COMMIT = Compiled("BEGIN"), Compiled("COMMIT")
-_HERE_ALONE = frozenset({"role"})
-"""Settings that the nodes of a cluster need not be told: they are logged in at as the role that acts."""
-_OF_NO_USE = frozenset({"plan_cache_mode"})
-"""Settings that a cluster cannot have: a plan for all values leads to no node."""
+_LOCAL_ONLY = frozenset({"role"})
+"""Settings that are not sent to the nodes: Citus logs in there as the acting role."""
+_UNUSABLE = frozenset({"plan_cache_mode"})
+"""Settings that do not work on a cluster: a generic plan does not tell Citus the node."""
 
 
 def settings_of_nodes(settings: Mapping[str, str]) -> list[Compiled]:
-    """The statements that set these values for a transaction, on every node of a cluster that it comes to.
+    """The statements that set these values for a transaction, on every node that it uses.
 
-    The nodes know what a transaction sets for itself by ``SET LOCAL``, and nothing that a session does.
+    Citus sends the nodes only settings by ``SET LOCAL``.
     """
     statements = [Compiled("SET LOCAL citus.propagate_set_commands = 'local'")]
-    if here := {name: value for name, value in settings.items() if name in _HERE_ALONE}:
+    if here := {name: value for name, value in settings.items() if name in _LOCAL_ONLY}:
         statements.append(set_statement(here, is_local=True))
     for name, value in settings.items():
-        if name not in _HERE_ALONE | _OF_NO_USE:
-            # A search path is a list of identifiers, which its maker has quoted.
-            said = value if name == "search_path" else quote_literal(value)
-            statements.append(Compiled(f"SET LOCAL {name} = {said}".replace("%", "%%")))
+        if name not in _LOCAL_ONLY | _UNUSABLE:
+            # A search path is a list of identifiers, which are quoted already.
+            literal = value if name == "search_path" else quote_literal(value)
+            statements.append(Compiled(f"SET LOCAL {name} = {literal}".replace("%", "%%")))
     return statements
 
 
@@ -55,13 +55,13 @@ _IS_ON_NODES = """
         WHERE placed.logicalrelid = {relation} OR built.indisvalid
     )
 """
-"""Of an index that is not valid, some nodes may have no part."""
+"""Whether all nodes have the relation: some may lack their part of an index that is not valid."""
 
 
 def stored_bytes(relation: str, *, is_distributed: bool) -> str:
-    """The SQL expression of the bytes that a table or index takes, on all nodes of a cluster.
+    """The SQL expression for the bytes of a table or index, on all nodes of a cluster.
 
-    ``relation``: the expression of its number (``oid``).
+    ``relation``: the expression for its OID.
     """
     here = f"pg_table_size({relation})"
     if not is_distributed:
@@ -81,19 +81,16 @@ def counted_rows(entry: str, *, is_distributed: bool) -> str:
 async def run_on_nodes(
     connection: SessionConnection, settings: Mapping[str, str], statements: Sequence[Compiled]
 ) -> list[Answer]:
-    """Run the statements under the settings on a cluster, in one transaction and one round trip. No plan is kept.
-
-    Their values are written into them, as those of the connection's own cursors are.
-    """
+    """Run the statements under the settings on a cluster, in one transaction and one round trip, without kept plans."""
     before = [_BEGIN, *settings_of_nodes(settings)]
     cursor = psycopg.AsyncClientCursor(connection)
-    said = [_with_values(cursor, statement) for statement in statements]
-    answers = await run_together(connection, [*before, *said, _COMMIT])
+    with_values = [_with_values(cursor, statement) for statement in statements]
+    answers = await run_together(connection, [*before, *with_values, _COMMIT])
     return answers[len(before) : -1]
 
 
 def _with_values(cursor: psycopg.AsyncClientCursor[Any], statement: Compiled) -> Compiled:
-    """The statement with the remaining values in its text."""
+    """The statement with its values in its text, unless they are there already."""
     if any(isinstance(value, WrittenValue) for value in statement.parameters.values()):
         return statement
     return Compiled(cursor.mogrify(statement.text, statement.parameters).replace("%", "%%"))
@@ -116,9 +113,9 @@ def _elements(packed: bytes) -> Iterator[bytes | None]:
         place += max(size, 0)
 
 
-def _array(packed: bytes, said: Callable[[bytes], str]) -> bytes:
+def _array(packed: bytes, as_text: Callable[[bytes], str]) -> bytes:
     parts = [
-        "NULL" if element is None else '"' + said(element).replace("\\", "\\\\").replace('"', '\\"') + '"'
+        "NULL" if element is None else '"' + as_text(element).replace("\\", "\\\\").replace('"', '\\"') + '"'
         for element in _elements(packed)
     ]
     return f"{{{','.join(parts)}}}".encode()
@@ -128,21 +125,21 @@ class _TextsText(Dumper):
     oid = 1009
 
     def dump(self, obj: PackedArray) -> Buffer:
-        return _array(obj.elements, self.said)
+        return _array(obj.elements, self.as_text)
 
-    def said(self, element: bytes) -> str:
+    def as_text(self, element: bytes) -> str:
         return element.decode()
 
 
 class _BlobsText(_TextsText):
     oid = 1001
 
-    def said(self, element: bytes) -> str:
+    def as_text(self, element: bytes) -> str:
         return f"\\x{element.hex()}"
 
 
 class _HalfVectorsText(_TextsText):
-    def said(self, element: bytes) -> str:
+    def as_text(self, element: bytes) -> str:
         return _vector(element)
 
 
@@ -159,7 +156,7 @@ class _HalfVectorText(Dumper):
 
 
 def register_literals(adapters: AdaptersMap, halfvec: TypeInfo) -> None:
-    """Let a connection write them into statements; the number of pgvector's type is the database's own."""
+    """Let a connection write arrays and vectors into statements; the OIDs of pgvector's types differ by database."""
     dumpers = {
         Texts: _TextsText,
         Blobs: _BlobsText,
@@ -167,5 +164,5 @@ def register_literals(adapters: AdaptersMap, halfvec: TypeInfo) -> None:
         HalfVector: type("_OwnHalfVectorText", (_HalfVectorText,), {"oid": halfvec.oid}),
         HalfVectors: type("_OwnHalfVectorsText", (_HalfVectorsText,), {"oid": halfvec.array_oid}),
     }
-    for kind, how in dumpers.items():
-        adapters.register_dumper(kind, how)
+    for kind, dumper in dumpers.items():
+        adapters.register_dumper(kind, dumper)

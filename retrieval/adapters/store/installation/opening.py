@@ -1,6 +1,6 @@
-"""The database that the settings name, opened; its revision, its tenants, and the names that a shell completes.
+"""Open the configured database; check its revision, find tenants, and complete names for a shell.
 
-It imports no SQLAlchemy: a session's start and the tab key wait for it.
+Imports no SQLAlchemy, because the start of a session and the tab key wait for it.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from retrieval.domain.errors import SchemaRevisionError
 from retrieval.settings import Settings
 
 
-def told_server(settings: Settings) -> str:
-    """The place of the data, for people to read, without secrets."""
+def server_place(settings: Settings) -> str:
+    """The place of the data, for messages, without secrets."""
     if settings.database_url is not None:
         return server_name(settings.database_url.get_secret_value())
     return f"the embedded PostgreSQL in {settings.home or default_home()}"
 
 
 async def open_database(settings: Settings, stack: AsyncExitStack) -> Database:
-    """The database, open until the stack is closed. Raises what ``Database.open`` and the embedded server raise."""
+    """The database, open until the stack is closed. Raises the errors of ``Database.open`` and ``start_embedded``."""
     home = settings.home or default_home()
     if settings.database_url is not None:
         url = settings.database_url.get_secret_value()
-        database = await _connected(settings, url)
+        database = await _open(settings, url)
     else:
         server = await asyncio.to_thread(start_embedded, home)
         stack.push_async_callback(asyncio.to_thread, server.close)
-        database = await _set_up(settings, server.url, home)
+        database = await _open_and_upgrade(settings, server.url, home)
     stack.push_async_callback(database.close)
     if settings.read_database_urls:
         urls = [url.get_secret_value() for url in settings.read_database_urls]
@@ -46,11 +46,11 @@ async def open_database(settings: Settings, stack: AsyncExitStack) -> Database:
 
 
 async def _replicas(settings: Settings, primary: Database, urls: Sequence[str], stack: AsyncExitStack) -> Replicas:
-    """The replicas, asked once; one that does not answer is passed over until it does."""
+    """The replicas, after a first look; searches skip a replica that does not answer."""
     replicas = Replicas(
         primary,
         urls,
-        lambda url: _connected(settings, url),
+        lambda url: _open(settings, url),
         max_lag_seconds=settings.read_max_lag_seconds,
         wait_seconds=settings.read_wait_seconds,
     )
@@ -59,20 +59,20 @@ async def _replicas(settings: Settings, primary: Database, urls: Sequence[str], 
     return replicas
 
 
-async def _set_up(settings: Settings, url: str, home: Path) -> Database:
+async def _open_and_upgrade(settings: Settings, url: str, home: Path) -> Database:
     """Upgrade the schema of the embedded database, which only the platform uses."""
     try:
-        return await _connected(settings, url, home)
+        return await _open(settings, url, home)
     except SchemaRevisionError:
         from retrieval.adapters.store.installation import schema
 
         await asyncio.to_thread(schema.upgrade, url, settings.database_schema)
-        return await _connected(settings, url, home)
+        return await _open(settings, url, home)
 
 
-async def _connected(settings: Settings, url: str, embedded: Path | None = None) -> Database:
+async def _open(settings: Settings, url: str, embedded: Path | None = None) -> Database:
     async def revive() -> None:
-        """Start the embedded server again if it was killed; the lease on it still holds."""
+        """Start the embedded server again if it was killed; the lease on it is still valid."""
         if embedded is not None:
             server = await asyncio.to_thread(start_embedded, embedded)
             await asyncio.to_thread(server.close)
@@ -91,18 +91,18 @@ _REVISION = Compiled(STORED_REVISION.format(schema="alembic_version"))
 
 
 async def check_revision(database: Database) -> None:
-    """Raise ``SchemaRevisionError`` if it has another revision by now, and ``DatabaseError`` if it cannot be asked."""
+    """Raise ``SchemaRevisionError`` if the revision has changed, and ``DatabaseError`` if the database fails."""
     rows = await database.read(None, _REVISION)
     status_of(database.names.schema, rows[0][0] if rows else None).check()
 
 
 async def ensure_tenant(database: Database, name: str) -> int:
-    """The tenant's id; made if it is missing."""
+    """The tenant's id; the tenant is made if it is missing."""
     return int((await database.read(None, Compiled("SELECT ensure_tenant(%(name)s)", {"name": name})))[0][0])
 
 
 KnownNames = list[tuple[str, str]]
-"""Each with a line about it."""
+"""Names, each with a line that describes it."""
 
 _MOST = 200
 
@@ -122,7 +122,7 @@ _PROFILES = Compiled("""
 
 
 async def collection_names(database: Database, tenant_id: int, begin: str) -> KnownNames:
-    """The tenant's collections whose name begins so, with their size."""
+    """The tenant's collections whose name begins with ``begin``, with their size."""
     return await _read(database, tenant_id, _COLLECTIONS.bind(begin=begin))
 
 
@@ -133,4 +133,4 @@ async def profile_versions(database: Database, tenant_id: int, collection: str, 
 
 async def _read(database: Database, tenant_id: int, statement: Compiled) -> KnownNames:
     rows = await database.read(tenant_id, statement.bind(tenant_id=tenant_id, most=_MOST))
-    return [(str(name), str(about)) for name, about in rows]
+    return [(str(name), str(description)) for name, description in rows]

@@ -1,4 +1,4 @@
-"""Jobs as the database keeps them: the queue of all tenants with its workers, and the last run of each job."""
+"""Read and store the state of jobs: the queue of all tenants with its workers, and the last run of each job."""
 
 from __future__ import annotations
 
@@ -24,14 +24,13 @@ _MAY_WORK = """
 
 
 async def check_worker(database: Database) -> None:
-    """Raise ``MissingPrivilegeError``, with the grant that mends it, unless the login may work through the queue."""
+    """Raise ``MissingPrivilegeError``, with the missing grant, unless the login may run the queue's jobs."""
     async with database.maintenance() as connection:
         row = await (await connection.execute(_MAY_WORK, (database.names.jobs_schema,))).fetchone()
     if row is not None and not row[1]:
         grant = f"GRANT {quote_identifier(database.names.definer_role)} TO {quote_identifier(row[0])}"
         raise MissingPrivilegeError(
-            f"login {row[0]!r} may not work through the queue of jobs; let the owner run: {grant} "
-            "(see docs/how-to/jobs.md)"
+            f"login {row[0]!r} may not run the queue's jobs; let the owner run: {grant} (see docs/how-to/jobs.md)"
         )
 
 
@@ -66,11 +65,11 @@ class QueueState:
     jobs: Mapping[tuple[str, str], int]
     """The number of jobs by queue and status: ``todo``, ``doing``, ``failed``."""
     workers: int
-    """Workers that gave a sign of life lately."""
+    """Workers with a recent heartbeat."""
 
 
 async def read_queue_state(database: Database, *, alive_seconds: float) -> QueueState | None:
-    """The queue as it stands; None where the login may not act as the definer role, and so not see it."""
+    """The state of the queue; None if the login may not act as the definer role, and so cannot see it."""
     schema = database.names.jobs_schema
     counts = sql.SQL(_COUNTS).format(jobs=sql.Identifier(schema, "procrastinate_jobs"))
     workers = sql.SQL(_WORKERS).format(workers=sql.Identifier(schema, "procrastinate_workers"))
@@ -104,7 +103,7 @@ class JobRun(Serializable):
 
     @property
     def seconds(self) -> float | None:
-        """The run's duration; None while it runs, or when it was interrupted."""
+        """The run's duration; None: it is running or was interrupted."""
         return None if self.finished_at is None else (self.finished_at - self.started_at).total_seconds()
 
 
@@ -132,7 +131,7 @@ _LAST_OF_TENANT = Compiled("""
 
 
 async def begin_run(database: Database, tenant_id: int, collection_id: int, job: str) -> int:
-    """Note that the job has begun; returns the run's number. A run still noted as running was interrupted."""
+    """Store the begin of a run, and return the run's number. An earlier run that never ended becomes interrupted."""
     async with database.transaction(tenant_id) as connection:
         row = await (await connection.execute(_BEGIN, {"id": collection_id, "job": job})).fetchone()
     return 0 if row is None else int(row[0])
@@ -148,7 +147,7 @@ async def note_progress(database: Database, tenant_id: int, collection_id: int, 
 async def end_run(
     database: Database, tenant_id: int, collection_id: int, run_id: int, *, outcome: str, details: Mapping[str, Any]
 ) -> None:
-    """Note how the run ended; ``details`` are plain JSON values."""
+    """Store the end of a run; ``details`` are plain JSON values."""
     values = {"id": collection_id, "run_id": run_id, "outcome": outcome, "details": Jsonb(dict(details))}
     async with database.transaction(tenant_id) as connection:
         await connection.execute(_END, values)
@@ -156,9 +155,8 @@ async def end_run(
 
 async def last_runs_of_tenant(database: Database, tenant_id: int) -> dict[str, JobRun]:
     """The last run of each job over any of a tenant's collections."""
-    found = [_run(row) for row in await database.read(tenant_id, _LAST_OF_TENANT.bind(id=tenant_id))]
-    return {run.job: run for run in found}
-
-
-def _run(row: tuple[Any, ...]) -> JobRun:
-    return JobRun(job=row[0], started_at=row[1], finished_at=row[2], outcome=row[3], details=row[4])
+    rows = await database.read(tenant_id, _LAST_OF_TENANT.bind(id=tenant_id))
+    return {
+        row[0]: JobRun(job=row[0], started_at=row[1], finished_at=row[2], outcome=row[3], details=row[4])
+        for row in rows
+    }

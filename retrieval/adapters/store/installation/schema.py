@@ -1,6 +1,6 @@
-"""The schema's revision: upgrade, downgrade, status, and the SQL of it all for a DBA.
+"""Upgrade and downgrade the schema, read its status, and write the upgrade as SQL for a DBA.
 
-Loads Alembic: import it where a schema is changed, not where a platform is opened.
+Loads Alembic: import it only to change a schema, not to open a platform.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from retrieval.domain.errors import DatabaseError, MissingPrivilegeError, Schema
 _log = logging.getLogger(__name__)
 
 UPGRADE_WAIT_SECONDS = 120.0
-"""Time that an upgrade waits for another one to finish."""
+"""The time that an upgrade waits for another one to finish."""
 
 
 def status(url: str, schema: str) -> SchemaStatus:
@@ -45,20 +45,20 @@ def status(url: str, schema: str) -> SchemaStatus:
 
 
 def upgrade(url: str, schema: str, revision: str = "head", *, wait_seconds: float = UPGRADE_WAIT_SECONDS) -> None:
-    """Bring the schema to a revision. Only one upgrade runs at a time; the others wait for it.
+    """Upgrade the schema to a revision. Only one upgrade runs at a time; others wait for it.
 
-    Raises ``UnsupportedDatabaseError`` for a server that is too old, ``MissingPrivilegeError`` when the role may not,
-    ``SchemaRevisionError`` for a schema that is ahead or another build's, or a revision that does not exist, and
-    ``DatabaseError`` when a lock was not to be had.
+    Raises ``UnsupportedDatabaseError`` for a server that is too old, ``MissingPrivilegeError`` if the role lacks a
+    right, ``SchemaRevisionError`` for a schema that is ahead or of another build, or an unknown revision, and
+    ``DatabaseError`` if it could not get the lock.
     """
     with _connection(url) as connection, _only_one(url, schema, wait_seconds):
         check_postgresql(connection.execute(sa.text(MAJOR_VERSION)).scalar_one())
         _make_schema(connection, schema)
         _make_extension(connection)
-        found = _refuse_if_ahead(connection, schema)
-        if found.current == found.head:
-            found.check()  # no step is left that could make the schema this build's
-        with _known_revision(revision):
+        status = _refuse_if_ahead(connection, schema)
+        if status.current == status.head:
+            status.check()  # raises for another build's schema, for which no step is left
+        with _revision_errors(revision):
             command.upgrade(_config(connection, schema), revision)
 
 
@@ -66,7 +66,7 @@ def downgrade(url: str, schema: str, revision: str = "-1") -> None:
     """Downgrade the schema to a revision; ``base`` removes every table with its rows."""
     with _connection(url) as connection, _only_one(url, schema, UPGRADE_WAIT_SECONDS):
         _refuse_if_ahead(connection, schema)
-        with _known_revision(revision):
+        with _revision_errors(revision):
             command.downgrade(_config(connection, schema), revision)
 
 
@@ -98,7 +98,7 @@ def _connection(url: str) -> Iterator[sa.Connection]:
         poolclass=sa.NullPool,
         creator=lambda: psycopg.connect(url, prepare_threshold=None, connect_timeout=10),
     )
-    # Before the engine asks for the version, of which it could not read the answer.
+    # First, because in another encoding the engine could not even read the server's version.
     sa.event.listen(engine, "connect", lambda raw, _record: check_encoding(raw), insert=True)
     try:
         with translated(url), engine.connect() as connection:
@@ -112,7 +112,7 @@ def _connection(url: str) -> Iterator[sa.Connection]:
 
 @contextmanager
 def _only_one(url: str, schema: str, wait_seconds: float) -> Iterator[None]:
-    """Hold the installation's advisory lock in a transaction of its own, so that it works through a pooler too."""
+    """Hold the installation's advisory lock in a separate transaction, so that it works through a pooler too."""
     take = sa.text("SELECT pg_try_advisory_xact_lock(hashtextextended('retrieval schema ' || :schema, 0))")
     deadline = time.monotonic() + wait_seconds
     with _connection(url) as holder:
@@ -124,8 +124,8 @@ def _only_one(url: str, schema: str, wait_seconds: float) -> Iterator[None]:
                     "wait for it, or end its session (pg_stat_activity shows it)"
                 )
             time.sleep(0.1)
-        # The holder sits idle: it must not be timed out, and this statement also lets go of the query's snapshot,
-        # for which a concurrent index build would wait for ever.
+        # The holder sits idle, so it must not time out. The statement also releases the query's snapshot, for which a
+        # concurrent index build would wait forever.
         holder.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
         yield
 
@@ -153,10 +153,10 @@ def _make_extension(connection: sa.Connection) -> None:
 
 
 def _refuse_if_ahead(connection: sa.Connection, schema: str) -> SchemaStatus:
-    found = _status(connection, schema)
-    if found.current is not None and not found.known:
-        found.check()
-    return found
+    status = _status(connection, schema)
+    if status.current is not None and not status.known:
+        status.check()
+    return status
 
 
 def _status(connection: sa.Connection, schema: str) -> SchemaStatus:
@@ -168,8 +168,8 @@ def _status(connection: sa.Connection, schema: str) -> SchemaStatus:
 
 
 @contextmanager
-def _known_revision(revision: str) -> Iterator[None]:
-    """Alembic's errors are about the revision that was asked for."""
+def _revision_errors(revision: str) -> Iterator[None]:
+    """Translate Alembic's errors, which are about the requested revision."""
     try:
         yield
     except CommandError as error:

@@ -34,19 +34,19 @@ _PENDING = """
 
 
 def pending_statements(collections: Iterable[StoredCollection]) -> list[Compiled]:
-    """The statements that count; none for collections without a space."""
+    """The statements that count items without their vector; none for collections without a space."""
     ids: dict[StoredSpace, list[int]] = {}
     for collection in collections:
         if collection.space is not None:
             ids.setdefault(collection.space, []).append(collection.collection_id)
     return [
-        Compiled(sql.SQL(_PENDING).format(table=sql.Identifier(space.table_name)).as_string(), {"ids": those})
-        for space, those in ids.items()
+        Compiled(sql.SQL(_PENDING).format(table=sql.Identifier(space.table_name)).as_string(), {"ids": its_ids})
+        for space, its_ids in ids.items()
     ]
 
 
 def pending_by_id(answers: Iterable[Sequence[tuple[Any, ...]]]) -> dict[int, int]:
-    """The counts that the statements gave, by collection; a collection where nothing waits is missing."""
+    """The counts of those statements' answers, by collection; zeros are left out."""
     return {row[0]: int(row[1]) for rows in answers for row in rows}
 
 
@@ -62,61 +62,61 @@ _COUNT_VECTORS = "SELECT count(*) FROM {} AS known WHERE known.collection_id = %
 
 
 async def value_counts(
-    database: Database, tenant_id: int, collection: StoredCollection, field: Field, wanted: Filter | None
+    database: Database, tenant_id: int, collection: StoredCollection, field: Field, filter_: Filter | None
 ) -> list[ValueCount]:
     """The counts by value, the most frequent first, in one statement; archived items are left out.
 
     An item counts once for each of its tags.
     """
-    found = _values(collection, field, wanted).subquery("found")
-    value, number = found.c.value, sa.func.count()
+    rows_ = _values(collection, field, filter_).subquery("found")
+    value, number = rows_.c.value, sa.func.count()
     statement = sa.select(value, number)
     if collection.space is None:
         statement = statement.add_columns(sa.literal_column("0"))
     else:
-        known = embeddings_table(collection.space.space_id, collection.space.space.dimensions)
-        is_its = sa.and_(known.c.collection_id == _owner(collection), known.c.item_id == found.c.item_id)
-        statement = statement.add_columns(sa.func.count(known.c.item_id)).outerjoin_from(found, known, is_its)
+        vectors = embeddings_table(collection.space.space_id, collection.space.space.dimensions)
+        is_its = sa.and_(vectors.c.collection_id == _owner(collection), vectors.c.item_id == rows_.c.item_id)
+        statement = statement.add_columns(sa.func.count(vectors.c.item_id)).outerjoin_from(rows_, vectors, is_its)
     statement = statement.group_by(value).order_by(number.desc(), value)
     rows = await database.read(tenant_id, compiled(statement))
     return [ValueCount(value=row[0], items=row[1], vectors=row[2]) for row in rows]
 
 
 FACET_VALUES = 50
-"""The number of a facet's values that are returned, the most frequent."""
+"""The most values of a facet that are returned, the most frequent first."""
 
 FACET_ROWS = 100_000
 """The most items, or tags of items, that a facet counts."""
 
 
 async def facet_counts(
-    database: Database, tenant_id: int, collection: StoredCollection, fields: Sequence[Field], wanted: Filter | None
+    database: Database, tenant_id: int, collection: StoredCollection, fields: Sequence[Field], filter_: Filter | None
 ) -> list[tuple[dict[str, int], bool]]:
     """Count each field's values, the most frequent first, and return whether all items of the filter were counted.
 
     It takes one round trip. Archived items, and those without a value, are left out.
     """
-    rows = await database.read_each(tenant_id, [_facet(collection, field, wanted) for field in fields])
+    rows = await database.read_each(tenant_id, [_facet(collection, field, filter_) for field in fields])
     return [({row[0]: row[1] for row in each if row[0]}, not each or each[0][2] <= FACET_ROWS) for each in rows]
 
 
-def _facet(collection: StoredCollection, field: Field, wanted: Filter | None) -> Compiled:
-    found = _values(collection, field, wanted).limit(FACET_ROWS + 1).subquery("found")
-    value, number = found.c.value, sa.func.count()
+def _facet(collection: StoredCollection, field: Field, filter_: Filter | None) -> Compiled:
+    rows = _values(collection, field, filter_).limit(FACET_ROWS + 1).subquery("found")
+    value, number = rows.c.value, sa.func.count()
     statement = sa.select(value, number, sa.func.sum(number).over()).group_by(value)
-    # One more for the items that have no value.
+    # One more, because items without a value are a group too.
     return compiled(statement.order_by(number.desc(), value).limit(FACET_VALUES + 1))
 
 
-def _values(collection: StoredCollection, field: Field, wanted: Filter | None) -> sa.Select[Any]:
+def _values(collection: StoredCollection, field: Field, filter_: Filter | None) -> sa.Select[Any]:
     """Rows of (value, item_id)."""
     table = item_tags if field.name == "tags" and not field.is_attribute else items
     statement = sa.select(_value(field).label("value"), table.c.item_id)
     statement = statement.where(table.c.collection_id == _owner(collection))
     if table is items:
         statement = statement.where(items.c.status != sa.literal_column("'archived'"))
-    if wanted is not None:
-        matches = any_matching(collection.collection_id, wanted, collection.filterable)
+    if filter_ is not None:
+        matches = any_matching(collection.collection_id, filter_, collection.filterable)
         statement = statement.where(table.c.item_id == matches)
     return statement
 
@@ -199,15 +199,15 @@ _LOSSES = Compiled("""
     WHERE l.collection_id = ANY(%(ids)s) GROUP BY l.collection_id, l.reason ORDER BY l.collection_id, l.reason
 """)
 _RUN = ("job", "started_at", "finished_at", "outcome", "details")
-_MEASURED = ("bucket", "samples", "recall", "short_pages", "effort", "measured_at")
+_MEASUREMENT = ("bucket", "samples", "recall", "short_pages", "effort", "measured_at")
 
 
 async def read_facts(
     database: Database, tenant_id: int, collections: Sequence[StoredCollection], *, drift: float
 ) -> CollectionFacts:
-    """Read the state of those collections of the tenant.
+    """Read the state of these collections of the tenant.
 
-    ``drift``: how far the average length may move, as a share, before the weights count as off.
+    ``drift``: the relative change of the average length from which the weights count as off.
     """
     ids = [collection.collection_id for collection in collections]
     is_distributed = database.facts.is_distributed
@@ -222,13 +222,13 @@ async def read_facts(
     return CollectionFacts(
         pending=pending_by_id(pending),
         weights_off=frozenset(row[0] for row in weights),
-        indexes=_grouped(indexes, lambda row: IndexStatus(name=row[0], valid=row[1], bytes=row[2], rows=row[3])),
-        runs=_grouped(runs, lambda row: JobRun(**dict(zip(_RUN, row, strict=True)))),
-        recall=_grouped(recall, lambda row: Measurement(**dict(zip(_MEASURED, row, strict=True)))),
-        losses=_grouped(losses, lambda row: (row[0], row[1])),
+        indexes=_group(indexes, lambda row: IndexStatus(name=row[0], valid=row[1], bytes=row[2], rows=row[3])),
+        runs=_group(runs, lambda row: JobRun(**dict(zip(_RUN, row, strict=True)))),
+        recall=_group(recall, lambda row: Measurement(**dict(zip(_MEASUREMENT, row, strict=True)))),
+        losses=_group(losses, lambda row: (row[0], row[1])),
     )
 
 
-def _grouped(rows: Sequence[tuple[Any, ...]], make: Callable[[tuple[Any, ...]], _T]) -> dict[int, list[_T]]:
+def _group(rows: Sequence[tuple[Any, ...]], make: Callable[[tuple[Any, ...]], _T]) -> dict[int, list[_T]]:
     """Group rows by the collection's number, their first column and order, and apply ``make`` to the rest of each."""
     return {key: [make(row[1:]) for row in group] for key, group in groupby(rows, key=lambda row: row[0])}

@@ -1,4 +1,4 @@
-"""Collections as they are stored: profiles with all versions, declared attributes, and neighbours."""
+"""Read and write stored collections: profiles with all versions, declared attributes, and neighbours."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from retrieval.domain.search.profile import Profile, StoredProfile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredCollection:
-    """A collection as a search needs to know it."""
+    """The facts about a collection that a search needs."""
 
     collection_id: int
     name: str
@@ -42,7 +42,7 @@ class StoredCollection:
     filterable: Filterable = ()
     """The attributes that have an index of their own."""
     model_version: int = 0
-    """The published model of the learned reward; 0: none is."""
+    """The published model of the learned reward; 0: there is none."""
     clustered_at: datetime | None = None
     """The time of the last clustering of its active space; None: it has no clusters."""
     neighbours: Neighbours | None = None
@@ -52,15 +52,15 @@ class StoredCollection:
     profile_note: str = ""
     """The note that was stored with the profile."""
     schema: AttributeSchema | None = None
-    """The schema that the items' attributes fit; None: any do."""
+    """The schema of the items' attributes; None: they can be anything."""
     index_kind: IndexKind = IndexKind.AUTO
-    """The kind of HNSW index that it asks for."""
+    """The requested kind of HNSW index."""
     parts: int = 1
     """The number of parts that the index should have."""
     is_in_use: bool = True
     """Whether the space is the one that searches use: see ``collection_in_space``."""
     row: tuple[Any, ...] = field(default=(), compare=False, repr=False)
-    """The row that it was read from."""
+    """The row from which it was read."""
 
 
 _FACTS_IN = """
@@ -83,7 +83,7 @@ _PAGE = Compiled(f"{_FACTS} AND c.name > %(after)s ORDER BY c.name LIMIT %(limit
 async def find_collection(
     database: Database, tenant_id: int, name: str, known: StoredCollection | None = None
 ) -> StoredCollection | None:
-    """The tenant's collection of that name, or None; ``known`` itself where nothing has changed."""
+    """The tenant's collection of that name, or None; ``known`` itself if nothing has changed."""
     rows = await database.read(tenant_id, _BY_NAME.bind(tenant_id=tenant_id, name=name))
     if not rows:
         return None
@@ -106,14 +106,14 @@ async def collection_of_snapshot(connection: Connection, tenant_id: int, collect
 async def collection_in_space(
     database: Database, tenant_id: int, collection_id: int, space_id: int
 ) -> StoredCollection | None:
-    """The collection as it is in that space, whichever its searches use."""
-    asked = {"tenant_id": tenant_id, "collection_id": collection_id, "space_id": space_id}
-    rows = await database.read(tenant_id, _IN_SPACE.bind(**asked))
+    """The collection in that space, even if its searches use another."""
+    values = {"tenant_id": tenant_id, "collection_id": collection_id, "space_id": space_id}
+    rows = await database.read(tenant_id, _IN_SPACE.bind(**values))
     return replace(_from_row(rows[0]), is_in_use=False) if rows else None
 
 
 async def find_profile(database: Database, tenant_id: int, collection_id: int, version: int) -> Profile | None:
-    """Read a version of a collection's profile; None where there is none."""
+    """Read a version of a collection's profile; None if it does not exist."""
     statement = _PROFILE.bind(tenant_id=tenant_id, collection_id=collection_id, version=version)
     rows = await database.read(tenant_id, statement)
     return Profile.from_dict(rows[0][0]) if rows else None
@@ -125,13 +125,13 @@ async def all_collections(database: Database, tenant_id: int) -> list[StoredColl
 
 
 async def collections_page(database: Database, tenant_id: int, *, after: str, limit: int) -> list[StoredCollection]:
-    """The tenant's next collections, by name: at most ``most`` of those whose name comes after ``after``."""
+    """The tenant's next collections, by name: at most ``limit`` whose name sorts after ``after``."""
     statement = _PAGE.bind(tenant_id=tenant_id, after=after, limit=limit)
     return [_from_row(row) for row in await database.read(tenant_id, statement)]
 
 
 async def find_tenant(database: Database, name: str) -> int | None:
-    """The tenant's id, or None. No tenant is made: where nothing may be written, the function that makes one fails."""
+    """The tenant's id, or None. In a read-only transaction, ``ensure_tenant`` fails instead of making a tenant."""
     statement = Compiled("SELECT ensure_tenant(%(name)s)", {"name": name})
     try:
         return int((await database.read_each(None, [statement], {"transaction_read_only": "on"}))[0][0][0])
@@ -167,7 +167,7 @@ async def create_collection(
 ) -> None:
     """Make the collection with version 1 of its profile, unless another transaction made it first."""
     await check_text_search_config(connection, language)
-    # Two statements: the policy on profiles looks the collection up, and sees it from the next statement on.
+    # Two statements, because the policy on profiles sees the collection only from the next statement on.
     cursor = await connection.execute(
         "INSERT INTO collections "
         "(tenant_id, name, text_search_config, space_id, neighbours, attribute_schema, index_kind) "
@@ -182,11 +182,11 @@ async def create_collection(
             index_kind.value,
         ),
     )
-    made = await cursor.fetchone()
-    if made is not None:
+    row = await cursor.fetchone()
+    if row is not None:
         await connection.execute(
             "INSERT INTO profiles (collection_id, version, definition, note) VALUES (%s, 1, %s, 'the default')",
-            (made[0], Jsonb(profile.as_dict())),
+            (row[0], Jsonb(profile.as_dict())),
         )
 
 
@@ -199,24 +199,23 @@ async def set_space(connection: Connection, collection_id: int, space_id: int) -
 
 
 async def set_index_kind(connection: Connection, collection_id: int, kind: IndexKind) -> None:
-    """Set the kind of HNSW index that the collection asks for; ``keep_index`` makes it."""
+    """Set the kind of HNSW index that the collection should have; ``keep_index`` builds it."""
     await connection.execute(
         "UPDATE collections SET index_kind = %s WHERE collection_id = %s", (kind.value, collection_id)
     )
 
 
 async def set_parts(connection: Connection, collection_id: int, parts: int) -> None:
-    """Say how many parts the collection's HNSW index is to have; ``keep_index`` makes them."""
+    """Set the number of parts that the collection's HNSW index should have; ``keep_index`` builds them."""
     await connection.execute("UPDATE collections SET parts = %s WHERE collection_id = %s", (parts, collection_id))
 
 
 async def add_profile(connection: Connection, collection_id: int, profile: Profile, note: str) -> int:
     """Store the profile as a new version, not yet active; returns the version.
 
-    Callers that store one at once each get their own version. Raises ``UnknownCollectionError`` for a collection that
-    is gone.
+    Simultaneous callers get different versions. Raises ``UnknownCollectionError`` for a collection that was removed.
     """
-    # A separate statement, because only a statement that begins after locking the row sees a version added just before.
+    # A separate statement, because only a statement that begins after the lock sees the last caller's version.
     cursor = await connection.execute("SELECT 1 FROM collections WHERE collection_id = %s FOR UPDATE", (collection_id,))
     if await cursor.fetchone() is None:
         raise UnknownCollectionError("the collection is gone; make it again with platform.collection()")
@@ -232,19 +231,19 @@ async def add_profile(connection: Connection, collection_id: int, profile: Profi
     return int(row[0]) if row else 0
 
 
-def _ann_index(measured: Mapping[str, Any] | None) -> AnnIndex | None:
-    """The index as measured; as usual where it was not yet; None where there is no valid one."""
-    if measured is None:
+def _ann_index(facts: Mapping[str, Any] | None) -> AnnIndex | None:
+    """The index with its measurements, or the defaults before they exist; None if there is no valid index."""
+    if facts is None:
         return None
-    if measured["is_quantised"] and "rows" not in measured:
-        # How much the bits tell depends on the vectors: before it is measured, nothing is found by them.
+    if facts["is_quantised"] and "rows" not in facts:
+        # The precision of a quantised index depends on the vectors, so no search uses it before it is measured.
         beyond = AnnIndex(is_quantised=True, effort_10=BEYOND, effort_100=BEYOND, effort_200=BEYOND)
-        return replace(beyond, parts=measured["parts"])
-    return AnnIndex(**{name: measured[name] for name in AnnIndex.__slots__ if name in measured})
+        return replace(beyond, parts=facts["parts"])
+    return AnnIndex(**{name: facts[name] for name in AnnIndex.__slots__ if name in facts})
 
 
 def _from_row(row: tuple[Any, ...]) -> StoredCollection:
-    collection_id, name, config, definition, version, documents, space_id, *rest = row
+    collection_id, name, config, definition, version, documents, space_id, *remaining = row
     (
         *space,
         index,
@@ -258,16 +257,16 @@ def _from_row(row: tuple[Any, ...]) -> StoredCollection:
         schema,
         index_kind,
         parts,
-    ) = rest
+    ) = remaining
     names = ("provider", "model", "revision", "dimensions", "distance", "document_prefix", "query_prefix")
-    stored = StoredSpace(space_id, EmbeddingSpace(**dict(zip(names, space, strict=True)))) if space_id else None
+    stored_space = StoredSpace(space_id, EmbeddingSpace(**dict(zip(names, space, strict=True)))) if space_id else None
     return StoredCollection(
         collection_id=collection_id,
         name=name,
         text_search_config=config,
         profile=Profile.from_dict(definition),
         profile_version=version,
-        space=stored,
+        space=stored_space,
         documents=documents,
         ann_index=_ann_index(index),
         attributes={key: tuple(types) for key, types in attributes.items()},
@@ -314,10 +313,10 @@ async def stored_profile(
 
 async def use_profile(connection: Connection, collection_id: int, version: int) -> bool:
     """Make that version the active one; returns whether it exists."""
-    wanted = {"collection_id": collection_id, "version": version}
-    if await (await connection.execute(_HAS, wanted)).fetchone() is None:
+    values = {"collection_id": collection_id, "version": version}
+    if await (await connection.execute(_HAS, values)).fetchone() is None:
         return False
-    return (await connection.execute(_USE, wanted)).rowcount > 0
+    return (await connection.execute(_USE, values)).rowcount > 0
 
 
 def _profile(row: tuple[Any, ...]) -> StoredProfile:
@@ -345,8 +344,8 @@ _FORGET_UNSEEN = """
     DELETE FROM collection_attributes
     WHERE collection_id = %(id)s AND name = ANY (%(names)s) AND types = '{}' AND filterable IS NULL
 """
-# Before the attributes' rows, as writers do.
-_ALONE = "SELECT pg_advisory_xact_lock(writers_lock(%(id)s))"
+# Taken before the attributes' rows are locked, as writers do.
+_LOCK_OUT_WRITERS = "SELECT pg_advisory_xact_lock(writers_lock(%(id)s))"
 _CLEAR = (
     "DELETE FROM attribute_texts WHERE collection_id = %(id)s AND name = ANY (%(names)s)",
     "DELETE FROM attribute_numbers WHERE collection_id = %(id)s AND name = ANY (%(names)s)",
@@ -354,20 +353,20 @@ _CLEAR = (
 )
 
 
-async def declare_attributes(connection: Connection, collection_id: int, name: str, wanted: Filterable) -> None:
+async def declare_attributes(connection: Connection, collection_id: int, name: str, declarations: Filterable) -> None:
     """Make the attributes filterable, also those of stored items; existing declarations stay.
 
-    ``name`` is the collection's. Writers wait meanwhile, and index by the declaration what they were writing. Raises
+    ``name`` is the collection's. Writers wait meanwhile, and then index their items by the declaration. Raises
     ``InvalidRequestError`` for an attribute that is declared with another type.
     """
-    known = await _hold(connection, collection_id, [attribute for attribute, _ in wanted])
-    for attribute, kind in wanted:
-        declared = known[attribute]
-        if declared not in (None, kind):
+    declared_types = await _hold(connection, collection_id, [attribute for attribute, _ in declarations])
+    for attribute, kind in declarations:
+        present = declared_types[attribute]
+        if present not in (None, kind):
             raise InvalidRequestError(
-                f"attribute {attribute!r} of collection {name!r} is filterable as {declared}, not as {kind}"
+                f"attribute {attribute!r} of collection {name!r} is filterable as {present}, not as {kind}"
             ).advising(Advice.DECLARE_ANEW, name=name, attribute=attribute, kind=kind)
-    fresh = [(attribute, kind.value) for attribute, kind in wanted if known[attribute] is None]
+    fresh = [(attribute, kind.value) for attribute, kind in declarations if declared_types[attribute] is None]
     if not fresh:
         return
     names, types = zip(*fresh, strict=True)
@@ -377,22 +376,22 @@ async def declare_attributes(connection: Connection, collection_id: int, name: s
 
 
 async def undeclare_attributes(connection: Connection, collection_id: int, names: Sequence[str]) -> None:
-    """Take the attributes' declarations away; a name that is not declared changes nothing.
+    """Remove the attributes' declarations; a name that is not declared changes nothing.
 
-    Their indexes stay for those who still go by the declaration; ``clear_undeclared`` removes them a moment later.
+    Their indexes stay for searches that still use the declaration; ``clear_undeclared`` removes them a moment later.
     """
-    each = sorted(set(names))
-    await _hold(connection, collection_id, each)
+    distinct = sorted(set(names))
+    await _hold(connection, collection_id, distinct)
     for statement in (_UNDECLARE, _FORGET_UNSEEN):
-        await connection.execute(statement, {"id": collection_id, "names": each})
+        await connection.execute(statement, {"id": collection_id, "names": distinct})
 
 
 async def clear_undeclared(connection: Connection, collection_id: int, names: Sequence[str]) -> None:
-    """Remove the indexes of those attributes that are not declared (again)."""
-    known = await _hold(connection, collection_id, sorted(set(names)))
-    gone = sorted(name for name, kind in known.items() if kind is None)
-    await _clear(connection, collection_id, gone)
-    await connection.execute(_FORGET_UNSEEN, {"id": collection_id, "names": gone})
+    """Remove the indexes of the attributes, except those that are declared again."""
+    declared_types = await _hold(connection, collection_id, sorted(set(names)))
+    undeclared = sorted(name for name, kind in declared_types.items() if kind is None)
+    await _clear(connection, collection_id, undeclared)
+    await connection.execute(_FORGET_UNSEEN, {"id": collection_id, "names": undeclared})
 
 
 async def _clear(connection: Connection, collection_id: int, names: Sequence[str]) -> None:
@@ -401,8 +400,8 @@ async def _clear(connection: Connection, collection_id: int, names: Sequence[str
 
 
 async def _hold(connection: Connection, collection_id: int, names: Sequence[str]) -> dict[str, AttributeType | None]:
-    """Keep writers and other declarations out until the transaction ends; gives the declared types by name."""
-    await connection.execute(_ALONE, {"id": collection_id})
+    """Lock out writers and other declarations until the transaction ends; returns the declared types by name."""
+    await connection.execute(_LOCK_OUT_WRITERS, {"id": collection_id})
     cursor = await connection.execute(_HOLD_ATTRIBUTES, {"id": collection_id, "names": list(names)})
     return {name: AttributeType(kind) if kind else None for name, kind in await cursor.fetchall()}
 
@@ -413,13 +412,13 @@ _IS_WALKING = Compiled(
 
 
 async def store_neighbours(connection: Connection, collection_id: int, neighbours: Neighbours | None) -> None:
-    """Change the setting and find every item's place; ``reindex_windows`` then does the rest."""
+    """Change the setting and compute every item's place; ``reindex_windows`` then indexes the items again."""
     setting = None if neighbours is None else Jsonb(neighbours.as_dict())
     await connection.execute("SELECT set_neighbours(%s, %s::jsonb)", (collection_id, setting))
 
 
 async def reindex_windows(connection: Connection, collection_id: int, step: int) -> int:
-    """Index the next items by the setting as it is now; gives how many, 0 when all are."""
+    """Index the next items by the present setting; returns their number, 0 if all are indexed."""
     cursor = await connection.execute("SELECT reindex_windows(%s, %s)", (collection_id, step))
     row = await cursor.fetchone()
     return int(row[0] or 0) if row else 0

@@ -1,7 +1,7 @@
-"""Statements that are composed once for all filters of one shape, their values as keys, and by facets.
+"""Compose statements once for all filters of one shape; select items by keys and facets.
 
-Composing a statement costs more than most searches do. A filter that differs from another only in its values has the
-same statement: its parameters remember which part of the filter they stand for.
+Composing a statement takes longer than most searches. Filters that differ only in their values share a statement,
+whose parameters refer to parts of the filter.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from retrieval.domain.search.filters import (
 ORDER = {"gt": gt, "gte": ge, "lt": lt, "lte": le}
 
 INDEXED_CHARACTERS = 300
-"""The length of the part of a text that the index holds (``sql/items/attributes.sql``)."""
+"""The characters of a text that the index holds (``sql/items/attributes.sql``)."""
 
 EXACT_BELOW = 2**53
-"""Whole numbers below it, and all floats, are in the index as they are; of greater ones the nearest."""
+"""The index holds whole numbers below it, and all floats, exactly; for greater ones the nearest number."""
 
 FEW_VALUES = 100
 """The most values that are passed as an array; more are passed as rows."""
@@ -74,48 +74,48 @@ class Keys:
     are_active: bool = True
     """Whether archived items have no rows there."""
     can_look_up: bool = False
-    """Whether looking up one item's key among them is as fast as in an index of keys alone."""
+    """Whether looking up one item's key among them is as fast as in an index of keys."""
     at_most: Callable[[sa.ColumnElement[int]], sa.Select[Any]] | None = None
-    """The statement that stops after a number of items; None: a limit after it is as good."""
+    """The statement that stops after a number of items; None: a LIMIT is as good."""
 
     def has(self, item_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-        """Whether the item is among them, looked up for each row of what ``item_id`` is a column of."""
-        mine = self.statement.selected_columns[0] == item_id
-        look_up: sa.Select[Any] = self.statement.with_only_columns(sa.literal_column("1")).where(mine).limit(1)
+        """Whether the item is among them, looked up for each row of the table of ``item_id``."""
+        is_item = self.statement.selected_columns[0] == item_id
+        look_up: sa.Select[Any] = self.statement.with_only_columns(sa.literal_column("1")).where(is_item).limit(1)
         return look_up.correlate(*sa.select(item_id).get_final_froms()).scalar_subquery() == sa.literal_column("1")
 
     def hold(self, item_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-        """Whether the item is among them, found once for all rows."""
+        """Whether the item is among them, with the keys read once for all rows."""
         if self.at_most is None:
             return item_id.in_(self.statement)
-        # The planner takes a function's rows for 1,000; as an array, each is looked up by its key.
+        # As an array, each key is looked up, because the planner would expect 1,000 rows of a function.
         return item_id == sa.func.any(sa.func.array(self.statement.scalar_subquery()))
 
 
-def is_one_of(column: sa.ColumnElement[Any], wanted: Filter, values_of: ValuesOf) -> sa.ColumnElement[Any]:
-    """Whether the column has one of the values that ``values_of`` takes from a filter, however many there are."""
-    values = values_of(wanted)
-    given = late(wanted, values_of)
+def is_one_of(column: sa.ColumnElement[Any], filter_: Filter, values_of: ValuesOf) -> sa.ColumnElement[Any]:
+    """Whether the column has one of the values that ``values_of`` takes from a filter, for any number of values."""
+    values = values_of(filter_)
+    parameter = late(filter_, values_of)
     if len(values) <= FEW_VALUES:
-        return column == sa.func.any(given)
-    # As an array, the planner would compare each of them with each of the column's common values.
-    typed = sa.cast(given, ARRAY(sa.Text)) if isinstance(values[0], str) else given
+        return column == sa.func.any(parameter)
+    # The planner would compare each value of an array with each of the column's common values.
+    typed = sa.cast(parameter, ARRAY(sa.Text)) if isinstance(values[0], str) else parameter
     return column.in_(sa.select(sa.func.unnest(typed)).correlate(None))
 
 
 def values_shape(field: Field, values: tuple[Scalar, ...], filterable: Filterable) -> Hashable:
-    """The part of a plan's key for a condition on these values: how many there are, and of which kinds."""
+    """The part of a plan's key for a condition on these values: their number and kinds."""
     kind = declared_type(field, filterable)
     typed = [None if kind is None else typed_value(kind, value) for value in values]
     kinds = frozenset(
-        (type(value), number is not None, _is_whole(number)) for value, number in zip(values, typed, strict=True)
+        (type(value), number is not None, _is_exact(number)) for value, number in zip(values, typed, strict=True)
     )
     different = len(set(typed) - {None})
-    return kinds, _how_many(len(values)), _how_many(different)
+    return kinds, _magnitude(len(values)), _magnitude(different)
 
 
-def _how_many(number: int) -> int:
-    """The number as far as it changes a plan: none, one, few, many."""
+def _magnitude(number: int) -> int:
+    """The class of a number of values for plans: none, one, few, many."""
     return min(number, 2) if number <= FEW_VALUES else 3
 
 
@@ -124,25 +124,25 @@ def declared_type(field: Field, filterable: Filterable) -> AttributeType | None:
     return dict(filterable).get(field.name) if field.is_attribute and not field.path else None
 
 
-def tag_keys(wanted: OneOf, collection_id: int) -> Keys:
+def tag_keys(filter_: OneOf, collection_id: int) -> Keys:
     """The items that have one of the tags."""
     table = item_tags.alias()
-    statement = _of(table, collection_id).where(is_one_of(table.c.tag, wanted, lambda leaf: list(leaf.values)))
-    return Keys(statement, once=len(wanted.values) == 1, can_look_up=len(wanted.values) <= FEW_VALUES)
+    statement = _of(table, collection_id).where(is_one_of(table.c.tag, filter_, lambda leaf: list(leaf.values)))
+    return Keys(statement, once=len(filter_.values) == 1, can_look_up=len(filter_.values) <= FEW_VALUES)
 
 
-def every_tag_keys(wanted: AllTags, collection_id: int) -> list[Keys]:
-    """The items that have each of the tags, apart by tag."""
-    return [_tag_keys_at(wanted, place, collection_id) for place in range(len(wanted.tags))]
+def every_tag_keys(filter_: AllTags, collection_id: int) -> list[Keys]:
+    """For each of the tags, the items that have it."""
+    return [_tag_keys_at(filter_, place, collection_id) for place in range(len(filter_.tags))]
 
 
-def _tag_keys_at(wanted: AllTags, place: int, collection_id: int) -> Keys:
+def _tag_keys_at(filter_: AllTags, place: int, collection_id: int) -> Keys:
     table = item_tags.alias()
-    has_tag = table.c.tag == late(wanted, lambda leaf: leaf.tags[place])
+    has_tag = table.c.tag == late(filter_, lambda leaf: leaf.tags[place])
     return Keys(_of(table, collection_id).where(has_tag), once=True, can_look_up=True)
 
 
-def link_keys(wanted: OneOf, collection_id: int) -> Keys:
+def link_keys(filter_: OneOf, collection_id: int) -> Keys:
     """The memories that are linked to one of the entities, archived ones too; each entity is ``type:id``."""
     table = memory_links.alias()
 
@@ -153,12 +153,12 @@ def link_keys(wanted: OneOf, collection_id: int) -> Keys:
         return list(dict.fromkeys(_entity(value)[1] for value in leaf.values))
 
     statement = _of(table, collection_id).where(
-        table.c.entity_type == sa.func.any(late(wanted, types)), is_one_of(table.c.entity_id, wanted, ids)
+        table.c.entity_type == sa.func.any(late(filter_, types)), is_one_of(table.c.entity_id, filter_, ids)
     )
-    if len(wanted.values) > 1:  # a type and an id that each are wanted need not be one entity
+    if len(filter_.values) > 1:  # the type of one entity and the id of another may be a third entity
         name = table.c.entity_type + sa.literal_column("':'") + table.c.entity_id
-        statement = statement.where(is_one_of(name, wanted, lambda leaf: list(leaf.values)))
-    number = len(wanted.values)
+        statement = statement.where(is_one_of(name, filter_, lambda leaf: list(leaf.values)))
+    number = len(filter_.values)
     return Keys(statement, once=number == 1, are_active=False, can_look_up=number <= FEW_VALUES)
 
 
@@ -172,49 +172,49 @@ def _entity(link: Scalar) -> tuple[str, str]:
     return entity_type, entity_id
 
 
-def is_indexed(wanted: OneOf | Compare, kind: AttributeType) -> bool:
+def is_indexed(filter_: OneOf | Compare, kind: AttributeType) -> bool:
     """Whether the index of that type answers the condition completely."""
-    values = wanted.values if isinstance(wanted, OneOf) else (wanted.value,)
+    values = filter_.values if isinstance(filter_, OneOf) else (filter_.value,)
     typed = [number for number in (typed_value(kind, value) for value in values) if number is not None]
-    return bool(typed) and all(map(_is_whole, typed))
+    return bool(typed) and all(map(_is_exact, typed))
 
 
-def keys_of(wanted: OneOf | Compare, kind: AttributeType, collection_id: int) -> Keys:
+def keys_of(filter_: OneOf | Compare, kind: AttributeType, collection_id: int) -> Keys:
     """The items that the condition on a declared attribute lets through."""
-    if isinstance(wanted, OneOf):
-        return attribute_keys(wanted, kind, collection_id)
-    return range_keys([wanted], kind, collection_id)
+    if isinstance(filter_, OneOf):
+        return attribute_keys(filter_, kind, collection_id)
+    return range_keys([filter_], kind, collection_id)
 
 
-def attribute_keys(wanted: OneOf, kind: AttributeType, collection_id: int) -> Keys:
-    """The items whose attribute, or an element of it, is one of the values; those of another type do not count."""
-    table, statement = _named(wanted.field, kind, collection_id)
+def attribute_keys(filter_: OneOf, kind: AttributeType, collection_id: int) -> Keys:
+    """The items whose attribute, or an element of it, is one of the values that have the declared type."""
+    table, statement = _keys_of_attribute(filter_.field, kind, collection_id)
 
     def typed(leaf: OneOf) -> list[object]:
-        return list(dict.fromkeys(_indexed(kind, value) for value in fitting(leaf, kind)))
+        return list(dict.fromkeys(_index_value(kind, value) for value in fitting(leaf, kind)))
 
-    number = len(typed(wanted))
-    has_one = is_one_of(table.c.value, wanted, typed)
+    number = len(typed(filter_))
+    has_one = is_one_of(table.c.value, filter_, typed)
     return Keys(statement.where(has_one), once=number == 1, can_look_up=number <= FEW_VALUES)
 
 
-def fitting(wanted: OneOf, kind: AttributeType) -> list[Scalar]:
+def fitting(filter_: OneOf, kind: AttributeType) -> list[Scalar]:
     """The values that are of the declared type."""
-    return [value for value in wanted.values if typed_value(kind, value) is not None]
+    return [value for value in filter_.values if typed_value(kind, value) is not None]
 
 
-def range_keys(wanted: Sequence[Compare], kind: AttributeType, collection_id: int) -> Keys:
-    """The items whose attribute meets all these comparisons, which are about one attribute and have its type."""
-    table, statement = _named(wanted[0].field, kind, collection_id)
-    ordered = (
-        ORDER[condition.operator](table.c.value, late(condition, lambda bound: _indexed(kind, bound.value)))
-        for condition in wanted
+def range_keys(filter_: Sequence[Compare], kind: AttributeType, collection_id: int) -> Keys:
+    """The items whose attribute meets all these comparisons of one attribute with values of its type."""
+    table, statement = _keys_of_attribute(filter_[0].field, kind, collection_id)
+    comparisons = (
+        ORDER[condition.operator](table.c.value, late(condition, lambda bound: _index_value(kind, bound.value)))
+        for condition in filter_
     )
-    # A list has no order; its elements are there for equality.
-    return Keys(statement.where(*ordered, sa.not_(table.c.listed)), once=True, can_look_up=True)
+    # A list has no order; the index has its elements for equality only.
+    return Keys(statement.where(*comparisons, sa.not_(table.c.listed)), once=True, can_look_up=True)
 
 
-def _named(field: Field, kind: AttributeType, collection_id: int) -> tuple[sa.FromClause, sa.Select[Any]]:
+def _keys_of_attribute(field: Field, kind: AttributeType, collection_id: int) -> tuple[sa.FromClause, sa.Select[Any]]:
     table = _TABLES[kind].alias()
     return table, _of(table, collection_id).where(
         table.c.name == sa.bindparam(None, field.name, unique=True, type_=sa.types.NullType())
@@ -226,25 +226,25 @@ def _of(table: sa.FromClause, collection_id: int) -> sa.Select[Any]:
     return sa.select(table.c.item_id).where(table.c.collection_id == owner).correlate(None)
 
 
-def _is_whole(value: object) -> bool:
+def _is_exact(value: object) -> bool:
     if isinstance(value, str):
         return len(value) < INDEXED_CHARACTERS
     return not isinstance(value, int | float) or abs(value) < EXACT_BELOW
 
 
-def _indexed(kind: AttributeType, value: Scalar) -> object:
+def _index_value(kind: AttributeType, value: Scalar) -> object:
     typed = typed_value(kind, value)
     return float(typed) if isinstance(typed, int) else typed
 
 
 _TAGS = "tags"
 _FIELDS = frozenset({_TAGS, "kind", "status"})
-"""The fields with facets, beside attributes."""
+"""The fields with facets, apart from attributes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """A field with the values of which an item must have one there."""
+    """A field, and the values of which an item must have one."""
 
     source: OneOf | AllTags
     values_of: Callable[[Any], Sequence[Scalar]]
@@ -252,7 +252,7 @@ class Clause:
 
     @property
     def field(self) -> sa.ColumnElement[str]:
-        """The field as its facets know it."""
+        """The field's name in its facets."""
         return sa.cast(late(self.source, _field_text), sa.Text)
 
     @property
@@ -267,10 +267,10 @@ class Clause:
         return isinstance(self.source, AllTags) or self.source.field.is_attribute or self.source.field.name == _TAGS
 
     def share(self, collection_id: int, common: Mapping[str, float]) -> float:
-        """The share of the items that have one of the values; 0 where none of them is known to be common."""
+        """The share of the items that have one of the values; 0 if none of them is known to be common."""
         field = _field_text(self.source)
-        known = (common.get(facet(collection_id, field, value), 0.0) for value in self.values_of(self.source))
-        return min(sum(known), 1.0)
+        shares = (common.get(facet(collection_id, field, value), 0.0) for value in self.values_of(self.source))
+        return min(sum(shares), 1.0)
 
 
 def fields_and_values(clauses: Sequence[Clause]) -> tuple[sa.ColumnElement[Any], sa.ColumnElement[Any]]:
@@ -279,10 +279,10 @@ def fields_and_values(clauses: Sequence[Clause]) -> tuple[sa.ColumnElement[Any],
     return fields, sa.cast(array([clause.wanted for clause in clauses]), ARRAY(JSONB))
 
 
-def facet_clauses(wanted: Filter, filterable: Filterable = ()) -> list[Clause] | None:
-    """The clauses that say all that the filter says; None where facets cannot tell."""
+def facet_clauses(filter_: Filter, filterable: Filterable = ()) -> list[Clause] | None:
+    """The clauses equivalent to the filter; None if facets cannot express it."""
     clauses: list[Clause] = []
-    for part in demanded(wanted):
+    for part in conjuncts(filter_):
         if isinstance(part, AllTags):
             clauses += [_tag_clause(part, place) for place in range(len(part.tags))]
         elif isinstance(part, OneOf) and (values_of := _values_of(part, filterable)) is not None:
@@ -293,13 +293,13 @@ def facet_clauses(wanted: Filter, filterable: Filterable = ()) -> list[Clause] |
 
 
 def facet_share(
-    wanted: Filter, filterable: Filterable, collection_id: int, common: Mapping[str, float]
+    filter_: Filter, filterable: Filterable, collection_id: int, common: Mapping[str, float]
 ) -> float | None:
-    """The share of the items that the filter lets through, as far as common facets tell (0: they do not).
+    """The estimated share of the items that match the filter, by common facets; 0: its values are not common.
 
-    None where facets cannot tell. Clauses are taken for independent of each other.
+    None if facets cannot express the filter. Clauses count as independent.
     """
-    clauses = facet_clauses(wanted, filterable)
+    clauses = facet_clauses(filter_, filterable)
     return None if clauses is None else math.prod(claus.share(collection_id, common) for claus in clauses)
 
 
@@ -316,60 +316,60 @@ def _json(value: Scalar) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def demanded(wanted: Filter) -> Iterator[Filter]:
-    """The filters that must all let an item through."""
-    match wanted:
+def conjuncts(filter_: Filter) -> Iterator[Filter]:
+    """The filters that an item must all match."""
+    match filter_:
         case And(filters):
             for part in filters:
-                yield from demanded(part)
+                yield from conjuncts(part)
         case Or((only,)):
-            yield from demanded(only)
+            yield from conjuncts(only)
         case _:
-            yield wanted
+            yield filter_
 
 
-def facet_keys(wanted: OneOf, collection_id: int) -> Keys:
-    """The items whose attribute has one of the values, or a list that holds one; nothing need be declared."""
-    clause = Clause(wanted, _all_values)
+def facet_keys(filter_: OneOf, collection_id: int) -> Keys:
+    """The items whose attribute is one of the values or a list with one of them; needs no declaration."""
+    clause = Clause(filter_, _all_values)
 
-    def found(most: sa.ColumnElement[int]) -> sa.Select[Any]:
+    def select(most: sa.ColumnElement[int]) -> sa.Select[Any]:
         owner = sa.literal_column(str(int(collection_id)), sa.BigInteger)
         rows = sa.func.items_with_facets(owner, clause.field, clause.wanted, most)
         return sa.select(rows.table_valued("item_id", name="found").c.item_id)
 
-    return Keys(found(sa.cast(sa.null(), sa.BigInteger)), once=True, at_most=found)
+    return Keys(select(sa.cast(sa.null(), sa.BigInteger)), once=True, at_most=select)
 
 
 def has_facets(field: Field, filterable: Filterable) -> bool:
-    """Whether facets tell the values of an attribute; attributes of a declared type are compared differently."""
+    """Whether facets decide about an attribute; attributes of a declared type are compared differently."""
     return field.is_attribute and not field.path and declared_type(field, filterable) is None
 
 
-def _values_of(wanted: OneOf, filterable: Filterable) -> Callable[[Any], Sequence[Scalar]] | None:
-    """The values that facets tell, few enough to compare each row with; None where facets cannot tell."""
-    field = wanted.field
-    if not 0 < len(wanted.values) <= FEW_VALUES:
+def _values_of(filter_: OneOf, filterable: Filterable) -> Callable[[Any], Sequence[Scalar]] | None:
+    """A function for the values that facets decide about; None if they cannot, or there are too many values."""
+    field = filter_.field
+    if not 0 < len(filter_.values) <= FEW_VALUES:
         return None
     if has_facets(field, filterable) or (not field.is_attribute and field.name in _FIELDS):
         return _all_values
     kind = declared_type(field, filterable)
-    if kind is None or kind is AttributeType.TIME or not fitting(wanted, kind):
+    if kind is None or kind is AttributeType.TIME or not fitting(filter_, kind):
         return None
     return lambda leaf: fitting(leaf, kind)
 
 
-def _tag_clause(wanted: AllTags, place: int) -> Clause:
-    return Clause(wanted, lambda leaf: leaf.tags[place : place + 1])
+def _tag_clause(filter_: AllTags, place: int) -> Clause:
+    return Clause(filter_, lambda leaf: leaf.tags[place : place + 1])
 
 
-def _all_values(wanted: OneOf) -> Sequence[Scalar]:
-    return wanted.values
+def _all_values(filter_: OneOf) -> Sequence[Scalar]:
+    return filter_.values
 
 
-def _field_text(wanted: OneOf | AllTags) -> str:
-    if isinstance(wanted, AllTags):
+def _field_text(filter_: OneOf | AllTags) -> str:
+    if isinstance(filter_, AllTags):
         return _TAGS
-    return f".{wanted.field.name}" if wanted.field.is_attribute else wanted.field.name
+    return f".{filter_.field.name}" if filter_.field.is_attribute else filter_.field.name
 
 
 Leaf = OneOf | AllTags | Compare | Exists | Is | HasType | Contains
@@ -378,39 +378,39 @@ Leaf = OneOf | AllTags | Compare | Exists | Is | HasType | Contains
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """A statement whose filter's values are still to be put in."""
+    """A statement whose filter's values are not bound yet."""
 
     statement: Compiled
     late: Mapping[str, tuple[int, Callable[[Any], Any]]]
-    """The place of the leaf that a parameter stands for, and the function that makes its value, by parameter."""
+    """By parameter: the place of its leaf in the filter, and the function that makes its value."""
 
-    def of(self, wanted: Filter | None) -> Compiled:
+    def of(self, filter_: Filter | None) -> Compiled:
         """The statement for a filter of the shape that it was composed for."""
-        if wanted is None or not self.late:
+        if filter_ is None or not self.late:
             return self.statement
-        parts = list(leaves(wanted))
+        parts = list(leaves(filter_))
         return self.statement.bind(**{name: adapt(parts[place]) for name, (place, adapt) in self.late.items()})
 
 
-def composed(statement: sa.ClauseElement, wanted: Filter | None) -> Composed:
-    """The statement of a filter, to be used for others of its shape. Its leaves are objects of their own."""
-    made = rendered(statement)
-    places = {} if wanted is None else {id(leaf): place for place, leaf in enumerate(leaves(wanted))}
-    late = {name: parameter for name, parameter in made.parameters.items() if isinstance(parameter, LateValue)}
-    fixed = {name: value for name, value in made.parameters.items() if name not in late}
+def composed(statement: sa.ClauseElement, filter_: Filter | None) -> Composed:
+    """The statement of a filter, for all filters of its shape. The filter's leaves are distinct objects."""
+    template = rendered(statement)
+    places = {} if filter_ is None else {id(leaf): place for place, leaf in enumerate(leaves(filter_))}
+    late = {name: parameter for name, parameter in template.parameters.items() if isinstance(parameter, LateValue)}
+    fixed = {name: value for name, value in template.parameters.items() if name not in late}
     return Composed(
-        Compiled(made.text, fixed),
+        Compiled(template.text, fixed),
         {name: (places[id(parameter.source)], parameter.adapt) for name, parameter in late.items()},
     )
 
 
 @dataclass(slots=True, eq=False)
-class KeptStatements:
-    """Statements by what their text depends on; those that were not used for longest make room for others."""
+class StatementCache:
+    """A least-recently-used cache of statements, by everything that their texts depend on."""
 
     most: int = 4096
-    """Conditions in all their filters; a statement without a filter counts as one."""
-    _kept: dict[Hashable, tuple[Composed, int]] = field(default_factory=dict)
+    """The most conditions in all filters; a statement without a filter counts as one."""
+    _entries: dict[Hashable, tuple[Composed, int]] = field(default_factory=dict)
     _conditions: int = 0
     _lock: Lock = field(default_factory=Lock)
     """Statements are composed in more than one thread."""
@@ -418,74 +418,77 @@ class KeptStatements:
     def of(
         self,
         shape: Hashable,
-        wanted: Filter | None,
+        filter_: Filter | None,
         filterable: Filterable,
         compose: Callable[[Filter | None], sa.ClauseElement],
     ) -> Compiled:
-        """The statement for a filter; ``shape`` is what its text depends on beside that, ``compose`` makes it anew."""
-        key = shape, shape_of(wanted, filterable)
-        with self._lock:
-            kept = self._kept.pop(key, None)
-            if kept is not None:
-                self._kept[key] = kept  # last, for it was used last
-        return (kept[0] if kept is not None else self._made(key, wanted, compose)).of(wanted)
+        """The statement for a filter, composed by ``compose`` if it is new.
 
-    def _made(
-        self, key: Hashable, wanted: Filter | None, compose: Callable[[Filter | None], sa.ClauseElement]
+        ``shape``: everything else that the text depends on.
+        """
+        key = shape, shape_of(filter_, filterable)
+        with self._lock:
+            entry = self._entries.pop(key, None)
+            if entry is not None:
+                self._entries[key] = entry  # moved to the end: the most recently used
+        return (entry[0] if entry is not None else self._compose(key, filter_, compose)).of(filter_)
+
+    def _compose(
+        self, key: Hashable, filter_: Filter | None, compose: Callable[[Filter | None], sa.ClauseElement]
     ) -> Composed:
-        # A filter object may be used at two places; a copy distinguishes them. Values are not kept.
-        own = None if wanted is None else with_own_leaves(wanted)
-        made, conditions = composed(compose(own), own), 1 if wanted is None else extent(wanted).conditions
+        # One filter object may occur twice in a filter: a copy makes the leaves distinct. The cache keeps no values.
+        own = None if filter_ is None else with_own_leaves(filter_)
+        statement, conditions = composed(compose(own), own), 1 if filter_ is None else extent(filter_).conditions
         with self._lock:
-            former = self._kept.pop(key, None)
-            self._kept[key] = made, conditions
+            former = self._entries.pop(key, None)
+            self._entries[key] = statement, conditions
             self._conditions += conditions - (0 if former is None else former[1])
-            while self._conditions > self.most and len(self._kept) > 1:
-                self._conditions -= self._kept.pop(next(iter(self._kept)))[1]
-        return made
+            while self._conditions > self.most and len(self._entries) > 1:
+                self._conditions -= self._entries.pop(next(iter(self._entries)))[1]
+        return statement
 
 
-def with_own_leaves(wanted: Filter) -> Filter:
-    """The same filter, each of its leaves an object of its own."""
-    match wanted:
+def with_own_leaves(filter_: Filter) -> Filter:
+    """The same filter with distinct leaf objects."""
+    match filter_:
         case And(filters) | Or(filters):
-            return type(wanted)(tuple(map(with_own_leaves, filters)))
+            return type(filter_)(tuple(map(with_own_leaves, filters)))
         case Not(inner):
             return Not(with_own_leaves(inner))
         case _:
-            return replace(wanted)
+            return replace(filter_)
 
 
-def leaves(wanted: Filter) -> Iterator[Leaf]:
-    """The filter's parts that have none themselves, in order."""
-    match wanted:
+def leaves(filter_: Filter) -> Iterator[Leaf]:
+    """The filter's parts without parts, in order."""
+    match filter_:
         case And(filters) | Or(filters):
             for part in filters:
                 yield from leaves(part)
         case Not(inner):
             yield from leaves(inner)
         case _:
-            yield wanted
+            yield filter_
 
 
-def shape_of(wanted: Filter | None, filterable: Filterable) -> Hashable:
-    """The key of a filter's statement: everything that its text depends on, which is all but the values."""
-    match wanted:
+def shape_of(filter_: Filter | None, filterable: Filterable) -> Hashable:
+    """The key of a filter's statement: everything that its text depends on, that is, all except the values."""
+    match filter_:
         case None:
             return None
         case And(filters) | Or(filters):
-            return (type(wanted).__name__, *(shape_of(part, filterable) for part in filters))
+            return (type(filter_).__name__, *(shape_of(part, filterable) for part in filters))
         case Not(inner):
             return ("Not", shape_of(inner, filterable))
         case OneOf(field, values):
-            return ("OneOf", field, values_shape(field, values, filterable), lets_unrated_through(wanted))
+            return ("OneOf", field, values_shape(field, values, filterable), lets_unrated_through(filter_))
         case Compare(field, operator, value):
             shape = values_shape(field, (value,), filterable)
-            return ("Compare", field, operator, shape, lets_unrated_through(wanted))
+            return ("Compare", field, operator, shape, lets_unrated_through(filter_))
         case AllTags(tags):
             return ("AllTags", len(tags))
         case Exists(field) | Is(field):
-            return (type(wanted).__name__, field)
+            return (type(filter_).__name__, field)
         case HasType(field, json_type):
             return ("HasType", field, json_type)
         case Contains():

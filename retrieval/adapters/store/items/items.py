@@ -1,4 +1,4 @@
-"""Items as they are stored: compared, written, archived, read, and locked while a writer decides on a change."""
+"""Compare, write, archive, read and lock stored items."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BULK_ITEMS = 200
 """The number of items from which a write counts as bulk."""
 
 CALL_BYTES = 16 * 1024 * 1024
-"""The most bytes that one call writes, single larger items aside: a parameter cannot be longer than 1 GB."""
+"""The most bytes that one call writes, except for a single larger item: a parameter is limited to 1 GB."""
 
 _WRITE = Compiled(
     """
@@ -87,9 +87,9 @@ class Settled:
     """The state of a collection after a write."""
 
     drift: float = 0.0
-    """The share by which the items' average length is off the average that they are weighed with."""
+    """The relative difference between the items' average length and the average that their weights use."""
     has_new_fields: bool = False
-    """Whether items have an attribute, or a type of one, that is new to the collection."""
+    """Whether items have an attribute, or an attribute's type, that is new to the collection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class WrittenItems:
     settled: Settled | None
     """None: nothing was written."""
     times: tuple[datetime, datetime] | None = None
-    """The times when a single item was made and last changed; None: it has changed again."""
+    """The times when a single item was made and last changed; None: it has been changed since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +123,8 @@ class ItemWrite:
     """Whether it is a part of a larger write, which updates the statistics at its end."""
 
     def calls(self) -> list[Compiled]:
-        """The statements, in order; more than one for items that are together too large for one."""
-        parts = list(_parts(sorted(self.items, key=lambda item: item.item_id)))
+        """The statements, in order; several if the items are too large for one."""
+        parts = list(_split(sorted(self.items, key=lambda item: item.item_id)))
         return [self._call(part, goes_on=self.goes_on or part is not parts[-1]) for part in parts]
 
     def outcome(self, answers: Sequence[Sequence[tuple[Any, ...]]]) -> WrittenItems:
@@ -132,19 +132,19 @@ class ItemWrite:
         ids = sorted(item.item_id for item in self.items)
         rows = [answer[0] for answer in answers]
         formers = [former for row in rows for former in row[0] or ()]
-        known = {item_id: former for item_id, former in zip(ids, formers, strict=True) if former is not None}
+        former_hashes = {item_id: former for item_id, former in zip(ids, formers, strict=True) if former is not None}
         if not rows:
-            return WrittenItems(known, 0, None)
+            return WrittenItems(former_hashes, 0, None)
         *_, created_at, updated_at, drift = rows[-1]
         settled = Settled(drift, any(row[2] for row in rows))
         times = None if created_at is None else (created_at, updated_at)
-        return WrittenItems(known, sum(row[1] for row in rows), settled, times)
+        return WrittenItems(former_hashes, sum(row[1] for row in rows), settled, times)
 
     def _call(self, part: Sequence[Item], *, goes_on: bool) -> Compiled:
         contents = [item.indexed_text for item in part]
-        given = None
+        vectors = None
         if self.vectors is not None and any(item.item_id in self.vectors for item in part):
-            given = half_vectors([self.vectors.get(item.item_id) for item in part])
+            vectors = half_vectors([self.vectors.get(item.item_id) for item in part])
         return _WRITE.bind(
             collection=self.collection_id,
             space=self.space_id,
@@ -161,14 +161,14 @@ class ItemWrite:
             moments=texts(None if item.occurred_at is None else item.occurred_at.isoformat() for item in part),
             hashes=blobs(item.content_hash for item in part),
             text_hashes=blobs(map(text_hash, contents)),
-            vectors=given,
+            vectors=vectors,
         )
 
 
-def _parts(ordered: Sequence[Item]) -> Iterator[list[Item]]:
+def _split(items_: Sequence[Item]) -> Iterator[list[Item]]:
     part: list[Item] = []
     size = 0
-    for item in ordered:
+    for item in items_:
         part.append(item)
         size += len(item.body) + 1000
         if size > CALL_BYTES:
@@ -198,19 +198,19 @@ async def store_items(database: Database, tenant_id: int, write: ItemWrite) -> W
     Raises ``ItemIsThereError`` for an item that should be new and exists.
     """
     calls = await aside(write.calls, is_long=len(write.items) >= LONG)
-    with _told_if_there():
+    with _existing_item_errors():
         return write.outcome(await database.write_each(tenant_id, calls))
 
 
 async def write_items(connection: Connection, write: ItemWrite) -> WrittenItems:
-    """The same as a part of a transaction."""
+    """Store the items as a part of a transaction."""
     calls = await aside(write.calls, is_long=len(write.items) >= LONG)
-    with _told_if_there():
+    with _existing_item_errors():
         return write.outcome(await rows_of(await run_together(connection, calls)))
 
 
 async def settle(database: Database, tenant_id: int, collection_id: int, written: int) -> float:
-    """End a write of so many items that went on (``ItemWrite.goes_on``); returns the drift (``Settled``)."""
+    """End a write of several parts (``ItemWrite.goes_on``) with ``written`` items; returns the drift (``Settled``)."""
     return float((await database.write(tenant_id, _SETTLE.bind(collection=collection_id, written=written)))[0][0])
 
 
@@ -223,18 +223,18 @@ class ItemIsThereError(Exception):
 
 
 @contextmanager
-def _told_if_there() -> Iterator[None]:
+def _existing_item_errors() -> Iterator[None]:
     try:
         yield
     except (psycopg.errors.UniqueViolation, DatabaseError) as error:
-        refused = error if isinstance(error, psycopg.errors.UniqueViolation) else error.__cause__
-        if isinstance(refused, psycopg.errors.UniqueViolation) and refused.diag.message_detail is not None:
-            raise ItemIsThereError(refused.diag.message_detail) from error
+        violation = error if isinstance(error, psycopg.errors.UniqueViolation) else error.__cause__
+        if isinstance(violation, psycopg.errors.UniqueViolation) and violation.diag.message_detail is not None:
+            raise ItemIsThereError(violation.diag.message_detail) from error
         raise
 
 
 def stored_as(item: Item, written: WrittenItems) -> StoredItem | None:
-    """The single item that was written, with its version; None where it has changed again."""
+    """The single item that was written, with its version; None if it has been changed since."""
     if written.times is None:
         return None
     former = written.formers.get(item.item_id)
@@ -258,8 +258,8 @@ def became(former: bytes | None, content_hash: bytes) -> Became:
 def vectors_statement(collection_id: int, space_id: int, vectors: Mapping[str, tuple[bytes, Vector]]) -> Compiled:
     """The statement that stores vectors by item id, each with its text's hash (``sql/search/vectors.sql``).
 
-    It returns the number of new or changed vectors. A vector is left out if its item was removed or archived, or has
-    another text by now. Where items are indexed with their neighbours, these are mixed anew.
+    It returns the number of new or changed vectors. A vector is left out if its item was removed or archived, or its
+    text has changed. If items are indexed with their neighbours, it mixes the neighbours' vectors again.
     """
     ids = sorted(vectors)
     return _WRITE_VECTORS.bind(
@@ -313,7 +313,7 @@ async def _only_row(connection: Connection, statement: Compiled) -> tuple[Any, .
 
 
 ITEM_COLUMNS = ITEM_FIELDS
-"""The columns that are read of an item, in this order."""
+"""The columns of an item, in the order of reading."""
 
 _READ = Compiled(
     f"SELECT {', '.join(ITEM_COLUMNS)} FROM items "  # noqa: S608 - of the names above
@@ -331,7 +331,7 @@ async def read_items(
 
 @lru_cache(maxsize=256)
 def _read_hits(space_id: int, dimensions: int) -> Compiled:
-    """The statement that reads hits; its last column: whether an item has a vector in the space, unless that is 0."""
+    """The statement that reads hits; the last column: whether an item has a vector in the space (0: always true)."""
     collection_id = sa.bindparam("collection_id", type_=sa.BigInteger)
     has_vector: sa.ColumnElement[bool] = sa.true()
     if space_id:
@@ -364,9 +364,9 @@ async def read_hit_rows(
     space_id: int = 0,
     dimensions: int = 0,
 ) -> HitRows:
-    """The columns of these items, and which of them wait for their vector in the space; 0: that is not looked at.
+    """The columns of these items, and those that wait for their vector in the space (0: not checked).
 
-    ``settings``: those of the search that found them, so that none has to change in between.
+    ``settings``: those of the search, so that the connection need not change them.
     """
     statement = _read_hits(space_id, dimensions).bind(collection_id=collection_id, item_ids=texts(item_ids))
     rows = await database.read(tenant_id, statement, settings)
@@ -386,7 +386,7 @@ _READ_STATES = Compiled("""
 
 @dataclass(frozen=True, slots=True)
 class ItemState:
-    """An item as it stands today."""
+    """The present state of an item."""
 
     created_at: datetime
     updated_at: datetime
@@ -403,13 +403,13 @@ async def read_item_states(
 
 
 STORED_COLUMNS = (*ITEM_COLUMNS, "created_at", "updated_at", "content_hash")
-"""The columns that are read of an item with its version, in this order."""
+"""The columns of an item with its version, in the order of reading."""
 
 _READ_VERSIONS = Compiled(
     f"SELECT {', '.join(STORED_COLUMNS)} FROM items "  # noqa: S608 - of the names above
     "WHERE collection_id = %(collection_id)s AND item_id = ANY(%(item_ids)s)"
 )
-_HELD = f"SELECT {', '.join(STORED_COLUMNS)} FROM hold_items(%s, ARRAY[%s])"  # noqa: S608 - of the names above
+_HOLD_ONE = f"SELECT {', '.join(STORED_COLUMNS)} FROM hold_items(%s, ARRAY[%s])"  # noqa: S608 - of the names above
 
 
 async def read_stored(
@@ -421,8 +421,8 @@ async def read_stored(
 
 
 async def hold_item(connection: Connection, collection_id: int, item_id: str) -> tuple[StoredItem, bytes] | None:
-    """The item and its content hash, locked until the transaction ends; None where there is no such item."""
-    row = await (await connection.execute(_HELD, (collection_id, item_id))).fetchone()
+    """The item and its content hash, locked until the transaction ends; None: there is no such item."""
+    row = await (await connection.execute(_HOLD_ONE, (collection_id, item_id))).fetchone()
     return None if row is None else (stored_from_row(row), bytes(row[-1]))
 
 
@@ -455,14 +455,14 @@ async def hold_items(connection: Connection, collection_id: int, item_ids: Seque
     return {row[0]: item_from_row(row) for row in await cursor.fetchall()}
 
 
-async def write_attributes(connection: Connection, collection_id: int, changed: Sequence[Item]) -> None:
+async def write_attributes(connection: Connection, collection_id: int, items_: Sequence[Item]) -> None:
     """Store the attributes of locked items; nothing else is written, not even ``updated_at``."""
-    ids = [item.item_id for item in changed]
+    ids = [item.item_id for item in items_]
     values = {
         "id": collection_id,
         "ids": ids,
-        "attributes": [Jsonb(dict(item.attributes)) for item in changed],
-        "hashes": [item.content_hash for item in changed],
+        "attributes": [Jsonb(dict(item.attributes)) for item in items_],
+        "hashes": [item.content_hash for item in items_],
     }
     await connection.execute(_SET_ATTRIBUTES, values)
     await connection.execute(_INDEX_ATTRIBUTES, {"id": collection_id, "ids": ids})
@@ -472,7 +472,7 @@ _TOUCH = "UPDATE items SET updated_at = now() WHERE collection_id = %s AND item_
 
 
 async def touch_items(connection: Connection, collection_id: int, item_ids: Sequence[str]) -> None:
-    """Set the time of change of locked items that are written unchanged to this moment."""
+    """Set the time of change of locked items to now, although their contents stay the same."""
     if item_ids:
         await connection.execute(_TOUCH, (collection_id, list(item_ids)))
 
@@ -488,10 +488,10 @@ async def change_status(
     *,
     was: str | None = None,
 ) -> tuple[Item, Item, Settled | None] | None:
-    """Give the item that status if it has the status ``was`` (None: any other); returns it before and after.
+    """Change the item's status from ``was`` (None: any other) to ``status``; returns the item before and after.
 
-    None where it is not there, or has another status. Of those who change the same status at once, one does.
-    Its embedding goes when it is archived.
+    None: the item is missing or has another status. Only one of several simultaneous callers changes it. Archiving
+    removes its embedding.
     """
     before = (await hold_items(connection, collection_id, [item_id])).get(item_id)
     if before is None or before.status == status or (was is not None and before.status != was):

@@ -1,4 +1,4 @@
-"""Items page by page: by their keys, or by their last change; and the lists under an attribute."""
+"""List items page by page, by their keys or their last change, and list the lists under an attribute."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from retrieval.adapters.store.compiled import Compiled, compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.adapters.store.items.composed import KeptStatements
+from retrieval.adapters.store.items.composed import StatementCache
 from retrieval.adapters.store.items.conditions import any_matching, condition, field_value
 from retrieval.adapters.store.items.items import ARCHIVED, ITEM_COLUMNS, STORED_COLUMNS, item_from_row, stored_from_row
 from retrieval.adapters.store.round_trip import Row
@@ -22,30 +22,30 @@ _STATUS = Field("status", is_attribute=False)
 
 
 async def items_after(
-    database: Database, tenant_id: int, collection: StoredCollection, wanted: Filter | None, *, after: str, limit: int
+    database: Database, tenant_id: int, collection: StoredCollection, filter_: Filter | None, *, after: str, limit: int
 ) -> list[Item]:
-    """The next items that the filter lets through, by item id: at most so many.
+    """The next items that match the filter, by item id, at most ``limit``.
 
-    Archived ones only where the filter names that status: then it alone decides.
+    Archived items are left out, unless the filter names that status.
     """
-    rows = await _rows_after(database, tenant_id, collection, wanted, ITEM_COLUMNS, after=after, limit=limit)
+    rows = await _rows_after(database, tenant_id, collection, filter_, ITEM_COLUMNS, after=after, limit=limit)
     return [item_from_row(row) for row in rows]
 
 
 async def stored_items_after(
-    database: Database, tenant_id: int, collection: StoredCollection, wanted: Filter | None, *, after: str, limit: int
+    database: Database, tenant_id: int, collection: StoredCollection, filter_: Filter | None, *, after: str, limit: int
 ) -> list[StoredItem]:
     """The same items, each with its version and times."""
-    rows = await _rows_after(database, tenant_id, collection, wanted, STORED_COLUMNS, after=after, limit=limit)
+    rows = await _rows_after(database, tenant_id, collection, filter_, STORED_COLUMNS, after=after, limit=limit)
     return [stored_from_row(row) for row in rows]
 
 
 async def attributes_after(
-    database: Database, tenant_id: int, collection: StoredCollection, wanted: Filter | None, *, after: str, limit: int
+    database: Database, tenant_id: int, collection: StoredCollection, filter_: Filter | None, *, after: str, limit: int
 ) -> list[tuple[str, Mapping[str, Any]]]:
-    """The ids of the same items, each with its attributes alone."""
+    """The ids of the same items, each with its attributes."""
     columns = ("item_id", "attributes")
-    rows = await _rows_after(database, tenant_id, collection, wanted, columns, after=after, limit=limit)
+    rows = await _rows_after(database, tenant_id, collection, filter_, columns, after=after, limit=limit)
     return [(item_id, attributes) for item_id, attributes in rows]
 
 
@@ -53,7 +53,7 @@ async def _rows_after(
     database: Database,
     tenant_id: int,
     collection: StoredCollection,
-    wanted: Filter | None,
+    filter_: Filter | None,
     columns: Sequence[str],
     *,
     after: str,
@@ -69,33 +69,33 @@ async def _rows_after(
         .order_by(items.c.item_id)
         .limit(sa.bindparam("limit", limit, type_=sa.BigInteger()))
     )
-    if not names_archived(wanted):
+    if not names_archived(filter_):
         statement = statement.where(items.c.status != sa.literal_column(f"'{ARCHIVED}'"))
-    if wanted is not None:
-        statement = statement.where(condition(wanted, owner, collection.filterable))
+    if filter_ is not None:
+        statement = statement.where(condition(filter_, owner, collection.filterable))
     return await database.read(tenant_id, compiled(statement))
 
 
-_HELD = """
-    SELECT asked.name FROM unnest(%(names)s::text[]) AS asked (name)
+_EXISTING_ATTRIBUTES = """
+    SELECT c.name FROM unnest(%(names)s::text[]) AS c (name)
     WHERE EXISTS (
         SELECT FROM items AS item
-        WHERE item.collection_id = %(collection_id)s AND item.status <> %(archived)s AND item.attributes ? asked.name
+        WHERE item.collection_id = %(collection_id)s AND item.status <> %(archived)s AND item.attributes ? c.name
     )
 """
 
 
-async def held_attributes(
+async def existing_attributes(
     database: Database, tenant_id: int, collection_id: int, names: Sequence[str]
 ) -> frozenset[str]:
-    """The attributes among these that an active item has; reads all items where none has one."""
+    """The attributes among these that an active item has; reads all items if none has them."""
     parameters = {"collection_id": collection_id, "names": list(names), "archived": ARCHIVED}
-    return frozenset(name for (name,) in await database.read(tenant_id, Compiled(_HELD, parameters)))
+    return frozenset(name for (name,) in await database.read(tenant_id, Compiled(_EXISTING_ATTRIBUTES, parameters)))
 
 
-def names_archived(wanted: Filter | None) -> bool:
+def names_archived(filter_: Filter | None) -> bool:
     """Whether the filter names archived items."""
-    match wanted:
+    match filter_:
         case And(filters) | Or(filters):
             return any(map(names_archived, filters))
         case Not(inner):
@@ -109,20 +109,20 @@ def names_archived(wanted: Filter | None) -> bool:
 
 
 _ANY_DEPTH = 2**31
-_KEPT = KeptStatements()
+_STATEMENTS = StatementCache()
 
 
 async def latest_items(
-    database: Database, tenant_id: int, collection: StoredCollection, wanted: Filter | None, *, limit: int, offset: int
+    database: Database, tenant_id: int, collection: StoredCollection, filter_: Filter | None, *, limit: int, offset: int
 ) -> list[StoredItem]:
-    """Read the items that the filter lets through, without archived ones; the last changed first, then by item id."""
+    """The active items that match the filter; the last changed first, then by item id."""
 
     def compose(own: Filter | None) -> sa.Select[Any]:
         statement = _active(collection, own, *(items.c[name] for name in STORED_COLUMNS))
-        return _paged(statement.order_by(items.c.updated_at.desc(), items.c.item_id))
+        return _page(statement.order_by(items.c.updated_at.desc(), items.c.item_id))
 
     shape = "latest", collection.collection_id, collection.filterable
-    statement = _KEPT.of(shape, wanted, collection.filterable, compose).bind(limit=limit, offset=offset)
+    statement = _STATEMENTS.of(shape, filter_, collection.filterable, compose).bind(limit=limit, offset=offset)
     return [stored_from_row(row) for row in await database.read(tenant_id, statement)]
 
 
@@ -131,25 +131,25 @@ async def lists_under(
     tenant_id: int,
     collection: StoredCollection,
     name: str,
-    wanted: Filter | None,
+    filter_: Filter | None,
     *,
     depth: int | None,
     limit: int,
     offset: int,
 ) -> list[tuple[str, ...]]:
-    """The different lists of the items that the filter lets through, each cut to ``depth``; ordered by element."""
+    """The distinct lists of the items that match the filter, each cut to ``depth``; ordered by element."""
     shape = "lists", collection.collection_id, collection.filterable, name
-    statement = _KEPT.of(shape, wanted, collection.filterable, lambda own: _paged(_lists(collection, name, own)))
+    statement = _STATEMENTS.of(shape, filter_, collection.filterable, lambda own: _page(_lists(collection, name, own)))
     values = {"limit": limit, "offset": offset, "depth": _ANY_DEPTH if depth is None else depth}
     return [tuple(row[0]) for row in await database.read(tenant_id, statement.bind(**values))]
 
 
-def _lists(collection: StoredCollection, name: str, wanted: Filter | None) -> sa.Select[Any]:
+def _lists(collection: StoredCollection, name: str, filter_: Filter | None) -> sa.Select[Any]:
     value = field_value(Field(name, is_attribute=True))
     is_list = sa.func.jsonb_typeof(value) == sa.literal_column("'array'")
-    found = _active(collection, wanted, value.label("list")).where(is_list).distinct().subquery("found")
-    path = sa.func.array(_elements(found.c.list)).label("path")
-    paths = sa.select(path).select_from(found).distinct().subquery("paths")
+    lists = _active(collection, filter_, value.label("list")).where(is_list).distinct().subquery("found")
+    path = sa.func.array(_elements(lists.c.list)).label("path")
+    paths = sa.select(path).select_from(lists).distinct().subquery("paths")
     return sa.select(paths.c.path).order_by(sa.collate(sa.type_coerce(paths.c.path, sa.Text()), "C"))
 
 
@@ -160,17 +160,17 @@ def _elements(of: sa.ColumnElement[Any]) -> sa.ScalarSelect[Any]:
     return sa.select(sa.collate(element.c.value, "C")).where(within).order_by(element.c.place).scalar_subquery()
 
 
-def _active(collection: StoredCollection, wanted: Filter | None, *columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
+def _active(collection: StoredCollection, filter_: Filter | None, *columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
     owner = collection.collection_id
     statement = sa.select(*columns).where(
         items.c.collection_id == sa.literal_column(str(int(owner)), sa.BigInteger),
         items.c.status != sa.literal_column("'archived'"),
     )
-    if wanted is None:
+    if filter_ is None:
         return statement
-    return statement.where(items.c.item_id == any_matching(owner, wanted, collection.filterable))
+    return statement.where(items.c.item_id == any_matching(owner, filter_, collection.filterable))
 
 
-def _paged(statement: sa.Select[Any]) -> sa.Select[Any]:
+def _page(statement: sa.Select[Any]) -> sa.Select[Any]:
     limit, offset = (sa.bindparam(name, type_=sa.BigInteger()) for name in ("limit", "offset"))
     return statement.limit(limit).offset(offset)

@@ -1,4 +1,4 @@
-"""Memories as they are stored: their columns beyond those of items, and the counts of their retrievals."""
+"""Read and write stored memories: their columns beyond those of items, and the counts of their retrievals."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ _COLUMNS = """
         ) AS linked
     ), '{}')
 """
-# An item that was stored as such is a memory too, of which nothing else is known: searches find it among them.
+# A plain item of the collection counts as a memory with default values, because searches find it too.
 _FROM = """
     FROM items AS item
     LEFT JOIN memories AS memory ON memory.collection_id = %(collection_id)s AND memory.item_id = item.item_id
     WHERE item.collection_id = %(collection_id)s
 """
 _READ = Compiled(f"SELECT {_COLUMNS} {_FROM} AND item.item_id = ANY(%(item_ids)s)")
-# Everybody locks items in the order of their keys, then the collection's totals, then memories in the order of their
-# keys. Who changes a memory holds its item, so a memory that is read under that lock stays as it is, but for its count.
+# Every writer locks items in the order of their keys, then the collection's totals, then memories in the order of their
+# keys. A writer of a memory holds its item, so under that lock only the memory's counts can change.
 _HOLD = "SELECT item.item_id FROM hold_items(%(collection_id)s, %(item_ids)s) AS item"
 _HOLD_ROWS = """
     SELECT FROM memories AS memory
@@ -60,9 +60,9 @@ _PAGE = f"""
         AND (%(user_id)s::text IS NULL OR item.attributes ->> '{USER}' = %(user_id)s)
         AND (%(before)s::timestamptz IS NULL OR (item.occurred_at, item.item_id) < (%(before)s, %(before_id)s))
 """
-# The index by time is walked until the page is full. Where the project is small, that could take all of the collection:
-# then its memories are looked up by their keys, and sorted.
-_LOOKED_UP = f"""
+# The index by time is read until the page is full. For a small project that could mean the whole collection, so the
+# memories of a small project are looked up by their keys and sorted.
+_LOOK_UP = f"""
     AND item.item_id IN (
         SELECT known.item_id FROM attribute_texts AS known
         WHERE known.collection_id = %(collection_id)s AND known.name = '{PROJECT}'
@@ -104,7 +104,7 @@ _SUPERSEDE = """
     FROM items AS item WHERE item.collection_id = %(collection_id)s AND item.item_id = %(old_id)s
     ON CONFLICT (collection_id, item_id) DO UPDATE SET superseded_by = excluded.superseded_by
 """
-# The memories that took their places, one after the other, and all those whose places any of these took.
+# All memories that directly or indirectly superseded these, and all that any of them superseded.
 _HISTORY = Compiled(f"""
     WITH RECURSIVE later (item_id) AS (
         SELECT given.item_id COLLATE "C" FROM unnest(%(item_ids)s::text[]) AS given (item_id)
@@ -137,8 +137,8 @@ _EXPIRIES = Compiled("""
     WHERE memory.collection_id = %(collection_id)s AND memory.item_id = ANY(%(item_ids)s)
         AND memory.expires_at IS NOT NULL
 """)
-# The key of a lock says little: where two texts share one, they wait for each other without need.
-_ALONE = "SELECT pg_advisory_xact_lock(hashtextextended('retrieval memory ' || %s || ' ' || %s, 0))"
+# Two texts with the same lock key wait for each other unnecessarily.
+_LOCK_FINGERPRINT = "SELECT pg_advisory_xact_lock(hashtextextended('retrieval memory ' || %s || ' ' || %s, 0))"
 _SAME = """
     SELECT known.item_id
     FROM attribute_texts AS known
@@ -151,7 +151,7 @@ _SAME = """
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlace:
-    """The position where a page of memories begins: the last memory of the page before."""
+    """The position of the last memory on the page before."""
 
     happened_at: datetime
     memory_id: str
@@ -174,15 +174,15 @@ async def read_versions(
 
 
 async def hold_memories(connection: Connection, collection_id: int, ids: Sequence[str]) -> dict[str, Memory]:
-    """The memories of those ids that exist, by id, kept from change until the transaction's end."""
+    """The memories of those ids that exist, by id, locked until the transaction ends."""
     cursor = await connection.execute(_HOLD, {"collection_id": collection_id, "item_ids": list(ids)})
     # An item that was removed and stored again meanwhile exists, but is not locked.
-    held = [row[0] for row in await cursor.fetchall()]
-    return await memories_seen(connection, collection_id, held)
+    locked_ids = [row[0] for row in await cursor.fetchall()]
+    return await visible_memories(connection, collection_id, locked_ids)
 
 
-async def memories_seen(connection: Connection, collection_id: int, ids: Sequence[str]) -> dict[str, Memory]:
-    """The memories of those ids that exist, by id, as the transaction sees them; nothing keeps them so."""
+async def visible_memories(connection: Connection, collection_id: int, ids: Sequence[str]) -> dict[str, Memory]:
+    """The memories of those ids that exist, by id, as the transaction sees them, not locked."""
     cursor = await connection.execute(_READ.text, {"collection_id": collection_id, "item_ids": list(ids)})
     return {row[0]: _memory(row) for row in await cursor.fetchall()}
 
@@ -205,14 +205,14 @@ async def list_memories(
     before: MemoryPlace | None,
     most: int,
 ) -> list[Memory]:
-    """The project's memories that have a time and have not expired, the latest first, at most so many."""
-    where = {"collection_id": collection_id, "project_id": project_id}
+    """The project's memories that have a time and have not expired, the latest first, at most ``most``."""
+    values = {"collection_id": collection_id, "project_id": project_id}
     is_small = False
-    if not are_archived_too:  # those have no keys to look them up by
-        is_small = (await database.read(tenant_id, _COUNT.bind(**where)))[0][0] <= FEW_LISTED
-    way = (_LOOKED_UP if is_small else "") + ("" if are_archived_too else _IS_ACTIVE)
-    statement = Compiled(_PAGE + way + _ORDER).bind(
-        **where,
+    if not are_archived_too:  # archived memories are not in the index of keys
+        is_small = (await database.read(tenant_id, _COUNT.bind(**values)))[0][0] <= FEW_LISTED
+    conditions = (_LOOK_UP if is_small else "") + ("" if are_archived_too else _IS_ACTIVE)
+    statement = Compiled(_PAGE + conditions + _ORDER).bind(
+        **values,
         now=now,
         kinds=None if kinds is None else list(kinds),
         user_id=user_id,
@@ -224,11 +224,9 @@ async def list_memories(
 
 
 async def write_memories(connection: Connection, collection_id: int, memories: Sequence[NewMemory]) -> set[str]:
-    """Store what these memories have beyond items, which are stored already; gives those of which nothing was known.
+    """Store the columns of memories, whose items are stored already; returns the ids that had no such columns.
 
-    Ids must not repeat.
-
-    Of one that is known its access count stays; an active one is superseded no more.
+    Ids must not repeat. The access count of an existing memory stays; an active memory is no longer superseded.
     """
     ids = [memory.memory_id for memory in memories]
     values: dict[str, Any] = {
@@ -239,7 +237,7 @@ async def write_memories(connection: Connection, collection_id: int, memories: S
         "expiries": [memory.expires_at for memory in memories],
         "revived": [memory.memory_id for memory in memories if memory.status == "active"],
     }
-    written = await (await connection.execute(_WRITE, values)).fetchall()
+    rows = await (await connection.execute(_WRITE, values)).fetchall()
     await connection.execute(_UNLINK, {"collection_id": collection_id, "item_ids": ids})
     links = [
         (memory.memory_id, entity_type, entity_id, memory.occurred_at)
@@ -251,7 +249,7 @@ async def write_memories(connection: Connection, collection_id: int, memories: S
         names = ("item_ids", "types", "entities", "times")
         columns = dict(zip(names, map(list, zip(*links, strict=True)), strict=True))
         await connection.execute(_LINK, {"collection_id": collection_id, **columns})
-    return {memory_id for memory_id, is_inserted in written if is_inserted}
+    return {memory_id for memory_id, is_inserted in rows if is_inserted}
 
 
 async def mark_superseded(connection: Connection, collection_id: int, old_id: str, new_id: str) -> None:
@@ -270,14 +268,14 @@ async def rate_memory(
 async def read_expiries(
     database: Database, tenant_id: int, collection_id: int, ids: Sequence[str]
 ) -> dict[str, datetime]:
-    """The times at which memories expire, by id, of those that expire."""
+    """The times at which memories expire, by id, for those that expire."""
     rows = await database.read(tenant_id, _EXPIRIES.bind(collection_id=collection_id, item_ids=list(ids)))
     return dict(rows)
 
 
 async def hold_fingerprint(connection: Connection, collection_id: int, fingerprint: str) -> None:
-    """Lock that text, until the transaction's end, against others that look for it and store it."""
-    await connection.execute(_ALONE, (collection_id, fingerprint))
+    """Lock out other callers that look for this text and store it, until the transaction ends."""
+    await connection.execute(_LOCK_FINGERPRINT, (collection_id, fingerprint))
 
 
 async def memories_with(connection: Connection, collection_id: int, fingerprint: str, now: datetime) -> list[str]:
@@ -313,11 +311,12 @@ def _memory(row: Row) -> Memory:
     )
 
 
-# Locked in the order in which everybody locks memories, so that no two writers wait for each other crosswise.
+# Locked in the order in which every writer locks memories, so that writers cannot deadlock.
 _ADD = Compiled("""
     WITH given AS MATERIALIZED (
-        SELECT one.item_id COLLATE "C" AS item_id, one.number, one.at
-        FROM unnest(%(items)s::text[], %(numbers)s::bigint[], %(times)s::timestamptz[]) AS one (item_id, number, at)
+        SELECT access.item_id COLLATE "C" AS item_id, access.number, access.at
+        FROM unnest(%(items)s::text[], %(numbers)s::bigint[], %(times)s::timestamptz[])
+            AS access (item_id, number, at)
     ), held AS MATERIALIZED (
         SELECT memory.item_id, given.number, given.at
         FROM memories AS memory JOIN given ON given.item_id = memory.item_id
@@ -341,7 +340,7 @@ class Accesses(NamedTuple):
     at: datetime
 
     def plus(self, other: Accesses) -> Accesses:
-        """Both together."""
+        """The sum of both."""
         return Accesses(self.number + other.number, max(self.at, other.at))
 
 
@@ -349,32 +348,34 @@ Counts = Mapping[tuple[int, str], Accesses]
 """Accesses by collection and item."""
 
 
-async def add_accesses(database: Database, tenant_id: int, counts: Counts, begun: Callable[[str], None]) -> None:
-    """Add them to the memories that there are, in one transaction.
+async def add_accesses(
+    database: Database, tenant_id: int, counts: Counts, note_transaction: Callable[[str], None]
+) -> None:
+    """Add the counts to the memories that exist, in one transaction.
 
-    ``begun`` is called with the transaction before it is committed: if the answer to the commit is lost, ``outcome_of``
-    finds it.
+    Calls ``note_transaction`` with the transaction's id before the commit: if the answer to the commit is lost,
+    ``outcome_of`` finds out whether it happened.
     """
     statements = []
     for collection_id, keys in groupby(sorted(counts), key=itemgetter(0)):
-        each = [(item_id, counts[collection_id, item_id]) for _, item_id in keys]
+        accesses_of = [(item_id, counts[collection_id, item_id]) for _, item_id in keys]
         statements.append(
             _ADD.bind(
                 collection_id=collection_id,
-                items=[item_id for item_id, _ in each],
-                numbers=[accesses.number for _, accesses in each],
-                times=[accesses.at for _, accesses in each],
+                items=[item_id for item_id, _ in accesses_of],
+                numbers=[accesses.number for _, accesses in accesses_of],
+                times=[accesses.at for _, accesses in accesses_of],
             )
         )
     async with database.transaction(tenant_id) as connection:
         *_, transaction = await run_together(connection, [*statements, _TRANSACTION])
-        begun(transaction.rows()[0][0])
+        note_transaction(transaction.rows()[0][0])
 
 
 async def outcome_of(database: Database, tenant_id: int, transaction: str) -> str:
     """Read the outcome of a transaction: ``committed``, ``aborted`` or ``in progress``.
 
-    One that the database has never begun, as it was restored or another one took its place, is aborted there.
+    ``aborted`` also for a transaction that the database does not know, because it was restored or replaced.
     """
     try:
         return str((await database.read(tenant_id, _OUTCOME.bind(transaction=transaction)))[0][0])

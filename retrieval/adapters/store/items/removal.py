@@ -1,4 +1,4 @@
-"""Removing items and collections with all that was derived from them."""
+"""Remove items and collections with everything derived from them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, cache_key
 from retrieval.domain.items.item import Item
 from retrieval.domain.items.memory import PROJECT, USER
 
-# Exclusive, like every change of events' weights; and first, because feedback takes this lock before any other.
-_ALONE = "SELECT pg_advisory_xact_lock(feedback_lock())"
+# Exclusive, as for every change of events' weights; and first, because feedback takes this lock before any other.
+_LOCK_FEEDBACK = "SELECT pg_advisory_xact_lock(feedback_lock())"
 HOLD_ITEMS = "SELECT item.item_id, item.title, item.body FROM hold_items(%s, %s) AS item"
-# After the items the collection's totals, then the memories, as everybody locks them: removing the items takes their
-# memories with it in any order. Those that were superseded by one of them will say otherwise.
+# Locked in every writer's order (items, totals, memories), because removing items also removes their memories, in any
+# order, and changes the memories that one of them superseded.
 _HOLD_TOTALS = "SELECT hold_totals(%s)"
 _HOLD_MEMORIES = """
     SELECT FROM memories AS memory
@@ -53,11 +53,11 @@ _EXPIRED = Compiled("""
 _OF_USER = Compiled(f"""
     SELECT item.item_id FROM items AS item
     WHERE item.collection_id = %(collection_id)s AND item.attributes ->> '{USER}' = %(name)s
-""")  # noqa: S608 - a name of the code's
+""")  # noqa: S608 - a constant of the code
 _OF_PROJECT = Compiled(f"""
     SELECT item.item_id FROM items AS item
     WHERE item.collection_id = %(collection_id)s AND item.attributes ->> '{PROJECT}' = %(name)s
-""")  # noqa: S608 - a name of the code's
+""")  # noqa: S608 - a constant of the code
 
 
 async def forget_items(
@@ -67,29 +67,29 @@ async def forget_items(
     pseudonyms: dict[str, str],
     expired_by: datetime | None = None,
 ) -> int:
-    """Remove items, given with their pseudonyms in recorded searches and feedback; returns their number.
+    """Remove the items, and replace them by their pseudonyms in recorded searches and feedback; returns their number.
 
-    In one transaction, which all feedback waits for. One that is not there is left as it is; with ``expired_by`` also
-    one that has not expired by then, as its expiry may have been put off since it was looked up.
+    Runs in one transaction, for which all feedback waits. Missing items are skipped; with ``expired_by`` also items
+    that have not expired by then, because their expiry may have been extended since they were listed.
     """
     ids = sorted(pseudonyms)
     async with database.transaction(tenant_id) as connection:
-        await connection.execute(_ALONE)
+        await connection.execute(_LOCK_FEEDBACK)
         rows = await (await connection.execute(HOLD_ITEMS, (collection_id, ids))).fetchall()
         items = [Item.as_stored(item_id=row[0], title=row[1], body=row[2]) for row in rows]
         if expired_by is not None:  # every change of a memory locks its item, so this stays true
-            over = await (await connection.execute(_EXPIRED_OF, (collection_id, ids, expired_by))).fetchall()
-            items = [item for item in items if (item.item_id,) in over]
-        held = [item.item_id for item in items]
-        if not held:
+            expired = await (await connection.execute(_EXPIRED_OF, (collection_id, ids, expired_by))).fetchall()
+            items = [item for item in items if (item.item_id,) in expired]
+        locked_ids = [item.item_id for item in items]
+        if not locked_ids:
             return 0
         await connection.execute(_HOLD_TOTALS, (collection_id,))
-        await connection.execute(_HOLD_MEMORIES, (collection_id, held, held))
-        await connection.execute(_FORGET_FACETS, {"id": collection_id, "ids": held})
-        await delete_items(connection, collection_id, held)
-        await connection.execute(_FORGET, (collection_id, held, [pseudonyms[item_id] for item_id in held]))
+        await connection.execute(_HOLD_MEMORIES, (collection_id, locked_ids, locked_ids))
+        await connection.execute(_FORGET_FACETS, {"id": collection_id, "ids": locked_ids})
+        await delete_items(connection, collection_id, locked_ids)
+        await connection.execute(_FORGET, (collection_id, locked_ids, [pseudonyms[item_id] for item_id in locked_ids]))
         await uncache_texts(connection, tenant_id, [item.indexed_text for item in items])
-    return len(held)
+    return len(locked_ids)
 
 
 async def uncache_texts(connection: Connection, tenant_id: int, texts: Sequence[str]) -> None:
@@ -114,7 +114,7 @@ async def _spaces(connection: Connection) -> list[tuple[int, EmbeddingSpace]]:
 async def expired_memories(
     database: Database, tenant_id: int, collection_id: int, *, now: datetime, most: int
 ) -> list[str]:
-    """The memories that have expired, the longest ago first, at most so many."""
+    """The memories that have expired, in order of expiry, at most ``most``."""
     statement = _EXPIRED.bind(collection_id=collection_id, now=now, most=most)
     return [row[0] for row in await database.read(tenant_id, statement)]
 
@@ -136,12 +136,12 @@ _NEXT_ITEMS = "SELECT item_id FROM items WHERE collection_id = %s ORDER BY item_
 _BY_TIME = """
     DELETE FROM retrievals AS old
     WHERE old.collection_id = %(id)s AND old.retrieved_at <= coalesce(
-        (SELECT one.retrieved_at FROM retrievals AS one WHERE one.collection_id = %(id)s
-         ORDER BY one.retrieved_at OFFSET %(most)s - 1 LIMIT 1), 'infinity')
+        (SELECT r.retrieved_at FROM retrievals AS r WHERE r.collection_id = %(id)s
+         ORDER BY r.retrieved_at OFFSET %(most)s - 1 LIMIT 1), 'infinity')
 """
 _BY_ADDRESS = """
     DELETE FROM {table} WHERE collection_id = %(id)s
-        AND ctid = ANY (ARRAY(SELECT one.ctid FROM {table} AS one WHERE one.collection_id = %(id)s LIMIT %(most)s))
+        AND ctid = ANY (ARRAY(SELECT r.ctid FROM {table} AS r WHERE r.collection_id = %(id)s LIMIT %(most)s))
 """
 _PARTS = (
     _BY_TIME,
@@ -151,15 +151,15 @@ _PARTS = (
     ),
     _BY_ADDRESS.format(table="term_statistics"),
 )
-"""The tables that may be large, beside the items; rows of small tables go with the collection."""
+"""The tables that may be large, apart from items; rows of small tables are removed with the collection."""
 
 _ITSELF = "DELETE FROM collections WHERE tenant_id = %s AND collection_id = %s"
 
 
 async def remove_next_items(database: Database, tenant_id: int, collection_id: int, most: int) -> int:
-    """Remove so many items with all that depends on them, in one transaction; returns their number.
+    """Remove at most ``most`` items with all that depends on them, in one transaction; returns their number.
 
-    The statistics are kept exact, so that what is left of the collection can be searched.
+    The statistics stay exact, so that the remaining items can be searched.
     """
     async with database.transaction(tenant_id) as connection:
         rows = await (await connection.execute(_NEXT_ITEMS, (collection_id, most))).fetchall()
@@ -167,21 +167,21 @@ async def remove_next_items(database: Database, tenant_id: int, collection_id: i
 
 
 async def remove_records(database: Database, tenant_id: int, collection_id: int, most: int) -> None:
-    """Remove what was recorded and learned of the collection, about so many rows in a transaction.
+    """Remove everything recorded and learned about the collection, about ``most`` rows in a transaction.
 
-    Each is alone with what feedback changes, which waits for it.
+    Feedback waits during each transaction.
     """
     for statement in _PARTS:
-        removed = 1
-        while removed:
+        row_count = 1
+        while row_count:
             async with database.transaction(tenant_id) as connection:
-                await connection.execute(_ALONE)
+                await connection.execute(_LOCK_FEEDBACK)
                 cursor = await connection.execute(statement.encode(), {"id": collection_id, "most": most})
-                removed = cursor.rowcount
+                row_count = cursor.rowcount
 
 
 async def remove_itself(database: Database, tenant_id: int, collection_id: int) -> bool:
-    """Remove the rest of the collection; returns whether it existed. Writers of its items are waited for."""
+    """Remove the rest of the collection, after waiting for writers of its items; returns whether it existed."""
     async with database.transaction(tenant_id) as connection:
-        await connection.execute(_ALONE)
+        await connection.execute(_LOCK_FEEDBACK)
         return (await connection.execute(_ITSELF, (tenant_id, collection_id))).rowcount > 0

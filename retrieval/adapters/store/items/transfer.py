@@ -1,6 +1,6 @@
-"""The rows of a collection as JSON, one a line: read in one state, and stored again in another collection.
+"""Read the rows of a collection as lines of JSON, in one snapshot, and store them in another collection.
 
-What follows from the items (terms, statistics, filters, facets, indexes) is not: it is made as they are stored.
+Data derived from the items (terms, statistics, filters, facets, indexes) is left out: storing the items makes it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from retrieval.domain.errors import ConflictError, InvalidRequestError
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of row: its table, and how its rows are read."""
+    """A kind of row: its table and columns."""
 
     table: str
     order: tuple[str, ...]
@@ -52,10 +52,10 @@ KINDS: Mapping[str, Kind] = {
     "centroid": Kind("cluster_centroids", ("cluster",), vector="centroid", of_space=True, is_record=True),
     "item_cluster": Kind("item_clusters", ("item_id",), is_record=True),
 }
-"""Every kind by its name in a file, each after those that it refers to."""
+"""Every kind by its name in a file, each after the kinds that it refers to."""
 
-# An item's own vector: its space's table has it mixed with its neighbours' where there are any. One of a former text is
-# no item's any more.
+# An item's own vector, not the one in the space's table, which is mixed with its neighbours'. Vectors of former texts
+# are left out.
 _ITEMS = """
     SELECT jsonb_build_object('item',
         to_jsonb(r) - '{{collection_id,facets,text_hash,content_hash}}'::text[]
@@ -88,7 +88,7 @@ _ADD = """
     VALUES (%s, %s, %s, %s, %s, %s::timestamptz, %s, %s, %s, %s)
     ON CONFLICT (tenant_id, name) DO NOTHING RETURNING collection_id
 """
-# Items are weighed with the same length as they were, so that their scores are the same.
+# Items keep the average length of their weights, so that their scores are the same.
 _WEIGH = """
     INSERT INTO collection_statistics (collection_id, documents, total_length, weighed_length) VALUES (%s, 0, 0, %s)
 """
@@ -105,7 +105,7 @@ _DATE_ITEMS = """
         AS given (item_id text, created_at timestamptz, updated_at timestamptz, content_hash text)
     WHERE item.collection_id = %s AND item.item_id = given.item_id COLLATE "C"
 """
-_KNOWN = """
+_RECORDED = """
     SELECT other.name, past.retrieval_id
     FROM jsonb_to_recordset(%s) AS given (retrieval_id uuid, retrieved_at timestamptz)
     CROSS JOIN collections AS other
@@ -116,10 +116,10 @@ _KNOWN = """
 """
 
 
-async def counted(
+async def count_rows(
     connection: Connection, collection_id: int, space_id: int | None, names: Iterable[str]
 ) -> dict[str, int]:
-    """The number of the collection's rows of each of these kinds."""
+    """The number of the collection's rows of each kind."""
     counts = {}
     for name in names:
         query = sql.SQL("SELECT count(*) FROM {} AS r WHERE r.collection_id = {} {}").format(
@@ -131,28 +131,28 @@ async def counted(
 
 
 async def facts_of(connection: Connection, collection_id: int) -> tuple[str, float | None]:
-    """Return the time when the collection was made, and the average length that its items are weighed with."""
-    created_at, weighed = await (await connection.execute(_FACTS, (collection_id,))).fetchone() or ("", None)
-    return created_at, weighed
+    """Return the time when the collection was made, and the average length that its items' weights use."""
+    created_at, weighed_length = await (await connection.execute(_FACTS, (collection_id,))).fetchone() or ("", None)
+    return created_at, weighed_length
 
 
 async def lines_of(
     connection: Connection, collection_id: int, space_id: int | None, name: str, most: int
 ) -> AsyncIterator[list[tuple[str, bool]]]:
-    """The collection's rows of a kind as lines of JSON in the order of their keys, so many at a time.
+    """The collection's rows of a kind as lines of JSON in the order of their keys, at most ``most`` at a time.
 
-    With each comes whether it is an item that has its vector.
+    Each line comes with a flag: whether it is an item with a vector.
     """
     kind = KINDS[name]
-    fixed: dict[str, sql.Composable] = {"collection": sql.Literal(collection_id)}
+    constants: dict[str, sql.Composable] = {"collection": sql.Literal(collection_id)}
     if name == ITEM and space_id is None:
-        query = sql.SQL(_ITEMS).format(vector=sql.SQL("NULL"), joins=sql.SQL(""), **fixed)
+        query = sql.SQL(_ITEMS).format(vector=sql.SQL("NULL"), joins=sql.SQL(""), **constants)
     elif name == ITEM:
         joins = sql.SQL(_VECTORS).format(
-            space=sql.Literal(space_id), table=sql.Identifier(table_of(space_id or 0)), **fixed
+            space=sql.Literal(space_id), table=sql.Identifier(table_of(space_id or 0)), **constants
         )
         query = sql.SQL(_ITEMS).format(
-            vector=sql.SQL("coalesce(own.vector, known.vector)::text::jsonb"), joins=joins, **fixed
+            vector=sql.SQL("coalesce(own.vector, known.vector)::text::jsonb"), joins=joins, **constants
         )
     else:
         vector = sql.SQL("'{{}}'::jsonb").format()
@@ -166,7 +166,7 @@ async def lines_of(
             vector=vector,
             of_space=_of_space(kind, space_id),
             order=sql.SQL(", ").join(sql.Identifier("r", column) for column in (kind.order or ("collection_id",))),
-            **fixed,
+            **constants,
         )
     async with connection.cursor(name="exported") as cursor:
         await cursor.execute(query)
@@ -177,7 +177,7 @@ async def lines_of(
 async def add_collection(
     connection: Connection, tenant_id: int, name: str, fields: Mapping[str, Any], space_id: int | None
 ) -> int:
-    """Make the collection by a file's settings; returns its number. Raises ``ConflictError`` if it exists."""
+    """Make the collection with a file's settings; returns its number. Raises ``ConflictError`` if it exists."""
     values = (
         tenant_id, name, fields["language"], space_id, fields["profile_version"], fields["created_at"],
         Jsonb(fields["neighbours"]) if fields["neighbours"] else None,
@@ -185,7 +185,7 @@ async def add_collection(
     )  # fmt: skip
     row = await (await connection.execute(_ADD, values)).fetchone()
     if row is None:
-        raise ConflictError(f"collection {name!r:.80} is there already; import under another name, or remove it before")
+        raise ConflictError(f"collection {name!r:.80} is there already; import under another name, or remove it first")
     if fields["weighed_length"] is not None:
         await connection.execute(_WEIGH, (row[0], fields["weighed_length"]))
     return int(row[0])
@@ -194,39 +194,39 @@ async def add_collection(
 async def store_rows(
     connection: Connection, place: tuple[int, int, int | None], name: str, rows: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Store rows of a kind, not of items; ``place`` is the tenant, the collection and its space.
+    """Store rows of a kind other than items; ``place`` is the tenant, the collection and its space.
 
-    Raises ``ConflictError`` for a search that the tenant has recorded already, ``InvalidRequestError`` for what the
-    database does not take.
+    Raises ``ConflictError`` for a search that the tenant has recorded already, ``InvalidRequestError`` for values that
+    the database refuses.
     """
     tenant_id, collection_id, space_id = place
     kind = KINDS[name]
     if name == "retrieval":
-        known = await (await _told(connection, name, _KNOWN, (Jsonb(list(rows)), tenant_id))).fetchone()
-        if known is not None:
+        recorded = await (await _execute(connection, name, _RECORDED, (Jsonb(list(rows)), tenant_id))).fetchone()
+        if recorded is not None:
             raise ConflictError(
-                f"the tenant has recorded search {known[1]} already, in collection {known[0]!r:.80}; import the file "
-                "for another tenant, or export the collection without records"
+                f"the tenant has recorded search {recorded[1]} already, in collection {recorded[0]!r:.80}; "
+                "import the file for another tenant, or export the collection without records"
             )
-    fixed = {"collection_id": collection_id} | ({"space_id": space_id} if kind.of_space else {})
+    constants = {"collection_id": collection_id} | ({"space_id": space_id} if kind.of_space else {})
     query = sql.SQL(_STORE).format(table=sql.Identifier(kind.table))
-    await _told(connection, name, query, (Jsonb(list(rows)), Jsonb(fixed)))
+    await _execute(connection, name, query, (Jsonb(list(rows)), Jsonb(constants)))
 
 
 async def date_items(connection: Connection, collection_id: int, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Give items that were just stored the times and hashes that they had."""
+    """Set the original times and hashes of items that were just stored."""
     names = ("item_id", "created_at", "updated_at", "content_hash")
-    given = [{name: row.get(name) for name in names} for row in rows]
-    await _told(connection, ITEM, _DATE_ITEMS, (Jsonb(given), collection_id))
+    fields = [{name: row.get(name) for name in names} for row in rows]
+    await _execute(connection, ITEM, _DATE_ITEMS, (Jsonb(fields), collection_id))
 
 
-async def _told(
+async def _execute(
     connection: Connection, name: str, query: str | sql.Composed, values: tuple[Any, ...]
 ) -> psycopg.AsyncCursor[Any]:
     try:
         return await connection.execute(query.encode() if isinstance(query, str) else query, values)
     except (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.UndefinedFunction) as error:
-        raise InvalidRequestError(f"the database does not take a {name} of it: {error.diag.message_primary}") from error
+        raise InvalidRequestError(f"the database refuses a {name} of the file: {error.diag.message_primary}") from error
 
 
 def _of_space(kind: Kind, space_id: int | None) -> sql.Composable:

@@ -1,4 +1,4 @@
-"""Arms: read decayed to a moment, as the learned reward and exploration want them, and recounted from their events."""
+"""Read arms decayed to a moment, for the learned reward and exploration, and recount them from their events."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.round_trip import Row
 from retrieval.domain.learning.arm import Arm, ItemArms
 
-# An item may be gone and its arms still be there, so it is the ids that everything is joined to, looked up one by
-# one, where joins would read a whole collection: the offsets keep it to that, also before the tables are analyzed. What
-# was added and taken away again may leave a rounding error.
+# The ids are the left side of all joins, because arms outlive their items. ``OFFSET 0`` makes the planner look up each
+# id, even before the tables are analyzed, instead of reading the whole collection. ``greatest`` removes the rounding
+# error of feedback that was added and withdrawn.
 _READ = Compiled(
     """
     WITH decay AS MATERIALIZED (
@@ -46,7 +46,7 @@ _READ = Compiled(
 )
 
 
-# The events of an item lie together in the key of the feedback, so each item is looked up by itself.
+# The key of the feedback begins with the item, so each item is looked up separately.
 _PAST = Compiled("""
     WITH decay AS MATERIALIZED (
         SELECT s.half_life_days, s.landmark FROM learning_state(%(collection_id)s) AS s
@@ -89,17 +89,17 @@ _PAST = Compiled("""
 
 
 def arms_statement(collection_id: int, *, item_ids: Sequence[str], buckets: Sequence[str], now: datetime) -> Compiled:
-    """The statement whose rows ``arms_from`` understands, for callers that send others with it."""
+    """The statement whose rows ``arms_from`` reads, for callers that send it together with others."""
     return _READ.bind(collection_id=collection_id, item_ids=texts(item_ids), buckets=texts(buckets), now=now)
 
 
 def past_arms_statement(
     collection_id: int, *, item_ids: Sequence[str], buckets: Sequence[str], moment: datetime
 ) -> Compiled:
-    """The arms as they were at that moment, computed from their events; ``arms_from`` understands the rows.
+    """The statement that computes the arms at that moment from their events; ``arms_from`` reads its rows.
 
-    Only events that still count do: one that was withdrawn, quarantined or capped since is missing. Those that were
-    retired count by their baselines, whenever they came.
+    It omits events that were withdrawn, quarantined or capped since. Retired events count by their baselines, whatever
+    their time.
     """
     return _PAST.bind(collection_id=collection_id, item_ids=list(item_ids), buckets=list(buckets), moment=moment)
 
@@ -110,9 +110,9 @@ def arms_from(rows: Sequence[Row]) -> dict[str, ItemArms]:
     facts: dict[str, tuple[Any, ...]] = {}
     for item_id, created_at, cluster, bucket, *numbers in rows:
         facts[item_id] = (created_at, cluster)
-        of_item = arms.setdefault(item_id, {})
+        its_arms = arms.setdefault(item_id, {})
         if bucket is not None:
-            of_item[bucket] = Arm(*numbers)
+            its_arms[bucket] = Arm(*numbers)
     return {
         item_id: ItemArms(item_id=item_id, arms=arms[item_id], created_at=created_at, cluster=cluster)
         for item_id, (created_at, cluster) in facts.items()
@@ -130,13 +130,12 @@ async def read_arms(
 ) -> dict[str, ItemArms]:
     """Each of the items with its arms in those context buckets, decayed to ``now``, by item id.
 
-    An item of which nothing is known is there too, without arms. ``now`` has a time zone. ``buckets`` are those of
-    ``Context.buckets``. One statement.
+    An unknown item has no arms. ``now`` has a time zone. ``buckets`` are those of ``Context.buckets``.
     """
-    wanted = list(dict.fromkeys(item_ids))
-    if not wanted:
+    distinct_ids = list(dict.fromkeys(item_ids))
+    if not distinct_ids:
         return {}
-    statement = arms_statement(collection_id, item_ids=wanted, buckets=buckets, now=now)
+    statement = arms_statement(collection_id, item_ids=distinct_ids, buckets=buckets, now=now)
     return arms_from(await database.read(tenant_id, statement))
 
 
@@ -157,7 +156,7 @@ _RETIRE = "SELECT retire_feedback(%s, %s, %s)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decay:
-    """The way in which the events of a collection lose weight."""
+    """The parameters by which the events of a collection lose weight."""
 
     half_life_days: float
     landmark: datetime
@@ -165,13 +164,13 @@ class Decay:
 
 
 async def read_decay(database: Database, tenant_id: int, collection_id: int) -> Decay:
-    """The decay of the collection's events; the default where nobody said otherwise."""
+    """The decay of the collection's events, which is the default unless it was set."""
     half_life_days, landmark = (await database.read(tenant_id, _DECAY.bind(id=collection_id)))[0]
     return Decay(half_life_days=half_life_days, landmark=landmark)
 
 
 async def set_decay(database: Database, tenant_id: int, collection_id: int, decay: Decay, now: datetime) -> None:
-    """Change it, and compute the collection's arms anew meanwhile; the tenant's feedback waits for that."""
+    """Change the decay and recompute the collection's arms; the tenant's feedback waits meanwhile."""
     values = (collection_id, decay.half_life_days, decay.landmark, now)
     async with database.transaction(tenant_id) as connection:
         await connection.execute(_SET, values)
@@ -188,9 +187,9 @@ async def items_with_feedback(
 async def recount_arms(
     database: Database, tenant_id: int, collection_id: int, item_ids: Sequence[str], *, tolerance: float
 ) -> tuple[int, int]:
-    """Compute the items' arms from their events, and mend what is off; gives how many there are, and how many were off.
+    """Recompute the items' arms from their events and correct them; returns the number of arms, and of corrected arms.
 
-    ``tolerance`` is of a decayed sum, relative to its arm.
+    ``tolerance``: the relative difference of a decayed sum that counts as rounding.
     """
     async with database.transaction(tenant_id) as connection:
         cursor = await connection.execute(_RECOUNT, (collection_id, list(item_ids), tolerance))
@@ -201,7 +200,7 @@ async def recount_arms(
 async def retire_feedback(
     database: Database, tenant_id: int, collection_id: int, item_ids: Sequence[str], *, received_before: datetime
 ) -> int:
-    """Remove the items' events that were received before then; their arms stay as they are. Gives how many."""
+    """Remove the items' events that were received before then; their arms stay. Returns the number of events."""
     async with database.transaction(tenant_id) as connection:
         row = await (await connection.execute(_RETIRE, (collection_id, list(item_ids), received_before))).fetchone()
     return 0 if row is None else int(row[0])

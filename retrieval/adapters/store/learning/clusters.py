@@ -1,4 +1,4 @@
-"""Clusters of a collection's embedding space: their centroids, and the one that each item lies in."""
+"""Read and store the clusters of a collection's embedding space: their centroids, and each item's cluster."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def read_centroids(database: Database, tenant_id: int, collection_id: int,
 
 
 async def keep_centroids(connection: Connection, collection_id: int, space_id: int, centroids: Vectors) -> None:
-    """Store the centroids; those of the same numbers move. Until they are settled, items may lie in former clusters."""
+    """Store the centroids, replacing those of the same numbers. Until they are settled, items may have old clusters."""
     values = {
         "collection_id": collection_id,
         "space_id": space_id,
@@ -73,7 +73,7 @@ async def keep_centroids(connection: Connection, collection_id: int, space_id: i
 
 
 async def settle_centroids(connection: Connection, collection_id: int, space_id: int, *, items: int) -> None:
-    """Every item has its cluster: the centroids are those of so many items."""
+    """Store that every item has its cluster: the centroids are those of this number of items."""
     values = {"collection_id": collection_id, "space_id": space_id, "items": items}
     await connection.execute(_SETTLE, values)
 
@@ -81,9 +81,9 @@ async def settle_centroids(connection: Connection, collection_id: int, space_id:
 async def cluster_state(
     database: Database, tenant_id: int, collection_id: int, space: StoredSpace
 ) -> tuple[int, bool, bool]:
-    """The number of items that the centroids are of; True for feedback; and True for items without a cluster.
+    """The number of items of the centroids; whether there is feedback; and whether items without a cluster exist.
 
-    0 items: there are no centroids, or not every item has its cluster by them yet.
+    0 items: there are no centroids, or some items have no cluster by them yet.
     """
     statement = sql.SQL(_STATE).format(table=sql.Identifier(space.table_name)).as_string()
     values = {"collection_id": collection_id, "space_id": space.space_id}
@@ -94,7 +94,7 @@ async def cluster_state(
 async def vectors_to_assign(
     database: Database, tenant_id: int, collection_id: int, space: StoredSpace, *, after: str, every: bool, limit: int
 ) -> list[tuple[str, Vector]]:
-    """A page of the collection's vectors by item id: all of them, or of the items that have no cluster yet."""
+    """A page of the collection's vectors by item id: of all items, or of those without a cluster."""
     statement = sql.SQL(_PAGE).format(table=sql.Identifier(space.table_name)).as_string()
     values = {"collection_id": collection_id, "after": after, "all": every, "limit": limit}
     rows = await database.read(tenant_id, Compiled(statement, values))
@@ -102,7 +102,7 @@ async def vectors_to_assign(
 
 
 async def assign_clusters(database: Database, tenant_id: int, collection_id: int, clusters: Mapping[str, int]) -> None:
-    """Store the clusters by item id; items that are gone by now are left out."""
+    """Store the clusters by item id; removed items are left out."""
     values = {
         "collection_id": collection_id,
         "item_ids": list(clusters),

@@ -1,4 +1,4 @@
-"""Feedback as it is stored: events, and the verdicts that they add up to, as counts of items and in all."""
+"""Store events of feedback, and read their counts by item and in total."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ARRAYS: Mapping[str, tuple[int, Callable[[Any], bytes]]] = {
     "notes": _TEXTS,
     "event_times": _TIMES,
 }
-"""The arrays of ``record_feedback``: the number of the type, the same in every server, and what writes it."""
+"""The arrays of ``record_feedback``: their type's OID, the same on every server, and their encoder."""
 
 _RECORD = Compiled(
     f"""
@@ -59,13 +59,13 @@ _CAP = """
 """
 
 
-class Stored(NamedTuple):
+class StoreOutcome(NamedTuple):
     """The outcome of storing events."""
 
     recorded: int
-    """Stored now, whether they count or not."""
+    """The events stored by this call, whether they count or not."""
     repeated: int
-    """Stored before, by their key."""
+    """The events whose key was stored before."""
     superseding: int
     """The recorded events that replaced a stored verdict."""
     discounted: Sequence[str]
@@ -82,18 +82,20 @@ async def record_feedback(
     *,
     key_id: str = "",
     skip_refused: bool = False,
-) -> Stored:
+) -> StoreOutcome:
     """Store the events and add them to their arms, in one statement and one round trip.
 
-    If one is refused, nothing is stored, unless ``skip_refused``. ``now`` is when events happened that do not say it.
-    ``key_id`` is of the API key that they came by, whose cap then holds; empty: of none.
+    If one is refused, nothing is stored, unless ``skip_refused``. ``now`` is the time of events without a time.
+    ``key_id``: the API key of the request, whose cap then applies; empty: there is none.
     """
-    # With its keys in it, the statement may be sent again should the connection be lost.
+    # The statement contains the events' keys, so that it can be sent again if the connection is lost.
     columns = await aside(lambda: _columns(events, now), is_long=len(events) >= LONG)
     statement = _RECORD.bind(**columns, key_id=key_id, skip_refused=skip_refused)
     [(recorded, repeated, superseding, discounted, refused, problems)] = await database.read(tenant_id, statement)
     places = [place - 1 for place in refused or ()]
-    return Stored(recorded, repeated, superseding, discounted or (), dict(zip(places, problems or (), strict=True)))
+    return StoreOutcome(
+        recorded, repeated, superseding, discounted or (), dict(zip(places, problems or (), strict=True))
+    )
 
 
 async def actors_of(database: Database, tenant_id: int, events: Iterable[Feedback]) -> dict[str, str]:
@@ -108,31 +110,31 @@ async def actors_of(database: Database, tenant_id: int, events: Iterable[Feedbac
 
 
 async def quarantine_actor(database: Database, tenant_id: int, actor: str, reason: str, *, is_held: bool) -> int:
-    """Keep an actor's feedback from counting in all collections of the tenant, or let it count; gives the events."""
+    """Exclude an actor's feedback in all collections of the tenant, or let it count again; returns its events."""
     async with database.transaction(tenant_id) as connection:
         row = await (await connection.execute(_QUARANTINE, (actor, reason, is_held))).fetchone()
     return 0 if row is None else int(row[0])
 
 
 async def set_daily_cap(database: Database, tenant_id: int, collection_id: int, events: int) -> None:
-    """Let so many events of one actor count in a day; what is stored stays as it is."""
+    """Limit the events of one actor that count in a day; stored events do not change."""
     async with database.transaction(tenant_id) as connection:
         await connection.execute(_CAP, {"collection_id": collection_id, "events": events})
 
 
 def _columns(events: Sequence[Feedback], now: datetime) -> dict[str, Any]:
-    """The events by column, as they are sent, and from when to when their searches were.
+    """The encoded columns of the events, and the first and last time of their searches.
 
-    NULL for a column that is empty for all.
+    NULL for a column that is empty in all events.
     """
     times = [event.retrieved_at for event in events]
-    known = [time for time in times if time is not None]
+    search_times = [time for time in times if time is not None]
     subjects = [event.subject for event in events]
     contexts = [event.context or _NOWHERE for event in events]
     columns: Mapping[str, Sequence[Any]] = {
         "owners": [event.collection or "" for event in events],
         "item_ids": [event.item_id for event in events],
-        "feedback_keys": [event.key_about(about) or uuid4() for event, about in zip(events, subjects, strict=True)],
+        "feedback_keys": [event.key_about(subject) or uuid4() for event, subject in zip(events, subjects, strict=True)],
         "subjects": subjects,
         "retrieval_ids": [event.retrieval_id for event in events],
         "retrieval_times": times,
@@ -146,11 +148,15 @@ def _columns(events: Sequence[Feedback], now: datetime) -> dict[str, Any]:
         "notes": [event.note for event in events],
         "event_times": [event.at or now for event in events],
     }
-    written = {
+    encoded = {
         name: WrittenValue(write(columns[name]) if any(columns[name]) else None, kind)
         for name, (kind, write) in _ARRAYS.items()
     }
-    return {**written, "retrieved_from": min(known, default=None), "retrieved_to": max(known, default=None)}
+    return {
+        **encoded,
+        "retrieved_from": min(search_times, default=None),
+        "retrieved_to": max(search_times, default=None),
+    }
 
 
 _NOWHERE = Context()
@@ -175,7 +181,7 @@ _COUNT = """
         LIMIT %(most)s
     ) AS known
 """
-# The index of the items by themselves is found by its condition as it stands.
+# Constant text, because the partial index of arms of all contexts applies only to its exact condition.
 _COUNT_ALL, _COUNT_IN = (Compiled(_COUNT.format(bucket=bucket)) for bucket in ("''", "%(bucket)s"))
 
 
@@ -188,19 +194,19 @@ async def read_standings(
 
 
 async def standings_matching(
-    database: Database, tenant_id: int, collection: StoredCollection, wanted: Filter
+    database: Database, tenant_id: int, collection: StoredCollection, filter_: Filter
 ) -> list[Standing]:
-    """The standings of all items in use that the filter lets through, by item id; nothing else of them is read."""
+    """The standings of all active items that match the filter, by item id; reads nothing else of the items."""
     owner = collection.collection_id
-    keys = matching(owner, wanted, collection.filterable, looks_up=True).cte("matching")
-    mine = sa.select(*(arms.c[name] for name in _COLUMNS))
-    mine = mine.where(anywhere(owner), arms.c.item_id == keys.c.item_id).limit(1)
-    known = mine.lateral("known")
-    is_it = sa.and_(items.c.collection_id == sa.literal_column(str(int(owner))), items.c.item_id == keys.c.item_id)
-    stored = sa.select(items.c.created_at).where(is_it).limit(1).lateral("stored")
+    keys = matching(owner, filter_, collection.filterable, looks_up=True).cte("matching")
+    counts = sa.select(*(arms.c[name] for name in _COLUMNS))
+    counts = counts.where(anywhere(owner), arms.c.item_id == keys.c.item_id).limit(1)
+    arm = counts.lateral("known")
+    is_item = sa.and_(items.c.collection_id == sa.literal_column(str(int(owner))), items.c.item_id == keys.c.item_id)
+    stored = sa.select(items.c.created_at).where(is_item).limit(1).lateral("stored")
     statement = (
-        sa.select(keys.c.item_id, stored.c.created_at, *(known.c[name] for name in _COLUMNS))
-        .select_from(keys.join(stored, sa.true()).outerjoin(known, sa.true()))
+        sa.select(keys.c.item_id, stored.c.created_at, *(arm.c[name] for name in _COLUMNS))
+        .select_from(keys.join(stored, sa.true()).outerjoin(arm, sa.true()))
         .order_by(keys.c.item_id)
     )
     return [_standing(row) for row in await database.read(tenant_id, compiled(statement))]
@@ -216,7 +222,7 @@ def _standing(row: Row) -> Standing:
 async def count_verdicts(
     database: Database, tenant_id: int, collection_id: int, *, bucket: str, at_most: int | None = None
 ) -> int:
-    """The number of verdicts that count in a context bucket; counting stops at ``at_most``, in as many arms."""
+    """The number of verdicts that count in a context bucket, at most ``at_most``, from as many arms."""
     statement = _COUNT_ALL if bucket == ANYWHERE else _COUNT_IN.bind(bucket=bucket)
     rows = await database.read(tenant_id, statement.bind(collection_id=collection_id, most=at_most))
     return int(rows[0][0]) if at_most is None else min(int(rows[0][0]), at_most)

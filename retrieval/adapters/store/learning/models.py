@@ -1,4 +1,4 @@
-"""Models of the learned reward, as they are stored: each once, and never changed."""
+"""Read and store models of the learned reward, which never change once stored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 
 KEPT = 10
-"""Published versions that can be used again; of older ones the definition alone stays."""
+"""The published versions that can be used again; older ones keep only their definition."""
 
 _DEFINITION = Compiled("""
     SELECT m.definition, m.statistics_at FROM learned_models AS m
@@ -28,7 +28,7 @@ _LATEST = Compiled("""
     ORDER BY version DESC
     LIMIT %(most)s
 """)
-# The state's row is held, so that two publishers number one after the other.
+# Locks the state's row, so that simultaneous publishers get different version numbers.
 _HOLD = """
     INSERT INTO learning_states AS known (collection_id) VALUES (%(collection_id)s)
     ON CONFLICT (collection_id) DO UPDATE SET model_version = known.model_version
@@ -80,9 +80,9 @@ _FORGET = """
         ) AS p
     )
 """
-# One row for all items, because a row for each would cost more to send and to read than to find. Each item is looked up
-# by itself, also before the tables are analyzed.
-_BESIDE = Compiled(
+# One row for all items, because sending and reading a row for each would take longer than the lookups. Each item is
+# looked up separately, even before the tables are analyzed.
+_STACK_VALUES = Compiled(
     """
     SELECT array_agg(w.octets ORDER BY w.place), array_agg(w.cosine ORDER BY w.place)
     FROM (
@@ -110,9 +110,9 @@ class StoredModel:
     kind: str
     metrics: Mapping[str, Any]
     events: int
-    """Events that it was fitted on."""
+    """The events that it was fitted on."""
     statistics_at: datetime
-    """The moment as of which they were read."""
+    """The time at which those events were read."""
     is_published: bool
     reason: str
     """The reason why it was published, or was not."""
@@ -145,7 +145,7 @@ class RewardedQueries:
 async def read_definition(
     database: Database, tenant_id: int, collection_id: int, version: int
 ) -> tuple[Mapping[str, Any], datetime] | None:
-    """The definition of a version, and the moment as of which its events were read; None: there is no such version."""
+    """The definition of a version, and the time at which its events were read; None: there is no such version."""
     rows = await database.read(tenant_id, _DEFINITION.bind(collection_id=collection_id, version=version))
     return (rows[0][0], rows[0][1]) if rows else None
 
@@ -176,7 +176,7 @@ async def add_model(
     reason: str,
     queries: Sequence[RewardedQueries],
 ) -> int:
-    """Store a model as the next version, in use from now on if it is published; gives the version."""
+    """Store a model as the next version, in use from now on if it is published; returns the version."""
     values: dict[str, Any] = {
         "collection_id": collection_id,
         "kind": kind,
@@ -204,38 +204,38 @@ async def add_model(
 
 
 async def use_model(connection: Connection, collection_id: int, version: int | None) -> None:
-    """Search with that version and no other from now on; 0: with none. None: with the latest, and those to come.
+    """Search only with that version from now on; 0: with none; None: with the latest, and later versions.
 
-    Raises ``InvalidRequestError`` for a version that was not published, or whose rewarded queries are gone.
+    Raises ``InvalidRequestError`` for a version that was not published, or whose rewarded queries were removed.
     """
     values = {"collection_id": collection_id, "kept": KEPT}
     await connection.execute(_HOLD, values)
-    published = [row[0] for row in await (await connection.execute(_USABLE, values)).fetchall()]
-    chosen = max(published, default=0) if version is None else version
-    if chosen not in (0, *published):
-        there_are = ", ".join(map(str, (0, *published)))
+    versions = [row[0] for row in await (await connection.execute(_USABLE, values)).fetchall()]
+    used = max(versions, default=0) if version is None else version
+    if used not in (0, *versions):
+        there_are = ", ".join(map(str, (0, *versions)))
         raise InvalidRequestError(f"model {version!r:.20} cannot be used; there are {there_are} (0: none)")
-    await connection.execute(_USE, {**values, "version": chosen, "is_chosen": version is not None})
+    await connection.execute(_USE, {**values, "version": used, "is_chosen": version is not None})
 
 
 async def withdraw_model(connection: Connection, collection_id: int, version: int) -> bool:
-    """Search without that version from now on; True if that was done, False if somebody chose what is used."""
+    """Search without that version from now on. False: a caller has chosen the version in use, which stays."""
     values = {"collection_id": collection_id, "version": version}
     return await (await connection.execute(_WITHDRAW, values)).fetchone() is not None
 
 
 async def is_model_chosen(database: Database, tenant_id: int, collection_id: int) -> bool:
-    """True if somebody chose the version that is used, or that none is."""
+    """Whether a caller has chosen the version in use, or to use none."""
     rows = await database.read(tenant_id, _IS_CHOSEN.bind(collection_id=collection_id))
     return bool(rows and rows[0][0])
 
 
 def stack_statement(collection_id: int, *, version: int, item_ids: Sequence[str], vector: Vector | None) -> Compiled:
-    """The statement of what a stack asks of items: one row of octets, and of cosines of the query and those rewarded.
+    """The statement for a stack's signals of items: one row with their octets, and cosines with rewarded queries.
 
-    Both are arrays in the order of the items, with 0 for what is not known; all cosines are 0 without a vector.
+    Both are arrays in the order of the items, 0 if unknown; without a vector all cosines are 0.
     """
-    return _BESIDE.bind(
+    return _STACK_VALUES.bind(
         collection_id=collection_id,
         version=version,
         item_ids=texts(item_ids),

@@ -1,4 +1,4 @@
-"""Off-policy estimates and what interleaved searches earned, by ``sql/learning/off_policy.sql``."""
+"""Read off-policy estimates and the rewards of interleaved searches, by ``sql/learning/off_policy.sql``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RecordedTraffic:
     collection_id: int
     since: datetime
     default_reward: float | None = None
-    """None: an impression without feedback tells nothing."""
+    """None: impressions without feedback are ignored."""
 
     def parameters(self) -> dict[str, Any]:
         """Values for the statements."""
@@ -48,7 +48,7 @@ class RecordedTraffic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class TargetComparison:
     """One estimator's estimates of two targets, and of the first minus the second."""
 
     estimator: Estimator
@@ -72,9 +72,9 @@ async def read_weighing(connection: Connection, traffic: RecordedTraffic, target
     """The weighing of the traffic for the target. The transaction acts as the tenant."""
     cursor = await connection.execute(_WEIGHING, {**traffic.parameters(), **_columns(target)})
     row = await cursor.fetchone()
-    counts_and_figures = row or (0, 0, 0, 0.0, None, None, None, None, 0)
-    retrievals, impressions, rated, size, *figures, clipped = counts_and_figures
-    mean, expected, error, largest = map(_number, figures)
+    columns = row or (0, 0, 0, 0.0, None, None, None, None, 0)
+    retrievals, impressions, rated, size, *numbers, clipped = columns
+    mean, expected, error, largest = map(_number, numbers)
     return Weighing(
         retrievals=retrievals,
         impressions=impressions,
@@ -90,34 +90,34 @@ async def read_weighing(connection: Connection, traffic: RecordedTraffic, target
 
 async def read_comparison(
     connection: Connection, traffic: RecordedTraffic, first: TargetPolicy, second: TargetPolicy
-) -> dict[tuple[Estimator, bool], Compared]:
-    """Read the comparison by estimator and whether it is clipped; empty where no impression has a reward.
+) -> dict[tuple[Estimator, bool], TargetComparison]:
+    """Read the comparison by estimator and whether it is clipped; empty if no impression has a reward.
 
-    Both targets speak of the same retrievals. The transaction acts as the tenant.
+    Both targets have the same retrievals. The transaction acts as the tenant.
     """
-    others = {f"other_{name}": values for name, values in _columns(second).items()}
-    cursor = await connection.execute(_COMPARISON, {**traffic.parameters(), **_columns(first), **others})
-    found = [_compared(row) for row in await cursor.fetchall()]
-    return {(estimate.estimator, estimate.is_clipped): estimate for estimate in found}
+    other_columns = {f"other_{name}": values for name, values in _columns(second).items()}
+    cursor = await connection.execute(_COMPARISON, {**traffic.parameters(), **_columns(first), **other_columns})
+    comparisons = [_comparison(row) for row in await cursor.fetchall()]
+    return {(comparison.estimator, comparison.is_clipped): comparison for comparison in comparisons}
 
 
 def _columns(target: TargetPolicy) -> Mapping[str, list[Any]]:
     return {
         "retrieval_ids": target.retrieval_ids,
         "item_ids": target.item_ids,
-        # The driver refuses a list in which some numbers are whole.
+        # The driver refuses a list that mixes integers and floats.
         "probabilities": list(map(float, target.probabilities)),
         "modelled": list(map(float, target.modelled)),
     }
 
 
-def _compared(row: tuple[Any, ...]) -> Compared:
+def _comparison(row: tuple[Any, ...]) -> TargetComparison:
     estimator, is_clipped, *figures = row
     numbers = [_number(figure) for figure in figures]
     first, second, difference = (
         Estimate(value=numbers[at], standard_error=numbers[at + 1]) for at in range(0, len(numbers), 2)
     )
-    return Compared(
+    return TargetComparison(
         estimator=Estimator(estimator), is_clipped=is_clipped, first=first, second=second, difference=difference
     )
 
@@ -133,7 +133,7 @@ _RESULTS = Compiled("""
 """)
 
 
-class Earned(NamedTuple):
+class InterleavedRewards(NamedTuple):
     """The rewards of the two profiles' hits in one search; both None without a verdict."""
 
     first: float | None
@@ -142,8 +142,8 @@ class Earned(NamedTuple):
 
 async def interleaved_results(
     database: Database, tenant_id: int, collection_id: int, *, names: tuple[str, str], since: datetime
-) -> list[Earned]:
-    """A result a search that showed the two profiles mixed."""
+) -> list[InterleavedRewards]:
+    """The rewards of each search that interleaved the two profiles."""
     first, second = names
     values = {"collection_id": collection_id, "since": since, "first": first, "second": second}
-    return [Earned(*row) for row in await database.read(tenant_id, _RESULTS.bind(**values))]
+    return [InterleavedRewards(*row) for row in await database.read(tenant_id, _RESULTS.bind(**values))]

@@ -1,4 +1,4 @@
-"""The training data of models: counted verdicts, and the searches that they belong to."""
+"""Read the training data of models: verdicts that count, and their searches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from retrieval.domain.records.retrieval_id import time_of
 from retrieval.domain.search.profile import Profile
 
 MOST_VERDICTS = 200_000
-"""The latest so many are learned from."""
+"""The most verdicts that a model is fitted on, the latest."""
 
 _PAGE = 500
 
@@ -30,7 +30,7 @@ _SPACE = Compiled("""
     SELECT m.definition -> 'space_id' FROM learned_models AS m WHERE m.collection_id = %(collection_id)s
     ORDER BY m.version DESC LIMIT 1
 """)
-# The moment is a value, so that the planner sees how little there is after it.
+# The time is a parameter, so that the planner sees how few rows follow it.
 _NEW = Compiled("""
     SELECT count(*) FROM (
         SELECT FROM feedback AS f
@@ -51,9 +51,9 @@ _SEARCHES = Compiled(f"""
     SELECT
         r.retrieval_id, r.query, r.vector, r.request -> 'space_id', r.shown_items, r.profile_version,
         r.request -> 'profile', {POOL_COLUMNS}
-    FROM unnest(%(ids)s::uuid[], %(times)s::timestamptz[]) AS wanted (retrieval_id, retrieved_at)
+    FROM unnest(%(ids)s::uuid[], %(times)s::timestamptz[]) AS requested (retrieval_id, retrieved_at)
     JOIN retrievals AS r ON r.collection_id = %(collection_id)s
-        AND r.retrieval_id = wanted.retrieval_id AND r.retrieved_at = wanted.retrieved_at
+        AND r.retrieval_id = requested.retrieval_id AND r.retrieved_at = requested.retrieved_at
 """)  # noqa: S608 - of the names above
 _PROFILES = Compiled("""
     SELECT p.version, p.definition FROM profiles AS p WHERE p.collection_id = %(collection_id)s
@@ -69,7 +69,7 @@ _OCTETS = Compiled("""
 """)
 
 
-class Rated(NamedTuple):
+class CountedVerdict(NamedTuple):
     """A verdict that counts."""
 
     item_id: str
@@ -83,12 +83,12 @@ class Rated(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatedSearch:
-    """A recorded search of which something was rated."""
+    """A recorded search with verdicts on its hits."""
 
     retrieval_id: UUID
     query: str
     vector: Vector | None
-    """The one that the caller gave, shape (dimensions,); None: the words were embedded."""
+    """The vector that the caller passed, shape (dimensions,); None: the query was embedded."""
     space_id: int | None
     """The space of that vector."""
     pool_items: Sequence[str]
@@ -99,13 +99,13 @@ class RatedSearch:
 
 
 async def count_new_verdicts(database: Database, tenant_id: int, collection_id: int, *, most: int) -> int:
-    """The number of verdicts since a model was fitted last; counting stops at ``most``."""
+    """The number of verdicts since the last model was fitted; counting stops at ``most``."""
     since = (await database.read(tenant_id, _LAST.bind(collection_id=collection_id)))[0][0]
     return int((await database.read(tenant_id, _NEW.bind(collection_id=collection_id, since=since, most=most)))[0][0])
 
 
 async def space_fitted_in(database: Database, tenant_id: int, collection_id: int) -> int | None:
-    """The space of the queries that the last model was fitted on, in use or not; None: none was, or in no space."""
+    """The space of the queries that the last model was fitted on, in use or not; None: there is none."""
     rows = await database.read(tenant_id, _SPACE.bind(collection_id=collection_id))
     return rows[0][0] if rows else None
 
@@ -117,18 +117,18 @@ async def count_learnable(database: Database, tenant_id: int, collection_id: int
 
 async def read_verdicts(
     database: Database, tenant_id: int, collection_id: int, *, until: datetime, most: int = MOST_VERDICTS
-) -> list[Rated]:
-    """The latest verdicts that count and were there by then, the newest first."""
+) -> list[CountedVerdict]:
+    """The latest verdicts that count and were received by then, the newest first."""
     rows = await database.read(tenant_id, _VERDICTS.bind(collection_id=collection_id, until=until, most=most))
-    return [Rated(row[0], row[1], tuple(row[2]), *row[3:]) for row in rows]
+    return [CountedVerdict(row[0], row[1], tuple(row[2]), *row[3:]) for row in rows]
 
 
 async def read_rated_searches(
     database: Database, tenant_id: int, collection_id: int, retrieval_ids: Sequence[UUID]
 ) -> AsyncIterator[list[RatedSearch]]:
-    """Read the searches that are still kept, in pages: together their candidates would take a gigabyte."""
-    stored = await database.read(tenant_id, _PROFILES.bind(collection_id=collection_id)) if retrieval_ids else []
-    profiles = {version: Profile.from_dict(definition) for version, definition in stored}
+    """Read the searches that are still stored, in pages: together their candidates would take a gigabyte."""
+    rows = await database.read(tenant_id, _PROFILES.bind(collection_id=collection_id)) if retrieval_ids else []
+    profiles = {version: Profile.from_dict(definition) for version, definition in rows}
     for start in range(0, len(retrieval_ids), _PAGE):
         page = retrieval_ids[start : start + _PAGE]
         statement = _SEARCHES.bind(collection_id=collection_id, ids=list(page), times=[time_of(row) for row in page])
@@ -145,7 +145,7 @@ async def read_item_clusters(
 async def read_item_octets(
     database: Database, tenant_id: int, collection_id: int, item_ids: Sequence[str]
 ) -> dict[str, int]:
-    """The lengths of title and body in UTF-8, by item id; an item that is gone is missing."""
+    """The lengths of title and body in UTF-8, by item id; removed items are missing."""
     return dict(await database.read(tenant_id, _OCTETS.bind(collection_id=collection_id, item_ids=list(item_ids))))
 
 

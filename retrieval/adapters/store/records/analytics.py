@@ -1,4 +1,4 @@
-"""The figures for which the database has views and functions: their catalogue, and their rows."""
+"""Read the figures of the database's views and functions: their catalogue and their rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from retrieval.domain.records.analytics import AnalyticsColumn, AnalyticsTable, 
 PREFIX = "analytics_"
 
 CATALOGUE = Compiled("""
-    SELECT found.name, found.about, found.is_function, a.attname::text, format_type(a.atttypid, a.atttypmod),
+    SELECT entry.name, entry.about, entry.is_function, a.attname::text, format_type(a.atttypid, a.atttypmod),
         coalesce(col_description(a.attrelid, a.attnum), '')
     FROM (
         SELECT c.relname::text AS name, coalesce(obj_description(c.oid, 'pg_class'), '') AS about,
@@ -27,11 +27,11 @@ CATALOGUE = Compiled("""
         UNION ALL
         SELECT p.proname::text, coalesce(obj_description(p.oid, 'pg_proc'), ''), true, t.typrelid, p.pronamespace
         FROM pg_proc AS p JOIN pg_type AS t ON t.oid = p.prorettype
-    ) AS found
-    JOIN pg_namespace AS n ON n.oid = found.place
-    JOIN pg_attribute AS a ON a.attrelid = found.relation AND a.attnum > 0 AND NOT a.attisdropped
-    WHERE n.nspname = %(schema)s AND found.name ~ '^analytics_[a-z_]+$'
-    ORDER BY found.name COLLATE "C", a.attnum
+    ) AS entry
+    JOIN pg_namespace AS n ON n.oid = entry.place
+    JOIN pg_attribute AS a ON a.attrelid = entry.relation AND a.attnum > 0 AND NOT a.attisdropped
+    WHERE n.nspname = %(schema)s AND entry.name ~ '^analytics_[a-z_]+$'
+    ORDER BY entry.name COLLATE "C", a.attnum
 """)
 
 _ORDERS = {
@@ -57,24 +57,24 @@ _ORDERS = {
 
 _LENGTH = timedelta(days=28)
 _LENGTHS = {"rising_items": timedelta(days=14)}
-"""The length of a period of which only the end is given, like the functions' own default."""
+"""The length of a period without a begin, the same as the functions' own default."""
 
 
 async def analytics_views(database: Database, tenant_id: int) -> list[AnalyticsView]:
-    """The views and functions of figures, by name, as the catalogue describes them."""
+    """The views and functions of figures, by name, with their descriptions from the catalogue."""
     return views_of(await database.read(tenant_id, CATALOGUE.bind(schema=database.names.schema)))
 
 
 def views_of(rows: Iterable[tuple[Any, ...]]) -> list[AnalyticsView]:
-    """The views that rows of ``CATALOGUE`` tell of."""
+    """The views of rows of ``CATALOGUE``."""
     return [
         AnalyticsView(
             name=name.removeprefix(PREFIX),
             about=about,
-            columns=tuple(AnalyticsColumn(name=row[3], type=row[4], about=row[5]) for row in found),
+            columns=tuple(AnalyticsColumn(name=row[3], type=row[4], about=row[5]) for row in columns),
             is_function=is_function,
         )
-        for (name, about, is_function), found in groupby(rows, key=lambda row: row[:3])
+        for (name, about, is_function), columns in groupby(rows, key=lambda row: row[:3])
     ]
 
 
@@ -89,46 +89,48 @@ async def analytics_rows(database: Database, tenant_id: int, name: str, question
 
 
 def analytics_statement(view: AnalyticsView, question: ViewQuestion) -> Compiled:
-    """The statement that reads a view. Its name and columns are the catalogue's; a caller's values are parameters."""
+    """The statement that reads a view. Names come from the catalogue; a caller's values are parameters."""
     since = question.begins(_LENGTHS.get(view.name, _LENGTH) if view.is_function else None)
     begin = "(now() - %(since)s::interval)" if isinstance(since, timedelta) else "%(since)s::timestamptz"
-    values = {"collection": "%(collection)s::text", "since": begin, "until": "%(until)s::timestamptz"}
-    given = {"collection": question.collection, "since": since, "until": question.until}
-    said = {name: values[name] for name, value in given.items() if value is not None}
+    placeholders = {"collection": "%(collection)s::text", "since": begin, "until": "%(until)s::timestamptz"}
+    values = {"collection": question.collection, "since": since, "until": question.until}
+    set_placeholders = {name: placeholders[name] for name, value in values.items() if value is not None}
     source: sql.Composable = sql.Identifier(PREFIX + view.name)
     conditions: sql.Composable = sql.SQL("true")
     if view.is_function:
-        arguments = ", ".join(f"{name} => {value}" for name, value in said.items())
+        arguments = ", ".join(f"{name} => {value}" for name, value in set_placeholders.items())
         source = sql.SQL("{}({})").format(source, _trusted(arguments))
     else:
-        conditions = _conditions(view, said)
+        conditions = _conditions(view, set_placeholders)
     statement = sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY {} LIMIT %(limit)s").format(
         sql.SQL(", ").join(sql.Identifier(column.name) for column in view.columns),
         source,
         conditions,
         _trusted(_ORDERS.get(view.name, "1")),
     )
-    return Compiled(statement.as_string(), {**{name: given[name] for name in said}, "limit": question.limit})
+    return Compiled(
+        statement.as_string(), {**{name: values[name] for name in set_placeholders}, "limit": question.limit}
+    )
 
 
 def _conditions(view: AnalyticsView, values: dict[str, str]) -> sql.Composable:
-    """The conditions that narrow a list."""
-    made: list[sql.Composable] = [sql.SQL("true")]
+    """The conditions that restrict a list."""
+    conditions: list[sql.Composable] = [sql.SQL("true")]
     if "collection" in values:
-        made.append(_trusted("collection = " + values["collection"]))
+        conditions.append(_trusted("collection = " + values["collection"]))
     time = view.time_column
     if time is not None:
-        # A day belongs to the period that contains its first moment in UTC.
+        # A day belongs to the period that contains its beginning in UTC.
         begin = "({} AT TIME ZONE 'UTC')::date" if time.type == "date" else "{}"
         end = "({}::timestamp AT TIME ZONE 'UTC')" if time.type == "date" else "{}"
         column = sql.Identifier(time.name)
         if "since" in values:
-            made.append(sql.SQL("{} >= {}").format(column, _trusted(begin.format(values["since"]))))
+            conditions.append(sql.SQL("{} >= {}").format(column, _trusted(begin.format(values["since"]))))
         if "until" in values:
-            made.append(sql.SQL("{} < {}").format(_trusted(end).format(column), _trusted(values["until"])))
-    return sql.SQL(" AND ").join(made)
+            conditions.append(sql.SQL("{} < {}").format(_trusted(end).format(column), _trusted(values["until"])))
+    return sql.SQL(" AND ").join(conditions)
 
 
 def _trusted(text: Any) -> sql.SQL:
-    """A piece of a statement that stands in this module."""
+    """A part of a statement from this module."""
     return sql.SQL(text)

@@ -1,4 +1,4 @@
-"""Removal from records: the names of actors, and records older than their retention."""
+"""Remove the names of actors from records, and records older than their retention."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ class Pseudonymised(Serializable):
     """The counts of records whose actor's name was replaced."""
 
     pseudonym: str
-    """The pseudonym of the actor in all rows of a call; nothing leads back from it to the name."""
+    """The pseudonym of the actor in all rows of a call, from which the name cannot be found."""
     retrievals: int
-    """Recorded searches that bear it now."""
+    """The recorded searches that got it."""
     feedback: int
-    """Events that bear it now."""
+    """The events that got it."""
 
 
-# Alone, like all that changes what is known of events; and before the other statement, which then sees what those who
-# wrote meanwhile have committed.
+# Exclusive, as for every change of stored events; and before the other statement, which then sees everything that
+# concurrent writers have committed.
 _LOCK = "SELECT pg_advisory_xact_lock(feedback_lock())"
 
-# A quarantine follows the events that it is about. Keys and subjects are made from names too, which a guess could
-# confirm; so they are mixed with a secret that is kept nowhere.
+# A quarantine follows its events. Keys and subjects are hashes of names, which a guess could confirm, so they are mixed
+# with a secret that is not stored.
 _REPLACE = """
     WITH own AS MATERIALIZED (
         SELECT c.collection_id FROM collections c WHERE c.tenant_id = %(tenant_id)s
@@ -49,10 +49,10 @@ _REPLACE = """
 
 
 async def pseudonymise(database: Database, tenant_id: int, actor: str, pseudonym: str) -> Pseudonymised:
-    """Replace an actor's name in a tenant's searches, feedback and quarantines, and forget the sessions.
+    """Replace an actor's name in a tenant's searches, feedback and quarantines, and remove the sessions.
 
-    The tenant's feedback waits meanwhile. Repeated afterwards, the actor's feedback counts once more: nothing tells
-    that it is the same.
+    The tenant's feedback waits meanwhile. If the actor sends the same feedback again afterwards, it counts again,
+    because nothing shows that it is a repetition.
     """
     values = {"tenant_id": tenant_id, "actor": actor, "pseudonym": pseudonym, "secret": secrets.token_hex()}
     async with database.transaction(tenant_id) as connection:
@@ -63,23 +63,24 @@ async def pseudonymise(database: Database, tenant_id: int, actor: str, pseudonym
 
 
 _ENSURE = Compiled("SELECT ensure_months()")
-_IN_QUESTION = Compiled("""
+_ARE_DUE = Compiled("""
     SELECT EXISTS (SELECT FROM missing_months()) OR EXISTS (SELECT FROM old_months(%(days)s))
 """)
 
 
 async def ensure_months(database: Database) -> int:
-    """Make the tables of this month and the next two, where they are missing; returns how many were made.
+    """Make the missing tables of this month and the next two; returns the number of tables made.
 
-    Rows that had no month's table are moved into one of their own.
+    Rows without a month's table move into a new one.
     """
     return int((await database.write(None, _ENSURE))[0][0])
 
 
 async def drop_months(database: Database, days: int) -> int:
-    """Drop the tables of months that are wholly older than so many days; returns how many.
+    """Drop the tables of months that ended more than ``days`` days ago; returns their number.
 
-    Raises ``MissingPrivilegeError`` unless the login may act as the definer role: the months are every tenant's.
+    Raises ``MissingPrivilegeError`` unless the login may act as the definer role, because the months have all tenants'
+    rows.
     """
     statement = sql.SQL("SELECT {}(%s)").format(sql.Identifier(database.names.schema, "drop_months"))
     async with database.maintenance() as connection:
@@ -87,9 +88,9 @@ async def drop_months(database: Database, days: int) -> int:
     return 0 if row is None else int(row[0])
 
 
-async def are_months_in_question(database: Database, days: int) -> bool:
-    """Whether a month is missing, or is older than ``days``."""
-    rows = await database.read(None, _IN_QUESTION.bind(days=days))
+async def is_any_month_due(database: Database, days: int) -> bool:
+    """Whether a month's table is missing, or is older than ``days``."""
+    rows = await database.read(None, _ARE_DUE.bind(days=days))
     return bool(rows[0][0])
 
 
@@ -108,9 +109,9 @@ _REMOVE = """
 async def remove_older(
     database: Database, tenant_id: int, table: str, *, owner: tuple[str, int], time: str, days: int
 ) -> int:
-    """Remove a step of a table's rows that are older than so many days; returns how many. 0: none is left.
+    """Remove at most ``STEP`` rows of a table that are older than ``days`` days; returns their number.
 
-    ``owner`` is the column that says whose the rows are, with its value.
+    ``owner``: the column of the rows' owner, and its value.
     """
     column, value = owner
     statement = sql.SQL(_REMOVE).format(

@@ -1,7 +1,7 @@
-"""The statement that stores recorded searches, and how a record is written as the row that it takes. Light to import.
+"""The statement that stores recorded searches, and the encoding of its parameters. Light to import.
 
-A row goes over the wire in PostgreSQL's binary form of the type ``sent_retrieval``: no JSON is made or read of what
-every record has, and each record is one parameter. Columns of feedback are sent as arrays of the same form.
+Each record is one parameter: a row of the type ``sent_retrieval`` in PostgreSQL's binary format, because JSON for all
+columns would be slower. Columns of feedback are sent as arrays in the same format.
 https://www.postgresql.org/docs/current/protocol-overview.html
 """
 
@@ -33,7 +33,7 @@ _LENGTHS = [_INT4.pack(length) for length in range(_FEW)]
 
 
 def encoded(record: SearchRecord) -> bytes:
-    """The record as ``STORE`` takes it. Raises ``ValueError`` for a number that is none, or text that is none."""
+    """The record as a parameter of ``STORE_ONE``. Raises ``ValueError`` for NaN, infinity and text beyond UTF-8."""
     parts = [_COUNT]
     for head, encode, value in zip(_HEADS, _ENCODERS, _VALUES(record), strict=True):
         data = None if value is None else encode(value)
@@ -46,7 +46,7 @@ def encoded(record: SearchRecord) -> bytes:
 
 def _double(value: float) -> bytes:
     if not isfinite(value):
-        raise ValueError(f"{value} is no finite number")
+        raise ValueError(f"{value} is not a finite number")
     return _DOUBLE.pack(value)
 
 
@@ -59,7 +59,7 @@ def _moment(value: datetime) -> bytes:
 
 
 def _microseconds(value: datetime) -> int:
-    """A time as PostgreSQL counts it, from the year 2000."""
+    """A time as PostgreSQL's number of microseconds since the year 2000."""
     return (value - _EPOCH) // _MICROSECOND
 
 
@@ -68,7 +68,7 @@ def _json(value: Any) -> bytes:
 
 
 def _plain(value: object) -> Any:
-    """A value that JSON has no kind for, as one that it has."""
+    """A value of another type as a JSON value."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, Sequence):
@@ -81,16 +81,16 @@ _AS_JSON = json.JSONEncoder(default=_plain, allow_nan=False).encode
 
 def texts(values: Sequence[str]) -> bytes:
     """An array of texts."""
-    # There are a hundred: no line of Python is run for each.
-    each = list(map(str.encode, values))
-    sized = chain.from_iterable(zip(map(_INT4.pack, map(len, each)), each, strict=True))
-    return _array_head(_TEXT, (len(each),)) + b"".join(sized)
+    # Without a Python loop, because there are about a hundred values.
+    data = list(map(str.encode, values))
+    elements = chain.from_iterable(zip(map(_INT4.pack, map(len, data)), data, strict=True))
+    return _array_head(_TEXT, (len(data),)) + b"".join(elements)
 
 
 def uuids(values: Sequence[UUID | None]) -> bytes:
     """An array of UUIDs."""
-    each = [_NULL if value is None else _UUID_SIZE + value.bytes for value in values]
-    return _array_head(_UUID, (len(each),), has_nulls=_NULL in each) + b"".join(each)
+    elements = [_NULL if value is None else _UUID_SIZE + value.bytes for value in values]
+    return _array_head(_UUID, (len(elements),), has_nulls=_NULL in elements) + b"".join(elements)
 
 
 def moments(values: Sequence[datetime | None]) -> bytes:
@@ -99,40 +99,40 @@ def moments(values: Sequence[datetime | None]) -> bytes:
 
 
 _NUMBERS = {"h": (2, 21), "i": (4, 23), "q": (8, 1184), "f": (4, 700), "d": (8, 701)}
-"""The size in bytes and the OID of a PostgreSQL type, by its type code in Python's ``array``; ``q`` is a time's."""
+"""By type code of Python's ``array``: the size in bytes and the OID of the PostgreSQL type; ``q`` is for times."""
 
 
 def numbers(values: Sequence[Any], code: str, shape: tuple[int, ...] = ()) -> bytes:
-    """An array of numbers of a kind, of that shape; by default all in one row.
+    """An array of numbers with that shape, by default one-dimensional.
 
-    Raises ``ValueError`` for a number that is none.
+    Raises ``ValueError`` for NaN and infinity.
     """
     shape = shape or (len(values),)
     size, kind = _NUMBERS[code]
-    known = [value for value in values if value is not None] if None in values else values
-    if not isfinite(sum(known)) and not all(map(isfinite, known)):
-        raise ValueError(f"{next(number for number in known if not isfinite(number))} is no finite number")
-    if known is not values:
+    present = [value for value in values if value is not None] if None in values else values
+    if not isfinite(sum(present)) and not all(map(isfinite, present)):
+        raise ValueError(f"{next(number for number in present if not isfinite(number))} is not a finite number")
+    if present is not values:
         head, pack = _INT4.pack(size), Struct(f">{code}").pack
         data = [_NULL if value is None else head + pack(value) for value in values]
         return _array_head(kind, shape, has_nulls=True) + b"".join(data)
-    made = array(code, values)
+    packed = array(code, values)
     if sys.byteorder == "little":
-        made.byteswap()
-    return _array_head(kind, shape) + _sized(memoryview(made), size)
+        packed.byteswap()
+    return _array_head(kind, shape) + _with_sizes(memoryview(packed), size)
 
 
-def _sized(numbers: memoryview, size: int) -> bytes:
-    """The numbers, each after its size: there are hundreds, so that no line of Python is run for each."""
-    made = bytearray(_sizes(size, len(numbers)))
+def _with_sizes(numbers: memoryview, size: int) -> bytes:
+    """The numbers, each after its size, without a Python loop over the hundreds of numbers."""
+    result = bytearray(_sizes(size, len(numbers)))
     if size == 2:
-        words, given = memoryview(made).cast("H"), numbers.cast("B").cast("H")
+        words, source = memoryview(result).cast("H"), numbers.cast("B").cast("H")
     else:
-        words, given = memoryview(made).cast("I"), numbers.cast("B").cast("I")
+        words, source = memoryview(result).cast("I"), numbers.cast("B").cast("I")
     head, body = 4 // words.itemsize, size // words.itemsize
     for place in range(body):
-        words[head + place :: head + body] = given[place::body]
-    return bytes(made)
+        words[head + place :: head + body] = source[place::body]
+    return bytes(result)
 
 
 @lru_cache(maxsize=256)
@@ -156,7 +156,7 @@ def _double_matrix(rows: Matrix) -> bytes:
 
 
 def _score_matrix(rows: Matrix) -> bytes | None:
-    """The scores in half the room, where they lose nothing by it: the legs compute most of them so."""
+    """The scores in single precision, which the legs compute most of them in; None if that loses digits."""
     values = list(chain.from_iterable(rows))
     return numbers(values, "f", _shape(rows)) if _are_real(values) else None
 
@@ -167,8 +167,8 @@ def _exact_score_matrix(rows: Matrix) -> bytes | None:
 
 
 def _are_real(values: Sequence[float | None]) -> bool:
-    known = [value for value in values if value is not None]
-    return array("f", known).tolist() == known
+    present = [value for value in values if value is not None]
+    return array("f", present).tolist() == present
 
 
 def _shape(rows: Sequence[Sequence[Any]]) -> tuple[int, int]:
@@ -191,7 +191,7 @@ _KINDS: Mapping[str, tuple[int, _Encoder]] = {
     "real[]": (1021, partial(numbers, code="f")),
     "double precision[]": (1022, partial(numbers, code="d")),
 }
-"""The number of each type, the same in every server, and what writes its values."""
+"""The OID of each type, the same on every server, and its encoder."""
 
 _MATRICES: Mapping[str, _Encoder] = {
     "pool_scores": _score_matrix,
@@ -238,7 +238,7 @@ COLUMNS: Mapping[str, str] = {
     **dict.fromkeys(("propensities", "rank_propensities", "pulls"), "double precision[]"),
     "shown_signals": "jsonb",
 }
-"""The columns of a recorded search in their order, with their types as they are sent."""
+"""The columns of a recorded search in order, with the types in which they are sent."""
 
 _TYPES = {kind: number for kind, (number, _) in _KINDS.items()}
 _COUNT = _INT4.pack(len(COLUMNS))
@@ -246,8 +246,8 @@ _HEADS = [_INT4.pack(_TYPES[kind]) for kind in COLUMNS.values()]
 _ENCODERS = [_MATRICES.get(name) or _KINDS[kind][1] for name, kind in COLUMNS.items()]
 _VALUES = attrgetter(*("pool_scores" if name == "pool_scores_exact" else name for name in COLUMNS))
 
-# An item that was forgotten since the search found it is recorded by a pseudonym, wherever the record names it.
-_KEPT = {
+# An item that was forgotten after the search is recorded by a pseudonym, wherever the record names it.
+_EXPRESSIONS = {
     "vector": "g.vector::halfvec",
     **{
         name: f"CASE WHEN names.old IS NULL THEN g.{name} ELSE {function}(g.{name}, names.old, names.new) END"
@@ -262,14 +262,13 @@ _KEPT = {
 _NAMES = ", ".join(COLUMNS)
 
 TOGETHER = 64
-"""Records that one statement stores at most."""
+"""The most records that one statement stores."""
 
 
 def _store(most: int) -> str:
-    """Stored twice it is stored once: the answer to a statement can get lost, which is then sent again.
+    """The statement for at most that number of records. Repeating it changes nothing, because its answer can get lost.
 
-    The losses count where the first search is new, for the same reason: a repetition may bring others, but it begins
-    with the same.
+    For the same reason, the losses count only if the first search is new: a repetition begins with the same search.
     """
     return f"""
         WITH given AS MATERIALIZED (
@@ -288,7 +287,7 @@ def _store(most: int) -> str:
             SELECT array_agg(gone.item) AS old, array_agg(gone.pseudonym) AS new FROM gone
         ), kept AS (
             INSERT INTO retrievals ({_NAMES})
-            SELECT {", ".join(_KEPT.get(name, f"g.{name}") for name in COLUMNS)}
+            SELECT {", ".join(_EXPRESSIONS.get(name, f"g.{name}") for name in COLUMNS)}
             FROM given g CROSS JOIN names ON CONFLICT DO NOTHING RETURNING retrieval_id
         ), lost AS (
             INSERT INTO recording_losses (collection_id, day, reason, retrievals)
@@ -305,7 +304,7 @@ def _store(most: int) -> str:
 
 
 def row_names(most: int) -> list[str]:
-    """The names of the parameters for so many rows, each encoded; None for one that is not needed."""
+    """The names of the parameters for that number of rows; the value of a missing row is None."""
     return [f"row_{number}" for number in range(most)]
 
 

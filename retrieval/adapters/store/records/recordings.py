@@ -1,4 +1,4 @@
-"""Recorded searches: many of them stored by one statement, each read by its identifier."""
+"""Store many recorded searches by one statement, and read one by its identifier."""
 
 from __future__ import annotations
 
@@ -40,29 +40,29 @@ async def store_recordings(
 ) -> frozenset[UUID]:
     """Store at most 64 encoded records, and the losses, in one round trip and transaction; returns those stored.
 
-    Those of a collection that was removed are not. Items that are gone by now bear a random pseudonym in them, which is
-    one for a batch; the statement waits for who forgets items or changes what feedback weighs. The losses are stored
-    where the first search is, or none is given, and once: sent again with it they must be the same.
+    Records of a removed collection are not stored. Removed items get a random pseudonym in the records, the same one
+    in the whole batch; the statement waits for transactions that forget items or change the weights of feedback. The
+    losses are stored once, with the first search or without any: a repetition must contain the same losses.
     """
-    lost = [
+    loss_rows = [
         {"collection_id": collection_id, "day": str(day), "reason": reason, "retrievals": number}
         for (collection_id, day, reason), number in sorted(losses.items())
     ]
     statement, most = (_ONE, 1) if len(rows) <= 1 else (_MANY, TOGETHER)
-    given = dict.fromkeys(row_names(most)) | {
+    row_values = dict.fromkeys(row_names(most)) | {
         name: WrittenValue(row) for name, row in zip(row_names(len(rows)), rows, strict=True)
     }
-    bound = statement.bind(tenant_id=tenant_id, losses=json.dumps(lost), are_alone=not rows, **given)
+    bound = statement.bind(tenant_id=tenant_id, losses=json.dumps(loss_rows), are_alone=not rows, **row_values)
     return frozenset(row[0] for row in await database.write(tenant_id, bound))
 
 
 async def find_recorded(database: Database, tenant_id: int, retrieval_id: UUID) -> RecordedSearch | None:
     """The tenant's recorded search of that identifier, or None."""
     key = {"tenant_id": tenant_id, "retrieval_id": retrieval_id, "retrieved_at": time_of(retrieval_id)}
-    found = await database.read(tenant_id, _FIND.bind(**key))
-    if not found:
+    rows = await database.read(tenant_id, _FIND.bind(**key))
+    if not rows:
         return None
-    *values, definition = found[0]
+    *values, definition = rows[0]
     profile = None if definition is None else Profile.from_dict(definition)
     return recorded_search(_record(dict(zip(COLUMNS, values, strict=True))), profile)
 

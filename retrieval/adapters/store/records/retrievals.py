@@ -1,4 +1,4 @@
-"""Reading recorded searches: page by page, by session, and with their candidates and rewards."""
+"""Read recorded searches: page by page, by session, and with their candidates and rewards."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _COLUMNS = """
     r.profile_version, r.path, r.hits, r.top_score, r.retrieval_time_ms
 """
 _OF_SESSION = "AND r.session = %(session)s AND r.session <> ''"
-# The first condition says the same more loosely: it chooses the months and the place in the index.
+# The first condition follows from the second, and lets the planner choose the months and the place in the index.
 _BEFORE = "AND r.retrieved_at <= %(moment)s AND (r.retrieved_at, r.retrieval_id) < (%(moment)s, %(before)s::uuid)"
 
 
@@ -47,13 +47,13 @@ _PAGES = {
     (True, False): _page(_OF_SESSION),
     (True, True): _page(_OF_SESSION, _BEFORE),
 }
-"""The statement by whether it is of a session, and whether it goes on behind a search."""
+"""The statements: whether they read one session, and whether they continue after a search."""
 
 
 async def retrievals_page(
     database: Database, tenant_id: int, collection_id: int, *, limit: int, before: UUID | None, session: str
 ) -> list[RetrievalSummary]:
-    """The latest so many; ``before`` None: of all, else of those before that one; ``session`` empty: of any."""
+    """The latest ``limit`` searches, of those before the search ``before``, and of the session if it is not empty."""
     values: dict[str, Any] = {"collection_id": collection_id, "limit": limit}
     if session:
         values |= {"session": session}
@@ -78,7 +78,7 @@ _READ = Compiled("""
 async def answers_of(
     database: Database, tenant_id: int, collection_id: int, session: str, *, origin: str | None, limit: int
 ) -> list[RecordedAnswer]:
-    """The latest answers of the session, the newest first; ``origin`` None: of whatever origin."""
+    """The latest answers of the session, the newest first; ``origin`` None: of any origin."""
     statement = _READ.bind(collection_id=collection_id, session=session, origin=origin, limit=limit)
     return [
         RecordedAnswer(
@@ -120,13 +120,13 @@ POOL_COLUMNS: LiteralString = """
     r.legs, r.bests, r.brought, r.pool_items, coalesce(r.pool_scores_exact, r.pool_scores), r.pool_ranks,
     r.pool_likeness, r.measures, r.pool_values
 """
-"""The columns that ``signals_from`` makes the signals of a record's pool from."""
+"""The columns of a record's pool that ``signals_from`` reads."""
 
 
 def signals_from(row: Row, profile: Profile | None) -> tuple[list[str], dict[str, Any]]:
     """The items of a pool and their signals (see ``RecordedSearch``), from ``POOL_COLUMNS``."""
     legs, bests, brought, items, scores, ranks, likeness, measures, values = row
-    measured = dict(zip(measures, values or repeat(()), strict=False))
+    by_measure = dict(zip(measures, values or repeat(()), strict=False))
     return items, pool_signals_of(
         legs=legs,
         bests=bests,
@@ -135,25 +135,25 @@ def signals_from(row: Row, profile: Profile | None) -> tuple[list[str], dict[str
         ranks=ranks or (),
         items=items,
         likeness=likeness,
-        measured=measured,
+        measured=by_measure,
         profile=profile,
     )
 
 
 _PAGE = 200
 
-# The latest first: each page goes on where the one before it ended.
+# The latest first: each page continues where the previous page ended.
 _POOLS: LiteralString = f"""
     SELECT r.retrieval_id, r.retrieved_at, coalesce((r.request->>'limit')::integer, r.hits), r.profile_version,
            r.request->>'group_by' IS NOT NULL, r.policy, r.seed, r.shown_items, r.propensities,
            (
-               SELECT coalesce(jsonb_object_agg(said.item_id, said.reward), '{{}}') FROM (
+               SELECT coalesce(jsonb_object_agg(rated.item_id, rated.reward), '{{}}') FROM (
                    SELECT f.item_id, sum(f.weight * f.reward) / sum(f.weight) AS reward
                    FROM feedback f
                    WHERE f.collection_id = %(collection_id)s AND f.retrieval_id = r.retrieval_id
                        AND f.item_id = ANY(r.shown_items) AND f.superseded_at IS NULL AND f.weight > 0
                    GROUP BY f.item_id
-               ) AS said
+               ) AS rated
            ),
            r.model_version, coalesce(r.request->'profile'->'learned', p.definition->'learned'),
            coalesce(r.request->'profile'->'exploration', p.definition->'exploration'),
@@ -171,7 +171,7 @@ _POOLS: LiteralString = f"""
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The position where a page ended; at first, behind everything."""
+    """The position where a page ended; the default precedes the first page."""
 
     before: Any = field(default="infinity")
     before_id: Any = field(default="ffffffff-ffff-ffff-ffff-ffffffffffff")
@@ -180,22 +180,22 @@ class _Place:
 async def read_pools(
     connection: Connection, collection_id: int, *, since: datetime, most: int
 ) -> AsyncIterator[RecordedPool]:
-    """Searches that showed something, the latest first, at most so many. The transaction acts as the tenant."""
-    place, left = _Place(), most
-    while left > 0:
+    """Searches with hits, the latest first, at most ``most``. The transaction acts as the tenant."""
+    place, remaining = _Place(), most
+    while remaining > 0:
         values = {
             "collection_id": collection_id,
             "since": since,
             "before": place.before,
             "before_id": place.before_id,
-            "page": min(_PAGE, left),
+            "page": min(_PAGE, remaining),
         }
         rows = await (await connection.execute(_POOLS, values)).fetchall()
         for row in rows:
             yield _pool(row)
         if len(rows) < values["page"]:
             return
-        place, left = _Place(rows[-1][1], rows[-1][0]), left - len(rows)
+        place, remaining = _Place(rows[-1][1], rows[-1][0]), remaining - len(rows)
 
 
 def _pool(row: Row) -> RecordedPool:

@@ -1,7 +1,7 @@
-"""The data that a session starts with, read in one statement: candidate principles, and recent tags.
+"""Read the data that a session starts with in one statement: candidate principles, and recent tags.
 
-The principles are those with the best score for the session's tags, and those with few uses. The module imports no
-SQLAlchemy: a session waits for it.
+The principles are those with the best score for the session's tags, and those with few uses. Imports no SQLAlchemy,
+because a session waits for it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from retrieval.adapters.store.database import Database
 from retrieval.domain.errors import UnknownCollectionError
 
 LONGEST_BODY = 500
-"""Characters of a body: only its first line is shown."""
+"""The characters of a body that are read, because only its first line is shown."""
 
-# The best by score and tags, ties as choosing breaks them; and of those that may be explored and are not shown anyway
-# the latest, as many with a tag of the session as without while there are of both.
+# ``best``: the best by score and tags, with the same order of ties as in choosing. ``unsure``: the latest of the others
+# that may be explored, alternating between principles with and without a tag of the session.
 _READ = Compiled("""
     WITH home AS MATERIALIZED (
         SELECT c.collection_id, coalesce((p.definition #>> '{recording,rate}')::double precision, 1) AS recorded
@@ -27,8 +27,8 @@ _READ = Compiled("""
             ON p.collection_id = c.collection_id AND p.version = c.profile_version
         WHERE c.tenant_id = current_tenant() AND c.name = %(collection)s
     ), latest AS MATERIALIZED (
-        SELECT one.tags, one.attributes ->> 'outcome' AS outcome,
-               row_number() OVER (ORDER BY one.occurred_at DESC, one.item_id) AS place
+        SELECT trace.tags, trace.attributes ->> 'outcome' AS outcome,
+               row_number() OVER (ORDER BY trace.occurred_at DESC, trace.item_id) AS place
         FROM (
             SELECT i.tags, i.attributes, i.occurred_at, i.item_id
             FROM collections AS c JOIN items AS i ON i.collection_id = c.collection_id
@@ -37,12 +37,12 @@ _READ = Compiled("""
                 AND i.occurred_at BETWEEN %(since)s::timestamptz AND %(now)s::timestamptz
             ORDER BY i.occurred_at DESC, i.item_id
             LIMIT %(latest_traces)s
-        ) AS one
+        ) AS trace
     ), recent AS MATERIALIZED (
-        SELECT said.tag, count(DISTINCT latest.place) AS traces, min(latest.place * 1000 + said.place) AS first
-        FROM latest CROSS JOIN unnest(latest.tags) WITH ORDINALITY AS said (tag, place)
+        SELECT element.tag, count(DISTINCT latest.place) AS traces, min(latest.place * 1000 + element.place) AS first
+        FROM latest CROSS JOIN unnest(latest.tags) WITH ORDINALITY AS element (tag, place)
         WHERE latest.outcome = 'success'
-        GROUP BY said.tag
+        GROUP BY element.tag
         ORDER BY traces DESC, first
         LIMIT %(recent_tags)s
     ), wanted AS MATERIALIZED (
@@ -81,30 +81,30 @@ _READ = Compiled("""
     SELECT home.collection_id, home.recorded,
            ARRAY(SELECT recent.tag FROM recent ORDER BY recent.traces DESC, recent.first),
            (SELECT json_agg(json_build_array(
-                one.item_id, one.title, one.body, one.tags, one.status, extract(epoch FROM one.created_at),
-                one.uses, one.successes, extract(epoch FROM one.last_used_at), one.source))
-            FROM shown AS one)
+                s.item_id, s.title, s.body, s.tags, s.status, extract(epoch FROM s.created_at),
+                s.uses, s.successes, extract(epoch FROM s.last_used_at), s.source))
+            FROM shown AS s)
     FROM home
 """)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartQuestion:
-    """A question of session-start; the application sets the numbers."""
+    """The parameters of the statement; the application sets the numbers."""
 
     collection: str
     traces: str
-    """The collection of the traces; it need not be there."""
+    """The collection of the traces; it need not exist."""
     tags: Sequence[str]
     most: int
-    """Principles by score, at least 0."""
+    """The most principles by score, at least 0."""
     certain: int
     """The number of principles that are always shown, without exploration."""
     kind: str
     in_use: Sequence[str]
-    """The statuses of what may be shown at all."""
+    """The statuses of principles that may be shown."""
     active: str
-    """The status of what is shown for its score."""
+    """The status of principles that are shown for their score."""
     least_score: float
     boost: float
     """The amount that each matching tag adds to a score."""
@@ -118,15 +118,15 @@ class StartQuestion:
     """The score below which such a principle has failed."""
     most_unsure: int
     since: datetime
-    """Traces from then on count, ..."""
+    """The begin of the period whose traces count."""
     now: datetime
-    """... until then."""
+    """The end of that period."""
     latest_traces: int
     recent_tags: int
 
 
 class KnownPrinciple(NamedTuple):
-    """A principle as it was read; times are seconds since 1970."""
+    """A stored principle; times are seconds since 1970."""
 
     item_id: str
     title: str
@@ -153,14 +153,17 @@ class StartAnswer:
 
 async def read_start(database: Database, tenant_id: int, question: StartQuestion) -> StartAnswer:
     """Read the candidates in one round trip. Raises ``UnknownCollectionError``, and the errors of ``DatabaseError``."""
-    names = StartQuestion.__dataclass_fields__
-    values: dict[str, Any] = {name: getattr(question, name) for name in names}
+    fields = StartQuestion.__dataclass_fields__
+    values: dict[str, Any] = {name: getattr(question, name) for name in fields}
     for name in ("tags", "in_use"):
         values[name] = list(values[name])
     rows = await database.read(tenant_id, _READ.bind(**values, longest=LONGEST_BODY))
     if not rows:
         raise UnknownCollectionError(f"there is no collection {question.collection!r} yet")
-    collection_id, recorded, recent, principles = rows[0]
+    collection_id, recording_rate, recent, principles = rows[0]
     return StartAnswer(
-        collection_id, recorded, tuple(recent), tuple(KnownPrinciple(*principle) for principle in principles or ())
+        collection_id,
+        recording_rate,
+        tuple(recent),
+        tuple(KnownPrinciple(*principle) for principle in principles or ()),
     )

@@ -21,7 +21,7 @@ from retrieval.adapters.aside import LONG, MANY_CONDITIONS, aside
 from retrieval.adapters.store.arrays import half_vector, texts
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.items.composed import KeptStatements, facet_clauses
+from retrieval.adapters.store.items.composed import StatementCache, facet_clauses
 from retrieval.adapters.store.items.conditions import HIT_COLUMNS, field_value
 from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
@@ -61,7 +61,7 @@ _BY_QUESTION = frozenset({LegName.DENSE, LegName.LEXICAL})
 _EVERY = 2**62
 """More matching items than there can be."""
 
-_KEPT = KeptStatements()
+_KEPT = StatementCache()
 
 
 class SpaceMovedError(Exception):

@@ -1,5 +1,5 @@
-"""The start of a session: reads its surroundings and chooses principles, all within a second.
+"""The start of a session: reads its surroundings and chooses principles, within a second.
 
-``retrieval session-start`` runs before the session: it opens the database as every command does, but loads no
-SQLAlchemy. Whatever goes wrong, the session starts, without principles.
+``retrieval session-start`` runs before the session. It opens the database like every command, but loads no SQLAlchemy.
+If anything fails, the session starts without principles.
 """

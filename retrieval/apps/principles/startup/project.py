@@ -1,4 +1,4 @@
-"""The tags of the project that a folder lies in, by its manifests and their dependencies."""
+"""Find the tags of a folder's project by its manifests and their dependencies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 MOST_BYTES = 256 * 1024
-"""The most bytes that are read of a file: manifests are smaller."""
+"""The most bytes that are read of a file; manifests are smaller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +26,11 @@ class FilePart:
 
     text: str
     is_whole: bool
-    """True if the part is the whole file."""
+    """Whether the part is the whole file."""
 
 
 def read_part(path: Path, most_bytes: int = MOST_BYTES) -> FilePart | None:
-    """The file's first bytes as text; None for a file that is missing, unreadable, or no ordinary file."""
+    """The file's first bytes as text; None if the file is missing, unreadable, or not a regular file."""
     try:
         # Opening a pipe of that name would wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
@@ -39,13 +39,13 @@ def read_part(path: Path, most_bytes: int = MOST_BYTES) -> FilePart | None:
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None
-        read = _read(descriptor, most_bytes + 1)
+        data = _read(descriptor, most_bytes + 1)
     except OSError:
         return None
     finally:
         os.close(descriptor)
-    text = read[:most_bytes].decode("utf-8", errors="replace").removeprefix("\ufeff")
-    return FilePart(text, is_whole=len(read) <= most_bytes)
+    text = data[:most_bytes].decode("utf-8", errors="replace").removeprefix("\ufeff")
+    return FilePart(text, is_whole=len(data) <= most_bytes)
 
 
 def _read(descriptor: int, most_bytes: int) -> bytes:
@@ -57,13 +57,13 @@ def _read(descriptor: int, most_bytes: int) -> bytes:
 
 MOST_CHARACTERS = 64 * 1024
 _MOST_STEPS = 500_000
-"""About 50 ms: as many as 700 parts in one key, or 15 in the key of each of 2000 lines."""
+"""About 50 ms: 700 parts in one key, or 15 parts in the keys of 2000 lines."""
 
 _STEPS_PER_PART = 8
 
 
-def parsed_toml(text: str) -> dict[str, Any]:
-    """The tables of a TOML file. Raises ``ValueError`` for an invalid file, or one that would take long to parse."""
+def parse_toml(text: str) -> dict[str, Any]:
+    """The tables of a TOML file. Raises ``ValueError`` for an invalid file, and for a file that is slow to parse."""
     import tomllib
 
     if len(text) > MOST_CHARACTERS or _steps(text) > _MOST_STEPS:
@@ -75,7 +75,7 @@ def parsed_toml(text: str) -> dict[str, Any]:
 
 
 def _steps(text: str) -> int:
-    """An upper bound of the cost of the keys: each dot may be one of a key, and of the header of every line."""
+    """An upper bound of the cost of the keys: each dot may separate parts of a key, or of its table's header."""
     lines = text.split("\n")
     dots = [line.count(".") for line in lines]
     header = max((count for line, count in zip(lines, dots, strict=True) if line.lstrip().startswith("[")), default=0)
@@ -86,18 +86,18 @@ _MOST = 100
 
 
 def headings(page: str) -> list[str]:
-    """The page's first hundred headings, without their signs; blocks of code are skipped."""
-    found: list[str] = []
-    for line in _outside_of_code(page):
+    """The page's first hundred headings, without their number signs; blocks of code are skipped."""
+    titles: list[str] = []
+    for line in _lines_outside_code(page):
         signs = len(line) - len(line.lstrip("#"))
         if 1 <= signs <= 6 and line[signs : signs + 1] in (" ", "\t"):
-            found.append(line[signs:].strip().rstrip("#").strip())
-        if len(found) == _MOST:
+            titles.append(line[signs:].strip().rstrip("#").strip())
+        if len(titles) == _MOST:
             break
-    return found
+    return titles
 
 
-def _outside_of_code(page: str) -> Iterator[str]:
+def _lines_outside_code(page: str) -> Iterator[str]:
     fence = ""
     for line in page.splitlines():
         start = line.lstrip()[:3]
@@ -130,14 +130,14 @@ _STOP_WORDS = """
     co-authored-by
 """
 STOP_WORDS = frozenset(_STOP_WORDS.split())
-"""Words without a subject, those of commit messages among them."""
+"""Words that name no subject, including those of commit messages."""
 
 
 def keywords(texts: Iterable[str], most: int = MOST_KEYWORDS) -> tuple[str, ...]:
-    """The ``most`` most frequent words of the texts, casefolded, equal ones in their order.
+    """The ``most`` most frequent words of the texts, casefolded, then in order of appearance.
 
-    A word with a hyphen, underscore or dot counts as a whole and by its parts. Numbers, words of fewer than three
-    letters (unless they end in + or #, as languages do) and stop words are left out.
+    A word with a hyphen, underscore or dot counts as a whole and in its parts. Numbers, stop words and words of fewer
+    than three letters are left out, except names of languages that end in + or #.
     """
     counts: Counter[str] = Counter()
     for text in texts:
@@ -146,13 +146,13 @@ def keywords(texts: Iterable[str], most: int = MOST_KEYWORDS) -> tuple[str, ...]
 
 
 def _words(text: str) -> Iterable[str]:
-    for found in _WORD.finditer(text):
-        word = found[0]
+    for match in _WORD.finditer(text):
+        word = match[0]
         parts = _PARTS.split(word)
-        yield from (part for part in dict.fromkeys([word, *parts]) if _tells(part))
+        yield from (part for part in dict.fromkeys([word, *parts]) if _is_keyword(part))
 
 
-def _tells(word: str) -> bool:
+def _is_keyword(word: str) -> bool:
     if not word or len(word) > _LONGEST or word in STOP_WORDS:
         return False
     long_enough = len(word) >= _SHORTEST or word.endswith(("+", "#"))
@@ -227,24 +227,24 @@ BY_FOLDER = {
     "test": "testing",
     "tests": "testing",
 }
-"""The tags by a folder that the file lies in."""
+"""The tags by a folder in the file's path."""
 
 BY_NAME = {"dockerfile": "docker", "makefile": "make"}
 
 
 def tags_of_files(paths: Iterable[str], most: int = 20) -> tuple[str, ...]:
-    """The ``most`` tags that most of the files have, the most frequent first."""
+    """The ``most`` most frequent tags of the files, the most frequent first."""
     counts = Counter(tag for path in paths for tag in _tags(PurePosixPath(path.casefold())))
     return tuple(tag for tag, _ in counts.most_common(most))
 
 
 def _tags(path: PurePosixPath) -> Iterable[str]:
-    found = [BY_ENDING.get(path.suffix), BY_NAME.get(path.name)]
-    found += [BY_FOLDER.get(folder) for folder in path.parts[:-1]]
+    tags = [BY_ENDING.get(path.suffix), BY_NAME.get(path.name)]
+    tags += [BY_FOLDER.get(folder) for folder in path.parts[:-1]]
     stem = path.stem
     if stem.startswith("test_") or stem.endswith(("_test", ".test", ".spec")):
-        found.append("testing")
-    return dict.fromkeys(tag for tag in found if tag)
+        tags.append("testing")
+    return dict.fromkeys(tag for tag in tags if tag)
 
 
 _TAGS = {
@@ -286,7 +286,7 @@ _TAGS = {
     "clap": "cli", "diesel": "diesel database", "leptos": "leptos frontend", "reqwest": "http",
     "rocket": "rocket backend", "serde": "serde serialization", "sqlx": "sqlx database", "tauri": "tauri desktop",
     "thiserror": "error-handling", "tokio": "tokio async", "tonic": "grpc", "wasm-bindgen": "wasm",
-    # Go, by the last part of the module that is no version
+    # Go, by the last part of the module that is not a version
     "chi": "chi backend", "cobra": "cli", "echo": "echo backend", "fiber": "fiber backend", "gin": "gin backend",
     "gorm": "gorm database", "grpc": "grpc", "mux": "backend", "pgx": "postgresql database", "testify": "testing",
     # Ruby
@@ -310,13 +310,13 @@ class PackageName(str):
 
 
 def tags_of_dependencies(names: Iterable[str]) -> list[str]:
-    """The tags of the packages, and the packages' own names after them (``PackageName``), each once."""
-    own = list(dict.fromkeys(name.strip().casefold() for name in names if name.strip()))
-    said = [tag for name in own for tag in _TAGS.get(name, "").split()]
-    return list(dict.fromkeys([*said, *(PackageName(_plain(name)) for name in own)]))
+    """The distinct tags of the packages, followed by the packages' own names (``PackageName``)."""
+    packages = list(dict.fromkeys(name.strip().casefold() for name in names if name.strip()))
+    tags = [tag for package in packages for tag in _TAGS.get(package, "").split()]
+    return list(dict.fromkeys([*tags, *(PackageName(_without_scope(package)) for package in packages)]))
 
 
-def _plain(name: str) -> str:
+def _without_scope(name: str) -> str:
     """The name without its scope: ``@scope/name``, ``vendor/name``."""
     return name.rpartition("/")[2]
 
@@ -333,28 +333,28 @@ _SERVICE_IMAGE = re.compile(r"^[ \t]*image:[ \t]*['\"]?([\w./-]{1,100})", re.MUL
 
 
 def tags_of_manifest(name: str, text: str | None) -> list[str]:
-    """The tags of a file by its name and text; ``text`` None: it could not be read, or not whole.
+    """The tags of a file by its name and text; ``text`` None: it could not be read, or not completely.
 
-    Nothing for a name that is no manifest's.
+    Empty if the name is not a manifest's.
     """
-    known = MANIFESTS.get(name)
-    if known is None:
+    manifest = MANIFESTS.get(name)
+    if manifest is None:
         return []
-    tags = list(known.tags)
+    tags = list(manifest.tags)
     if text is not None:
-        # A broken file has the tags of its name alone.
+        # A broken file has only the tags of its name.
         with contextlib.suppress(ValueError, TypeError, AttributeError, RecursionError):
-            tags += known.read(text)
+            tags += manifest.read(text)
     return list(dict.fromkeys(tags))
 
 
 def _package_json(text: str) -> list[str]:
     package = json.loads(text)
-    listed = ("dependencies", "devDependencies", "peerDependencies", "optionalDependencies")
-    names = [name for key in listed for name in _names(package.get(key))]
+    keys = ("dependencies", "devDependencies", "peerDependencies", "optionalDependencies")
+    names = [name for key in keys for name in _names(package.get(key))]
     words = package.get("keywords")
-    said = [word for word in words if isinstance(word, str)] if isinstance(words, list) else []
-    return [*_of(names), *keywords(said, 20), *keywords([str(package.get("name", ""))], 10)]
+    strings = [word for word in words if isinstance(word, str)] if isinstance(words, list) else []
+    return [*_of(names), *keywords(strings, 20), *keywords([str(package.get("name", ""))], 10)]
 
 
 def _composer_json(text: str) -> list[str]:
@@ -363,18 +363,21 @@ def _composer_json(text: str) -> list[str]:
 
 
 def _pyproject(text: str) -> list[str]:
-    found = parsed_toml(text)
-    project, tool = _table(found.get("project")), _table(found.get("tool"))
+    document = parse_toml(text)
+    project, tool = _table(document.get("project")), _table(document.get("tool"))
     poetry = _table(tool.get("poetry"))
-    groups = [*_table(project.get("optional-dependencies")).values(), *_table(found.get("dependency-groups")).values()]
+    groups = [
+        *_table(project.get("optional-dependencies")).values(),
+        *_table(document.get("dependency-groups")).values(),
+    ]
     names = _requirements(project.get("dependencies"))
     names += [name for group in groups for name in _requirements(group)]
     names += [name for name in _names(poetry.get("dependencies")) if name != "python"]
     for group in _table(poetry.get("group")).values():
         names += _names(_table(group).get("dependencies"))
     words = project.get("keywords")
-    said = [word for word in words if isinstance(word, str)] if isinstance(words, list) else []
-    return [*_of([*names, *_names(tool)]), *keywords(said, 20)]
+    strings = [word for word in words if isinstance(word, str)] if isinstance(words, list) else []
+    return [*_of([*names, *_names(tool)]), *keywords(strings, 20)]
 
 
 def _requirements_txt(text: str) -> list[str]:
@@ -382,10 +385,10 @@ def _requirements_txt(text: str) -> list[str]:
 
 
 def _cargo(text: str) -> list[str]:
-    found = parsed_toml(text)
-    tables = [found, _table(found.get("workspace"))]
-    listed = ("dependencies", "dev-dependencies", "build-dependencies")
-    return _of([name for table in tables for key in listed for name in _names(table.get(key))])
+    document = parse_toml(text)
+    tables = [document, _table(document.get("workspace"))]
+    keys = ("dependencies", "dev-dependencies", "build-dependencies")
+    return _of([name for table in tables for key in keys for name in _names(table.get(key))])
 
 
 def _go_mod(text: str) -> list[str]:
@@ -419,13 +422,13 @@ def _table(value: object) -> Mapping[str, Any]:
 
 
 def _requirements(lines: object) -> list[str]:
-    listed = lines if isinstance(lines, list) else []
-    found = [_REQUIREMENT.match(line.strip()) for line in listed if isinstance(line, str)]
-    return [tag[0].casefold().replace("_", "-") for tag in found if tag]
+    entries = lines if isinstance(lines, list) else []
+    matches = [_REQUIREMENT.match(line.strip()) for line in entries if isinstance(line, str)]
+    return [tag[0].casefold().replace("_", "-") for tag in matches if tag]
 
 
 class Manifest(NamedTuple):
-    """A manifest: the tags of the file itself, and of its text."""
+    """A kind of manifest: the tags of every such file, and a function for the tags of its text."""
 
     tags: tuple[str, ...]
     read: Callable[[str], list[str]] = lambda _text: []
@@ -455,42 +458,42 @@ MANIFESTS: Mapping[str, Manifest] = {
     "CLAUDE.md": Manifest((), _page),
     "AGENTS.md": Manifest((), _page),
 }
-"""The files that are looked for, by name."""
+"""The manifests by file name."""
 
 
 MOST_PROJECT_TAGS = 150
 _MOST_NAMES = 40
-"""The most packages of one manifest that are tags by their name alone: a long list would hide other tags."""
+"""The most package names of one manifest that become tags: a long list would hide other tags."""
 
 _MOST_FOLDERS = 8
 _LONGEST_TAG = 60
-_TOLERANT = frozenset({"CLAUDE.md", "AGENTS.md", "requirements.txt", "Gemfile", "pom.xml", "go.mod"})
-"""Files that are read line by line: the beginning of a long one is used too."""
+_LINE_BASED = frozenset({"CLAUDE.md", "AGENTS.md", "requirements.txt", "Gemfile", "pom.xml", "go.mod"})
+"""Files that are read line by line, so that the beginning of a long file is usable."""
 
 
 def project_tags(folder: Path, most: int = MOST_PROJECT_TAGS, deadline: float = math.inf) -> tuple[str, ...]:
     """The first ``most`` tags of the manifests in the folder and above it, up to the top of its repository.
 
-    Casefolded, each once, those of the folder itself first; names of packages that say no more come after all else. A
-    broken or huge file has the tags of its name; nothing is raised. No more files are read after the ``deadline``
+    The tags are casefolded and distinct, those of the folder itself first, and names of packages last. A broken or
+    huge file has only the tags of its name, without an error. No file is read after the ``deadline``
     (``time.monotonic`` seconds).
     """
     files = ((place, name) for place in _places(folder) for name in MANIFESTS)
     in_time = itertools.takewhile(lambda _file: time.monotonic() < deadline, files)
-    said = [_project_tags(place, name) for place, name in in_time]
-    return tuple(tag for tag in dict.fromkeys(map(str.casefold, _in_order(said))) if _is_usable(tag))[:most]
+    tag_lists = [_project_tags(place, name) for place, name in in_time]
+    return tuple(tag for tag in dict.fromkeys(map(str.casefold, _in_order(tag_lists))) if _is_usable(tag))[:most]
 
 
-def _in_order(said: Sequence[Sequence[str]]) -> Iterator[str]:
+def _in_order(tag_lists: Sequence[Sequence[str]]) -> Iterator[str]:
     """The tags of each manifest, then the first package names of each."""
-    for tags in said:
+    for tags in tag_lists:
         yield from (tag for tag in tags if not isinstance(tag, PackageName))
-    for tags in said:
+    for tags in tag_lists:
         yield from [tag for tag in tags if isinstance(tag, PackageName)][:_MOST_NAMES]
 
 
 def _is_usable(tag: str) -> bool:
-    """True if it can be a tag: a name in a manifest may hold what PostgreSQL cannot store."""
+    """Whether it can be a tag: a name in a manifest may contain characters that PostgreSQL cannot store."""
     return 0 < len(tag) <= _LONGEST_TAG and tag.isprintable()
 
 
@@ -498,7 +501,7 @@ def _project_tags(place: Path, name: str) -> list[str]:
     part = read_part(place / name)
     if part is None:
         return []
-    return tags_of_manifest(name, part.text if part.is_whole or name in _TOLERANT else None)
+    return tags_of_manifest(name, part.text if part.is_whole or name in _LINE_BASED else None)
 
 
 def _places(folder: Path) -> Iterator[Path]:

@@ -1,7 +1,4 @@
-"""The start of a session chooses and shows principles; its end stores a trace of it.
-
-The folder is read while the database is opened.
-"""
+"""Choose and show principles at the start of a session, and store a trace at its end."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ from retrieval.apps.principles.choosing import (
     MIN_PRINCIPLE_SCORE,
     TAG_BOOST,
     YOUNGER_THAN,
-    Chosen,
+    Choice,
     choose,
     normalised_tags,
     rivals,
@@ -65,26 +62,26 @@ _LONGEST_QUERY = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
-    """The principles of a session, with the tags that they were chosen by."""
+class SessionStart:
+    """The principles of a session, with the tags for which they were chosen."""
 
     session: str
     surroundings: Surroundings
     recent_tags: tuple[str, ...]
-    """The tags of sessions that went well."""
-    principles: tuple[Chosen, ...]
+    """The tags of successful sessions."""
+    principles: tuple[Choice, ...]
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """All tags that counted, each once."""
+        """The distinct tags for which principles were chosen."""
         return tuple(dict.fromkeys((*self.surroundings.tags, *self.recent_tags)))
 
     def as_text(self) -> str:
-        """A short Markdown list in which stored text is quoted; empty where there are no principles."""
+        """A short Markdown list with quoted stored text; empty without principles."""
         if not self.principles:
             return ""
         lines = ["# Principles for this session", "", STORED_NOTE, ""]
-        lines += [_item(principle) for principle in self.principles]
+        lines += [_list_item(principle) for principle in self.principles]
         lines += ["", f"Session {named(self.session)}. Rate those that helped or misled by their id (rate_principle)."]
         return "\n".join(lines) + "\n"
 
@@ -112,16 +109,16 @@ class Started:
 
 
 def composed_answer(
-    started: Started, *, retrieval_id: UUID, collection_id: int, seed: int, eligible: int, took_ms: float
+    start: SessionStart, *, retrieval_id: UUID, collection_id: int, seed: int, eligible: int, took_ms: float
 ) -> ComposedAnswer:
-    """The answer that is recorded."""
+    """The answer to record."""
     return ComposedAnswer(
         retrieval_id=retrieval_id,
         collection_id=collection_id,
-        query=" ".join(started.tags)[:_LONGEST_QUERY] or ORIGIN,
+        query=" ".join(start.tags)[:_LONGEST_QUERY] or ORIGIN,
         vector=None,
-        shown=[_shown(principle, started.tags) for principle in started.principles],
-        context=Context(session=started.session),
+        shown=[_shown_item(principle, start.tags) for principle in start.principles],
+        context=Context(session=start.session),
         origin=ORIGIN,
         retrieval_time_ms=took_ms,
         seed=seed,
@@ -129,49 +126,49 @@ def composed_answer(
     )
 
 
-def _shown(chosen: Chosen, tags: Sequence[str]) -> ShownItem:
+def _shown_item(choice: Choice, tags: Sequence[str]) -> ShownItem:
     return ShownItem(
-        item_id=chosen.principle.id,
-        score=chosen.score,
-        signals={"principle_score": chosen.principle.score, "tag_match": TAG_BOOST * len(_matching(chosen, tags))},
-        slot=Slot.EXPLORE if chosen.is_exploratory else Slot.EXPLOIT,
-        propensity=chosen.propensity,
-        rank_propensity=chosen.rank_propensity,
+        item_id=choice.principle.id,
+        score=choice.score,
+        signals={"principle_score": choice.principle.score, "tag_match": TAG_BOOST * len(_matching(choice, tags))},
+        slot=Slot.EXPLORE if choice.is_exploratory else Slot.EXPLOIT,
+        propensity=choice.propensity,
+        rank_propensity=choice.rank_propensity,
     )
 
 
-def _plain(chosen: Chosen, tags: Sequence[str]) -> dict[str, Any]:
-    principle = chosen.principle
+def _plain(choice: Choice, tags: Sequence[str]) -> dict[str, Any]:
+    principle = choice.principle
     return {
         "id": shown_line(principle.id),
         "title": shown_line(principle.title, _LONGEST_LINE),
         "summary": _first_line(principle.body),
         "tags": [shown_line(tag) for tag in principle.tags],
-        "matching_tags": [shown_line(tag) for tag in _matching(chosen, tags)],
+        "matching_tags": [shown_line(tag) for tag in _matching(choice, tags)],
         "added_by": shown_line(principle.added_by),
-        "score": chosen.score,
+        "score": choice.score,
         "principle_score": principle.score,
         "use_count": principle.use_count,
         "success_rate": principle.success_rate,
         "status": principle.status,
-        "is_exploratory": chosen.is_exploratory,
-        "propensity": chosen.propensity,
+        "is_exploratory": choice.is_exploratory,
+        "propensity": choice.propensity,
     }
 
 
-def _matching(chosen: Chosen, tags: Sequence[str]) -> list[str]:
-    wanted = frozenset(tags)
-    return [tag for tag in chosen.principle.tags if tag in wanted]
+def _matching(choice: Choice, tags: Sequence[str]) -> list[str]:
+    distinct = frozenset(tags)
+    return [tag for tag in choice.principle.tags if tag in distinct]
 
 
-def _item(chosen: Chosen) -> str:
-    principle = chosen.principle
-    mark = " (exploring)" if chosen.is_exploratory else ""
+def _list_item(choice: Choice) -> str:
+    principle = choice.principle
+    mark = " (exploring)" if choice.is_exploratory else ""
     first = _first_line(principle.body)
-    said = quoted(principle.title, _LONGEST_LINE) + (f": {quoted(first)}" if first else "")
+    lesson = quoted(principle.title, _LONGEST_LINE) + (f": {quoted(first)}" if first else "")
     tags = f" [{', '.join(map(named, principle.tags))}]" if principle.tags else ""
-    fared = provenance(principle.added_by, principle.use_count, principle.success_count)
-    return f"- **[{named(principle.id)}]**{mark} {said}{tags} · {fared}"
+    record = provenance(principle.added_by, principle.use_count, principle.success_count)
+    return f"- **[{named(principle.id)}]**{mark} {lesson}{tags} · {record}"
 
 
 def _first_line(body: str) -> str:
@@ -180,9 +177,9 @@ def _first_line(body: str) -> str:
 
 @contextlib.contextmanager
 def watchdog(seconds: float, when_late: Callable[[], None]) -> Iterator[None]:
-    """End the process with 0 if the block takes longer than ``seconds``; call ``when_late`` in a thread before.
+    """End the process with 0 if the block takes longer than ``seconds``, after calling ``when_late`` in a thread.
 
-    A call that blocks in the kernel cannot be interrupted; the process can end.
+    It ends the process because a call that blocks in the kernel cannot be interrupted.
     """
     timer = threading.Timer(seconds, _end, [when_late])
     timer.daemon = True
@@ -204,7 +201,7 @@ MOST_UNSURE = 150
 """The most eligible principles that compete, the latest first, half of them with a tag of the session."""
 
 TRACES = "{}_traces"
-"""The collection of the traces, as ``traces.py`` names it, which is too slow to load here."""
+"""The name of the collection of traces, the same as in ``traces.py``, which is too slow to load here."""
 
 RECENT, LATEST_TRACES, RECENT_TAGS = timedelta(days=7), 20, 10
 
@@ -216,49 +213,49 @@ async def start_session(
     settings: Settings,
     hook: HookInput,
     say: Say,
-    show: Callable[[Started], None],
+    show: Callable[[SessionStart], None],
     *,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> None:
-    """Choose the session's principles, give them to ``show``, then record what was shown. ``say`` takes hints.
+    """Choose the session's principles, pass them to ``show``, then record the answer. ``say`` prints hints.
 
-    The folder is read while the database is opened. Raises ``RetrievalError`` where no principles can be had.
+    Reads the folder while it opens the database. Raises ``RetrievalError`` if it cannot read principles.
     """
-    began = time.monotonic()
-    until = Deadline(began + settings.session_start_seconds)
+    begin = time.monotonic()
+    until = Deadline(begin + settings.session_start_seconds)
     async with AsyncExitStack() as stack:
         stack.enter_context(deadline(until))
         if settings.database_url is None:
             check_is_made(settings.home or default_home())
         folder = options.folder or Path(hook.folder or ".")
-        looking = asyncio.create_task(asyncio.to_thread(look_around, folder, until.until, say))
+        look = asyncio.create_task(asyncio.to_thread(look_around, folder, until.until, say))
         database = await open_database(settings, stack)
         tenant_id = await ensure_tenant(database, settings.tenant)
-        context, now = await looking, clock()
+        context, now = await look, clock()
         answer = await read_start(database, tenant_id, _question(options, context, now))
         seed = int.from_bytes(os.urandom(8)) >> 1
-        chance = random.Random(seed)  # noqa: S311 - it explores, and keeps no secret
+        chance = random.Random(seed)  # noqa: S311 - for exploration, not for secrets
         principles = [_principle(principle) for principle in answer.principles]
         tags = frozenset((*context.tags, *answer.recent_tags))
         most, slots = options.limit, options.explore
-        started = Started(
+        start = SessionStart(
             session=options.session or hook.session or str(_identifier(now)),
             surroundings=context,
             recent_tags=answer.recent_tags,
             principles=tuple(choose(principles, tags, chance, now=now, most=most, slots=slots)),
         )
-        show(started)
-        if not started.principles or chance.random() >= answer.recorded:
+        show(start)
+        if not start.principles or chance.random() >= answer.recorded:
             return
-        answered = composed_answer(
-            started,
+        record = composed_answer(
+            start,
             retrieval_id=_identifier(clock()),
             collection_id=answer.collection_id,
             seed=seed,
             eligible=len(rivals(principles, tags, now=now, most=most, slots=slots)),
-            took_ms=1000 * (time.monotonic() - began),
+            took_ms=1000 * (time.monotonic() - begin),
         )
-        await store_recordings(database, tenant_id, [encoded(answered.record())], {})
+        await store_recordings(database, tenant_id, [encoded(record.record())], {})
 
 
 def _question(options: StartOptions, context: Surroundings, now: datetime) -> StartQuestion:
@@ -285,18 +282,18 @@ def _question(options: StartOptions, context: Surroundings, now: datetime) -> St
     )
 
 
-def _principle(known: KnownPrinciple) -> Principle:
+def _principle(stored: KnownPrinciple) -> Principle:
     return Principle(
-        id=known.item_id,
-        title=known.title,
-        body=known.body,
-        tags=tuple(known.tags),
-        status=known.status,
-        added_by=known.source,
-        created_at=datetime.fromtimestamp(known.created_at, UTC),
-        use_count=known.uses,
-        success_count=known.successes,
-        last_used_at=None if known.last_used_at is None else datetime.fromtimestamp(known.last_used_at, UTC),
+        id=stored.item_id,
+        title=stored.title,
+        body=stored.body,
+        tags=tuple(stored.tags),
+        status=stored.status,
+        added_by=stored.source,
+        created_at=datetime.fromtimestamp(stored.created_at, UTC),
+        use_count=stored.uses,
+        success_count=stored.successes,
+        last_used_at=None if stored.last_used_at is None else datetime.fromtimestamp(stored.last_used_at, UTC),
     )
 
 
@@ -311,7 +308,7 @@ _LONGEST_TITLE = 200
 
 
 async def end_session(platform: Platform, options: EndOptions, hook: HookInput, context: Surroundings) -> Trace:
-    """Store the session's trace; one that was stored for the same session before is replaced.
+    """Store the session's trace, replacing an earlier trace of the same session.
 
     Raises ``RetrievalError``.
     """
@@ -320,20 +317,20 @@ async def end_session(platform: Platform, options: EndOptions, hook: HookInput, 
     session = options.session or hook.session
     folder = options.folder or Path(hook.folder or ".")
     return await PrincipleStore(platform, options.collection).add_trace(
-        title=_line(options.title or default_title(folder, context))[:_LONGEST_TITLE],
-        tags=normalised_tags([*map(_line, options.tags), *context.project_tags][:MOST_TAGS]),
+        title=_storable_line(options.title or default_title(folder, context))[:_LONGEST_TITLE],
+        tags=normalised_tags([*map(_storable_line, options.tags), *context.project_tags][:MOST_TAGS]),
         outcome=options.outcome,
         trace_id=session or None,
         session=session,
     )
 
 
-def _line(text: str) -> str:
-    """The text in a form that can be stored: names of folders, commit messages and a command line may hold anything."""
+def _storable_line(text: str) -> str:
+    """The text as a storable line: names of folders, commit messages and arguments may contain any characters."""
     return clean_text(text, is_line=True)
 
 
 def default_title(folder: Path, context: Surroundings) -> str:
-    """The folder's name, and the subject of the latest commit where there is one."""
+    """The folder's name, and the subject of the latest commit if there is one."""
     name = folder.absolute().name or "session"
     return f"{name}: {context.recent_commits[0]}" if context.recent_commits else name

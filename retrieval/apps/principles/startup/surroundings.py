@@ -1,4 +1,4 @@
-"""A session's surroundings: its hook's arguments and input, its folder, and its git history."""
+"""Read a session's surroundings: its hook's arguments and input, its folder, and its git history."""
 
 from __future__ import annotations
 
@@ -23,41 +23,41 @@ LONGEST_SESSION = 200
 
 
 def session_name(text: str | None) -> str | None:
-    """The name of a session, None for None. Raises ``InvalidRequestError`` for one that cannot be recorded."""
+    """The name of a session, None for None. Raises ``InvalidRequestError`` for a name that cannot be recorded."""
     if text is None:
         return None
-    is_whole = text == text.encode(errors="replace").decode()
+    is_encodable = text == text.encode(errors="replace").decode()
     line = shown_line(text)
-    if not (line and len(text) <= LONGEST_SESSION and "\x00" not in text and is_whole):
+    if not (line and len(text) <= LONGEST_SESSION and "\x00" not in text and is_encodable):
         raise InvalidRequestError(
-            f"--session must be a text of 1 to {LONGEST_SESSION} characters that says something, without NUL"
+            f"--session must be a text of 1 to {LONGEST_SESSION} characters, not blank, without NUL"
         )
     return line
 
 
 def shown_line(text: str) -> str:
-    """The text as one printable line: a session is recorded under the name that is shown, so that it is found again."""
+    """The text as one printable line: sessions are recorded under this shown name, so that it can be looked up."""
     return " ".join("".join(character if character.isprintable() else " " for character in text).split())
 
 
 COLLECTION = "principles"
 MOST = 100
-"""Principles, or places for explored ones."""
+"""The most principles, and the most places for explored ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartOptions:
-    """The options, as they count."""
+    """The options of a session's start."""
 
     folder: Path | None = None
-    """None: the hook's, or else the current one."""
+    """None: the hook's, else the current folder."""
     session: str | None = None
-    """None: the hook's, or else a new one."""
+    """None: the hook's, else a new one."""
     collection: str = COLLECTION
     limit: int = MAX_PRINCIPLES
-    """Principles, the explored ones among them; 1 to 100."""
+    """The most principles, including explored ones; 1 to 100."""
     explore: int = SLOTS
-    """Places for explored ones, 0 to 100."""
+    """The places for explored principles, 0 to 100."""
 
 
 class SessionOutcome(StrEnum):
@@ -69,55 +69,55 @@ class SessionOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndOptions:
-    """The options, as they count."""
+    """The options of a session's end."""
 
     folder: Path | None = None
-    """None: the hook's, or else the current one."""
+    """None: the hook's, else the current folder."""
     session: str | None = None
-    """None: the hook's, or else none."""
+    """None: the hook's, if it names one."""
     outcome: SessionOutcome = SessionOutcome.SUCCESS
     tags: tuple[str, ...] = ()
     """The tags of the session, before those of its folder."""
     title: str = ""
     """Empty: the folder's name and the latest commit."""
     collection: str = COLLECTION
-    """The collection of the principles; the traces have a collection of their own."""
+    """The collection of the principles; traces are in another collection."""
 
 
 WAIT_SECONDS = 0.05
-"""Seconds to wait for input."""
+"""The seconds to wait for input."""
 
 _MOST_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class HookInput:
-    """The hook's input; empty where there was none, or none that could be used."""
+    """The hook's input; empty if it is missing or unusable."""
 
     session: str = ""
     folder: str = ""
 
 
 def read_hook_input(descriptor: int = 0, wait_seconds: float = WAIT_SECONDS) -> HookInput:
-    """Read the hook's input from standard input, for a moment; a terminal is not read. Raises nothing."""
+    """Read the hook's input from standard input, unless that is a terminal, without waiting long. Raises nothing."""
     try:
         if os.isatty(descriptor):
             return HookInput()
-        return parsed(_read(descriptor, time.monotonic() + wait_seconds))
+        return parse_hook_input(_read(descriptor, time.monotonic() + wait_seconds))
     except (OSError, ValueError):
         return HookInput()
 
 
-def parsed(text: bytes) -> HookInput:
-    """The session and the folder of a hook's JSON object; empty where they are missing or unusable."""
+def parse_hook_input(text: bytes) -> HookInput:
+    """The session and the folder of a hook's JSON object; empty if they are missing or unusable."""
     try:
-        said = json.loads(text)
+        fields = json.loads(text)
     except (ValueError, RecursionError):
         return HookInput()
-    if not isinstance(said, dict):
+    if not isinstance(fields, dict):
         return HookInput()
     return HookInput(
-        session=shown_line(_text(said.get("session_id"), LONGEST_SESSION)), folder=_text(said.get("cwd"), 4096)
+        session=shown_line(_text(fields.get("session_id"), LONGEST_SESSION)), folder=_text(fields.get("cwd"), 4096)
     )
 
 
@@ -127,32 +127,40 @@ def _text(value: object, longest: int) -> str:
 
 
 def _read(descriptor: int, deadline: float) -> bytes:
-    """Read until the deadline, or to the end of an object: the writer may leave the pipe open."""
-    read = bytearray()
-    while len(read) < _MOST_BYTES:
+    """Read until the deadline or the end of an object, because the writer may leave the pipe open."""
+    data = bytearray()
+    while len(data) < _MOST_BYTES:
         if not select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
             break
-        if not (more := os.read(descriptor, _MOST_BYTES - len(read))):
+        if not (more := os.read(descriptor, _MOST_BYTES - len(data))):
             break
-        read += more
-        if read.rstrip().endswith(b"}") and parsed(bytes(read)) != HookInput():
+        data += more
+        if data.rstrip().endswith(b"}") and parse_hook_input(bytes(data)) != HookInput():
             break
-    return bytes(read)
+    return bytes(data)
 
 
 COMMITS = 5
-"""The latest so many are looked at."""
+"""The number of latest commits that are read."""
 
 MOST_FILES = 200
 _MOST_GIT_BYTES = 64 * 1024
 _LONGEST_SUBJECT = 200
 _END_SECONDS = 0.2
 
-# No hook, no pager, no signature check, no prompt, no fetch of what a partial clone lacks: git only reads.
-_SAFE = ("--no-pager", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "-c", "log.showSignature=false")
+# No hooks, pager, signature checks, prompts, or fetches of missing objects in a partial clone: git only reads.
+_SAFE_OPTIONS = (
+    "--no-pager",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "core.quotePath=false",
+    "-c",
+    "log.showSignature=false",
+)
 _VARIABLES = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C"}
 # In a git hook these variables would point every command at the hook's repository.
-_ELSEWHERE = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_EXTERNAL_DIFF")
+_REDIRECTING_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_EXTERNAL_DIFF")
 
 _SUBJECTS = ("log", f"-{COMMITS}", "--no-show-signature", "--encoding=UTF-8", "--format=%s")
 _CHANGED = ("diff", "--name-only", "--no-renames", "--no-ext-diff", "-z", f"HEAD~{COMMITS}", "HEAD")
@@ -169,14 +177,14 @@ _CHANGED_SINCE_THE_FIRST = (
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The latest commits of a repository; nothing where there is none."""
+    """The latest commits of a repository; empty without a repository."""
 
     subjects: tuple[str, ...] = ()
     """The first lines of the latest five messages, the latest first, each of at most 200 characters."""
     files: tuple[str, ...] = ()
     """The paths that changed in them, at most 200, relative to the top of the repository."""
     was_late: bool = False
-    """True if git was stopped before it had answered."""
+    """Whether git was stopped before it had answered."""
 
 
 class GitHistory:
@@ -184,16 +192,16 @@ class GitHistory:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._subjects = _started(folder, _SUBJECTS)
-        self._changed = _started(folder, _CHANGED)
+        self._subjects = _start(folder, _SUBJECTS)
+        self._changed = _start(folder, _CHANGED)
 
     def history(self, deadline: float) -> History:
-        """The history by the deadline (``time.monotonic`` seconds); git is stopped then, or if it says too much."""
-        subjects, log_was_late = _said(self._subjects, deadline)
-        changed, diff_was_late = _said(self._changed, deadline)
+        """The history by the deadline (``time.monotonic``); git is stopped then, or when its output is too long."""
+        subjects, log_was_late = _output_of(self._subjects, deadline)
+        changed, diff_was_late = _output_of(self._changed, deadline)
         if subjects and changed is None and not diff_was_late:
             # The repository has fewer commits: list the changes of all of them.
-            changed, diff_was_late = _said(_started(self._folder, _CHANGED_SINCE_THE_FIRST), deadline)
+            changed, diff_was_late = _output_of(_start(self._folder, _CHANGED_SINCE_THE_FIRST), deadline)
         lines = (subjects or "").splitlines()
         files = dict.fromkeys(path.strip("\n") for path in (changed or "").split("\0"))
         return History(
@@ -209,45 +217,45 @@ class GitHistory:
                 _stop(process)
 
 
-def _started(folder: Path, command: Sequence[str]) -> subprocess.Popen[bytes] | None:
-    kept = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
+def _start(folder: Path, command: Sequence[str]) -> subprocess.Popen[bytes] | None:
+    environment = {name: value for name, value in os.environ.items() if name not in _REDIRECTING_VARIABLES}
     try:
         return subprocess.Popen(
-            ["git", *_SAFE, "-C", str(folder), *command, "--"],  # noqa: S607 - whichever git the user has
+            ["git", *_SAFE_OPTIONS, "-C", str(folder), *command, "--"],  # noqa: S607 - the user's git
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=kept | _VARIABLES,
+            env=environment | _VARIABLES,
             start_new_session=True,
         )
     except (OSError, ValueError):
         return None
 
 
-def _said(process: subprocess.Popen[bytes] | None, deadline: float) -> tuple[str | None, bool]:
-    """The process's output, None if it failed; and whether it was stopped for being late."""
+def _output_of(process: subprocess.Popen[bytes] | None, deadline: float) -> tuple[str | None, bool]:
+    """The process's output, None if it failed; and whether it was stopped at the deadline."""
     if process is None or process.stdout is None:
         return None, False
-    read, descriptor, is_late = bytearray(), process.stdout.fileno(), False
-    while len(read) < _MOST_GIT_BYTES:
+    data, descriptor, is_late = bytearray(), process.stdout.fileno(), False
+    while len(data) < _MOST_GIT_BYTES:
         if not select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
             is_late = True
             break
-        if not (more := os.read(descriptor, _MOST_GIT_BYTES - len(read))):
+        if not (more := os.read(descriptor, _MOST_GIT_BYTES - len(data))):
             break
-        read += more
-    is_cut = is_late or len(read) == _MOST_GIT_BYTES
+        data += more
+    is_cut = is_late or len(data) == _MOST_GIT_BYTES
     if is_cut:
         _stop(process)
     process.stdout.close()
-    code = _ended(process)
-    # A process that lives on without any output has failed.
-    failed = not is_cut and (code != 0 if code is not None else not read)
-    return None if failed or (is_late and not read) else bytes(read).decode("utf-8", errors="replace"), is_late
+    code = _wait(process)
+    # A process that goes on without any output has failed.
+    failed = not is_cut and (code != 0 if code is not None else not data)
+    return None if failed or (is_late and not data) else bytes(data).decode("utf-8", errors="replace"), is_late
 
 
-def _ended(process: subprocess.Popen[bytes]) -> int | None:
-    """The exit code; None for a process that has closed its output and lives on, which is stopped."""
+def _wait(process: subprocess.Popen[bytes]) -> int | None:
+    """The exit code; None for a process that goes on after closing its output, which is stopped."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         return process.wait(_END_SECONDS)
     _stop(process)
@@ -260,7 +268,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     if process.returncode is not None:
         return
     with contextlib.suppress(OSError):
-        # Its child processes would keep the pipe open, and go on.
+        # The group, because child processes would go on and keep the pipe open.
         if sys.platform == "win32":
             process.kill()
         else:
@@ -269,12 +277,12 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """The tags that principles are matched by, and their sources."""
+    """The tags for choosing principles, and their sources."""
 
     recent_commits: tuple[str, ...] = ()
     """First lines of the latest commits' messages, the latest first."""
     changed_files: tuple[str, ...] = ()
-    """Paths that changed in them."""
+    """The paths that changed in those commits."""
     project_tags: tuple[str, ...] = ()
     """The tags by manifests, and by the names of the files that changed."""
     keywords: tuple[str, ...] = ()
@@ -282,12 +290,12 @@ class Surroundings:
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """All of them, each once."""
+        """The distinct project tags and keywords."""
         return tuple(dict.fromkeys((*self.project_tags, *self.keywords)))
 
 
 def surroundings(history: History, project_tags: tuple[str, ...]) -> Surroundings:
-    """The surroundings, from the history and the tags of the manifests."""
+    """The surroundings by the history and the tags of the manifests."""
     return Surroundings(
         recent_commits=history.subjects,
         changed_files=history.files,
@@ -297,21 +305,21 @@ def surroundings(history: History, project_tags: tuple[str, ...]) -> Surrounding
 
 
 SHARE = 0.4
-"""The share of the time left for manifests, and then for git: principles without tags are better than none."""
+"""The share of the remaining time for manifests, and then for git: late principles would be lost altogether."""
 
 
 def look_around(folder: Path, deadline: float, say: Callable[[str], None]) -> Surroundings:
-    """Read the folder, well before the deadline (``time.monotonic`` seconds); ``say`` takes hints."""
+    """Read the folder, well before the deadline (``time.monotonic`` seconds); ``say`` prints hints."""
     try:
         place = folder.resolve(strict=True)
-    except (OSError, RuntimeError):  # gone, a name that none can have, a loop of links
-        say(f"{str(folder)!r:.200} is no folder; going on without it")
+    except (OSError, RuntimeError):  # missing, an invalid name, a loop of links
+        say(f"{str(folder)!r:.200} is not a folder; continuing without it")
         return Surroundings()
     git = GitHistory(place)
     tags = project_tags(place, deadline=_after_share(deadline))
     history = git.history(_after_share(deadline))
     if history.was_late:
-        say("git took too long; going on without all that it knows")
+        say("git took too long; continuing without its complete answer")
     return surroundings(history, tags)
 
 

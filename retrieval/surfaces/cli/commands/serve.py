@@ -75,7 +75,7 @@ def _configure_logging(settings: Settings, log_format: LogFormat, *, debug: bool
 def _run(settings: Settings, host: str, port: int, *, insecure_local: bool, as_json: bool) -> None:
     import asyncio
 
-    from retrieval.adapters.store.installation.opening import told_server
+    from retrieval.adapters.store.installation.opening import server_place
     from retrieval.surfaces.cli.output import console, print_json_line
     from retrieval.surfaces.cli.run import stop_signal
     from retrieval.surfaces.http.app import has_console, run_service
@@ -88,7 +88,7 @@ def _run(settings: Settings, host: str, port: int, *, insecure_local: bool, as_j
         lines = [f"serving at {url} (API reference: {url}/docs)"]
         lines += [f"in a browser: {url}/console"] if has_console(settings) else []
         lines += (
-            [f"from {told_server(settings)}; collections of the tenant {settings.tenant!r}"] if insecure_local else []
+            [f"from {server_place(settings)}; collections of the tenant {settings.tenant!r}"] if insecure_local else []
         )
         lines += [_WITHOUT_KEYS.format(url=url) if insecure_local else _WITH_KEYS]
         console().print("\n".join(lines), soft_wrap=True, markup=False, highlight=False)

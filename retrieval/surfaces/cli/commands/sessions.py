@@ -35,7 +35,7 @@ from retrieval.surfaces.cli.errors import hint
 from retrieval.surfaces.cli.options import Json, complete_collection, state_of
 
 if TYPE_CHECKING:
-    from retrieval.apps.principles.startup.start import Started
+    from retrieval.apps.principles.startup.start import SessionStart
     from retrieval.apps.principles.traces import Trace
     from retrieval.settings import Settings
 
@@ -98,7 +98,7 @@ def session_start(
     )
     settings, say = state_of(context).settings(), partial(hint, "session-start")
 
-    def show(started: Started) -> None:
+    def show(started: SessionStart) -> None:
         if not started.principles:
             say("there are no principles to give yet; add one: see docs/how-to/principles.md")
         _print(started.as_json() if as_json or shape is Shape.JSON else started.as_text())

@@ -1,4 +1,4 @@
-"""The resources of the service, a module each."""
+"""The resources of the service, one module each."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from retrieval.surfaces.refused_values import age_or_time, time_of
 
 
 class Live(BaseModel):
-    """The process lives."""
+    """The process is running."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"status": "alive"}]})
 
@@ -53,7 +53,7 @@ class Checks(BaseModel):
 
 
 class Ready(BaseModel):
-    """Whether requests can be answered, and how each part is."""
+    """Whether requests can be served, and the state of each part."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -121,11 +121,11 @@ class ReembedRequest(Sent):
     dry_run: bool = False
     """Whether to report only the cost, and begin nothing."""
     price: float | None = None
-    """The price of a million tokens, for the cost that a dry run tells."""
+    """The price of a million tokens, for the cost that a dry run reports."""
     switch: bool = False
     """Whether to switch automatically once the new space is filled and compares well; otherwise the switch waits."""
     batch_texts: Annotated[int, Field(ge=1, le=128)] = 128
-    """Texts embedded and stored at a time."""
+    """The number of texts embedded and stored at a time."""
     tokens_a_minute: Annotated[int, Field(ge=1)] | None = None
     tokens_a_day: Annotated[int, Field(ge=1)] | None = None
     """The budget of a day (UTC)."""
@@ -144,24 +144,24 @@ class ReembeddingTold(AnswerPart, of=Reembedding):
 
 
 class ReembeddingBegun(BaseModel):
-    """The re-embedding that began, or its cost alone."""
+    """The re-embedding that began, or only its cost."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"reembedding": _REEMBEDDING}, {"cost": _COST}]})
 
     cost: ReembeddingCostTold | None = None
-    """Given by a dry run alone."""
+    """Only in the response of a dry run."""
     reembedding: ReembeddingTold | None = None
-    """Left out by a dry run."""
+    """Left out in the response of a dry run."""
 
 
 class FindingTold(AnswerPart, of=Finding):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     severity: Severity
 
 
 class DiagnosisTold(AnswerPart, of=Diagnosis):
-    """Everything that was looked at, the worst first."""
+    """The results of all checks, the worst first."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -196,7 +196,7 @@ class RunTold(AnswerPart, of=JobRun):
 
 
 class MeasurementTold(AnswerPart, of=Measurement):
-    """The recall of an index, for searches whose filters let about as many items through."""
+    """The recall of an index, for searches whose filters match about the same number of items."""
 
 
 class CollectionStateTold(AnswerPart, of=CollectionStatus):
@@ -236,7 +236,7 @@ class ColumnTold(AnswerPart, of=AnalyticsColumn):
 
 
 class ViewTold(AnswerPart, of=AnalyticsView):
-    """A view that can be asked."""
+    """A view that can be queried."""
 
 
 class ViewsTold(AnswerPart):
@@ -262,7 +262,7 @@ class ViewsTold(AnswerPart):
 
 
 class FiguresTold(AnswerPart):
-    """The rows of a view, most telling first."""
+    """The rows of a view, most significant first."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -285,25 +285,25 @@ class FiguresTold(AnswerPart):
 health_router = APIRouter(tags=["health"])
 
 
-@health_router.get("/livez", summary="Whether the process lives")
+@health_router.get("/livez", summary="Whether the process is running")
 async def livez() -> Live:
-    """It answers as long as the process does, whatever the database does. No key is needed."""
+    """It responds as long as the process runs, whatever the state of the database. No key is needed."""
     return Live(status="alive")
 
 
 @health_router.get(
-    "/readyz", summary="Whether requests can be answered", response_model=Ready, responses={503: {"model": Ready}}
+    "/readyz", summary="Whether requests can be served", response_model=Ready, responses={503: {"model": Ready}}
 )
 async def readyz(request: Request) -> JSONResponse:
-    """The state of database, schema, pool, embedder and language model; 503 where requests would fail.
+    """The state of database, schema, pool, embedder and language model; 503 if requests would fail.
 
-    Without the embedder it is `degraded`: searches are answered by words alone; and while the language model does not
-    answer. No key is needed; answers hold for a second, those of an embedder that is well for a minute.
+    It is `degraded` while the embedder (searches are then by words only) or the language model is unavailable. No key
+    is needed. Results are reused for a second, that of a working embedder for a minute.
     """
     check: ReadinessCheck = request.app.state.readiness
-    found = await check()
-    answer = {"status": found.status, "checks": asdict(found)}
-    if found.is_ready:
+    readiness = await check()
+    answer = {"status": readiness.status, "checks": asdict(readiness)}
+    if readiness.is_ready:
         return JSONResponse(answer)
     return JSONResponse(answer, 503, {"Retry-After": str(math.ceil(HOLDS_SECONDS))})
 
@@ -315,19 +315,21 @@ doctor_router = APIRouter(prefix="/v1", tags=["figures"], dependencies=[needs(Sc
 async def doctor(
     request: Request,
     platform: CurrentPlatform,
-    collection: Annotated[str | None, Query(description="This collection alone; else all of the tenant's.")] = None,
+    collection: Annotated[
+        str | None, Query(description="Only this collection; by default all of the tenant's.")
+    ] = None,
 ) -> JSONResponse:
     """The findings about faults, the worst first, each with its remedy. Nothing is changed.
 
-    A key's tenant is told of its own collections; of the server and the whole installation too where the service asks
-    for no keys.
+    With a key it covers the tenant's collections; if the service needs no keys, also the server and the whole
+    installation.
     """
     if request.app.state.insecure_local:
         return JSONResponse((await platform.doctor(collection)).as_dict())
     if collection is not None:
         await platform.collection(collection, create=False)
-    found = await diagnose(platform.workplace, platform.tenant_id, collection, is_own=True)
-    return JSONResponse(found.as_dict())
+    diagnosis = await diagnose(platform.workplace, platform.tenant_id, collection, is_own=True)
+    return JSONResponse(diagnosis.as_dict())
 
 
 reembedding_router = APIRouter(
@@ -340,24 +342,24 @@ reembedding_router = APIRouter(
 
 @reembedding_router.get("", response_model=ReembeddingTold, summary="See the state of a re-embedding")
 async def reembedding(name: CollectionName, platform: CurrentPlatform) -> JSONResponse:
-    """The progress of the collection to another embedding space, and the comparison of the two spaces."""
+    """The progress of the collection's move to another embedding space, and the comparison of the two spaces."""
     return JSONResponse((await platform.reembedding(name)).as_dict())
 
 
 @reembedding_router.post("", response_model=ReembeddingBegun, summary="Re-embed a collection")
 async def reembed(name: CollectionName, platform: CurrentPlatform, body: ReembedRequest) -> JSONResponse:
-    """Begin to move the collection to another embedding space; a worker does the rest. Searches and writes go on.
+    """Begin to move the collection to another embedding space; a worker does the rest. Searches and writes continue.
 
-    `dry_run` begins nothing and tells the cost, for which it reads and counts every text that has no vector there.
+    With `dry_run` it begins nothing and reports the cost: it counts every text without a vector in that space.
     """
     pace = {"tokens_a_minute": body.tokens_a_minute, "tokens_a_day": body.tokens_a_day}
     if body.dry_run:
         cost = await platform.reembed_cost(name, to=body.to, price=body.price, **pace)
         return JSONResponse({"cost": cost.as_dict()})
-    begun = await platform.reembed(
+    started = await platform.reembed(
         name, to=body.to, switch=body.switch, batch_texts=body.batch_texts, keep_days=body.keep_days, **pace
     )
-    return JSONResponse({"reembedding": begun.as_dict()})
+    return JSONResponse({"reembedding": started.as_dict()})
 
 
 @reembedding_router.post("/{action}", response_model=ReembeddingTold, summary="Steer a re-embedding")
@@ -365,27 +367,27 @@ async def steer_reembedding(
     name: CollectionName,
     platform: CurrentPlatform,
     action: Annotated[
-        Literal["pause", "resume", "switch", "rollback", "finish", "abort"], Path(description="What to do.")
+        Literal["pause", "resume", "switch", "rollback", "finish", "abort"], Path(description="The action.")
     ],
 ) -> JSONResponse:
-    """Pause, resume or abort it; switch (a worker does it), return to the former space, or remove that."""
+    """Pause, resume or abort it; switch (a worker does it), return to the former space, or remove that space."""
     return JSONResponse((await platform.reembedding(name, action, wait=False)).as_dict())
 
 
 figures_router = APIRouter(prefix="/v1", tags=["figures"], dependencies=[needs(Scope.READ)])
 
-_SINCE = "From then on: an ISO 8601 date or time, or an age such as `30m`, `12h`, `7d`, `4w`."
+_SINCE = "The start of the period: an ISO 8601 date or time, or an age such as `30m`, `12h`, `7d`, `4w`."
 
 
-@figures_router.get("/statistics", response_model=StatisticsTold, summary="How the collections stand")
+@figures_router.get("/statistics", response_model=StatisticsTold, summary="Read the state of the collections")
 async def statistics(platform: CurrentPlatform) -> JSONResponse:
-    """The stored items, the waiting work, the indexes, the last runs of jobs, and the measurements."""
+    """The stored items, the pending work, the indexes, the last runs of jobs, and the measurements."""
     return JSONResponse({"collections": [statistic.as_dict() for statistic in await platform.statistics()]})
 
 
 @figures_router.get("/analytics", response_model=ViewsTold, summary="List the views of figures")
 async def analytics_views(platform: CurrentPlatform) -> JSONResponse:
-    """The views on searches, items, exploration and feedback, each with its columns."""
+    """The views of searches, items, exploration and feedback, each with its columns."""
     return JSONResponse({"views": [analytics_view.as_dict() for analytics_view in await platform.analytics_views()]})
 
 
@@ -394,28 +396,30 @@ async def analytics(
     *,
     platform: CurrentPlatform,
     view: Annotated[str, Path(description="The name of a view.", examples=["poor_queries"])],
-    collection: Annotated[str | None, Query(description="Of this collection alone.")] = None,
+    collection: Annotated[str | None, Query(description="Only this collection.")] = None,
     since: Annotated[str | None, Query(description=_SINCE, examples=["7d"])] = None,
-    until: Annotated[str | None, Query(description="Before that ISO 8601 date or time.")] = None,
-    limit: Annotated[int, Query(ge=1, le=10_000, description="Rows, at most.")] = 1000,
+    until: Annotated[
+        str | None, Query(description="The end of the period (exclusive): an ISO 8601 date or time.")
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=10_000, description="The greatest number of rows.")] = 1000,
 ) -> JSONResponse:
-    """The rows, most telling first, of a collection or of all, of a period or of all time."""
+    """The rows, most significant first, of one or all collections, for a period or all time."""
     begin = None if since is None else age_or_time(since, option="since")
     end = None if until is None else time_of("until", until)
-    found = await platform.analytics(view, collection=collection, since=begin, until=end, limit=limit)
-    return JSONResponse({"view": found.view, "columns": list(found.columns), "rows": found.as_dicts()})
+    figures = await platform.analytics(view, collection=collection, since=begin, until=end, limit=limit)
+    return JSONResponse({"view": figures.view, "columns": list(figures.columns), "rows": figures.as_dicts()})
 
 
 metrics_router = APIRouter(tags=["health"])
 
 
 class MetricsClosedError(RefusalError):
-    """The service shows no metrics."""
+    """The service does not publish metrics."""
 
     status = 403
 
     def __init__(self) -> None:
-        super().__init__("metrics need a token; set RETRIEVAL_METRICS_TOKEN where the service runs")
+        super().__init__("metrics need a token; set RETRIEVAL_METRICS_TOKEN for the service")
 
 
 class MetricsTokenError(RefusalError):
@@ -431,7 +435,7 @@ class MetricsTokenError(RefusalError):
 
 
 @metrics_router.get(
-    "/metrics", summary="What Prometheus asks for", response_class=PlainTextResponse, operation_id="metrics"
+    "/metrics", summary="Read the metrics for Prometheus", response_class=PlainTextResponse, operation_id="metrics"
 )
 async def metrics(request: Request) -> Response:
     """Figures in Prometheus' text format; `docs/how-to/observe.md` lists them."""
@@ -444,7 +448,7 @@ async def metrics(request: Request) -> Response:
 
 
 def check_metrics_access(settings: Settings, authorization: str, *, insecure_local: bool) -> None:
-    """Raise ``MetricsClosedError`` where no token is set, ``MetricsTokenError`` for another one or none."""
+    """Raise ``MetricsClosedError`` if no token is set, ``MetricsTokenError`` for a wrong or missing token."""
     if insecure_local:
         return
     if settings.metrics_token is None:

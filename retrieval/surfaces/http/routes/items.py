@@ -52,11 +52,11 @@ from retrieval.surfaces.http.json_bodies import (
     JSONBodies,
     at,
     etag,
+    expected_version,
     is_known,
     object_of,
     profile_at,
     sent_item,
-    wanted_version,
     where_of,
 )
 from retrieval.surfaces.http.models import AnswerPart, InlineProfile, Moment, Sent, Vector
@@ -93,7 +93,7 @@ class NeighboursSent(Sent):
     """The weight of the item itself relative to one neighbour."""
 
     def neighbours(self) -> Neighbours:
-        """The same for the platform. Raises ``InvalidRequestError``."""
+        """The setting for the platform. Raises ``InvalidRequestError``."""
         return Neighbours(**self.model_dump())
 
 
@@ -112,27 +112,27 @@ class SpaceSent(Sent):
     query_prefix: Label = ""
 
     def space(self) -> EmbeddingSpace:
-        """The same for the platform. Raises ``InvalidRequestError``."""
+        """The space for the platform. Raises ``InvalidRequestError``."""
         return EmbeddingSpace(**self.model_dump())
 
 
 class CollectionSettings(Sent):
-    """The settings of a collection; a missing setting has its default."""
+    """The settings of a collection; a setting that is left out has its default."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"language": "english", "filterable": {"priority": "text", "hours": "number"}}]}
     )
 
     language: str | None = None
-    """A text search configuration of PostgreSQL; `english` where none is given."""
+    """A text search configuration of PostgreSQL; by default `english`."""
     filterable: dict[str, Literal["text", "number", "boolean", "time"]] | None = None
     """Attributes to index, by type; an existing collection keeps its own and gets these too."""
     neighbours: NeighboursSent | None = None
     """The neighbours that its items are indexed with."""
     attribute_schema: Annotated[dict[str, Any] | None, Field(alias="schema")] = None
-    """A JSON Schema that the attributes of every item fit, from the collection's making on; left out: any do."""
+    """A JSON Schema for the attributes of every item; only for a new collection. Left out: any attributes."""
     index: Literal["auto", "full", "quantised"] | None = None
-    """The part of each vector that an HNSW index keeps; `auto` where nothing is said."""
+    """The part of each vector that an HNSW index holds; by default `auto`."""
     profile: InlineProfile | None = None
     """The profile of its searches; left out: by meaning and by words."""
     space: SpaceSent | None = None
@@ -140,7 +140,7 @@ class CollectionSettings(Sent):
 
 
 class CollectionTold(AnswerPart, of=CollectionInfo):
-    """A collection at a glance."""
+    """The size and the settings of a collection."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
@@ -156,7 +156,7 @@ class CollectionsTold(AnswerPart):
 
 
 MAX_ITEMS = 1000
-"""Items in one batch; ``/items/bulk`` takes any number."""
+"""The greatest number of items in one batch; ``/items/bulk`` accepts any number."""
 
 _IDS = FIELD_NAMES["item_id"]
 
@@ -194,22 +194,22 @@ class ItemSent(Sent, of=Item):
     id: str | int | None = None
     """The application's own key, 1 to 512 bytes; also `_id` or `item_id`. In a path it need not be repeated."""
     text: str | None = None
-    """Also `body`, and where that is a text `content`, `page_content` or `document`."""
+    """Also `body`, or, if it is a text, `content`, `page_content` or `document`."""
     metadata: dict[str, Any] | None = None
     """JSON values by name; filterable. Also `attributes`."""
     occurred_at: str | None = None
     """The time of the event: ISO 8601; without a time zone it is UTC."""
 
     def record(self) -> dict[str, Any]:
-        """The item as ``Collection.add`` takes it."""
+        """The item as ``Collection.add`` accepts it."""
         return self.model_dump(exclude_unset=True)
 
     def record_of(self, item_id: str) -> dict[str, Any]:
-        """The same for the item of that id. Raises ``InvalidItemError`` where it says another one."""
+        """The record with the id of the path. Raises ``InvalidItemError`` if the body has another id."""
         record = self.record()
         own = next((name for name in _IDS if record.get(name) is not None), None)
         if own is not None and str(record.pop(own)) != item_id:
-            raise InvalidItemError(f"the body names another item than the path, {item_id!r:.80}", item_id=item_id)
+            raise InvalidItemError(f"the body has another id than the path, {item_id!r:.80}", item_id=item_id)
         return {**record, "_id": item_id}
 
 
@@ -221,24 +221,24 @@ class ItemChanges(Sent, of=Item):
     )
 
     id: str | None = None
-    """The id in the path; another one is refused."""
+    """The id in the path; another id is refused."""
     metadata: dict[str, Any] | None = None
     """Merged with the existing entries; a null entry is removed."""
 
     def changes(self) -> dict[str, Any]:
-        """The changes as ``Collection.patch`` takes them."""
+        """The changes as ``Collection.patch`` accepts them."""
         return self.model_dump(exclude_unset=True)
 
 
 class AddRequest(Sent):
-    """Items to store, all or none."""
+    """Items to store: all or none."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_ITEM_EXAMPLE]}]})
 
     items: Annotated[list[ItemSent], Field(max_length=MAX_ITEMS)]
     """A list of at most 1000."""
     embeddings: list[Vector] | None = None
-    """Vectors of the caller's own, one an item."""
+    """The caller's vectors, one per item."""
 
 
 class DeleteRequest(Sent):
@@ -255,7 +255,7 @@ class ItemTold(AnswerPart, of=Item):
 
 
 class StoredItemTold(ItemTold, of=StoredItem):
-    """An item with its version; the header `ETag` has the version too."""
+    """An item with its version, which is also in the header `ETag`."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_STORED]})
 
@@ -292,7 +292,7 @@ class AddReportTold(AnswerPart, of=AddReport):
 
 
 class DeletedTold(AnswerPart):
-    """The number of items that there were."""
+    """The number of removed items."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"deleted": 2}]})
 
@@ -310,16 +310,16 @@ Overlap = Annotated[int, Field(ge=0)]
 
 
 class DocumentSent(Sent):
-    """A document as text; a file is put under its id."""
+    """A document as text; a file is sent with PUT instead."""
 
     id: Annotated[str, Field(min_length=1, max_length=480)]
     """The application's own key, 1 to 480 bytes."""
     text: str
     format: Literal["markdown", "html", "text", "code"] = "markdown"
     title: str = ""
-    """Left out: the one that the text has, else the last part of the id."""
+    """Left out: the title in the text, otherwise the last part of the id."""
     metadata: dict[str, Any] = Field(default_factory=dict)
-    """JSON values by name, which every chunk has as attributes; filterable."""
+    """JSON values by name, which become attributes of every chunk; filterable."""
 
 
 class DocumentsRequest(Sent):
@@ -332,13 +332,13 @@ class DocumentsRequest(Sent):
     documents: Annotated[list[DocumentSent], Field(max_length=MAX_ITEMS)]
     """A list of at most 1000."""
     max_tokens: ChunkTokens = DEFAULT_TOKENS
-    """Tokens of a chunk with its title; never more than the model reads."""
+    """The greatest number of tokens of a chunk with its title, within the limit of the model."""
     overlap: Overlap = DEFAULT_OVERLAP
-    """Tokens that a chunk repeats of the one before where a paragraph is cut; to a quarter of `max_tokens`."""
+    """Tokens repeated from the previous chunk if a paragraph is split; up to a quarter of `max_tokens`."""
 
 
 class FailedDocument(AnswerPart):
-    """A document that could not be read; its stored chunks stay."""
+    """A document that could not be read; its stored chunks are kept."""
 
     document: str
     reason: str
@@ -367,16 +367,16 @@ class DocumentsReportTold(AnswerPart):
     added: int
     changed: int
     unchanged: int
-    """Documents that cost nothing."""
+    """The number of unchanged documents, which cost nothing."""
     failed: list[FailedDocument]
-    """The others are stored."""
+    """Documents that could not be read; the others are stored."""
     empty: list[str]
-    """Documents without any text, such as scanned pages; nothing is stored of them."""
+    """Documents without any text, such as scanned pages; they are not stored."""
     cleaned: int
-    """Documents of which control or format characters were taken out."""
+    """The number of documents from which control or format characters were removed."""
     notes: list[str]
     chunks: dict[str, int | bool | None]
-    """The outcome for the chunks; `removed` are those of the documents as they were."""
+    """The outcome for the chunks; `removed` counts chunks of former versions."""
 
 
 class StoredDocumentTold(AnswerPart, of=DocumentEntry):
@@ -396,7 +396,7 @@ class DocumentTold(AnswerPart, of=StoredDocument):
 
 
 class DocumentsTold(AnswerPart):
-    """A page of documents, about in the order of their ids."""
+    """A page of documents, approximately in the order of their ids."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"documents": [_DOCUMENT], "next": None}]})
 
@@ -406,7 +406,7 @@ class DocumentsTold(AnswerPart):
 
 
 class RememberRequest(Sent):
-    """Messages of a conversation, whose facts are to be remembered."""
+    """Messages of a conversation, to remember their facts."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -422,10 +422,10 @@ class RememberRequest(Sent):
     )
 
     messages: Annotated[list[dict[str, Any]], Field(max_length=MOST_MESSAGES)]
-    """Each with `role` and `content`, and perhaps `name`; at most 500."""
+    """Each with `role` and `content`, and optionally `name`; at most 500."""
     project_id: str
     session: str
-    """The session that they are from: sources are called `session/number`."""
+    """The session of the messages: sources are named `session/number`."""
     user_id: str | None = None
     first_turn: int = 1
     """The number of the first message."""
@@ -434,7 +434,7 @@ class RememberRequest(Sent):
     occurred_at: Moment | None = None
     """The time of the messages; left out: now."""
     again: bool = False
-    """Whether messages that were remembered before are read again."""
+    """Whether to read messages again that were remembered before."""
 
 
 _REMEMBERED: dict[str, JsonValue] = {
@@ -502,24 +502,24 @@ collections_router = APIRouter(prefix="/v1/collections", tags=["collections"], r
 named = APIRouter(prefix="/v1/collections/{name}", tags=["collections"], route_class=JSONBodies)
 
 _READ, _ADMIN = [needs(Scope.READ)], [needs(Scope.ADMIN)]
-_MADE = CollectionSettings()
+_DEFAULTS = CollectionSettings()
 
 
 @collections_router.get("", dependencies=_READ, response_model=CollectionsTold, summary="List collections")
 async def collections(
     platform: CurrentPlatform,
-    after: Annotated[str, Query(description="What the page before gave as `next`.")] = "",
-    limit: Annotated[int, Query(ge=1, le=1000, description="Collections, at most.")] = 100,
+    after: Annotated[str, Query(description="`next` of the previous page.")] = "",
+    limit: Annotated[int, Query(ge=1, le=1000, description="The greatest number of collections.")] = 100,
 ) -> JSONResponse:
     """The tenant's collections, in the order of their names."""
     if after:
         check_collection_name(after)
-    found = await infos_after(platform.database, platform.tenant_id, after=after, limit=limit + 1)
-    page = [entry.as_dict() for entry in found[:limit]]
-    return JSONResponse({"collections": page, "next": page[-1]["name"] if len(found) > limit else None})
+    infos = await infos_after(platform.database, platform.tenant_id, after=after, limit=limit + 1)
+    page = [entry.as_dict() for entry in infos[:limit]]
+    return JSONResponse({"collections": page, "next": page[-1]["name"] if len(infos) > limit else None})
 
 
-@named.get("", dependencies=_READ, response_model=CollectionTold, summary="Look at a collection")
+@named.get("", dependencies=_READ, response_model=CollectionTold, summary="Describe a collection")
 async def info(collection: NamedCollection) -> JSONResponse:
     """Its size and settings."""
     return JSONResponse((await collection.info()).as_dict())
@@ -530,13 +530,15 @@ async def info(collection: NamedCollection) -> JSONResponse:
     dependencies=_ADMIN,
     response_model=CollectionTold,
     responses={201: {"description": "It is new", "model": CollectionTold}},
-    summary="Make a collection",
+    summary="Create a collection",
 )
-async def collection(name: CollectionName, platform: CurrentPlatform, body: CollectionSettings = _MADE) -> JSONResponse:
-    """Make a collection, or see to it that one has these settings.
+async def collection(
+    name: CollectionName, platform: CurrentPlatform, body: CollectionSettings = _DEFAULTS
+) -> JSONResponse:
+    """Create a collection, or apply the settings to an existing one.
 
-    Of a collection that is there, attributes to filter by are added, neighbours and the kind of index are set;
-    language, space, schema and profile must be what they are: 409.
+    For an existing collection it adds filterable attributes and sets neighbours and the kind of index. Another
+    language, space, schema or profile is a conflict (409).
     """
     is_new = await _existing(platform, name) is None
     profile = profile_at(("profile",), body.profile)
@@ -544,7 +546,7 @@ async def collection(name: CollectionName, platform: CurrentPlatform, body: Coll
         neighbours = body.neighbours.neighbours() if body.neighbours else None
     with at("schema"):
         AttributeSchema.checked(body.attribute_schema)
-    made = await platform.collection(
+    created = await platform.collection(
         name,
         language=body.language or "english",
         profile=profile,
@@ -555,22 +557,22 @@ async def collection(name: CollectionName, platform: CurrentPlatform, body: Coll
         index=body.index,
     )
     # Also for a new one: another request may have created it first, with other settings.
-    await _check_same(made, body)
+    await _check_same(created, body)
     if neighbours is not None:
-        await made.set_neighbours(neighbours)
-    return JSONResponse((await made.info()).as_dict(), 201 if is_new else 200)
+        await created.set_neighbours(neighbours)
+    return JSONResponse((await created.info()).as_dict(), 201 if is_new else 200)
 
 
 @named.delete("", dependencies=_ADMIN, status_code=204, summary="Remove a collection")
 async def remove_collection(name: CollectionName, platform: CurrentPlatform, handles: CurrentHandles) -> Response:
-    """Remove a collection with its items, its profiles, its recorded searches and feedback. Nothing brings it back.
+    """Remove a collection with its items, profiles, recorded searches and feedback. This cannot be undone.
 
-    A large one may take longer than a request: the same request then goes on.
+    Removing a large collection may exceed the deadline of a request: repeat the request to continue.
     """
     try:
         was_there = await platform.remove_collection(name)
     finally:
-        # Not before: a request that came meanwhile would keep it again.
+        # Not before: a concurrent request would cache the handle again.
         handles.forget(platform, name)
     if not was_there:
         raise UnknownCollectionError(f"there is no collection {name!r:.80}; see GET /v1/collections")
@@ -584,18 +586,18 @@ async def _existing(platform: Platform, name: str) -> Collection | None:
         return None
 
 
-async def _check_same(made: Collection, wanted: CollectionSettings) -> None:
+async def _check_same(collection: Collection, requested: CollectionSettings) -> None:
     """Raise ``ConflictError`` if the collection differs from the request in a setting that cannot be changed here."""
-    stored = await made.refresh()
-    profile = profile_at(("profile",), wanted.profile)
-    others = {
-        f"its language is {stored.text_search_config}": wanted.language not in (None, stored.text_search_config),
-        "its embedding space is another": wanted.space is not None
-        and (stored.space is None or stored.space.space != wanted.space.space()),
+    stored = await collection.refresh()
+    profile = profile_at(("profile",), requested.profile)
+    differences = {
+        f"its language is {stored.text_search_config}": requested.language not in (None, stored.text_search_config),
+        "its embedding space is another": requested.space is not None
+        and (stored.space is None or stored.space.space != requested.space.space()),
         "its profile is another (PUT .../profile changes it)": profile not in (None, stored.profile),
     }
-    if said := [what for what, is_other in others.items() if is_other]:
-        raise ConflictError(f"collection {stored.name!r:.80} is there already, and {'; '.join(said)}; leave it out")
+    if reasons := [reason for reason, is_other in differences.items() if is_other]:
+        raise ConflictError(f"collection {stored.name!r:.80} exists already, and {'; '.join(reasons)}; leave it out")
 
 
 router = APIRouter(prefix="/v1/collections/{name}/items", tags=["items"], route_class=JSONBodies)
@@ -603,14 +605,14 @@ router = APIRouter(prefix="/v1/collections/{name}/items", tags=["items"], route_
 _ITEM_READ, _WRITE = [needs(Scope.READ)], [needs(Scope.WRITE)]
 _ETAG = {"ETag": {"description": "The item's version.", "schema": {"type": "string"}}}
 _OK: dict[int | str, dict[str, Any]] = {200: {"headers": _ETAG}}
-_CHANGED: dict[int | str, dict[str, Any]] = {412: {"description": "It is not in the version that was named"}}
+_CHANGED: dict[int | str, dict[str, Any]] = {412: {"description": "The item does not have the expected version"}}
 _LINES = """{"line":1,"item_id":"T-1","result":"added"}
 {"line":2,"error":{"type":"/problems/invalid-item","title":"An item that cannot be stored","status":422,"detail":"…"}}
 {"summary":{"added":1,"changed":0,"unchanged":0,"rejected":1,"embedded":1,"pending":0,"cut":0,"notes":[]}}
 """
 _STREAM: dict[str, Any] = {
     "requestBody": {
-        "description": "An item a line, as `POST .../items` takes them, or a CSV; a line has at most 1 MiB.",
+        "description": "One item per line, as for `POST .../items`, or a CSV; a line has at most 1 MiB.",
         "required": True,
         "content": {
             MEDIA_TYPE: {
@@ -629,21 +631,21 @@ async def page(
     where: Annotated[
         str | None, Query(description="A filter as a JSON object.", examples=['{"priority": "High"}'])
     ] = None,
-    after: Annotated[str, Query(description="What the page before gave as `next`.")] = "",
-    limit: Annotated[int, Query(ge=1, le=MAX_ITEMS, description="Items, at most.")] = 100,
+    after: Annotated[str, Query(description="`next` of the previous page.")] = "",
+    limit: Annotated[int, Query(ge=1, le=MAX_ITEMS, description="The greatest number of items.")] = 100,
 ) -> JSONResponse:
-    """A page of the items that pass a filter, in the order of their ids; archived items if the filter names them."""
-    found = await collection.page(where_of(where), after=after, limit=limit)
-    last = found[-1].item.item_id if len(found) == limit else None
+    """A page of the items that match a filter, ordered by id; archived items only if the filter names them."""
+    items = await collection.page(where_of(where), after=after, limit=limit)
+    last = items[-1].item.item_id if len(items) == limit else None
     return await aside(
-        lambda: JSONResponse({"items": [entry.as_dict() for entry in found], "next": last}), is_long=True
+        lambda: JSONResponse({"items": [entry.as_dict() for entry in items], "next": last}), is_long=True
     )
 
 
 @router.post("", dependencies=_WRITE, response_model=AddReportTold, summary="Store items")
 async def add(collection: NamedCollection, body: AddRequest) -> JSONResponse:
-    """Store items, new ones and new versions, all or none; unchanged items cost nothing."""
-    items = await aside(lambda: _sent(body), is_long=True)
+    """Store new items and new versions, all or none; unchanged items cost nothing."""
+    items = await aside(lambda: _items_of(body), is_long=True)
     try:
         report = await collection.add(items, embeddings=body.embeddings)
     except InvalidRequestError as error:
@@ -672,15 +674,16 @@ async def add_each(
         Query(alias="map", description="Other names of fields, as FIELD=NAME.", examples=[["text=Summary"]]),
     ] = [],  # noqa: B006 - FastAPI makes a new one for each request
     id_from: Annotated[
-        str | None, Query(description="Of JSON Lines without ids: the entry whose hash is the id.", examples=["text"])
+        str | None,
+        Query(description="For JSON Lines without ids: the entry whose hash becomes the id.", examples=["text"]),
     ] = None,
 ) -> Response:
-    """Store the items of a stream of lines, and stream back the outcome of each: a line for each line, in order.
+    """Store the items of a stream of lines, and stream back one result line for each, in order.
 
-    Each line of the answer reports an item that is stored, or the error of a bad line; bad lines do not affect the
-    others. The last line is a summary. Its `error` says why the stream was broken off: then send the lines again that
-    have no answer; to send a stored item twice is harmless.
-    A body that begins with items without title and text, and a short body without any item, is refused as a whole.
+    Each result line reports a stored item, or the error of an invalid line; invalid lines do not affect the others. The
+    last line is a summary. If the stream ended early, its `error` says why: send the lines without a result again;
+    sending a stored item twice is harmless. A body that begins with items without title and text, or a short body
+    without any item, is refused as a whole.
     """
     return BulkAnswer(collection, LineReader(request.headers.get("content-type", ""), mapping, id_from))
 
@@ -695,17 +698,17 @@ async def delete(collection: NamedCollection, body: DeleteRequest) -> JSONRespon
     "/{item_id:path}",
     dependencies=_ITEM_READ,
     response_model=StoredItemTold,
-    responses={**_OK, 304: {"description": "It is as it is known", "headers": _ETAG}},
+    responses={**_OK, 304: {"description": "The item is unchanged", "headers": _ETAG}},
     summary="Read an item",
 )
 async def stored(collection: NamedCollection, item_id: ItemId, if_none_match: IfChanged = None) -> Response:
     """One item with its version."""
-    found = (await collection.stored([item_id])).get(item_id)
-    if found is None:
+    item = (await collection.stored([item_id])).get(item_id)
+    if item is None:
         raise _unknown(item_id)
-    if is_known(if_none_match, found.version):
-        return Response(status_code=304, headers={"ETag": etag(found.version)})
-    return _answer(found)
+    if is_known(if_none_match, item.version):
+        return Response(status_code=304, headers={"ETag": etag(item.version)})
+    return _answer(item)
 
 
 @router.put(
@@ -722,10 +725,10 @@ async def put(
     if_match: IfMatch = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response:
-    """Store one item, new or whole in place of the one of its id."""
+    """Store one item; it replaces the item with its id as a whole."""
     item = sent_item(body.record_of(item_id))
-    written = await collection.put(item, version=wanted_version(if_match, if_none_match))
-    return _answer(written, 201 if written.became is Became.ADDED else 200)
+    stored_item = await collection.put(item, version=expected_version(if_match, if_none_match))
+    return _answer(stored_item, 201 if stored_item.became is Became.ADDED else 200)
 
 
 @router.patch(
@@ -741,14 +744,14 @@ async def patch(
     body: Annotated[ItemChanges, Body(media_type="application/merge-patch+json")],
     if_match: IfMatch = None,
 ) -> Response:
-    """Change parts of an item (RFC 7396); whatever others write at the moment, no change is lost."""
-    return _answer(await collection.patch(item_id, body.changes(), version=wanted_version(if_match)))
+    """Change parts of an item (RFC 7396); changes of concurrent writers are not lost."""
+    return _answer(await collection.patch(item_id, body.changes(), version=expected_version(if_match)))
 
 
 @router.delete("/{item_id:path}", dependencies=_WRITE, status_code=204, responses=_CHANGED, summary="Remove an item")
 async def remove(collection: NamedCollection, item_id: ItemId, if_match: IfMatch = None) -> Response:
     """Remove one item with its terms and vectors."""
-    if not await collection.delete(item_id, version=wanted_version(if_match)):
+    if not await collection.delete(item_id, version=expected_version(if_match)):
         raise _unknown(item_id)
     return Response(status_code=204)
 
@@ -762,11 +765,11 @@ _TYPES = {
     "application/pdf": "pdf",
     "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
 }
-"""The formats of files by their media types. That of plain text comes with files of any kind, and tells nothing."""
+"""The formats of files by media type; without text/plain, which clients send with files of any kind."""
 
 _FILE: dict[str, Any] = {
     "requestBody": {
-        "description": "The file as it is.",
+        "description": "The content of the file.",
         "required": True,
         "content": {
             media_type: {"schema": {"type": "string", "format": "binary"}, "example": "# Leave\n\nBy mail."}
@@ -779,28 +782,28 @@ _FILE: dict[str, Any] = {
 @documents_router.get("", dependencies=_ITEM_READ, response_model=DocumentsTold, summary="List documents")
 async def documents(
     collection: NamedCollection,
-    after: Annotated[str, Query(description="What the page before gave as `next`.")] = "",
-    limit: Annotated[int, Query(ge=1, le=MAX_ITEMS, description="Documents, at most.")] = 100,
+    after: Annotated[str, Query(description="`next` of the previous page.")] = "",
+    limit: Annotated[int, Query(ge=1, le=MAX_ITEMS, description="The greatest number of documents.")] = 100,
 ) -> JSONResponse:
-    """A page of the documents, about in the order of their ids."""
+    """A page of the documents, approximately in the order of their ids."""
     if after:
         checked_item_ids([after])
-    found, following = await documents_after(handle_of(collection), after=after, limit=limit)
-    return JSONResponse({"documents": [entry.as_dict() for entry in found], "next": following})
+    entries, next_id = await documents_after(handle_of(collection), after=after, limit=limit)
+    return JSONResponse({"documents": [entry.as_dict() for entry in entries], "next": next_id})
 
 
 @documents_router.post("", dependencies=_WRITE, response_model=DocumentsReportTold, summary="Store documents")
 async def add_documents(collection: NamedCollection, body: DocumentsRequest) -> JSONResponse:
-    """Store texts as chunks, new ones and new versions; unchanged texts cost nothing.
+    """Store new texts and new versions as chunks; unchanged texts cost nothing.
 
-    A document that cannot be read is told in `failed` with the reason, and stops no other.
+    A document that cannot be read is listed in `failed` with the reason; the others are stored.
     """
-    given = [document.model_dump() for document in body.documents]
+    records = [document.model_dump() for document in body.documents]
     with at("overlap"):
         chunking = Chunking(max_tokens=body.max_tokens, overlap=body.overlap)
     with at("documents"):
-        report = await collection.add_documents(given, chunking=chunking)
-    return JSONResponse(_told_of(report))
+        report = await collection.add_documents(records, chunking=chunking)
+    return JSONResponse(_report_fields(report))
 
 
 @documents_router.put(
@@ -818,44 +821,44 @@ async def put_document(
     *,
     format: Annotated[  # noqa: A002 - the parameter's name
         Literal[DOCUMENT_FORMATS] | None,  # type: ignore[valid-type]
-        Query(description="How it is read; left out: by the media type, else by the ending of the id."),
+        Query(description="The format; left out: by the media type, otherwise by the suffix of the id."),
     ] = None,
-    title: Annotated[str, Query(description="Left out: the file's own, else the last part of the id.")] = "",
+    title: Annotated[str, Query(description="Left out: the file's own, otherwise the last part of the id.")] = "",
     metadata: Annotated[
         str | None,
         Query(description="A JSON object; each chunk has its values as attributes.", examples=['{"team": "people"}']),
     ] = None,
     max_tokens: Annotated[ChunkTokens, Query(description="Tokens of a chunk with its title.")] = DEFAULT_TOKENS,
     overlap: Annotated[
-        Overlap, Query(description="Tokens repeated where a paragraph is cut; to a quarter of `max_tokens`.")
+        Overlap, Query(description="Tokens repeated if a paragraph is split; up to a quarter of `max_tokens`.")
     ] = DEFAULT_OVERLAP,
 ) -> JSONResponse:
-    """Store a file of Markdown, HTML, PDF, DOCX, source code or plain text as chunks, new or in place of its version.
+    """Store a file of Markdown, HTML, PDF, DOCX, source code or plain text as chunks; it replaces its former version.
 
-    An unchanged file costs nothing; of a changed one only new chunks are embedded.
+    An unchanged file costs nothing; of a changed file only the new chunks are embedded.
     """
     document = RawDocument(
         document_id=document_id,
         data=await request.body(),
-        format=format or _format_sent(request.headers.get("content-type", ""), document_id),
+        format=format or _document_format(request.headers.get("content-type", ""), document_id),
         title=title,
         attributes=object_of("metadata", metadata),
     )
     report = await collection.add_documents([document], chunking=Chunking(max_tokens=max_tokens, overlap=overlap))
     if report.failed:
         raise InvalidItemError(f"document {document_id!r:.80}: {report.failed[0][1]}", item_id=document_id)
-    return JSONResponse(_told_of(report), 201 if report.added else 200)
+    return JSONResponse(_report_fields(report), 201 if report.added else 200)
 
 
 @documents_router.get(
     "/{document_id:path}", dependencies=_ITEM_READ, response_model=DocumentTold, summary="Get a document"
 )
 async def document(collection: NamedCollection, document_id: DocumentId) -> JSONResponse:
-    """A document with the text of all its chunks, as it was read: the file itself is not stored."""
-    found = await document_of(handle_of(collection), document_id)
-    if found is None:
+    """A document with the text of all its chunks; the file itself is not stored."""
+    stored_document = await document_of(handle_of(collection), document_id)
+    if stored_document is None:
         raise _no_document(document_id)
-    return JSONResponse(found.as_dict())
+    return JSONResponse(stored_document.as_dict())
 
 
 @documents_router.delete("/{document_id:path}", dependencies=_WRITE, status_code=204, summary="Remove a document")
@@ -870,22 +873,24 @@ def _no_document(document_id: str) -> UnknownItemError:
     return UnknownItemError(f"there is no document {document_id!r:.80}; see GET .../documents")
 
 
-def _format_sent(content_type: str, document_id: str) -> str:
+def _document_format(content_type: str, document_id: str) -> str:
     media_type = content_type.partition(";")[0].strip().lower()
-    found = _TYPES.get(media_type) or format_of(document_id) or ("text" if media_type == "text/plain" else None)
-    if found is None:
+    document_format = (
+        _TYPES.get(media_type) or format_of(document_id) or ("text" if media_type == "text/plain" else None)
+    )
+    if document_format is None:
         raise InvalidItemError(
-            f"document {document_id!r:.80}: neither its media type nor the ending of its id tells how to read it; "
-            f"say ?format=, one of {', '.join(DOCUMENT_FORMATS)}",
+            f"document {document_id!r:.80}: its format does not follow from the media type or the suffix of the id; "
+            f"give ?format=, one of {', '.join(DOCUMENT_FORMATS)}",
             item_id=document_id,
         )
-    return found
+    return document_format
 
 
-def _told_of(report: DocumentsReport) -> dict[str, Any]:
+def _report_fields(report: DocumentsReport) -> dict[str, Any]:
     """The report without the fields that only folders have."""
-    told = report.as_dict()
-    return {name: value for name, value in told.items() if name not in ("vanished", "removed", "skipped")}
+    fields = report.as_dict()
+    return {name: value for name, value in fields.items() if name not in ("vanished", "removed", "skipped")}
 
 
 memories_router = APIRouter(prefix="/v1/collections/{name}/memories", tags=["memories"], route_class=JSONBodies)
@@ -897,8 +902,8 @@ memories_router = APIRouter(prefix="/v1/collections/{name}/memories", tags=["mem
 async def remember(name: CollectionName, platform: CurrentPlatform, body: RememberRequest) -> JSONResponse:
     """Store the facts that a language model finds in the messages of a conversation, with their source turns.
 
-    What is known already gains a source, and what contradicts a memory takes its place. All is stored, or nothing; the
-    same messages a second time change nothing. The collection is one of memories.
+    A fact that is already remembered gains a source, and a fact that contradicts a memory replaces it. Stores all or
+    nothing; sending the same messages again changes nothing. The collection must be one of memories.
     """
     store = await existing_store(platform, name)
     report = await store.remember(
@@ -918,16 +923,16 @@ async def remember(name: CollectionName, platform: CurrentPlatform, body: Rememb
     "/{item_id:path}/history", dependencies=_ITEM_READ, response_model=HistoryTold, summary="Read the versions"
 )
 async def history(name: CollectionName, platform: CurrentPlatform, item_id: ItemId) -> JSONResponse:
-    """The versions of a memory, newest first: the current one, then those that were superseded."""
+    """The versions of a memory, newest first: the current one, then the superseded ones."""
     versions = await (await existing_store(platform, name)).history(item_id)
     return JSONResponse({"versions": [version.as_dict() for version in versions]})
 
 
-def _sent(body: AddRequest) -> list[Item]:
+def _items_of(body: AddRequest) -> list[Item]:
     items = []
-    for place, sent in enumerate(body.items):
+    for place, item in enumerate(body.items):
         with at("items", place):
-            items.append(sent_item(sent.record()))
+            items.append(sent_item(item.record()))
     return items
 
 

@@ -21,7 +21,7 @@ from retrieval.surfaces.http.json_bodies import JSONBodies, at
 from retrieval.surfaces.http.models import A_RETRIEVAL, AnswerPart, Moment, RetrievalId, Sent, SentSituation
 
 MAX_EVENTS = 10_000
-"""Events in one batch."""
+"""The greatest number of events in one batch."""
 
 _EVENT: JsonDict = {"retrieval_id": A_RETRIEVAL, "item_id": "T-17", "helpful": True, "actor": "kim"}
 
@@ -29,15 +29,15 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class FeedbackEvent(Sent):
-    """A verdict on an item that a search showed, or on an item of a collection in a context: `helpful` or `reward`."""
+    """A verdict (`helpful` or `reward`) on a hit of a search, or on an item of a collection in a context."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [_EVENT]})
 
     item_id: str
     retrieval_id: RetrievalId | None = None
-    """The search that showed the item; or name a `collection`."""
+    """The search that returned the item; otherwise give a `collection`."""
     collection: str | None = None
-    """The item's collection, if no retrieval is named."""
+    """The item's collection, if there is no `retrieval_id`."""
     context: SentSituation | None = None
     """The situation in which the item was used; only with a collection."""
     helpful: bool | None = None
@@ -54,17 +54,17 @@ class FeedbackEvent(Sent):
     weight: Share = 1.0
     """The weight of the event, 0 to 1."""
     key: str | None = None
-    """The key by which a repetition is recognised; left out: derived from the event."""
+    """The key that identifies repetitions of the event; left out: derived from the event."""
 
     def event(self) -> Feedback:
-        """The same value for the platform. Raises ``InvalidRequestError`` for members that exclude each other."""
+        """The event for the platform. Raises ``InvalidRequestError`` for members that exclude each other."""
         values = {name: getattr(self, name) for name in type(self).model_fields if name not in ("context", "reward")}
         context = None if self.context is None else self.context.context()
         return Feedback(**values, context=context, reward=math.nan if self.reward is None else self.reward)
 
 
 class FeedbackBatch(Sent):
-    """Many events: all are stored, or none."""
+    """Many events: all or none are stored."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"events": [_EVENT]}]})
 
@@ -73,7 +73,7 @@ class FeedbackBatch(Sent):
 
 
 class TaskOutcome(Sent):
-    """The outcome of a task: the items that it used share the weight of one event."""
+    """The outcome of a task; the items that it used share the weight of one event."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"retrieval_id": A_RETRIEVAL, "used": ["T-17", "T-4"], "reward": 0.8}]}
@@ -117,10 +117,10 @@ class ModelTold(AnswerPart):
     version: int
     kind: str
     published: bool
-    """Whether it was better than the model that it was to replace."""
+    """Whether it was better than the previous model."""
     reason: str
     events: int
-    """Verdicts that it was fitted on."""
+    """The number of verdicts that it was fitted on."""
     metrics: dict[str, Any]
     statistics_at: str
     created_at: str
@@ -142,11 +142,11 @@ class ModelChoice(Sent):
     model_config = ConfigDict(json_schema_extra={"examples": [{"version": 0}]})
 
     version: Annotated[int, Field(ge=0, le=MAX_VERSION)] | None
-    """The version that is used; 0: none; null: the latest that was published."""
+    """The version to use; 0: none; null: the latest published version."""
 
 
 class Learning(Sent):
-    """The rules by which feedback counts; a field that is left out stays as it is."""
+    """The rules by which feedback counts; a field that is left out stays unchanged."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"half_life_days": 30, "daily_cap": 1000}]})
 
@@ -160,7 +160,7 @@ Actor = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH)]
 
 
 class ActorNamed(Sent):
-    """An actor, as its name was given with searches and feedback."""
+    """An actor, by its name in searches and feedback."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"actor": "ann@example.com"}]})
 
@@ -168,26 +168,26 @@ class ActorNamed(Sent):
 
 
 class Quarantine(Sent):
-    """An actor whose feedback is to count no longer."""
+    """An actor whose feedback shall not count."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"actor": "bot-7", "reason": "spam"}]})
 
     actor: Actor
     reason: Annotated[str, Field(max_length=1000)] = ""
-    """The reason, to be looked up later."""
+    """The reason, for the record."""
 
 
 class EventsTold(AnswerPart):
-    """The events that changed."""
+    """The number of events that changed."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"events": 12}]})
 
     events: int
-    """Events of feedback that count now, or no longer."""
+    """The number of feedback events that start or stop counting."""
 
 
 class PseudonymTold(AnswerPart, of=Pseudonymised):
-    """The records that bear the pseudonym."""
+    """The pseudonym, and the numbers of records with it."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"pseudonym": "pseudonym-0d4c3b7e", "retrievals": 31, "feedback": 12}]}
@@ -199,16 +199,16 @@ feedback_router = APIRouter(
 )
 
 
-@feedback_router.post("/feedback", response_model=FeedbackTold, summary="Say how good an item was")
+@feedback_router.post("/feedback", response_model=FeedbackTold, summary="Give feedback on an item")
 async def feedback(caller: CurrentCaller, platform: CurrentPlatform, body: FeedbackEvent) -> JSONResponse:
-    """Takes feedback on a hit that a search showed, or on an item in a context. The same event counts once."""
+    """Record feedback on a hit of a search, or on an item in a context. The same event counts once."""
     report = await platform.feedback_each([body.event()], api_key=caller.key)
     return JSONResponse(report.as_dict())
 
 
-@feedback_router.post("/feedback/batch", response_model=FeedbackTold, summary="Say it of many items")
+@feedback_router.post("/feedback/batch", response_model=FeedbackTold, summary="Give feedback on many items")
 async def feedback_each(caller: CurrentCaller, platform: CurrentPlatform, body: FeedbackBatch) -> JSONResponse:
-    """Store at most 10,000 events in one transaction: all, or none, and the answer names the first bad one."""
+    """Store at most 10,000 events in one transaction: all or none; an error names the first invalid event."""
     events = await aside(
         lambda: [_event(place, event) for place, event in enumerate(body.events)], is_long=len(body.events) >= LONG
     )
@@ -216,9 +216,9 @@ async def feedback_each(caller: CurrentCaller, platform: CurrentPlatform, body: 
     return JSONResponse(report.as_dict())
 
 
-@feedback_router.post("/outcome", response_model=FeedbackTold, summary="Say how a task went")
+@feedback_router.post("/outcome", response_model=FeedbackTold, summary="Report the outcome of a task")
 async def outcome(caller: CurrentCaller, platform: CurrentPlatform, body: TaskOutcome) -> JSONResponse:
-    """The items that the task used share the weight of one event."""
+    """Record the outcome of a task; the items that it used share the weight of one event."""
     events = outcome_events(
         body.retrieval_id, body.used, reward=body.reward, actor=body.actor, note=body.note, at=body.at
     )
@@ -226,9 +226,9 @@ async def outcome(caller: CurrentCaller, platform: CurrentPlatform, body: TaskOu
     return JSONResponse(report.as_dict())
 
 
-def _event(place: int, sent: FeedbackEvent) -> Feedback:
+def _event(place: int, event: FeedbackEvent) -> Feedback:
     with at("events", place):
-        return sent.event()
+        return event.event()
 
 
 router = APIRouter(prefix="/v1/collections/{name}", tags=["feedback"], route_class=JSONBodies)
@@ -236,30 +236,30 @@ router = APIRouter(prefix="/v1/collections/{name}", tags=["feedback"], route_cla
 _READ, _ADMIN = [needs(Scope.READ)], [needs(Scope.ADMIN)]
 
 
-@router.get("/models", dependencies=_READ, response_model=ModelsTold, summary="List what was learned")
+@router.get("/models", dependencies=_READ, response_model=ModelsTold, summary="List the learned models")
 async def list_models(collection: NamedCollection) -> JSONResponse:
     """The models of the learned reward, the newest first, and which of them searches use."""
     return JSONResponse(await _models(collection))
 
 
-@router.put("/model", dependencies=_ADMIN, response_model=ModelsTold, summary="Choose what is used of it")
+@router.put("/model", dependencies=_ADMIN, response_model=ModelsTold, summary="Choose the model to use")
 async def use_model(collection: NamedCollection, body: ModelChoice) -> JSONResponse:
-    """Search with that version and no other, with none, or with the latest again."""
+    """Use this version in searches, or none, or always the latest."""
     await collection.use_model(body.version)
     return JSONResponse(await _models(collection))
 
 
-@router.put("/learning", dependencies=_ADMIN, status_code=204, summary="Say how feedback counts")
+@router.put("/learning", dependencies=_ADMIN, status_code=204, summary="Set how feedback counts")
 async def set_learning(collection: NamedCollection, body: Learning) -> Response:
     """Set the half-life of verdicts, and the number of one actor's verdicts that count in a day."""
-    with at("half_life_days"):  # the model has checked the other
+    with at("half_life_days"):  # the model has checked the other field
         await collection.set_learning(half_life_days=body.half_life_days, daily_cap=body.daily_cap)
     return Response(status_code=204)
 
 
 async def _models(collection: Collection) -> dict[str, object]:
-    found, info = await collection.models(), await collection.info()
-    return {"used": info.model_version, "models": [model.as_dict() for model in found]}
+    models, info = await collection.models(), await collection.info()
+    return {"used": info.model_version, "models": [model.as_dict() for model in models]}
 
 
 # Names are in the body, because paths are logged.
@@ -268,19 +268,19 @@ actors_router = APIRouter(
 )
 
 
-@actors_router.post("/pseudonymise", response_model=PseudonymTold, summary="Make a name a pseudonym")
+@actors_router.post("/pseudonymise", response_model=PseudonymTold, summary="Pseudonymise an actor")
 async def pseudonymise(platform: CurrentPlatform, body: ActorNamed) -> JSONResponse:
-    """Replaces a name in recorded searches and feedback by a random pseudonym: nothing leads back to the name."""
+    """Replace a name in recorded searches and feedback by a random pseudonym, which cannot be reversed."""
     return JSONResponse((await platform.pseudonymise(body.actor)).as_dict())
 
 
-@actors_router.post("/quarantine", response_model=EventsTold, summary="Keep an actor's feedback from counting")
+@actors_router.post("/quarantine", response_model=EventsTold, summary="Stop counting an actor's feedback")
 async def quarantine(platform: CurrentPlatform, body: Quarantine) -> JSONResponse:
-    """Leaves out an actor's past and future events. The events are kept."""
+    """Exclude an actor's past and future events. The events are kept."""
     return JSONResponse({"events": await platform.quarantine(body.actor, reason=body.reason)})
 
 
-@actors_router.post("/release", response_model=EventsTold, summary="Let an actor's feedback count again")
+@actors_router.post("/release", response_model=EventsTold, summary="Count an actor's feedback again")
 async def release(platform: CurrentPlatform, body: ActorNamed) -> JSONResponse:
-    """The end of a quarantine."""
+    """End an actor's quarantine."""
     return JSONResponse({"events": await platform.release(body.actor)})

@@ -25,7 +25,7 @@ Version = Annotated[int, Field(ge=1, le=2**31 - 1)]
 
 
 class ProfileChange(Sent):
-    """A new profile, or a stored version to be used again: one of the two."""
+    """A new profile, or a stored version to use again: exactly one of the two."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"profile": _PROFILE, "note": "meaning counts more"}, {"version": 1}]}
@@ -34,9 +34,9 @@ class ProfileChange(Sent):
     profile: InlineProfile | None = None
     """Stored as a new version."""
     note: str = ""
-    """A note on it."""
+    """A note on the new version."""
     use: bool = True
-    """Search with it from now on; false: only store the new version."""
+    """Whether searches use the new version; false: it is only stored."""
     version: Version | None = None
     """The number of a stored version."""
 
@@ -78,7 +78,7 @@ class ProfilesTold(AnswerPart):
 
 
 class PreviewRequest(Sent):
-    """One query under several profiles, which is not recorded."""
+    """One query to run under several profiles; it is not recorded."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -92,7 +92,7 @@ class PreviewRequest(Sent):
     profiles: Annotated[
         dict[str, InlineProfile | Version | Literal["active"]], Field(min_length=1, max_length=MAX_PROFILES)
     ]
-    """The profiles by name: a profile, a stored version, or `"active"`. The others are compared with the first."""
+    """The profiles by name: a profile, a stored version, or `"active"`. The first is the baseline of the others."""
     where: Where | None = None
     limit: Limit = 10
     syntax: bool = True
@@ -137,15 +137,15 @@ _READ, _ADMIN = [needs(Scope.READ)], [needs(Scope.ADMIN)]
 @router.get("/profile", dependencies=_READ, response_model=StoredProfileTold, summary="Read a collection's profile")
 async def stored_profile(
     collection: NamedCollection,
-    version: Annotated[Version | None, Query(description="Another than the active one.")] = None,
+    version: Annotated[Version | None, Query(description="A version; by default the active one.")] = None,
 ) -> JSONResponse:
-    """The one that it is searched with, or an earlier version."""
+    """The active profile, or another version."""
     return JSONResponse((await collection.stored_profile(version)).as_dict())
 
 
 @router.put("/profile", dependencies=_ADMIN, response_model=StoredProfileTold, summary="Change a collection's profile")
 async def set_profile(collection: NamedCollection, body: ProfileChange) -> JSONResponse:
-    """Store a new version and, unless ``use`` is false, search with it; or use a stored one again."""
+    """Store a new version and, unless ``use`` is false, use it in searches; or use a stored version again."""
     if body.version is not None:
         await collection.use_profile(body.version)
         return JSONResponse((await collection.stored_profile(body.version)).as_dict())
@@ -158,9 +158,9 @@ async def set_profile(collection: NamedCollection, body: ProfileChange) -> JSONR
 @router.get("/profiles", dependencies=_READ, response_model=ProfilesTold, summary="List the versions of the profile")
 async def profiles(
     collection: NamedCollection,
-    limit: Annotated[int, Query(ge=1, le=1000, description="Versions, at most.")] = 100,
+    limit: Annotated[int, Query(ge=1, le=1000, description="The greatest number of versions.")] = 100,
 ) -> JSONResponse:
-    """The newest first, the one in use marked."""
+    """The versions, the newest first; the active one is marked."""
     return JSONResponse({"profiles": [profile.as_dict() for profile in await collection.profiles(limit=limit)]})
 
 
@@ -170,17 +170,17 @@ async def preview(request: Request, collection: NamedCollection, body: PreviewRe
     is_large = len(body.profiles) * body.limit >= LARGE_PAGE
     async with place_of_large(request, is_large=is_large):
         where = await filter_at("where", body.where, collection)
-        chosen = {name: await _profile(collection, name, profile) for name, profile in body.profiles.items()}
+        compared = {name: await _profile(collection, name, profile) for name, profile in body.profiles.items()}
         with fields_of(where=body.where):
-            found = await collection.preview(
-                body.query, profiles=chosen, where=where, limit=body.limit, syntax=body.syntax, typos=body.typos,
+            result = await collection.preview(
+                body.query, profiles=compared, where=where, limit=body.limit, syntax=body.syntax, typos=body.typos,
                 min_score=body.min_score, min_relevance=body.min_relevance, context=body.context.context(),
             )  # fmt: skip
-        return await aside(lambda: JSONResponse(found.as_dict()), is_long=is_large)
+        return await aside(lambda: JSONResponse(result.as_dict()), is_long=is_large)
 
 
-async def _profile(collection: Collection, name: str, said: dict[str, Any] | int | str) -> Profile:
+async def _profile(collection: Collection, name: str, profile: dict[str, Any] | int | str) -> Profile:
     with at("profiles", name):
-        if isinstance(said, dict):
-            return Profile.from_dict(said)
-        return (await collection.stored_profile(said if isinstance(said, int) else None)).profile
+        if isinstance(profile, dict):
+            return Profile.from_dict(profile)
+        return (await collection.stored_profile(profile if isinstance(profile, int) else None)).profile

@@ -47,10 +47,10 @@ from retrieval.surfaces.http.models import (
 )
 
 MAX_QUERIES = 100
-"""Queries in one batch."""
+"""The greatest number of queries in one batch."""
 
 Texts = Annotated[list[str], Field(fail_fast=True)]
-"""The first that is no text is told."""
+"""The error reports only the first value that is not a text."""
 
 Limit = Annotated[int, Field(ge=1, le=1000)]
 
@@ -58,7 +58,7 @@ LeastRelevance = Annotated[float, Field(ge=0, le=1)]
 
 
 class SearchBody(Sent):
-    """A search by words, by a vector, or by neither where the profile has a leg that needs none."""
+    """A search by words, by a vector, or by neither if the profile has a leg that needs none."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -70,67 +70,68 @@ class SearchBody(Sent):
     )
 
     query: str | None = None
-    """The words. `"a phrase"` must be in every hit, `-word` in none, `begin*` matches words with that beginning."""
+    """The words. `"a phrase"` must be in every hit, `-word` in none, `begin*` matches words with that prefix."""
     vector: Vector | None = None
-    """A vector of the caller's own, in place of the words' embedding."""
+    """The caller's vector, in place of the words' embedding."""
     where: Where | None = None
     limit: Limit = 10
-    """Hits wanted, 1 to 1000."""
+    """The number of hits, 1 to 1000."""
     legs: Texts | None = None
     """The legs to use, such as `["dense", "lexical"]`; left out: the profile's."""
     profile: InlineProfile | None = None
-    """Replaces the collection's for this search."""
+    """Replaces the collection's profile for this search."""
     group_by: str | None = None
-    """A field; of the items with the same value only the best hit is shown."""
+    """A field; of the items with the same value only the best hit is returned."""
     syntax: bool = True
     """False: quotes, minus and star in the query are text."""
     rewrites: Texts = Field(default_factory=list)
-    """Other wordings, for each of which every leg runs once more."""
+    """Other wordings of the query; every leg runs once more for each."""
     prefer: Preferences | None = None
-    """Items that this filter matches rank higher; none is left out. Up to 4 come in a list, the most preferred
-    first: the second's rankings weigh half, the third's a third."""
+    """Items that this filter matches rank higher; none is left out. A list has up to 4 filters, the most preferred
+    first: the rankings of the second have half the weight, those of the third a third."""
     entities: dict[str, Texts] | None = None
     """The entities that the question is about, by type."""
     tags: Texts = Field(default_factory=list)
     """The tags that the question is about."""
     as_of: Moment | None = None
-    """The moment that signals take as now."""
+    """The time that signals use as now."""
     about: Vector | None = None
-    """Tells the question's cluster where `vector` does not."""
+    """The vector that determines the query's cluster, in place of `vector`."""
     min_score: float | None = None
-    """Hits of a lower score are left out; scores are comparable within one search only."""
+    """Hits with a lower score are left out; scores are comparable within one search only."""
     min_relevance: LeastRelevance | None = None
     """Hits that are relevant with a lower probability, 0 to 1, are left out."""
     snippet: Annotated[int, Field(ge=20, le=2000)] | None = None
-    """The characters of a part of each hit's text with the query's words marked; left out: none."""
+    """The length in characters of a snippet of each hit's text with the query's words marked; left out: no snippets."""
     facets: Texts = Field(default_factory=list)
-    """Fields, at most 10, whose values are counted among all items that pass the filter."""
+    """Fields, at most 10, whose values are counted among all items that match the filter."""
     after: str | None = None
-    """The cursor of a page of `limit` hits: `""` for the first, then `next` of the previous page; same question."""
+    """The cursor of a page of `limit` hits: `""` for the first, then `next` of the previous page of the same query."""
     after_write: str | None = None
-    """A token of a write, which the header `Retrieval-After-Write` says too: at least its state is read."""
+    """The token of a write, also accepted in the header `Retrieval-After-Write`: the search reads its state or a later
+    one."""
     typos: bool = False
-    """Whether words that no item holds are replaced by the nearest known words, or completed; see `notes`."""
+    """Whether words that no item has are replaced by the nearest known words, or completed; see `notes`."""
     context: SentSituation = SentSituation()
     """The situation that the search is recorded with."""
     explain: bool = True
-    """Whether each hit comes with the parts of its score."""
+    """Whether each hit has the parts of its score."""
 
 
 class BatchRequest(Sent):
-    """Many queries at once; all other fields apply to each."""
+    """Many queries at once; all other fields apply to each of them."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"queries": ["connection timeout", "disk full"], "limit": 3}]}
     )
 
     queries: Annotated[list[str], Field(min_length=1, max_length=MAX_QUERIES, fail_fast=True)]
-    """Words, 1 to 100 times."""
+    """The queries, 1 to 100."""
     vectors: list[Vector] | None = None
-    """Vectors of the caller's own, one a query."""
+    """The caller's vectors, one per query."""
     where: Where | None = None
     limit: Limit = 10
-    """Hits wanted of each, 1 to 1000."""
+    """The number of hits for each query, 1 to 1000."""
     legs: Texts | None = None
     profile: InlineProfile | None = None
     group_by: str | None = None
@@ -151,14 +152,14 @@ class PassagesRequest(Sent):
 
     query: str
     max_tokens: Annotated[int, Field(ge=MIN_PASSAGE_TOKENS, le=MAX_PASSAGE_TOKENS)] = 2000
-    """Tokens of the collection's model that the text has, at most."""
+    """The greatest length of the text, in tokens of the collection's model."""
     around: Annotated[int, Field(ge=0, le=MAX_AROUND)] = 1
-    """The chunks on each side of a hit that are taken in, at most."""
+    """The greatest number of chunks that are added on each side of a hit."""
     limit: Limit = 10
-    """Hits wanted, 1 to 1000."""
+    """The number of hits, 1 to 1000."""
     where: Where | None = None
     min_score: float | None = None
-    """Hits of a lower score are left out."""
+    """Hits with a lower score are left out."""
     min_relevance: LeastRelevance | None = None
     """Hits that are relevant with a lower probability, 0 to 1, are left out."""
     context: SentSituation = SentSituation()
@@ -201,11 +202,11 @@ class PassagesTold(AnswerPart, of=Passages):
 
 
 class ContributionTold(AnswerPart, of=Contribution):
-    """One leg's, or signal's, part of a score."""
+    """The part of a leg or signal in a score."""
 
 
 class ExplanationTold(AnswerPart, of=Explanation):
-    """The parts of a hit's score: the contributions add up to it."""
+    """The parts of a hit's score, which is the sum of the contributions."""
 
 
 class SnippetTold(AnswerPart, of=Snippet):
@@ -213,10 +214,10 @@ class SnippetTold(AnswerPart, of=Snippet):
 
 
 class HitTold(AnswerPart, of=Hit):
-    """An item that was found."""
+    """An item in a search result."""
 
     explanation: ExplanationTold | None = None
-    """Left out where the request says `"explain": false`."""
+    """Left out if the request has `"explain": false`."""
 
 
 class SearchAnswer(AnswerPart, of=SearchResult):
@@ -289,7 +290,7 @@ class CompletionsTold(AnswerPart, of=Completions):
 
 
 class BatchAnswer(AnswerPart):
-    """One result a query, in their order."""
+    """One result per query, in the same order."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"results": []}]})
 
@@ -322,11 +323,11 @@ class ContextTold(AnswerPart, of=Context):
 
 
 class ImpressionTold(AnswerPart, of=Impression):
-    """A hit that was shown."""
+    """A returned hit."""
 
 
 class RetrievalTold(AnswerPart, of=RecordedRetrieval):
-    """A recorded search: the request, its context, its answer, and the shown items."""
+    """A recorded search: the request, its context, its result, and the returned items."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -360,11 +361,11 @@ class RetrievalTold(AnswerPart, of=RecordedRetrieval):
 
 
 class DifferenceTold(AnswerPart, of=Difference):
-    """An item whose rank or score is another one today."""
+    """An item with another rank or score today."""
 
 
 class ReplayTold(AnswerPart, of=Replay):
-    """Whether the recorded ranking follows from its record, and where and why today's answer differs."""
+    """Whether the recorded ranking follows from its record, and where and why today's result differs."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -404,61 +405,61 @@ async def search(request: Request, collection: NamedCollection, body: SearchBody
         options = {**await _search_options(body, collection), "prefer": prefer}
         with fields_of(where=body.where, prefer=body.prefer, group_by=body.group_by):
             result = await collection.search(**options)
-        return await aside(lambda: JSONAnswer(told(result, explain=body.explain)), is_long=is_large)
+        return await aside(lambda: JSONAnswer(result_values(result, explain=body.explain)), is_long=is_large)
 
 
 @router.get("/complete", response_model=CompletionsTold, summary="Complete a text that is being typed")
 async def complete(
     collection: NamedCollection,
-    text: Annotated[str, Query(description="What is typed so far.", examples=["connection ti"])],
+    text: Annotated[str, Query(description="The text typed so far.", examples=["connection ti"])],
     where: Annotated[
         str | None, Query(description="A filter as a JSON object.", examples=['{"priority": "High"}'])
     ] = None,
-    limit: Annotated[int, Query(ge=1, le=100, description="Queries, and titles, at most.")] = 10,
+    limit: Annotated[int, Query(ge=1, le=100, description="The greatest number of queries, and of titles.")] = 10,
 ) -> JSONAnswer:
-    """The last word completed from the texts of the best items, and the titles that hold it. Nothing is recorded."""
+    """Complete the last word from the texts of the best items, and list titles with it. Nothing is recorded."""
     return JSONAnswer((await collection.complete(text, where=where_of(where), limit=limit)).as_dict())
 
 
 @router.post("/passages", response_model=PassagesTold, summary="Search for passages")
 async def passages(request: Request, collection: NamedCollection, body: PassagesRequest) -> JSONAnswer:
-    """The best hits with the chunks beside them, joined and named by their documents, as text for a prompt."""
+    """The best hits with their adjacent chunks, joined and labelled by document, as text for a prompt."""
     async with place_of_large(request, is_large=body.limit >= LARGE_PAGE):
         options = {name: getattr(body, name) for name in type(body).model_fields}
         where = await filter_at("where", body.where, collection)
         with fields_of(where=body.where):
-            found = await collection.passages(**{**options, "where": where, "context": body.context.context()})
-        return JSONAnswer(found.as_dict())
+            result = await collection.passages(**{**options, "where": where, "context": body.context.context()})
+        return JSONAnswer(result.as_dict())
 
 
 @router.post("/search/batch", response_model=BatchAnswer, summary="Search a collection for many queries")
 async def search_each(request: Request, collection: NamedCollection, body: BatchRequest) -> JSONAnswer:
-    """The best hits for each query: the words are embedded in one call, and the candidates of all come together."""
+    """The best hits for each query: one call embeds all words, and one statement reads all candidates."""
     is_large = len(body.queries) * body.limit >= LARGE_PAGE
     async with place_of_large(request, is_large=is_large):
         options = await _search_options(body, collection)
         with fields_of(where=body.where, group_by=body.group_by):
             results = await collection.search_each(**options)
         return await aside(
-            lambda: JSONAnswer({"results": [told(result, explain=body.explain) for result in results]}),
+            lambda: JSONAnswer({"results": [result_values(result, explain=body.explain) for result in results]}),
             is_long=is_large,
         )
 
 
 async def _search_options(body: SearchBody | BatchRequest, collection: Collection) -> dict[str, Any]:
-    """The arguments of a search by name, which are those of the body; ``explain`` is about the answer."""
-    sent = {name: getattr(body, name) for name in type(body).model_fields if name != "explain"}
+    """The arguments of a search, from the body; ``explain`` concerns only the response."""
+    arguments = {name: getattr(body, name) for name in type(body).model_fields if name != "explain"}
     where = await filter_at("where", body.where, collection)
     return {
-        **sent,
+        **arguments,
         "where": where,
         "profile": profile_at(("profile",), body.profile),
         "context": body.context.context(),
     }
 
 
-def told(result: SearchResult, *, explain: bool) -> dict[str, Any]:
-    """The result in plain JSON values, with the explanations or without."""
+def result_values(result: SearchResult, *, explain: bool) -> dict[str, Any]:
+    """The result as plain JSON values, with or without explanations."""
     values = result.as_dict()
     if not explain:
         for hit in values["hits"]:
@@ -471,29 +472,29 @@ _ABOUT: dict[str, Any] = {"tags": ["retrievals"], "dependencies": [needs(Scope.R
 retrievals_router = APIRouter(prefix="/v1/retrievals/{retrieval_id}", **_ABOUT)
 in_collection = APIRouter(prefix="/v1/collections/{name}", **_ABOUT)
 
-RetrievalId = Annotated[UUID, Path(description="As a search's result has it.")]
+RetrievalId = Annotated[UUID, Path(description="The id in the result of a search.")]
 
 
 @in_collection.get("/retrievals", response_model=RetrievalPage, summary="List the searches of a collection")
 async def retrievals(
     collection: NamedCollection,
-    limit: Annotated[int, Query(ge=1, le=1000, description="Searches a page.")] = 20,
-    before: Annotated[UUID | None, Query(description="`next` of the page before.")] = None,
-    session: Annotated[str, Query(max_length=MAX_NAME_LENGTH, description="Of that session alone.")] = "",
+    limit: Annotated[int, Query(ge=1, le=1000, description="Searches per page.")] = 20,
+    before: Annotated[UUID | None, Query(description="`next` of the previous page.")] = None,
+    session: Annotated[str, Query(max_length=MAX_NAME_LENGTH, description="Only this session.")] = "",
 ) -> JSONResponse:
-    """The recorded ones, the newest first, page by page."""
-    found = await collection.retrievals(limit=limit, before=before, session=session)
-    last = str(found[-1].retrieval_id) if len(found) == limit else None
-    return JSONResponse({"retrievals": [summary.as_dict() for summary in found], "next": last})
+    """The recorded searches, the newest first, in pages."""
+    summaries = await collection.retrievals(limit=limit, before=before, session=session)
+    last = str(summaries[-1].retrieval_id) if len(summaries) == limit else None
+    return JSONResponse({"retrievals": [summary.as_dict() for summary in summaries], "next": last})
 
 
 @retrievals_router.get("", response_model=RetrievalTold, summary="Read a recorded search")
 async def retrieval(platform: CurrentPlatform, retrieval_id: RetrievalId) -> JSONResponse:
-    """The question, its context, how it was answered, and the hits shown with their propensities."""
+    """The query, its context, how it was searched, and the returned hits with their propensities."""
     return JSONResponse((await platform.retrieval(retrieval_id)).as_dict())
 
 
 @retrievals_router.post("/replay", response_model=ReplayTold, summary="Replay a recorded search")
 async def replay(platform: CurrentPlatform, retrieval_id: RetrievalId) -> JSONResponse:
-    """Whether a recorded ranking follows from its record, and how today's answer differs. Nothing is recorded."""
+    """Whether a recorded ranking follows from its record, and how today's result differs. Nothing is recorded."""
     return JSONResponse((await platform.replay(retrieval_id)).as_dict())

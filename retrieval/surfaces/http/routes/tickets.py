@@ -1,4 +1,4 @@
-"""The tickets' recommendations: routes and models."""
+"""Recommendations of similar tickets: routes and models."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ PREVIEW_EXAMPLE = {
 
 
 class TicketPreviewRequest(BaseModel):
-    """A ticket whose similar ones are ranked under several weightings; the search is not recorded."""
+    """A ticket whose similar tickets are ranked under several weightings; the search is not recorded."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -99,12 +99,12 @@ class TicketPreviewRequest(BaseModel):
     domain: str | None = None
     """Only tickets of this domain."""
     config: PreviewConfig | None = None
-    """The weights to compare; left out: the service's own and the four presets. A list names presets."""
+    """The weights to compare; left out: the service's default and the four presets. A list names presets."""
 
     @field_validator("config", mode="before")
     @classmethod
-    def _names(cls, given: Any) -> Any:
-        return {"weightings": given} if isinstance(given, list | str) else given
+    def _names(cls, value: Any) -> Any:
+        return {"weightings": value} if isinstance(value, list | str) else value
 
 
 class HealthTold(AnswerPart):
@@ -134,7 +134,7 @@ class HealthTold(AnswerPart):
     total_vectors: int | None = None
     dimension: int | None = None
     pending: int | None = None
-    """Tickets that wait for their vector."""
+    """The number of tickets that wait for their vector."""
     error: str | None = None
     error_type: str | None = None
 
@@ -159,7 +159,7 @@ class StatsTold(AnswerPart):
     dimension: int | None
     """Null without an embedding space."""
     domain_distribution: dict[str, int]
-    """Tickets by domain; without one under the empty name."""
+    """The number of tickets by domain; tickets without a domain are under the empty name."""
     metadata_entries: int
 
 
@@ -168,56 +168,58 @@ router = APIRouter(prefix="/v2/retrieval", tags=["tickets"], dependencies=[needs
 Answer = TypeVar("Answer")
 
 _JSON = "application/json"
-_UNHEALTHY: dict[int | str, dict[str, Any]] = {503: {"model": HealthTold, "description": "It cannot be searched"}}
+_UNHEALTHY: dict[int | str, dict[str, Any]] = {
+    503: {"model": HealthTold, "description": "The tickets cannot be searched"}
+}
 
 
-def _shown(example: dict[str, Any]) -> dict[int | str, dict[str, Any]]:
-    """Examples for the application's models, which have none."""
+def _example_response(example: dict[str, Any]) -> dict[int | str, dict[str, Any]]:
+    """The example of a response, for the application's models, which have none."""
     return {200: {"content": {_JSON: {"example": example}}}}
 
 
 @router.post(
     "/search",
     response_model=RetrievalResponse,
-    responses=_shown(ANSWER_EXAMPLE),
+    responses=_example_response(ANSWER_EXAMPLE),
     summary="Find similar tickets",
 )
 async def search_tickets(
     tickets: CurrentTickets, body: Annotated[RetrievalRequest, Body(examples=[SEARCH_EXAMPLE])]
 ) -> Response:
-    """Finds tickets for a title and description, a text or an embedding; by similarity, priority, time to resolve."""
-    with _named(_members_of(body)):
-        found = await _or_unknown(tickets.process(body))
-    return Response(found.model_dump_json(), media_type=_JSON)
+    """Find tickets for a title and description, a text or an embedding; by similarity, priority, time to resolve."""
+    with _placed(_members_of(body)):
+        response = await _or_unknown(tickets.process(body))
+    return Response(response.model_dump_json(), media_type=_JSON)
 
 
 @router.get("/health", response_model=HealthTold, responses=_UNHEALTHY, summary="Whether tickets can be found")
 async def tickets_health(tickets: CurrentTickets) -> JSONResponse:
-    """200 where the collection is there and holds vectors, else 503 with the reason."""
-    found = await tickets.health_check()
-    if found.get("error_type") not in (None, ConfigurationError.__name__):
-        # A message of the database may tell of the inside.
-        found["error"] = "the collection cannot be read at the moment; try again later"
-    return JSONResponse(found, status_code=200 if found["status"] == "healthy" else 503)
+    """200 if the collection exists and has vectors, otherwise 503 with the reason."""
+    health = await tickets.health_check()
+    if health.get("error_type") not in (None, ConfigurationError.__name__):
+        # A message of the database may reveal internals.
+        health["error"] = "the collection cannot be read at the moment; try again later"
+    return JSONResponse(health, status_code=200 if health["status"] == "healthy" else 503)
 
 
 @router.get("/stats", response_model=StatsTold, summary="Describe the index of tickets")
 async def tickets_stats(tickets: CurrentTickets) -> JSONResponse:
-    """Vectors, their dimension, and how many tickets each domain has; counted now."""
+    """The number of vectors, their dimension, and the number of tickets of each domain."""
     return JSONResponse(await _or_unknown(tickets.get_index_stats()))
 
 
 @router.post(
     "/preview",
     response_model=SearchPreview,
-    responses=_shown(PREVIEW_EXAMPLE),
+    responses=_example_response(PREVIEW_EXAMPLE),
     summary="Compare weightings on a ticket",
 )
 async def preview_tickets(tickets: CurrentTickets, body: TicketPreviewRequest) -> Response:
-    """One search, ranked under each weighting, with the tickets that move, and the reasons. Nothing is recorded."""
-    with _named({"query": "description"}):
-        found = await _or_unknown(tickets.preview_search(body.title, body.description, body.domain, body.config))
-    return Response(found.model_dump_json(), media_type=_JSON)
+    """Rank one search under each weighting, and explain the moves of tickets. Nothing is recorded."""
+    with _placed({"query": "description"}):
+        preview = await _or_unknown(tickets.preview_search(body.title, body.description, body.domain, body.config))
+    return Response(preview.model_dump_json(), media_type=_JSON)
 
 
 def _members_of(request: RetrievalRequest) -> dict[str, str]:
@@ -232,7 +234,7 @@ def _members_of(request: RetrievalRequest) -> dict[str, str]:
 
 
 @contextmanager
-def _named(members: Mapping[str, str]) -> Iterator[None]:
+def _placed(members: Mapping[str, str]) -> Iterator[None]:
     """Point an error of the search at its place in the request."""
     try:
         yield
@@ -242,7 +244,7 @@ def _named(members: Mapping[str, str]) -> Iterator[None]:
 
 
 async def _or_unknown(answering: Awaitable[Answer]) -> Answer:
-    """Tell the client of a missing collection, which is no fault of the service's settings."""
+    """Report a missing collection to the client, because it is not a fault of the service's settings."""
     try:
         return await answering
     except ConfigurationError as error:

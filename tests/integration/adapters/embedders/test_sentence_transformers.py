@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from retrieval import Settings
-from retrieval.adapters.embedders.chosen import configured_embedder, embedder_for, loaded_embedder
+from retrieval.adapters.embedders.chosen import configured_embedder, embedder_for, load_embedder
 from retrieval.adapters.embedders.hashing import hashed_vector
 from retrieval.domain.errors import ConfigurationError, EmbedderRejectedError, MissingExtraError
 from retrieval.domain.items.embedding import Embedder, TextRole
@@ -50,7 +50,7 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 async def made(settings: Settings = SETTINGS) -> Embedder:
     """The embedder of a new collection."""
-    embedder = await loaded_embedder(settings)
+    embedder = await load_embedder(settings)
     assert embedder is not None
     return embedder
 

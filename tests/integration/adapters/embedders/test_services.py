@@ -13,7 +13,7 @@ import pytest
 from pydantic import SecretStr
 
 from retrieval import Settings
-from retrieval.adapters.embedders.chosen import configured_embedder, embedder_for, loaded_embedder, service_in_use
+from retrieval.adapters.embedders.chosen import configured_embedder, embedder_for, load_embedder, service_in_use
 from retrieval.adapters.embedders.hashing import hashed_vector
 from retrieval.adapters.embedders.openai import OpenAIEmbedder
 from retrieval.adapters.embedders.services import SERVICES, service_of
@@ -59,7 +59,7 @@ def named(name: str, server: OpenAIServer, model: str | None = None, **changes: 
 
 async def made(settings: Settings) -> Embedder:
     """The embedder of a new collection."""
-    embedder = await loaded_embedder(settings)
+    embedder = await load_embedder(settings)
     assert embedder is not None
     return embedder
 
@@ -269,7 +269,7 @@ async def test_a_server_that_is_not_running_is_told_with_the_command(name: str, 
     async with serving(name) as server:
         settings = named(name, server, "new-model")
     with pytest.raises(EmbedderUnavailableError) as caught:
-        await loaded_embedder(settings)
+        await load_embedder(settings)
     assert said in str(caught.value)
     assert f"start it with: {SERVICES[name].start}" in str(caught.value)
     assert "times" not in str(caught.value)
@@ -281,7 +281,7 @@ async def test_a_server_without_a_command_is_told_with_its_setting() -> None:
     async with serving("openai-compatible") as server:
         settings = named("openai-compatible", server)
     with pytest.raises(EmbedderUnavailableError) as caught:
-        await loaded_embedder(settings)
+        await load_embedder(settings)
     assert "; start it, or check RETRIEVAL_EMBEDDER=openai-compatible:MODEL@ADDRESS" in str(caught.value)
 
 
@@ -301,7 +301,7 @@ async def test_a_server_of_two_models_is_told_with_its_address() -> None:
     async with serving("vllm", speaks=replace(SPEECHES["vllm"], models=two)) as server:
         address = server.url.replace("http://", "http://me:secret@")
         with pytest.raises(EmbedderRejectedError) as caught:
-            await loaded_embedder(Settings().changed(embedder=f"vllm:{address}"))
+            await load_embedder(Settings().changed(embedder=f"vllm:{address}"))
     told = f"vLLM serves m-one, m-two; name one: RETRIEVAL_EMBEDDER=vllm:MODEL@{server.url}"
     assert str(caught.value) == told
 

@@ -209,7 +209,7 @@ UNUSABLE: list[tuple[Fault, str]] = [
     (said('{"colour": 3}'), "does not fit the schema at $.colour"),
     (said(""), "empty answer"),
     (said(None, refusal=f"I will not\nsay {KEY}"), "refused to answer: I will not say [key]"),
-    (said('{"colour": "r', finish_reason="length"), "cut at its longest"),
+    (said('{"colour": "r', finish_reason="length"), "cut at its greatest length"),
     (raw(b'{"choices": []}'), "no choice"),
     (raw(b"<html>Welcome</html>", "text/html"), "RETRIEVAL_LLM_BASE_URL"),
     (endless, "longer than 65536 bytes"),

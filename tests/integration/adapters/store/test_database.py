@@ -50,7 +50,7 @@ async def test_who_is_turned_away_hears_that_the_database_is(
                     await asyncio.sleep(0)
                 with pytest.raises(PoolExhaustedError, match="too many calls wait"):
                     await platform.collections()
-                platform.database._looked_at -= 60.0  # noqa: SLF001
+                platform.database._checked_at -= 60.0  # noqa: SLF001
                 with away():
                     with pytest.raises(DatabaseUnreachableError):
                         await platform.collections()

@@ -35,13 +35,13 @@ async def test_what_does_not_fit_into_the_socket_is_sent_piece_by_piece(
     """Other tasks run between two statements, and each statement has its own answer."""
     turns = 0
     turns_when_sent = []
-    send = round_trip._sent  # noqa: SLF001 - tells when each statement goes out
+    send = round_trip._send  # noqa: SLF001 - tells when each statement goes out
 
     def sent(*given: Any) -> Any:
         turns_when_sent.append(turns)
         return send(*given)
 
-    monkeypatch.setattr(round_trip, "_sent", sent)
+    monkeypatch.setattr(round_trip, "_send", sent)
 
     async def other() -> None:
         nonlocal turns

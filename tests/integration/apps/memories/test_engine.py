@@ -403,7 +403,7 @@ async def test_a_strategy_without_what_it_starts_from_is_an_error(open_platform:
     engine = RetrievalEngine(open_platform)
     await MemoryStore(open_platform).store_memory("p", "chat", "x")
 
-    for strategy, said in (("keyword", "the words of a query alone"), ("entity", "entity_ids")):
+    for strategy, said in (("keyword", "needs a query with words"), ("entity", "entity_ids")):
         with pytest.raises(InvalidRequestError, match=said):
             await engine.retrieve_relevant_memories("p", strategy=strategy)
 

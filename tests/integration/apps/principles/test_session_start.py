@@ -18,7 +18,7 @@ from retrieval.apps.principles import traces as collections
 from retrieval.apps.principles.choosing import best
 from retrieval.apps.principles.principle import CANDIDATE
 from retrieval.apps.principles.startup import start, surroundings
-from retrieval.apps.principles.startup.start import ORIGIN, Started, end_session, start_session
+from retrieval.apps.principles.startup.start import ORIGIN, SessionStart, end_session, start_session
 from retrieval.apps.principles.startup.surroundings import (
     EndOptions,
     HookInput,
@@ -48,9 +48,11 @@ def places(database_url: str, settings: Settings) -> Settings:
     return Settings(database_url=SecretStr(database_url), tenant=settings.tenant, session_start_seconds=SECONDS)
 
 
-async def started(places: Settings, options: StartOptions, now: datetime, hook: HookInput | None = None) -> Started:
+async def started(
+    places: Settings, options: StartOptions, now: datetime, hook: HookInput | None = None
+) -> SessionStart:
     """One start of a session, recorded."""
-    given: list[Started] = []
+    given: list[SessionStart] = []
     await start_session(options, places, hook or HookInput(), print, given.append, clock=lambda: now)
     [shown] = given
     return shown

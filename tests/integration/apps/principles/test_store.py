@@ -153,7 +153,7 @@ async def test_a_candidate_is_settled_after_verdicts_from_elsewhere(store: Princ
 
 async def test_an_unknown_principle_cannot_be_judged(store: PrincipleStore) -> None:
     """The message says what to do."""
-    with pytest.raises(UnknownItemError, match="there is no principle 'x' in collection 'principles'; give the id"):
+    with pytest.raises(UnknownItemError, match="there is no principle 'x' in collection 'principles'; give an id"):
         await store.record_usage("x")
 
 

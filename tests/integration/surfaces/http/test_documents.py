@@ -75,7 +75,7 @@ async def test_files_are_stored_replaced_and_removed(client: AsyncClient) -> Non
         ("report", b"text", {}, "?format=, one of markdown, html, pdf, docx, text, code"),
         ("report.pdf", b"no pdf", {}, "cannot be read as pdf"),
         ("notes.md", b"a\x00b", {}, "holds NUL bytes"),
-        ("notes.md", b"a", {"metadata": "[1]"}, "metadata is a JSON object"),
+        ("notes.md", b"a", {"metadata": "[1]"}, "metadata must be a JSON object"),
         ("notes.md", b"a", {"metadata": "{"}, "metadata cannot be read"),
         ("x" * 481, b"a", {"format": "text"}, "1 to 480 bytes"),
     ],

@@ -64,7 +64,7 @@ async def test_a_service_without_an_embedder_is_ready(database_url: str, setting
     """It was meant so."""
     async with Service(settings.changed(database_url=SecretStr(database_url), embedder="none")) as service:
         found = await ReadinessCheck(service)()
-    assert found == Readiness(OK, OK, OK, "none: searches are by words alone", "none", "none")
+    assert found == Readiness(OK, OK, OK, "none: searches are by words only", "none", "none")
     assert found.status == "ready"
 
 

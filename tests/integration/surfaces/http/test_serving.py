@@ -166,7 +166,7 @@ async def test_the_service_outlives_its_database(
 async def test_settings_that_cannot_work_end_the_run(settings: Settings) -> None:
     """With the line that says which, rather than a service that never answers."""
     url = SecretStr("postgresql://user:p@ss/word@127.0.0.1:1/none")
-    with pytest.raises(ConfigurationError, match="RETRIEVAL_DATABASE_URL is no URL"):
+    with pytest.raises(ConfigurationError, match="RETRIEVAL_DATABASE_URL is not a URL"):
         await run_service(
             settings.changed(database_url=url), "127.0.0.1", 0, asyncio.Event(), lambda _: None, insecure_local=True
         )

@@ -243,7 +243,7 @@ def test_what_is_not_there_or_does_not_fit_is_told(docs: Source, sync_collection
         copied(docs, docs.store(name="docs"), sync_collection)
     assert "s3cret" not in str(raised.value)
     docs.url = "app.db"
-    with pytest.raises(ConfigurationError, match="no URL of PostgreSQL"):
+    with pytest.raises(ConfigurationError, match="not a URL of PostgreSQL"):
         copied(docs, docs.store(name="docs"), sync_collection)
     docs.url = url
     docs.connection.execute("UPDATE langchain_pg_embedding SET embedding = '[1,2,3]' WHERE id = 'd4'")

@@ -118,7 +118,7 @@ async def test_the_node_answers_in_a_compiled_graph_as_the_service_does(platform
         ({"search_config": {"vector_weight": 0.0, "metadata_weight": 0.0}}, "both 0"),
         ({"search_config": {"candidates": 5}}, "give at least 20"),
         ({"search_config": {"colour": "red"}}, "colour"),
-        ({"search_config": {"title": "another"}}, "no title: it is the state's"),
+        ({"search_config": {"title": "another"}}, "no title: give it in the state"),
         ({"search_config": "quick"}, "give a mapping"),
     ],
 )

@@ -26,7 +26,7 @@ def permitted(breaker: Breaker, now: float) -> Permit:
 def opened(now: float = 0.0) -> Breaker:
     """A breaker that a spent budget opened."""
     breaker = Breaker()
-    breaker.failed(permitted(breaker, now), now, is_spent=True)
+    breaker.record_failure(permitted(breaker, now), now, is_spent=True)
     return breaker
 
 
@@ -34,12 +34,12 @@ def test_failures_in_a_row_open_it() -> None:
     """A success between them begins the count anew."""
     breaker = Breaker(most_failures=3)
     for _ in range(2):
-        breaker.failed(permitted(breaker, 0), 0, is_spent=False)
-    breaker.succeeded()
+        breaker.record_failure(permitted(breaker, 0), 0, is_spent=False)
+    breaker.record_success()
     for _ in range(2):
-        breaker.failed(permitted(breaker, 0), 0, is_spent=False)
+        breaker.record_failure(permitted(breaker, 0), 0, is_spent=False)
     assert not breaker.is_open
-    breaker.failed(permitted(breaker, 0), 0, is_spent=False)
+    breaker.record_failure(permitted(breaker, 0), 0, is_spent=False)
     assert breaker.is_open
     assert breaker.permit(0.9) is None
 
@@ -48,8 +48,8 @@ def test_one_spent_budget_opens_it() -> None:
     """The next ones are spared at once; those that began before change nothing."""
     breaker = Breaker()
     first, second = permitted(breaker, 0), permitted(breaker, 0)
-    breaker.failed(first, 2, is_spent=True)
-    breaker.failed(second, 2.9, is_spent=True)
+    breaker.record_failure(first, 2, is_spent=True)
+    breaker.record_failure(second, 2.9, is_spent=True)
     assert breaker.permit(2.99) is None
     assert breaker.permit(3.0) is not None
 
@@ -60,7 +60,7 @@ def test_one_probe_at_a_time_closes_it() -> None:
     permitted(breaker, 1)
     assert breaker.permit(1) is None
     assert breaker.permit(100) is None
-    breaker.succeeded()
+    breaker.record_success()
     assert not breaker.is_open
     assert breaker.permit(100) is not breaker.permit(100) is not None
 
@@ -74,17 +74,17 @@ def test_waits_grow_up_to_a_bound() -> None:
             wait += 0.5
         waits.append(wait)
         now += wait
-        breaker.failed(permit, now, is_spent=False)
+        breaker.record_failure(permit, now, is_spent=False)
     assert waits == [1, 2, 4, 8, 16, 30, 30]
-    breaker.succeeded()
-    breaker.failed(permitted(breaker, now), now, is_spent=True)
+    breaker.record_success()
+    breaker.record_failure(permitted(breaker, now), now, is_spent=True)
     assert breaker.permit(now + 1) is not None
 
 
 def test_a_probe_of_which_nothing_is_known_makes_place_for_another() -> None:
     """A caller that stops waiting neither closes nor opens the breaker."""
     breaker = opened()
-    breaker.dropped(permitted(breaker, 1))
+    breaker.release(permitted(breaker, 1))
     assert breaker.is_open
     assert breaker.permit(1) is not None
     assert breaker.permit(1) is None
@@ -105,12 +105,12 @@ def test_whatever_happens_it_is_asked_again(events: list[tuple[str, float]]) -> 
         elif under_way:
             permit = under_way.pop(0)
             if what == "answer":
-                breaker.succeeded()
+                breaker.record_success()
             elif what != "drop":
-                breaker.failed(permit, now, is_spent=what == "spend")
-            breaker.dropped(permit)
+                breaker.record_failure(permit, now, is_spent=what == "spend")
+            breaker.release(permit)
     for permit in under_way:
-        breaker.dropped(permit)
+        breaker.release(permit)
     assert breaker.permit(now + breaker.longest_wait_seconds) is not None
 
 

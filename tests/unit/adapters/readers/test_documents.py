@@ -152,15 +152,15 @@ EXPLODING = '<!ENTITY a "ha">' + "".join(
 @pytest.mark.parametrize(
     ("form", "data", "reason"),
     [
-        ("text", b"a\x00b", "is no text: it holds NUL bytes"),
-        ("html", b"a\x00b", "is no text: it holds NUL bytes"),
+        ("text", b"a\x00b", "is not a text: it holds NUL bytes"),
+        ("html", b"a\x00b", "is not a text: it holds NUL bytes"),
         ("markdown", "Grüße".encode("latin-1"), "byte 3 .* is not UTF-8"),
         ("text", b"\xff\xfea", "begins like UTF-16 and is not"),
         ("html", b"<div>" * 20_000, "nested too deeply"),
         ("pdf", b"%PDF-1.4\nnothing", "cannot be read as pdf"),
         ("pdf", pdf(["text"])[:300], "cannot be read as pdf"),
         ("pdf", pdf(["text"], password="secret"), "is encrypted"),  # noqa: S106 - of a test's file
-        ("docx", b"PK\x03\x04", "is no DOCX"),
+        ("docx", b"PK\x03\x04", "is not a DOCX"),
         ("docx", with_entities(EXPLODING), "cannot be read as docx"),
         ("jpeg", b"", "format 'jpeg' is not known; use one of markdown, html, pdf, docx, text, code"),
     ],

@@ -67,7 +67,7 @@ def test_a_pipe_is_not_waited_for(handbook: Path) -> None:
     os.mkfifo(handbook / "pipe.md")
     [pipe] = [file for file in find_documents([handbook]).files if file.path.name == "pipe.md"]
 
-    with pytest.raises(InvalidItemError, match="is no file"):
+    with pytest.raises(InvalidItemError, match="is not a regular file"):
         pipe.read()
 
 
@@ -130,5 +130,5 @@ def test_folders_and_names_of_documents_are_told_from_files_of_items(handbook: P
 @pytest.mark.parametrize("given", ["", None, 5, b"folder"])
 def test_what_is_no_path_is_refused(given: Any) -> None:
     """An empty name, as of a variable that is not set, does not stand for the current folder."""
-    with pytest.raises(InvalidRequestError, match="is no path"):
+    with pytest.raises(InvalidRequestError, match="is not a path"):
         find_documents([given])

@@ -11,7 +11,7 @@ from psycopg.types.json import Jsonb
 from retrieval.adapters.aside import LONG
 from retrieval.adapters.store import round_trip
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.round_trip import MANY_PARAMETERS, WrittenValue, _numbered, written
+from retrieval.adapters.store.round_trip import MANY_PARAMETERS, WrittenValue, _with_numbers, written
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from retrieval.adapters.store.round_trip import MANY_PARAMETERS, WrittenValue, _
 def test_names_become_numbers(text: str, numbered: bytes, names: tuple[str, ...] | None) -> None:
     """In order of first use; a name that comes again keeps its number; a doubled percent sign is one."""
     expected = tuple(f"p{number}" for number in range(12)) if names is None else names
-    assert _numbered(text) == (numbered, expected)
+    assert _with_numbers(text) == (numbered, expected)
 
 
 @pytest.mark.parametrize(
@@ -47,13 +47,13 @@ async def test_long_lists_and_all_lists_of_many_parameters_are_written_aside(
 ) -> None:
     """The event loop answers others meanwhile."""
     threads = set[int]()
-    dumped = round_trip._as_written  # noqa: SLF001 - where it runs is what is tested
+    dumped = round_trip._encode  # noqa: SLF001 - where it runs is what is tested
 
     def noted(value: object) -> object:
         threads.add(threading.get_ident())
         return dumped(value)
 
-    monkeypatch.setattr(round_trip, "_as_written", noted)
+    monkeypatch.setattr(round_trip, "_encode", noted)
     [statement] = await written([Compiled("SELECT", parameters)])
     assert {name for name, value in statement.parameters.items() if isinstance(value, WrittenValue)} == written_ones
     assert threading.get_ident() not in threads

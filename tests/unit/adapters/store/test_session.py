@@ -85,7 +85,7 @@ def test_what_a_connection_keeps_is_bounded() -> None:
     assert not session.keep(0).is_new
     for number in range(10_000):
         session.keep(number)
-    assert len(session._kept) == 3  # noqa: SLF001
+    assert len(session._statements) == 3  # noqa: SLF001
 
 
 def test_values_are_parameters() -> None:

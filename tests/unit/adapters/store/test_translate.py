@@ -97,7 +97,7 @@ def test_a_server_is_named_by_what_is_not_secret(url: str, name: str) -> None:
 )
 async def test_nothing_of_a_url_that_cannot_be_read_is_shown(url: str) -> None:
     """Its password may stand anywhere; how a URL looks is told instead."""
-    with pytest.raises(ConfigurationError, match="it looks like postgresql://") as caught, translated(url):
+    with pytest.raises(ConfigurationError, match="write it as postgresql://") as caught, translated(url):
         await psycopg.AsyncConnection.connect(url, connect_timeout=2)
     assert "topsecret" not in str(caught.value)
     assert caught.value.__suppress_context__
@@ -105,6 +105,6 @@ async def test_nothing_of_a_url_that_cannot_be_read_is_shown(url: str) -> None:
 
 def test_what_stands_in_place_of_a_port_is_not_shown() -> None:
     """An unwritten / in a password makes what precedes it a port."""
-    with pytest.raises(ConfigurationError, match="it looks like postgresql://") as caught:
+    with pytest.raises(ConfigurationError, match="write it as postgresql://") as caught:
         status("postgresql://user:topsecret/rest@db.example/docs", "retrieval")
     assert "topsecret" not in str(caught.value)

@@ -17,8 +17,8 @@ from retrieval.apps.memories.messages import (
     FactQuestion,
     Turn,
     checked_conversation,
-    decided,
     decision_prompt,
+    decisions_in,
     extraction_prompt,
     found_facts,
     grounded_share,
@@ -105,7 +105,7 @@ def test_the_first_decision_on_a_fact_counts_and_reasons_are_short() -> None:
         {"fact": 3, "decision": "supersedes", "memory": -1, "reason": ""},
         {"fact": 9, "decision": "supersedes", "memory": 1, "reason": ""},
     ]
-    first, *others = decided({"decisions": said}, questions)
+    first, *others = decisions_in({"decisions": said}, questions)
 
     assert others == [NEW] * 3
     assert first == FactDecision(FactOutcome.SAME, near[1], first.reason)

@@ -11,7 +11,7 @@ import pytest
 
 from retrieval.apps.principles.choosing import (
     MOST_DRAWN,
-    Tried,
+    Trials,
     boosted,
     choose,
     frequent_tags,
@@ -128,7 +128,7 @@ def test_what_the_score_shows_is_certain_and_what_is_explored_is_not() -> None:
         assert all(0 < one.propensity < 1 for one in chosen[2:])
 
 
-FEW = [Tried("new"), Tried("good", 4, 4), Tried("fair", 6, 3), Tried("bad", 4, 0)]
+FEW = [Trials("new"), Trials("good", 4, 4), Trials("fair", 6, 3), Trials("bad", 4, 0)]
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_little_is_known_below_five_uses_or_seven_days(
     assert is_eligible(uses, successes, NOW - timedelta(days=days), NOW) is eligible
 
 
-def _direct(candidates: list[Tried], count: int, rng: random.Random) -> list[str]:
+def _direct(candidates: list[Trials], count: int, rng: random.Random) -> list[str]:
     """A draw of Beta(successes + 1, failures + 1) of each, and the highest."""
     drawn = {one.id: rng.betavariate(one.successes + 1, one.uses - one.successes + 1) for one in candidates}
     return sorted(drawn, key=lambda one: -drawn[one])[:count]
@@ -173,7 +173,7 @@ def test_picks_are_as_frequent_as_those_of_direct_sampling(count: int) -> None:
 def test_the_order_of_the_list_does_not_count() -> None:
     """Each of two untested principles is picked half of the time."""
     rng = random.Random(3)
-    firsts = Counter(thompson([Tried("a"), Tried("b")], 1, rng, rows=1)[0].id for _ in range(2000))
+    firsts = Counter(thompson([Trials("a"), Trials("b")], 1, rng, rows=1)[0].id for _ in range(2000))
 
     assert 900 < firsts["a"] < 1100
 
@@ -231,7 +231,7 @@ def test_all_are_picked_where_there_are_no_more() -> None:
 
 def test_of_very_many_a_part_competes_and_the_propensities_say_so() -> None:
     """Drawn anew each time, half of them here: no propensity is above one half, and many are picked in turn."""
-    many = [Tried(str(number), 2, number % 3) for number in range(2 * MOST_DRAWN)]
+    many = [Trials(str(number), 2, number % 3) for number in range(2 * MOST_DRAWN)]
     picks = [thompson(many, 2, random.Random(seed), rows=5) for seed in range(20)]
 
     assert all(0 < pick.propensity <= 0.5 for pair in picks for pick in pair)

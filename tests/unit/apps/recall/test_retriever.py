@@ -50,5 +50,5 @@ def test_only_texts_are_judged_and_no_endless_number_merges() -> None:
 async def test_a_stretch_without_a_moment_is_refused() -> None:
     """It is not the wrong way round: it is empty."""
     moment = datetime(2026, 1, 1, tzinfo=UTC)
-    with pytest.raises(InvalidRequestError, match="holds no moment"):
+    with pytest.raises(InvalidRequestError, match="so it is empty"):
         await DualRetriever(STORAGE, None).search("Ann", time_range=(moment, moment))

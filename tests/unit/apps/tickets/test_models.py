@@ -50,5 +50,5 @@ def test_weights_that_make_no_score_are_refused_when_they_are_read() -> None:
 def test_one_weight_is_completed_and_two_hold() -> None:
     """The custom weighting is what a request with the same weights is scored by."""
     own = Weights(0.7, 0.3)
-    assert PreviewConfig(metadata_weight=0.4).chosen(own)[-1].weights == (0.6, 0.4)
-    assert PreviewConfig(vector_weight=0.8, metadata_weight=0.8).chosen(own)[-1].weights == (0.8, 0.8)
+    assert PreviewConfig(metadata_weight=0.4).compared_weightings(own)[-1].weights == (0.6, 0.4)
+    assert PreviewConfig(vector_weight=0.8, metadata_weight=0.8).compared_weightings(own)[-1].weights == (0.8, 0.8)

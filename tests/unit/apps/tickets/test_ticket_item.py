@@ -122,5 +122,5 @@ def test_a_ticket_needs_its_id() -> None:
     with pytest.raises(InvalidItemError, match="_id"):
         ticket_item({"title": "Login"})
     for record in (None, "x"):
-        with pytest.raises(InvalidItemError, match="a ticket is written as a dictionary"):
+        with pytest.raises(InvalidItemError, match="a ticket must be a dictionary"):
             ticket_item(record)  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from retrieval.domain.errors import DatabaseUnreachableError
 from retrieval.surfaces.http.authentication import (
     REMEMBERED_SECONDS,
     Authenticator,
-    given_key,
+    sent_key,
 )
 from retrieval.surfaces.http.problems import AuthenticationError
 
@@ -107,7 +107,7 @@ async def asked(authenticator: Authenticator, text: str) -> ApiKey:
 )
 def test_a_key_stands_in_either_header(authorization: str | None, api_key: str | None, given: str | None) -> None:
     """If two headers disagree, or hold something else, the caller is unknown."""
-    assert given_key(authorization, api_key) == given
+    assert sent_key(authorization, api_key) == given
 
 
 async def test_a_key_lets_in_as_what_it_was_made_for(authenticator: Authenticator) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.surfaces.http.json_bodies import etag, is_known, wanted_version
+from retrieval.surfaces.http.json_bodies import etag, expected_version, is_known
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_a_write_is_about_the_version_that_its_headers_name(
     if_match: str | None, if_none_match: str | None, version: str | None
 ) -> None:
     """As ``Collection.put`` takes it."""
-    assert wanted_version(if_match, if_none_match) == version
+    assert expected_version(if_match, if_none_match) == version
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_a_write_is_about_the_version_that_its_headers_name(
 def test_what_no_write_can_be_asked_is_refused(if_match: str | None, if_none_match: str | None) -> None:
     """A tag without quotes, several, or both headers."""
     with pytest.raises(InvalidRequestError):
-        wanted_version(if_match, if_none_match)
+        expected_version(if_match, if_none_match)
 
 
 @pytest.mark.parametrize(

@@ -7,21 +7,21 @@ from urllib.parse import quote
 import pytest
 
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.surfaces.http.json_bodies import check_text, restored, told_apart
+from retrieval.surfaces.http.json_bodies import check_text, restore, with_stand_ins
 
 
 @pytest.mark.parametrize("name", ["a/b", "//", "\n", "a\nb/", "ä/日本", "a b?c#d%2Fe", "..", "%"])
 def test_a_name_comes_back_whole(name: str) -> None:
     """Whatever stands in it, no slash of its own divides the path."""
-    path = told_apart(f"/v1/{quote(name, safe='')}/items".encode())
+    path = with_stand_ins(f"/v1/{quote(name, safe='')}/items".encode())
     head, version, inner, tail = path.split("/")
-    assert (head, version, restored(inner), tail) == ("", "v1", name, "items")
+    assert (head, version, restore(inner), tail) == ("", "v1", name, "items")
     assert "\n" not in path
 
 
 def test_other_values_pass() -> None:
     """Values that are no texts are not changed."""
-    assert restored(3) == 3
+    assert restore(3) == 3
 
 
 @pytest.mark.parametrize("encoded", [b"/v1/M%FCller", b"caf%E8", b"%ED%A0%80", b"a%FF%2Fb", b"\xfc"])

@@ -13,11 +13,11 @@ from retrieval.surfaces.http.json_bodies import sent_item
 @pytest.mark.parametrize(
     ("parts", "reason"),
     [
-        ({"version": "2"}, "'version' is the service's"),
-        ({"created_at": "2026-05-31", "updated_at": "2026-05-31"}, "'created_at' is the service's"),
-        ({"text": "a", "body": "b"}, "two names of one thing"),
-        ({"metadata": {"a": 1}, "attributes": {"b": 1}}, "two names of one thing"),
-        ({"attributes": {"a": 1}, "a": 2}, "with two values"),
+        ({"version": "2"}, "'version' is set by the service"),
+        ({"created_at": "2026-05-31", "updated_at": "2026-05-31"}, "'created_at' is set by the service"),
+        ({"text": "a", "body": "b"}, "two names of one field"),
+        ({"metadata": {"a": 1}, "attributes": {"b": 1}}, "two names of one field"),
+        ({"attributes": {"a": 1}, "a": 2}, "has different values"),
         ({"embedding": [0.1, 1]}, "send vectors to POST"),
     ],
 )

@@ -65,4 +65,4 @@ async def test_a_method_that_a_path_does_not_have_is_answered_with_those_it_has(
         answer = await client.request(method, path)
 
     assert (answer.status_code, answer.headers["Allow"]) == (405, allowed)
-    assert answer.json()["detail"] == f"{method} is not possible here; possible: {allowed}"
+    assert answer.json()["detail"] == f"{method} is not allowed here; allowed: {allowed}"

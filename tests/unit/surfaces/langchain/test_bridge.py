@@ -38,7 +38,7 @@ def test_an_async_platform_belongs_to_the_loop_that_called_first() -> None:
     """Without one it is told that none is known, and after its end that it has ended."""
     bridge = Bridge(connect())
 
-    with pytest.raises(RunningLoopError, match="not known which event loop"):
+    with pytest.raises(RunningLoopError, match="event loop of the collection is unknown"):
         bridge.run(answer, 1)
     assert asyncio.run(bridge.arun(answer, 2)) == 2
     with pytest.raises(RunningLoopError, match="does not run"):

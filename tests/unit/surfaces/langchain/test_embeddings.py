@@ -148,7 +148,7 @@ def test_embeddings_around_others_have_their_space() -> None:
 @pytest.mark.parametrize("embeddings", [Cache(Cache(None)), Cache(None)])  # type: ignore[arg-type]
 def test_a_model_that_is_not_told_has_to_be_named(embeddings: Embeddings) -> None:
     """Vectors of two models would be mixed, as they would have one space."""
-    with pytest.raises(InvalidRequestError, match=r"Cache does not tell its model.*space=EmbeddingSpace"):
+    with pytest.raises(InvalidRequestError, match=r"Cache does not name its model.*space=EmbeddingSpace"):
         LangChainEmbedder(embeddings, dimensions=2)
 
 

@@ -82,4 +82,4 @@ async def test_a_line_that_is_no_message_is_told_in_the_log(
         pipes.asked.close()
         assert await running
     [record] = [one for one in caplog.records if one.name == "retrieval.surfaces.mcp.server"]
-    assert "is no message of the protocol" in record.getMessage()
+    assert "is not a message of the protocol" in record.getMessage()

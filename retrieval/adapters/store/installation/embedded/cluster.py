@@ -1,12 +1,12 @@
-"""The PostgreSQL cluster of one home directory: made once, started, asked how it is, stopped.
+"""Make, start, examine and stop the PostgreSQL cluster of one home directory.
 
     home/
       data/           the cluster, owned by the server's account
-      run/            its socket, unless the path is too long for one
-      server.log      what the server says
-      server/         a copy of the programs, where the account cannot reach the installed ones
+      run/            its socket, unless the path is too long for a socket
+      server.log      the server's log
+      server/         a copy of the programs, if the account cannot reach the installed ones
 
-Whoever calls a method that changes something holds the home's guard: `embedded.server`.
+Callers of methods that change something hold the home's guard: see `embedded.server`.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ from retrieval.domain.errors import EmbeddedServerError
 _log = logging.getLogger(__name__)
 
 HUNG_SECONDS = 30.0
-"""A server that has been stopping for longer hangs: it is ended at once, and its next start recovers committed data."""
+"""A server that has been stopping for longer hangs: it is ended immediately, and recovers at its next start."""
 
 _POLL_SECONDS = 0.05
 _ANSWER_SECONDS = 2.0
 _PID_FILE = "postmaster.pid"
 _STATUS_LINE = 7
 _LARGEST_LOG_BYTES = 10_000_000
-# With LC_CTYPE C the text search parser takes every character beyond ASCII, even a dash, for a letter.
+# With LC_CTYPE C the text search parser treats every character beyond ASCII, even a dash, as a letter.
 _CTYPES = ("C.UTF-8", "en_US.UTF-8")
 _MAJOR_FILE = "PG_VERSION"
 
@@ -70,7 +70,7 @@ class Cluster:
 
     @classmethod
     def at(cls, home: Path, package: Path | None = None) -> Cluster:
-        """Find the programs for the cluster in ``home``, which need not have been made yet.
+        """The cluster in ``home``, which need not exist yet, with programs that can serve it.
 
         Raises ConfigurationError if they are not installed, EmbeddedServerError if they cannot be used.
         """
@@ -95,22 +95,22 @@ class Cluster:
         return socket_url(socket_directory(self.home))
 
     def create(self, resources: MachineResources | None = None) -> None:
-        """Make the cluster unless it is there; tune it for ``resources``, by default those of this machine.
+        """Make the cluster unless it exists; tune it for ``resources``, by default those of this machine.
 
-        Raises EmbeddedServerError if it cannot be made, or is another major version's.
+        Raises EmbeddedServerError if it cannot be made, or another major version made it.
         """
         if self.data.exists():
             self._require_same_major()
             return
         for former in self.home.glob("data-[0-9]*"):
             raise EmbeddedServerError(
-                f"{self.home} holds {former.name} and no data: an upgrade of the server was cut off between two steps; "
+                f"{self.home} holds {former.name} and no data: an upgrade of the server was interrupted; "
                 f"run `mv {former} {self.data}` and upgrade again, or move {former.name} away for an empty database."
             )
         for leftover in self.home.glob("initdb-*"):
             shutil.rmtree(leftover)
         settings = settings_for(resources or measure_resources())
-        # Only a whole cluster gets the name, so an interrupted try leaves nothing that looks like one.
+        # Renamed when complete, so that an interrupted attempt leaves nothing that looks like a cluster.
         directory = Path(tempfile.mkdtemp(prefix="initdb-", dir=self.home))
         self.binaries.account.own(directory)
         self._initialise(directory, settings)
@@ -118,10 +118,10 @@ class Cluster:
         _log.info("made a PostgreSQL cluster in %s", self.data)
 
     def serve(self, deadline: float) -> None:
-        """Return once the server answers and has its database; start it unless it runs.
+        """Start the server unless it runs, and return when it answers and has its database.
 
-        ``deadline`` is in seconds of ``time.monotonic``. Raises EmbeddedServerError if it passed, or if the
-        server cannot start.
+        ``deadline`` is in seconds of ``time.monotonic``. Raises EmbeddedServerError after it, or if the server cannot
+        start.
         """
         while (answer := self._ping()) != Ping.OK:
             if answer == Ping.NO_ATTEMPT:
@@ -140,11 +140,11 @@ class Cluster:
         self._ensure_database()
 
     def stop(self, timeout_seconds: float) -> None:
-        """Stop the server, if it runs, ending its connections; one that recovers is waited for before, or left running.
+        """Stop the server, if it runs, and end its connections.
 
-        PostgreSQL 18 can hang in a shutdown that reaches it while it recovers from a crash. A shutdown that takes
-        longer than half of the time is therefore made an immediate one, from which the next start recovers. Raises
-        EmbeddedServerError if the server runs on even so.
+        PostgreSQL 18 can hang if it is stopped while it recovers from a crash, so this waits for the recovery, and
+        leaves the server running if that takes too long. A shutdown that takes longer than half of the time becomes an
+        immediate one, from which the next start recovers. Raises EmbeddedServerError if the server still runs then.
         """
         deadline = time.monotonic() + timeout_seconds
         while self._is_recovering():
@@ -157,7 +157,7 @@ class Cluster:
                 return
             time.sleep(_POLL_SECONDS)
         if self.pid() is not None and hanging_seconds(self.data) is None:
-            self._pg_ctl("stop", "-m", "fast", "-w", "-t", _whole(timeout_seconds / 2))
+            self._pg_ctl("stop", "-m", "fast", "-w", "-t", _pg_ctl_seconds(timeout_seconds / 2))
         if self.pid() is not None:
             self._end(timeout_seconds / 2)
         if (pid := self.pid()) is not None:
@@ -191,35 +191,35 @@ class Cluster:
         """Start the server and wait until it is ready, or return early to be called again."""
         directory = socket_directory(self.home)
         make_socket_directory(directory, self.binaries.account)
-        # No server runs here (pid() said so), yet PostgreSQL would mind the number if it is in use again.
-        # The same goes for its socket's lock: of a killed server whose parent has not taken notice the number lives on.
+        # No server runs here, but PostgreSQL would refuse to start if another process has the number in this file, or
+        # in its socket's lock, or if the killed server is still a zombie.
         (self.data / _PID_FILE).unlink(missing_ok=True)
         (directory / f".s.PGSQL.{PORT}.lock").unlink(missing_ok=True)
         if self.log.exists() and self.log.stat().st_size > _LARGEST_LOG_BYTES:
             self.log.replace(self.log.with_name("server.log.1"))
-        seen = self.log.stat().st_size if self.log.exists() else 0
+        log_start = self.log.stat().st_size if self.log.exists() else 0
         options = ["-D", str(self.data), "-p", str(PORT), "-k", str(directory)]
         options += ["-c", "listen_addresses=", "-c", "unix_socket_permissions=0700"]
-        seconds = _whole(deadline - time.monotonic())
+        seconds = _pg_ctl_seconds(deadline - time.monotonic())
         status = self._pg_ctl("start", "-w", "-t", seconds, "-o", shlex.join(options))
         if status == 0 or self.pid() is not None:
             return
-        said = self.log.read_bytes()[seen:].decode(errors="replace")
-        if "still in use" in said and time.monotonic() < deadline:
-            # Processes of a killed server are about to notice that it is gone.
+        new_log = self.log.read_bytes()[log_start:].decode(errors="replace")
+        if "still in use" in new_log and time.monotonic() < deadline:
+            # Child processes of a killed server have not ended yet.
             time.sleep(_POLL_SECONDS)
             return
         raise EmbeddedServerError(
-            f"PostgreSQL did not start ({_last_lines(said)}): see {self.log}, "
-            "or set RETRIEVAL_DATABASE_URL to a server of your own."
+            f"PostgreSQL did not start ({_last_lines(new_log)}): see {self.log}, "
+            "or set RETRIEVAL_DATABASE_URL to your own server."
         )
 
     def _end(self, timeout_seconds: float) -> None:
-        """Shut the server down without a checkpoint, and wait for its end; it may run on if it was suspended."""
+        """Shut the server down without a checkpoint, and wait for its end; a suspended server stays."""
         _log.warning(
-            "PostgreSQL (process %s) hangs while it stops: it is ended, and recovers when it starts", self.pid()
+            "PostgreSQL (process %s) hangs while it stops: it is ended, and recovers at its next start", self.pid()
         )
-        self._pg_ctl("stop", "-m", "immediate", "-w", "-t", _whole(timeout_seconds))
+        self._pg_ctl("stop", "-m", "immediate", "-w", "-t", _pg_ctl_seconds(timeout_seconds))
 
     def _not_ready(self) -> EmbeddedServerError:
         """The error for a running server that does not answer in time, with its remedy."""
@@ -229,7 +229,7 @@ class Cluster:
         if stopping is not None:
             return EmbeddedServerError(
                 f"PostgreSQL (process {pid}) was not ready in time, it is stopping; "
-                f"try again: after {HUNG_SECONDS:g} seconds of that it is ended and started anew"
+                f"try again: after {HUNG_SECONDS:g} seconds of that it is ended and restarted"
             )
         return EmbeddedServerError(
             f"PostgreSQL (process {pid}) was not ready in time, it may still be recovering; "
@@ -241,7 +241,7 @@ class Cluster:
         return self.pid() is not None and self._ping() == Ping.REJECT and _stopping_seconds(self.data) is None
 
     def _pg_ctl(self, *arguments: str) -> int:
-        """Run pg_ctl, and what it starts, with their output in the log; returns its exit status."""
+        """Run pg_ctl, with its output and that of the programs it starts in the log; returns its exit status."""
         # The data directory goes in a variable because pg_ctl does not quote it for the shell.
         variables = {"PGDATA": str(self.data)}
         self.log.touch(mode=0o600)
@@ -250,7 +250,7 @@ class Cluster:
         return result.returncode
 
     def _ping(self) -> int:
-        # libpq would wait with the interpreter's lock held, and every other thread with it.
+        # libpq would wait while it holds the interpreter's lock, and block every other thread.
         if not self._may_answer():
             return Ping.NO_RESPONSE
         return PGconn.ping(self._maintenance_address().encode())
@@ -259,7 +259,7 @@ class Cluster:
         return may_answer(socket_directory(self.home), _ANSWER_SECONDS)
 
     def _maintenance_address(self) -> str:
-        """The database that is always there; every parameter is said, as PG* variables would fill them in."""
+        """The address of the database that always exists; PG* variables would set parameters that are missing."""
         host = str(socket_directory(self.home))
         return make_conninfo(host=host, port=PORT, user=SUPERUSER, dbname="postgres", connect_timeout=2)
 
@@ -267,8 +267,8 @@ class Cluster:
         create = sql.SQL("create database {}").format(sql.Identifier(DATABASE))
         try:
             with psycopg.connect(self._maintenance_address(), autocommit=True) as connection:
-                found = connection.execute("select from pg_database where datname = %s", (DATABASE,))
-                if found.fetchone() is None:
+                cursor = connection.execute("select from pg_database where datname = %s", (DATABASE,))
+                if cursor.fetchone() is None:
                     connection.execute(create)
         except psycopg.Error as error:
             raise EmbeddedServerError(
@@ -276,7 +276,7 @@ class Cluster:
             ) from error
 
     def _require_same_major(self) -> None:
-        former, installed = made_by(self.data), self.binaries.major()
+        former, installed = major_version_of(self.data), self.binaries.major()
         if former < installed:
             raise EmbeddedServerError(
                 f"{self.data} was made by PostgreSQL {former}, and PostgreSQL {installed} is installed, which cannot "
@@ -290,47 +290,47 @@ class Cluster:
             )
 
 
-def made_by(data: Path) -> int:
+def major_version_of(data: Path) -> int:
     """Return the major version of PostgreSQL that made the data directory. Raises EmbeddedServerError."""
     try:
         return int((data / _MAJOR_FILE).read_text())
     except (OSError, ValueError) as error:
         raise EmbeddedServerError(
-            f"{data} is no data directory of PostgreSQL ({error}): check RETRIEVAL_HOME."
+            f"{data} is not a data directory of PostgreSQL ({error}): check RETRIEVAL_HOME."
         ) from error
 
 
 def server_pid(data: Path) -> int | None:
     """Return the process id of the server that runs on the data directory, or None.
 
-    The number in ``postmaster.pid`` alone says little: after a kill it may be another program's.
+    After a kill, the number in ``postmaster.pid`` may be another program's.
     """
     try:
         number = int((data / _PID_FILE).read_text().split("\n", 1)[0])
         process = psutil.Process(number)
         if process.name() != "postgres":
             return None
-        # The command line tells where root may not look further, in containers. A zombie has neither.
-        ours = str(data) in process.cmdline() or data.samefile(process.cwd())
+        # In containers root may not read the working directory, but the command line. A zombie has neither.
+        is_on_data = str(data) in process.cmdline() or data.samefile(process.cwd())
     except (OSError, ValueError, psutil.Error):
         return None
-    return number if ours else None
+    return number if is_on_data else None
 
 
 def hanging_seconds(data: Path) -> float | None:
-    """The seconds for which the server that runs there has been stopping, if that is ``HUNG_SECONDS`` or longer."""
+    """The seconds for which the directory's server has been stopping, if at least ``HUNG_SECONDS``; else None."""
     seconds = _stopping_seconds(data)
     return seconds if seconds is not None and seconds >= HUNG_SECONDS else None
 
 
 def _stopping_seconds(data: Path) -> float | None:
-    """The seconds for which the server that runs there has been stopping; None where it is not."""
+    """The seconds for which the directory's server has been stopping; None if it is not stopping."""
     try:
         lines, since = (data / _PID_FILE).read_text().splitlines(), (data / _PID_FILE).stat().st_mtime
     except OSError:
         return None
     is_stopping = len(lines) > _STATUS_LINE and lines[_STATUS_LINE].strip() == "stopping"
-    # The server writes the file when its status changes, and else leaves it alone.
+    # The server writes the file only when its status changes.
     return time.time() - since if is_stopping and server_pid(data) is not None else None
 
 
@@ -343,17 +343,17 @@ def _require_entry(home: Path, account: Account) -> None:
 
 
 def _kill(pid: int) -> str:
-    """The advice about a server that not even an immediate shutdown ends: one that is suspended, for example."""
+    """The advice for a server that not even an immediate shutdown ends, such as a suspended one."""
     return f"end it with `kill -KILL {pid}`, which loses nothing that was committed, and try again"
 
 
-def _whole(seconds: float) -> str:
-    """The seconds as pg_ctl takes them."""
+def _pg_ctl_seconds(seconds: float) -> str:
+    """The seconds as an argument of pg_ctl."""
     return str(max(1, round(seconds)))
 
 
 def _last_lines(text: str) -> str:
-    """Return the last lines that say something, as one line."""
+    """Return the last informative lines, as one line."""
     lines = [line.strip() for line in text.splitlines()]
-    telling = [line for line in lines if line and not line.startswith(("pg_ctl:", "Examine the log"))]
-    return " | ".join(telling[-4:]) or "it gave no reason"
+    informative = [line for line in lines if line and not line.startswith(("pg_ctl:", "Examine the log"))]
+    return " | ".join(informative[-4:]) or "it gave no reason"

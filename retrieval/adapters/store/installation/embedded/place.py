@@ -1,14 +1,14 @@
 """The embedded PostgreSQL's folder, socket and system user, and the lock on the folder.
 
-``flock`` belongs to the open file: each FileLock opens its own, so two of them exclude each other within
+``flock`` belongs to the open file: each FileLock opens its own file, so two of them exclude each other within
 one process too. A forked child would share its parent's open files and keep their locks alive; it
-therefore closes its copies at once, which leaves the parent's locks as they are and the child without any.
-Programs that are started do not inherit them at all.
+therefore closes its copies at once, which does not affect the parent's locks. Programs that are started do not
+inherit the files.
 
-PostgreSQL refuses to run as root. Everybody else runs it as themselves; root runs it as ``postgres``, or as
-``nobody`` where there is no such user.
+PostgreSQL refuses to run as root. A user other than root runs it as themselves; root runs it as ``postgres``, or as
+``nobody`` if there is no such user.
 
-The directory of the socket is the whole access control, for connections on it are trusted.
+The directory of the socket is the only access control, because connections on the socket are trusted.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _open_locks: weakref.WeakSet[FileLock] = weakref.WeakSet()
 
 
 class FileLock:
-    """One open lock file, at first not locked. Raises OSError where the file cannot be opened or locked."""
+    """One open lock file, initially not locked. Raises OSError if the file cannot be opened or locked."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -44,15 +44,15 @@ class FileLock:
         _open_locks.add(self)
 
     def share(self) -> bool:
-        """Take the lock together with others that share it; False, at once, if someone holds it alone."""
+        """Take the lock shared, without waiting; False if another holder has it exclusively."""
         return self._try(fcntl.LOCK_SH)
 
     def hold(self) -> bool:
-        """Take the lock alone; False, at once, if anyone else has it. A lock held before is then lost."""
+        """Take the lock exclusively, without waiting; False if another holder has it: then a shared lock is lost."""
         return self._try(fcntl.LOCK_EX)
 
     def hold_before(self, deadline: float) -> bool:
-        """Take the lock alone, waiting until ``deadline`` (``time.monotonic`` seconds); False if late."""
+        """Take the lock exclusively, waiting until ``deadline`` (``time.monotonic`` seconds); False after that."""
         while not self.hold():
             if time.monotonic() >= deadline:
                 return False
@@ -60,11 +60,11 @@ class FileLock:
         return True
 
     def release(self) -> None:
-        """Give the lock back and close the file. Does nothing the second time, and in a forked child."""
+        """Release the lock and close the file. Does nothing the second time, and in a forked child."""
         if self._descriptor < 0:
             return
         descriptor, self._descriptor = self._descriptor, -1
-        # A child forked an instant ago may still have a copy open, so closing alone might not unlock.
+        # A child forked a moment ago may still have a copy open, so closing alone might not unlock.
         fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
 
@@ -106,7 +106,7 @@ def default_home() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A user of the operating system; ``switch`` says whether programs must be started as another user."""
+    """A user of the operating system; ``switch``: whether it is another user than this process's."""
 
     name: str
     uid: int
@@ -120,9 +120,9 @@ class Account:
 
 
 def server_account(data: Path) -> Account:
-    """Return the account to run the server of directory ``data`` as, whether or not that exists yet.
+    """Return the account that runs the server of directory ``data``, which need not exist yet.
 
-    Raises EmbeddedServerError if the directory belongs to somebody as whom this process cannot run a server.
+    Raises EmbeddedServerError if the directory belongs to a user that this process cannot run a server as.
     """
     owner = data.stat() if data.exists() else None
     own_uid = os.geteuid()
@@ -172,18 +172,17 @@ DATABASE = "retrieval"
 
 # The shortest request that a server answers before any login: whether it supports TLS.
 _ASK_FOR_TLS = (8).to_bytes(4) + (80877103).to_bytes(4)
-# Of the 108 bytes (104 on macOS) that the kernel gives a socket's path, the last is a zero byte.
+# The kernel allows 108 bytes (104 on macOS) for a socket's path, including a final zero byte.
 _LONGEST_SOCKET_PATH = 103
-# A comma separates hosts in a connection string; the others would have to be quoted for the shell of pg_ctl.
+# A comma separates hosts in a connection string; other excluded characters would need quotes in pg_ctl's shell.
 _PLAIN_PATH = re.compile(r"[\w/.@+=~-]+", re.ASCII)
 
 
 def socket_directory(home: Path, temporary: Path = Path("/tmp")) -> Path:  # noqa: S108
     """Return the directory of the socket of ``home``, an absolute path; the same in every process.
 
-    It is ``run`` in the home, or where that path is too long or too odd for a socket, a directory in
-    ``temporary`` named by a hash of the home. The environment's own choice of a temporary directory would
-    differ between processes.
+    It is ``run`` in the home or, if that path is too long or has unusual characters, a directory in ``temporary``
+    named by a hash of the home. ``temporary`` is not TMPDIR, which can differ between processes.
     """
     inside = home / "run"
     length = len(os.fsencode(inside / f".s.PGSQL.{PORT}"))
@@ -193,9 +192,9 @@ def socket_directory(home: Path, temporary: Path = Path("/tmp")) -> Path:  # noq
 
 
 def make_socket_directory(directory: Path, account: Account) -> None:
-    """Make the directory, for ``account`` alone, or check that it is that already.
+    """Make a directory that only ``account`` can enter, or check an existing one.
 
-    Raises EmbeddedServerError if something else, or somebody else's directory, is there.
+    Raises EmbeddedServerError if the existing one is different.
     """
     with contextlib.suppress(FileExistsError):
         directory.mkdir(mode=0o700)
@@ -213,16 +212,16 @@ def make_socket_directory(directory: Path, account: Account) -> None:
 def may_answer(directory: Path, seconds: float) -> bool:
     """Whether the server on the socket in ``directory`` answers within ``seconds``, or no server listens there.
 
-    False is a server that was stopped or hangs: it takes a connection, and then nothing comes. Other threads run on.
+    A suspended or hanging server accepts a connection but sends nothing. Other threads run while this waits.
     """
     if sys.platform == "win32":
         return True
-    with socket.socket(socket.AF_UNIX) as asking:
-        asking.settimeout(seconds)
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(seconds)
         try:
-            asking.connect(str(directory / f".s.PGSQL.{PORT}"))
-            asking.sendall(_ASK_FOR_TLS)
-            asking.recv(1)
+            client.connect(str(directory / f".s.PGSQL.{PORT}"))
+            client.sendall(_ASK_FOR_TLS)
+            client.recv(1)
         except TimeoutError:
             return False
         except OSError:
@@ -232,16 +231,16 @@ def may_answer(directory: Path, seconds: float) -> bool:
 
 def is_running(home: Path) -> bool:
     """Whether a server takes connections on the socket of ``home``."""
-    with socket.socket(socket.AF_UNIX) as asking:
+    with socket.socket(socket.AF_UNIX) as client:
         try:
-            asking.connect(str(socket_directory(home.expanduser().resolve()) / f".s.PGSQL.{PORT}"))
+            client.connect(str(socket_directory(home.expanduser().resolve()) / f".s.PGSQL.{PORT}"))
         except OSError:
             return False
     return True
 
 
 def check_is_made(home: Path) -> None:
-    """Raise ``DatabaseUnreachableError`` where there is no cluster yet, for callers that cannot wait for a new one."""
+    """Raise ``DatabaseUnreachableError`` if there is no cluster yet, for callers that cannot wait for a new one."""
     if not (home.expanduser() / "data").exists():
         raise DatabaseUnreachableError("there is no database yet; make the embedded one with: retrieval db upgrade")
 

@@ -1,12 +1,12 @@
 """The embedded PostgreSQL: the platform's own server if none is configured, shared by the user's processes.
 
-Whoever uses the server holds a lease: a shared lock on ``lease.lock`` in the home directory. Starting and
-stopping happen under the exclusive lock of ``guard.lock``. Who gives its lease back and can then lock the
-file alone was the last, and stops the server. The kernel takes a lease back when its process dies, so a
-killed process is never counted; if it was the last, the server runs on until the next one comes and leaves.
+Every user of the server holds a lease: a shared lock on ``lease.lock`` in the home directory. The server starts and
+stops under the exclusive lock of ``guard.lock``. A user that closes its lease and can lock the file exclusively is the
+last, and stops the server. The kernel releases the lease of a process that dies; if it was the last, the server runs
+on until another process has used it.
 
-A forked child has no lease, whatever its parent holds: its ``close`` does nothing, and neither does its
-exit. A child that works on after its parent takes a lease of its own with ``start_embedded``.
+A forked child does not inherit its parent's lease: its ``close`` and its exit do nothing. A child that outlives its
+parent takes a lease with ``start_embedded``.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _STOP_SECONDS = 60.0
 class EmbeddedServer:
     """A lease on a running server. ``url`` is its database ``retrieval``, for the superuser ``postgres``.
 
-    Close it when done, or use it in a ``with`` statement; what is still open at exit is closed then.
-    Threads may share it, and one process may hold several.
+    Close it when done, or use it in a ``with`` statement; an open lease is closed at exit. Threads may share it, and
+    one process may hold several.
     """
 
     def __init__(self, cluster: Cluster, lease: FileLock) -> None:
@@ -51,7 +51,7 @@ class EmbeddedServer:
         atexit.register(self._close_at_exit)
 
     def close(self) -> None:
-        """Give the lease back; the last one stops the server, ending the connections that are left.
+        """Give the lease back; closing the last one stops the server and ends its connections.
 
         Closing twice, or in a forked child, does nothing. Raises EmbeddedServerError if it does not stop.
         """
@@ -92,16 +92,15 @@ class EmbeddedServer:
 def start_embedded(
     home: Path, *, resources: MachineResources | None = None, timeout_seconds: float = 120.0
 ) -> EmbeddedServer:
-    """Return a lease on the server of ``home``, which is made, or started, or joined, whichever it needs.
+    """Return a lease on the server of ``home``, after making or starting the server if necessary.
 
-    Blocks for a moment if it runs, seconds if it must be made, up to ``timeout_seconds`` if it recovers
-    from a kill: call it in a thread. ``resources`` tune a new server, by default the machine's. Raises
-    ConfigurationError where there can be no embedded server, EmbeddedServerError if it did not start.
+    Blocks for a moment if the server runs, seconds if it must be made, up to ``timeout_seconds`` if it recovers
+    from a crash: call it in a thread. ``resources`` tune a new server, by default the machine's. Raises
+    ConfigurationError on systems without an embedded server, EmbeddedServerError if it did not start.
     """
     if sys.platform == "win32":
         raise ConfigurationError(
-            "The embedded PostgreSQL runs on Linux and macOS: on Windows set RETRIEVAL_DATABASE_URL to a "
-            "server of your own."
+            "The embedded PostgreSQL runs on Linux and macOS: on Windows set RETRIEVAL_DATABASE_URL to your own server."
         )
     deadline = time.monotonic() + timeout_seconds
     try:
@@ -131,9 +130,9 @@ def _lease(home: Path, resources: MachineResources | None, deadline: float) -> E
 
 
 def _require_same_machine(home: Path, lease: FileLock) -> None:
-    """Refuse a home that is in use on another machine, whose server and processes cannot be seen here.
+    """Refuse a home that is in use on another machine, whose server and processes are invisible here.
 
-    On a shared file system two servers would otherwise destroy the data. The locks reach across.
+    On a shared file system two servers would otherwise destroy the data. The locks work across machines.
     """
     note = home / "machine"
     here = _machine_identity()
@@ -149,7 +148,7 @@ def _require_same_machine(home: Path, lease: FileLock) -> None:
 
 
 def _machine_identity() -> str:
-    """Return a word that the containers of one machine share, and no two machines."""
+    """Return an identifier that the containers of one machine share, and no two machines."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -160,7 +159,7 @@ def _make_home(home: Path) -> None:
     """Create the missing folders of the path, for this user alone, and for the server's user if root runs it."""
     missing = [path for path in (home, *home.parents) if not path.exists()]
     for path in reversed(missing):
-        # When another process has just made it, its permissions are not ours to set.
+        # If another process has just made it, that process sets its permissions.
         with contextlib.suppress(FileExistsError):
             path.mkdir()
             path.chmod(0o755 if os.geteuid() == 0 else 0o700)

@@ -1,4 +1,4 @@
-"""The state of a tenant's collections, read for all of them at once."""
+"""Read the state of all collections of a tenant at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from retrieval.adapters.store.items.collection_facts import pending_by_id, pendi
 from retrieval.adapters.store.items.collections import StoredCollection
 
 LOSS_DAYS = 7
-"""Searches that were not recorded count for so long."""
+"""The days for which unrecorded searches are reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +37,12 @@ class CollectionState:
     are_weights_off: bool = False
     """Whether BM25 weights have to be computed again."""
     without_words: int = 0
-    """Items that the index of words does not know."""
+    """Items that the index of words lacks."""
     recall: RecallState | None = None
     lost: Mapping[str, int]
-    """Searches of the last week that were to be recorded and were not, by reason."""
+    """Searches of the last week that should have been recorded and were not, by reason."""
     failed: Mapping[str, str]
-    """Jobs whose last run failed, with its error."""
+    """The error of each job whose last run failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,19 +115,19 @@ async def read_tenant(
     revision, months, weights, recall, lost, failed, wordless, *pending = await database.read_each(
         tenant_id, statements
     )
-    off, waiting, unworded = {row[0] for row in weights}, pending_by_id(pending), pending_by_id([wordless])
-    measured = {row[0]: RecallState(recall=float(row[1]), samples=row[2], measured_at=row[3]) for row in recall}
-    losses, failures = _grouped(lost), _grouped(failed)
+    off, pending_items, without_words = {row[0] for row in weights}, pending_by_id(pending), pending_by_id([wordless])
+    recalls = {row[0]: RecallState(recall=float(row[1]), samples=row[2], measured_at=row[3]) for row in recall}
+    losses, failures = _by_collection(lost), _by_collection(failed)
     return TenantState(
         revision=revision[0][0] if revision else None,
         missing_months=tuple(row[0] for row in months),
         collections=tuple(
             CollectionState(
                 stored=collection,
-                pending=waiting.get(collection.collection_id, 0),
+                pending=pending_items.get(collection.collection_id, 0),
                 are_weights_off=collection.collection_id in off,
-                without_words=unworded.get(collection.collection_id, 0),
-                recall=measured.get(collection.collection_id),
+                without_words=without_words.get(collection.collection_id, 0),
+                recall=recalls.get(collection.collection_id),
                 lost=losses.get(collection.collection_id, {}),
                 failed=failures.get(collection.collection_id, {}),
             )
@@ -136,14 +136,14 @@ async def read_tenant(
     )
 
 
-def _grouped(rows: Sequence[tuple[Any, ...]]) -> dict[int, dict[str, Any]]:
-    """Rows of (collection, name, value), which come by collection, as a mapping for each."""
+def _by_collection(rows: Sequence[tuple[Any, ...]]) -> dict[int, dict[str, Any]]:
+    """For each collection, a mapping of names to values, from rows of (collection, name, value) in that order."""
     return {key: {row[1]: row[2] for row in group} for key, group in groupby(rows, key=lambda row: row[0])}
 
 
 _DISAGREEMENTS = Compiled("""
-    SELECT one.kind, count(*), (array_agg(one.disagreeing ORDER BY one.disagreeing))[:3]
-    FROM disagreements(%(id)s, %(tolerance)s) AS one GROUP BY one.kind ORDER BY one.kind
+    SELECT d.kind, count(*), (array_agg(d.disagreeing ORDER BY d.disagreeing))[:3]
+    FROM disagreements(%(id)s, %(tolerance)s) AS d GROUP BY d.kind ORDER BY d.kind
 """)
 
 
@@ -152,7 +152,7 @@ async def read_disagreements(
 ) -> list[tuple[str, int, list[str]]]:
     """The kinds of derived rows that disagree with their source: their number, and the first three.
 
-    Every row of the collection is read. ``tolerance``: the relative difference of an arm that is rounding.
+    Reads every row of the collection. ``tolerance``: the relative difference of an arm that counts as rounding.
     """
     async with database.transaction(tenant_id) as connection:
         await connection.execute("SET LOCAL statement_timeout = 0")

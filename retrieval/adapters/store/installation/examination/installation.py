@@ -1,4 +1,4 @@
-"""The server as the login sees it: settings, activity that holds others up, the queue; and all facts read at once."""
+"""Read the state of the server as the login sees it: settings, blocking activity, the queue, tables and indexes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ServerState:
     connections: int
     """The connections to all databases of the server."""
     max_connections: int
-    """The most connections of logins that are no superusers."""
+    """The most connections of logins that are not superusers."""
     frozen_age: int
     """Transactions since the oldest one that is not frozen in this database."""
     freeze_max_age: int
@@ -142,7 +142,7 @@ _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 864
 _UNITS: Mapping[str, float] = {**_BYTES, **_SECONDS}
 
 Settings = Mapping[str, str | float]
-"""Numbers as bytes, seconds or plain numbers; all else as PostgreSQL writes it."""
+"""Numbers as bytes, seconds or plain numbers; other values as PostgreSQL writes them."""
 
 
 async def read_settings(connection: psycopg.AsyncConnection[Any]) -> Settings:
@@ -171,7 +171,7 @@ class Holdup:
     what: str
     """The owner: login and program, where they are known."""
     seconds: float
-    """Since when; of a slot 0."""
+    """The duration; 0 for a slot."""
     bytes: int = 0
     """The size of the log that a replication slot keeps."""
 
@@ -222,15 +222,15 @@ class QueueFacts:
     oldest_seconds: float
     """The waiting time of the oldest job that is due."""
     failed: int
-    """Jobs that ended with an error, as far back as they are kept."""
+    """The jobs in the queue that ended with an error."""
     last_failed: str
     """The job that failed last; empty for none."""
     stalled: int
-    """Jobs that were begun by a worker that gives no more sign of life."""
+    """Jobs under way whose worker sends no more heartbeats."""
     workers: int
-    """Workers that gave a sign of life lately."""
+    """Workers with a recent heartbeat."""
     silent_seconds: float | None
-    """Since any worker's last sign of life; None: none is known."""
+    """The time since any worker's last heartbeat; None: there was none."""
     due_seconds: float | None
     """The time since a worker last looked for due jobs; None: no worker ever did."""
 
@@ -260,7 +260,10 @@ _QUEUE = """
 
 
 async def read_queue(connection: psycopg.AsyncConnection[Any], names: Names, stalled_seconds: float) -> QueueFacts:
-    """The queue, for a login that may act as the definer role; ``stalled_seconds``: a worker's longest silence."""
+    """The queue, for a login that may act as the definer role.
+
+    ``stalled_seconds``: the time without a heartbeat after which a worker counts as stopped.
+    """
     statement = sql.SQL(_QUEUE).format(jobs=sql.Identifier(names.jobs_schema))
     async with connection.cursor(row_factory=class_row(QueueFacts)) as cursor:
         await cursor.execute(statement, {"stalled": stalled_seconds})
@@ -271,7 +274,7 @@ async def read_queue(connection: psycopg.AsyncConnection[Any], names: Names, sta
 
 
 async def has_queue(connection: psycopg.AsyncConnection[Any], names: Names) -> bool:
-    """Whether all tables of the queue that are read here exist; any login may ask."""
+    """Whether all tables of the queue that are read here exist; works for any login."""
     statement = """
         SELECT count(*) = 4 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE n.nspname = %s AND c.relname IN ('procrastinate_jobs', 'procrastinate_events', 'procrastinate_workers',
@@ -288,7 +291,7 @@ _Connection = psycopg.AsyncConnection[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
-    """Facts; None is what the login may not read."""
+    """The facts about an installation; None: the login may not read it."""
 
     server: ServerState
     settings: Settings
@@ -299,15 +302,15 @@ class Installation:
     functions: frozenset[str]
     """The names of the schema's functions."""
     has_queue: bool = True
-    """Whether the schema of the queue and its tables are there."""
+    """Whether the queue's schema and tables exist."""
 
 
 async def read_installation(connection: _Connection, names: Names, *, stalled_seconds: float) -> Installation:
-    """Read all of it, in eight statements on one connection that is in no transaction.
+    """Read all facts, in eight statements on one connection outside any transaction.
 
-    ``stalled_seconds``: how long a worker may be silent.
+    ``stalled_seconds``: see ``read_queue``.
     """
-    holdups = await _allowed(read_holdups(connection))
+    holdups = await _if_permitted(read_holdups(connection))
     server = await read_server(connection, names)
     functions = await read_functions(connection, names)
     is_distributed = "own_collections" in functions
@@ -317,7 +320,7 @@ async def read_installation(connection: _Connection, names: Names, *, stalled_se
         tables=tuple(await read_tables(connection, names, is_distributed=is_distributed)),
         indexes=tuple(await read_indexes(connection, names, is_distributed=is_distributed)),
         holdups=None if holdups is None else tuple(holdups),
-        queue=await _allowed(read_queue(connection, names, stalled_seconds)),
+        queue=await _if_permitted(read_queue(connection, names, stalled_seconds)),
         functions=functions,
         has_queue=not server.has_schema or await has_queue(connection, names),
     )
@@ -325,7 +328,7 @@ async def read_installation(connection: _Connection, names: Names, *, stalled_se
 
 @asynccontextmanager
 async def connected(url: str) -> AsyncIterator[_Connection]:
-    """A connection of the login's own, for a database that the platform may not be able to open.
+    """A connection with the login's own role, for a database that the platform may be unable to open.
 
     Raises ``DatabaseUnreachableError``.
     """
@@ -336,7 +339,7 @@ async def connected(url: str) -> AsyncIterator[_Connection]:
             yield connection
 
 
-async def _allowed(reading: Awaitable[T]) -> T | None:
+async def _if_permitted(reading: Awaitable[T]) -> T | None:
     try:
         return await reading
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):

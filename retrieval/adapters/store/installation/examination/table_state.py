@@ -1,4 +1,4 @@
-"""The installation's tables and indexes, as the catalog and the statistics have them."""
+"""Read the state of the installation's tables and indexes from the catalog and the statistics."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ class TableState:
 
     name: str
     live: int
-    """Rows that are there, as the server has counted them."""
+    """Rows, as the server's statistics count them."""
     dead: int
-    """Rows that are gone and still take room."""
+    """Deleted rows that still take space."""
     changed: int
     """Rows that changed since the planner's statistics were made."""
     analyzed_at: datetime | None
     vacuumed_at: datetime | None
     bytes: int
     is_private: bool
-    """Whether it holds tenants' rows, judging by its columns."""
+    """Whether it holds tenants' rows, according to its columns."""
     is_forced: bool
     """Whether row-level security is on and forced."""
     is_granted: bool
-    """Whether the application role may read the rows that a policy shows it; true if no policy names it."""
+    """Whether the application role may read the rows that its policies permit; true if no policy names the role."""
     is_logged: bool
     """Whether it survives a crash."""
     is_vacuumed: bool
@@ -41,11 +41,11 @@ class TableState:
     dead_share: float | None
     """The share of dead rows from which autovacuum cleans it; None: the server's setting."""
     is_shown: bool = True
-    """Whether a policy shows the application role its tenant's rows; true where there are none, and for months."""
+    """Whether a policy permits the application role to read its tenant's rows; true for tables without, and months."""
     has_tenant: bool = False
     """Whether a column names the tenant."""
     loose_policies: tuple[str, ...] = ()
-    """Policies that show a role of the installation, or everybody, other rows than its tenant's."""
+    """Policies that permit a role of the installation, or every role, to read other tenants' rows."""
     columns: tuple[str, ...] = ()
     lacking: tuple[str, ...] = ()
     """The privileges that the application role lacks although a policy grants them: INSERT, UPDATE, DELETE."""
@@ -58,11 +58,11 @@ _TABLES = r"""
             0 = ANY(p.polroles) OR EXISTS (
                 SELECT FROM pg_roles r WHERE r.oid = ANY(p.polroles) AND r.rolname IN (%(app)s, %(analyst)s)
             ) AS is_ours,
-            -- An expression is printed with names qualified where the search path does not find them.
+            -- Names that are not on the search path are printed with their schema.
             NOT EXISTS (
                 SELECT FROM (VALUES (pg_get_expr(p.polqual, p.polrelid)), (pg_get_expr(p.polwithcheck, p.polrelid)))
-                    AS e (said)
-                WHERE regexp_replace(e.said, '\s+|(\m\w+|"[^"]+")\.', '', 'g') NOT IN (
+                    AS e (expression)
+                WHERE regexp_replace(e.expression, '\s+|(\m\w+|"[^"]+")\.', '', 'g') NOT IN (
                     '(tenant_id=current_tenant())', '(tenant_id=analyst_tenant())',
                     '(collection_idIN(SELECTcollection_idFROMcollectionsc))',
                     -- On a cluster.

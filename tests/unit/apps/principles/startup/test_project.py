@@ -14,7 +14,7 @@ from retrieval.apps.principles.startup.project import (
     MOST_CHARACTERS,
     headings,
     keywords,
-    parsed_toml,
+    parse_toml,
     project_tags,
     read_part,
     tags_of_files,
@@ -293,14 +293,14 @@ COSTLY = {
 def test_what_would_take_long_is_refused_before_it_is_parsed(text: str) -> None:
     """The parser's time grows with the square of the parts."""
     with pytest.raises(ValueError, match="too much to be parsed"):
-        parsed_toml(text)
+        parse_toml(text)
 
 
 def test_what_projects_have_is_parsed() -> None:
     """Long lists on one line, and tables in tables."""
     listed = ", ".join(f'"package-{number}>=1.{number}.0"' for number in range(150))
     text = f"[project]\ndependencies = [{listed}]\n" + "[tool.a.b.c.d]\n" + "".join(f"k{n} = 1\n" for n in range(2_000))
-    found = parsed_toml(text)
+    found = parse_toml(text)
     assert len(found["project"]["dependencies"]) == 150
     assert len(found["tool"]["a"]["b"]["c"]["d"]) == 2_000
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import random
 
-from retrieval.apps.principles.choosing import Chosen
+from retrieval.apps.principles.choosing import Choice
 from retrieval.apps.principles.principle import Principle
-from retrieval.apps.principles.startup.start import ORIGIN, Started, composed_answer
+from retrieval.apps.principles.startup.start import ORIGIN, SessionStart, composed_answer
 from retrieval.apps.principles.startup.surroundings import History, surroundings
 from retrieval.domain.checks import STORED_NOTE
 from retrieval.domain.records.retrieval_id import uuid7
@@ -15,9 +15,9 @@ from retrieval.domain.records.retrieval_id import uuid7
 PROVEN = Principle(id="bind", title="Bind parameters", body="\n Injections. \nMore", tags=("sql",), use_count=8,
                    success_count=6, added_by="ann")  # fmt: skip
 NEW = Principle(id="lock", title="Lock\nlate \x1b[31m", body="", tags=("sql", "locks"), status="candidate")
-SHOWN = (Chosen(PROVEN, 0.8), Chosen(NEW, 0.6, is_exploratory=True, propensity=0.25, rank_propensity=0.125))
+SHOWN = (Choice(PROVEN, 0.8), Choice(NEW, 0.6, is_exploratory=True, propensity=0.25, rank_propensity=0.125))
 HISTORY = History(subjects=("Retry of SQL timeouts",), files=("db/query.sql",))
-STARTED = Started(
+STARTED = SessionStart(
     session="s-1",
     surroundings=surroundings(HISTORY, ("postgresql", "sql")),
     recent_tags=("locks", "sql"),
@@ -41,7 +41,7 @@ def test_the_text_is_a_short_list() -> None:
 
 def test_without_principles_there_is_no_text() -> None:
     """The output becomes part of the session."""
-    nothing = Started(session="s", surroundings=surroundings(History(), ()), recent_tags=(), principles=())
+    nothing = SessionStart(session="s", surroundings=surroundings(History(), ()), recent_tags=(), principles=())
     assert nothing.as_text() == ""
     assert json.loads(nothing.as_json())["principles"] == []
 
@@ -49,8 +49,8 @@ def test_without_principles_there_is_no_text() -> None:
 def test_a_long_title_is_cut() -> None:
     """A page in the place of a line would push the rest away."""
     wordy = Principle(id="w", title="word " * 1000, body="x" * 1000)
-    line = Started(
-        session="s", surroundings=surroundings(History(), ()), recent_tags=(), principles=(Chosen(wordy, 0.5),)
+    line = SessionStart(
+        session="s", surroundings=surroundings(History(), ()), recent_tags=(), principles=(Choice(wordy, 0.5),)
     ).as_text().splitlines()[4]  # fmt: skip
     assert len(line) < 700
     assert '…": "x' in line
@@ -89,7 +89,7 @@ def test_the_answer_is_recorded_with_its_chance() -> None:
 
 def test_what_was_certain_has_no_policy() -> None:
     """And a session of which nothing is known still asks for something."""
-    plain = Started(session="s", surroundings=surroundings(History(), ()), recent_tags=(), principles=SHOWN[:1])
+    plain = SessionStart(session="s", surroundings=surroundings(History(), ()), recent_tags=(), principles=SHOWN[:1])
     record = composed_answer(
         plain, retrieval_id=uuid7(0, random.Random(1)), collection_id=1, seed=1, eligible=0, took_ms=1.0
     ).record()

@@ -17,7 +17,7 @@ from retrieval.apps.principles.startup.surroundings import (
     StartOptions,
     Surroundings,
     look_around,
-    parsed,
+    parse_hook_input,
     read_hook_input,
     session_name,
 )
@@ -79,17 +79,17 @@ def test_a_closed_descriptor_says_nothing(pipe: tuple[int, int]) -> None:
 )  # fmt: skip
 def test_what_cannot_be_used_says_nothing(text: bytes) -> None:
     """Broken, of another shape, or no name that a session can have."""
-    assert parsed(text) == HookInput()
+    assert parse_hook_input(text) == HookInput()
 
 
 def test_half_of_a_surrogate_pair_is_replaced() -> None:
     """PostgreSQL could not keep it."""
-    assert parsed(b'{"session_id": "a\\ud800"}') == HookInput(session="a?")
+    assert parse_hook_input(b'{"session_id": "a\\ud800"}') == HookInput(session="a?")
 
 
 def test_a_session_is_named_on_one_line() -> None:
     """As it is told, so that it is found again."""
-    assert parsed(b'{"session_id": "a\\nb"}').session == "a b"
+    assert parse_hook_input(b'{"session_id": "a\\nb"}').session == "a b"
 
 
 DEADLINE = time.monotonic() + 3600
@@ -111,7 +111,7 @@ def test_without_a_folder_nothing_is_known(tmp_path: Path, name: str) -> None:
     (tmp_path / "loop").symlink_to("loop")
     hints: list[str] = []
     assert look_around(tmp_path / name, DEADLINE, hints.append) == Surroundings()
-    assert [hint.endswith("is no folder; going on without it") or len(name) > 200 for hint in hints] == [True]
+    assert [hint.endswith("is not a folder; continuing without it") or len(name) > 200 for hint in hints] == [True]
 
 
 def test_a_current_folder_that_was_removed_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from rich.console import Console
 
-from retrieval.adapters.store.learning.off_policy import Compared
+from retrieval.adapters.store.learning.off_policy import TargetComparison
 from retrieval.domain.learning.off_policy import Estimate, Estimator, Weighing
 from retrieval.learning.interleaving import preference
 from retrieval.learning.off_policy import by_preference, judge
@@ -29,7 +29,7 @@ WEIGHING = Weighing(
     clipped=0,
 )
 DIFFERENCE = Estimate(value=0.05, standard_error=0.01)
-SNIPS = Compared(
+SNIPS = TargetComparison(
     estimator=Estimator.SNIPS,
     is_clipped=True,
     first=Estimate(value=0.45, standard_error=0.02),
