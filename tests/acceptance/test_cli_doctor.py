@@ -20,7 +20,13 @@ def test_the_doctor_finds_nothing_wrong_with_a_new_collection(program: Program) 
     assert "✓ collection: 'tickets': 1 item, nothing waits" in shown
     told = program.json("doctor", "tickets")
     assert told["is_sound"]
-    assert {one["check"] for one in told["findings"]} >= {"pgvector", "isolation", "indexes", "embedder", "collection"}
+    assert {finding["check"] for finding in told["findings"]} >= {
+        "pgvector",
+        "isolation",
+        "indexes",
+        "embedder",
+        "collection",
+    }
     assert "there is no collection 'nothing'" in program.fails("doctor", "nothing")
 
 

@@ -278,7 +278,7 @@ async def test_a_person_is_asked_before_a_key_of_the_environment_sends_texts_awa
         assert "nothing was sent or stored" in shown
         assert program.json("collections") == []
         await asyncio.to_thread(typed, sending, "", "ingest", "notes", str(path), "--yes")
-        assert [one["pending"] for one in program.json("collections")] == [0]
+        assert [collection["pending"] for collection in program.json("collections")] == [0]
 
 
 def typed(program: Program, text: str, *arguments: str) -> str:
@@ -305,7 +305,7 @@ def test_an_interrupted_run_is_continued_by_the_same_command(program: Program) -
     path = program.write("many.jsonl", *({"_id": str(n), "text": f"word{n} " * 40} for n in range(20_000)))
     running = program.start("ingest", "many", path)
     deadline = time.monotonic() + SECONDS
-    while not any(one["items"] for one in program.json("collections")):
+    while not any(collection["items"] for collection in program.json("collections")):
         assert time.monotonic() < deadline
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=SECONDS)

@@ -150,8 +150,8 @@ def test_jobs_are_listed_run_and_seen_in_the_status(program: Program) -> None:
     program.write("docs.jsonl", {"_id": "1", "text": "the cat sat"})
     program.succeeds("ingest", "docs", "docs.jsonl", "--quiet")
     listed = program.json("jobs", "list")
-    assert [one["name"] for one in listed] == list(JOBS)
-    assert {one["last_at"] for one in listed} == {None}
+    assert [job["name"] for job in listed] == list(JOBS)
+    assert {job["last_at"] for job in listed} == {None}
     assert program.json("jobs", "run", "embed", "--collection", "docs") == [
         {"job": "embed", "collection": "docs", "outcome": "done", "details": {"embedded": 0, "pending": 0}}
     ]

@@ -42,10 +42,10 @@ def test_each_leg_and_their_fusion_are_measured(tickets: Program) -> None:
     """Without the query's own ticket and what came after it, the figures are better."""
     plain = tickets.json("evaluate", "tickets", *SAMPLE)
     then = tickets.json("evaluate", "tickets", *SAMPLE, *AS_IT_WAS)
-    assert [one["variant"] for one in plain["variants"]] == ["dense", "lexical", "fused"]
+    assert [variant["variant"] for variant in plain["variants"]] == ["dense", "lexical", "fused"]
     assert plain["metrics"] == ["nDCG@10", "R@100", "MRR@10"]
     assert plain["queries"] == 65
-    assert [one["name_b"] for one in plain["comparisons"]] == ["dense", "lexical"]
+    assert [comparison["name_b"] for comparison in plain["comparisons"]] == ["dense", "lexical"]
     for before, after in zip(plain["variants"], then["variants"], strict=True):
         assert 0 < before["metrics"]["nDCG@10"] < after["metrics"]["nDCG@10"] < 1
 
@@ -64,7 +64,7 @@ def test_the_report_is_readable(tickets: Program) -> None:
 def test_one_leg_is_measured_alone(tickets: Program) -> None:
     """And compared with nothing."""
     found = tickets.json("evaluate", "tickets", *SAMPLE, "--legs", "lexical", "--limit-queries", 3)
-    assert [one["variant"] for one in found["variants"]] == ["lexical"]
+    assert [variant["variant"] for variant in found["variants"]] == ["lexical"]
     assert found["comparisons"] == []
 
 

@@ -22,8 +22,8 @@ ASKED = WORDS[:3]
 def program(home: Path, tmp_path: Path) -> Program:
     """The program with 60 tickets in the local model's space."""
     made = program_in(tmp_path, home).using(RETRIEVAL_EMBEDDER="minilm")
-    texts = [f"{one} {other} number {n}" for n, (one, other) in enumerate((a, b) for a in WORDS for b in WORDS[:6])]
-    path = made.write("tickets.jsonl", *({"_id": f"T-{n}", "text": one} for n, one in enumerate(texts)))
+    texts = [f"{first} {other} number {n}" for n, (first, other) in enumerate((a, b) for a in WORDS for b in WORDS[:6])]
+    path = made.write("tickets.jsonl", *({"_id": f"T-{n}", "text": text} for n, text in enumerate(texts)))
     assert made("ingest", "tickets", path).returncode == 0
     return made
 
@@ -45,7 +45,9 @@ async def test_the_worked_example(program: Program) -> None:
         estimate, *rest = commands(f"{server.url}")
         said = await asyncio.to_thread(moving.succeeds, *estimate)
         assert "texts to embed" in said
-        assert len([text for one in server.received for text in one.texts]) <= 1, "only its dimensions were asked for"
+        assert len([text for request in server.received for text in request.texts]) <= 1, (
+            "only its dimensions were asked for"
+        )
         assert [line.split()[-1] for line in said.splitlines() if "without a vector" in line] == ["60"]
         answers = [await asyncio.to_thread(moving.succeeds, *arguments) for arguments in rest]
         told = dict(zip([arguments[-1] for arguments in rest], answers, strict=True))
@@ -55,7 +57,7 @@ async def test_the_worked_example(program: Program) -> None:
         assert "connection timeout" in told["connection timeout"]
         assert "done" in told["run"]
         assert (await asyncio.to_thread(moving.json, "collections"))[0]["space"] == "openai/big (3072)"
-        sent = [text for one in server.received for text in one.texts if "number" in text]
+        sent = [text for request in server.received for text in request.texts if "number" in text]
         assert len(sent) == len(set(sent)) == 60 + len(ASKED), "each text and each recorded question once"
 
 

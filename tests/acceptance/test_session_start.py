@@ -115,13 +115,18 @@ def test_json_tells_the_whole_context(program: Program) -> None:
     assert said["context"]["changed_files"] == ["package.json"]
     assert {"react", "frontend"} <= set(said["context"]["project_tags"])
     assert said["context"]["keywords"] == ["pagination", "catalogue"]
-    assert [(one["id"], one["matching_tags"]) for one in said["principles"]] == [("state", ["react"]), ("bind", [])]
+    assert [(principle["id"], principle["matching_tags"]) for principle in said["principles"]] == [
+        ("state", ["react"]),
+        ("bind", []),
+    ]
     assert said["explored"] == []
 
 
 def test_the_pages_hooks_run_as_they_are_pasted(program: Program, tmp_path: Path) -> None:
     """An agent gives each command to a shell, with its words on standard input, anywhere."""
-    page = next(one for one in blocks(ROOT / "docs" / "how-to" / "principles.md", "json") if "SessionStart" in one.text)
+    page = next(
+        block for block in blocks(ROOT / "docs" / "how-to" / "principles.md", "json") if "SessionStart" in block.text
+    )
     installed = tmp_path / "the checkout" / "retrieval"
     installed.parent.mkdir()
     installed.write_text(f'#!/bin/sh\nexec {sys.executable} -m retrieval.surfaces.cli "$@"\n')

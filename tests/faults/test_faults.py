@@ -202,9 +202,9 @@ class Place:
 
     async def kill_client(self) -> None:
         """A writer dies wherever it is; another comes."""
-        one = self.writers.pop(self.chance.choice(sorted(self.writers)))
-        one.kill()
-        await asyncio.to_thread(one.join)
+        writer = self.writers.pop(self.chance.choice(sorted(self.writers)))
+        writer.kill()
+        await asyncio.to_thread(writer.join)
         self.start_writer()
 
     async def kill_split(self) -> None:
@@ -253,7 +253,7 @@ class Place:
         assert pid is not None
         for size in ("0", "unlimited"):
             with suppress(psutil.NoSuchProcess):
-                for process in (pid, *(one.pid for one in psutil.Process(pid).children(recursive=True))):
+                for process in (pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))):
                     # As the server's own user, who alone may.
                     Binaries(Path("/usr/bin"), cluster.binaries.account).run(
                         "prlimit", f"--pid={process}", f"--fsize={size}:"
@@ -315,9 +315,9 @@ def place() -> Iterator[Place]:
         try:
             yield made
         finally:
-            for one in made.writers.values():
-                one.kill()
-                one.join()
+            for writer in made.writers.values():
+                writer.kill()
+                writer.join()
     Cluster.at(home / "server").stop(timeout_seconds=30)
     shutil.rmtree(home, ignore_errors=True)
 
@@ -345,8 +345,10 @@ async def _lost_and_doubled(place: Place, docs: Collection, number: int) -> tupl
         verdicts = counts(connection, "feedback", "retrieval_id")
         recorded = counts(connection, "retrievals", "retrieval_id")
     lost = sum(item not in there for item in noted)
-    lost += sum(one not in verdicts or one not in recorded for one in noted.values())
-    doubled = sum(verdicts.get(one, 0) > 1 or recorded.get(one, 0) > 1 for one in noted.values())
+    lost += sum(retrieval_id not in verdicts or retrieval_id not in recorded for retrieval_id in noted.values())
+    doubled = sum(
+        verdicts.get(retrieval_id, 0) > 1 or recorded.get(retrieval_id, 0) > 1 for retrieval_id in noted.values()
+    )
     found = await docs.search("thing", limit=500)
     doubled += len(found) - len({hit.item_id for hit in found})
     return lost, doubled
@@ -378,8 +380,8 @@ async def test_nothing_acknowledged_is_lost_and_the_service_recovers(
                 missing, twice = await _lost_and_doubled(place, docs, (await docs.refresh()).collection_id)
             lost[name] += missing
             doubled[name] += twice
-    for one in place.writers.values():
-        one.kill()
+    for writer in place.writers.values():
+        writer.kill()
     await place.proxy.stop()
     rows = [
         f"| {name} | {len(seconds[name])} | {lost[name]} | {doubled[name]} | {max(seconds[name]):.1f} |"
@@ -392,7 +394,7 @@ async def test_nothing_acknowledged_is_lost_and_the_service_recovers(
         info = await platform.split("docs", 4)  # whatever the killed ones have left
         assert (info.parts, info.index_parts) == (4, 4)
         found = await platform.doctor("docs", deep=True)
-        assert [one.found for one in found.findings if one.severity is Severity.ERROR] == []
+        assert [finding.found for finding in found.findings if finding.severity is Severity.ERROR] == []
     assert not any(lost.values())
     assert not any(doubled.values())
     if SECONDS:

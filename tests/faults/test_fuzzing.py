@@ -103,7 +103,7 @@ def test_files_of_items(ending: str, data: bytes) -> None:
             told(error)
 
 
-@pytest.mark.parametrize("kind", [one for one in DOCUMENT_FORMATS if one not in {"pdf", "docx"}])
+@pytest.mark.parametrize("kind", [name for name in DOCUMENT_FORMATS if name not in {"pdf", "docx"}])
 @given(
     data=BYTES
     | st.lists(st.sampled_from([b"# ", b"```", b"<p>", b"</", b"<!--", b"\n", b"|-", b"&#x", b"> ", b"x"])).map(

@@ -15,7 +15,7 @@ def mark(view: AnalyticsView) -> str:
 def reference(view: AnalyticsView) -> str:
     """Its sentence and its columns, as Markdown."""
     arguments = "(collection, since, until)" if view.is_function else ""
-    rows = [f"| `{one.name}` | {one.type} | {one.about} |" for one in view.columns]
+    rows = [f"| `{column.name}` | {column.type} | {column.about} |" for column in view.columns]
     lines = [
         f"{mark(view)}`analytics_{view.name}{arguments}`: {view.about}",
         "",

@@ -55,9 +55,9 @@ def _plain_pdf(pages: Sequence[str]) -> bytes:
             f"<< /Length {len(content)} >>\nstream\n{content}\nendstream",
         ]
     body, places = b"%PDF-1.4\n", []
-    for number, one in enumerate(objects, 1):
+    for number, definition in enumerate(objects, 1):
         places.append(len(body))
-        body += f"{number} 0 obj\n{one}\nendobj\n".encode()
+        body += f"{number} 0 obj\n{definition}\nendobj\n".encode()
     table = "".join(f"{place:010d} 00000 n \n" for place in places)
     size = len(objects) + 1
     end = (

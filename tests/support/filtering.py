@@ -36,9 +36,9 @@ def matches(item: Item, wanted: Filter, filterable: Filterable = ()) -> bool:
     """Whether the filter lets the item through; declared times compare as instants."""
     match wanted:
         case And(filters):
-            return all(matches(item, one, filterable) for one in filters)
+            return all(matches(item, part, filterable) for part in filters)
         case Or(filters):
-            return any(matches(item, one, filterable) for one in filters)
+            return any(matches(item, part, filterable) for part in filters)
         case Not(inner):
             return not matches(item, inner, filterable)
         case AllTags(tags):
@@ -50,7 +50,7 @@ def matches(item: Item, wanted: Filter, filterable: Filterable = ()) -> bool:
             among = held if isinstance(held, list | tuple) else [held]
             said = _all_said(values, field, filterable)
             # Values that are equal may differ in type: True and 1.
-            return any(_same(one, value) for one in among if one in said for value in said if value == one)
+            return any(_same(member, value) for member in among if member in said for value in said if value == member)
         case Compare(field, operator, value):
             return _ordered(_held(item, field, filterable), operator, _said(value, field, filterable))
         case Contains():
@@ -74,7 +74,7 @@ def _held(item: Item, field: Field, filterable: Filterable) -> Any:
     if field.path:
         return held
     if isinstance(held, list):
-        return [_said(one, field, filterable) for one in held]
+        return [_said(part, field, filterable) for part in held]
     return _said(held, field, filterable)
 
 
@@ -132,8 +132,8 @@ def _type(value: Any) -> str:
     return "number" if isinstance(value, int | float) else type(value).__name__
 
 
-def _same(one: Any, other: Any) -> bool:
-    return _type(one) == _type(other) and bool(one == other)
+def _same(member: Any, other: Any) -> bool:
+    return _type(member) == _type(other) and bool(member == other)
 
 
 def _ordered(held: Any, operator: str, value: Any) -> bool:

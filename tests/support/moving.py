@@ -39,9 +39,9 @@ async def filled(platform: Platform, name: str = "docs", neighbours: Neighbours 
     results = await made.search_each(questions, context=Context(domain="shop", complexity=0.2, actor="ann"))
     await platform.recorded()
     events = [
-        Feedback(retrieval_id=one.retrieval_id, item_id=hit.item_id, helpful=hit.item_id in good)
-        for one in results
-        for hit in one
+        Feedback(retrieval_id=result.retrieval_id, item_id=hit.item_id, helpful=hit.item_id in good)
+        for result in results
+        for hit in result
     ]
     await platform.feedback_each(events)
     # One verdict takes another's place, and one actor's do not count.

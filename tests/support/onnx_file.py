@@ -35,7 +35,7 @@ def _field(number: int, value: bytes | str | int) -> bytes:
 
 def _node(kind: str, inputs: Sequence[str], output: str, *attributes: bytes) -> bytes:
     named = b"".join(_field(1, name) for name in inputs) + _field(2, output) + _field(4, kind)
-    return _field(1, named + b"".join(_field(5, one) for one in attributes))
+    return _field(1, named + b"".join(_field(5, attribute) for attribute in attributes))
 
 
 def _whole(name: str, value: int) -> bytes:
@@ -54,7 +54,7 @@ def _value(number: int, name: str, kind: int, dims: Sequence[str]) -> bytes:
 
 def write_cross_encoder(folder: Path, *, logits: int = 1) -> Path:
     """Write ``model.onnx`` and ``tokenizer.json`` into the folder; with two logits, the first is always 0."""
-    one, two = struct.pack("<q", 1), struct.pack("<q", 2)
+    first, two = struct.pack("<q", 1), struct.pack("<q", 2)
     nodes = [
         _node("Unsqueeze", ["input_ids", "two"], "down"),
         _node("Unsqueeze", ["input_ids", "one"], "across"),
@@ -76,7 +76,7 @@ def write_cross_encoder(folder: Path, *, logits: int = 1) -> Path:
             _node("Concat", ["zero", "logit"], "logits", _whole("axis", 2)),
         ]
     tensors = [
-        _tensor("one", _INT64, [1], one),
+        _tensor("one", _INT64, [1], first),
         _tensor("two", _INT64, [1], two),
         _tensor("bias", _FLOAT, [1], struct.pack("<f", 2.0)),
         _tensor("nothing", _FLOAT, [1], struct.pack("<f", 0.0)),

@@ -311,7 +311,7 @@ def said(content: object, *, finish_reason: str = "stop", **message: object) -> 
 
 def _chat(body: dict[str, Any], finish_reason: str = "stop", **message: object) -> web.Response:
     choice = {"index": 0, "finish_reason": finish_reason, "message": {"role": "assistant", **message}}
-    tokens = sum(len(one["content"].split()) for one in body["messages"])
+    tokens = sum(len(message["content"].split()) for message in body["messages"])
     usage = {"prompt_tokens": tokens, "completion_tokens": 3, "total_tokens": tokens + 3}
     fields = {"id": "chat-1", "object": "chat.completion", "created": 1, "model": body["model"], "usage": usage}
     return web.json_response({**fields, "choices": [choice]})

@@ -57,8 +57,8 @@ def on_top(laws: Sequence[tuple[Function, Function]], slots: int, points: int = 
     grid = np.linspace(-20, 20, points)
     below = np.clip([distribution(grid) for _, distribution in laws], 1e-300, 1.0)
     found = []
-    for one, (density, _) in enumerate(laws):
-        rivals = np.delete(below, one, axis=0)
+    for place, (density, _) in enumerate(laws):
+        rivals = np.delete(below, place, axis=0)
         chance = rivals.prod(axis=0)
         if slots == 2:
             chance = chance * (1 + ((1 - rivals) / rivals).sum(axis=0))

@@ -59,7 +59,7 @@ def last_stage() -> list[Step]:
 
 def platform_services(services: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The services that run the platform's image."""
-    return {name: one for name, one in services.items() if one["image"] == "retrieval-platform"}
+    return {name: service for name, service in services.items() if service["image"] == "retrieval-platform"}
 
 
 def test_the_database_is_a_pinned_postgresql_with_pgvector(services: dict[str, Any]) -> None:
@@ -245,7 +245,7 @@ def test_what_serves_is_healthy_by_readiness(services: dict[str, Any]) -> None:
 
 def test_only_the_proxy_can_be_reached_from_outside(services: dict[str, Any]) -> None:
     """It alone publishes a port, on this machine unless another is named, and it does not reach the database."""
-    assert [name for name, one in services.items() if "ports" in one] == ["proxy"]
+    assert [name for name, service in services.items() if "ports" in service] == ["proxy"]
     assert compose(dict.fromkeys(SECRETS, "x"))["services"]["proxy"]["ports"] == ["127.0.0.1:8080:8080"]
     assert not set(services["proxy"]["networks"]) & set(services["database"]["networks"])
 
@@ -317,10 +317,10 @@ def test_the_nodes_of_a_cluster_are_alike_and_let_each_other_in_from_their_own_n
     [network] = added["networks"]["nodes"]["ipam"]["config"]
 
     assert added["networks"]["nodes"]["internal"]
-    assert [one["networks"] for one in nodes.values()] == [["inside", "nodes"], ["nodes"], ["nodes"]]
-    for one in nodes.values():
-        assert one["environment"]["CITUS_NETWORK"] == network["subnet"]
-        assert one["image"] == nodes["database"]["image"]
+    assert [node["networks"] for node in nodes.values()] == [["inside", "nodes"], ["nodes"], ["nodes"]]
+    for node in nodes.values():
+        assert node["environment"]["CITUS_NETWORK"] == network["subnet"]
+        assert node["image"] == nodes["database"]["image"]
     script = DOCKER / "initdb" / "30-citus-node.sh"
     assert script.stat().st_mode & 0o111
     assert '"1i host $POSTGRES_DB all $CITUS_NETWORK trust"' in script.read_text()

@@ -112,7 +112,7 @@ def test_both_are_made_and_connected_alike() -> None:
 def test_every_mirror_is_compared() -> None:
     """None that the door shows is left out of these tests."""
     shown = [value for name in retrieval.sync.__all__ if isinstance(value := getattr(retrieval.sync, name), type)]
-    assert {one for one in shown if issubclass(one, Mirror)} == {plain for _, plain in TWINS}
+    assert {mirror for mirror in shown if issubclass(mirror, Mirror)} == {plain for _, plain in TWINS}
 
 
 @pytest.mark.parametrize(("awaited", "plain"), MIRRORS)
@@ -120,8 +120,12 @@ def test_mirrors_are_made_as_what_they_mirror(awaited: type, plain: type) -> Non
     """The same arguments with the same defaults; a sync platform or collection takes the async one's place."""
     wanted = inspect.signature(awaited).parameters.values()
     found = inspect.signature(plain).parameters.values()
-    assert [(one.name, one.kind, one.default) for one in found] == [(one.name, one.kind, one.default) for one in wanted]
-    assert [str(one.annotation).replace("Sync", "") for one in found] == [str(one.annotation) for one in wanted]
+    assert [(parameter.name, parameter.kind, parameter.default) for parameter in found] == [
+        (parameter.name, parameter.kind, parameter.default) for parameter in wanted
+    ]
+    assert [str(parameter.annotation).replace("Sync", "") for parameter in found] == [
+        str(parameter.annotation) for parameter in wanted
+    ]
 
 
 @pytest.mark.parametrize(("awaited", "plain"), TWINS)

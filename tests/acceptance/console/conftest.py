@@ -149,10 +149,10 @@ class Visitor:
         options = {"resultTypes": ["violations"]} | ({"runOnly": list(rules)} if rules else {})
         found = Axe().run(self.page, options=options).response["violations"]
         return [
-            f"{one['id']}: {node['html'][:150]}: {node['failureSummary'][:200]}"
-            for one in found
-            if one["impact"] in ("serious", "critical")
-            for node in one["nodes"]
+            f"{violation['id']}: {node['html'][:150]}: {node['failureSummary'][:200]}"
+            for violation in found
+            if violation["impact"] in ("serious", "critical")
+            for node in violation["nodes"]
         ]
 
 

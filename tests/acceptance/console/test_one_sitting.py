@@ -71,7 +71,7 @@ def test_a_profile_is_tuned_in_one_sitting(visitor: Visitor, address: str, fresh
     expect(tuned).to_contain_text(re.compile(r"[1-9]\d* places? changes?"))
     assert tuned.locator(".moved.up, .moved.down").count() > 0
     before, after = tuned.locator("ol").all()
-    assert before.locator(".name").all_inner_texts() == [f"Ticket {one[1:]}" for one in own_hits]
+    assert before.locator(".name").all_inner_texts() == [f"Ticket {hit[1:]}" for hit in own_hits]
     expected = after.locator(".name").all_inner_texts()
     assert searched(address, fresh) == (own_version, own_hits), "a preview stores nothing"
 
@@ -105,7 +105,7 @@ def test_a_profile_is_tuned_in_one_sitting(visitor: Visitor, address: str, fresh
     expect(page.locator("#versions .done")).to_contain_text(f"version {new_version} now")
     version, hits = searched(address, fresh)
     assert version == new_version
-    assert [f"Ticket {one[1:]}" for one in hits] == expected
+    assert [f"Ticket {hit[1:]}" for hit in hits] == expected
     assert hits != own_hits
 
     page.get_by_role("button", name=f"Use version {own_version}").click()
@@ -133,8 +133,8 @@ def test_a_verdict_counts_and_another_one_replaces_it(visitor: Visitor, fresh: s
 
     async def standing(platform: Platform) -> tuple[int, int]:
         key = title.replace("Ticket ", "i")
-        one = (await (await platform.collection(fresh, create=False)).standings([key]))[key]
-        return one.uses, one.successes
+        counts = (await (await platform.collection(fresh, create=False)).standings([key]))[key]
+        return counts.uses, counts.successes
 
     page.get_by_role("button", name=f"Helpful: {title}", exact=True).click()
     expect(page.get_by_text("Noted: helpful")).to_be_visible()

@@ -95,7 +95,7 @@ def test_of_what_holds_nothing_nothing_is_stored(visitor: Visitor, tmp_path: Pat
         expect(page.locator("#upload")).to_contain_text(said)
 
     async def names(platform: Platform) -> set[str]:
-        return {one.name for one in await platform.collections()}
+        return {collection.name for collection in await platform.collections()}
 
     assert "nothing" not in ask(names)
     page.get_by_role("button", name="Store the items").click()
@@ -395,10 +395,12 @@ def in_thread(url: str, tenant: str, sql: str) -> tuple[int, list[str]]:
     async def run() -> None:
         async with await psycopg.AsyncConnection.connect(url) as connection:
             await connection.execute(f'SET search_path = "{SCHEMA}", public'.encode())
-            one = await (
+            session = await (
                 await connection.execute("SELECT tenant_id FROM tenants WHERE name = %s", (tenant,))
             ).fetchone()
-            await connection.execute("SELECT set_config('retrieval.tenant', %s, false)", (str(one[0] if one else 0),))
+            await connection.execute(
+                "SELECT set_config('retrieval.tenant', %s, false)", (str(session[0] if session else 0),)
+            )
             cursor = await connection.execute(sql.encode())
             found.append((cursor.rowcount, [column.name for column in cursor.description or ()]))
 
@@ -414,8 +416,8 @@ def test_each_application_has_its_view(visitor: Visitor, ask: Ask) -> None:
 
     async def make(platform: Platform) -> bool:
         principles = PrincipleStore(platform)
-        one = await principles.add_principle(f"Measure {ATTACK}", "before you tune", ("tuning",))
-        await principles.record_usage(one.id, was_helpful=True)
+        principle = await principles.add_principle(f"Measure {ATTACK}", "before you tune", ("tuning",))
+        await principles.record_usage(principle.id, was_helpful=True)
         await MemoryStore(platform).store_memory("apollo", "decision", f"We use queues {ATTACK}")
         await MetaphorCorpus.open(platform)
         return True

@@ -41,7 +41,7 @@ def test_the_contributions_add_up_and_the_bar_shows_them(visitor: Visitor) -> No
     assert len(parts) >= 2
     assert abs(sum(parts) - total) < 2e-5 * len(parts)
     assert abs(total - float(hit.locator(".score").inner_text())) < 1e-4
-    widths = [float(one.get_attribute("width") or "") for one in hit.locator(".bar rect").all()]
+    widths = [float(bar.get_attribute("width") or "") for bar in hit.locator(".bar rect").all()]
     assert widths == [round(100 * part / total, 2) for part in parts] or max(
         abs(width - 100 * part / total) for width, part in zip(widths, parts, strict=True)
     ) < 0.05  # fmt: skip
@@ -80,8 +80,8 @@ def test_feedback_reaches_the_statistics(visitor: Visitor, ask: Ask) -> None:
 
     async def standing(platform: Platform) -> tuple[int, int]:
         collection = await platform.collection("tickets", create=False)
-        one = (await collection.standings(["13401369"]))["13401369"]
-        return one.uses, one.successes
+        counts = (await collection.standings(["13401369"]))["13401369"]
+        return counts.uses, counts.successes
 
     assert ask(standing) == (1, 1)
     page = visitor.go("/console/profiles?collection=tickets")

@@ -129,7 +129,7 @@ class Answer:
     @property
     def titles(self) -> list[str]:
         """The ids of the principles in it."""
-        return [one["title"] for one in self.value["principles"]]
+        return [principle["title"] for principle in self.value["principles"]]
 
 
 async def called(client: Client, name: str, **arguments: Any) -> Answer:

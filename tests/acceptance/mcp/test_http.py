@@ -31,12 +31,14 @@ INITIALIZE = {
 
 async def test_clients_of_both_generations_are_served_at_once(http: str) -> None:
     """With the handshake and without; what one adds the other finds, and calls do not wait for one another."""
-    async with Client(http) as one, Client(http, mode="legacy") as other:
-        assert one.protocol_version != other.protocol_version
+    async with Client(http) as modern, Client(http, mode="legacy") as other:
+        assert modern.protocol_version != other.protocol_version
         title = "Read the error message to its end"
-        await called(one, "add_principle", title=title, tags=["errors"])
+        await called(modern, "add_principle", title=title, tags=["errors"])
         asked = {"query": "an error message", "tags": ["errors"], "include_exploration": True}
-        answers = await asyncio.gather(*(called(client, "search_principles", **asked) for client in (one, other) * 3))
+        answers = await asyncio.gather(
+            *(called(client, "search_principles", **asked) for client in (modern, other) * 3)
+        )
         assert [answer.titles for answer in answers] == [[title]] * 6
 
 
@@ -87,7 +89,7 @@ async def test_what_a_session_was_started_with_is_listed(http: str, url: str) ->
         )
     async with Client(http) as client:
         loaded = await called(client, "list_loaded_principles", session_id="s-17")
-    assert [(one["id"], one["exploring"]) for one in loaded.value["principles"]] == [
+    assert [(principle["id"], principle["exploring"]) for principle in loaded.value["principles"]] == [
         (first.id, False),
         (second.id, True),
     ]

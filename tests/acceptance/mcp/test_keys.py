@@ -93,13 +93,13 @@ async def test_a_key_shows_its_tenants_data_alone(keyed: str, url: str) -> None:
         async with tenant_of(url, tenant) as platform:
             await platform.collection("docs")
             texts.append((await platform.create_key("agent", scopes=["read", "write"])).text)
-    async with bearer(keyed, texts[0]) as one, bearer(keyed, texts[1]) as other, bearer(keyed, TOKEN) as own:
-        await called(one, "add_items", collection="docs", items=[ITEM])
-        await called(one, "store_memory", project_id="p", interaction_type="plans", content="Move the server.")
+    async with bearer(keyed, texts[0]) as first, bearer(keyed, texts[1]) as other, bearer(keyed, TOKEN) as own:
+        await called(first, "add_items", collection="docs", items=[ITEM])
+        await called(first, "store_memory", project_id="p", interaction_type="plans", content="Move the server.")
         assert "has no item" in await refused(other, "get_items", collection="docs", item_ids=["D-1"])
-        remembered = await called(one, "search_memories", project_id="p")
+        remembered = await called(first, "search_memories", project_id="p")
         assert [memory["content"] for memory in remembered.value["memories"]] == ["Move the server."]
-        found = await called(one, "search_collection", collection="docs", query="fire extinguisher")
+        found = await called(first, "search_collection", collection="docs", query="fire extinguisher")
         assert [hit["id"] for hit in found.value["hits"]] == ["D-1"]
         listed = await called(own, "list_collections")
         assert "docs" not in [hit["name"] for hit in listed.value["collections"]]
@@ -129,7 +129,7 @@ async def test_a_key_that_asks_too_often_waits(keyed: str, url: str) -> None:
     headers = {"Accept": "application/json, text/event-stream", "Authorization": f"Bearer {text}"}
     async with httpx2.AsyncClient(timeout=SECONDS, headers=headers) as http:
         answers = [await http.post(keyed, json=INITIALIZE) for _ in range(2)]
-    assert [one.status_code for one in answers] == [200, 429]
+    assert [answer.status_code for answer in answers] == [200, 429]
     assert int(answers[1].headers["Retry-After"]) > 1
 
 

@@ -75,7 +75,7 @@ async def every_tool_and_resource(client: Client) -> None:
     assert none.titles == []
     assert "include_exploration=true gives up to two of them" in none.text
     found = await called(client, "search_principles", query="a failing test", include_exploration=True)
-    assert [one["exploring"] for one in found.value["principles"]] == [True]
+    assert [principle["exploring"] for principle in found.value["principles"]] == [True]
     assert f'**[{principle["id"]}]** (exploring) "Write a failing test first"' in found.text
 
     rated = await called(client, "rate_principle", principle_id=principle["id"], was_helpful=True, context="it did")
@@ -86,11 +86,11 @@ async def every_tool_and_resource(client: Client) -> None:
     assert (await called(client, "list_tags")).value == {"tags": [{"tag": "tests", "principles": 1}]}
     assert (await called(client, "list_loaded_principles", session_id="nobody's")).value["principles"] == []
 
-    uris = [str(one.uri) for one in (await client.list_resources()).resources]
+    uris = [str(resource.uri) for resource in (await client.list_resources()).resources]
     assert uris == ["principles://all", "principles://stats"]
     every, figures = await resource(client, uris[0]), await resource(client, uris[1])
     assert isinstance(every, dict)
-    assert [one["id"] for one in every["principles"]] == [principle["id"]]
+    assert [principle["id"] for principle in every["principles"]] == [principle["id"]]
     assert isinstance(figures, dict)
     assert (figures["candidates"], figures["uses"], figures["success_rate"]) == (1, 1, 0.0)
     with pytest.raises(MCPError, match="principles://none"):

@@ -79,7 +79,7 @@ def test_the_figures_of_a_week_read_its_month_by_index(server_url: str, tmp_path
     of_a_week = set(views) - {
         "contexts", "feedback", "losses", "recall", "unused_items", "usage", "usage_by_day",
     }  # fmt: skip
-    for name, asked in [(one, asked) for one in of_a_week for asked in (views[one], views[one]["analyst"])]:
+    for name, asked in [(view, run) for view in of_a_week for run in (views[view], views[view]["analyst"])]:
         months = [scan for scan in asked["scans"] if "retrievals_" in scan]
         assert months, name
         assert all(scan.endswith("_2026_06") and "Index" in scan for scan in months), (name, months)

@@ -19,16 +19,16 @@ async def test_counts_are_exact_beside_writers_in_several_platforms(database_url
     """Fifty readers of overlapping memories, while memories are changed, stored and forgotten: nobody is lost."""
     chance = random.Random(7)
     async with (
-        connect(database_url, settings=settings) as one,
+        connect(database_url, settings=settings) as first,
         connect(database_url, settings=settings) as two,
         connect(database_url, settings=settings) as three,
     ):
-        store = MemoryStore(one)
+        store = MemoryStore(first)
         await store.store_memories(
             {"project_id": "p", "interaction_type": "t", "content": f"note {n}", "memory_id": f"m{n:02}"}
             for n in range(22)
         )
-        collections = [await platform.collection("memories") for platform in (one, two, three)]
+        collections = [await platform.collection("memories") for platform in (first, two, three)]
         expected: Counter[str] = Counter()
 
         async def read(number: int) -> None:
@@ -36,14 +36,14 @@ async def test_counts_are_exact_beside_writers_in_several_platforms(database_url
             expected.update(ids)
             handle_of(collections[number % 3]).count_accesses(ids)
             if number % 5 == 0:
-                await (one, two, three)[number % 3].accesses_counted()
+                await (first, two, three)[number % 3].accesses_counted()
 
         async def write(number: int) -> None:
             await store.update_memory(f"m{number:02}", summary="changed", relevance_score=0.5)
             await store.store_memory("p", "t", f"note {number}", memory_id=f"m{number:02}", duplicates="keep")
 
         await asyncio.gather(*map(read, range(50)), *map(write, range(4)), store.forget("m20"), store.forget("m21"))
-        for platform in (one, two, three):
+        for platform in (first, two, three):
             await platform.accesses_counted()
         found = await store.get_memories(sorted(expected))
     assert {memory_id: memory.accesses for memory_id, memory in found.items()} == dict(expected)

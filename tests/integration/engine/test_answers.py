@@ -50,7 +50,11 @@ async def test_nothing_is_embedded_for_a_record(new_database: Callable[[], str],
         known = await collection.record_answer("at hand", SHOWN, origin="advice", retrieval_time_ms=1)
         unseen = await collection.record_answer("never asked before", SHOWN, origin="advice", retrieval_time_ms=1)
         await platform.recorded()
-        records = [await find_recorded(platform.database, platform.tenant_id, one) for one in (known, unseen) if one]
+        records = [
+            await find_recorded(platform.database, platform.tenant_id, retrieval_id)
+            for retrieval_id in (known, unseen)
+            if retrieval_id
+        ]
         clusters = [record.cluster for record in records if record]
         assert [cluster is None for cluster in clusters] == [False, True]
         assert embedder.questions == ["at hand"]
@@ -87,4 +91,4 @@ async def test_an_origin_is_found_with_spaces_around_it(platform: Platform) -> N
     collection = await platform.collection("docs")
     situation = Context(session="s")
     await collection.record_answer("q", [], origin=" advice ", retrieval_time_ms=1, context=situation)
-    assert [one.origin for one in await collection.answers_of("s", origin=" advice ")] == ["advice"]
+    assert [answer.origin for answer in await collection.answers_of("s", origin=" advice ")] == ["advice"]

@@ -67,24 +67,24 @@ def wrong_calls(cls: type) -> list[Any]:
     for name, method in inspect.getmembers(cls, inspect.isfunction):
         if name.startswith("_"):
             continue
-        for one in list(inspect.signature(method).parameters.values())[1:]:
-            said = str(one.annotation)
+        for parameter in list(inspect.signature(method).parameters.values())[1:]:
+            said = str(parameter.annotation)
             wrong = WRONG.get(said.removesuffix(" | None"), object())
-            found.append(pytest.param(name, one.name, wrong, id=f"{name}-{one.name}"))
+            found.append(pytest.param(name, parameter.name, wrong, id=f"{name}-{parameter.name}"))
     return found
 
 
 async def called(method: Callable[..., Any], name: str, value: object) -> object:
     """The outcome of the call with usual values for what must be given, and that value."""
     given = {
-        one.name: {"a": Profile(), "b": Profile()} if one.name == "profiles" else USUAL.get(one.name)
-        for one in inspect.signature(method).parameters.values()
-        if one.default is inspect.Parameter.empty or one.name in ALSO.get(method.__name__, ())
+        parameter.name: {"a": Profile(), "b": Profile()} if parameter.name == "profiles" else USUAL.get(parameter.name)
+        for parameter in inspect.signature(method).parameters.values()
+        if parameter.default is inspect.Parameter.empty or parameter.name in ALSO.get(method.__name__, ())
     }
     given[name] = value
     outcome = method(**given)
     if inspect.isasyncgen(outcome):
-        return [one async for one in outcome]
+        return [row async for row in outcome]
     return await outcome if inspect.isawaitable(outcome) else outcome
 
 

@@ -110,14 +110,16 @@ def rights(url: str) -> list[Any]:
     )
     policies = "SELECT tablename, policyname, roles::text, cmd, qual, with_check FROM pg_policies WHERE schemaname = %s"
     with opened(url) as connection:
-        granted = [row for one in (tables, functions) for row in connection.execute(one.encode(), (SCHEMA,)).fetchall()]
+        granted = [
+            row for query in (tables, functions) for row in connection.execute(query.encode(), (SCHEMA,)).fetchall()
+        ]
         held = connection.execute(policies.encode(), (SCHEMA,)).fetchall()
     # The owner may do everything, whether or not that is said; the words for it differ by version.
     return sorted(
         (
             name,
             owner,
-            sorted(one for one in (said or "{}")[1:-1].split(",") if one and not one.startswith(f"{owner}=")),
+            sorted(grant for grant in (said or "{}")[1:-1].split(",") if grant and not grant.startswith(f"{owner}=")),
             *rest,
         )
         for name, owner, said, *rest in granted
@@ -158,7 +160,7 @@ async def test_a_destroyed_home_comes_back_as_it_was(place: Path, settings: Sett
             secret = connection.execute("SELECT rolpassword FROM pg_authid WHERE rolname = 'ann'").fetchone()
         saved = back_up(server.url, folder, NOW)
     assert saved.rows >= sum(map(len, before.values()))  # the queue of jobs has tables too
-    assert set(saved.roles) == {"ann", *(f"{SCHEMA}_{one}" for one in ("app", "definer", "analyst"))}
+    assert set(saved.roles) == {"ann", *(f"{SCHEMA}_{role}" for role in ("app", "definer", "analyst"))}
     assert {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()} == {
         "backup.json": 0o600, "database.dump": 0o600,
     }  # fmt: skip
@@ -169,7 +171,7 @@ async def test_a_destroyed_home_comes_back_as_it_was(place: Path, settings: Sett
     assert (restored.rows, restored.tables, restored.made_at) == (saved.rows, saved.tables, NOW)
     with start_embedded(home) as server:
         assert content(server.url) == before
-        assert [one for one in rights(server.url) if one not in allowed] == []
+        assert [right for right in rights(server.url) if right not in allowed] == []
         assert len(rights(server.url)) == len(allowed)
         check_isolation(server.url)
         with opened(server.url) as connection:
@@ -222,7 +224,7 @@ def test_what_is_there_is_not_written_over(database_url: str, tmp_path: Path) ->
     (tmp_path / "kept").write_text("mine")
     with pytest.raises(ConflictError, match="is there already"):
         back_up(database_url, tmp_path, NOW)
-    assert [one.name for one in tmp_path.iterdir()] == ["kept"]
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
 @not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
@@ -319,7 +321,7 @@ def test_the_steps_of_an_upgrade_with_the_installed_version_in_the_place_of_the_
 
     assert kept == home / "data-17"
     assert (kept / "PG_VERSION").exists()
-    assert sorted(one.name for one in home.iterdir() if one.is_dir()) == ["data", "data-17", "run"]
+    assert sorted(path.name for path in home.iterdir() if path.is_dir()) == ["data", "data-17", "run"]
     monkeypatch.undo()
     with start_embedded(home) as server:
         assert sum(map(len, content(server.url).values())) <= saved.rows
@@ -350,7 +352,7 @@ def test_what_a_killed_restore_left_is_cleared(place: Path, new_database: NewDat
     finally:
         with pytest.raises(EmbeddedServerError, match="No such file"):
             killed.close()
-    assert sorted(one.name for one in home.iterdir() if one.is_dir()) == ["data"]
+    assert sorted(path.name for path in home.iterdir() if path.is_dir()) == ["data"]
 
 
 @pytest.fixture
@@ -394,7 +396,7 @@ async def test_the_data_of_an_older_postgresql_are_moved(place: Path, settings: 
     assert saved.postgresql == int((kept / "PG_VERSION").read_text()) < int((home / "data" / "PG_VERSION").read_text())
     with start_embedded(home) as server:
         assert content(server.url) == before
-        assert [one for one in rights(server.url) if one not in allowed] == []
+        assert [right for right in rights(server.url) if right not in allowed] == []
         assert len(rights(server.url)) == len(allowed)
         check_isolation(server.url)
         async with platform_at(server.url, settings, moment) as platform:

@@ -38,7 +38,7 @@ class Pair:
     def url(self) -> str:
         """The URL that names both and asks for the one that takes writes."""
         hosts = ",".join(
-            f"{quote(str(socket_directory(one.home)), safe='')}:{PORT}" for one in (self.primary, self.standby)
+            f"{quote(str(socket_directory(server.home)), safe='')}:{PORT}" for server in (self.primary, self.standby)
         )
         return f"postgresql://postgres@{hosts}/retrieval?target_session_attrs=read-write"
 

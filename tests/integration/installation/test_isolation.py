@@ -106,7 +106,7 @@ async def neighbours(database_url: str) -> Neighbours:
 async def _fill(platform: Platform, collection: str, item_ids: list[str], word: str) -> None:
     made = await platform.collection(collection, filterable={"n": "number", "word": "text", "at": "time"})
     own = {"tags": [word], "n": 1, "word": word, "at": "2024-05-01"}
-    await made.add([{"_id": one, "text": f"shared words and {word}", **own} for one in item_ids])
+    await made.add([{"_id": item_id, "text": f"shared words and {word}", **own} for item_id in item_ids])
 
 
 @examples(max_examples=8)
@@ -146,14 +146,14 @@ async def test_tenants_with_any_names_see_their_own_items_only(
 async def test_items_of_any_key_are_kept_apart_and_found_by_their_key(platform: Platform, item_ids: list[str]) -> None:
     """No two keys are one to the database, and a filter on a key means that key."""
     collection = await platform.collection("keys")
-    await collection.add([{"_id": one, "text": f"text {number}"} for number, one in enumerate(item_ids)])
+    await collection.add([{"_id": item_id, "text": f"text {number}"} for number, item_id in enumerate(item_ids)])
     found = await collection.get(item_ids)
     assert {key: item.body for key, item in found.items()} == {
-        one: f"text {number}" for number, one in enumerate(item_ids)
+        item_id: f"text {number}" for number, item_id in enumerate(item_ids)
     }
-    for one in item_ids:
-        hits = await collection.search("text", where={"item_id": one})
-        assert [hit.item_id for hit in hits] == [one]
+    for item_id in item_ids:
+        hits = await collection.search("text", where={"item_id": item_id})
+        assert [hit.item_id for hit in hits] == [item_id]
     await collection.delete(item_ids)
 
 

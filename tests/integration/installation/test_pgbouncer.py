@@ -99,7 +99,7 @@ def through(database_url: str) -> Iterator[str]:
 
 def _lines(path: Path, word: str, number: int) -> str:
     path.write_text(
-        "".join(f'{{"_id": "{one}", "text": "shared {word} word{one}", "n": {one}}}\n' for one in range(number))
+        "".join(f'{{"_id": "{place}", "text": "shared {word} word{place}", "n": {place}}}\n' for place in range(number))
     )
     return str(path)
 
@@ -142,8 +142,8 @@ async def _assert_nothing_is_left(url: str) -> None:
         "AND pid = pg_backend_pid())"
     )
     seen: dict[int, Any] = {}
-    async with await psycopg.AsyncConnection.connect(url) as one, await psycopg.AsyncConnection.connect(url) as two:
-        for connection in (one, two):
+    async with await psycopg.AsyncConnection.connect(url) as first, await psycopg.AsyncConnection.connect(url) as two:
+        for connection in (first, two):
             row = await (await connection.execute(query)).fetchone()
             assert row is not None
             seen[row[0]] = row[1:]

@@ -143,7 +143,7 @@ async def test_the_service_starts_its_database_again(home: Path) -> None:
 
     @app.get("/names")
     async def names(platform: CurrentPlatform) -> list[str]:
-        return [one.name for one in await platform.collections()]
+        return [collection.name for collection in await platform.collections()]
 
     client = AsyncClient(transport=ASGITransport(app=app), base_url="http://localhost")
     async with app.router.lifespan_context(app), client:

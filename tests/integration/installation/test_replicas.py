@@ -59,20 +59,20 @@ class Servers:
 
     def follow(self, *which: int) -> None:
         """Returns once these replicas have all that was committed."""
-        for one in which or (0,):
-            follow(self.primary, self.replicas[one])
+        for place in which or (0,):
+            follow(self.primary, self.replicas[place])
 
 
 @contextlib.contextmanager
 def paused(*replicas: Cluster) -> Iterator[None]:
     """Replicas that replay nothing meanwhile."""
-    for one in replicas:
-        _execute(one, "SELECT pg_wal_replay_pause()")
+    for replica in replicas:
+        _execute(replica, "SELECT pg_wal_replay_pause()")
     try:
         yield
     finally:
-        for one in replicas:
-            _execute(one, "SELECT pg_wal_replay_resume()")
+        for replica in replicas:
+            _execute(replica, "SELECT pg_wal_replay_resume()")
 
 
 def _execute(server: Cluster, statement: str) -> tuple[Any, ...] | None:
@@ -144,7 +144,7 @@ async def test_a_search_reads_from_the_replica_and_is_recorded_on_the_primary(
         read.clear()
         result = await docs.search("hello")
         await platform.recorded()
-        replica, primary = (read[one.url] for one in (servers.replicas[0], servers.primary))
+        replica, primary = (read[server.url] for server in (servers.replicas[0], servers.primary))
         assert replica >= 1
         assert primary == 1, "the record"
         assert (await platform.retrieval(result.retrieval_id or "")).impressions[0].item_id == "a"
@@ -255,24 +255,24 @@ async def test_a_change_of_how_a_collection_is_searched_counts_at_once(servers: 
 async def test_a_replica_keeps_tenants_apart(servers: Servers, read: Counter[str]) -> None:
     """Row-level security and the tenant's setting hold there; a tenant's search finds its own and no other's."""
     ours, theirs = servers.settings("ours"), servers.settings("theirs")
-    async with connect(settings=ours) as one, connect(settings=theirs) as other:
-        mine, yours = await one.collection("docs"), await other.collection("docs")
+    async with connect(settings=ours) as our_platform, connect(settings=theirs) as other:
+        mine, yours = await our_platform.collection("docs"), await other.collection("docs")
         await mine.add([{"id": "mine", "text": "hello"}])
         await yours.add([{"id": "yours", "text": "hello"}])
-        await one.collection("private")
+        await our_platform.collection("private")
         servers.follow()
         for _ in range(2):
             assert await _found(mine) == ["mine"]
             assert await _found(yours) == ["yours"]
-        async with one.of_tenant("theirs") as third:
+        async with our_platform.of_tenant("theirs") as third:
             assert await _found(await third.collection("docs")) == ["yours"]
             with pytest.raises(UnknownCollectionError):
                 await third.collection("private", create=False)
         assert read[servers.replicas[0].url] > 3
-        await _soon(one, is_used=True)
-        there = await _replicas(one).chosen()
+        await _soon(our_platform, is_used=True)
+        there = await _replicas(our_platform).chosen()
         assert there is not None
-        rows = await there.read(one.tenant_id, Compiled("SELECT item_id FROM items"))
+        rows = await there.read(our_platform.tenant_id, Compiled("SELECT item_id FROM items"))
         assert rows == [("mine",)], "the statement names no tenant; the policy does"
 
 
@@ -316,7 +316,7 @@ async def test_a_search_that_shows_what_was_removed_is_recorded(servers: Servers
 async def test_a_killed_replica_costs_no_search(servers: Servers, caplog: pytest.LogCaptureFixture) -> None:
     """Searches go on while one of two replicas, and then both, die by kill -9; started again, they are read from."""
     caplog.set_level(logging.CRITICAL)  # the pool tells of each vain attempt
-    urls = tuple(one.url for one in servers.replicas)
+    urls = tuple(replica.url for replica in servers.replicas)
     async with connect(settings=servers.settings("killed", read_database_urls=urls)) as platform:
         docs = await platform.collection("docs")
         await docs.add([{"id": "a", "text": "hello"}])
@@ -429,11 +429,11 @@ async def test_the_doctor_tells_of_replicas(servers: Servers) -> None:
     nobody = "postgresql://postgres@127.0.0.1:1/retrieval"
     urls = (servers.replicas[0].url, nobody)
     async with connect(settings=servers.settings("doctor", read_database_urls=urls)) as platform:
-        told = [one for one in (await platform.doctor()).findings if one.check == "replicas"]
-        assert [one.severity for one in told] == [Severity.WARNING]
+        told = [finding for finding in (await platform.doctor()).findings if finding.check == "replicas"]
+        assert [finding.severity for finding in told] == [Severity.WARNING]
         assert "pass over the replica at 127.0.0.1:1" in told[0].found
     async with connect(settings=servers.settings("doctor")) as platform:
-        [fine] = [one for one in (await platform.doctor()).findings if one.check == "replicas"]
+        [fine] = [finding for finding in (await platform.doctor()).findings if finding.check == "replicas"]
         assert fine.severity is Severity.OK
         assert re.search(r"is at most \d\.\d s behind", fine.found)
 

@@ -93,7 +93,7 @@ async def test_nothing_is_added_where_one_item_does_not_fit(tickets: Collection)
 async def test_each_item_has_its_own_outcome(tickets: Collection) -> None:
     """The others are stored."""
     added = await add_each(handle_of(tickets), [GOOD, BAD, {"id": "none", "text": "no attributes"}])
-    assert [one.error is None for one in added.outcomes] == [True, False, False]
+    assert [outcome.error is None for outcome in added.outcomes] == [True, False, False]
     assert "attributes: 'priority' is a required property" in str(added.outcomes[2].error)
     assert await stored(tickets) == {"good"}
 
@@ -164,7 +164,7 @@ async def test_what_is_no_schema_is_refused(platform: Platform, schema: Any, sai
         await platform.collection("never", schema=schema)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert "never" not in [one.name for one in await platform.collections()]
+    assert "never" not in [collection.name for collection in await platform.collections()]
 
 
 async def test_a_property_may_have_the_name_of_a_keyword(platform: Platform) -> None:

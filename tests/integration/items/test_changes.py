@@ -36,9 +36,9 @@ async def test_the_last_changed_comes_first(notes: Collection) -> None:
     """Pages by offset, archived items apart; a filter says of which."""
     await notes.add([Item(item_id="1", body="note 1, again", attributes={"path": ["a", "b"]})])
 
-    assert [one.item.item_id for one in await latest(handle_of(notes))] == ["1", "2"]
-    assert [one.item.item_id for one in await latest(handle_of(notes), limit=1, offset=1)] == ["2"]
-    assert [one.item.item_id for one in await latest(handle_of(notes), {"path": "é"})] == ["2"]
+    assert [change.item.item_id for change in await latest(handle_of(notes))] == ["1", "2"]
+    assert [change.item.item_id for change in await latest(handle_of(notes), limit=1, offset=1)] == ["2"]
+    assert [change.item.item_id for change in await latest(handle_of(notes), {"path": "é"})] == ["2"]
     assert await latest(handle_of(notes), limit=0) == []
     [first, second] = await latest(handle_of(notes))
     assert first.created_at < second.created_at < first.updated_at
@@ -101,9 +101,9 @@ async def test_an_item_is_written_again_by_its_text(notes: Collection) -> None:
     other = await notes.change(["1"], lambda _, item: item and replace(item, body="other words"))
     gone = await notes.change(["1"], lambda _, item: item and replace(item, status="archived"))
 
-    assert [one.written.embedded for one in (same, other, gone)] == [0, 1, 0]
+    assert [change.written.embedded for change in (same, other, gone)] == [0, 1, 0]
     assert await notes.embeddings(["1"]) == {}
-    assert [one.item.item_id for one in await latest(handle_of(notes))] == ["2"]
+    assert [change.item.item_id for change in await latest(handle_of(notes))] == ["2"]
 
 
 async def test_attributes_change_without_the_time(notes: Collection) -> None:

@@ -150,12 +150,12 @@ async def test_stored_vectors_are_read_by_item(docs: Collection) -> None:
 async def test_values_are_counted_by_tag_and_within_a_filter(docs: Collection) -> None:
     """Each tag of an item counts; archived items do not."""
     tags = await docs.value_counts("tags")
-    assert [(one.value, one.items, one.vectors) for one in tags] == [("all", 30, 30), ("even", 15, 15)]
+    assert [(tag.value, tag.items, tag.vectors) for tag in tags] == [("all", 30, 30), ("even", 15, 15)]
     levels = await docs.value_counts("level", where={"tags": "even"})
-    assert [(one.value, one.items) for one in levels] == [("0", 5), ("1", 5), ("2", 5)]
-    assert [(one.value, one.items) for one in await docs.value_counts("kind")] == [("note", 30)]
+    assert [(count.value, count.items) for count in levels] == [("0", 5), ("1", 5), ("2", 5)]
+    assert [(count.value, count.items) for count in await docs.value_counts("kind")] == [("note", 30)]
     assert await docs.value_counts("/level") == await docs.value_counts("attributes.level")
-    assert [one.items for one in await docs.value_counts("/level")] == [10, 10, 10]
+    assert [count.items for count in await docs.value_counts("/level")] == [10, 10, 10]
     with pytest.raises(InvalidRequestError, match="the values of 'occurred_at' are not counted"):
         await docs.value_counts("occurred_at")
     with pytest.raises(UnknownFieldError, match="did you mean 'level'"):
@@ -168,7 +168,10 @@ async def test_what_is_known_of_items_without_a_model_are_their_counts(platform:
     in_shop = Feedback(collection="counts", item_id="i01", helpful=True, context=Context(domain="shop"))
     await platform.feedback_each([in_shop, in_shop, Feedback(collection="counts", item_id="i01", helpful=False)])
     standings = await own.standings(["i01", "i02", "nobody"])
-    assert {key: (one.uses, one.successes) for key, one in standings.items()} == {"i01": (3, 2), "i02": (0, 0)}
+    assert {key: (standing.uses, standing.successes) for key, standing in standings.items()} == {
+        "i01": (3, 2),
+        "i02": (0, 0),
+    }
     assert standings["i02"].last_used_at is None
     assert standings["i02"].created_at <= datetime.now(UTC)
     assert not await is_trained(handle_of(own))
@@ -221,7 +224,10 @@ async def test_an_answer_of_ones_own_is_recorded_like_a_search(platform: Platfor
     assert (record.origin, record.query, record.policy, record.hits) == ("advice", "what to do", "advice/1", 2)
     assert (record.domain, record.complexity, record.session, record.actor) == ("shop", 0.9, "s1", "ann")
     assert (record.pool_items, record.pool_signals["scaled"]) == (["i01", "i02"], [0.7, 0.4])
-    shown = [(one.item_id, one.rank, one.slot, one.propensity, one.rank_propensity) for one in record.impressions]
+    shown = [
+        (impression.item_id, impression.rank, impression.slot, impression.propensity, impression.rank_propensity)
+        for impression in record.impressions
+    ]
     assert shown == [("i02", 1, Slot.EXPLOIT, 1.0, 1.0), ("i01", 2, Slot.EXPLORE, 0.25, 0.125)]
     assert [await count_verdicts(handle_of(own), domain=domain, at_most=9) for domain in (None, "shop")] == [1, 1]
     (row,) = await platform.analytics("queries", collection="composed")
@@ -258,16 +264,16 @@ async def test_a_session_is_told_what_it_was_answered(platform: Platform) -> Non
     last = await own.record_answer("more", [], origin="more", retrieval_time_ms=1, context=mine)
     await own.record_answer("start", ANSWER, origin="start", retrieval_time_ms=1, context=other)
     answers = await own.answers_of("mine")
-    assert {one.retrieval_id for one in answers} == {first, search.retrieval_id, last}
-    times = [one.retrieved_at for one in answers]
+    assert {answer.retrieval_id for answer in answers} == {first, search.retrieval_id, last}
+    times = [answer.retrieved_at for answer in answers]
     assert times == sorted(times, reverse=True)
     (started,) = await own.answers_of("mine", origin="start")
     assert (started.retrieval_id, started.origin, started.query) == (first, "start", "start")
-    assert [(one.item_id, one.rank, one.score, one.slot) for one in started.hits] == [
+    assert [(hit.item_id, hit.rank, hit.score, hit.slot) for hit in started.hits] == [
         ("i02", 1, 0.9, Slot.EXPLOIT), ("i01", 2, 0.7, Slot.EXPLORE),
     ]  # fmt: skip
     (searched,) = await own.answers_of("mine", origin="")
-    assert [one.item_id for one in searched.hits] == [hit.item_id for hit in search]
+    assert [hit.item_id for hit in searched.hits] == [hit.item_id for hit in search]
     assert len(await own.answers_of("mine", limit=2)) == 2
     with pytest.raises(InvalidRequestError, match="name a session"):
         await own.answers_of("")
@@ -297,7 +303,7 @@ async def _advise(platform: Platform, own: Collection, answers: int) -> None:
         answer = await own.record_answer(
             f"disk word{number}", shown, origin="advice", retrieval_time_ms=1, context=situation
         )
-        events = [Feedback(retrieval_id=answer, item_id=one.item_id, helpful=one.item_id in GOOD) for one in shown]
+        events = [Feedback(retrieval_id=answer, item_id=hit.item_id, helpful=hit.item_id in GOOD) for hit in shown]
         await platform.feedback_each(events)
 
 
@@ -355,8 +361,8 @@ async def test_expectations_are_those_that_searches_count_with(trained: tuple[Co
     assert 0 < expected["i00"].sd < 0.5
     vector = (await own.vectors_of(["disk text"]))[0]
     by_vector = await own.expectations(IDS, context=SITUATION, vector=vector)
-    assert {key: one.mean for key, one in by_vector.items()} == pytest.approx(
-        {key: one.mean for key, one in expected.items()}
+    assert {key: reward.mean for key, reward in by_vector.items()} == pytest.approx(
+        {key: reward.mean for key, reward in expected.items()}
     )
 
 

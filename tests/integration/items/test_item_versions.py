@@ -48,7 +48,7 @@ async def test_a_version_changes_with_the_item_and_with_nothing_else(docs: Colle
     second = await docs.put(Item(item_id="v", title="two"))
     third = await docs.put(Item(item_id="v", title="one"))
 
-    assert [one.became for one in (first, again, second, third)] == [
+    assert [write.became for write in (first, again, second, third)] == [
         Became.ADDED, Became.UNCHANGED, Became.CHANGED, Became.CHANGED,
     ]  # fmt: skip
     assert again.version == first.version
@@ -67,7 +67,7 @@ async def test_an_item_that_is_put_is_found_by_its_words_and_its_meaning(docs: C
     assert [part.leg for part in hit.explanation.contributions] == ["dense", "lexical"]
 
     await docs.put(Item(item_id="found", title="a zebra crosses", status="archived"))
-    assert "found" not in [one.item_id for one in await docs.search("zebra")]
+    assert "found" not in [hit.item_id for hit in await docs.search("zebra")]
     assert "found" not in await docs.embeddings(["found"])
 
 
@@ -91,9 +91,9 @@ async def test_a_write_takes_place_only_in_the_version_that_it_names(docs: Colle
     assert (await docs.put(Item(item_id="c", title="three"), version="*")).became is Became.CHANGED
 
 
-def _read(one: StoredItem) -> StoredItem:
+def _read(stored: StoredItem) -> StoredItem:
     """The item as it is read."""
-    return replace(one, became=None)
+    return replace(stored, became=None)
 
 
 async def test_of_those_who_put_the_same_version_at_once_one_does(docs: Collection) -> None:
@@ -105,9 +105,9 @@ async def test_of_those_who_put_the_same_version_at_once_one_does(docs: Collecti
         *(docs.put(Item(item_id="race", title=name), version=start.version) for name in names), return_exceptions=True
     )
 
-    done = [one for one in outcomes if not isinstance(one, BaseException)]
+    done = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
     assert len(done) == 1
-    assert {type(one) for one in outcomes if isinstance(one, BaseException)} == {VersionConflictError}
+    assert {type(outcome) for outcome in outcomes if isinstance(outcome, BaseException)} == {VersionConflictError}
     assert (await docs.stored(["race"]))["race"].item == done[0].item
 
 
@@ -117,8 +117,8 @@ async def test_of_those_who_add_the_same_item_at_once_one_does(docs: Collection)
         *(docs.put(Item(item_id="new", title=f"writer {number}"), version="") for number in range(6)),
         return_exceptions=True,
     )
-    assert sum(isinstance(one, VersionConflictError) for one in outcomes) == 5
-    assert sum(not isinstance(one, BaseException) for one in outcomes) == 1
+    assert sum(isinstance(outcome, VersionConflictError) for outcome in outcomes) == 5
+    assert sum(not isinstance(outcome, BaseException) for outcome in outcomes) == 1
 
 
 async def test_patches_at_once_are_all_there_afterwards(docs: Collection) -> None:
@@ -159,13 +159,13 @@ async def test_pages_follow_one_another(platform: Platform) -> None:
 
     pages, after = [], ""
     while page := await own.page({"even": True}, after=after, limit=2):
-        pages.append([one.item.item_id for one in page])
+        pages.append([stored.item.item_id for stored in page])
         after = page[-1].item.item_id
 
     assert pages == [["00", "02"], ["04", "06"], ["08"]]
     [first] = await own.page(limit=1)
     assert first == (await own.stored(["00"]))["00"]
-    assert [one.item.item_id for one in await own.page({"status": "archived"})] == ["old"]
+    assert [stored.item.item_id for stored in await own.page({"status": "archived"})] == ["old"]
     with pytest.raises(InvalidLimitError):
         await own.page(limit=1001)
     with pytest.raises(InvalidRequestError):
@@ -185,11 +185,11 @@ async def test_of_many_items_each_is_told_what_became_of_it(platform: Platform) 
     first = await add_each(handle_of(own), given, more=True)
     again = await add_each(handle_of(own), [given[3], given[2]])
 
-    assert [(one.item_id, one.became) for one in first.outcomes] == [
+    assert [(outcome.item_id, outcome.became) for outcome in first.outcomes] == [
         ("a", Became.ADDED), (None, None), ("b", Became.ADDED), ("a", Became.CHANGED),
     ]  # fmt: skip
     assert isinstance(first.outcomes[1].error, InvalidItemError)
     assert (first.report.added, first.report.embedded) == (2, 2)
-    assert [one.became for one in again.outcomes] == [Became.UNCHANGED] * 2
+    assert [outcome.became for outcome in again.outcomes] == [Became.UNCHANGED] * 2
     assert (await own.get(["a"]))["a"].body == "two"
     assert (await add_each(handle_of(own), [])).outcomes == ()

@@ -76,7 +76,7 @@ async def test_nothing_of_it_is_left_and_its_neighbour_is_whole(
     assert await _rows_of(admin, stored.collection_id) == {}
     assert not await hnsw_indexes(platform.database, stored.space.space_id, stored.collection_id)
     assert await _rows_of(admin, other.collection_id) == beside
-    assert [one.name for one in await platform.collections()] == ["kept"]
+    assert [collection.name for collection in await platform.collections()] == ["kept"]
     assert len(await kept.search("common", limit=20)) == 12
 
 
@@ -108,7 +108,7 @@ async def test_another_tenants_collection_of_that_name_stays(platform: Platform)
     async with platform.of_tenant(f"{platform.settings.tenant}-other") as other:
         await other.collection("docs", space=SPACE)
         assert not await platform.remove_collection("docs")
-        assert [one.name for one in await other.collections()] == ["docs"]
+        assert [collection.name for collection in await other.collections()] == ["docs"]
 
 
 async def test_a_handle_says_at_once_that_its_collection_is_gone(platform: Platform) -> None:
@@ -142,7 +142,7 @@ async def test_a_handle_of_a_collection_that_was_made_anew_is_the_new_ones(
     await made.put({"_id": "a", "text": "new"})
     assert (await docs.stored(["a"]))["a"].item.body == "new"
     assert (await docs.stored_profile()).profile.legs == {"lexical": 1.0}
-    assert [one.version for one in await docs.profiles()] == [1]
+    assert [profile.version for profile in await docs.profiles()] == [1]
     assert await docs.retrievals() == []
     assert await docs.delete("a")
     assert await made.get(["a"]) == {}

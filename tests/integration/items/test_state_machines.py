@@ -173,12 +173,12 @@ class Items(Machine):
         active = {key: (text, n) for key, (text, n, is_active) in self.items.items() if is_active}
         found = self.run(self.docs.get(IDS))
         assert {
-            key: (one.body, one.attributes["n"], one.status != "archived") for key, one in found.items()
+            key: (item.body, item.attributes["n"], item.status != "archived") for key, item in found.items()
         } == self.items
         assert self.run(self.docs.info()).items == len(active)
         for n in (0, 2):
             page = self.run(self.docs.page({"n": {"gte": n}}))
-            assert [one.item.item_id for one in page] == sorted(key for key, (_, m) in active.items() if m >= n)
+            assert [row.item.item_id for row in page] == sorted(key for key, (_, m) in active.items() if m >= n)
         for word in WORDS[:2]:
             hits = self.run(self.docs.search(word, legs=["lexical"], limit=10))
             assert {hit.item_id for hit in hits} == {key for key, (text, _) in active.items() if word in text.split()}
@@ -247,16 +247,17 @@ class Memories(Machine):
             return
         found = self.run(self.store.get_memories(list(IDS)))
         said = {
-            key: (one.project_id, one.content, set(one.links.get("questions", ())), one.relevance_score)
-            for key, one in found.items()
+            key: (memory.project_id, memory.content, set(memory.links.get("questions", ())), memory.relevance_score)
+            for key, memory in found.items()
         }
         assert said == {
-            key: (one["project"], one["text"], one["links"], one["relevance"]) for key, one in self.memories.items()
+            key: (memory["project"], memory["text"], memory["links"], memory["relevance"])
+            for key, memory in self.memories.items()
         }
         for project in ("p", "q"):
             page = self.run(self.store.list_memories(project))
-            wanted = {key for key, one in self.memories.items() if one["project"] == project}
-            assert {one.memory_id for one in page} == wanted
+            wanted = {key for key, memory in self.memories.items() if memory["project"] == project}
+            assert {memory.memory_id for memory in page} == wanted
 
 
 @pytest.mark.parametrize("machine", [Items, Memories])

@@ -202,8 +202,8 @@ async def langchain_documents(planted: Planted) -> Given:
 
 
 DOORS: Mapping[str, Callable[[Planted], Awaitable[Given]]] = {
-    one.__name__: one
-    for one in (mcp, session_start, memories_context, recall_context, langchain_tools, langchain_documents)
+    module.__name__: module
+    for module in (mcp, session_start, memories_context, recall_context, langchain_tools, langchain_documents)
 }
 
 
@@ -217,8 +217,8 @@ async def test_no_forgery_passes_any_door(planted: Planted) -> None:
             if given.is_framed:
                 assert STORED_NOTE in text, name
                 assert not outside_of_quotations(text), (name, text)
-        for one in texts_of(given.structure):
-            assert text_fault(one) is None, (name, one)
+        for value in texts_of(given.structure):
+            assert text_fault(value) is None, (name, value)
         assert not given.is_framed or not is_rated_by_itself(given), name
 
 
@@ -289,9 +289,9 @@ async def test_what_is_refused_is_told_and_the_others_are_stored(platform: Platf
 
     added = await add_each(handle_of(collection), [{"_id": "good"}, *given, {"_id": "also good"}])
 
-    assert [one.error is None for one in added.outcomes] == [True, *(False for _ in given), True]
-    for one in added.outcomes[1:-1]:
-        assert re.search(r"holds U\+[0-9A-F]{4,5} .* at character \d+, .*; take it out", str(one.error))
+    assert [outcome.error is None for outcome in added.outcomes] == [True, *(False for _ in given), True]
+    for outcome in added.outcomes[1:-1]:
+        assert re.search(r"holds U\+[0-9A-F]{4,5} .* at character \d+, .*; take it out", str(outcome.error))
     assert set(await collection.get([*fields, "good", "also good", "value", "name"])) == {"good", "also good"}
 
 

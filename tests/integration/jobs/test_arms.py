@@ -20,7 +20,7 @@ ITEMS = 12
 
 async def _filled(platform: Platform, events: list[Feedback]) -> tuple[Collection, JobTarget]:
     collection = await platform.collection(COLLECTION)
-    await collection.add([{"_id": one, "text": "a principle"} for one in item_ids(ITEMS)])
+    await collection.add([{"_id": item_id, "text": "a principle"} for item_id in item_ids(ITEMS)])
     await platform.feedback_each(events)
     return collection, await target_of(platform, collection)
 
@@ -58,7 +58,9 @@ async def test_many_writers_at_once_lose_nothing_and_count_nothing_twice(platfor
 async def test_a_quarantine_amid_writers_leaves_nothing_of_the_actor(platform: Platform) -> None:
     """Whether an event came before it or after, it does not count."""
     await _filled(platform, [])
-    said = [Feedback(collection=COLLECTION, item_id=one, helpful=True, actor="spammer") for one in item_ids(ITEMS)]
+    said = [
+        Feedback(collection=COLLECTION, item_id=item_id, helpful=True, actor="spammer") for item_id in item_ids(ITEMS)
+    ]
     for _ in range(3):
         await asyncio.gather(
             *(platform.feedback_each([event]) for event in said[: ITEMS // 2]),

@@ -48,7 +48,7 @@ async def platform(url: str, settings: Settings) -> AsyncIterator[Platform]:
 
 def told(diagnosis: Diagnosis, check: str, about: str = "") -> Finding:
     """The one finding of that check, about that."""
-    (finding,) = [one for one in diagnosis.findings if one.check == check and about in (one.about, "")]
+    (finding,) = [finding for finding in diagnosis.findings if finding.check == check and about in (finding.about, "")]
     return finding
 
 
@@ -57,8 +57,8 @@ async def test_a_sound_installation_has_no_error(platform: Platform) -> None:
     await (await platform.collection("tickets")).add([{"_id": "1", "text": "a cat"}])
     found = await platform.doctor()
     assert found.is_sound
-    assert {one.check for one in found.findings} == LOOKED_AT
-    fine = {one.check for one in found.findings if one.severity is Severity.OK}
+    assert {finding.check for finding in found.findings} == LOOKED_AT
+    fine = {finding.check for finding in found.findings if finding.severity is Severity.OK}
     assert fine >= LOOKED_AT - {"settings", "login", "worker"}
     assert told(found, "login").severity is Severity.WARNING
     assert told(found, "worker").found.startswith("no worker has ever run")
@@ -79,7 +79,7 @@ async def test_an_examination_makes_neither_a_tenant_nor_months(url: str, settin
         assert connection.execute(counted).fetchone() == before
     finding = told(found, "tenant", "ghost")
     assert (finding.severity, finding.found.split(":")[0]) == (Severity.ADVICE, "there is no tenant 'ghost'")
-    assert "months" not in {one.check for one in found.findings}
+    assert "months" not in {finding.check for finding in found.findings}
     with pytest.raises(UnknownCollectionError):
         await examine(own, "things")
 
@@ -134,13 +134,19 @@ async def test_what_was_broken_by_hand_is_found_and_mended_as_it_says(url: str, 
         ("worker", "", Severity.WARNING),
         ("months", "", Severity.WARNING),
     ):
-        (finding,) = [one for one in found.findings if (one.check, one.about) == (check, about)]
+        (finding,) = [finding for finding in found.findings if (finding.check, finding.about) == (check, about)]
         assert (finding.severity, bool(finding.mend)) == (severity, True), finding
     for finding in found.findings:
         await mend(url, platform, finding)
     left = (await platform.doctor("things")).findings
-    assert {one.check for one in left if one.severity.rank > 1} == {"worker", "jobs", "recording", "login", "settings"}
-    assert "the last run" not in " ".join(one.found for one in left)
+    assert {finding.check for finding in left if finding.severity.rank > 1} == {
+        "worker",
+        "jobs",
+        "recording",
+        "login",
+        "settings",
+    }
+    assert "the last run" not in " ".join(finding.found for finding in left)
 
 
 async def test_policies_and_rights_that_were_changed_by_hand_are_found_and_mended(
@@ -152,7 +158,7 @@ async def test_policies_and_rights_that_were_changed_by_hand_are_found_and_mende
     with opened(url) as connection:
         run_each(connection, LET_IN)
     found = await examine(own, "things")
-    assert {(one.check, one.about) for one in found.findings if one.severity is Severity.ERROR} == {
+    assert {(finding.check, finding.about) for finding in found.findings if finding.severity is Severity.ERROR} == {
         *(("isolation", "items"), ("isolation", "profiles"), ("isolation", "embedding_cache")),
         *(("privileges", "item_terms"), ("privileges", "collections"), ("reading", "")),
     }
@@ -183,7 +189,7 @@ async def test_items_that_no_word_finds_are_an_error_and_are_indexed_again(url: 
     assert (finding.severity, finding.found[:7]) == (Severity.ERROR, "2 items")
     await mend(url, platform, finding)
     assert (await platform.doctor()).is_sound
-    assert {one.item_id for one in await collection.search("things", legs=["lexical"])} == {"1", "2"}
+    assert {hit.item_id for hit in await collection.search("things", legs=["lexical"])} == {"1", "2"}
 
 
 async def test_functions_and_columns_that_are_gone_are_errors(url: str, settings: Settings, platform: Platform) -> None:
@@ -194,7 +200,7 @@ async def test_functions_and_columns_that_are_gone_are_errors(url: str, settings
         connection.execute("DROP FUNCTION ensure_tenant, missing_months CASCADE")
         connection.execute("ALTER TABLE memories DROP COLUMN base_relevance CASCADE")
     found = await examine(settings.changed(database_url=SecretStr(url)))
-    assert {(one.check, one.about) for one in found.findings if one.severity is Severity.ERROR} >= {
+    assert {(finding.check, finding.about) for finding in found.findings if finding.severity is Severity.ERROR} >= {
         *(("functions", "ensure_tenant"), ("functions", "missing_months"), ("tables", "memories.base_relevance")),
         ("reading", ""),
     }
@@ -243,7 +249,7 @@ async def test_a_transaction_that_only_sits_there_is_seen(url: str) -> None:
         process = str(sitting.info.backend_pid)
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as looking:
             found = await read_holdups(looking, long_seconds=0)
-    assert (process, "idle") in [(one.who, one.kind) for one in found]
+    assert (process, "idle") in [(row.who, row.kind) for row in found]
 
 
 class Down:
@@ -267,7 +273,7 @@ async def test_an_embedder_that_is_down_is_an_error_and_one_of_another_space_a_w
         await platform.collection("mine")
         await platform.collection("theirs", space=EmbeddingSpace(provider="test", model="other", dimensions=3))
         found = await platform.doctor()
-    severities = {one.about: one.severity for one in found.findings if one.check == "embedder"}
+    severities = {finding.about: finding.severity for finding in found.findings if finding.check == "embedder"}
     assert severities == {"test/down (3)": Severity.ERROR, "test/other (3)": Severity.WARNING}
 
 
@@ -277,7 +283,7 @@ async def test_a_login_that_may_little_is_told_what_it_cannot_see(url: str, sett
         async with connect(limited, settings=settings, embedder=HashingEmbedder()) as platform:
             found = await platform.doctor()
     assert found.is_sound
-    assert "worker" not in {one.check for one in found.findings}
+    assert "worker" not in {finding.check for finding in found.findings}
     assert told(found, "login").severity is Severity.ADVICE
     assert "pg_read_all_stats" in told(found, "transactions").mend
 

@@ -100,11 +100,11 @@ async def test_what_is_due_is_done_for_every_tenant(platform: Platform, settings
         collections.append(await make_pending(other, "theirs"))
         workplace = scheduled(platform.workplace, embed="* * * * *")
         await work_once(workplace, asyncio.Event(), report=reports.append)
-        assert sorted((one.job, one.collection, one.outcome) for one in reports) == [
+        assert sorted((report.job, report.collection, report.outcome) for report in reports) == [
             ("embed", "mine", "done"),
             ("embed", "theirs", "done"),
         ]
-        assert [await pending(one) for one in collections] == [0, 0, 0]
+        assert [await pending(collection) for collection in collections] == [0, 0, 0]
         assert jobs_in(platform.database.url) == []
 
 
@@ -143,7 +143,7 @@ async def test_what_was_due_long_ago_is_made_up_for_once(platform: Platform) -> 
     for hours in (0, 1, 24):
         at = noon + hours * 3600
         await work_once(workplace, asyncio.Event(), report=reports.append, clock=lambda at=at: at)  # type: ignore[misc]
-    assert [one.job for one in reports] == ["prune", "prune"]
+    assert [report.job for report in reports] == ["prune", "prune"]
 
 
 async def test_a_job_waits_in_the_queue_once(platform: Platform) -> None:
@@ -258,7 +258,7 @@ async def test_a_job_that_is_stopped_waits_for_the_next_worker(platform: Platfor
         await enqueue(app, JOBS["embed"], await target_of(platform, collection))
     reports: list[RunReport] = []
     await work_once(replace(platform.workplace, embedder_of=stopping), stop, report=reports.append)
-    assert [one.outcome for one in reports] == ["interrupted"]
+    assert [report.outcome for report in reports] == ["interrupted"]
     assert await pending(collection) == WAITING - 128
     assert jobs_in(platform.database.url) == [("embed", "todo")]
     await work_once(platform.workplace, asyncio.Event(), report=reports.append)

@@ -31,7 +31,7 @@ NEVER = "01890a5d-ac96-774b-bcce-b302099a8057"
 
 async def _stored(platform: Platform) -> int:
     collection = await platform.collection("docs")
-    await collection.add([{"_id": one, "text": f"timeout {one}"} for one in "abcd"])
+    await collection.add([{"_id": item_id, "text": f"timeout {item_id}"} for item_id in "abcd"])
     return (await collection.refresh()).collection_id
 
 
@@ -126,15 +126,15 @@ async def test_of_verdicts_that_are_written_at_once_one_counts(platform: Platfor
     day = datetime(2026, 3, 1, tzinfo=UTC)
     calls = [
         [
-            Feedback(collection="docs", item_id=one, actor="u", reward=hour / 100, at=day + timedelta(hours=hour))
-            for one in ("ab" if hour % 2 else "ba")
+            Feedback(collection="docs", item_id=item_id, actor="u", reward=hour / 100, at=day + timedelta(hours=hour))
+            for item_id in ("ab" if hour % 2 else "ba")
         ]
         for hour in range(1, 25)
     ]
     reports = await asyncio.gather(*(platform.feedback_each(call) for call in calls))
     assert [(report.recorded, report.repeated) for report in reports] == [(2, 0)] * 24
-    for one in "ab":
-        arm = await _arm(platform, one)
+    for item_id in "ab":
+        arm = await _arm(platform, item_id)
         assert (arm.uses, arm.raw_successes, arm.last_used_at) == (1, 0, day + timedelta(hours=24))
         assert arm.successes / (arm.successes + arm.failures) == pytest.approx(0.24, rel=1e-9)
     live = Compiled("SELECT item_id, reward FROM feedback WHERE collection_id = %(id)s AND superseded_at IS NULL")
@@ -156,14 +156,16 @@ async def test_an_actor_has_a_daily_cap(platform: Platform) -> None:
     await _stored(platform)
     await (await platform.collection("docs")).set_learning(daily_cap=3)
     said = [
-        Feedback(collection="docs", item_id=one, helpful=True, actor="u", kind=kind) for kind in "xy" for one in "ab"
+        Feedback(collection="docs", item_id=item_id, helpful=True, actor="u", kind=kind)
+        for kind in "xy"
+        for item_id in "ab"
     ]
     assert not (await platform.feedback_each(said[:2])).discounted
     assert (await platform.feedback_each(said)).discounted == {"over the daily cap": 1}
     alone = await platform.feedback(collection="docs", item_id="c", helpful=True, actor="u")
     assert alone.discounted == {"over the daily cap": 1}
     assert not (await platform.feedback(collection="docs", item_id="c", helpful=True, actor="v")).discounted
-    assert [await _raw(platform, one) for one in "abc"] == [(2, 2), (1, 1), (1, 1)]
+    assert [await _raw(platform, item_id) for item_id in "abc"] == [(2, 2), (1, 1), (1, 1)]
     await (await platform.collection("docs")).set_learning(daily_cap=6)
     assert not (await platform.feedback(collection="docs", item_id="d", helpful=True, actor="u")).discounted
 
@@ -173,17 +175,17 @@ async def test_a_key_has_a_cap_of_its_own_for_each_item_whatever_actors_it_names
     await _stored(platform)
     scopes = ["feedback", "read"]
     key, other = [(await platform.create_key("app", scopes=scopes, feedback_cap=5)).key for _ in range(2)]
-    said = [Feedback(collection="docs", item_id="a", helpful=True, actor=f"a{one}") for one in range(20)]
+    said = [Feedback(collection="docs", item_id="a", helpful=True, actor=f"a{number}") for number in range(20)]
     report = await platform.feedback_each(said, api_key=key)
     assert (report.recorded, report.discounted) == (20, {"over the cap of the key": 15})
     assert (await platform.feedback_each(said, api_key=key)).repeated == 20
     assert await _raw(platform, "a") == (5, 5)
     alone = [await platform.feedback_each([replace(said[0], actor=actor)], api_key=key) for actor in "xyz"]
-    assert [one.discounted for one in alone] == [{"over the cap of the key": 1}] * 3
+    assert [report.discounted for report in alone] == [{"over the cap of the key": 1}] * 3
     for item_id, by in (("b", key), ("a", other), ("a", None)):
         event = Feedback(collection="docs", item_id=item_id, helpful=True)
         assert not (await platform.feedback_each([event], api_key=by)).discounted
-    assert [await _raw(platform, one) for one in "ab"] == [(7, 7), (1, 1)]
+    assert [await _raw(platform, item_id) for item_id in "ab"] == [(7, 7), (1, 1)]
 
 
 async def test_the_cap_of_a_key_is_exact_also_for_those_who_write_at_once(platform: Platform) -> None:
@@ -193,16 +195,16 @@ async def test_the_cap_of_a_key_is_exact_also_for_those_who_write_at_once(platfo
     calls = [
         platform.feedback_each(
             [
-                Feedback(collection="docs", item_id="a", helpful=True, actor=f"{call}-{one}")
-                for one in range(call % 3 + 1)
+                Feedback(collection="docs", item_id="a", helpful=True, actor=f"{call}-{number}")
+                for number in range(call % 3 + 1)
             ],
             api_key=key,
         )
         for call in range(24)
     ]
     reports = await asyncio.gather(*calls)
-    assert sum(one.recorded for one in reports) == 48
-    assert sum(one.discounted.get("over the cap of the key", 0) for one in reports) == 28
+    assert sum(report.recorded for report in reports) == 48
+    assert sum(report.discounted.get("over the cap of the key", 0) for report in reports) == 28
     assert await _raw(platform, "a") == (20, 20)
 
 
@@ -236,7 +238,7 @@ async def test_a_key_with_feedback_alone_speaks_for_the_actor_of_the_search_or_f
     key = (await platform.create_key("page", scopes=["feedback"])).key
     collection = await platform.collection("docs")
     asked = [await collection.search("timeout", context=Context(actor=actor)) for actor in ("ann", "")]
-    said = [Feedback(retrieval_id=one.retrieval_id, item_id=one[0].item_id, helpful=True) for one in asked]
+    said = [Feedback(retrieval_id=search.retrieval_id, item_id=search[0].item_id, helpful=True) for search in asked]
     for named in (replace(said[0], actor="bob"), Feedback(collection="docs", item_id="a", helpful=True, actor="ann")):
         with pytest.raises(InvalidRequestError, match="'feedback' alone names no actor; leave actor out"):
             await platform.feedback_each([said[0], named], api_key=key)
@@ -300,7 +302,7 @@ async def test_an_outcome_is_shared_by_the_items_that_were_used(platform: Platfo
     retrieval, shown = await _shown(platform)
     assert (await platform.outcome(retrieval, shown[:2], reward=1.0, actor="agent")).recorded == 2
     verdicts = await read_verdicts(platform.database, platform.tenant_id, number, until=datetime.now(UTC))
-    assert sorted((one.item_id, one.weight, str(one.retrieval_id)) for one in verdicts) == sorted(
+    assert sorted((verdict.item_id, verdict.weight, str(verdict.retrieval_id)) for verdict in verdicts) == sorted(
         (item_id, 0.5, str(retrieval)) for item_id in shown[:2]
     )
     with pytest.raises(InvalidRequestError, match="at least one"):
@@ -316,7 +318,7 @@ async def test_a_later_outcome_replaces_the_shares_of_the_items_that_it_names(pl
     assert (await platform.outcome(retrieval, [first], reward=1.0, actor="agent")).superseding == 1
     assert (await _arm(platform, first)).pulls == pytest.approx(2 * (await _arm(platform, second)).pulls, rel=1e-4)
     await platform.feedback(retrieval, second, reward=0, weight=0, kind="outcome", actor="agent")
-    assert [await _raw(platform, one) for one in (first, second)] == [(1, 1), (0, 0)]
+    assert [await _raw(platform, item_id) for item_id in (first, second)] == [(1, 1), (0, 0)]
 
 
 async def test_what_is_of_something_unknown_is_refused_and_nothing_is_stored(platform: Platform) -> None:
@@ -382,7 +384,7 @@ async def test_another_tenants_retrieval_is_unknown(platform: Platform, database
 
 async def _stored_decayed(platform: Platform, *, half_life: float) -> int:
     collection = await platform.collection("docs")
-    await collection.add([{"_id": one, "text": "timeout"} for one in "ab"])
+    await collection.add([{"_id": item_id, "text": "timeout"} for item_id in "ab"])
     await collection.set_learning(half_life_days=half_life)
     return (await collection.refresh()).collection_id
 
@@ -427,22 +429,22 @@ async def test_what_is_said_to_be_ahead_weighs_as_much_as_now(platform: Platform
     number = await _stored_decayed(platform, half_life=1 / 24)
     ahead = platform.now + timedelta(hours=23)
     said = [
-        Feedback(collection="docs", item_id=one, helpful=True, actor=actor, at=ahead)
+        Feedback(collection="docs", item_id=item_id, helpful=True, actor=actor, at=ahead)
         for actor in ("ann", "bob")
-        for one in "ab"
+        for item_id in "ab"
     ]
     await platform.feedback_each(said[:1])
     await platform.feedback_each(said[1:])
-    for one in "ab":
-        assert (await _arm_decayed(platform, one)).successes == pytest.approx(2, rel=0.05)
+    for item_id in "ab":
+        assert (await _arm_decayed(platform, item_id)).successes == pytest.approx(2, rel=0.05)
     later = [
-        Feedback(collection="docs", item_id=one, helpful=False, actor="ann", at=ahead + timedelta(minutes=1))
-        for one in "ab"
+        Feedback(collection="docs", item_id=item_id, helpful=False, actor="ann", at=ahead + timedelta(minutes=1))
+        for item_id in "ab"
     ]
     await platform.feedback_each(later[:1])
     await platform.feedback_each(later)
-    for one in "ab":
-        arm = await _arm_decayed(platform, one)
+    for item_id in "ab":
+        arm = await _arm_decayed(platform, item_id)
         assert [arm.successes, arm.failures] == pytest.approx([1, 1], rel=0.05)
     where = (platform.database, platform.tenant_id, number)
     assert await recount_arms(*where, ["a", "b"], tolerance=1e-9) == (2, 0)

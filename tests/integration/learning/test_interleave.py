@@ -43,25 +43,25 @@ async def rate(platform: Platform, search: RecordedSearch, winner: str) -> None:
         ) VALUES (%s, %s, gen_random_uuid(), gen_random_uuid(), %s, 'verdict', %s, 1, '{}', now())
     """
     async with platform.database.transaction(platform.tenant_id) as connection:
-        for one in search.impressions:
-            reward = float(one.signals["team"] == winner)
-            await connection.execute(statement, (search.collection_id, one.item_id, search.retrieval_id, reward))
+        for impression in search.impressions:
+            reward = float(impression.signals["team"] == winner)
+            await connection.execute(statement, (search.collection_id, impression.item_id, search.retrieval_id, reward))
 
 
 async def test_both_profiles_hits_are_shown_and_remembered(platform: Platform, collection: Collection) -> None:
     """The hits are those of the two searches, and the record says whose each is, and how probable it was."""
     found = await collection.interleave("red tree", profiles=PROFILES, limit=4, context=Context(actor="ann"))
-    ranked = {name: await collection.search("red tree", limit=4, profile=one) for name, one in PROFILES.items()}
-    assert {hit.item_id for hit in found} <= {hit.item_id for one in ranked.values() for hit in one}
+    ranked = {name: await collection.search("red tree", limit=4, profile=profile) for name, profile in PROFILES.items()}
+    assert {hit.item_id for hit in found} <= {hit.item_id for ranking in ranked.values() for hit in ranking}
     assert [hit.rank for hit in found] == [1, 2, 3, 4]
 
     search = await recorded(platform, found.retrieval_id)
     assert search.request["interleaved"] == {"a": "words", "b": "meaning"}
     assert (search.actor, search.policy, search.profile_version) == ("ann", "team_draft/1", 0)
-    teams = [one.signals["team"] for one in search.impressions]
+    teams = [impression.signals["team"] for impression in search.impressions]
     assert sorted(teams) == ["a", "a", "b", "b"]
-    assert [one.item_id for one in search.impressions] == [hit.item_id for hit in found]
-    assert all(0 < one.rank_propensity <= one.propensity <= 1 for one in search.impressions)
+    assert [impression.item_id for impression in search.impressions] == [hit.item_id for hit in found]
+    assert all(0 < impression.rank_propensity <= impression.propensity <= 1 for impression in search.impressions)
     await platform.recorded()
     assert platform.recording.recorded == len(ranked), "the two searches behind it are nobody's"
 

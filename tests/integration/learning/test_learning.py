@@ -173,7 +173,7 @@ async def test_a_model_that_is_not_better_is_kept_and_not_used(platform: Platfor
     stored = await collection.refresh()
     assert stored.model_version == 0
     models = await collection.models()
-    assert [(one.version, one.is_published) for one in models] == [(1, False)]
+    assert [(model.version, model.is_published) for model in models] == [(1, False)]
     assert "not surely better" in models[0].reason
     assert [hit.item_id for hit in after] == [hit.item_id for hit in before]
 
@@ -215,7 +215,7 @@ async def test_thompson_slots_show_what_was_never_used_and_say_how_probable_that
     await collection.set_profile(replace(collection.profile, exploration=exploration))
     results = await collection.search_each(["common word3"] * 30, limit=5)
     await platform.recorded()
-    result = next(one for one in results if any(hit.slot is Slot.EXPLORE for hit in one))
+    result = next(result for result in results if any(hit.slot is Slot.EXPLORE for hit in result))
     (explored,) = (hit for hit in result if hit.slot is Slot.EXPLORE)
     assert 0 < explored.propensity < 1
     assert {hit.propensity for hit in result if hit.slot is Slot.EXPLOIT} == {1.0}
@@ -224,7 +224,7 @@ async def test_thompson_slots_show_what_was_never_used_and_say_how_probable_that
     assert record is not None
     assert (record.policy, record.eligible) == ("thompson_slots/1", 24)
     assert sum(record.pool_signals["propensity"]) == pytest.approx(5)
-    shown = {one.item_id: one for one in record.impressions}
+    shown = {impression.item_id: impression for impression in record.impressions}
     assert shown[explored.item_id].propensity == explored.propensity
     await platform.feedback(result.retrieval_id, explored.item_id, helpful=True)
     stored = await collection.refresh()
@@ -284,7 +284,7 @@ class _Within:
 
 async def _stored(platform: Platform) -> int:
     collection = await platform.collection("docs")
-    await collection.add([{"_id": one, "text": "timeout"} for one in "ab"])
+    await collection.add([{"_id": item_id, "text": "timeout"} for item_id in "ab"])
     return (await collection.refresh()).collection_id
 
 
@@ -297,8 +297,8 @@ async def test_a_verdict_changes_no_index_of_the_statistics(platform: Platform, 
         database = cast(Database, _Within(connection))
         for helpful in (True, False, True):
             events = [
-                Feedback(collection="docs", item_id=one, helpful=helpful, context=Context(domain="network"))
-                for one in items
+                Feedback(collection="docs", item_id=item_id, helpful=helpful, context=Context(domain="network"))
+                for item_id in items
             ]
             await record_feedback(database, platform.tenant_id, events, platform.now)
         updated, hot = await (await connection.execute(_UPDATED)).fetchone() or (0, 0)
@@ -329,5 +329,5 @@ async def test_actors_of_another_tenant_are_not_counted_through(
                 "1, 1, '{\"\"}', now() FROM generate_series(1, %s)",
                 (number, MANY),
             )
-    events = [Feedback(collection="docs", item_id=one, helpful=True, actor="assistant") for one in items]
+    events = [Feedback(collection="docs", item_id=item_id, helpful=True, actor="assistant") for item_id in items]
     assert await _entries_read(platform, events) < MANY / 10

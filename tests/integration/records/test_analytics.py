@@ -104,7 +104,7 @@ MANY = """
 async def fill(platform: Platform) -> None:
     """Two days of searches in ``docs``, and twenty with scores from .05 to 1 in ``many``."""
     docs, many = await platform.collection("docs"), await platform.collection("many")
-    await docs.add([{"_id": one, "title": f"Item {one}", "text": "text"} for one in "abc"])
+    await docs.add([{"_id": item_id, "title": f"Item {item_id}", "text": "text"} for item_id in "abc"])
     await docs.add([{"_id": "d", "text": "text", "status": "archived"}])
     async with platform.database.transaction(platform.tenant_id) as connection:
         for statement in (SEARCHES, SHOWN, VERDICTS, KNOWN):
@@ -140,7 +140,9 @@ def picked(table: AnalyticsTable, *columns: str) -> list[tuple[Any, ...]]:
 
 def near(*rows: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     """The rows, with fractions compared to six digits."""
-    return [tuple(pytest.approx(one, rel=1e-6) if isinstance(one, float) else one for one in row) for row in rows]
+    return [
+        tuple(pytest.approx(value, rel=1e-6) if isinstance(value, float) else value for value in row) for row in rows
+    ]
 
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -148,10 +150,10 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 async def test_the_catalogue_lists_every_view_with_a_sentence_and_its_columns(two: tuple[Platform, Platform]) -> None:
     """Nothing is undescribed, and only what sums up a period is a function."""
-    views = {one.name: one for one in await two[0].analytics_views()}
+    views = {view.name: view for view in await two[0].analytics_views()}
     assert set(views) == VIEWS
-    assert all(one.about.endswith(".") and one.columns[0].name == "collection" for one in views.values())
-    lists = {name for name, one in views.items() if not one.is_function}
+    assert all(view.about.endswith(".") and view.columns[0].name == "collection" for view in views.values())
+    lists = {name for name, view in views.items() if not view.is_function}
     assert lists == NOT_OF_A_PERIOD | {"queries", "rated"}
     assert all(views[name].time_column for name in lists)
 
@@ -499,7 +501,7 @@ async def test_a_function_of_the_analysts_own_does_not_see_more(
 async def test_an_analyst_that_was_removed_sees_nothing(two: tuple[Platform, Platform], analyst: Analyst) -> None:
     """The list of analysts is the tenant's; removing takes effect on sessions that are open."""
     login, session = analyst
-    assert login in [one.login for one in await analysts(two[0].database, two[0].tenant_id)]
+    assert login in [analyst.login for analyst in await analysts(two[0].database, two[0].tenant_id)]
     assert await analysts(two[1].database, two[1].tenant_id) == []
     with pytest.raises(InvalidRequestError, match="another tenant's analyst"):
         await add_analyst(two[1].database, two[1].tenant_id, login)
@@ -509,7 +511,7 @@ async def test_an_analyst_that_was_removed_sees_nothing(two: tuple[Platform, Pla
     await remove_analyst(two[0].database, two[0].tenant_id, login)
     with pytest.raises(pg.InsufficientPrivilege):
         await session.execute("SELECT * FROM retrieval.items")
-    assert login not in [one.login for one in await analysts(two[0].database, two[0].tenant_id)]
+    assert login not in [analyst.login for analyst in await analysts(two[0].database, two[0].tenant_id)]
 
 
 async def test_a_login_that_sees_more_cannot_be_an_analyst(two: tuple[Platform, Platform], database_url: str) -> None:

@@ -206,22 +206,35 @@ async def _figures_of_judges(day: Day) -> dict[str, Any]:
         platform.workplace, await target_of(platform, day.docs), until=datetime.now(UTC) + timedelta(days=1)
     )
     events = sorted(
-        (one.question or "", one.event.item_id, one.event.reward, one.event.relevance or -1.0, one.event.rank or 0,
-         sum(one.event.signals.values())) for one in examples.rated
+        (rating.question or "", rating.event.item_id, rating.event.reward, rating.event.relevance or -1.0,
+         rating.event.rank or 0, sum(rating.event.signals.values())) for rating in examples.rated
     )  # fmt: skip
     slates = sorted(
-        (one.question, "".join(one.item_ids), sum(one.relevance), sum(map(sum, one.legs.values())),
-         sum(reward or 0 for reward in one.rewards)) for one in examples.slates
+        (slate.question, "".join(slate.item_ids), sum(slate.relevance), sum(map(sum, slate.legs.values())),
+         sum(reward or 0 for reward in slate.rewards)) for slate in examples.slates
     )  # fmt: skip
     return {
         "compared": (compared.searches, compared.changed, sorted(compared.left_out.items())),
         "weighings": _rows(
-            (one.retrievals, one.impressions, one.rated, one.effective_sample_size, one.mean_weight, one.max_weight)
-            for one in compared.weighings
+            (
+                weighing.retrievals,
+                weighing.impressions,
+                weighing.rated,
+                weighing.effective_sample_size,
+                weighing.mean_weight,
+                weighing.max_weight,
+            )
+            for weighing in compared.weighings
         ),
         "estimates": _rows(
-            (str(one.estimator), one.is_clipped, one.first.value, one.second.value, one.difference.standard_error)
-            for one in compared.estimates
+            (
+                str(estimate.estimator),
+                estimate.is_clipped,
+                estimate.first.value,
+                estimate.second.value,
+                estimate.difference.standard_error,
+            )
+            for estimate in compared.estimates
         ),
         "earned": sorted(_rows(earned), key=str),
         "events": _summed(events),
@@ -231,34 +244,52 @@ async def _figures_of_judges(day: Day) -> dict[str, Any]:
 
 async def _figures_of_records(day: Day) -> dict[str, Any]:
     listed = await day.docs.retrievals(limit=100)
-    told = [await day.platform.retrieval(one.retrieval_id) for one in listed]
-    replays = [await day.platform.replay(one.retrieval_id) for one in listed]
+    told = [await day.platform.retrieval(retrieval.retrieval_id) for retrieval in listed]
+    replays = [await day.platform.replay(retrieval.retrieval_id) for retrieval in listed]
     shown = [
-        (rank, one.item_id, one.rank, one.score, one.slot.value, one.propensity, one.rank_propensity, one.pulls)
+        (
+            rank,
+            impression.item_id,
+            impression.rank,
+            impression.score,
+            impression.slot.value,
+            impression.propensity,
+            impression.rank_propensity,
+            impression.pulls,
+        )
         for rank, search in enumerate(told)
-        for one in search.impressions
+        for impression in search.impressions
     ]
     signals = [
         (name, *(part.get(key) for key in ("rank", "raw", "weight", "value")))
         for search in told
-        for one in search.impressions
-        for name, part in sorted(one.signals.items())
+        for impression in search.impressions
+        for name, part in sorted(impression.signals.items())
         if name != "team"
     ]
     answers = await day.docs.answers_of("s0", limit=100)
     return {
         "told": _summed(
-            (one.origin, one.query, one.is_by_vector, str(one.where), str(sorted(one.request)), one.profile_version,
-             one.policy, one.path, len(one.notes), len(one.timings_ms), one.candidates) for one in told
+            (
+                *(retrieval.origin, retrieval.query, retrieval.is_by_vector, str(retrieval.where)),
+                *(str(sorted(retrieval.request)), retrieval.profile_version, retrieval.policy, retrieval.path),
+                *(len(retrieval.notes), len(retrieval.timings_ms), retrieval.candidates),
+            )
+            for retrieval in told
         ),
         "shown": _summed(shown),
         "signals": _summed(signals),
-        "teams": "".join(one.signals["team"] for search in told for one in search.impressions if "team" in one.signals),
-        "replays": [one.is_reproduced for one in replays].count(True),
-        "why_not": sorted({why for one in replays for why in one.why_not}),
+        "teams": "".join(
+            impression.signals["team"]
+            for search in told
+            for impression in search.impressions
+            if "team" in impression.signals
+        ),
+        "replays": [replay.is_reproduced for replay in replays].count(True),
+        "why_not": sorted({why for replay in replays for why in replay.why_not}),
         "answers": _summed(
-            (one.origin, one.query, hit.item_id, hit.rank, hit.score, hit.slot.value, hit.propensity)
-            for one in answers for hit in one.hits
+            (answer.origin, answer.query, hit.item_id, hit.rank, hit.score, hit.slot.value, hit.propensity)
+            for answer in answers for hit in answer.hits
         ),
     }  # fmt: skip
 
@@ -327,7 +358,7 @@ async def test_every_figure_of_the_day_is_as_it_was(day: Day) -> None:
 def _near(value: Any) -> Any:
     """The same with numbers that need not be the same to the last digit: BM25 is a sum in the order of the lexemes."""
     if isinstance(value, dict):
-        return {name: _near(one) for name, one in value.items()}
+        return {name: _near(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
         return type(value)(map(_near, value))
     return pytest.approx(value, rel=1e-6, abs=1e-9) if isinstance(value, float) else value

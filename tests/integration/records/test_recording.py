@@ -74,7 +74,7 @@ async def _found(platform: Platform, result: SearchResult) -> RecordedSearch:
 
 
 def _values(records: list[Any], name: str) -> set[str]:
-    return {repr(getattr(one, name)) for one in records}
+    return {repr(getattr(record, name)) for record in records}
 
 
 async def _learned(platform: Platform) -> list[SearchResult]:
@@ -85,9 +85,9 @@ async def _learned(platform: Platform) -> list[SearchResult]:
         [f"common word{n % 9} q{n}" for n in range(60)], context=Context(domain="shop")
     )
     events = [
-        Feedback(retrieval_id=one.retrieval_id, item_id=hit.item_id, helpful=int(hit.item_id[1:]) % 2 == 0)
-        for one in searches
-        for hit in one
+        Feedback(retrieval_id=search.retrieval_id, item_id=hit.item_id, helpful=int(hit.item_id[1:]) % 2 == 0)
+        for search in searches
+        for hit in search
     ]
     await platform.feedback_each(events)
     for job in ("clusters", "learn"):
@@ -106,13 +106,13 @@ async def test_every_column_is_filled_and_tells_searches_apart(platform: Platfor
     """No column is the same for all of a few searches that differ: it would say nothing."""
     results = [*await _smoke(await _filled(platform)), *await _learned(platform)]
     await platform.recorded()
-    found = [await _found(platform, one) for one in results]
+    found = [await _found(platform, result) for result in results]
     columns = {column.name for column in retrievals.columns} - {"pool_scores_exact"}
     assert {name for name in columns if len(_values(found, name)) == 1} == set()
-    shown = [hit for one in found for hit in one.impressions]
-    names = {one.name for one in fields(Impression)}
+    shown = [hit for search in found for hit in search.impressions]
+    names = {field.name for field in fields(Impression)}
     assert {name for name in names if len(_values(shown, name)) == 1} == set()
-    assert set().union(*(one.pool_signals for one in found)) == {
+    assert set().union(*(search.pool_signals for search in found)) == {
         *("legs", "ranks", "bests", "relevance", "scaled", "score", "eligible", "uses", "raw_successes"),
         *("learned", "effective_sample_size", "logit_mean", "affinity", "length", "propensity"),
     }
@@ -124,7 +124,7 @@ async def test_a_record_says_what_the_caller_saw(platform: Platform) -> None:
     result = await collection.search("common word1", vector=np.ones(256), limit=7)
     await platform.recorded()
     found = await _found(platform, result)
-    assert [(one.item_id, one.rank, one.score) for one in found.impressions] == [
+    assert [(impression.item_id, impression.rank, impression.score) for impression in found.impressions] == [
         (hit.item_id, hit.rank, hit.score) for hit in result
     ]
     assert found.impressions[0].signals == {
@@ -163,10 +163,10 @@ async def test_many_searches_of_one_call_are_recorded_each(platform: Platform) -
     collection = await _filled(platform)
     results = await collection.search_each(["word1", "word2", "word3"], context=Context(session="s"))
     await platform.recorded()
-    found = [await _found(platform, one) for one in results]
-    assert [one.query for one in found] == ["word1", "word2", "word3"]
-    assert {one.session for one in found} == {"s"}
-    assert platform.recording.recorded == len({one.retrieval_id for one in found}) == 3
+    found = [await _found(platform, result) for result in results]
+    assert [search.query for search in found] == ["word1", "word2", "word3"]
+    assert {search.session for search in found} == {"s"}
+    assert platform.recording.recorded == len({search.retrieval_id for search in found}) == 3
 
 
 async def test_only_the_share_that_the_profile_asks_for_is_recorded(platform: Platform) -> None:
@@ -176,7 +176,7 @@ async def test_only_the_share_that_the_profile_asks_for_is_recorded(platform: Pl
     assert (await collection.search("common", profile=none)).retrieval_id is None
     half = replace(none, recording=Recording(rate=0.5))
     results = await collection.search_each(["common"] * 100, profile=half)
-    assert 20 <= sum(one.retrieval_id is not None for one in results) <= 80
+    assert 20 <= sum(result.retrieval_id is not None for result in results) <= 80
     assert (await collection.unrecorded().search("common")).retrieval_id is None
 
 
@@ -226,7 +226,7 @@ async def test_a_row_is_sent_in_the_columns_and_types_of_its_table(platform: Pla
             await (await connection.execute(query, (name,))).fetchall() for name in ("retrievals", "sent_retrieval")
         ]
     assert sent == list(recording_statement.COLUMNS.items())
-    assert [one for one in table if one not in sent] == [("vector", "halfvec")]
+    assert [column for column in table if column not in sent] == [("vector", "halfvec")]
 
 
 @pytest.fixture
@@ -243,7 +243,7 @@ async def test_a_record_waits_without_the_texts_of_its_hits(platform: Platform) 
     for legs in (["lexical"], ["lexical", "dense"]):
         assert "secret" in (await collection.search("common", legs=legs))[0].body
     waiting = list(handle_of(collection).parts.recorder._queue)  # noqa: SLF001 - nobody else sees them
-    assert [len(one.answered.shown) for one in waiting if isinstance(one.answered, Answered)] == [5, 5]
+    assert [len(search.answered.shown) for search in waiting if isinstance(search.answered, Answered)] == [5, 5]
     assert "secret" not in repr(waiting)
     await platform.recorded()
 
@@ -289,7 +289,7 @@ async def test_records_outlive_connections_that_are_cut_off(platform: Platform, 
             "WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = ''"
         )
     await platform.recorded()
-    assert [(await _found(platform, one)).query for one in results] == ["common"] * 3
+    assert [(await _found(platform, result)).query for result in results] == ["common"] * 3
     assert platform.recording.lost == {}
 
 
@@ -357,7 +357,7 @@ async def test_searches_that_walked_an_index_are_kept_at_the_rate(database_url: 
         assert (await collection.search("w3", legs=["lexical"])).path == "none"
         assert (await collection.search(vector=VECTORS[1], legs=["dense"], where={"item_id": "1"})).path == "exact"
     kept = await _kept(database_url, settings)
-    assert [(one.limit, one.condition) for one in kept] == [(5, None)]
+    assert [(leg.limit, leg.condition) for leg in kept] == [(5, None)]
     assert kept[0].vector == pytest.approx(VECTORS[0] / np.linalg.norm(VECTORS[0]), abs=1e-3)
 
 

@@ -100,7 +100,7 @@ async def test_each_difference_says_why(platform: Platform) -> None:
     found = await platform.replay(str(result.retrieval_id), "docs")
     assert found.is_reproduced
     assert found.changes == ("profile v1 answered then, v2 does now",)
-    why = {one.item_id: one.why for one in found.differences}
+    why = {difference.item_id: difference.why for difference in found.differences}
     assert why[first] == ("the item was removed",)
     assert why["new"][0] == "the item is new"
     assert why[second][0] == "the item was changed"
@@ -120,9 +120,11 @@ async def _learned(platform: Platform, combination: Combination) -> Collection:
     )
     await platform.recorded()
     events = [
-        Feedback(retrieval_id=one.retrieval_id, item_id=hit.item_id, helpful=int(hit.item_id[1:]) % 2 == 0, actor="ann")
-        for one in searches
-        for hit in one
+        Feedback(
+            retrieval_id=search.retrieval_id, item_id=hit.item_id, helpful=int(hit.item_id[1:]) % 2 == 0, actor="ann"
+        )
+        for search in searches
+        for hit in search
     ]
     await platform.feedback_each(events)
     report = await run_job(platform.workplace, job_named("learn"), await target_of(platform, collection))
@@ -148,15 +150,15 @@ async def test_what_was_learned_is_replayed(platform: Platform, combination: Com
         last = Feedback(retrieval_id=result.retrieval_id, item_id=result[0].item_id, helpful=False, actor="bob")
         await platform.feedback_each([last])  # came later, so it did not count then
         found = await platform.replay(result.retrieval_id)
-        assert (found.why_not, [one for one in found.changes if "candidates" in one]) == ((), [])
+        assert (found.why_not, [change for change in found.changes if "candidates" in change]) == ((), [])
         await _check_another_profile(platform, collection)
 
     await platform.quarantine("ann")
     for answer in answers:
         found = await platform.replay(answer)
         assert found.why_not == ()
-        changes = [one for one in found.changes if not one.startswith("profile v")]
-        assert [one.split(" of ")[0] for one in changes[:2]] == ["the uses", "the learned rewards"]
+        changes = [change for change in found.changes if not change.startswith("profile v")]
+        assert [change.split(" of ")[0] for change in changes[:2]] == ["the uses", "the learned rewards"]
         assert "quarantined" in changes[0]
 
 
@@ -166,7 +168,7 @@ async def _check_another_profile(platform: Platform, collection: Collection) -> 
     model = await Models(platform.database, tenant).model(stored.collection_id, stored.model_version)
     async with platform.database.snapshot(tenant) as connection:
         pools = read_pools(connection, stored.collection_id, since=EPOCH, most=1)
-        (pool,) = [one async for one in pools]
+        (pool,) = [pool async for pool in pools]
     slate = target_slate(pool, NamedProfile(name="another", profile=collection.profile), model)
     assert not isinstance(slate, Unanswerable)
     assert slate == pytest.approx(_drawn(pool))
@@ -224,7 +226,7 @@ async def test_what_exploration_drew_is_told(platform: Platform) -> None:
     found = await platform.replay(result.retrieval_id)
     assert found.why_not == ()
     drawn = {hit.item_id for hit in result if hit.slot is Slot.EXPLORE}
-    reasons = {one.item_id: one.why for one in found.differences}
+    reasons = {difference.item_id: difference.why for difference in found.differences}
     assert {item_id for item_id in drawn & set(reasons) if "exploration drew it then" not in reasons[item_id]} == set()
 
 

@@ -52,7 +52,7 @@ async def test_a_plain_search_makes_one_round_trip_of_one_statement(platform: Pl
     papers = await filled(platform)
     asked.clear()
     assert await papers.search("boundary layer", legs=["lexical"], limit=3)
-    assert [len(one) for one in asked] == [1]
+    assert [len(texts) for texts in asked] == [1]
 
 
 @pytest.mark.parametrize(
@@ -91,10 +91,10 @@ async def test_known_words_cost_one_statement_and_unknown_ones_few(platform: Pla
     papers = await filled(platform)
     asked.clear()
     await papers.search("boundary layers of a hypersonic wing", legs=["lexical"], typos=True)
-    assert [len(one) for one in asked] == [1, 1]
+    assert [len(texts) for texts in asked] == [1, 1]
     asked.clear()
     await papers.search("bondary layr", legs=["lexical"], typos=True)
-    assert [len(one) for one in asked] == [1, 2, 1, 1]
+    assert [len(texts) for texts in asked] == [1, 2, 1, 1]
 
 
 async def test_what_was_written_a_moment_ago_is_known(platform: Platform) -> None:
@@ -164,7 +164,7 @@ async def test_a_snippet_marks_the_words_of_the_query_in_any_form(platform: Plat
     await papers.add([{"id": "h", "text": "<b>Potatoes</b> & layers: 'cakes' with \\ and 50 % <script>cake</script>"}])
     asked.clear()
     first, *_ = await papers.search("cakes potato*", legs=["lexical"], snippet=200)
-    assert [len(one) for one in asked] == [1, 1]
+    assert [len(texts) for texts in asked] == [1, 1]
     assert first.snippet is not None
     assert first.snippet.text == first.body
     assert [first.body[start:end] for start, end in first.snippet.highlights] == ["Potatoes", "cakes"]
@@ -215,7 +215,7 @@ async def test_facets_count_what_the_filter_lets_through(platform: Platform, ask
     await papers.add([{"id": "old", "text": "soup", "area": "food", "status": "archived"}])
     asked.clear()
     result = await papers.search("soup", legs=["lexical"], limit=1, facets=["area", "tags", "kind"])
-    assert [len(one) for one in asked] == [1, 3]
+    assert [len(texts) for texts in asked] == [1, 3]
     assert result.facets == {"area": {"aero": 3, "food": 1}, "tags": {"b": 2, "a": 1}, "kind": {}}
     assert list(result.facets["area"]) == ["aero", "food"]
     narrowed = await papers.search('"hypersonic" flow', where={"area": "aero"}, facets=["area", "tags"])
@@ -257,11 +257,11 @@ async def test_what_is_typed_is_completed_from_words_and_titles(platform: Platfo
     await papers.add([{"id": "5", "title": "Wings and the boundary layer", "text": "Boundary layers, boundary layer"}])
     asked.clear()
     found = await papers.complete("boundary la")
-    assert [len(one) for one in asked] == [1, 1]
+    assert [len(texts) for texts in asked] == [1, 1]
     assert found.queries == ("boundary layer", "boundary layers", "boundary laminar")
-    assert [one.id for one in found.titles] == ["1", "5"]
+    assert [title.id for title in found.titles] == ["1", "5"]
     assert (await papers.complete("BOUND")).queries == ("boundary",)
-    assert [one.title for one in (await papers.complete("boundary ")).titles] == [
+    assert [title.title for title in (await papers.complete("boundary ")).titles] == [
         "Boundary layers",
         "Wings and the boundary layer",
     ]
@@ -315,7 +315,7 @@ async def test_a_cursor_survives_writes(platform: Platform) -> None:
         found = await notes.search("wind", legs=["lexical"], limit=7, after=after)
         seen, after, page = [*seen, *(hit.item_id for hit in found)], found.next, page + 1
         ranks += [hit.rank for hit in found]
-        await notes.add([{"id": f"new{page}-{one}", "text": "wind wind"} for one in range(3) if page < 4])
+        await notes.add([{"id": f"new{page}-{number}", "text": "wind wind"} for number in range(3) if page < 4])
         await notes.add([{"id": "n039", "text": "wind wind wind"}, {"id": "n010", "text": "wind " + "late " * 60}])
         await notes.delete(["n011"])
     assert len(seen) == len(set(seen))
@@ -348,7 +348,7 @@ async def test_synonyms_of_the_profile_find_what_is_called_otherwise(platform: P
     assert hit.snippet is not None
     assert (hit.item_id, hit.snippet.html) == ("3", "<mark>soup</mark> with potatoes and onions")
     found = await papers.search("airfoil", legs=["lexical"], typos=True)
-    assert ([one.item_id for one in found], found.notes) == (["1"], ())
+    assert ([hit.item_id for hit in found], found.notes) == (["1"], ())
     await platform.recorded()
     assert found.retrieval_id is not None
     assert (await platform.replay(found.retrieval_id)).is_reproduced

@@ -193,8 +193,8 @@ async def test_each_of_many_queries_without_hits_says_why(platform: Platform) ->
     await papers.add(ITEMS)
     queries = ["heat", "soup"]
     assert [found.why_no_hits for found in await papers.search_each(queries)] == [(), ()]
-    [one, other] = [found.why_no_hits for found in await papers.search_each(queries, where={"area": "areo"})]
-    assert one == other == (f'{NOTHING}area = "areo"; did you mean "aero"?',)
+    [first, second] = [found.why_no_hits for found in await papers.search_each(queries, where={"area": "areo"})]
+    assert first == second == (f'{NOTHING}area = "areo"; did you mean "aero"?',)
     [(first,), (second,)] = [found.why_no_hits for found in await papers.search_each(queries, min_score=9)]
     assert "score 9" in first
     assert "score 9" in second

@@ -25,7 +25,7 @@ from tests.support.searching import leg_request, without_shard
 
 SIZE, PROJECTS, DEPTH = 20_000, 10, 100
 MEMORIES = [Memory(number, PROJECTS) for number in range(SIZE)]
-ACTIVE = [one for one in MEMORIES if not one.is_archived]
+ACTIVE = [memory for memory in MEMORIES if not memory.is_archived]
 ENTITIES = (("questions", "q7"), ("users", "everybody"))
 ORDERED = (LegName.RECENT, LegName.POPULAR, LegName.RELEVANT)
 INDEXES = {
@@ -37,10 +37,10 @@ INDEXES = {
 FEW, MANY = {"project_id": ["p3"], "item_id": {"gte": "015000"}}, {"project_id": ["p3", "p4"]}
 Key = Callable[[Memory], Any]
 KEYS: dict[LegName, Key] = {
-    LegName.RECENT: lambda one: -one.number,
-    LegName.POPULAR: lambda one: (one.accesses, -one.number),
-    LegName.RELEVANT: lambda one: (one.base_relevance, -one.number),
-    LegName.LINKED: lambda one: (one.question == "q7", -one.number),
+    LegName.RECENT: lambda memory: -memory.number,
+    LegName.POPULAR: lambda memory: (memory.accesses, -memory.number),
+    LegName.RELEVANT: lambda memory: (memory.base_relevance, -memory.number),
+    LegName.LINKED: lambda memory: (memory.question == "q7", -memory.number),
 }
 
 
@@ -61,12 +61,12 @@ async def _found(platform: Platform, request: CandidateRequest) -> Found:
 
 
 def _ids(found: Found, leg: LegName) -> list[str]:
-    return [one.item_id for one in found.rankings[leg.value]]
+    return [candidate.item_id for candidate in found.rankings[leg.value]]
 
 
 def _best(leg: LegName, among: list[Memory], depth: int = DEPTH) -> list[str]:
-    able = [one for one in among if one.accesses or leg is not LegName.POPULAR]
-    return [one.item_id for one in sorted(able, key=KEYS[leg], reverse=True)[:depth]]
+    able = [memory for memory in among if memory.accesses or leg is not LegName.POPULAR]
+    return [memory.item_id for memory in sorted(able, key=KEYS[leg], reverse=True)[:depth]]
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -76,9 +76,9 @@ async def test_each_leg_brings_its_best_active_memories(
 ) -> None:
     """In its order, the latest first among equals: of all, of the many that match, of the few that do."""
     platform, collection = opened
-    projects = where.get("project_id", [f"p{one}" for one in range(PROJECTS)])
+    projects = where.get("project_id", [f"p{number}" for number in range(PROJECTS)])
     since = where.get("item_id", {}).get("gte", "")
-    among = [one for one in ACTIVE if one.project in projects and one.item_id >= since]
+    among = [memory for memory in ACTIVE if memory.project in projects and memory.item_id >= since]
     found = await _found(platform, await _request(collection, *KEYS, **where))
     for leg in KEYS:
         assert _ids(found, leg) == _best(leg, among), leg
@@ -94,7 +94,7 @@ async def test_a_walk_that_meets_too_few_is_followed_by_a_look_at_all_that_match
     found = await _found(platform, request)
     assert found.fell_short
     for leg in KEYS:
-        among = [one for one in ACTIVE if one.number >= 15_000]
+        among = [memory for memory in ACTIVE if memory.number >= 15_000]
         assert _ids(found, leg) == _best(leg, among), leg
 
 
@@ -108,7 +108,7 @@ async def _scans(platform: Platform, request: CandidateRequest) -> tuple[list[st
         plan = [without_shard(row[0]) for row in await cursor.fetchall()]
     started = [line for line in plan if "never executed" not in line]
     found = [re.search(r"(\w[\w ]*Scan)(?: Backward)? using (\w+) on", line) for line in started]
-    return plan, {one[2]: one[1] for one in found if one}
+    return plan, {match[2]: match[1] for match in found if match}
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -150,10 +150,10 @@ async def test_those_that_stand_best_are_found_by_walking_each_order(
 
     found = await find_candidates(platform.database, platform.tenant_id, request, query)
 
-    kept = {one.item_id for candidates in found.rankings.values() for one in candidates}
+    kept = {candidate.item_id for candidates in found.rankings.values() for candidate in candidates}
     wanted = condition_of(where)
-    best = sorted((one for one in ACTIVE if wanted(one)), key=_stands, reverse=True)
-    assert {one.item_id for one in best[:20]} <= kept
+    best = sorted((memory for memory in ACTIVE if wanted(memory)), key=_stands, reverse=True)
+    assert {memory.item_id for memory in best[:20]} <= kept
     assert 100 <= len(kept) <= 200
     plan, used = await _scans(platform, request)
     assert not _whole(plan)
@@ -161,16 +161,16 @@ async def test_those_that_stand_best_are_found_by_walking_each_order(
         assert {"memories_by_time_idx", "memories_by_accesses_idx", "memories_by_relevance_idx"} <= set(used)
 
 
-def _stands(one: Memory) -> float:
-    use = min(1.0, math.log(one.accesses + 1) / math.log(101))
-    return 0.4 * one.base_relevance + 0.3 * math.exp(-one.number / 1440) + 0.3 * use
+def _stands(memory: Memory) -> float:
+    use = min(1.0, math.log(memory.accesses + 1) / math.log(101))
+    return 0.4 * memory.base_relevance + 0.3 * math.exp(-memory.number / 1440) + 0.3 * use
 
 
 def condition_of(where: dict[str, Any]) -> Callable[[Memory], bool]:
     """Whether a memory passes one of this module's filters."""
     least = where.get("item_id", {}).get("gte", "")
     projects = where.get("project_id")
-    return lambda one: one.item_id >= least and (projects is None or one.project in projects)
+    return lambda memory: memory.item_id >= least and (projects is None or memory.project in projects)
 
 
 def _whole(plan: list[str]) -> list[str]:
@@ -179,16 +179,18 @@ def _whole(plan: list[str]) -> list[str]:
 
 _FIRST = set(range(20))
 LINKED: dict[str, tuple[dict[str, Any], Callable[[Memory], bool]]] = {
-    "one": ({"links": "questions:q7"}, lambda one: one.question == "q7"),
-    "any": ({"links": ["questions:q7", "questions:q8", "users:nobody"]}, lambda one: one.question in {"q7", "q8"}),
+    "one": ({"links": "questions:q7"}, lambda memory: memory.question == "q7"),
+    "any": ({"links": ["questions:q7", "questions:q8", "users:nobody"]},
+            lambda memory: memory.question in {"q7", "q8"}),
     "no pair": ({"links": ["questions:everybody", "users:q7"]}, lambda _: False),
-    "all": ({"links": {"all": ["questions:q7", "users:everybody"]}}, lambda one: one.question == "q7"),
-    "not": ({"not": {"links": "questions:q7"}, "item_id": {"lt": "000020"}}, lambda one: one.number in _FIRST - {7}),
-    "some": ({"links": {"exists": True}, "item_id": {"lt": "000020"}}, lambda one: one.number in _FIRST),
+    "all": ({"links": {"all": ["questions:q7", "users:everybody"]}}, lambda memory: memory.question == "q7"),
+    "not": ({"not": {"links": "questions:q7"}, "item_id": {"lt": "000020"}},
+            lambda memory: memory.number in _FIRST - {7}),
+    "some": ({"links": {"exists": True}, "item_id": {"lt": "000020"}}, lambda memory: memory.number in _FIRST),
     "none": ({"links": None}, lambda _: False),
     "either": ({"or": [{"links": "questions:q7"}, {"project_id": "p3"}]},
-               lambda one: one.question == "q7" or one.project == "p3"),
-    "and": ({"links": "questions:q13", "project_id": "p3"}, lambda one: one.question == "q13"),
+               lambda memory: memory.question == "q7" or memory.project == "p3"),
+    "and": ({"links": "questions:q13", "project_id": "p3"}, lambda memory: memory.question == "q13"),
 }  # fmt: skip
 
 
@@ -198,7 +200,7 @@ async def test_a_filter_knows_the_links_of_active_memories(opened: tuple[Platfor
     """As keys that an index finds, and as a question about an item that was found."""
     platform, collection = opened
     where, is_wanted = LINKED[kind]
-    expected = [one.item_id for one in ACTIVE if is_wanted(one)]
+    expected = [memory.item_id for memory in ACTIVE if is_wanted(memory)]
     assert await found_both_ways(platform, await collection.refresh(), where) == [expected, expected]
 
 
@@ -250,8 +252,8 @@ async def memories(platform: Platform) -> Collection:
 )
 async def test_a_page_is_full_of_what_has_not_expired(memories: Collection, profile: Profile) -> None:
     """The legs go deeper for those that expired ones crowd out, by any profile and for each query of a call."""
-    [one, other] = await memories.search_each(["alpha beta", "beta"], profile=profile, limit=10)
-    for result in (one, other, await memories.search("alpha beta", profile=profile, where={"project_id": "p"})):
+    [first, other] = await memories.search_each(["alpha beta", "beta"], profile=profile, limit=10)
+    for result in (first, other, await memories.search("alpha beta", profile=profile, where={"project_id": "p"})):
         assert [hit.item_id[0] for hit in result] == ["g"] * 10
 
 

@@ -128,9 +128,9 @@ def silent(*, accepts: bool) -> Iterator[int]:
     with closing(socket.socket()) as listener, closing(socket.socket()) as first, closing(socket.socket()) as second:
         listener.bind(("127.0.0.1", 0))
         listener.listen(100 if accepts else 0)
-        for one in () if accepts else (first, second):
-            one.settimeout(0)
-            one.connect_ex(listener.getsockname())
+        for client in () if accepts else (first, second):
+            client.settimeout(0)
+            client.connect_ex(listener.getsockname())
         yield listener.getsockname()[1]
 
 
@@ -152,7 +152,10 @@ async def test_the_budget_holds_whatever_hangs(
 
 def connections_to(port: int) -> int:
     """The number of this process's connections to that port."""
-    return sum(bool(one.raddr) and one.raddr.port == port for one in psutil.Process().net_connections("tcp"))
+    return sum(
+        bool(connection.raddr) and connection.raddr.port == port
+        for connection in psutil.Process().net_connections("tcp")
+    )
 
 
 async def until(is_so: Callable[[], bool]) -> None:
@@ -351,7 +354,7 @@ async def test_over_http_words_answer_in_time(settings: Settings, database_url: 
             assert found.json()["hits"][0]["id"] == "1"
             assert "the dense leg did not run" in found.json()["notes"][0]
         batch = await client.post(f"{path}/search/batch", json={"queries": ["database log", "disk database"]})
-        assert [bool(one["notes"]) for one in batch.json()["results"]] == [True, True]
+        assert [bool(result["notes"]) for result in batch.json()["results"]] == [True, True]
         assert time.monotonic() - started < BUDGET + SLACK
         assert (await client.post(f"{path}/search", json={"query": "why", "legs": ["dense"]})).status_code == 503
         written = await client.put(f"{path}/items/3", json={"title": "A third one"})

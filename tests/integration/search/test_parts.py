@@ -55,13 +55,13 @@ async def pair(database_url: str) -> AsyncIterator[Pair]:
     vectors = clustered(np.random.default_rng(4), SIZE, DIMENSIONS, 100)
     wanted = Settings(tenant="parts-1", database_schema=SCHEMA, embedder="none")
     async with (
-        connect(database_url, settings=wanted) as one,
+        connect(database_url, settings=wanted) as first,
         connect(database_url, settings=wanted.changed(tenant="parts-4")) as four,
     ):
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(indexes, "index_rows", lambda _dimensions: ENOUGH)
             corpora = []
-            for platform, parts in ((one, 1), (four, 4)):
+            for platform, parts in ((first, 1), (four, 4)):
                 made = await make_corpus(platform, vectors, queries=12, texts=WORDS)
                 info = await platform.split("corpus", parts)
                 assert (info.parts, info.index_parts, info.has_hnsw) == (parts, parts, True)

@@ -270,10 +270,10 @@ async def test_a_filtered_page_of_words_is_full_and_right_whether_few_match_or_m
         _request(stored, LegName.LEXICAL, way.path, **where), few=way.few, reach=way.reach, documents=stored.documents
     )
     each = [
-        (await find_candidates(corpus.large.database, corpus.large.tenant_id, one, Query("common group7"))).rankings
-        for one in (asked, replace(asked, path=Path.EXACT))
+        (await find_candidates(corpus.large.database, corpus.large.tenant_id, request, Query("common group7"))).rankings
+        for request in (asked, replace(asked, path=Path.EXACT))
     ]
-    page, true = ([one.score for one in rankings["lexical"]] for rankings in each)
+    page, true = ([candidate.score for candidate in rankings["lexical"]] for rankings in each)
     assert len(page) == 100
     assert page == pytest.approx(true, rel=1e-5)
 
@@ -313,7 +313,7 @@ async def test_the_approximate_search_finds_what_the_exact_one_finds(corpus: Cor
         assert len(page) == 100
         request = _request(stored, LegName.DENSE, Path.EXACT)
         true = await find_candidates(corpus.large.database, corpus.large.tenant_id, request, Query(vector=vector))
-        exact = {one.item_id for one in true.rankings["dense"][:10]}
+        exact = {candidate.item_id for candidate in true.rankings["dense"][:10]}
         found += len(exact & {hit.item_id for hit in page[:10]})
         wanted += 10
     assert found / wanted >= 0.99
@@ -411,7 +411,7 @@ def _scans(plan: list[str]) -> dict[str, str]:
         re.search(r"(\w[\w ]*Scan) using (\w+) on (\w+)", line) or re.search(r"(Seq Scan)() on (\w+)", line)
         for line in plan
     ]
-    return {one[2] or one[3]: one[1] for one in found if one and one[3] in TABLES}
+    return {match[2] or match[3]: match[1] for match in found if match and match[3] in TABLES}
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -493,8 +493,8 @@ async def fresh(new_database: NewDatabase, settings: Settings) -> AsyncIterator[
 
 def _rows(node: dict[str, Any]) -> Iterator[float]:
     yield node["Actual Loops"] * sum(node.get(name, 0) for name in NODES)
-    for one in node.get("Plans", ()):
-        yield from _rows(one)
+    for child in node.get("Plans", ()):
+        yield from _rows(child)
 
 
 async def test_matching_items_are_found_once_and_not_for_each_item(
@@ -514,7 +514,7 @@ async def test_matching_items_are_found_once_and_not_for_each_item(
     for where in ({"tags": "t"}, {"tags": {"all": ["t", "u"]}}, {"tags": "t", "path": {"exists": True}}):
         assert len(await latest(handle_of(fresh), where, limit=MANY_LISTED)) == MANY_LISTED
         assert len(await paths(handle_of(fresh), "path", where=where, limit=MANY_LISTED)) == MANY_LISTED
-        assert [one.items for one in await fresh.value_counts("tags", where=where)] == [MANY_LISTED, MANY_LISTED]
+        assert [count.items for count in await fresh.value_counts("tags", where=where)] == [MANY_LISTED, MANY_LISTED]
 
     assert len(touched) >= 9
     assert max(touched) < 30 * MANY_LISTED

@@ -40,7 +40,7 @@ async def test_versions_are_listed_used_again_and_never_lost(platform: Platform)
     """The newest first, the one in use marked; a handle of another process goes by it too."""
     docs = await _docs(platform)
     assert await docs.set_profile(WORDS, note="words alone") == 2
-    assert [(one.version, one.note, one.is_active) for one in await docs.profiles()] == [
+    assert [(profile.version, profile.note, profile.is_active) for profile in await docs.profiles()] == [
         (2, "words alone", True),
         (1, "the default", False),
     ]
@@ -49,7 +49,7 @@ async def test_versions_are_listed_used_again_and_never_lost(platform: Platform)
     assert (await docs.stored_profile()).version == 1
     assert (await docs.stored_profile(2)).profile == WORDS
     assert await docs.set_profile(LATEST) == 3
-    assert [one.version for one in await docs.profiles(limit=1)] == [3]
+    assert [profile.version for profile in await docs.profiles(limit=1)] == [3]
     assert await docs.set_profile(WORDS, use=False) == 4
     assert (await docs.info()).profile_version == 3
     assert docs.profile == LATEST
@@ -97,12 +97,12 @@ async def test_a_preview_shows_what_moves_and_records_nothing(platform: Platform
     preview = await docs.preview("full disk", profiles={"latest": LATEST, "words": WORDS}, limit=3)
     assert preview.baseline == "latest"
     latest, words = preview.previews
-    assert [one.hit.item_id for one in latest.hits] == ["i0", "i1", "i2"]
+    assert [change.hit.item_id for change in latest.hits] == ["i0", "i1", "i2"]
     assert (latest.entered, latest.left) == ((), ())
     found = [hit.item_id for hit in await docs.unrecorded().search("full disk", profile=WORDS, limit=3)]
-    assert [one.hit.item_id for one in words.hits] == found
+    assert [change.hit.item_id for change in words.hits] == found
     assert set(words.entered) == set(found) - {"i0", "i1", "i2"}
-    assert {one.hit.item_id for one in words.left} == {"i0", "i1", "i2"} - set(found)
+    assert {change.hit.item_id for change in words.left} == {"i0", "i1", "i2"} - set(found)
     assert platform.recording.recorded == before
 
 
@@ -124,7 +124,7 @@ async def test_a_recorded_search_is_read_with_its_context_and_what_it_showed(pla
     assert (found.collection, found.query, found.context) == ("docs", "disk", context)
     assert found.where == {"item_id": {"in": ["i1", "i2"]}}
     assert found.request["limit"] == 2
-    assert [(one.item_id, one.rank, one.propensity) for one in found.impressions] == [
+    assert [(impression.item_id, impression.rank, impression.propensity) for impression in found.impressions] == [
         (hit.item_id, hit.rank, 1.0) for hit in result
     ]
     assert set(found.timings_ms) >= {"candidates", "total"}
@@ -147,13 +147,13 @@ async def test_recorded_searches_are_listed_page_by_page(platform: Platform) -> 
     asked = Context(session="s-pages")
     await asyncio.gather(*(docs.search("disk", context=asked) for _ in range(5)))
     whole = await docs.retrievals(session="s-pages")
-    ids = [one.retrieval_id for one in whole]
+    ids = [retrieval.retrieval_id for retrieval in whole]
     assert len(ids) == 5
     assert ids == sorted(ids, reverse=True)
     first = await docs.retrievals(session="s-pages", limit=3)
     rest = await docs.retrievals(session="s-pages", limit=3, before=str(first[-1].retrieval_id))
-    assert [one.retrieval_id for one in (*first, *rest)] == ids
-    assert {one.session for one in await docs.retrievals(before=ids[0], limit=4)} == {"s-pages"}
+    assert [retrieval.retrieval_id for retrieval in (*first, *rest)] == ids
+    assert {retrieval.session for retrieval in await docs.retrievals(before=ids[0], limit=4)} == {"s-pages"}
 
 
 async def test_a_list_is_asked_for_with_a_page_size_and_an_identifier(platform: Platform) -> None:
@@ -178,9 +178,9 @@ async def test_profiles_that_are_stored_at_once_are_all_kept(platform: Platform)
     """Each gets a version of its own."""
     docs = await platform.collection("at-once")
     wanted = [Profile(legs={"lexical": float(number)}) for number in range(1, 9)]
-    versions = await asyncio.gather(*(docs.set_profile(one) for one in wanted))
+    versions = await asyncio.gather(*(docs.set_profile(profile) for profile in wanted))
     assert sorted(versions) == list(range(2, 10))
-    stored = {one.version: one.profile for one in await docs.profiles()}
+    stored = {profile.version: profile.profile for profile in await docs.profiles()}
     assert [stored[version] for version in versions] == wanted
 
 

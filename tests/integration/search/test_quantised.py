@@ -144,7 +144,7 @@ async def test_without_enough_rows_to_rank_the_nearest_are_missed(corpus: Corpus
     for effort in (10, 400):
         request = await walk_request(corpus.collection, effort=effort, reach=0)
         database, tenant = corpus.platform.database, corpus.platform.tenant_id
-        answers = await database.read_each(tenant, [bound(request, one) for one in asked], settings(request))
+        answers = await database.read_each(tenant, [bound(request, depth) for depth in asked], settings(request))
         scores = [sorted((row[2] for row in rows if row[0] == "dense"), reverse=True) for rows in answers]
         each.append(
             np.mean([_share(corpus, query, found) for query, found in zip(corpus.queries, scores, strict=True)])

@@ -218,7 +218,9 @@ async def test_a_walk_that_may_not_go_far_enough_falls_short_and_all_are_compare
         assert found.fell_short
         assert found.path is Path.EXACT
         assert found.weighed >= int(mask.sum())
-        assert recall([one.score for one in found.rankings["dense"]], corpus.true_scores(query, mask, 10)) == 1
+        assert (
+            recall([candidate.score for candidate in found.rankings["dense"]], corpus.true_scores(query, mask, 10)) == 1
+        )
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -236,7 +238,7 @@ async def test_a_walk_that_may_go_far_enough_does_not_fall_short(corpus: Corpus)
         assert len(found.rankings["dense"]) == 10
         assert 10 <= found.weighed < SIZE // 10
     true = [corpus.true_scores(query, corpus.shares < 500, 10) for query in corpus.queries]
-    scores = [[one.score for one in found.rankings["dense"]] for found in each]
+    scores = [[candidate.score for candidate in found.rankings["dense"]] for found in each]
     assert mean(map(recall, scores, true)) >= 0.99
 
 

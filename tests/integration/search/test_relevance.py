@@ -47,14 +47,14 @@ async def test_each_hit_tells_its_relevance_whatever_the_page(
     notes = await calibrated(platform, fusion=Fusion(kind=kind))
 
     many = await notes.search("database connection timeout", legs=legs)
-    [one] = await notes.search("database connection timeout", legs=legs, limit=1)
+    [single] = await notes.search("database connection timeout", legs=legs, limit=1)
     [[each]] = await notes.search_each(["database connection timeout"], legs=legs, limit=1)
 
     assert many[0].item_id == "pool"
     assert all(hit.relevance is not None and 0 <= hit.relevance <= 1 for hit in many)
-    assert one.relevance == each.relevance == many[0].relevance
-    assert one.as_dict()["relevance"] == one.relevance
-    assert f"relevance={one.relevance:.2f}" in repr(one)
+    assert single.relevance == each.relevance == many[0].relevance
+    assert single.as_dict()["relevance"] == single.relevance
+    assert f"relevance={single.relevance:.2f}" in repr(single)
 
 
 async def test_the_relevance_is_that_of_the_legs_scores(platform: Platform) -> None:
@@ -110,7 +110,7 @@ async def test_hits_below_the_least_are_left_out(platform: Platform, name: str) 
     assert found.why_no_hits == ()
     await platform.recorded()
     recorded = await platform.retrieval(found.retrieval_id or "")
-    assert [one.item_id for one in recorded.impressions] == [hit.item_id for hit in found]
+    assert [impression.item_id for impression in recorded.impressions] == [hit.item_id for hit in found]
     assert recorded.request[name] == least
     replayed = await platform.replay(found.retrieval_id or "")
     assert (replayed.is_reproduced, replayed.is_same_today) == (True, True)

@@ -124,7 +124,7 @@ async def test_a_filter_at_the_bound_finds_what_a_short_one_does(
     """Whatever is compared: long lists go to the database in a way of their own. Twice, for statements are kept."""
     for _ in range(2):
         assert len(await docs.search("disk", where=where)) == found
-    assert [len(one) for one in await docs.search_each(["disk", "disk full"], where=where)] == [found] * 2
+    assert [len(result) for result in await docs.search_each(["disk", "disk full"], where=where)] == [found] * 2
 
 
 @pytest.mark.usefixtures("docs")

@@ -213,7 +213,7 @@ async def test_signals_read_what_they_weigh_once_for_all_queries(docs: Docs, rou
     signals = (Recency(weight=0.5), VectorSimilarity(weight=0.5))
     profile = Profile(fusion=Fusion(kind=FusionKind.UNION), signals=signals)
     found = await docs.collection.search_each(QUERIES, profile=profile, limit=3)
-    assert all(len(one) == 3 and one[0].body for one in found)
+    assert all(len(result) == 3 and result[0].body for result in found)
     _, facts, hits = round_trips
     assert len(facts) == 1 + len(QUERIES)
     assert not any(f"items.{name}" in facts[0] for name in ("title", "body", "attributes"))

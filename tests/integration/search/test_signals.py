@@ -283,7 +283,7 @@ async def test_a_record_tells_what_refining_did(notes_refined: Collection, platf
         kept = await find_recorded(platform.database, platform.tenant_id, result.retrieval_id)
         assert kept is not None
         said = [{part.leg: (part.rank, part.raw_score) for part in hit.explanation.contributions} for hit in result]
-        assert [_ranked(one.signals) for one in kept.impressions] == said
+        assert [_ranked(impression.signals) for impression in kept.impressions] == said
         async with platform.database.snapshot(platform.tenant_id) as connection:
             rows = await connection.execute(
                 f"SELECT signals FROM {SCHEMA}.impressions WHERE retrieval_id = %s ORDER BY rank",  # noqa: S608
@@ -305,7 +305,7 @@ async def test_a_refining_profile_is_judged_by_what_its_own_weights_answered(
     await platform.recorded()
     stored = await notes_refined.refresh()
     async with platform.database.snapshot(platform.tenant_id) as connection:
-        (pool,) = [one async for one in read_pools(connection, stored.collection_id, since=EPOCH, most=1)]
+        (pool,) = [pool async for pool in read_pools(connection, stored.collection_id, since=EPOCH, most=1)]
     for share in (0.0, 0.2, 0.7):
         other = replace(REFINED, refining=Refining(share=share))
         shown = await notes_refined.search("a b", **ASKED, profile=other, limit=5)

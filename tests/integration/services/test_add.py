@@ -55,8 +55,8 @@ async def test_what_two_add_at_once_is_added_once(platform: Platform, connection
             for own in ("one", "another")]  # fmt: skip
     await until_somebody_waits(platform, 2)
     await connection.rollback()
-    reports = [await one for one in each]
-    assert sorted((one.added, one.changed, one.unchanged) for one in reports) == [(0, 1, 1), (2, 0, 0)]
+    reports = [await add for add in each]
+    assert sorted((report.added, report.changed, report.unchanged) for report in reports) == [(0, 1, 1), (2, 0, 0)]
     assert (await collection.info()).items == 2
 
 
@@ -287,7 +287,9 @@ async def test_many_new_items_take_as_many_statements_as_few(
     counts = []
     for name, number in (("few", 2), ("many", 50)):
         statements.clear()
-        await add_new(handle_of(collection), [{"_id": f"{name}{one}", "status": "archived"} for one in range(number)])
+        await add_new(
+            handle_of(collection), [{"_id": f"{name}{place}", "status": "archived"} for place in range(number)]
+        )
         counts.append(len(statements))
     assert counts[0] == counts[1] > 0
 

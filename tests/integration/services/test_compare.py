@@ -80,12 +80,12 @@ async def test_the_better_profile_is_found_before_it_was_ever_used(platform: Pla
     found = await compared(platform, stored)
     assert (found.searches, found.changed, found.left_out) == (360, 360, {})
     assert (found.verdict.is_conclusive, found.verdict.better) == (True, "best")
-    assert [(one.estimator, one.is_clipped) for one in found.estimates] == [
+    assert [(estimate.estimator, estimate.is_clipped) for estimate in found.estimates] == [
         (estimator, clipped) for estimator in Estimator for clipped in (False, True)
     ]
-    for one in found.estimates:
-        assert one.first.low <= 0.75 <= one.first.high
-        assert one.second.low <= 0.15 <= one.second.high
+    for estimate in found.estimates:
+        assert estimate.first.low <= 0.75 <= estimate.first.high
+        assert estimate.second.low <= 0.15 <= estimate.second.high
     assert all(weighing.unsupported < 0.1 and weighing.is_balanced for weighing in found.weighings)
     assert json.loads(json.dumps(found.as_dict(), allow_nan=False))["verdict"]["better"] == "best"
 
@@ -115,8 +115,8 @@ async def test_the_version_that_answered_is_worth_what_it_earned(platform: Platf
     stored = await prepared(platform, searches)
     active = await named_profile(platform.database, platform.tenant_id, stored, "active")
     found = await compared(platform, stored, active, active)
-    rewards = [said.reward for one in searches for shown in one.shown for said in shown.feedback]
-    snips = next(one for one in found.estimates if one.estimator is Estimator.SNIPS)
+    rewards = [said.reward for search in searches for shown in search.shown for said in shown.feedback]
+    snips = next(estimate for estimate in found.estimates if estimate.estimator is Estimator.SNIPS)
     assert snips.first.value == pytest.approx(np.mean(rewards))
     assert (snips.difference.value, snips.difference.standard_error) == (0.0, 0.0)
     assert (found.changed, found.verdict.better) == (0, None)
@@ -165,7 +165,7 @@ async def test_another_profiles_slate_is_what_a_search_by_it_shows(platform: Pla
     await platform.recorded()
     stored, pools = await collection.refresh(), list[RecordedPool]()
     async with platform.database.snapshot(platform.tenant_id) as connection:
-        pools += [one async for one in read_pools(connection, stored.collection_id, since=SINCE, most=10)]
+        pools += [pool async for pool in read_pools(connection, stored.collection_id, since=SINCE, most=10)]
     for query, pool in zip(reversed(queries), pools, strict=True):
         for profile in profiles:
             shown = await collection.search(query, limit=5, profile=profile)

@@ -88,14 +88,14 @@ async def test_a_folder_is_searched_and_a_hit_names_its_document(docs: Collectio
 async def test_an_unchanged_document_costs_nothing(docs: Collection, embedder: ReadingEmbedder, handbook: Path) -> None:
     """No write, no embedding, and it is not even parsed."""
     first = await docs.ingest_documents(handbook)
-    before = {one.item.item_id: one.version for one in await docs.page()}
+    before = {row.item.item_id: row.version for row in await docs.page()}
     embedder.texts.clear()
 
     again = await docs.ingest_documents([handbook])
 
     assert (again.added, again.changed, again.unchanged, again.empty) == (0, 0, 6, first.empty)
     assert embedder.texts == []
-    assert {one.item.item_id: one.version for one in await docs.page()} == before
+    assert {row.item.item_id: row.version for row in await docs.page()} == before
 
 
 async def test_of_a_changed_document_only_new_chunks_are_embedded(
@@ -105,7 +105,7 @@ async def test_of_a_changed_document_only_new_chunks_are_embedded(
     file = tmp_path / "long.md"
     file.write_text("# Long\n\n" + "".join(map(section, ("A", "B", "C"))))
     first = await docs.ingest_documents(file)
-    ids = [one.item.item_id for one in await docs.page()]
+    ids = [row.item.item_id for row in await docs.page()]
     embedder.texts.clear()
 
     file.write_text("# Long\n\n" + "".join(map(section, ("New", "A", "C"))))
@@ -175,17 +175,17 @@ async def test_a_full_folder_beside_an_empty_one_is_pruned_alone(docs: Collectio
 
 async def test_folders_of_one_name_do_not_take_each_others_documents(docs: Collection, tmp_path: Path) -> None:
     """The second is refused, unless it is given a name of its own; so is one that moved."""
-    one, two = write_handbook(tmp_path / "a" / "docs"), write_handbook(tmp_path / "b" / "docs")
-    await docs.ingest_documents(one, prune=True)
+    first, two = write_handbook(tmp_path / "a" / "docs"), write_handbook(tmp_path / "b" / "docs")
+    await docs.ingest_documents(first, prune=True)
     with pytest.raises(InvalidRequestError, match=r"are of another folder of that name.* give --name docs"):
         await docs.ingest_documents(two, prune=True)
     assert (await docs.ingest_documents(two, name="docs-b", prune=True)).added == 6
     (two / "backups.md").unlink()
 
-    assert (await docs.ingest_documents(one, prune=True)).unchanged == 6
+    assert (await docs.ingest_documents(first, prune=True)).unchanged == 6
     pruned = await docs.ingest_documents(two, name="docs-b", prune=True)
     assert (pruned.vanished, pruned.removed) == (("docs-b/backups.md",), 1)
-    assert (await docs.ingest_documents(one)).unchanged == 6
+    assert (await docs.ingest_documents(first)).unchanged == 6
 
 
 async def test_a_folder_that_moved_is_known_by_its_name(
@@ -256,7 +256,7 @@ async def test_a_document_whose_storing_broke_off_is_stored_again(docs: Collecti
     file = tmp_path / "long.md"
     file.write_text("".join(map(section, "ABC")))
     await docs.ingest_documents(file)
-    [first] = [one.item.item_id for one in await docs.page(where={"chunk": 0})]
+    [first] = [row.item.item_id for row in await docs.page(where={"chunk": 0})]
     await docs.delete([first])
 
     report = await docs.ingest_documents(file)
@@ -335,7 +335,7 @@ async def test_a_document_that_is_given_twice_is_told(docs: Collection) -> None:
     """The last one is kept."""
     report = await docs.add_documents([{"id": "a", "text": "one"}, {"id": "a", "text": "two"}])
     assert report.notes == ("1 id stands more than once ('a'); the last of each was kept",)
-    assert [one.item.body for one in await docs.page()] == ["two"]
+    assert [row.item.body for row in await docs.page()] == ["two"]
 
 
 async def test_metadata_that_no_item_can_have_fails_that_document_alone(docs: Collection) -> None:

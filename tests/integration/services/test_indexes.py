@@ -301,6 +301,6 @@ async def test_small_tenants_make_no_indexes(
         other = settings.changed(tenant=f"{settings.tenant}-{number}", pool_size=1)
         async with connect(platform.database.url, settings=other) as small:
             made = await small.collection("docs", space=SPACE)
-            await made.add([{"_id": str(one)} for one in range(5)], embeddings=vectors)
+            await made.add([{"_id": str(number)} for number in range(5)], embeddings=vectors)
             assert (await made.search(vector=vectors[0], limit=5)).why.startswith("no HNSW index")
     assert await (await admin.execute(count, (SCHEMA,))).fetchone() == before

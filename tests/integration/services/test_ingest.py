@@ -67,7 +67,7 @@ def line(number: int, text: str = "", **more: object) -> str:
 
 def written(path: Path, lines: Iterable[str]) -> str:
     """The file's name, once these lines are in it."""
-    path.write_text("".join(f"{one}\n" for one in lines))
+    path.write_text("".join(f"{line}\n" for line in lines))
     return str(path)
 
 
@@ -141,7 +141,7 @@ async def test_nothing_is_pruned_when_a_line_was_rejected(platform: Platform, fi
     rejected: list[int] = []
     report = await collection.ingest(
         read_items(written(file, [line(0), "{broken", line(2)])),
-        rejected=lambda one: rejected.append(one.line),
+        rejected=lambda rejection: rejected.append(rejection.line),
         prune=True,
     )
     assert (rejected, report.rejected, report.archived) == ([2], 1, 0)

@@ -114,7 +114,7 @@ async def test_a_good_index_is_measured_and_left_alone(
     details = await measure_recall(platform.workplace, target)
     assert details == {"samples": 24, "recall": 1.0}
     (status,) = await collection_statuses(platform.workplace, platform.tenant_id)
-    assert [(one.bucket, one.samples, one.recall, one.short_pages) for one in status.recall] == [
+    assert [(bucket.bucket, bucket.samples, bucket.recall, bucket.short_pages) for bucket in status.recall] == [
         ("no filter", 12, 1.0, 0),
         ("over 10 %", 12, 1.0, 0),
     ]

@@ -404,7 +404,7 @@ async def test_windows_are_mixed_in_both_spaces(moving: Platform, platform: Plat
     await fresh.set_neighbours(Neighbours(sequence="talk", order="turn", before=1, after=1))
     texts = {turn: text(turn + 2) for turn in (0, 1, 3, 5)} | {2: "something else"}
     await fresh.add(
-        [{"_id": f"{turn}", "text": one, "attributes": {"talk": "a", "turn": turn}} for turn, one in texts.items()]
+        [{"_id": f"{turn}", "text": text, "attributes": {"talk": "a", "turn": turn}} for turn, text in texts.items()]
     )
     number = (await fresh.refresh()).collection_id
     expected = dict(await sample_vectors(moving.database, moving.tenant_id, number, target, 10))

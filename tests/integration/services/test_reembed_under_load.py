@@ -219,7 +219,7 @@ async def test_nothing_is_lost_stale_or_compared_with_another_space(surroundings
         await first.reembed("docs", batch_texts=BATCH)
         surroundings.start_worker()
         tasks = [
-            *(asyncio.create_task(load.read(one)) for one in handles[:2]),
+            *(asyncio.create_task(load.read(handle)) for handle in handles[:2]),
             asyncio.create_task(load.write(handles[2])),
         ]
         await _disturbed(surroundings, chance)
@@ -272,7 +272,7 @@ async def _check(platform: Platform, collection: Collection, load: Load) -> None
         assert (hit.item_id, round(hit.score, 2)) == (item_id, 1.0)
     for tag in range(3):
         tagged = await collection.search("changing", legs=["dense"], where={"tags": [f"t{tag}"]}, limit=500)
-        assert {hit.item_id for hit in tagged} == {item_id for item_id, one in load.tags.items() if one == tag}
+        assert {hit.item_id for hit in tagged} == {item_id for item_id, value in load.tags.items() if value == tag}
 
 
 def _check_paid(surroundings: Surroundings, load: Load) -> str:

@@ -48,7 +48,7 @@ async def other(platform: Platform) -> AsyncIterator[Platform]:
 
 def files_in(folder: Path) -> list[str]:
     """The names of all that is there."""
-    return sorted(one.name for one in folder.iterdir())
+    return sorted(path.name for path in folder.iterdir())
 
 
 def lines_of(file: Path) -> list[Any]:
@@ -147,8 +147,8 @@ async def test_the_doctor_finds_nothing_wrong_with_it(platform: Platform, other:
     await platform.export_collection("docs", tmp_path / "docs.jsonl")
     await other.import_collection(tmp_path / "docs.jsonl")
     moved = await other.collection("docs", create=False)
-    said = {(one.severity, one.check) for one in (await other.doctor("docs")).findings}
-    before = {(one.severity, one.check) for one in (await platform.doctor("docs")).findings}
+    said = {(finding.severity, finding.check) for finding in (await other.doctor("docs")).findings}
+    before = {(finding.severity, finding.check) for finding in (await platform.doctor("docs")).findings}
     assert said <= before
     arms = "SELECT item_id, context, uses, raw_successes FROM arms WHERE collection_id = {id} ORDER BY 1, 2"
     kept = await rows_of(other, moved, arms)
@@ -206,7 +206,7 @@ async def test_without_records_the_content_alone_moves(platform: Platform, tmp_p
     copy = await platform.collection("copy", create=False)
     assert (await copy.refresh()).model_version == 0
     assert (await copy.info()).items == (await source.info()).items
-    assert [one.version for one in await copy.profiles()] == [2, 1]
+    assert [profile.version for profile in await copy.profiles()] == [2, 1]
 
 
 async def test_what_is_there_is_not_written_over(platform: Platform, tmp_path: Path) -> None:

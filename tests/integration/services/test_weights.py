@@ -92,8 +92,8 @@ async def test_refreshes_at_once_share_the_work_while_others_write(
     text = " ".join(f"word{place}" for place in range(10))
     refreshing = [refresh_weights(platform.database, platform.tenant_id, number) for _ in range(3)]
     writing = [
-        collection.add([{"_id": f"{place:02}", "text": f"{text} again{one}"} for place in range(one, 30, 4)])
-        for one in range(4)
+        collection.add([{"_id": f"{place:02}", "text": f"{text} again{start}"} for place in range(start, 30, 4)])
+        for start in range(4)
     ]
     await asyncio.gather(*refreshing, *writing)
     await refresh_weights(platform.database, platform.tenant_id, number, drift=0)

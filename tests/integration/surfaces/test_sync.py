@@ -79,7 +79,7 @@ def test_items_are_added_searched_read_and_deleted(platform: SyncPlatform) -> No
     assert tickets.vectors_of(["disk"]).shape == (1, tickets.embeddings(["2"])["2"].size)
     assert tickets.delete(["2"]) == 1
     assert tickets.info().items == 2
-    assert [one.name for one in platform.collections()] == ["tickets"]
+    assert [collection.name for collection in platform.collections()] == ["tickets"]
     assert repr(tickets) == "<SyncCollection 'tickets': 2 items>"
 
 
@@ -99,7 +99,7 @@ def test_another_tenants_view_is_opened_and_closed_beside_it(platform: SyncPlatf
     platform.collection("tickets").add(ITEMS)
     with platform.of_tenant("another") as other:
         assert other.collections() == []
-    assert [one.name for one in platform.collections()] == ["tickets"]
+    assert [collection.name for collection in platform.collections()] == ["tickets"]
 
 
 def test_answers_of_ones_own_are_recorded_and_learned_from(platform: SyncPlatform) -> None:
@@ -109,7 +109,7 @@ def test_answers_of_ones_own_are_recorded_and_learned_from(platform: SyncPlatfor
     shown = [ShownItem(item_id="2", score=1.0)]
     answer = tickets.record_answer("disk", shown, origin="desk", retrieval_time_ms=1, context=Context(session="s"))
     platform.feedback(answer, "2", helpful=True)
-    assert [one.retrieval_id for one in tickets.answers_of("s", origin="desk")] == [answer]
+    assert [answer.retrieval_id for answer in tickets.answers_of("s", origin="desk")] == [answer]
     assert tickets.standings(["2"])["2"].successes == 1
     assert tickets.expectations(["2"])["2"].mean == pytest.approx(2 / 3)
     assert not tickets.learn()["published"]
@@ -125,7 +125,7 @@ def test_memories_are_stored_and_read_without_await(platform: SyncPlatform) -> N
     assert store.get_memory(stored.memory_id).links == {"questions": ("q1",)}
     RetrievalEngine(platform).retrieve_relevant_memories("p1", min_score=0)
     platform.accesses_counted()
-    assert [one.accesses for one in store.list_memories("p1")] == [1]
+    assert [memory.accesses for memory in store.list_memories("p1")] == [1]
     store.forget(stored.memory_id)
     with pytest.raises(UnknownItemError):
         store.get_memory(stored.memory_id)
@@ -138,7 +138,7 @@ def test_a_corpus_is_iterated_and_counted_as_a_list_is(platform: SyncPlatform) -
     again = MetaphorCorpus(corpus.collection, STANDARD_CORPUS[:2])
 
     assert [metaphor.id for metaphor in corpus] == [metaphor.id for metaphor in again]
-    assert [metaphor.id for metaphor in again] == [*(one.id for one in again.static), "beehive"]
+    assert [metaphor.id for metaphor in again] == [*(metaphor.id for metaphor in again.static), "beehive"]
     assert len(again) == again.count() == 3
     with pytest.raises(ValueError, match="already exists"):
         again.add(Metaphor(id="beehive", name="Another"))
@@ -152,7 +152,7 @@ def test_a_question_is_recalled_without_await(platform: SyncPlatform) -> None:
     tickets.add(ITEMS)
     retriever = DualRetriever(tickets, SimLLM(seed=1), seed=1)
     assert retriever.needs_deep_search("What fills the disk?")
-    assert [one.id for one in retriever.search("What fills the disk?", limit=1)] == ["2"]
+    assert [entity.id for entity in retriever.search("What fills the disk?", limit=1)] == ["2"]
     assert retriever.rewrite_query("What fills the disk?")
     assert retriever.merge_rrf([]) == []
 
@@ -205,7 +205,7 @@ def test_ingest_calls_its_callbacks(platform: SyncPlatform, tmp_path: Path) -> N
     )
 
     assert (report.read, report.rejected) == (1, 1)
-    read = [one.read for one in told]
+    read = [report.read for report in told]
     assert read == sorted(read)
     assert (read[0], read[-1]) == (0, 1)
     assert [line.line for line in bad] == [2]
@@ -289,7 +289,7 @@ def test_it_is_opened_and_closed_without_with(settings: Settings) -> None:
     platform.close()
     with pytest.raises(InvalidRequestError, match=r"is closed; open it again: .* platform\.open\(\)"):
         tickets.search("disk")
-    assert [one.name for one in platform.open().collections()] == ["tickets"]
+    assert [collection.name for collection in platform.open().collections()] == ["tickets"]
     platform.close()
 
 

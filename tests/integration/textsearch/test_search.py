@@ -64,9 +64,9 @@ class Both:
         rankings = await leg_rankings(
             handle_of(self._portable), query, legs=["lexical"], where={"kind": ""}, depth=limit
         )
-        portable = {one.item_id: one.score for one in rankings["lexical"]}
+        portable = {hit.item_id: hit.score for hit in rankings["lexical"]}
         assert dict(found) == pytest.approx(portable, abs=1e-5)
-        assert found == sorted(found, key=lambda one: (-one[1], one[0]))
+        assert found == sorted(found, key=lambda pair: (-pair[1], pair[0]))
         return found
 
 
@@ -250,7 +250,7 @@ async def test_the_lexical_leg_takes_the_extensions_way_unless_it_is_switched_of
     assert await _walks(platform, number, "alpha w17", textsearch="") == 1
     assert await _walks(platform, number, "alpha w17", textsearch="off") == 0
     found = (await leg_rankings(handle_of(both.served), "alpha w17", legs=["lexical"], depth=10))["lexical"]
-    assert [(one.item_id, one.score) for one in found] == await both.by_extension("alpha w17", 10)
+    assert [(hit.item_id, hit.score) for hit in found] == await both.by_extension("alpha w17", 10)
 
 
 async def test_what_was_rolled_back_is_not_found(both: Both, admin: psycopg.AsyncConnection[Any]) -> None:

@@ -29,7 +29,7 @@ def test_the_same_seed_makes_the_same_corpus(made: Made) -> None:
 
     assert again.corpus.texts == made.corpus.texts
     assert np.array_equal(again.corpus.vectors, made.corpus.vectors)
-    assert [one.text for one in again.questions] == [one.text for one in made.questions]
+    assert [question.text for question in again.questions] == [question.text for question in made.questions]
 
 
 def test_a_corpus_is_read_as_it_was_saved(made: Made, tmp_path: Path) -> None:

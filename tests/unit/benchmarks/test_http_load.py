@@ -52,8 +52,8 @@ def test_the_bare_route_fuses_as_the_platform_does() -> None:
     }
 
     assert http_services.fused(rows, weights) == [
-        (one.score, one.item_id, [part._asdict() for part in one.contributions])
-        for one in fuse(rankings, weights, Fusion())
+        (candidate.score, candidate.item_id, [part._asdict() for part in candidate.contributions])
+        for candidate in fuse(rankings, weights, Fusion())
     ]
 
 
@@ -66,7 +66,10 @@ def test_what_is_aimed_at_is_said_with_what_was_reached() -> None:
 
     assert ratios["throughput"] == 0.5
     assert ratios["by_processor_time"] == 0.5
-    met = {one["what"]: one["met"] for one in http_load.targets_of({"rows": rows, "ratios": ratios, "crowd": crowd})}
+    met = {
+        target["what"]: target["met"]
+        for target in http_load.targets_of({"rows": rows, "ratios": ratios, "crowd": crowd})
+    }
     assert not met["throughput beside the bare route"]
     assert met["p99 beside the median"]
     assert met["throughput under the crowd beside 32 clients"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from learned_reward import Extent, one, page, summary, targets
+from learned_reward import Extent, page, run_once, summary, targets
 from reward_simulation import Shape, Spread, arms_of_log, events_of, make_log, make_world
 
 from retrieval.learning.examples import arms_of
@@ -27,7 +27,7 @@ def test_the_arms_of_a_log_are_those_of_its_events() -> None:
 @pytest.mark.parametrize(("size", "least"), [(0, -1e-9), (2_000, 0.04)])
 def test_shrinkage_predicts_better_than_tables_and_is_honest(size: int, least: float) -> None:
     """Lower log-loss after 2,000 events, none higher after none, and intervals that hold what they promise."""
-    found = [one(seed, size, SMALL, Spread()) for seed in range(2)]
+    found = [run_once(seed, size, SMALL, Spread()) for seed in range(2)]
     row = summary(size, "shrinkage", [each["shrinkage"] for each in found])
 
     assert row["gain"] >= least
@@ -37,7 +37,7 @@ def test_shrinkage_predicts_better_than_tables_and_is_honest(size: int, least: f
 
 def test_without_the_cap_intervals_are_narrower_and_cover_less() -> None:
     """This is the reason for the cap."""
-    found = one(0, 2_000, SMALL, Spread())
+    found = run_once(0, 2_000, SMALL, Spread())
 
     assert found["without cap"]["coverage"] < found["shrinkage"]["coverage"]
     assert found["without shrinkage"]["log_loss"] > found["shrinkage"]["log_loss"]

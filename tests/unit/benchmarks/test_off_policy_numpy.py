@@ -89,8 +89,8 @@ def test_errors_are_clustered_by_retrieval() -> None:
         retrieval=np.repeat(np.arange(200), 4),
     )
     for estimator in (Estimator.IPS, Estimator.SNIPS):
-        one, other = estimates(alone)[estimator], estimates(copied)[estimator]
-        assert one.standard_error == pytest.approx(other.standard_error)
+        first, other = estimates(alone)[estimator], estimates(copied)[estimator]
+        assert first.standard_error == pytest.approx(other.standard_error)
 
 
 def test_the_difference_of_a_target_from_itself_is_certain() -> None:

@@ -49,7 +49,7 @@ def test_every_control_and_format_character_is_refused_but_those_that_are_needed
     [
         "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", "\u0915\u094d\u200d\u0937", "\u05d0\u200f! \u200eabc",
         "\U0001f469\u200d\U0001f467 \u2764\ufe0f\u200d\U0001f525 1\ufe0f\u20e3", "\u845b\U000e0100\u98fe",
-        *(f"\U0001f3f4{''.join(chr(0xE0000 + ord(one)) for one in of)}\U000e007f" for of in ("gbeng", "gbsct")),
+        *(f"\U0001f3f4{''.join(chr(0xE0000 + ord(letter)) for letter in of)}\U000e007f" for of in ("gbeng", "gbsct")),
         "na\u00efve caf\u00e9 \ufffd \u00a0 \U0001f680",
     ],
 )  # fmt: skip
@@ -113,7 +113,7 @@ def test_no_text_ends_its_quotation(text: str) -> None:
     assert len(quoted(text).splitlines()) == 1
     assert all(line.startswith(">") for line in quoted_block(text).splitlines())
     assert [line[2:] for line in quoted_block(text).split("\n")] == [
-        one.rstrip() for one in shown_block(text).split("\n")
+        line.rstrip() for line in shown_block(text).split("\n")
     ]
     assert text_fault(quoted_block(text)) is None
     assert named(text) == shown_line(text) or json.loads(named(text)) == shown_line(text)
@@ -121,7 +121,7 @@ def test_no_text_ends_its_quotation(text: str) -> None:
 
 def test_a_word_is_named_as_it_is() -> None:
     """Others are quoted: with blanks or brackets in it, a name could say more than a name."""
-    assert [named(one) for one in ("p-1", "gr\u00f6\u00dfe", "a b", "a]", "", "x" * 65)] == [
+    assert [named(name) for name in ("p-1", "gr\u00f6\u00dfe", "a b", "a]", "", "x" * 65)] == [
         "p-1", "gr\u00f6\u00dfe", '"a b"', '"a]"', '""', f'"{"x" * 65}"',
     ]  # fmt: skip
 
@@ -136,7 +136,7 @@ def test_provenance_says_who_and_how() -> None:
 def test_json_is_read_from_texts_and_from_utf8(value: object) -> None:
     """With or without a byte order mark; the same name in different objects is no repetition."""
     text = json.dumps(value, ensure_ascii=False)
-    assert [json_of(one) for one in (text, text.encode(), text.encode("utf-8-sig"))] == [value] * 3
+    assert [json_of(content) for content in (text, text.encode(), text.encode("utf-8-sig"))] == [value] * 3
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])

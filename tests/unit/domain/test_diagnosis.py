@@ -24,7 +24,7 @@ def test_the_worst_stands_first_and_else_nothing_moves() -> None:
         finding(Severity.ADVICE),
     ]
     made = diagnosis_of(given, NOW)
-    assert [one.check for one in made.findings] == ["b", "any", "a", "c"]
+    assert [finding.check for finding in made.findings] == ["b", "any", "a", "c"]
     assert made.worst is Severity.ERROR
     assert not made.is_sound
 

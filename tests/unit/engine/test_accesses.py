@@ -41,7 +41,7 @@ class Store:
         begun("transaction 7")
         if not self.outcomes:
             self.batches.append(len(counts))
-            self.counted.update({item_id: one.number for (_, item_id), one in counts.items()})
+            self.counted.update({item_id: count.number for (_, item_id), count in counts.items()})
         if self.late:
             raise self.late.pop(0)
 

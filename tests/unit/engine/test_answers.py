@@ -38,7 +38,7 @@ def test_a_record_has_what_models_and_figures_need() -> None:
     made = recorded_search(answer.record(), None)
     assert made.pool_items == ["a", "b"]
     assert made.pool_signals["scaled"] == [0.5, 0.2]
-    assert [(one.item_id, one.rank) for one in made.impressions] == [("b", 1), ("a", 2)]
+    assert [(impression.item_id, impression.rank) for impression in made.impressions] == [("b", 1), ("a", 2)]
     assert made.impressions[0].signals == {"relevance": {"raw": 0.2}}
     assert (made.cluster, made.model_version, made.profile_version, made.origin) == (3, 2, 0, "advice")
     assert (made.top_score, made.score_spread) == (0.9, 0.4)
@@ -57,8 +57,8 @@ def test_chance_of_the_applications_own_is_named_after_it() -> None:
 def test_the_chance_of_a_rank_is_recorded_beside_that_of_being_shown(said: float | None, recorded: float) -> None:
     """Left out, they are the same: an item that has one rank whenever it is shown."""
     drawn = ShownItem(item_id="c", score=0.1, slot=Slot.EXPLORE, propensity=0.5, rank_propensity=said)
-    [one] = recorded_search(_answer(shown=[drawn]).record(), None).impressions
-    assert (one.propensity, one.rank_propensity) == (0.5, recorded)
+    [impression] = recorded_search(_answer(shown=[drawn]).record(), None).impressions
+    assert (impression.propensity, impression.rank_propensity) == (0.5, recorded)
 
 
 def test_an_answer_may_be_empty() -> None:

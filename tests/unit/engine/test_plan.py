@@ -280,7 +280,7 @@ def test_what_facets_find_is_compared_up_to_the_crossover_with_the_effort_of_a_w
     few = few_by_facets(INDEX, limit=10, documents=50_000)
     ranked = [math.ceil((10 + 2 * math.sqrt(10) + 1) * 50_000 / matches) for matches in (few - 1, few)]
     compared = [matches * INDEX.exact_row_us * COMPARED_BY_FACETS for matches in (few - 1, few)]
-    walked = [effort_for(INDEX, one) * INDEX.walk_row_us * EFFORT_BY_FACETS for one in ranked]
+    walked = [effort_for(INDEX, rows) * INDEX.walk_row_us * EFFORT_BY_FACETS for rows in ranked]
     assert compared[0] < walked[0]
     assert compared[1] >= walked[1]
     way = choose_way(LARGE_WAY, DENSE, depth=10, limit=10, is_filtered=True, by_facets=0.0)
@@ -340,7 +340,7 @@ def test_without_an_index_or_anything_to_walk_for_it_is_exact() -> None:
     assert choose_way(SMALL_WAY, DENSE, depth=10, limit=10, is_filtered=True) == Way(Path.EXACT)
     words = (LegName.LEXICAL,)
     assert choose_way(LARGE_WAY, words, depth=10, limit=10, is_filtered=False) == Way(Path.EXACT)
-    ways = [choose_way(one, words, depth=10, limit=10, is_filtered=True) for one in (LARGE_WAY, SMALL_WAY)]
+    ways = [choose_way(way, words, depth=10, limit=10, is_filtered=True) for way in (LARGE_WAY, SMALL_WAY)]
     assert [way.path for way in ways] == [Path.APPROXIMATE, Path.APPROXIMATE]
     assert all(way.few > 0 and way.reach > 10 for way in ways)
 

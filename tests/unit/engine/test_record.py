@@ -31,7 +31,7 @@ def told_of(search: Answered) -> RecordedSearch:
 
 def test_a_record_has_a_value_for_every_column() -> None:
     """Columns and fields are the same, so that none stays empty because nobody thought of it."""
-    kept = {one.name for one in fields(SearchRecord)}
+    kept = {field.name for field in fields(SearchRecord)}
     assert kept | {"pool_scores_exact"} == {column.name for column in retrievals.columns} == set(COLUMNS)
 
 
@@ -227,13 +227,15 @@ def test_what_is_not_kept_follows_from_what_is(profile: Profile) -> None:
     scores = {leg: SCORES[leg] for leg in profile.legs}
     search = answered(profile=profile, scores=scores)
     told = recorded_search(record(search), profile)
-    assert [one.signals for one in told.impressions] == [signals_of(hit.contributions) for hit in search.shown]
+    assert [impression.signals for impression in told.impressions] == [
+        signals_of(hit.contributions) for hit in search.shown
+    ]
     assert sorted(told.pool_signals["relevance"], reverse=True) == told.pool_signals["relevance"]
     gone = recorded_search(record(search), None)
     assert "relevance" not in gone.pool_signals
-    for one, whole in zip(gone.impressions, told.impressions, strict=True):
+    for bare_impression, whole in zip(gone.impressions, told.impressions, strict=True):
         bare = {leg: {key: part[key] for key in ("rank", "raw")} for leg, part in whole.signals.items()}
-        assert one.signals in (bare, whole.signals), "a hit outside the pool has its own"
+        assert bare_impression.signals in (bare, whole.signals), "a hit outside the pool has its own"
 
 
 WHERE = {"and": [{"priority": ["High", 1]}, {"occurred_at": {"gte": datetime(2026, 1, 1, tzinfo=UTC)}}]}
@@ -261,7 +263,7 @@ def test_a_request_comes_back(asked: SearchRequest) -> None:
 def _flat(condition: Filter | None) -> list[Filter]:
     """The parts that all have to hold."""
     if isinstance(condition, And):
-        return [part for one in condition.filters for part in _flat(one)]
+        return [part for inner in condition.filters for part in _flat(inner)]
     return [] if condition is None else [condition]
 
 

@@ -109,10 +109,10 @@ async def test_searches_are_stored_together_in_their_order() -> None:
     store = Store()
     recorder = _recorder(store)
     searches = [_search() for _ in range(3)]
-    assert all(recorder.offer(one) for one in searches)
+    assert all(recorder.offer(search) for search in searches)
     assert recorder.state.waiting == 3
     await recorder.recorded()
-    assert store.kept == [one.retrieval_id for one in searches]
+    assert store.kept == [search.retrieval_id for search in searches]
     assert store.batches == [3]
     assert (recorder.state.recorded, recorder.state.waiting, recorder.state.lost) == (3, 0, {})
 
@@ -236,8 +236,8 @@ async def test_one_that_is_refused_does_not_cost_the_others() -> None:
     searches = [_search() for _ in range(3)]
     store = Store(refused={searches[1].retrieval_id})
     recorder = _recorder(store)
-    for one in searches:
-        recorder.offer(one)
+    for search in searches:
+        recorder.offer(search)
     await recorder.recorded()
     assert store.kept == [searches[0].retrieval_id, searches[2].retrieval_id]
     assert recorder.state.lost == {REFUSED: 1}

@@ -34,8 +34,8 @@ def _recorded(profile: Profile | None = None, **more: Any) -> RecordedSearch:
 def test_a_ranking_follows_from_its_record(profile: Profile) -> None:
     """By rank and by score, weighted and not; also where the pool holds but the best candidates."""
     small = replace(profile, recording=Recording(pool=3))
-    for one in (profile, small):
-        assert why_not_reproduced(_recorded(one), one) == ()
+    for candidate in (profile, small):
+        assert why_not_reproduced(_recorded(candidate), candidate) == ()
     lone = replace(profile, legs={"dense": 1.0})
     assert why_not_reproduced(_recorded(lone, scores={"dense": SCORES["dense"]}), lone) == ()
 
@@ -80,7 +80,9 @@ def test_diverse_hits_may_stand_in_an_order_of_their_own() -> None:
 def test_a_better_candidate_that_was_not_shown_is_said() -> None:
     """It can only have been removed while the search ran."""
     made = _recorded()
-    without = replace(made, impressions=[replace(one, rank=rank) for rank, one in enumerate(made.impressions[1:], 1)])
+    without = replace(
+        made, impressions=[replace(impression, rank=rank) for rank, impression in enumerate(made.impressions[1:], 1)]
+    )
     full = replace(without, hits=2, request={**made.request, "limit": 2})
     assert why_not_reproduced(full, Profile()) == ("c was passed over: it was removed while the search ran",)
 
@@ -93,9 +95,9 @@ def test_what_was_learned_is_summed_again() -> None:
     scores = {name: 0.25 * relevant[name] + 0.75 * learned[name] for name in learned}
     profile = replace(SUM, learned=Learned(share=0.75))
     made = _recorded(profile, decided=Decided(model_version=4, scores=scores, signals={"learned": learned}))
-    shown = [replace(one, score=scores[one.item_id]) for one in made.impressions]
-    shown.sort(key=lambda one: -one.score)
-    made = replace(made, impressions=[replace(one, rank=rank) for rank, one in enumerate(shown, 1)])
+    shown = [replace(impression, score=scores[impression.item_id]) for impression in made.impressions]
+    shown.sort(key=lambda impression: -impression.score)
+    made = replace(made, impressions=[replace(impression, rank=rank) for rank, impression in enumerate(shown, 1)])
     assert why_not_reproduced(made, profile) == ()
     wrong = replace(profile, learned=Learned(share=0.5))
     assert why_not_reproduced(made, wrong)[0].startswith("the score of c was recorded as 0.")
@@ -106,14 +108,20 @@ def test_a_stack_needs_its_model() -> None:
     profile = replace(SUM, learned=Learned(combination=Combination.LOGIT_STACK))
     logits = {"a": 0.0, "b": 1.0, "c": -1.0, "d": 0.5}
     relevant = dict(zip(*(_recorded(SUM).pool_items, _recorded(SUM).pool_signals["scaled"]), strict=True))
-    scores = {one: 3 * relevant[one] + 0.5 * logits[one] + 2 * (0.5 if one == "b" else 0) for one in logits}
+    scores = {
+        item_id: 3 * relevant[item_id] + 0.5 * logits[item_id] + 2 * (0.5 if item_id == "b" else 0)
+        for item_id in logits
+    }
     signals: dict[str, dict[str, float | None]] = {
         "learned": dict.fromkeys(logits, 0.5), "logit_mean": {**logits},
         "affinity": {**dict.fromkeys(logits, 0.0), "b": 0.5}, "length": dict.fromkeys(logits, 0.0),
     }  # fmt: skip
     made = _recorded(profile, decided=Decided(model_version=4, scores=scores, signals=signals))
-    ordered = sorted(scores, key=lambda one: -scores[one])[:3]
-    shown = [replace(made.impressions[0], item_id=one, rank=n, score=scores[one]) for n, one in enumerate(ordered, 1)]
+    ordered = sorted(scores, key=lambda item_id: -scores[item_id])[:3]
+    shown = [
+        replace(made.impressions[0], item_id=item_id, rank=n, score=scores[item_id])
+        for n, item_id in enumerate(ordered, 1)
+    ]
     made = replace(made, impressions=shown)
     stack = LogitStack(weights={"relevance": 3.0, "learned": 0.5, "affinity": 2.0})
     model = LearnedModel(
@@ -132,7 +140,7 @@ def test_what_was_explored_is_not_held_to_its_score() -> None:
 
 
 def _by_id(found: tuple[Difference, ...]) -> dict[str, Difference]:
-    return {one.item_id: one for one in found}
+    return {difference.item_id: difference for difference in found}
 
 
 def test_the_same_answer_has_no_differences() -> None:
@@ -180,7 +188,7 @@ def test_an_item_that_was_archived_is_told_from_one_that_changed() -> None:
 def test_what_exploration_drew_is_said() -> None:
     """Then or now."""
     then = _recorded(slate=[Placed("b", Slot.EXPLORE, 0.5, 0.5)])
-    then = replace(then, impressions=[replace(one, rank=one.rank + 1) for one in then.impressions])
+    then = replace(then, impressions=[replace(impression, rank=impression.rank + 1) for impression in then.impressions])
     now = _recorded(slate=[Placed("a", Slot.SWAP, 1.0, 0.5)])
     found = _by_id(differences(then, now, ALL_OLD)[1])
     assert found["b"].why == ("exploration drew it then",)
@@ -191,4 +199,4 @@ def test_what_exploration_drew_is_said() -> None:
 def test_an_item_that_only_the_profile_moved_says_so() -> None:
     """Its own scores and ranks are the same."""
     found = differences(_recorded(), _recorded(SUM, profile_version=2), ALL_OLD)[1]
-    assert {one.why for one in found} == {("the profile was changed",)}
+    assert {difference.why for difference in found} == {("the profile was changed",)}

@@ -194,9 +194,9 @@ def test_what_is_no_field_is_not_grouped_by(field: str) -> None:
 def test_several_queries_make_as_many_requests() -> None:
     """They differ in their words and vectors only."""
     made = checked_requests(["a", " b "], vectors=[[1.0], None], limit=3, group_by="kind")
-    assert [one.query for one in made] == ["a", "b"]
-    assert [one.vector is None for one in made] == [False, True]
-    assert {(one.limit, one.group_by) for one in made} == {(3, parse_field("kind"))}
+    assert [request.query for request in made] == ["a", "b"]
+    assert [request.vector is None for request in made] == [False, True]
+    assert {(request.limit, request.group_by) for request in made} == {(3, parse_field("kind"))}
 
 
 @pytest.mark.parametrize("queries", ["one text", None, 3, {"a": 1}])

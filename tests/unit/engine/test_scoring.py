@@ -39,7 +39,7 @@ def test_relevance_keeps_the_order_of_the_fusion_and_ends_at_one(kind: FusionKin
 def test_of_one_leg_relevance_is_the_share_of_its_best_score() -> None:
     """Its features tell nothing more."""
     alone = Found(rankings={"dense": RANKINGS["dense"]}, path=Path.EXACT, weighed=3)
-    ranked = [Fused(one.item_id, one.score, ()) for one in RANKINGS["dense"]]
+    ranked = [Fused(candidate.item_id, candidate.score, ()) for candidate in RANKINGS["dense"]]
     assert relevances(ranked, alone, _profile(FusionKind.RRF)) == pytest.approx([1.0, 2 / 3, 1 / 3])
     assert leg_features(ranked, alone) == {}
 

@@ -165,7 +165,7 @@ def test_a_stack_needs_only_what_it_weighs() -> None:
 
 def ranked(pool: RecordedPool, profile: Profile) -> dict[str, float]:
     """Items with their scores, best first."""
-    return {one.item_id: one.score for one in in_order(by_relevance(pool, profile) or [])}
+    return {candidate.item_id: candidate.score for candidate in in_order(by_relevance(pool, profile) or [])}
 
 
 SCORES = st.dictionaries(st.sampled_from("abcdefg"), st.integers(-20, 100).map(float), max_size=7)
@@ -187,7 +187,7 @@ def test_it_is_what_fusion_says(
     """The same items in the same order with the same scores, whatever the fusion."""
     legs = {"dense": dense, "lexical": lexical}
     profile = Profile(legs={"dense": 1.0, "lexical": weight}, fusion=Fusion(kind=kind))
-    wanted = [(one.item_id, one.score) for one in fuse(rankings(legs), profile.legs, profile.fusion)]
+    wanted = [(candidate.item_id, candidate.score) for candidate in fuse(rankings(legs), profile.legs, profile.fusion)]
     found = ranked(pool_of(legs), profile)
     assert list(found.values()) == pytest.approx([score for _, score in wanted])
     assert found == pytest.approx(dict(wanted))
@@ -222,8 +222,8 @@ def test_a_learned_reward_is_summed_with_the_relevance() -> None:
     )
     candidates = by_relevance(pool, Profile(legs={"dense": 1.0})) or []
     found = in_order(with_learned(candidates, pool, Learned(), None) or [])
-    assert [(one.item_id, one.contender.uncertainty) for one in found] == [("b", 1 / 6), ("a", 0.1)]
-    assert [one.score for one in found] == pytest.approx([0.4 * 0.5 + 0.6 * 0.9, 0.4 + 0.6 * 0.1])
+    assert [(draw.item_id, draw.contender.uncertainty) for draw in found] == [("b", 1 / 6), ("a", 0.1)]
+    assert [draw.score for draw in found] == pytest.approx([0.4 * 0.5 + 0.6 * 0.9, 0.4 + 0.6 * 0.1])
     assert with_learned(candidates, pool, Learned(combination=Combination.OFF), None) == candidates
     assert with_learned(candidates, pool, Learned(combination=Combination.LOGIT_STACK), None) is None
 

@@ -131,8 +131,8 @@ def test_a_success_never_lowers_the_mean_and_a_failure_never_raises_it(
     """In just this context."""
     model, contexts, item = case
     lower, same, higher = (
-        predicted(model, contexts, one).logit_mean
-        for one in (
+        predicted(model, contexts, history).logit_mean
+        for history in (
             after(item, Event(0.0, weight, frozenset(contexts))),
             item,
             after(item, Event(1.0, weight, frozenset(contexts))),
@@ -199,11 +199,13 @@ def unanimous(times: int, reward: float) -> ItemArms:
 def test_equal_verdicts_leave_less_and_less_to_learn(buckets: int, reward: float) -> None:
     """After 12, 24, 48, 96, 200: no item is as uncertain as one that was never tried."""
     found = [predicted(Shrinkage(), BUCKETS[:buckets], unanimous(times, reward)) for times in (0, 12, 24, 48, 96, 200)]
-    deviations = [one.sd for one in found]
+    deviations = [reward_mean.sd for reward_mean in found]
 
     assert deviations == sorted(deviations, reverse=True)
     assert deviations[-1] < 0.02
-    assert [abs(one.mean - reward) for one in found] == sorted((abs(one.mean - reward) for one in found), reverse=True)
+    assert [abs(reward_mean.mean - reward) for reward_mean in found] == sorted(
+        (abs(reward_mean.mean - reward) for reward_mean in found), reverse=True
+    )
 
 
 @pytest.mark.parametrize("buckets", [0, 1, 2, 3])
@@ -239,7 +241,7 @@ def test_the_logistic_model_is_as_sure_as_the_events_are_many(
     logistic = Logistic(intercept=0.3, slopes={SHRUNK: Slope(0.8, 0.1)}, effects=effects)
     model = LearnedReward(shrinkage=shrinkage, logistic=logistic)
     before, found = (
-        model.predict(("", *contexts), [one])[0] for one in (item, after(item, data.draw(events(contexts))))
+        model.predict(("", *contexts), [history])[0] for history in (item, after(item, data.draw(events(contexts))))
     )
 
     assert found.uncertainty <= before.uncertainty + ROUNDING

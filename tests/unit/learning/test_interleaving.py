@@ -19,7 +19,7 @@ RANKINGS = st.permutations("abcdef").map(lambda items: items[:4])
 def drafted(first: str, second: str, limit: int, seed: int = 0) -> list[tuple[str, str]]:
     """Items with their teams."""
     found = team_draft(first, second, limit, np.random.default_rng(seed))
-    return [(one.item_id, one.team.value) for one in found]
+    return [(pick.item_id, pick.team.value) for pick in found]
 
 
 @given(RANKINGS, RANKINGS, st.integers(1, 6), st.integers(0, 99))
@@ -28,13 +28,13 @@ def test_each_round_gives_both_teams_their_best_that_is_left(
 ) -> None:
     """No item comes twice, teams differ by at most one, and each picks what its ranking has next."""
     found = team_draft(first, second, limit, np.random.default_rng(seed))
-    assert len({one.item_id for one in found}) == len(found) == min(limit, len({*first, *second}))
-    for place, one in enumerate(found):
+    assert len({pick.item_id for pick in found}) == len(found) == min(limit, len({*first, *second}))
+    for place, pick in enumerate(found):
         taken = {other.item_id for other in found[:place]}
-        ranking = first if one.team is Team.FIRST else second
-        assert one.item_id == next(item for item in ranking if item not in taken)
+        ranking = first if pick.team is Team.FIRST else second
+        assert pick.item_id == next(item for item in ranking if item not in taken)
     whole = found[: 2 * (min(limit, 4) // 2)]
-    teams = Counter(one.team for one in whole)
+    teams = Counter(pick.team for pick in whole)
     assert abs(teams[Team.FIRST] - teams[Team.SECOND]) <= 1
 
 
@@ -44,10 +44,10 @@ def test_the_propensities_are_how_often_it_happens() -> None:
     rng, seen, said = np.random.default_rng(1), Counter[tuple[str, int]](), dict[tuple[str, int], float]()
     shown = dict[str, float]()
     for _ in range(draws):
-        for place, one in enumerate(team_draft(first, second, 4, rng)):
-            seen[one.item_id, place] += 1
-            said[one.item_id, place] = one.rank_propensity
-            shown[one.item_id] = one.propensity
+        for place, pick in enumerate(team_draft(first, second, 4, rng)):
+            seen[pick.item_id, place] += 1
+            said[pick.item_id, place] = pick.rank_propensity
+            shown[pick.item_id] = pick.propensity
     assert math.fsum(shown.values()) == 4
     for key, chance in said.items():
         assert seen[key] / draws == pytest.approx(chance, abs=4 * math.sqrt(0.25 / draws))

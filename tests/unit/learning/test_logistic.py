@@ -124,9 +124,9 @@ def test_an_event_counts_as_often_as_it_weighs() -> None:
     twice = [Event(item_id="a", buckets=(), reward=reward) for reward in (1.0, 0.0, 1.0)] * 2
     once = [Event(item_id="a", buckets=(), reward=reward, weight=2.0) for reward in (1.0, 0.0, 1.0)]
     designs = [design_of(events, {}) for events in (twice, once)]
-    one, other = (fit_logistic(design, np.zeros(len(design.reward), dtype=bool)) for design in designs)
+    first, other = (fit_logistic(design, np.zeros(len(design.reward), dtype=bool)) for design in designs)
 
-    assert one.intercept == pytest.approx(other.intercept, rel=1e-6)
+    assert first.intercept == pytest.approx(other.intercept, rel=1e-6)
 
 
 def test_a_block_without_effects_gets_a_small_scale_and_one_with_strong_ones_a_large_one() -> None:

@@ -25,8 +25,8 @@ def drawn(hits: int, seed: int = 0) -> list[JudgedHit]:
     evidence = [Evidence(*map(float, row)) for row in rng.random((hits, 4))]
     told = TRUE.relevances(evidence)
     return [
-        JudgedHit(place // 10, one, bool(rng.random() < (p or 0)))
-        for place, (one, p) in enumerate(zip(evidence, told, strict=True))
+        JudgedHit(place // 10, legs, bool(rng.random() < (p or 0)))
+        for place, (legs, p) in enumerate(zip(evidence, told, strict=True))
     ]
 
 
@@ -41,7 +41,7 @@ def test_the_fit_finds_the_coefficients_that_drew_the_hits() -> None:
 def test_hits_that_weigh_nothing_change_nothing() -> None:
     """A set counts by its weight."""
     hits = drawn(2_000)
-    others = [one._replace(is_relevant=not one.is_relevant, weight=1e-12) for one in drawn(2_000, seed=1)]
+    others = [hit._replace(is_relevant=not hit.is_relevant, weight=1e-12) for hit in drawn(2_000, seed=1)]
 
     alone = fit_calibration({"both": hits}, space="", fitted_on="")
     both = fit_calibration({"both": [*hits, *others]}, space="", fitted_on="")
@@ -51,7 +51,7 @@ def test_hits_that_weigh_nothing_change_nothing() -> None:
 
 def test_too_few_hits_of_a_kind_fit_nothing() -> None:
     """Neither a model nor a figure is made of them."""
-    hits = [one._replace(is_relevant=place < FEWEST - 1) for place, one in enumerate(drawn(100))]
+    hits = [hit._replace(is_relevant=place < FEWEST - 1) for place, hit in enumerate(drawn(100))]
 
     assert not can_fit(hits)
     assert fit_calibration({"both": hits}, space="", fitted_on="").both == ()
@@ -65,7 +65,7 @@ def test_from_a_start_few_hits_are_enough_to_be_more_honest() -> None:
 
     def error(hits: int) -> float:
         fitted = fit_calibration({"both": drawn(hits, seed=2)}, space="", fitted_on="", start=start)
-        told = [one for one in fitted.relevances([hit.evidence for hit in rest]) if one is not None]
+        told = [relevance for relevance in fitted.relevances([hit.evidence for hit in rest]) if relevance is not None]
         return honesty(told, [hit.is_relevant for hit in rest]).error
 
     none, few, more = error(0), error(50), error(500)
@@ -77,7 +77,7 @@ def test_from_a_start_few_hits_are_enough_to_be_more_honest() -> None:
 
 def test_without_hits_the_start_stays() -> None:
     """Also that of a model of which nothing is known."""
-    hits = [one._replace(is_relevant=place < FEWEST_FROM_START - 1) for place, one in enumerate(drawn(100))]
+    hits = [hit._replace(is_relevant=place < FEWEST_FROM_START - 1) for place, hit in enumerate(drawn(100))]
 
     fitted = fit_calibration({"both": hits}, space="t", fitted_on="none", start=TRUE)
 
@@ -103,7 +103,7 @@ def test_queries_left_out_are_told_honestly() -> None:
     assert found.error < 0.05
     assert found.told_apart is not None
     assert found.told_apart > 0.75
-    assert sum(one.hits for one in found.bins) == 5_000
+    assert sum(group.hits for group in found.bins) == 5_000
 
 
 def test_honesty_by_hand() -> None:
@@ -112,5 +112,5 @@ def test_honesty_by_hand() -> None:
 
     assert found.told_apart == pytest.approx(3.5 / 4)
     assert found.relevant == 0.5
-    assert [(one.hits, one.relevant) for one in found.bins] == [(1, 0.0), (2, 0.5), (1, 1.0)]
+    assert [(group.hits, group.relevant) for group in found.bins] == [(1, 0.0), (2, 0.5), (1, 1.0)]
     assert honesty([0.5], [True]).told_apart is None

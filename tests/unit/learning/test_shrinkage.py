@@ -35,9 +35,9 @@ def item(*counts: float, cluster: int | None = None, name: str = "a") -> ItemArm
     return ItemArms(item_id=name, arms=arms | inside, cluster=cluster)
 
 
-def rate(model: Shrinkage, one: ItemArms, *buckets: str) -> float:
+def rate(model: Shrinkage, item_arms: ItemArms, *buckets: str) -> float:
     """The expected reward of one item."""
-    return float(sigmoid(posterior(model, ("", *buckets), [one]).logit_mean)[0])
+    return float(sigmoid(posterior(model, ("", *buckets), [item_arms]).logit_mean)[0])
 
 
 def many(count: int = 40, seed: int = 3) -> list[ItemArms]:
@@ -92,13 +92,13 @@ def test_several_buckets_add_up_on_the_logit_scale() -> None:
         anywhere=ShrunkEstimate(0.0, 0.0), buckets={"x=1": ShrunkEstimate(1.0, 0.0), "y=1": ShrunkEstimate(-0.3, 0.0)}
     )
     known = ItemArms(item_id="a", arms={"": Arm(2, 2)})
-    one, other, both = (
+    first, other, both = (
         posterior(model, buckets, [known]).logit_mean[0] for buckets in (("x=1",), ("y=1",), ("x=1", "y=1"))
     )
     alone = posterior(model, (), [known]).logit_mean[0]
 
-    assert both == pytest.approx(one + other - alone, abs=0.1)
-    assert one > alone > other
+    assert both == pytest.approx(first + other - alone, abs=0.1)
+    assert first > alone > other
 
 
 @given(events, events, events, events, st.floats(-2, 2))
@@ -135,7 +135,7 @@ def test_what_the_levels_gave_adds_up_to_the_logit(counts: list[tuple[int, int, 
 def test_every_event_adds_to_what_is_known() -> None:
     """One in this context as one, one elsewhere as less."""
     here, elsewhere = (
-        [float(posterior(FITTED, (DOMAIN,), [one]).effective_sample_size[0]) for one in items]
+        [float(posterior(FITTED, (DOMAIN,), [item]).effective_sample_size[0]) for item in items]
         for items in (
             [item(n, n, n, n, cluster=1) for n in (0, 1, 5, 50, 5_000)],
             [item(n, n, cluster=1) for n in (0, 1, 5, 50, 5_000)],

@@ -41,7 +41,7 @@ def drawn(count: int, limit: int, exploration: Exploration, seed: int = 0, eligi
 
 def names(slate: list[Placed]) -> str:
     """The items of the slate, in order."""
-    return "".join(one.item_id for one in slate)
+    return "".join(place.item_id for place in slate)
 
 
 EVERY = [
@@ -67,11 +67,11 @@ def test_every_slate_keeps_the_rules(
     slate = compose(found, limit, exploration, np.random.default_rng(seed))
     probabilities = slate_probabilities(found, limit, exploration, np.random.default_rng(seed))
 
-    assert len(slate) == len({one.item_id for one in slate}) == min(count, limit)
-    assert list(probabilities) == [one.item_id for one in found]
+    assert len(slate) == len({place.item_id for place in slate}) == min(count, limit)
+    assert list(probabilities) == [candidate.item_id for candidate in found]
     assert sum(probabilities.values()) == pytest.approx(min(count, limit), abs=1e-9)
-    assert [one.propensity for one in slate] == [probabilities[one.item_id] for one in slate]
-    assert all(0 < one.rank_propensity <= one.propensity <= 1 for one in slate)
+    assert [place.propensity for place in slate] == [probabilities[place.item_id] for place in slate]
+    assert all(0 < place.rank_propensity <= place.propensity <= 1 for place in slate)
     assert slate == compose(found, limit, exploration, np.random.default_rng(seed))
 
 
@@ -80,8 +80,8 @@ def test_who_fits_is_shown_for_certain(exploration: Exploration) -> None:
     """With no more candidates than places, nothing is drawn but swaps."""
     for count in range(5):
         slate = drawn(count, 4, exploration)
-        assert sorted(names(slate)) == [one.item_id for one in candidates(count)]
-        assert all(one.propensity == 1 and one.slot in (Slot.EXPLOIT, Slot.SWAP) for one in slate)
+        assert sorted(names(slate)) == [candidate.item_id for candidate in candidates(count)]
+        assert all(place.propensity == 1 and place.slot in (Slot.EXPLOIT, Slot.SWAP) for place in slate)
 
 
 @pytest.mark.parametrize("exploration", EVERY)
@@ -111,27 +111,27 @@ class TestThompsonSlots:
         for seed in range(20):
             slate = drawn(12, 5, THOMPSON, seed)
             assert names(slate[:3]) == "abc"
-            assert [one.slot for one in slate[:3]] == [Slot.EXPLOIT] * 3
-            assert [one.propensity for one in slate[:3]] == [1.0] * 3
+            assert [place.slot for place in slate[:3]] == [Slot.EXPLOIT] * 3
+            assert [place.propensity for place in slate[:3]] == [1.0] * 3
 
     def test_the_best_eligible_compete_with_who_has_the_place(self) -> None:
         """Six at most, behind the slate, with ``d`` and ``e``, whose places by score these are."""
-        seen = {one.item_id for seed in range(150) for one in drawn(14, 5, THOMPSON, seed, "abcghijklmn")[3:]}
+        seen = {place.item_id for seed in range(150) for place in drawn(14, 5, THOMPSON, seed, "abcghijklmn")[3:]}
 
         assert seen == set("deghijkl")
 
     def test_a_place_in_the_slots_is_as_probable_as_any_other(self) -> None:
         """The rank propensity is the propensity shared out between the slots."""
-        for one in drawn(12, 5, THOMPSON)[3:]:
-            assert one.rank_propensity == pytest.approx(one.propensity / 2)
+        for place in drawn(12, 5, THOMPSON)[3:]:
+            assert place.rank_propensity == pytest.approx(place.propensity / 2)
 
     def test_who_keeps_its_place_is_there_by_its_score(self) -> None:
         """``e`` is drawn like the others, whether eligible or not, and marked as what the score shows."""
         one_slot = Exploration(**THOMPSON.as_dict() | {"slots": 1})
         for eligible in ("g", "eg"):
-            lasts = {one.item_id: one for seed in range(60) for one in drawn(9, 5, one_slot, seed, eligible)[4:]}
-            assert {name: one.slot for name, one in lasts.items()} == {"e": Slot.EXPLOIT, "g": Slot.EXPLORE}
-            assert all(0 < one.propensity < 1 for one in lasts.values())
+            lasts = {place.item_id: place for seed in range(60) for place in drawn(9, 5, one_slot, seed, eligible)[4:]}
+            assert {name: place.slot for name, place in lasts.items()} == {"e": Slot.EXPLOIT, "g": Slot.EXPLORE}
+            assert all(0 < place.propensity < 1 for place in lasts.values())
 
     def test_what_the_score_shows_always_has_a_chance(self) -> None:
         """So a policy that shows nothing else can be evaluated on what this one recorded."""
@@ -234,7 +234,7 @@ class TestUncertaintyBonus:
 
     def test_who_comes_by_the_floor_is_marked(self) -> None:
         """Except ``b``, which the score alone would have shown."""
-        lasts = {one.item_id: one.slot for seed in range(300) for one in self.slate(seed)[2:]}
+        lasts = {place.item_id: place.slot for seed in range(300) for place in self.slate(seed)[2:]}
 
         assert lasts == dict.fromkeys("ieh", Slot.EXPLORE) | {"b": Slot.EXPLOIT}
 
@@ -256,8 +256,8 @@ class TestSwaps:
 
         assert {names(slate) for slate in slates} == {"abcd", "bacd", "acbd", "abdc"}
         for slate in slates:
-            moved = [one.item_id for one, name in zip(slate, "abcd", strict=True) if one.item_id != name]
-            assert [one.item_id for one in slate if one.slot is Slot.SWAP] == moved
+            moved = [place.item_id for place, name in zip(slate, "abcd", strict=True) if place.item_id != name]
+            assert [place.item_id for place in slate if place.slot is Slot.SWAP] == moved
 
     def test_the_chance_of_a_place_is_exact(self) -> None:
         """.3 for three pairs: .1 each; the inner places are in two of them."""
@@ -267,17 +267,17 @@ class TestSwaps:
         )
 
         assert names(stays) == "abcd"
-        assert [one.rank_propensity for one in stays] == pytest.approx([0.9, 0.8, 0.8, 0.9])
-        assert [one.rank_propensity for one in swapped] == pytest.approx([0.9, 0.1, 0.1, 0.9])
-        assert {one.propensity for one in stays + swapped} == {1.0}
+        assert [place.rank_propensity for place in stays] == pytest.approx([0.9, 0.8, 0.8, 0.9])
+        assert [place.rank_propensity for place in swapped] == pytest.approx([0.9, 0.1, 0.1, 0.9])
+        assert {place.propensity for place in stays + swapped} == {1.0}
 
     def test_slots_take_no_part(self) -> None:
         """With two slots of five, the pairs are a-b and b-c."""
         slates = [drawn(12, 5, Exploration(**THOMPSON.as_dict() | {"swaps": 1.0}), seed) for seed in range(60)]
 
         assert {names(slate[:3]) for slate in slates} == {"bac", "acb"}
-        assert Slot.SWAP not in {one.slot for slate in slates for one in slate[3:]}
-        assert {one.rank_propensity for slate in slates for one in slate[:3]} == {0.5}
+        assert Slot.SWAP not in {place.slot for slate in slates for place in slate[3:]}
+        assert {place.rank_propensity for slate in slates for place in slate[:3]} == {0.5}
 
     def test_a_single_settled_place_has_no_neighbour(self) -> None:
         """Nothing to swap, nothing marked."""

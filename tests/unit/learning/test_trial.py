@@ -117,7 +117,7 @@ def test_a_verdict_whose_question_is_not_known_is_in_no_fit_of_a_trial() -> None
     forgotten = replace(examples, rated=[*examples.rated, replace(examples.rated[0], question=None)])
     for wanted in (True, False):
         part = forgotten.of(frozenset({"q1"}), wanted=wanted)
-        assert None not in {one.question for one in part.rated}
+        assert None not in {rating.question for rating in part.rated}
 
 
 def _long_ones_help(*, looks: float = 0.0, wrong: float = 0.0, questions: int = 120) -> Examples:

@@ -76,7 +76,7 @@ async def test_every_variant_is_asked_every_judged_query() -> None:
 
     report = await evaluated(search, queries=queries, variants=["lexical", "dense"])
 
-    assert [(one["variant"], one["text"]) for one in search.asked] == [
+    assert [(request["variant"], request["text"]) for request in search.asked] == [
         ("lexical", "text 0"),
         ("lexical", "text 1"),
         ("dense", "text 0"),
@@ -107,7 +107,7 @@ async def test_the_deepest_metric_says_how_many_results_are_asked_for(metrics: s
 
     await evaluated(search, metrics=parse_metrics(metrics))
 
-    assert {one["limit"] for one in search.asked} == {limit}
+    assert {request["limit"] for request in search.asked} == {limit}
 
 
 async def test_a_querys_own_item_is_left_out_and_costs_no_place() -> None:
@@ -122,8 +122,8 @@ async def test_a_querys_own_item_is_left_out_and_costs_no_place() -> None:
         search, queries=queries, metrics=parse_metrics("R@1"), drop_self=DropSelf.parse("metadata.self_id")
     )
 
-    assert [one["where"] for one in search.asked] == [{"item_id": {"ne": "me"}}, None]
-    assert [one["limit"] for one in search.asked] == [1, 1]
+    assert [request["where"] for request in search.asked] == [{"item_id": {"ne": "me"}}, None]
+    assert [request["limit"] for request in search.asked] == [1, 1]
     assert report.variants[0].per_query["R@1"] == {"q0": 1.0, "q1": 0.0}
 
 
@@ -150,8 +150,8 @@ async def test_each_query_searches_within_its_own_filter() -> None:
     await evaluated(filtered, queries=queries, where_from=[WhereFrom.parse("metadata.room=room")])
     await evaluated(plain, queries=queries)
 
-    assert [one["where"] for one in filtered.asked] == [{"room": "r0"}, {"room": "r1"}]
-    assert [one["where"] for one in plain.asked] == [None, None]
+    assert [request["where"] for request in filtered.asked] == [{"room": "r0"}, {"room": "r1"}]
+    assert [request["where"] for request in plain.asked] == [None, None]
 
 
 async def test_nothing_is_searched_when_a_query_lacks_its_filter() -> None:
@@ -184,7 +184,10 @@ async def test_fused_is_compared_with_each_other_variant_on_the_first_metric() -
         rng=np.random.default_rng(3),
     )
 
-    found = [(one.name_a, one.name_b, one.difference, one.p_value) for one in report.comparisons]
+    found = [
+        (comparison.name_a, comparison.name_b, comparison.difference, comparison.p_value)
+        for comparison in report.comparisons
+    ]
     assert found == [("fused", "lexical", 0.0, 1.0), ("fused", "dense", 0.5, 0.125)]
 
 
@@ -234,10 +237,10 @@ async def test_the_report_does_not_depend_on_the_concurrency() -> None:
     """Queries stay in order whoever finishes first."""
     answers = {("fused", "text 1"): ["d1"], ("fused", "text 3"): ["x", "d3"]}
 
-    one = await evaluated(CannedSearch(answers), concurrency=1, clock=lambda: 0.0)
+    report = await evaluated(CannedSearch(answers), concurrency=1, clock=lambda: 0.0)
     many = await evaluated(CannedSearch(answers), concurrency=4, clock=lambda: 0.0)
 
-    assert one == many
+    assert report == many
 
 
 async def test_an_error_of_a_search_ends_the_evaluation_as_it_is() -> None:
@@ -293,7 +296,7 @@ async def test_the_report_is_plain_json_with_queries_on_request() -> None:
     assert short["variants"][1]["metrics"] == {"nDCG@10": 0.25}
     assert "per_query" not in short["variants"][1]
     assert long["variants"][1]["per_query"]["nDCG@10"] == {"q0": 1.0, "q1": 0.0, "q2": 0.0, "q3": 0.0}
-    assert [(one["name_a"], one["name_b"]) for one in short["comparisons"]] == [("fused", "dense")]
+    assert [(comparison["name_a"], comparison["name_b"]) for comparison in short["comparisons"]] == [("fused", "dense")]
 
 
 QRELS_METRICS = {"q1": {"a": 2, "b": 1, "c": 0}, "q2": {"z": 1}}
@@ -510,9 +513,12 @@ async def test_each_leg_is_measured_alone_and_then_the_profile() -> None:
     """The profile as it is: no legs are named for the fused search."""
     found = (await evaluate_collection(both_legs(), QUERIES_COLLECTION, QRELS_COLLECTION, metrics=METRICS)).report
 
-    assert [one.variant for one in found.variants] == ["dense", "lexical", "fused"]
-    assert [one.means["R@100"] for one in found.variants] == [0.5, 0.5, 1.0]
-    assert [(one.name_a, one.name_b) for one in found.comparisons] == [("fused", "dense"), ("fused", "lexical")]
+    assert [variant.variant for variant in found.variants] == ["dense", "lexical", "fused"]
+    assert [variant.means["R@100"] for variant in found.variants] == [0.5, 0.5, 1.0]
+    assert [(comparison.name_a, comparison.name_b) for comparison in found.comparisons] == [
+        ("fused", "dense"),
+        ("fused", "lexical"),
+    ]
 
 
 async def test_the_legs_come_first() -> None:
@@ -520,7 +526,7 @@ async def test_the_legs_come_first() -> None:
     collection = both_legs()
     await evaluate_collection(collection, QUERIES_COLLECTION, QRELS_COLLECTION, metrics=METRICS)
 
-    assert [one["legs"] for one in collection.asked[::2]] == [("dense",), ("lexical",), None]
+    assert [request["legs"] for request in collection.asked[::2]] == [("dense",), ("lexical",), None]
 
 
 async def test_named_legs_restrict_the_fused_search_too() -> None:
@@ -530,7 +536,7 @@ async def test_named_legs_restrict_the_fused_search_too() -> None:
         collection, QUERIES_COLLECTION, QRELS_COLLECTION, metrics=METRICS, legs=["lexical", "dense"]
     )
 
-    assert [one.variant for one in found.report.variants] == ["lexical", "dense", "fused"]
+    assert [variant.variant for variant in found.report.variants] == ["lexical", "dense", "fused"]
 
 
 async def test_one_leg_is_compared_with_nothing() -> None:
@@ -539,7 +545,7 @@ async def test_one_leg_is_compared_with_nothing() -> None:
         await evaluate_collection(both_legs(), QUERIES_COLLECTION, QRELS_COLLECTION, metrics=METRICS, legs=["dense"])
     ).report
 
-    assert [one.variant for one in found.variants] == ["dense"]
+    assert [variant.variant for variant in found.variants] == ["dense"]
     assert found.comparisons == ()
 
 
@@ -557,9 +563,9 @@ async def test_queries_bring_their_filter_and_leave_themselves_out() -> None:
     )
 
     assert found.report.variants[0].per_query["MRR@1000"] == {"q1": 1 / 2, "q2": 1 / 3}
-    filters = [one["where"]["and"][0] for one in collection.asked]
+    filters = [request["where"]["and"][0] for request in collection.asked]
     assert filters == [{"project": "p"}, {"project": "q"}]
-    assert [one["limit"] for one in collection.asked] == [1000, 1000]
+    assert [request["limit"] for request in collection.asked] == [1000, 1000]
 
 
 async def test_what_searches_say_is_counted() -> None:

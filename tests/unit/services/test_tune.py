@@ -107,8 +107,8 @@ def test_complementary_legs_are_fused() -> None:
 
     assert report.improves
     assert report.proposal == EVEN
-    assert [one.name_b for one in report.comparisons] == ["current", "dense alone"]
-    assert [one.mean_b for one in report.comparisons] == pytest.approx([1 / math.log2(3)] * 2)
+    assert [comparison.name_b for comparison in report.comparisons] == ["current", "dense alone"]
+    assert [comparison.mean_b for comparison in report.comparisons] == pytest.approx([1 / math.log2(3)] * 2)
 
 
 def test_the_best_setting_is_kept() -> None:
@@ -275,9 +275,9 @@ def test_the_grid_goes_from_simple_to_elaborate() -> None:
 
 def test_weighted_sums_with_the_dense_leg_are_tried_refined_where_that_can_be_told() -> None:
     """With vectors, that is: after those that are not, so that equal quality goes to the simpler one."""
-    added = [one for one in grid(["dense", "lexical"], with_refining=True) if not one.refining.is_off]
+    added = [profile for profile in grid(["dense", "lexical"], with_refining=True) if not profile.refining.is_off]
 
-    assert added == [replace(one, refining=REFINED) for one in grid(["dense", "lexical"])[-9:]]
+    assert added == [replace(profile, refining=REFINED) for profile in grid(["dense", "lexical"])[-9:]]
     assert added[0].describe() == "weighted sum of dense 0.1, lexical 0.9, refined by 0.25"
     assert grid(["lexical"], with_refining=True) == grid(["lexical"])
 
@@ -343,7 +343,7 @@ def test_the_report_is_plain_json() -> None:
         "refining": {"share": 0.0},
     }
     assert len(plain["means"]) == 20
-    assert fmean(one["mean"] for one in plain["means"]) <= plain["means"][0]["mean"]
+    assert fmean(mean["mean"] for mean in plain["means"]) <= plain["means"][0]["mean"]
 
 
 QUERIES = [
@@ -452,10 +452,10 @@ async def test_each_leg_is_asked_once_a_judged_query_with_its_filter() -> None:
         collection, [*QUERIES, unjudged], QRELS, where_from=[WhereFrom.parse("metadata.project=project")]
     )
 
-    assert [one["query"] for one in collection.asked] == [query.text for query in QUERIES]
-    assert {one["depth"] for one in collection.asked} == {20}
-    assert {one["legs"] for one in collection.asked} == {("dense", "lexical")}
-    assert all(one["where"] == {"project": "p"} for one in collection.asked)
+    assert [request["query"] for request in collection.asked] == [query.text for query in QUERIES]
+    assert {request["depth"] for request in collection.asked} == {20}
+    assert {request["legs"] for request in collection.asked} == {("dense", "lexical")}
+    assert all(request["where"] == {"project": "p"} for request in collection.asked)
 
 
 async def test_the_querys_own_item_takes_no_rank() -> None:

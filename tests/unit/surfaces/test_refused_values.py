@@ -49,7 +49,7 @@ def test_a_value_is_told_what_it_must_be(field: str, value: object, said: str) -
     """And of which kind it is; never what it is."""
     with pytest.raises(ValidationError) as refused:
         Asked.model_validate({field: value})
-    assert [refusal_of(dict(one)) for one in refused.value.errors()] == [said]
+    assert [refusal_of(dict(error)) for error in refused.value.errors()] == [said]
 
 
 def test_other_refusals_keep_their_words() -> None:

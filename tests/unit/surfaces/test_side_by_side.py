@@ -77,8 +77,8 @@ def methods(cls: type) -> set[str]:
 def mirrored() -> dict[str, type]:
     """The classes of the sync door, by the name of what they stand for."""
     shown = [getattr(retrieval.sync, name) for name in retrieval.sync.__all__]
-    mirrors = (one for one in shown if isinstance(one, type) and issubclass(one, Mirror))
-    return {one.__name__.removeprefix("Sync"): one for one in mirrors}
+    mirrors = (mirror for mirror in shown if isinstance(mirror, type) and issubclass(mirror, Mirror))
+    return {mirror.__name__.removeprefix("Sync"): mirror for mirror in mirrors}
 
 
 def operations() -> set[str]:
@@ -91,11 +91,11 @@ def commands(group: Any = None, path: str = "retrieval") -> set[str]:
     """The commands that do something, by their path."""
     group = typer.main.get_command(app) if group is None else group
     below = getattr(group, "commands", {})
-    found = {one for name, inner in below.items() for one in commands(inner, f"{path} {name}")}
+    found = {command for name, inner in below.items() for command in commands(inner, f"{path} {name}")}
     return found | ({path} if not below or path == "retrieval collections" else set())
 
 
-@pytest.mark.parametrize(("what", "cells"), rows(), ids=lambda one: one if isinstance(one, str) else "")
+@pytest.mark.parametrize(("what", "cells"), rows(), ids=lambda value: value if isinstance(value, str) else "")
 def test_each_cell_names_a_call_or_says_why_there_is_none(what: str, cells: list[str]) -> None:
     """No cell is left empty."""
     assert len(cells) == 4, what
@@ -146,7 +146,7 @@ async def test_the_tools_are_those_of_the_mcp_server() -> None:
     served = Served(Settings(), Offer(groups=EVERY_TOOL))
     groups = (PrincipleTools(served), ItemTools(served), MemoryTools(served))
     assert {name: scope for name, scope, _, _ in lines} == {
-        one.tool.name: one.scope.value for group in groups for one in group.as_tools()
+        tool.tool.name: tool.scope.value for group in groups for tool in group.as_tools()
     }
     doors = mirrored()
     assert not [f"{cls}.{method}" for _, _, cls, method in lines if not hasattr(doors[cls], method)]
@@ -166,11 +166,11 @@ def options_of(path: str) -> set[str]:
     command: Any = typer.main.get_command(app)
     for word in path.split():
         command = command.commands[word]
-    names = (one.name for one in command.params)
+    names = (param.name for param in command.params)
     return {SPELLED.get(f"{name} of {path}", SPELLED.get(name, name)) for name in names}
 
 
-@pytest.mark.parametrize(("call", "body", "command"), ASKED, ids=lambda one: getattr(one, "__qualname__", one))
+@pytest.mark.parametrize(("call", "body", "command"), ASKED, ids=lambda value: getattr(value, "__qualname__", value))
 def test_each_door_takes_what_the_call_takes(
     call: Callable[..., Any], body: type[BaseModel], command: str | None
 ) -> None:

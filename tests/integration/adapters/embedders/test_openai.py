@@ -55,8 +55,8 @@ async def make(server: OpenAIServer, waits: list[float]) -> AsyncIterator[Callab
         return made[-1]
 
     yield embedder
-    for one in made:
-        await one.aclose()
+    for client in made:
+        await client.aclose()
 
 
 async def test_where_a_key_alone_chose_the_service_the_log_says_once_where_texts_go(

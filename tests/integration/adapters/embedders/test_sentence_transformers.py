@@ -70,8 +70,8 @@ async def test_the_space_has_the_models_prompts_or_the_known_prefixes() -> None:
     np.testing.assert_allclose(vectors[0], hashed_vector("query: apples", 48), atol=1e-6)
     own = await made(SETTINGS.changed(embedder="sentence-transformers:with/prompts"))
     assert (own.space.document_prefix, own.space.query_prefix) == ("D: ", "Q: ")
-    for one in (known, own):
-        await one.aclose()
+    for embedder in (known, own):
+        await embedder.aclose()
 
 
 @pytest.mark.usefixtures("library")

@@ -86,11 +86,11 @@ async def test_the_vectors_are_the_services_own(name: str) -> None:
         query = await embedder.embed(["apples"], TextRole.QUERY)
         await embedder.aclose()
     service, sent = SERVICES[name], server.received[asked:]
-    assert [one.body["model"] for one in sent] == [MODELS[name]] * 2
+    assert [request.body["model"] for request in sent] == [MODELS[name]] * 2
     if name in KEYED:
-        assert {one.headers["authorization"] for one in sent} == {f"Bearer {KEY}"}
+        assert {request.headers["authorization"] for request in sent} == {f"Bearer {KEY}"}
     if service.role:
-        assert [one.body[service.role] for one in sent] == [service.roles[role] for role in TextRole]
+        assert [request.body[service.role] for request in sent] == [service.roles[role] for role in TextRole]
         assert not np.allclose(document, query)
     before = f"{service.roles[TextRole.QUERY]} " if service.role else ""
     expected = hashed_vector(f"{before}{embedder.space.query_prefix}apples", embedder.space.dimensions)
@@ -127,7 +127,7 @@ async def test_unknown_dimensions_are_asked_for_once(name: str) -> None:
         settings = named(name, server, "somebody/new-model")
         embedder = await made(settings)
         assert embedder.space.dimensions == 96
-        assert [one.texts for one in server.received] == [["retrieval"]]
+        assert [request.texts for request in server.received] == [["retrieval"]]
         await embedder.embed(["apples"], TextRole.DOCUMENT)
         assert not {"dimensions", "output_dimension"} & set(server.received[-1].body)
         await embedder.aclose()
@@ -178,7 +178,7 @@ async def test_requests_are_as_large_as_the_service_takes() -> None:
         embedder = await made(named("tei", server))
         await embedder.embed([f"text {number}" for number in range(100)], TextRole.DOCUMENT)
         await embedder.aclose()
-    assert max(len(one.texts) for one in server.received) == 32
+    assert max(len(request.texts) for request in server.received) == 32
 
 
 @pytest.mark.parametrize("name", KEYED)

@@ -56,8 +56,8 @@ async def make(server: OpenAIServer, waits: list[float]) -> AsyncIterator[Callab
         return made[-1]
 
     yield llm
-    for one in made:
-        await one.aclose()
+    for model in made:
+        await model.aclose()
 
 
 async def failure(llm: OpenAILLM, prompt: str = PROMPT, schema: dict[str, Any] | None = COLOUR) -> LLMError:

@@ -125,7 +125,7 @@ async def test_who_waits_as_the_pool_gives_up_is_told_so(
                 await connection.close()
                 await platform.database.give_back(connection)
             outcomes = await asyncio.gather(*waiting, return_exceptions=True)
-        assert [type(one) for one in outcomes] == [DatabaseUnreachableError] * 3
+        assert [type(outcome) for outcome in outcomes] == [DatabaseUnreachableError] * 3
         assert await asyncio.gather(*(platform.collections() for _ in range(3))) == [[], [], []]
 
 
@@ -150,8 +150,8 @@ async def test_who_waits_as_the_pool_gives_up_is_served_when_the_server_is_back(
             outage.enter_context(Away(server_url, urlsplit(url).path.lstrip("/"))())
             await taken.close()
             await platform.database.give_back(taken)
-            for one in asyncio.as_completed(waiting):
-                await pool.putconn(await one)
+            for connection in asyncio.as_completed(waiting):
+                await pool.putconn(await connection)
 
 
 async def test_calls_one_after_the_other_use_the_same_connection(database_url: str, settings: Settings) -> None:

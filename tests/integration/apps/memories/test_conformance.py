@@ -46,7 +46,11 @@ def engine(stopped: Platform) -> RetrievalEngine:
 def defaults(method: str) -> dict[str, object]:
     """The parameters of a method that have a default, with it."""
     parameters = inspect.signature(getattr(RetrievalEngine, method)).parameters.values()
-    return {one.name: one.default for one in parameters if one.default is not inspect.Parameter.empty}
+    return {
+        parameter.name: parameter.default
+        for parameter in parameters
+        if parameter.default is not inspect.Parameter.empty
+    }
 
 
 def test_structure_all_thirteen_methods_exist() -> None:

@@ -38,9 +38,9 @@ async def test_near_duplicates_are_named_and_stored(store: MemoryStore) -> None:
     other = await store.store_memory("p1", "note", FACT.replace("uses", "does not use"), memory_id="fourth")
 
     assert same.is_new
-    assert [(one.memory_id, one.similarity) for one in same.duplicates] == [("first", 1.0)]
-    assert [one.memory_id for one in near.duplicates] == ["first", "second"]
-    assert all(one.similarity >= 0.9 for one in near.duplicates)
+    assert [(duplicate.memory_id, duplicate.similarity) for duplicate in same.duplicates] == [("first", 1.0)]
+    assert [duplicate.memory_id for duplicate in near.duplicates] == ["first", "second"]
+    assert all(duplicate.similarity >= 0.9 for duplicate in near.duplicates)
     assert not other.duplicates
 
 
@@ -52,7 +52,7 @@ async def test_without_vectors_the_words_decide(database_url: str, settings: Set
         await store.store_memory("p1", "note", FACT, memory_id="first")
         near = await store.store_memory("p1", "note", REWORDED)
         far = await store.store_memory("p1", "note", "Docker is what billing is deployed with")
-        assert [(one.memory_id, one.similarity) for one in near.duplicates] == [("first", 1.0)]
+        assert [(duplicate.memory_id, duplicate.similarity) for duplicate in near.duplicates] == [("first", 1.0)]
         assert not far.duplicates
         assert not (await store.store_memory("p1", "note", "to be or not to be")).duplicates
 
@@ -81,13 +81,13 @@ async def test_memories_of_others_and_of_other_types_are_named_and_not_joined(st
     await store.store_memory("p1", "note", FACT, memory_id="gone", duplicates="keep", expires_at=MAY)
     stored = await store.store_memory("p1", "note", FACT, duplicates="merge")
     assert stored.merged_into is None
-    assert [one.memory_id for one in stored.duplicates] == ["anns", "summary"]
+    assert [duplicate.memory_id for duplicate in stored.duplicates] == ["anns", "summary"]
 
 
 async def test_the_same_memory_at_once_becomes_one(database_url: str, settings: Settings) -> None:
     """The first process stores the memory; the links of all processes are kept."""
-    async with connect(database_url, settings=settings) as one, connect(database_url, settings=settings) as two:
-        stores = [MemoryStore(one), MemoryStore(two)]
+    async with connect(database_url, settings=settings) as first, connect(database_url, settings=settings) as two:
+        stores = [MemoryStore(first), MemoryStore(two)]
         await stores[0].store_memory("p1", "note", "another")
         await stores[1].list_memories("p1")
         stored = await asyncio.gather(
@@ -166,5 +166,5 @@ async def test_two_that_may_not_join_each_others_find_do_not_wait_for_each_other
     async with platform.database.transaction(platform.tenant_id) as connection, asyncio.timeout(20):
         await hold_memories(connection, number, ["plan"])
         stored = await store.store_memory("p1", "note", FACT, duplicates="merge")
-    assert [one.memory_id for one in stored.duplicates] == ["plan"]
+    assert [duplicate.memory_id for duplicate in stored.duplicates] == ["plan"]
     assert stored.merged_into is None

@@ -77,13 +77,14 @@ async def remember(platform: Platform, memories: Sequence[Told]) -> None:
     """Store them, and what was accessed so far."""
     await MemoryStore(platform).store_memories(
         {
-            "memory_id": one.memory_id, "project_id": one.project, "interaction_type": one.kind,
-            "content": " ".join(sorted(one.words)), "relevance_score": one.relevance, "occurred_at": one.happened_at,
-            "links": {kind: [entity for of, entity in one.links if of == kind] for kind, _ in one.links},
+            "memory_id": memory.memory_id, "project_id": memory.project, "interaction_type": memory.kind,
+            "content": " ".join(sorted(memory.words)), "relevance_score": memory.relevance,
+            "occurred_at": memory.happened_at,
+            "links": {kind: [entity for of, entity in memory.links if of == kind] for kind, _ in memory.links},
         }
-        for one in memories
+        for memory in memories
     )  # fmt: skip
-    await set_accesses(platform, {one.memory_id: one.accesses for one in memories})
+    await set_accesses(platform, {memory.memory_id: memory.accesses for memory in memories})
 
 
 async def set_accesses(platform: Platform, accesses: Mapping[str, int]) -> None:
@@ -114,18 +115,18 @@ def question(chance: random.Random) -> dict[str, Any]:
 
 def best(memories: Sequence[Told], asked: Mapping[str, Any]) -> list[tuple[str, float]]:
     """Ids with scores, best first, by comparing every memory of the project."""
-    entities = frozenset((kind, one) for kind, ids in asked.get("entity_ids", {}).items() for one in ids)
+    entities = frozenset((kind, entity_id) for kind, ids in asked.get("entity_ids", {}).items() for entity_id in ids)
     is_filter = entities and asked.get("match_entities") == "filter"
     found = [
-        (one.memory_id, one.score(asked["query"], entities, asked.get("as_of", NOW)))
-        for one in memories
-        if one.project == "p"
-        and (not is_filter or one.links & entities)
-        and one.kind in asked.get("interaction_types", TYPES)
-        and one.happened_at <= asked.get("as_of", datetime.max.replace(tzinfo=UTC))
+        (memory.memory_id, memory.score(asked["query"], entities, asked.get("as_of", NOW)))
+        for memory in memories
+        if memory.project == "p"
+        and (not is_filter or memory.links & entities)
+        and memory.kind in asked.get("interaction_types", TYPES)
+        and memory.happened_at <= asked.get("as_of", datetime.max.replace(tzinfo=UTC))
     ]
     kept = [(key, score) for key, score in found if score >= asked["min_score"]]
-    return sorted(kept, key=lambda one: (-one[1], one[0]))[: asked["limit"]]
+    return sorted(kept, key=lambda pair: (-pair[1], pair[0]))[: asked["limit"]]
 
 
 async def test_it_finds_what_comparing_every_memory_finds(open_platform: Platform) -> None:
@@ -139,15 +140,17 @@ async def test_it_finds_what_comparing_every_memory_finds(open_platform: Platfor
         asked = question(chance)
         found = await engine.retrieve_relevant_memories("p", **asked)
         true = best(memories, asked)
-        assert [round(one.computed_relevance_score, 9) for one in found] == [round(score, 9) for _, score in true], (
-            asked
-        )
-        assert {one.memory_id for one in found[:-1]} <= {key for key, score in true} | _equals(found[-1:], true), asked
+        assert [round(memory.computed_relevance_score, 9) for memory in found] == [
+            round(score, 9) for _, score in true
+        ], asked
+        assert {memory.memory_id for memory in found[:-1]} <= {key for key, score in true} | _equals(
+            found[-1:], true
+        ), asked
 
 
 def _equals(last: Sequence[Any], true: Sequence[tuple[str, float]]) -> set[str]:
     """Memories that score as the last one does: any of them may stand there."""
-    return {one.memory_id for one in last if true and math.isclose(one.computed_relevance_score, true[-1][1])}
+    return {memory.memory_id for memory in last if true and math.isclose(memory.computed_relevance_score, true[-1][1])}
 
 
 async def test_the_score_is_explained_by_signals(open_platform: Platform) -> None:
@@ -215,7 +218,7 @@ async def test_by_the_record_another_profile_can_be_judged(open_platform: Platfo
     for pool in pools:
         ranked = by_relevance(pool, SEED_PROFILE)
         assert ranked is not None
-        assert {one.item_id for one in in_order(ranked)[: pool.limit]} == set(pool.shown)
+        assert {candidate.item_id for candidate in in_order(ranked)[: pool.limit]} == set(pool.shown)
 
 
 async def test_relevant_memories_and_contexts_count_accesses_and_timelines_do_not(open_platform: Platform) -> None:
@@ -230,7 +233,7 @@ async def test_relevant_memories_and_contexts_count_accesses_and_timelines_do_no
     await open_platform.accesses_counted()
 
     memories = await store.get_memories(["m0", "m1", "m2"])
-    assert sum(one.accesses for one in memories.values()) == 2 + shown.count("### Memory ")
+    assert sum(memory.accesses for memory in memories.values()) == 2 + shown.count("### Memory ")
     assert 0 < shown.count("### Memory ") < 3
 
 
@@ -256,8 +259,8 @@ async def test_a_timeline_is_the_latest_first(open_platform: Platform) -> None:
         moment = NOW - timedelta(hours=hours)
         await store.store_memory("p", "chat", f"{hours}", memory_id=f"{hours}", occurred_at=moment, relevance_score=0)
 
-    assert [one.memory_id for one in await engine.retrieve_timeline("p")] == ["1", "5", "23"]
-    assert [one.memory_id for one in await engine.retrieve_timeline("p", hours=48, limit=2)] == ["1", "5"]
+    assert [memory.memory_id for memory in await engine.retrieve_timeline("p")] == ["1", "5", "23"]
+    assert [memory.memory_id for memory in await engine.retrieve_timeline("p", hours=48, limit=2)] == ["1", "5"]
     assert await engine.retrieve_timeline("other") == []
 
 
@@ -269,8 +272,8 @@ async def test_superseded_and_expired_memories_are_not_found(open_platform: Plat
                                   "memory_id": "new"})  # fmt: skip
     await store.store_memory("p", "insights", "protein gone", memory_id="gone", expires_at=NOW)
 
-    assert [one.memory_id for one in await engine.retrieve_relevant_memories("p", "protein")] == ["new"]
-    assert [one.memory_id for one in await engine.retrieve_timeline("p")] == ["new"]
+    assert [memory.memory_id for memory in await engine.retrieve_relevant_memories("p", "protein")] == ["new"]
+    assert [memory.memory_id for memory in await engine.retrieve_timeline("p")] == ["new"]
 
 
 @pytest.mark.parametrize(
@@ -316,16 +319,16 @@ async def test_an_item_that_was_stored_as_such_is_a_memory(open_platform: Platfo
     )
     found = await engine.retrieve_relevant_memories("p", "pump", limit=2, min_score=0)
     everything = await engine.retrieve_relevant_memories("p", "pump", min_score=0)
-    assert (len(found), {one.memory_id for one in everything}) == (2, {"m", "i0", "i1"})
+    assert (len(found), {memory.memory_id for memory in everything}) == (2, {"m", "i0", "i1"})
 
     item = await store.get_memory("i0")
     assert (item.relevance_score, item.accesses, item.links, item.occurred_at) == (1.0, 0, {}, item.created_at)
     await store.set_relevance("i0", 0.25)
-    assert {one.memory_id for one in await store.list_memories("p")} == {"m", "i1", "i2"}  # what has a time
+    assert {memory.memory_id for memory in await store.list_memories("p")} == {"m", "i1", "i2"}  # what has a time
     await store.supersede("i1", "i0")
     assert (await store.get_memory("i0")).relevance_score == 0.25
     assert (await store.get_memory("i1")).superseded_by == "i0"
-    assert {one.memory_id for one in await store.list_memories("p")} == {"m", "i2"}
+    assert {memory.memory_id for memory in await store.list_memories("p")} == {"m", "i2"}
     assert not (await store.store_memory("p", "note", "stored over it", memory_id="i0")).is_new
 
 
@@ -371,8 +374,12 @@ async def test_meaning_without_an_embedder_is_logged_once(
     await MemoryStore(open_platform).store_memory("p", "chat", "x")
     for _ in range(2):
         await engine.retrieve_relevant_memories("p", "x", strategy="semantic")
-    assert [one.message for one in caplog.records if "collection 'memories'" in one.message and "embed" in one.message]
-    assert sum("memories of collection" in one.message for one in caplog.records) == 1
+    assert [
+        record.message
+        for record in caplog.records
+        if "collection 'memories'" in record.message and "embed" in record.message
+    ]
+    assert sum("memories of collection" in record.message for record in caplog.records) == 1
 
 
 async def test_a_strategy_without_what_it_starts_from_is_an_error(open_platform: Platform) -> None:
@@ -398,7 +405,7 @@ async def test_what_has_expired_since_takes_no_place_of_an_earlier_moment(
     past = now - timedelta(days=5)
 
     found = await RetrievalEngine(open_platform).retrieve_relevant_memories("p", query, as_of=past, limit=2)
-    assert [one.memory_id for one in found] == ["stays"]
+    assert [memory.memory_id for memory in found] == ["stays"]
     memories = await open_platform.collection("memories")
     hits = await memories.search(query, profile=SEED_PROFILE, as_of=past)
     assert [hit.item_id for hit in hits] == ["stays"]

@@ -161,8 +161,8 @@ async def test_what_was_recorded_is_known_by_one_pseudonym(
     (pseudonym,) = shown - {"other"}
     assert pseudonym.startswith("forgotten-")
     assert shown == pools == judged == arms == {"other", pseudonym}
-    assert any(pseudonym in one and '"other"' in one for one in conditions)
-    assert any(pseudonym in one and '"other"' in one for one in preferred)
+    assert any(pseudonym in condition and '"other"' in condition for condition in conditions)
+    assert any(pseudonym in condition and '"other"' in condition for condition in preferred)
     assert kept == {pseudonym}
     (found,) = map(json.loads, effects)
     assert found["item"] == {pseudonym: [0.5, 0.1], "other": [0.2, 0.1]}

@@ -64,7 +64,9 @@ def facts(*found: tuple[str, list[int]]) -> Any:
 
 def decisions(*found: tuple[int, str, int]) -> Any:
     """The answer that decides so: fact, decision, memory."""
-    named = [{"fact": one, "decision": what, "memory": memory, "reason": "she says so"} for one, what, memory in found]
+    named = [
+        {"fact": number, "decision": what, "memory": memory, "reason": "she says so"} for number, what, memory in found
+    ]
     return said(json.dumps({"decisions": named}))
 
 
@@ -79,7 +81,10 @@ async def test_facts_are_stored_with_their_turns(store: MemoryStore, server: Ope
     server.faults.extend([facts(("Ann lives in Berlin.", [1]), ("Ann's cats are called Tom and Ada.", [1, 3]))])
     report = await store.remember(BERLIN, "p1", session="s1", user_id="ann", occurred_at=MAY)
 
-    assert [(one.outcome, one.sources) for one in report.facts] == [("added", ("s1/1",)), ("added", ("s1/1", "s1/3"))]
+    assert [(fact.outcome, fact.sources) for fact in report.facts] == [
+        ("added", ("s1/1",)),
+        ("added", ("s1/1", "s1/3")),
+    ]
     assert (report.messages, report.remembered_at, report.notes) == (3, None, ())
     assert len(server.received) == 1
     memory = await store.get_memory(str(report.facts[1].memory_id))
@@ -134,7 +139,9 @@ async def test_a_fact_that_is_known_gains_its_turns(store: MemoryStore, server: 
     server.faults.extend([facts(("In Berlin Ann is at home", [2])), decisions((1, "same", 1))])
     third = await store.remember(later, "p1", session="s2", first_turn=2)
 
-    assert [(one.outcome, one.memory_id) for report in (again, third) for one in report.facts] == [("same", known)] * 2
+    assert [(fact.outcome, fact.memory_id) for report in (again, third) for fact in report.facts] == [
+        ("same", known)
+    ] * 2
     memory = await store.get_memory(known)
     assert (memory.text, memory.sources) == ("Ann lives in Berlin.", ("s1/1", "s2/1", "s2/2"))
     assert memory.relevance_score == 0.4
@@ -215,7 +222,7 @@ async def test_two_facts_of_one_call_change_one_memory_as_one_transaction(
     server.faults.extend([facts(*found), decisions((1, "same", 1), (2, "supersedes", 1), (3, "supersedes", 1))])
     report = await store.remember(moving, "p1", session="s2")
 
-    assert [one.outcome for one in report.facts] == ["same", "superseded", "added"]
+    assert [fact.outcome for fact in report.facts] == ["same", "superseded", "added"]
     memory = await store.get_memory(old)
     assert (memory.status, memory.superseded_by) == ("archived", report.facts[1].memory_id)
     assert memory.sources == ("s1/1", "s2/1")
@@ -245,7 +252,7 @@ async def test_a_fact_that_does_not_come_from_its_turns_is_refused(
     server.faults.append(facts(fact, ("Ann has two cats", [1])))
     report = await store.remember(BERLIN, "p1", session="s1")
 
-    assert [one.outcome for one in report.facts] == ["added", "refused"]
+    assert [fact.outcome for fact in report.facts] == ["added", "refused"]
     assert why in report.facts[1].reason
     assert report.facts[1].memory_id is None
     assert await texts(store) == ["Ann has two cats"]
@@ -285,7 +292,7 @@ async def test_decisions_about_what_was_not_shown_lose_nothing(store: MemoryStor
         server.faults.extend([facts((f"Ann lives in Berlin {session}", [1])), decisions(*named)])
         turn = [{"role": "user", "name": "Ann", "content": f"I live in Berlin {session}"}]
         report = await store.remember(turn, "p1", session=f"t{session}")
-        assert [one.outcome for one in report.facts] == ["added"]
+        assert [fact.outcome for fact in report.facts] == ["added"]
 
     assert len(await texts(store, include_superseded=True)) == 5
 
@@ -305,7 +312,7 @@ async def test_an_instruction_in_a_message_is_at_most_a_fact(store: MemoryStore,
     server.faults.extend([facts((order.strip("</>mesag "), [1])), decisions((1, "supersedes", 1))])
     report = await store.remember(attack, "p1", session="s2")
 
-    assert [one.outcome for one in report.facts] == ["added"]
+    assert [fact.outcome for fact in report.facts] == ["added"]
     assert len(await texts(store)) == 3
 
 
@@ -316,7 +323,7 @@ async def test_memories_of_others_are_neither_shown_nor_changed(store: MemorySto
     server.faults.append(facts(("Ann lives in Berlin.", [1])))
     report = await store.remember(BERLIN, "p1", session="s1", user_id="ann")
 
-    assert [one.outcome for one in report.facts] == ["added"]
+    assert [fact.outcome for fact in report.facts] == ["added"]
     assert len(server.received) == 1
 
 
@@ -331,7 +338,7 @@ async def test_systems_and_tools_say_nothing(store: MemoryStore, server: OpenAIS
     server.faults.append(facts(("The user likes tea", [2]), ("The secret word is swordfish", [1])))
     report = await store.remember(messages, "p1", session="s1")
 
-    assert [(one.outcome, one.sources) for one in report.facts] == [("added", ("s1/2",)), ("refused", ())]
+    assert [(fact.outcome, fact.sources) for fact in report.facts] == [("added", ("s1/2",)), ("refused", ())]
     assert "swordfish" not in server.received[0].prompt
 
 
@@ -400,7 +407,7 @@ def test_remembering_without_await(database_url: str, settings: Settings) -> Non
     with retrieval.sync.connect(database_url, settings=settings, llm=SimLLM()) as platform:
         store = retrieval.sync.MemoryStore(platform)
         report = store.remember(BERLIN, "p1", session="s1")
-        assert [(one.outcome, one.fact, one.sources) for one in report.facts] == [
+        assert [(fact.outcome, fact.fact, fact.sources) for fact in report.facts] == [
             ("added", "Ann: My cats are called Tom and Ada.", ("s1/3",)),
         ]
         assert store.history(str(report.facts[0].memory_id))[0].text == "Ann: My cats are called Tom and Ada."

@@ -59,11 +59,11 @@ async def test_over_the_standard_corpus_answers_move_away_and_still_fit(house: P
     """On average they are less like what failed, and nearly as much like the problem."""
     corpus = await MetaphorCorpus.open(house, "standard")
     moved, unmoved = (MetaphorRetriever(corpus, platform=house, away=away) for away in (0.4, 0.0))
-    stored = await corpus.collection.embeddings([one.id for one in STANDARD_CORPUS])
+    stored = await corpus.collection.embeddings([metaphor.id for metaphor in STANDARD_CORPUS])
     to_failed: tuple[list[float], list[float]] = ([], [])
     to_problem: tuple[list[float], list[float]] = ([], [])
-    for one in STANDARD_CORPUS[::9]:
-        problem = Problem(id=one.id, description=one.examples[0])
+    for metaphor in STANDARD_CORPUS[::9]:
+        problem = Problem(id=metaphor.id, description=metaphor.examples[0])
         [question] = await corpus.collection.vectors_of([problem.description])
         (failed, _), *_ = await moved.retrieve(problem, limit=1)
         for place, retriever in enumerate((moved, unmoved)):
@@ -92,7 +92,7 @@ async def test_the_reason_says_what_is_preferred(
         prefer_rich_operations=attribute == "richness",
     )
     assert list(after) == list(preferring)
-    similar = {one.id: score for one, score in await retriever.retrieve_by_embedding(FLOW)}
+    similar = {metaphor.id: score for metaphor, score in await retriever.retrieve_by_embedding(FLOW)}
     for metaphor, score in after:
         wanted = metaphor.concreteness if attribute == "concreteness" else min(1, len(metaphor.operations) / 6)
         assert wanted is not None
@@ -102,7 +102,7 @@ async def test_the_reason_says_what_is_preferred(
 
 async def test_both_can_be_preferred_at_once(retriever: MetaphorRetriever) -> None:
     """They share the 0.3."""
-    similar = {one.id: score for one, score in await retriever.retrieve_by_embedding(FLOW)}
+    similar = {metaphor.id: score for metaphor, score in await retriever.retrieve_by_embedding(FLOW)}
     for metaphor, score in await retriever.retrieve(FLOW, prefer_concrete=True, prefer_rich_operations=True):
         wanted = (metaphor.concreteness or 0) + min(1, len(metaphor.operations) / 6)
         assert score == pytest.approx(0.7 * similar[metaphor.id] + 0.15 * wanted, abs=1e-5)

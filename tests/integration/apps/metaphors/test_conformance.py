@@ -47,7 +47,7 @@ async def retriever(house: Platform, corpus: MetaphorCorpus) -> AsyncIterator[Me
 def parameters(method: Callable[..., Any]) -> dict[str, object]:
     """The parameters of a method but ``self``, with their defaults."""
     named = list(inspect.signature(method).parameters.values())[1:]
-    return {one.name: one.default for one in named}
+    return {parameter.name: parameter.default for parameter in named}
 
 
 def test_interface_retrieve_takes_problem_limit_exclude_and_context() -> None:
@@ -91,11 +91,11 @@ async def test_embedding_similarity_orders_the_corpus(retriever: MetaphorRetriev
     assert len(found) == await corpus.count()
     [vector] = await corpus.collection.vectors_of([PROBLEM.description])
     given = await retriever.retrieve_by_embedding(replace(PROBLEM, embedding=tuple(vector.tolist())))
-    assert [one.id for one, _ in given] == [one.id for one, _ in found]
+    assert [metaphor.id for metaphor, _ in given] == [metaphor.id for metaphor, _ in found]
     embedded = await corpus.embed(PIPES)
     assert embedded.embedding is not None
-    cosine = sum(one * other for one, other in zip(embedded.embedding, vector.tolist(), strict=True))
-    assert dict((one.id, score) for one, score in found)["pipes"] == pytest.approx(cosine, abs=1e-3)  # noqa: C402
+    cosine = sum(ours * other for ours, other in zip(embedded.embedding, vector.tolist(), strict=True))
+    assert dict((metaphor.id, score) for metaphor, score in found)["pipes"] == pytest.approx(cosine, abs=1e-3)  # noqa: C402
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -161,7 +161,7 @@ async def test_generated_metaphors_get_a_slight_penalty(house: Platform, new_cor
 @pytest.mark.asyncio(loop_scope="module")
 async def test_exploration_adds_rate_times_uncertainty(retriever: MetaphorRetriever) -> None:
     """To what is expected of each metaphor of the corpus."""
-    base = {one.id: score for one, score in await retriever.retrieve_by_learning(PROBLEM)}
+    base = {metaphor.id: score for metaphor, score in await retriever.retrieve_by_learning(PROBLEM)}
     found = await retriever.retrieve_with_exploration(PROBLEM, exploration_rate=0.2)
     for metaphor, score in found:
         bonus = 0.2 * await retriever.model.get_uncertainty(PROBLEM, metaphor)
@@ -250,7 +250,7 @@ async def test_performance_texts_are_embedded_once_and_batches_at_once(
 
 def test_metrics_are_the_stated_five() -> None:
     """By their names."""
-    assert [one.name for one in fields(RetrievalMetrics)] == [
+    assert [field.name for field in fields(RetrievalMetrics)] == [
         "retrieval_time_ms", "top_score", "score_spread", "generation_triggered", "backtrack_count",
     ]  # fmt: skip
 

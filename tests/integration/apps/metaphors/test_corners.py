@@ -49,7 +49,7 @@ async def test_a_batch_asks_for_four_problems_at_once(house: Platform, corpus: M
     problems = [Problem(id=str(number), description=f"zebras quarrel {number}") for number in range(4)]
     found = await retriever.retrieve_batch(problems)
     assert list(found) == ["0", "1", "2", "3"]
-    assert all("holds no metaphor" in one.notes[0] for one in found.values())
+    assert all("holds no metaphor" in answer.notes[0] for answer in found.values())
 
 
 async def test_a_batch_whose_time_is_used_up_asks_no_more(house: Platform, corpus: MetaphorCorpus) -> None:
@@ -69,7 +69,7 @@ async def test_an_answer_of_which_nothing_can_be_used_is_not_asked_for_again_at_
     retriever = MetaphorRetriever(corpus, llm, platform=house, generate_below=1)
     found = [await retriever.retrieve(FLOW) for _ in range(3)]
     assert len(llm.prompts) == 1
-    assert all("much like 'pipes'" in one.notes[0] for one in found)
+    assert all("much like 'pipes'" in answer.notes[0] for answer in found)
 
 
 async def test_verdicts_from_anywhere_settle_candidates(house: Platform, new_corpus: NewCorpus) -> None:
@@ -80,10 +80,10 @@ async def test_verdicts_from_anywhere_settle_candidates(house: Platform, new_cor
         await corpus.add_candidate(metaphor(key, f"{key} threads and wind"))
     await judge(house, name, "kite")
     await MetaphorCorpus.open(house, name, CORPUS)
-    assert [one.id for one in await corpus.candidates()] == ["loom"]
+    assert [candidate.id for candidate in await corpus.candidates()] == ["loom"]
     await judge(house, name, "loom")
     await MetaphorRetriever(corpus, platform=house).retrieve(FLOW, context="no good candidates")
-    assert [one.id for one in await corpus.dynamic()] == ["kite", "loom"]
+    assert [metaphor.id for metaphor in await corpus.dynamic()] == ["kite", "loom"]
 
 
 async def judge(house: Platform, collection: str, key: str) -> None:
@@ -111,7 +111,7 @@ async def test_huge_and_tiny_vectors_of_a_problem_are_as_good_as_any(house: Plat
     """Their direction counts, before and after a backtrack."""
     retriever = MetaphorRetriever(corpus, platform=house, away=0)
     asked = [Problem(id="p", description="d", embedding=(size,) * 256) for size in (1e308, 1e-320, 1.0)]
-    answers = [list(await retriever.retrieve(one)) for one in asked]
+    answers = [list(await retriever.retrieve(problem)) for problem in asked]
     assert answers[0] == answers[1] == answers[2]
     await MetaphorRetriever(corpus, platform=house).retrieve_after_backtrack(asked[0], CORPUS[0], "no")
 

@@ -87,12 +87,12 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 async def test_the_curated_ones_are_stored_and_found(standard: MetaphorCorpus) -> None:
     """Each with its vector, ranked by the application's profile; what comes back is what was given."""
-    found = await standard.get([one.id for one in STANDARD_CORPUS])
+    found = await standard.get([metaphor.id for metaphor in STANDARD_CORPUS])
 
     assert list(found.values()) == STANDARD_CORPUS
     assert set(await standard.embeddings(list(found))) == set(found)
     assert standard.collection.profile == METAPHORS_PROFILE
-    assert await ids_of(standard) == [one.id for one in STANDARD_CORPUS]
+    assert await ids_of(standard) == [metaphor.id for metaphor in STANDARD_CORPUS]
     assert await standard.count() == len(standard.static) == len(STANDARD_CORPUS)
     hits = await standard.collection.unrecorded().search(PLUMBING.description, limit=3)
     assert hits[0].item_id == "plumbing"
@@ -156,7 +156,7 @@ async def test_what_an_application_added_stays_under_its_id(house: Platform) -> 
     await first.add(BEEHIVE, source="workshop")
     second = await opened(house, "kept", [PLUMBING, replace(BEEHIVE, name="Another Hive")])
 
-    assert [one.id for one in second.static] == ["plumbing"]
+    assert [metaphor.id for metaphor in second.static] == ["plumbing"]
     assert await second.dynamic() == [BEEHIVE]
     assert await ids_of(second) == ["plumbing", "beehive"]
 
@@ -191,9 +191,9 @@ async def test_a_known_id_is_refused(corpus: MetaphorCorpus) -> None:
 async def test_of_those_who_add_the_same_id_at_once_one_does(corpus: MetaphorCorpus) -> None:
     """The others are refused, and the metaphor is the one that was added."""
     versions = [replace(BEEHIVE, name=f"Beehive {number}") for number in range(4)]
-    outcomes = await asyncio.gather(*(corpus.add(one) for one in versions), return_exceptions=True)
+    outcomes = await asyncio.gather(*(corpus.add(version) for version in versions), return_exceptions=True)
 
-    [winner] = [one for one, outcome in zip(versions, outcomes, strict=True) if outcome is None]
+    [winner] = [version for version, outcome in zip(versions, outcomes, strict=True) if outcome is None]
     assert sum(isinstance(outcome, InvalidRequestError) for outcome in outcomes) == 3
     assert await corpus.dynamic() == [winner]
 
@@ -217,7 +217,7 @@ async def test_an_invalid_candidate_is_refused_with_its_issues(corpus: MetaphorC
         await corpus.add_candidate(replace(BEEHIVE, operations=()))
     await corpus.add_candidate(replace(BEEHIVE, examples=()))
 
-    assert [one.id for one in await corpus.candidates()] == ["beehive"]
+    assert [candidate.id for candidate in await corpus.candidates()] == ["beehive"]
 
 
 async def test_a_person_settles_what_becomes_of_a_candidate(corpus: MetaphorCorpus) -> None:
@@ -256,7 +256,7 @@ async def test_a_candidate_fails_by_use(house: Platform, corpus: MetaphorCorpus)
     assert await rate(house, corpus, "-") == "archived"
     assert await corpus.candidates() == []
     again = replace(BEEHIVE, id="hive-2", name="The Beehive")
-    assert [(one.id, alike) for one, alike in await corpus.near_duplicates(again)] == [("beehive", 1.0)]
+    assert [(metaphor.id, alike) for metaphor, alike in await corpus.near_duplicates(again)] == [("beehive", 1.0)]
 
 
 async def test_near_duplicates_are_found_by_name_and_by_meaning(corpus: MetaphorCorpus) -> None:
@@ -266,11 +266,13 @@ async def test_near_duplicates_are_found_by_name_and_by_meaning(corpus: Metaphor
     namesake = replace(IMMUNE, id="plumbing-2", name="The plumbing")
 
     by_meaning = await corpus.near_duplicates(reworded, above=0.4)
-    assert [one.id for one, _ in by_meaning] == ["plumbing"]
+    assert [metaphor.id for metaphor, _ in by_meaning] == ["plumbing"]
     assert 0.4 <= by_meaning[0][1] < 1
     assert await corpus.near_duplicates(reworded, above=1) == []
-    assert [(one.id, alike) for one, alike in await corpus.near_duplicates(namesake, above=0.9)] == [("plumbing", 1.0)]
-    assert [one.id for one, _ in await corpus.near_duplicates(replace(BEEHIVE, id="hive"))] == ["beehive"]
+    assert [(metaphor.id, alike) for metaphor, alike in await corpus.near_duplicates(namesake, above=0.9)] == [
+        ("plumbing", 1.0)
+    ]
+    assert [metaphor.id for metaphor, _ in await corpus.near_duplicates(replace(BEEHIVE, id="hive"))] == ["beehive"]
     assert await corpus.near_duplicates(BEEHIVE, above=0.9) == []
 
 
@@ -292,7 +294,7 @@ async def test_without_vectors_names_still_tell_duplicates(database_url: str) ->
     async with connect(database_url, settings=settings) as platform:
         corpus = await opened(platform, "bare")
         near = await corpus.near_duplicates(replace(ECOSYSTEM, id="eco", name="an ecosystem"))
-        assert [(one.id, alike) for one, alike in near] == [("ecosystem", 1.0)]
+        assert [(metaphor.id, alike) for metaphor, alike in near] == [("ecosystem", 1.0)]
         assert await ids_of(corpus) == ["plumbing", "ecosystem"]
 
 
@@ -319,7 +321,9 @@ async def test_metaphors_are_compared_as_they_are_stored(standard: MetaphorCorpu
     twin = replace(PLUMBING, id="twin")
     stored = (await standard.embeddings([PLUMBING.id]))[PLUMBING.id]
     assert (await standard.embed(twin)).embedding == pytest.approx(stored, abs=1e-4)
-    renamed = {one.id: alike for one, alike in await standard.near_duplicates(replace(twin, name="Plumbings"))}
+    renamed = {
+        metaphor.id: alike for metaphor, alike in await standard.near_duplicates(replace(twin, name="Plumbings"))
+    }
     assert renamed[PLUMBING.id] > 0.9
 
 
@@ -334,6 +338,6 @@ async def test_verdicts_that_come_by_any_way_settle_candidates_when_the_corpus_i
     for run in range(3):
         await house.feedback(item_id="beehive", collection=name, helpful=True, session=str(run))
     again = await opened(house, name)
-    assert [one.id for one in await again.dynamic()] == ["beehive"]
-    assert [one.id for one in await again.candidates()] == ["waiting"]
+    assert [metaphor.id for metaphor in await again.dynamic()] == ["beehive"]
+    assert [candidate.id for candidate in await again.candidates()] == ["waiting"]
     assert await again.settle_all() == {}

@@ -37,7 +37,7 @@ NewCorpus = Callable[..., Awaitable[MetaphorCorpus]]
 
 def names(found: Retrieved | list[Metaphor]) -> list[str]:
     """The names of the found metaphors."""
-    return [one[0].name if isinstance(one, tuple) else one.name for one in found]
+    return [entry[0].name if isinstance(entry, tuple) else entry.name for entry in found]
 
 
 def retriever_of(house: Platform, corpus: MetaphorCorpus, llm: LLM | None, **options: Any) -> MetaphorRetriever:
@@ -58,11 +58,11 @@ async def test_a_low_score_calls_for_candidates_at_nine_tenths_of_their_cosine(
     assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
     stored = await corpus.collection.embeddings([metaphor.id for metaphor, _ in found])
     [question] = await corpus.collection.vectors_of([ODD.description])
-    known = {one.id for one in CORPUS}
+    known = {metaphor.id for metaphor in CORPUS}
     for metaphor, score in found:
         cosine = max(0.0, float(np.dot(question, stored[metaphor.id])))
         assert score == pytest.approx(cosine if metaphor.id in known else 0.9 * cosine, abs=1e-3)
-    assert [one.score for one in found.explanations] == pytest.approx([score for _, score in found])
+    assert [explanation.score for explanation in found.explanations] == pytest.approx([score for _, score in found])
     await house.recorded()
     rows = await house.analytics("queries", collection=corpus.collection.name)
     (row,) = list(rows)
@@ -137,7 +137,7 @@ async def test_suggestions_are_kept_as_candidates_with_where_they_come_from(
     await retriever_of(house, corpus, ScriptedLLM(GOOD)).retrieve(ODD)
     candidates = await corpus.candidates()
     assert sorted(names(candidates)) == ["Lighthouse", "Night watch", "Tea ceremony"]
-    assert [one.id async for one in corpus] == [one.id for one in CORPUS]
+    assert [metaphor.id async for metaphor in corpus] == [metaphor.id for metaphor in CORPUS]
     origin = (await corpus.origins([candidates[0].id]))[candidates[0].id]
     assert (origin.source, origin.status) == ("generated", "candidate")
     kept = dict(origin.provenance)
@@ -158,7 +158,7 @@ async def test_a_problem_is_asked_about_once_as_long_as_something_is_left_to_try
     again = await retriever.retrieve(replace(ODD, id="the same again"), limit=9)
     assert list(again) == list(first)
     assert len(llm.prompts) == 1
-    tried = [one.id for one in await corpus.candidates()]
+    tried = [candidate.id for candidate in await corpus.candidates()]
     assert len(await retriever.retrieve(ODD, limit=9, exclude=tried[:2])) == 7
     assert len(llm.prompts) == 1
     llm.suggestions = [suggestion("Origami", "a flat sheet becomes a crane by folds alone")]
@@ -215,7 +215,7 @@ async def test_near_duplicates_of_problems_asked_at_once_are_refused(house: Plat
     corpus = await new_corpus()
     retriever = retriever_of(house, corpus, ScriptedLLM(GOOD))
     problems = [Problem(id=str(number), description=f"zebras quarrel {number}") for number in range(4)]
-    await asyncio.gather(*(retriever.retrieve(one, context="no good candidates") for one in problems))
+    await asyncio.gather(*(retriever.retrieve(problem, context="no good candidates") for problem in problems))
     assert sorted(names(await corpus.candidates())) == ["Lighthouse", "Night watch", "Tea ceremony"]
 
 
@@ -238,7 +238,7 @@ async def test_two_problems_asked_at_once_keep_one_of_what_is_alike(house: Platf
     corpus = await new_corpus()
     retriever = retriever_of(house, corpus, ScriptedLLM(GOOD))
     asked = [replace(ODD, id=f"o{number}", description=f"zebras quarrel {number}") for number in range(3)]
-    await asyncio.gather(*(retriever.retrieve(one, context="no good candidates") for one in asked))
+    await asyncio.gather(*(retriever.retrieve(problem, context="no good candidates") for problem in asked))
     assert sorted(names(await corpus.candidates())) == ["Lighthouse", "Night watch", "Tea ceremony"]
 
 
@@ -246,7 +246,7 @@ async def test_a_person_may_accept_one_or_reject_it(house: Platform, new_corpus:
     """A rejected metaphor is neither found nor suggested again."""
     corpus, llm = await new_corpus(), ScriptedLLM(GOOD)
     retriever = retriever_of(house, corpus, llm)
-    by_name = {one.name: one.id for one in await retriever.retrieve_by_generation(ODD, [])}
+    by_name = {metaphor.name: metaphor.id for metaphor in await retriever.retrieve_by_generation(ODD, [])}
     await corpus.accept(by_name["Lighthouse"])
     await corpus.reject(by_name["Night watch"])
     found = await retriever.retrieve(ODD, limit=9)
@@ -395,7 +395,7 @@ async def test_a_late_answer_serves_the_next_retrieval(house: Platform, new_corp
         await server.arrived(1)
         server.open_gate.set()
         answers = await asyncio.gather(*waiting)
-        assert all(len(one) == 5 and not [note for note in one.notes if "nothing" in note] for one in answers)
+        assert all(len(answer) == 5 and not [note for note in answer.notes if "nothing" in note] for answer in answers)
         assert len(server.received) == 1
         assert server.received[0].form == "json_schema"
         await llm.aclose()

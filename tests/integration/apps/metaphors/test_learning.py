@@ -82,12 +82,12 @@ async def test_once_trained_learning_weighs_more_than_similarity(retriever: Meta
     for ranking in (found, similar, learned):
         assert all(0 <= score <= 1 for _, score in ranking)
         assert [score for _, score in ranking] == sorted((score for _, score in ranking), reverse=True)
-    expected = {one.id: score for one, score in combine_scores(similar, learned)}
-    assert {one.id: score for one, score in found} == pytest.approx(expected, abs=1e-4)
+    expected = {metaphor.id: score for metaphor, score in combine_scores(similar, learned)}
+    assert {metaphor.id: score for metaphor, score in found} == pytest.approx(expected, abs=1e-4)
     assert learned.notes == ()
     assert learned[0][0] == CHESS
     assert ids(found).index("chess") < ids(similar).index("chess")
-    assert [one.score for one in found.explanations] == pytest.approx([score for _, score in found])
+    assert [explanation.score for explanation in found.explanations] == pytest.approx([score for _, score in found])
 
 
 @pytest.mark.parametrize(
@@ -120,14 +120,14 @@ async def test_what_was_tried_more_is_less_uncertain(retriever: MetaphorRetrieve
 
 async def test_exploration_adds_to_the_expected_reward(retriever: MetaphorRetriever) -> None:
     """Rate × standard deviation, over the whole corpus; without a rate it is what was learned alone."""
-    learned = {one.id: score for one, score in await retriever.retrieve_by_learning(PIPES)}
+    learned = {metaphor.id: score for metaphor, score in await retriever.retrieve_by_learning(PIPES)}
     plain = await retriever.retrieve_with_exploration(PIPES, 0.0)
-    assert {one.id: score for one, score in plain} == pytest.approx(learned)
+    assert {metaphor.id: score for metaphor, score in plain} == pytest.approx(learned)
     curious = await retriever.retrieve_with_exploration(PIPES, 0.1)
     assert len(curious) == len(MANY)
-    for one, score in [*curious[:3], *curious[-3:]]:
-        bonus = 0.1 * await retriever.model.get_uncertainty(PIPES, one)
-        assert score == pytest.approx(learned[one.id] + bonus, abs=1e-6)
+    for candidate, score in [*curious[:3], *curious[-3:]]:
+        bonus = 0.1 * await retriever.model.get_uncertainty(PIPES, candidate)
+        assert score == pytest.approx(learned[candidate.id] + bonus, abs=1e-6)
     assert curious.notes == ()
 
 
@@ -142,12 +142,12 @@ async def test_a_candidate_counts_nine_tenths_of_its_cosine_whatever_was_learned
     stored = await trained.collection.embeddings([candidates[0].id])
     [question] = await trained.collection.vectors_of([PIPES.description])
     cosine = float(np.dot(question, stored[candidates[0].id]))
-    scores = {one.id: score for one, score in found}
+    scores = {metaphor.id: score for metaphor, score in found}
     assert cosine > 0.3
     assert scores[candidates[0].id] == pytest.approx(0.9 * cosine, abs=1e-3)
     plain = await MetaphorRetriever(trained, platform=house).retrieve(PIPES, limit=len(MANY))
     assert {key: score for key, score in scores.items() if key != candidates[0].id} == pytest.approx(
-        {one.id: score for one, score in plain}, abs=1e-6
+        {metaphor.id: score for metaphor, score in plain}, abs=1e-6
     )
     await trained.reject(candidates[0].id)
 
@@ -159,9 +159,9 @@ async def test_after_a_backtrack_the_problem_is_of_the_kind_that_it_was(
     retriever = MetaphorRetriever(trained, platform=house, away=1.0)
     problem = Problem(id="kind", description=PLANTS)
     found = await retriever.retrieve_after_backtrack(problem, CORPUS[4], "it broke", limit=1000, backtracks=1)
-    for (one, _), explanation in zip(found, found.explanations, strict=True):
+    for (candidate, _), explanation in zip(found, found.explanations, strict=True):
         (learned,) = [part.raw_score for part in explanation.contributions if part.leg == "learned"]
-        assert learned == pytest.approx(await retriever.model.predict(problem, one), abs=1e-6)
+        assert learned == pytest.approx(await retriever.model.predict(problem, candidate), abs=1e-6)
     assert found.retrieval_id is not None
     again = await house.replay(found.retrieval_id)
     assert again.is_reproduced
@@ -176,7 +176,7 @@ async def test_what_helped_comes_up_from_wherever_similarity_has_it(house: Platf
     asked = Problem(id="deep", description="water pressure", domain="logistics")
     retriever = MetaphorRetriever(corpus, platform=house)
     assert ids(await retriever.retrieve(asked, 1000))[-1] == "far"
-    judged = [("far", 1.0, number) for number in range(30)] + [(one.id, 0.0, 0) for one in water]
+    judged = [("far", 1.0, number) for number in range(30)] + [(metaphor.id, 0.0, 0) for metaphor in water]
     await house.feedback_each(
         [
             Feedback(
@@ -198,4 +198,4 @@ async def test_what_helped_comes_up_from_wherever_similarity_has_it(house: Platf
 
 def ids(pairs: Sequence[tuple[Metaphor, float]]) -> list[str]:
     """The ids, best first."""
-    return [one.id for one, _ in pairs]
+    return [metaphor.id for metaphor, _ in pairs]

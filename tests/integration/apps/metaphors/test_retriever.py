@@ -37,7 +37,7 @@ def ids(pairs: list[tuple[Metaphor, float]]) -> list[str]:
 
 async def cosines(corpus: MetaphorCorpus, problem: Problem) -> dict[str, float]:
     """The cosine of the problem and each metaphor, 0 where it is negative."""
-    stored = await corpus.embeddings([one.id for one in CORPUS])
+    stored = await corpus.embeddings([metaphor.id for metaphor in CORPUS])
     [question] = await corpus.collection.vectors_of([problem.description])
     return {key: max(0.0, float(np.dot(question, vector))) for key, vector in stored.items()}
 
@@ -75,7 +75,7 @@ async def test_an_excluded_metaphor_never_comes_back(retriever: MetaphorRetrieve
     assert len(found) == 4
     assert not {"pipes", "chess"} & set(ids(found))
     assert len(await retriever.retrieve(FLOW, limit=1000, exclude=["pipes"])) == 5
-    assert list(await retriever.retrieve(FLOW, exclude=[one.id for one in CORPUS])) == []
+    assert list(await retriever.retrieve(FLOW, exclude=[metaphor.id for metaphor in CORPUS])) == []
 
 
 async def test_a_problem_may_bring_its_own_vector(retriever: MetaphorRetriever, corpus: MetaphorCorpus) -> None:
@@ -178,7 +178,7 @@ async def test_exploration_adds_a_bonus_for_what_is_uncertain(house: Platform, n
     retriever = MetaphorRetriever(corpus, platform=house)
     similar = {metaphor.id: score for metaphor, score in await retriever.retrieve_by_embedding(FLOW)}
     first = await retriever.retrieve_with_exploration(FLOW)
-    assert {one.id: score for one, score in first} == pytest.approx(
+    assert {metaphor.id: score for metaphor, score in first} == pytest.approx(
         {key: score + 0.1 * (1 / 12) ** 0.5 for key, score in similar.items()}
     )
     for number in range(8):
@@ -189,7 +189,9 @@ async def test_exploration_adds_a_bonus_for_what_is_uncertain(house: Platform, n
     assert tried not in ids(far)
     assert far.retrieval_id is not None
     await house.recorded()
-    (answer,) = [one for one in await corpus.collection.answers_of("flow") if one.retrieval_id == far.retrieval_id]
+    (answer,) = [
+        answer for answer in await corpus.collection.answers_of("flow") if answer.retrieval_id == far.retrieval_id
+    ]
     assert answer.origin == "metaphors.retrieve_with_exploration"
     assert [hit.slot for hit in answer.hits] == [Slot.EXPLOIT] * 4 + [Slot.EXPLORE]
 

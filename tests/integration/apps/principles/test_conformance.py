@@ -20,9 +20,9 @@ from tests.integration.apps.principles.conftest import NOW, StoppedClock
 async def proven(db: Platform, count: int, *tags: str) -> None:
     """So many old principles that helped each time, so that a page by score is full."""
     names = [f"proven {number}" for number in range(count)]
-    made = [principle_item(one, one, "", tags, "active", actor="", created_at=db.now) for one in names]
+    made = [principle_item(name, name, "", tags, "active", actor="", created_at=db.now) for name in names]
     await (await db.collection("principles")).add(made)
-    await db.feedback_each(Feedback(collection="principles", item_id=one, helpful=True) for one in names * 8)
+    await db.feedback_each(Feedback(collection="principles", item_id=name, helpful=True) for name in names * 8)
 
 
 async def test_problem_untested_principles_are_surfaced(
@@ -35,10 +35,10 @@ async def test_problem_untested_principles_are_surfaced(
         await store.add_principle(f"new {number}", principle_id=f"new {number}")
 
     found = await store.search_principles(include_exploration=True)
-    assert [one.principle.id[:3] for one in found] == ["pro"] * 5 + ["new"] * 2
+    assert [hit.principle.id[:3] for hit in found] == ["pro"] * 5 + ["new"] * 2
     chosen = choose(await store.get_all_principles(), set(), random.Random(1), now=db.now)
     assert len(chosen) == MAX_PRINCIPLES
-    assert {one.principle.id for one in chosen if one.is_exploratory} == {"new 0", "new 1"}
+    assert {hit.principle.id for hit in chosen if hit.is_exploratory} == {"new 0", "new 1"}
 
 
 def test_1_search_has_the_stated_parameters_and_defaults() -> None:
@@ -57,7 +57,7 @@ async def test_1_search_is_by_tags_by_score_and_by_meaning(store: PrincipleStore
     found = await store.search_principles("the release is bad", min_principle_score=0.3)
 
     assert found[0].principle.id == "rollback"
-    assert {one.principle.id for one in await store.search_principles("the release is bad", ["sql"])} == {
+    assert {hit.principle.id for hit in await store.search_principles("the release is bad", ["sql"])} == {
         "proven 0", "proven 1",
     }  # fmt: skip
 
@@ -68,19 +68,19 @@ async def test_1_search_explores_one_or_two_untested_ones(store: PrincipleStore,
     for number in range(4):
         await store.add_principle(f"new {number}", status=CANDIDATE)
 
-    assert not any(one.is_exploratory for one in await store.search_principles())
-    assert sum(one.is_exploratory for one in await store.search_principles(include_exploration=True)) == SLOTS == 2
+    assert not any(hit.is_exploratory for hit in await store.search_principles())
+    assert sum(hit.is_exploratory for hit in await store.search_principles(include_exploration=True)) == SLOTS == 2
 
 
 async def test_1_what_is_told_of_a_principle(store: PrincipleStore) -> None:
     """Id, title, tags, score, last use, success rate (none without a use) and use count."""
-    one = await store.add_principle("a lesson", tags=["sql"], principle_id="a")
+    principle_id = await store.add_principle("a lesson", tags=["sql"], principle_id="a")
     [found] = await store.search_principles()
     told = found.as_dict()
     assert {"id": "a", "title": "a lesson", "tags": ["sql"], "score": 0.5, "use_count": 0}.items() <= told.items()
     assert (told["last_used_at"], told["success_rate"]) == (None, None)
 
-    used = await store.record_usage(one.id, None, True)  # noqa: FBT003 - as the design calls it
+    used = await store.record_usage(principle_id.id, None, True)  # noqa: FBT003 - as the design calls it
     assert (used.use_count, used.success_rate, used.last_used_at is not None) == (1, 1.0, True)
 
 
@@ -112,7 +112,7 @@ async def test_2_tags_of_the_last_sessions_that_went_well(store: PrincipleStore,
         )
         for number in range(1, 21)
     ]
-    await (await db.collection("principles_traces")).add(one.item() for one in traces)
+    await (await db.collection("principles_traces")).add(trace.item() for trace in traces)
 
     tags = await store.recent_tags()
     assert tags[0] == "early"
@@ -125,7 +125,7 @@ async def test_2_scores_are_given_for_all(store: PrincipleStore, db: Platform) -
     await store.add_principle("new", principle_id="new")
     await proven(db, 1)
     scores = await store.get_principle_scores()
-    assert [(one.id, score) for one, score in scores] == [("proven 0", 0.9), ("new", 0.5)]
+    assert [(principle.id, score) for principle, score in scores] == [("proven 0", 0.9), ("new", 0.5)]
 
 
 def test_3_few_uses_or_few_days() -> None:
@@ -147,7 +147,7 @@ async def test_3_exploration_follows_thompson_sampling(store: PrincipleStore, db
 async def test_questions_principles_can_be_added_on_the_fly(store: PrincipleStore) -> None:
     """They are candidates: explored, and found for their score once they have proved themselves."""
     new = await store.add_principle("said by an agent", status=CANDIDATE, actor="agent")
-    assert [one.is_exploratory for one in await store.search_principles(include_exploration=True)] == [True]
+    assert [hit.is_exploratory for hit in await store.search_principles(include_exploration=True)] == [True]
     for session in ("a", "b", "c"):
         await store.record_usage(new.id, was_helpful=True, session=session)
-    assert [one.is_exploratory for one in await store.search_principles(include_exploration=True)] == [False]
+    assert [hit.is_exploratory for hit in await store.search_principles(include_exploration=True)] == [False]

@@ -78,8 +78,8 @@ async def test_a_session_is_given_the_best_and_some_that_are_new(
     given = await started(places, StartOptions(folder=project, session="s-1", limit=4, explore=2), clock.now)
 
     ranked = best(await store.get_all_principles(), given.tags, min_score=0.3)
-    shown = [(one.principle.id, one.score, one.is_exploratory) for one in given.principles]
-    assert [one for one in shown if not one[2]] == [(one.principle.id, one.score, False) for one in ranked[:3]]
+    shown = [(choice.principle.id, choice.score, choice.is_exploratory) for choice in given.principles]
+    assert [row for row in shown if not row[2]] == [(hit.principle.id, hit.score, False) for hit in ranked[:3]]
     assert shown[3:] == [("new", 0.6, True)]
     assert given.principles[0].principle == ranked[0].principle
 
@@ -97,8 +97,11 @@ async def test_what_was_shown_is_what_the_session_was_started_with(
 
     assert given.session == "from-the-hook"
     assert given.surroundings.project_tags[:2] == ("javascript", "node")
-    assert [(one.principle.id, one.is_exploratory, one.propensity, one.rank_propensity) for one in loaded] == [
-        (one.principle.id, one.is_exploratory, one.propensity, one.rank_propensity) for one in given.principles
+    assert [
+        (choice.principle.id, choice.is_exploratory, choice.propensity, choice.rank_propensity) for choice in loaded
+    ] == [
+        (choice.principle.id, choice.is_exploratory, choice.propensity, choice.rank_propensity)
+        for choice in given.principles
     ]
     assert loaded.retrieval_id is not None
     await db.feedback(loaded.retrieval_id, loaded[0].principle.id, helpful=True)
@@ -135,7 +138,7 @@ async def test_places_to_compete_are_not_taken_by_those_that_may_not(
         patched.setattr(start, "MOST_UNSURE", 2)
         given = await started(places, StartOptions(folder=tmp_path, limit=3, explore=2), clock.now)
 
-    assert [one.principle.id for one in given.principles] == ["top", "near", "far"]
+    assert [choice.principle.id for choice in given.principles] == ["top", "near", "far"]
 
 
 async def test_tags_of_what_went_well_lately_count(
@@ -154,8 +157,8 @@ async def test_tags_of_what_went_well_lately_count(
     given = await started(places, StartOptions(folder=tmp_path, explore=0), clock.now)
 
     assert list(given.recent_tags) == await store.recent_tags()
-    assert [one.principle.id for one in given.principles] == ["near", "far"]
-    assert [round(one.score, 9) for one in given.principles] == [0.6, 0.5]
+    assert [choice.principle.id for choice in given.principles] == ["near", "far"]
+    assert [round(choice.score, 9) for choice in given.principles] == [0.6, 0.5]
 
 
 async def test_a_session_that_ends_leaves_a_trace(
@@ -171,7 +174,7 @@ async def test_a_session_that_ends_leaves_a_trace(
     traces = await store.search_traces()
     given = await started(places, StartOptions(folder=tmp_path), clock.now)
 
-    assert [(one.title, one.tags, one.outcome.status, one.session) for one in traces] == [
+    assert [(trace.title, trace.tags, trace.outcome.status, trace.session) for trace in traces] == [
         (f"{tmp_path.name}: Retry", ("sql", "react", "node"), "success", "s-1")
     ]
     assert given.recent_tags == ("sql", "react", "node")
@@ -184,7 +187,7 @@ async def test_a_session_ends_in_a_folder_whose_name_is_no_text(
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
     await end_session(db, EndOptions(folder=folder, session="s-1", tags=("x\udcff",)), HookInput(), Surroundings())
 
-    assert [(one.title, one.tags) for one in await store.search_traces()] == [("caf\ufffd", ("x\ufffd",))]
+    assert [(trace.title, trace.tags) for trace in await store.search_traces()] == [("caf\ufffd", ("x\ufffd",))]
 
 
 async def test_a_tenant_without_the_collection_is_told_so(places: Settings, clock: StoppedClock) -> None:

@@ -21,13 +21,13 @@ async def test_new_ones_are_judged_good_ones_rise_and_bad_ones_sink(store: Princ
     for session in range(6):
         clock.now = clock.now.replace(day=1 + session)
         found = await store.search_principles(tags=["sql"], limit=2, include_exploration=True, session=f"s{session}")
-        shown.append([one.principle.id for one in found])
-        for one in found:
-            helped = chance.random() < HELPS.get(one.principle.id, 0.8)
-            await store.record_usage(one.principle.id, was_helpful=helped, session=f"s{session}")
+        shown.append([hit.principle.id for hit in found])
+        for hit in found:
+            helped = chance.random() < HELPS.get(hit.principle.id, 0.8)
+            await store.record_usage(hit.principle.id, was_helpful=helped, session=f"s{session}")
 
     after = await store.get(list(HELPS))
-    assert {name: one.status for name, one in after.items()} == {"good": "active", "bad": "archived"}
+    assert {name: principle.status for name, principle in after.items()} == {"good": "active", "bad": "archived"}
     assert any("good" in slate for slate in shown)
-    assert "good" in [one.principle.id for one in await store.search_principles(tags=["sql"], limit=2)]
+    assert "good" in [hit.principle.id for hit in await store.search_principles(tags=["sql"], limit=2)]
     assert "bad" not in shown[-1]

@@ -86,7 +86,7 @@ async def test_of_those_who_say_the_same_at_once_one_is_kept(store: PrincipleSto
     assert (last.status, last.tags, last.title, last.use_count) == (ACTIVE, ("mine",), "Halve it", 3)
 
     every = await asyncio.gather(*(store.add_principle("Say it once", tags=[tag]) for tag in "abcdef"))
-    assert all(one == every[0] for one in every)
+    assert all(answer == every[0] for answer in every)
 
 
 async def test_an_item_of_another_kind_is_no_principle(store: PrincipleStore, db: Platform) -> None:
@@ -166,15 +166,15 @@ async def test_a_search_adds_up_score_tags_and_likeness(store: PrincipleStore, d
     await store.add_principle("untested", tags=["sql"], status=CANDIDATE)
 
     found = await store.search_principles(tags=["SQL", "api"])
-    assert [(one.principle.id, round(one.score, 9)) for one in found] == [("good", 0.9 + 0.2), ("fair", 0.5 + 0.1)]
-    assert all(one.explanation and one.explanation.score == pytest.approx(one.score) for one in found)
+    assert [(hit.principle.id, round(hit.score, 9)) for hit in found] == [("good", 0.9 + 0.2), ("fair", 0.5 + 0.1)]
+    assert all(hit.explanation and hit.explanation.score == pytest.approx(hit.score) for hit in found)
 
     asked = await store.search_principles("fair lesson")
-    assert {one.principle.id for one in asked} == {"good", "fair", "else"}
+    assert {hit.principle.id for hit in asked} == {"good", "fair", "else"}
     alike = {part.leg: part.value for part in asked[0].explanation.contributions} if asked[0].explanation else {}
     assert alike["vector_similarity"] > 0
     assert len(await store.search_principles()) == 3
-    assert [one.principle.id for one in await store.search_principles(min_principle_score=0.8)] == ["else", "good"]
+    assert [hit.principle.id for hit in await store.search_principles(min_principle_score=0.8)] == ["else", "good"]
 
 
 async def test_as_many_are_found_as_are_asked_for(store: PrincipleStore, db: Platform) -> None:
@@ -186,7 +186,9 @@ async def test_as_many_are_found_as_are_asked_for(store: PrincipleStore, db: Pla
         for number in range(90)
     )  # fmt: skip
     sunk = [f"p{number}" for number in range(2, 90, 3) for _ in range(5)]
-    await db.feedback_each(Feedback(collection="principles", item_id=one, helpful=False) for one in sunk)
+    await db.feedback_each(
+        Feedback(collection="principles", item_id=principle_id, helpful=False) for principle_id in sunk
+    )
     assert len(await store.search_principles("lesson 7", ["sql"], limit=30)) == 30
     assert len(await store.search_principles(limit=30)) == 30
 
@@ -200,16 +202,16 @@ async def test_explored_ones_follow_are_marked_and_recorded(store: PrincipleStor
     await store.add_principle("unrelated", tags=["css"], principle_id="css")
     found = await store.search_principles("a lesson", ["sql"], limit=2, include_exploration=True, session="s1")
 
-    assert [one.is_exploratory for one in found] == [False, False, True, True]
-    assert all(one.principle.id.startswith("good") for one in found[:2])
-    assert "css" not in {one.principle.id for one in found}
-    assert all(0 < one.propensity < 1 for one in found[2:])
-    assert all(one.explanation and one.explanation.score == pytest.approx(one.score) for one in found)
+    assert [hit.is_exploratory for hit in found] == [False, False, True, True]
+    assert all(hit.principle.id.startswith("good") for hit in found[:2])
+    assert "css" not in {hit.principle.id for hit in found}
+    assert all(0 < hit.propensity < 1 for hit in found[2:])
+    assert all(hit.explanation and hit.explanation.score == pytest.approx(hit.score) for hit in found)
     assert found.retrieval_id is not None
 
     [answer] = await (await db.collection("principles")).answers_of("s1")
     assert [(hit.item_id, hit.slot) for hit in answer.hits] == [
-        (one.principle.id, Slot.EXPLORE if one.is_exploratory else Slot.EXPLOIT) for one in found
+        (hit.principle.id, Slot.EXPLORE if hit.is_exploratory else Slot.EXPLOIT) for hit in found
     ]
     report = await db.feedback(found.retrieval_id, found[3].principle.id, helpful=True)
     assert not report.discounted
@@ -229,9 +231,9 @@ async def test_whoever_is_young_or_hardly_used_is_explored_and_nobody_else(
         failed = await store.record_usage("failed", was_helpful=False)
     assert failed.status == "archived"
 
-    assert {one.id for one in await store.get_exploratory_principles(10)} == {"young", "few"}
+    assert {principle.id for principle in await store.get_exploratory_principles(10)} == {"young", "few"}
     found = await store.search_principles(include_exploration=True)
-    assert [(one.principle.id, one.is_exploratory) for one in found] == [
+    assert [(hit.principle.id, hit.is_exploratory) for hit in found] == [
         ("old", False), ("young", False), ("few", True),
     ]  # fmt: skip
 
@@ -251,7 +253,7 @@ async def test_a_profile_that_goes_by_use_alone_explores_by_words(store: Princip
     await (await db.collection("principles")).set_profile(rated)
     again = await PrincipleStore.open(db)
     found = await again.search_principles("rollback", include_exploration=True)
-    assert [(one.principle.id, one.is_exploratory) for one in found] == [("good", False), ("new", True)]
+    assert [(hit.principle.id, hit.is_exploratory) for hit in found] == [("good", False), ("new", True)]
 
 
 async def test_explored_ones_are_drawn_among_those_that_fit_the_question(store: PrincipleStore, db: Platform) -> None:
@@ -265,7 +267,7 @@ async def test_explored_ones_are_drawn_among_those_that_fit_the_question(store: 
     picked = set[str]()
     for _ in range(4):
         found = await store.search_principles("rollback the release", include_exploration=True)
-        picked |= {one.principle.id for one in found}
+        picked |= {hit.principle.id for hit in found}
 
     assert picked <= {f"p{number}" for number in range(30)}
     assert len(picked) > 2
@@ -280,8 +282,8 @@ async def test_a_candidate_proves_itself_or_fails(store: PrincipleStore) -> None
     seen = [(await store.record_usage("bad", was_helpful=False)).status for _ in range(5)]
     assert seen == [CANDIDATE] * 4 + ["archived"]
 
-    assert [one.principle.id for one in await store.search_principles()] == ["good"]
-    assert [one.id for one in await store.get_all_principles()] == ["good"]
+    assert [hit.principle.id for hit in await store.search_principles()] == ["good"]
+    assert [principle.id for principle in await store.get_all_principles()] == ["good"]
     assert (await store.get(["bad"]))["bad"].use_count == 5
     later = await store.record_usage("bad", was_helpful=True)
     assert later.status == "archived"
@@ -338,9 +340,9 @@ async def test_traces_tell_what_went_well_lately(store: PrincipleStore, clock: S
 
     assert await store.recent_tags() == ["sql", "api", "git"]
     assert await store.recent_tags(days=30, most=1) == ["sql"]
-    assert [one.title for one in await store.search_traces()] == ["t2", "t1", "t0", "long ago"]
-    assert [one.title for one in await store.search_traces(status="failure")] == ["t1"]
-    assert [one.title for one in await store.search_traces(1, (None, NOW + timedelta(minutes=1)))] == ["t0"]
+    assert [trace.title for trace in await store.search_traces()] == ["t2", "t1", "t0", "long ago"]
+    assert [trace.title for trace in await store.search_traces(status="failure")] == ["t1"]
+    assert [trace.title for trace in await store.search_traces(1, (None, NOW + timedelta(minutes=1)))] == ["t0"]
     assert (await store.search_traces(1))[0] == last
     await store.add_trace("as a value", ["api"], Outcome(status=" Success "))
     assert (await store.search_traces(status="success"))[0].title == "as a value"
@@ -354,14 +356,17 @@ async def test_what_a_session_was_started_with_is_known(store: PrincipleStore, d
         await store.add_principle(name, principle_id=name)
     collection = await db.collection("principles")
     for shown in (["c"], ["b", "a"]):
-        items = [ShownItem(item_id=one, score=0.5, slot=Slot.EXPLORE if one == "a" else Slot.EXPLOIT) for one in shown]
+        items = [
+            ShownItem(item_id=principle_id, score=0.5, slot=Slot.EXPLORE if principle_id == "a" else Slot.EXPLOIT)
+            for principle_id in shown
+        ]
         await collection.record_answer(
             "", items, context=Context(session="s1"), origin="session-start", retrieval_time_ms=1.0
         )  # fmt: skip
     await store.search_principles("a", session="s1")
 
     loaded = await store.loaded("s1")
-    assert [(one.principle.id, one.is_exploratory) for one in loaded] == [("b", False), ("a", True)]
+    assert [(hit.principle.id, hit.is_exploratory) for hit in loaded] == [("b", False), ("a", True)]
     assert len(await store.loaded("another")) == 0
 
 
@@ -369,7 +374,7 @@ async def test_the_tags_in_use_are_counted(store: PrincipleStore) -> None:
     """Those of candidates too."""
     await store.add_principle("a", tags=["sql", "git"])
     await store.add_principle("b", tags=["sql"], status=CANDIDATE)
-    assert [(one.value, one.items) for one in await store.list_tags()] == [("sql", 2), ("git", 1)]
+    assert [(tag.value, tag.items) for tag in await store.list_tags()] == [("sql", 2), ("git", 1)]
 
 
 async def test_without_vectors_words_take_the_place_of_meaning(database_url: str, settings: Settings) -> None:
@@ -398,8 +403,8 @@ async def test_an_empty_store_and_a_question_without_words_are_answered(store: P
     assert await store.get_exploratory_principles() == []
     assert (await store.stats()).success_rate is None
     await store.add_principle("a lesson", principle_id="a")
-    assert [one.principle.id for one in await store.search_principles("?!")] == ["a"]
-    assert [one.principle.id for one in await store.search_principles("  ", include_exploration=True)] == ["a"]
+    assert [hit.principle.id for hit in await store.search_principles("?!")] == ["a"]
+    assert [hit.principle.id for hit in await store.search_principles("  ", include_exploration=True)] == ["a"]
 
 
 async def test_what_cannot_be_is_refused(store: PrincipleStore) -> None:
@@ -441,10 +446,10 @@ async def test_only_of_those_that_are_picked_is_read_what_they_say(
 
     monkeypatch.setattr(Database, "read_each", watched)
     bodies = {f"body {number}" for number in range(6)}
-    picked = {one.body for one in await store.get_exploratory_principles(2)}
+    picked = {principle.body for principle in await store.get_exploratory_principles(2)}
     assert read & bodies == picked
     read.clear()
-    explored = {one.principle.body for one in await store.search_principles(include_exploration=True)}
+    explored = {hit.principle.body for hit in await store.search_principles(include_exploration=True)}
     assert read & bodies == explored
     assert len(explored) == len(picked) == 2
 

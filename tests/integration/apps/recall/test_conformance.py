@@ -34,7 +34,7 @@ class TestContext:
     async def test_vocabulary_mismatch(self, retriever: DualRetriever) -> None:
         """A question for colleagues finds coworkers by its words."""
         found = await retriever.search("who are my colleagues", where=MINE)
-        ben = next(one for one in found if one.id == "ben")
+        ben = next(entity for entity in found if entity.id == "ben")
         assert any(part.leg.startswith("lexical:") for part in ben.explanation.contributions)
 
     async def test_implicit_relationships(self, retriever: DualRetriever) -> None:
@@ -44,7 +44,7 @@ class TestContext:
     async def test_temporal_queries(self, retriever: DualRetriever) -> None:
         """Events of last week are found in messages since its beginning."""
         found = await retriever.search("What happened last week?", where=MINE, limit=5)
-        assert {one.id for one in found} == {"cleo", "launch", "lunch", "retro", "trap"}
+        assert {entity.id for entity in found} == {"cleo", "launch", "lunch", "retro", "trap"}
 
 
 class TestRequirements:
@@ -58,8 +58,8 @@ class TestRequirements:
 
     async def test_the_same_seed_gives_the_same_rewrites(self, memories: Collection) -> None:
         """In every retriever with that seed."""
-        one, other = (DualRetriever(memories, SimLLM(5), seed=5, rewrite_timeout_seconds=60) for _ in range(2))
-        assert await one.rewrite_query("why did it fail") == await other.rewrite_query("why did it fail")
+        first, other = (DualRetriever(memories, SimLLM(5), seed=5, rewrite_timeout_seconds=60) for _ in range(2))
+        assert await first.rewrite_query("why did it fail") == await other.rewrite_query("why did it fail")
 
     async def test_it_falls_back_to_fast_search(self, memories: Collection) -> None:
         """If the model fails, and says why."""
@@ -102,7 +102,7 @@ class TestQueryRewriting:
         """Different from the query and from one another."""
         rewrites = await retriever.rewrite_query(query)
         assert 2 <= len(rewrites) <= 3
-        assert len({query.casefold(), *(one.casefold() for one in rewrites)}) == len(rewrites) + 1
+        assert len({query.casefold(), *(rewrite.casefold() for rewrite in rewrites)}) == len(rewrites) + 1
 
 
 class TestRRF:
@@ -145,15 +145,18 @@ class TestAPI:
     async def test_parameters_and_defaults(self, method: Callable[..., Any], expected: dict[str, Any]) -> None:
         """As they are printed; what comes after them is more."""
         parameters = list(inspect.signature(method).parameters.values())[1:]
-        found = {one.name: ... if one.default is one.empty else one.default for one in parameters}
+        found = {
+            parameter.name: ... if parameter.default is parameter.empty else parameter.default
+            for parameter in parameters
+        }
         assert dict(list(found.items())[: len(expected)]) == expected
 
     async def test_search_gives_a_list_of_entities(self, retriever: DualRetriever) -> None:
         """Ranked by relevance, each with what is known of it."""
         found = await retriever.search("Acme", where=MINE)
         assert isinstance(found, list)
-        assert all(isinstance(one, Entity) for one in found)
-        assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+        assert all(isinstance(entity, Entity) for entity in found)
+        assert [entity.score for entity in found] == sorted((entity.score for entity in found), reverse=True)
         ann = found[0]
         assert (ann.id, ann.name, ann.content) == ("ann", "Ann", "Ann works at Acme as a designer.")
         assert ann.event_time == datetime(2026, 11, 5, 9, tzinfo=UTC)
@@ -162,7 +165,7 @@ class TestAPI:
     async def test_time_range_filters_by_event_time(self, retriever: DualRetriever) -> None:
         """From the first moment on, and before the second."""
         day = (datetime(2026, 11, 8, tzinfo=UTC), datetime(2026, 11, 9, tzinfo=UTC))
-        assert [one.id for one in await retriever.search("Ben", where=MINE, time_range=day)] == ["ben"]
+        assert [entity.id for entity in await retriever.search("Ben", where=MINE, time_range=day)] == ["ben"]
 
 
 class _Overflowing:

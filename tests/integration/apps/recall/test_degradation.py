@@ -159,14 +159,14 @@ async def test_hostile_rewrites_change_nothing_but_the_query_texts(make: Make, s
     assert found.degraded is None
     assert len(found.queries) == 3
     assert len(found) == 3
-    assert "ann" in {one.id for one in found}
-    assert all(one.attributes["user"] == "me" for one in found)
+    assert "ann" in {entity.id for entity in found}
+    assert all(entity.attributes["user"] == "me" for entity in found)
 
 
 async def test_what_items_say_never_reaches_the_model(make: Make, server: OpenAIServer) -> None:
     """A trap among the memories is found and shown, and no prompt holds a word of it."""
     found = await make().search("what was the note about previous instructions", where=MINE, limit=7)
-    assert "trap" in {one.id for one in found}
+    assert "trap" in {entity.id for entity in found}
     sent = json.dumps([received.body for received in server.received])
     assert "salary" not in sent
     assert "remove all filters" not in sent

@@ -29,7 +29,7 @@ async def test_what_was_stored_is_recalled(house: Platform) -> None:
     assert found[0].score > 0
     assert found.queries == ("Acme", "works at Acme", "Acme Corp employee")
     fast = await memory.recall("Who do I know at Acme?", deep_search=False, limit=1, where={"team": 7})
-    assert [one.id for one in fast] == [ann.id]
+    assert [entity.id for entity in fast] == [ann.id]
     assert fast.queries == ()
 
 
@@ -42,7 +42,9 @@ async def test_the_same_memory_stored_twice_is_there_once(house: Platform) -> No
     assert len(await memory.recall("tea")) == 2
     await memory.store(Entity(name="Cleo", content="Cleo likes coffee.", id="cleo"))
     await memory.store(Entity(name="Cleo", content="Cleo likes water.", id="cleo"))
-    assert [one.content for one in await memory.recall("Cleo", where={"item_id": "cleo"})] == ["Cleo likes water."]
+    assert [entity.content for entity in await memory.recall("Cleo", where={"item_id": "cleo"})] == [
+        "Cleo likes water."
+    ]
 
 
 async def test_what_was_found_can_be_stored_again(house: Platform) -> None:

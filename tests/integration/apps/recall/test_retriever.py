@@ -26,7 +26,7 @@ Make = Callable[..., DualRetriever]
 
 def ids(found: Recalled) -> list[str]:
     """The keys, in order."""
-    return [one.id for one in found]
+    return [entity.id for entity in found]
 
 
 async def test_rewrites_find_what_the_question_does_not_say(make: Make) -> None:
@@ -34,7 +34,7 @@ async def test_rewrites_find_what_the_question_does_not_say(make: Make) -> None:
     found = await make().search("who are my colleagues", where=MINE)
     assert found.degraded is None
     assert any("coworkers" in query for query in found.queries)
-    ben = next(one for one in found if one.id == "ben")
+    ben = next(entity for entity in found if entity.id == "ben")
     legs = {part.leg for part in ben.explanation.contributions}
     assert "lexical" not in legs
     assert any(leg.startswith("lexical:") for leg in legs)
@@ -81,14 +81,14 @@ async def test_rewrites_are_searched_in_the_same_round_trip(make: Make, monkeypa
 
 async def test_the_same_seed_gives_the_same_answers(memories: Collection) -> None:
     """Rewrites and results, scores among them, in two retrievers and after a reset."""
-    one, other = (
+    first, other = (
         DualRetriever(memories, SimLLM(42), seed=42, clock=lambda: NOW, rewrite_timeout_seconds=60) for _ in range(2)
     )
     questions = ["who works at Acme?", "what happened last week", "similar to chess"]
-    answers = [await one.search(question) for question in questions]
+    answers = [await first.search(question) for question in questions]
     assert answers == [await other.search(question) for question in questions]
-    one.reset()
-    assert answers == [await one.search(question) for question in questions]
+    first.reset()
+    assert answers == [await first.search(question) for question in questions]
 
 
 async def test_reset_restores_the_models_state(memories: Collection) -> None:
@@ -109,7 +109,7 @@ async def test_another_seed_of_the_retriever_varies_the_rewrites(memories: Colle
     """The rewrites of the same simulated model differ."""
     question = "who are my colleagues at the company meeting"
     varied = [await DualRetriever(memories, SimLLM(9), seed=seed).rewrite_query(question) for seed in range(6)]
-    assert len({tuple(one) for one in varied}) > 1
+    assert len({tuple(rewrites) for rewrites in varied}) > 1
 
 
 async def test_a_model_without_a_state_is_reset_too(make: Make) -> None:

@@ -94,11 +94,11 @@ async def test_what_may_have_been_told_since_comes_before_the_rest(house: Platfo
     for key, moment in [("a older", "2026-11-01"), ("b later", "2026-11-18"), ("c then", "2026-11-11")]:
         await memory.store(memory_of(0, key, "Ann painted a boat.", f"{moment}T10:00"))
     found = await memory.recall("What did Ann paint last week?")
-    assert [one.id for one in found] == ["00 c then", "00 b later", "00 a older"]
-    legs = {one.id: {part.leg for part in one.explanation.contributions} for one in found}
+    assert [entity.id for entity in found] == ["00 c then", "00 b later", "00 a older"]
+    legs = {entity.id: {part.leg for part in entity.explanation.contributions} for entity in found}
     assert "lexical:preferred" in legs["00 c then"]
     assert "lexical:preferred:2" in legs["00 b later"]
-    weights = {part.leg: part.weight for one in found for part in one.explanation.contributions}
+    weights = {part.leg: part.weight for entity in found for part in entity.explanation.contributions}
     assert weights["lexical:preferred:2"] == weights["lexical:preferred"] / 2
     assert found.retrieval_id is not None
     replayed = await house.replay(found.retrieval_id)

@@ -47,7 +47,7 @@ async def test_a_csv_is_stored_by_its_columns(client: AsyncClient) -> None:
     answer = await client.post(f"{ITEMS}/bulk", content=sheet, params=query, headers={"Content-Type": "text/csv"})
     *told, last = [json.loads(line) for line in answer.content.splitlines()]
 
-    assert [(one["line"], one.get("item_id")) for one in told] == [(2, "B1"), (3, "B2"), (4, None)]
+    assert [(line["line"], line.get("item_id")) for line in told] == [(2, "B1"), (3, "B2"), (4, None)]
     assert (last["summary"]["added"], last["summary"]["rejected"]) == (2, 1)
     assert last["summary"]["notes"] == ["1 of 2 items has no text; an item's 'title' and 'text' are searched"]
     assert (await client.get(f"{ITEMS}/B1")).json()["metadata"] == {"Headline": "Tide", "Year": 2019}
@@ -152,14 +152,14 @@ async def test_each_line_is_told_what_became_of_it(client: AsyncClient) -> None:
 
     *told, last = await send(client, body)
 
-    results = [(one["line"], one.get("item_id"), one.get("result")) for one in told]
+    results = [(line["line"], line.get("item_id"), line.get("result")) for line in told]
     assert results == [
         (1, "a", "added"), (2, None, None), (3, "b", "added"), (4, "a", "changed"),
         (6, None, None), (7, None, None), (8, None, None), (9, "e", "added"),
     ]  # fmt: skip
-    problems = [one["error"] for one in told if "error" in one]
-    assert {(one["type"], one["status"]) for one in problems} == {("/problems/invalid-item", 422)}
-    assert [one["detail"].split()[0] for one in problems] == ["no", "not", "byte", "the"]
+    problems = [line["error"] for line in told if "error" in line]
+    assert {(problem["type"], problem["status"]) for problem in problems} == {("/problems/invalid-item", 422)}
+    assert [problem["detail"].split()[0] for problem in problems] == ["no", "not", "byte", "the"]
     counts = {
         "added": 3,
         "changed": 1,
@@ -188,7 +188,7 @@ async def test_the_same_lines_again_change_nothing(client: AsyncClient) -> None:
 
     first, again = await send(client, body), await send(client, parted())
 
-    assert [one["line"] for one in first[:-1]] == list(range(1, 504))
+    assert [line["line"] for line in first[:-1]] == list(range(1, 504))
     assert first[-1]["summary"]["added"] == again[-1]["summary"]["unchanged"] == 503
     assert (await send(client, b""))[-1]["summary"]["added"] == 0
 
@@ -280,7 +280,7 @@ async def test_a_client_that_reads_nothing_until_it_has_sent_all_is_served(
     told = [line for line in await talk.hear() if "line" in line]
     while len(told) < 3:
         told += [line for line in await talk.hear() if "line" in line]
-    assert [one["item_id"] for one in told] == ["late0", "late1", "late2"]
+    assert [line["item_id"] for line in told] == ["late0", "late1", "late2"]
 
 
 async def test_a_stream_that_breaks_says_so(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,7 +297,7 @@ async def test_a_stream_that_breaks_says_so(client: AsyncClient, monkeypatch: py
     monkeypatch.setattr("retrieval.surfaces.http.bulk.add_each", failing)
     *told, last = await send(client, lines({"_id": f"b{number}", "text": "word"} for number in range(600)))
 
-    assert [one["item_id"] for one in told] == [f"b{number}" for number in range(500)]
+    assert [line["item_id"] for line in told] == [f"b{number}" for number in range(500)]
     assert last["summary"]["added"] == 500
     assert (last["error"]["type"], last["error"]["status"]) == ("/problems/database-unreachable", 503)
     assert "db.example" not in json.dumps(last)
@@ -314,7 +314,7 @@ async def test_a_stream_that_is_late_is_summed_up(client: AsyncClient, monkeypat
     talk.is_reading.set()
     serving = talk.begin(X_Request_Timeout="0.2")
     talk.say(lines([{"title": "no id"}]))
-    assert [one["error"]["type"] for one in await talk.hear()] == ["/problems/invalid-item"]
+    assert [line["error"]["type"] for line in await talk.hear()] == ["/problems/invalid-item"]
     (last,) = await talk.hear()
     assert (last["summary"]["rejected"], last["error"]["type"]) == (1, "/problems/body-timeout")
     await serving

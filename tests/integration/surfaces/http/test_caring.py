@@ -14,7 +14,7 @@ async def test_the_doctor_answers_with_findings(client: AsyncClient) -> None:
     answer = await client.get("/v1/doctor")
     assert answer.status_code == 200
     found = answer.json()
-    assert {one["check"] for one in found["findings"]} >= {"pgvector", "isolation", "indexes"}
+    assert {finding["check"] for finding in found["findings"]} >= {"pgvector", "isolation", "indexes"}
     assert (await client.get("/v1/doctor?collection=nothing")).status_code == 404
 
 
@@ -25,8 +25,8 @@ async def test_a_key_is_told_of_its_own_collections_alone(
     await client.put("/v1/collections/examined", json={})
     monkeypatch.setattr(app.state, "insecure_local", False)
     found = (await client.get("/v1/doctor")).json()["findings"]
-    assert {one["check"] for one in found} == {"collection", "embedder"}
-    assert any("'examined'" in one["found"] for one in found)
+    assert {finding["check"] for finding in found} == {"collection", "embedder"}
+    assert any("'examined'" in finding["found"] for finding in found)
     assert (await client.get("/v1/doctor?collection=nothing")).status_code == 404
 
 

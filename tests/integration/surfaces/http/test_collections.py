@@ -41,7 +41,7 @@ async def test_the_kind_of_index_is_chosen_and_changed(client: AsyncClient) -> N
     other = await client.put("/v1/collections/bits", json={"index": "full"})
 
     assert (made.status_code, same.status_code, other.status_code) == (201, 200, 200)
-    assert [one.json()["index"] for one in (made, same, other)] == ["quantised", "quantised", "full"]
+    assert [answer.json()["index"] for answer in (made, same, other)] == ["quantised", "quantised", "full"]
     assert made.json()["is_quantised"] is False
     assert (await client.get("/v1/collections/bits")).json()["index"] == "full"
 
@@ -104,8 +104,8 @@ async def test_collections_are_listed_page_by_page(client: AsyncClient) -> None:
         await client.put(f"/v1/collections/{name}")
     first = (await client.get("/v1/collections", params={"after": "list-", "limit": 2})).json()
     second = (await client.get("/v1/collections", params={"after": first["next"], "limit": 1})).json()
-    assert [one["name"] for one in first["collections"]] == ["list-a", "list-b"]
-    assert [one["name"] for one in second["collections"]] == ["list-c"]
+    assert [collection["name"] for collection in first["collections"]] == ["list-a", "list-b"]
+    assert [collection["name"] for collection in second["collections"]] == ["list-c"]
 
 
 async def test_a_collection_is_removed_with_its_items(client: AsyncClient) -> None:

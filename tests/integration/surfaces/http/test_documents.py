@@ -52,7 +52,7 @@ async def test_files_are_stored_replaced_and_removed(client: AsyncClient) -> Non
     new = await client.put(f"{path}/hand/leave.md", content=LEAVE.encode(), params={"metadata": '{"team": "people"}'})
     same = await client.put(f"{path}/hand/leave.md", content=LEAVE.encode(), params={"metadata": '{"team": "people"}'})
     other = await client.put(f"{path}/hand/leave.md", content=TRAVEL.encode())
-    assert [(one.status_code, *_counts(one)[:3]) for one in (new, same, other)] == [
+    assert [(answer.status_code, *_counts(answer)[:3]) for answer in (new, same, other)] == [
         (201, 1, 0, 0),
         (200, 0, 0, 1),
         (200, 0, 1, 0),
@@ -66,7 +66,7 @@ async def test_files_are_stored_replaced_and_removed(client: AsyncClient) -> Non
 
     assert [(await client.delete(f"{path}/hand/leave.md")).status_code for _ in range(2)] == [204, 404]
     listed = (await client.get(path)).json()
-    assert ([one["id"] for one in listed["documents"]], listed["next"]) == (["report"], None)
+    assert ([document["id"] for document in listed["documents"]], listed["next"]) == (["report"], None)
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ async def test_a_write_in_another_version_fails(client: AsyncClient) -> None:
         await client.put(f"{ITEMS}/nowhere", json={}, headers={"If-Match": "*"}),
     ]
 
-    assert {(one.status_code, one.json()["type"]) for one in late} == {(412, "/problems/version-conflict")}
+    assert {(answer.status_code, answer.json()["type"]) for answer in late} == {(412, "/problems/version-conflict")}
     assert (await client.get(f"{ITEMS}/v")).json() == second.json()
     assert (await client.delete(f"{ITEMS}/v", headers={"If-Match": second.headers["ETag"]})).status_code == 204
     assert (await client.put(f"{ITEMS}/v", json={}, headers={"If-Match": "bare"})).status_code == 422
@@ -294,7 +294,7 @@ async def test_items_are_listed_page_by_page(client: AsyncClient) -> None:
     first = (await client.get(pages, params={"where": where, "limit": 2})).json()
     second = (await client.get(pages, params={"where": where, "limit": 2, "after": first["next"]})).json()
 
-    assert [one["id"] for one in (*first["items"], *second["items"])] == ["0", "2", "4"]
+    assert [item["id"] for item in (*first["items"], *second["items"])] == ["0", "2", "4"]
     assert first["items"][0] == (await client.get(f"{pages}/0")).json()
     assert second["next"] is None
     for wrong in ("{", '"text"', json.dumps({"even": {"near": 1}}), "[" * 20_000):

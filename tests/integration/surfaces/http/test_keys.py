@@ -172,7 +172,7 @@ async def test_a_body_that_is_compressed_is_refused(world: World) -> None:
         await world.client.post("/things", content=b"one", headers={**bearing(key), "Content-Encoding": encoding})
         for encoding in ("gzip", "identity")
     ]
-    assert [one.status_code for one in answers] == [415, 201]
+    assert [answer.status_code for answer in answers] == [415, 201]
     assert (answers[0].json()["type"], answers[0].headers["accept-encoding"]) == ("/problems/encoded-body", "identity")
 
 
@@ -273,7 +273,7 @@ async def test_a_key_for_pages_names_no_actor_and_another_one_has_its_cap(world:
         assert (await world.client.post(path, json=body, headers=bearing(program))).status_code == 200
     assert (await world.client.post("/v1/feedback", json=hit, headers=bearing(page))).json()["recorded"] == 1
     assert await world.mine.quarantine("ann") == 1
-    events = [{**direct, "session": f"s{one}"} for one in range(101)]
+    events = [{**direct, "session": f"s{number}"} for number in range(101)]
     told = (await world.client.post("/v1/feedback/batch", json={"events": events}, headers=bearing(page))).json()
     assert told["discounted"] == {"over the cap of the key": 2}
 
@@ -285,9 +285,9 @@ async def test_the_last_use_of_a_key_is_told(world: World) -> None:
     used = None
     async with asyncio.timeout(10):
         while used is None:  # asking is a round trip to the database
-            used = {one.key_id: one.last_used_at for one in await world.mine.keys()}[key.key.key_id]
+            used = {key.key_id: key.last_used_at for key in await world.mine.keys()}[key.key.key_id]
     assert used >= (key.key.created_at or used)
-    assert key.key.key_id not in {one.key_id for one in await world.other.keys()}
+    assert key.key.key_id not in {key.key_id for key in await world.other.keys()}
 
 
 async def test_a_write_that_is_repeated_is_done_once_and_answered_alike(world: World) -> None:
@@ -310,7 +310,7 @@ async def test_an_empty_answer_is_repeated_too(world: World) -> None:
     done = len(world.things.done)
     answers = [await world.client.delete("/things", headers=headers) for _ in range(2)]
     assert len(world.things.done) == done + 1
-    assert [(one.status_code, one.content, "content-length" in one.headers) for one in answers] == [
+    assert [(answer.status_code, answer.content, "content-length" in answer.headers) for answer in answers] == [
         (204, b"", False)
     ] * 2
 
@@ -321,8 +321,8 @@ async def test_another_request_under_the_same_key_is_refused(world: World) -> No
     await world.post(key, b"one", once)
     refused = [await world.post(key, b"two", once), await world.post(key, b"one", once, "/things?a=1")]
     refused.append(await world.client.delete("/things", headers={**bearing(key), "Idempotency-Key": once}))
-    for one in refused:
-        assert (one.status_code, one.json()["type"]) == (422, "/problems/idempotency-mismatch")
+    for answer in refused:
+        assert (answer.status_code, answer.json()["type"]) == (422, "/problems/idempotency-mismatch")
     other = await world.post(await world.key("write"), b"two", once)
     assert other.status_code == 201
 
@@ -345,8 +345,8 @@ async def test_of_writes_that_come_at_once_one_is_done(world: World) -> None:
     key, done = await world.key("write"), len(world.things.done)
     answers = await asyncio.gather(*(world.post(key, b"one", "at once") for _ in range(8)))
     assert len(world.things.done) == done + 1
-    assert {one.status_code for one in answers} <= {201, 409}
-    assert sum("idempotency-replayed" not in one.headers for one in answers if one.status_code == 201) == 1
+    assert {answer.status_code for answer in answers} <= {201, 409}
+    assert sum("idempotency-replayed" not in answer.headers for answer in answers if answer.status_code == 201) == 1
 
 
 @pytest.mark.parametrize(("body", "status"), [(b"refused", 409), (b"broken", 500)])
@@ -501,7 +501,7 @@ async def test_no_secret_is_told_in_logs_or_answers(world: World, caplog: pytest
     answers += [await world.post(key, body, "logs") for body in (b"broken", b"one", b"one")]
     answers += [await world.client.get("/things", headers=bearing(key))]
     answers += [await world.client.get("/things", headers={"X-API-Key": text}) for text in (wrong, "rtv_secret")]
-    assert [one.status_code for one in answers] == [200, 500, 201, 201, 429, 401, 401]
+    assert [answer.status_code for answer in answers] == [200, 500, 201, 201, 429, 401, 401]
     told = caplog.text + "".join(map(_everything, answers)) + repr(caplog.records)
     for secret in (key.text, key.text.split("_")[2], wrong, "rtv_secret"):
         assert secret not in told

@@ -152,7 +152,7 @@ async def test_of_a_list_the_first_wrong_value_is_told(client: AsyncClient) -> N
     """The others would be told as well, one by one."""
     answer = await client.post(SEARCH, json={"query": "disk", "tags": ["a", *[1] * 20_000]})
     assert answer.status_code == 422
-    assert [one["pointer"] for one in answer.json()["errors"]] == ["/tags/1"]
+    assert [error["pointer"] for error in answer.json()["errors"]] == ["/tags/1"]
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ async def test_what_is_beyond_a_bound_is_told_with_its_place_and_the_bound(
     answer = await client.post(path, json=body)
     assert answer.status_code == 422, answer.text
     assert bound in answer.json()["detail"]
-    assert [one["pointer"] for one in answer.json()["errors"]] == [pointer]
+    assert [error["pointer"] for error in answer.json()["errors"]] == [pointer]
 
 
 async def test_few_large_searches_are_answered_at_once(app: FastAPI, client: AsyncClient) -> None:
@@ -198,11 +198,11 @@ async def test_few_large_searches_are_answered_at_once(app: FastAPI, client: Asy
         assert (await client.post(SEARCH, json={"query": "disk"})).status_code == 200
         items = {"items": [{"item_id": "w"}]}
         assert (await client.post(ITEMS, content=_large(items), headers=JSON)).status_code == 200
-        assert not any(one.done() for one in waiting)
+        assert not any(task.done() for task in waiting)
     finally:
         for _ in range(LARGE_AT_ONCE):
             places.release()
-    assert [(await one).status_code for one in waiting] == [200] * 3
+    assert [(await task).status_code for task in waiting] == [200] * 3
 
 
 @pytest.mark.parametrize("length", [9, 2 * LONG_BODY])

@@ -51,13 +51,13 @@ async def test_facts_are_remembered_once_and_their_versions_are_read(client: Asy
     anew = (await client.post(PATH, json=sent("I live in lovely Berlin.", again=True))).json()
     moved = (await client.post(PATH, json=sent("I live in lovely Munich.", "s2", first_turn=3))).json()
 
-    assert [one["outcome"] for one in first["facts"]] == ["added"]
+    assert [fact["outcome"] for fact in first["facts"]] == ["added"]
     assert (again["facts"], again["remembered_at"] is None) == ([], False)
-    assert ([one["outcome"] for one in anew["facts"]], anew["remembered_at"]) == (["same"], None)
+    assert ([fact["outcome"] for fact in anew["facts"]], anew["remembered_at"]) == (["same"], None)
     old, new = first["facts"][0]["memory_id"], moved["facts"][0]["memory_id"]
     assert (moved["facts"][0]["superseded_id"], moved["facts"][0]["sources"]) == (old, ["s2/3"])
     versions = (await client.get(f"{PATH}/{old}/history")).json()["versions"]
-    assert [one["memory_id"] for one in versions] == [new, old]
+    assert [version["memory_id"] for version in versions] == [new, old]
     assert versions[1]["superseded_by"] == new
 
 

@@ -201,9 +201,12 @@ async def test_metrics_open_to_their_token_alone(database_url: str) -> None:
     app = app_of(database_url, insecure_local=False, metrics_token=TOKEN)
     async with app.router.lifespan_context(app), client_of(app) as client:
         tried = [None, "Bearer wrong", TOKEN, f"Basic {TOKEN}", f"Bearer {TOKEN}", f"bearer {TOKEN}"]
-        answers = [await client.get("/metrics", headers={"Authorization": one} if one else {}) for one in tried]
+        answers = [
+            await client.get("/metrics", headers={"Authorization": authorization} if authorization else {})
+            for authorization in tried
+        ]
 
-    assert [one.status_code for one in answers] == [401, 401, 401, 401, 200, 200]
+    assert [answer.status_code for answer in answers] == [401, 401, 401, 401, 200, 200]
     assert answers[0].headers["WWW-Authenticate"] == 'Bearer realm="metrics"'
     assert TOKEN not in answers[1].text
 

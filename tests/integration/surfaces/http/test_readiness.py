@@ -42,7 +42,7 @@ async def test_each_part_says_what_is_wrong_with_it(new_database: Callable[[], s
     settings = settings.changed(database_url=SecretStr(url))
     async with Service(settings, embedder=embedder) as service:
         check = ReadinessCheck(service, lambda: now)
-        assert [one.status for one in await asyncio.gather(*(check() for _ in range(3)))] == ["ready"] * 3
+        assert [report.status for report in await asyncio.gather(*(check() for _ in range(3)))] == ["ready"] * 3
         assert embedder.asked == 1
 
         embedder.is_down = True

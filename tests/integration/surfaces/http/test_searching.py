@@ -166,7 +166,7 @@ async def test_what_is_wrong_is_pointed_at(client: AsyncClient, body: dict[str, 
     answer = await client.post(SEARCH, json=body)
     assert answer.status_code == 422
     assert answer.headers["Content-Type"] == "application/problem+json"
-    assert [one["pointer"] for one in answer.json()["errors"]] == [pointer]
+    assert [error["pointer"] for error in answer.json()["errors"]] == [pointer]
 
 
 async def test_what_is_refused_is_told_in_plain_words(client: AsyncClient) -> None:
@@ -196,13 +196,13 @@ async def test_what_is_wrong_in_a_batch_is_pointed_at(client: AsyncClient, body:
     """The error names the query, if it is known."""
     answer = await client.post(f"{SEARCH}/batch", json=body)
     assert answer.status_code == 422
-    assert [one["pointer"] for one in answer.json()["errors"]] == [pointer]
+    assert [error["pointer"] for error in answer.json()["errors"]] == [pointer]
 
 
 async def test_many_queries_are_answered_in_their_order(client: AsyncClient) -> None:
     """As each of them alone would be."""
     answer = await client.post(f"{SEARCH}/batch", json={"queries": ["3", "1"], "limit": 1})
-    assert [one["hits"][0]["id"] for one in answer.json()["results"]] == ["i3", "i1"]
+    assert [result["hits"][0]["id"] for result in answer.json()["results"]] == ["i3", "i1"]
     too_many = await client.post(f"{SEARCH}/batch", json={"queries": ["disk"] * 101})
     assert (too_many.status_code, too_many.json()["errors"][0]["pointer"]) == (422, "/queries")
 
@@ -231,7 +231,11 @@ async def test_feedback_counts_once(client: AsyncClient) -> None:
     event = {"retrieval_id": found["retrieval_id"], "item_id": found["hits"][0]["id"], "actor": "kim"}
     said = [(await client.post("/v1/feedback", json={**event, **more})).json()
             for more in ({"helpful": True}, {"helpful": True}, {"reward": 0.25})]  # fmt: skip
-    assert [(one["recorded"], one["repeated"], one["superseding"]) for one in said] == [(1, 0, 0), (0, 1, 0), (1, 0, 1)]
+    assert [(answer["recorded"], answer["repeated"], answer["superseding"]) for answer in said] == [
+        (1, 0, 0),
+        (0, 1, 0),
+        (1, 0, 1),
+    ]
 
 
 async def test_a_batch_of_feedback_is_stored_whole_or_not_at_all(client: AsyncClient) -> None:
@@ -260,7 +264,7 @@ async def test_a_recorded_search_is_read_and_asked_again(client: AsyncClient, pl
     path = f"/v1/retrievals/{found['retrieval_id']}"
     told = (await client.get(path)).json()
     assert told == (await platform.retrieval(found["retrieval_id"])).as_dict()
-    assert [one["item_id"] for one in told["impressions"]] == [hit["id"] for hit in found["hits"]]
+    assert [impression["item_id"] for impression in told["impressions"]] == [hit["id"] for hit in found["hits"]]
     replayed = (await client.post(f"{path}/replay")).json()
     assert (replayed["is_reproduced"], replayed["is_same_today"]) == (True, True)
 
@@ -283,6 +287,6 @@ async def test_recorded_searches_are_listed_page_by_page(client: AsyncClient, do
     asked: dict[str, Any] = {"session": "s-list", "limit": 2}
     first = (await client.get(path, params=asked)).json()
     rest = (await client.get(path, params={**asked, "before": first["next"]})).json()
-    ids = [one["retrieval_id"] for one in (*first["retrievals"], *rest["retrievals"])]
+    ids = [retrieval["retrieval_id"] for retrieval in (*first["retrievals"], *rest["retrievals"])]
     assert (len(ids), ids) == (3, sorted(ids, reverse=True))
     assert rest["next"] is None

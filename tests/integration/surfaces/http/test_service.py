@@ -22,7 +22,7 @@ async def test_the_first_requests_of_a_tenant_open_one_view(platform: Platform) 
     tenants = Tenants(platform)
     name = f"{platform.settings.tenant}-other"
     first, *others = await asyncio.gather(*(tenants.platform(name, {}) for _ in range(5)))
-    assert all(one is first for one in others)
+    assert all(platform is first for platform in others)
     assert first.tenant_id != platform.tenant_id
     assert first.database is platform.database
     await tenants.aclose()
@@ -38,12 +38,12 @@ async def test_of_too_many_views_the_one_unused_for_longest_is_closed(platform: 
     second = await _used(tenants, b)
     third = await _used(tenants, c)
     await _settled(tenants)
-    assert [is_open(one) for one in (first, second, third)] == [True, False, True]
+    assert [is_open(platform) for platform in (first, second, third)] == [True, False, True]
     give_back(using)
     await _used(tenants, c)
     await _used(tenants, d)
     await _settled(tenants)
-    assert [is_open(one) for one in (first, third)] == [False, True]
+    assert [is_open(platform) for platform in (first, third)] == [False, True]
     assert is_open(await tenants.platform(a, {}))
     await tenants.aclose()
 
@@ -78,12 +78,12 @@ async def test_a_request_holds_a_view_once(platform: Platform) -> None:
     """However often it asks; what it gives back twice is given back once."""
     tenants = Tenants(platform, most_open=1)
     name = f"{platform.settings.tenant}-a"
-    one, other = dict[str, Any](), dict[str, Any]()
-    view = await tenants.platform(name, one)
-    await tenants.platform(name, one)
+    first, other = dict[str, Any](), dict[str, Any]()
+    view = await tenants.platform(name, first)
+    await tenants.platform(name, first)
     await tenants.platform(name, other)
-    give_back(one)
-    give_back(one)
+    give_back(first)
+    give_back(first)
     await _used(tenants, f"{name}-b")
     assert is_open(view)
     give_back(other)

@@ -38,7 +38,7 @@ def application(settings: Settings) -> FastAPI:
 
     @app.get("/names")
     async def names(platform: CurrentPlatform) -> list[str]:
-        return [one.name for one in await platform.collections()]
+        return [collection.name for collection in await platform.collections()]
 
     return app
 

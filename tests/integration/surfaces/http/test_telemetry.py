@@ -20,7 +20,7 @@ from retrieval.surfaces.http.caller import CurrentPlatform
 from retrieval.surfaces.http.limits import Limits
 from retrieval.surfaces.http.telemetry import Redaction, ServiceFormatter
 from tests.support.database import SCHEMA
-from tests.support.traces import keep_spans
+from tests.support.traces import record_spans
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -81,7 +81,7 @@ class Lines(logging.Handler):
     def of(self, logger: str) -> list[dict[str, object]]:
         """The lines of that logger."""
         found = [json.loads(line) for line in self.lines]
-        return [one for one in found if one["logger"] == logger]
+        return [line for line in found if line["logger"] == logger]
 
 
 @pytest.fixture
@@ -112,8 +112,8 @@ async def test_what_is_logged_meanwhile_bears_the_same_id(client: AsyncClient, s
     """Also a client's own id."""
     await client.post("/probe/docs/search", params={"q": "x"}, headers={"X-Request-ID": "mine-1"})
 
-    assert [one["request_id"] for one in said.of("retrieval.probe")] == ["mine-1"]
-    assert [one["request_id"] for one in said.of("retrieval.access")] == ["mine-1"]
+    assert [line["request_id"] for line in said.of("retrieval.probe")] == ["mine-1"]
+    assert [line["request_id"] for line in said.of("retrieval.access")] == ["mine-1"]
 
 
 async def test_operators_looks_are_no_lines(client: AsyncClient, said: Lines) -> None:
@@ -129,7 +129,7 @@ async def test_what_leads_nowhere_and_what_fails_are_lines_too(client: AsyncClie
     await client.get("/nowhere/zweistromland")
     await client.post("/probe/broken", params={"q": "zweistromland"})
 
-    assert [(one["route"], one["status"]) for one in said.of("retrieval.access")] == [
+    assert [(line["route"], line["status"]) for line in said.of("retrieval.access")] == [
         (None, 404),
         ("/probe/broken", 500),
     ]
@@ -139,27 +139,27 @@ async def test_what_leads_nowhere_and_what_fails_are_lines_too(client: AsyncClie
 
 async def test_a_request_is_a_span_of_the_callers_trace(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """W3C's ``traceparent`` is taken over, and the search is part of it."""
-    kept = keep_spans(monkeypatch)
+    spans = record_spans(monkeypatch)
     answer = await client.post("/probe/docs/search", params={"q": "zweistromland"}, headers={"traceparent": PARENT})
 
-    server = kept.one(f"POST {ROUTE}")
+    server = spans.only(f"POST {ROUTE}")
     assert server.parent is not None
     assert f"{server.context.trace_id:032x}" == "0af7651916cd43dd8448eb211c80319c"
     assert f"{server.parent.span_id:016x}" == "b7ad6b7169203331"
-    told = kept.told(server.name)
+    told = spans.attributes_of(server.name)
     assert (told["http.route"], told["http.response.status_code"]) == (ROUTE, 200)
     assert told["retrieval.request_id"] == answer.headers["X-Request-ID"]
-    assert "retrieval.search" in [one.name for one in kept.within(server)]
-    assert "zweistromland" not in kept.text()
+    assert "retrieval.search" in [span.name for span in spans.children_of(server)]
+    assert "zweistromland" not in spans.text()
 
 
 async def test_a_request_that_fails_is_told_by_its_status(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """And nothing of what it was given."""
-    kept = keep_spans(monkeypatch)
+    spans = record_spans(monkeypatch)
     await client.post("/probe/broken", params={"q": "zweistromland"})
 
-    assert kept.told("POST /probe/broken")["error.type"] == "500"
-    assert "zweistromland" not in kept.text()
+    assert spans.attributes_of("POST /probe/broken")["error.type"] == "500"
+    assert "zweistromland" not in spans.text()
 
 
 async def test_a_client_that_hangs_up_is_told_as_499(app: FastAPI, said: Lines) -> None:
@@ -181,4 +181,4 @@ async def test_a_client_that_hangs_up_is_told_as_499(app: FastAPI, said: Lines) 
     await Frame(nothing, access=access, limits=limits)(scope, never, unheard)
 
     assert told == ["called"]
-    assert [one["status"] for one in said.of("retrieval.access")] == [499]
+    assert [line["status"] for line in said.of("retrieval.access")] == [499]

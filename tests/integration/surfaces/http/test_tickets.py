@@ -41,7 +41,7 @@ async def test_without_tickets_it_is_told_that_there_are_none(client: AsyncClien
 async def service(platform: Platform) -> RetrievalService:
     """The service in Python, with the history stored."""
     collection = await platform.collection("tickets", filterable=TICKET_FILTERABLE)
-    await collection.add([ticket_item(one) for one in TICKETS])
+    await collection.add([ticket_item(ticket) for ticket in TICKETS])
     return RetrievalService(platform=platform)
 
 
@@ -87,7 +87,7 @@ async def test_a_request_that_cannot_be_is_refused(
     assert service is not None
     answer = await client.post("/v2/retrieval/search", json=body)
     assert answer.status_code == 422
-    assert [one["pointer"] for one in answer.json().get("errors", [])] == pointers
+    assert [error["pointer"] for error in answer.json().get("errors", [])] == pointers
 
 
 async def test_health_and_statistics_are_the_services(client: AsyncClient, service: RetrievalService) -> None:

@@ -213,7 +213,7 @@ def test_a_table_of_its_own_has_metadata_in_columns(source: Source, sync_collect
     assert attributes.pop("added").startswith("2024-05-01T")
     assert attributes == {"source": "a.pdf", "page": 7, "price": 1.5, "extra": {"k": None}}
     assert found[second].attributes == {}
-    assert [one.item_id for one in sync_collection.search("one", legs=["lexical"], where={"source": "a.pdf"})] == [
+    assert [hit.item_id for hit in sync_collection.search("one", legs=["lexical"], where={"source": "a.pdf"})] == [
         first
     ]
 

@@ -71,7 +71,7 @@ def new_store(opened: Platform) -> NewStore:
 
 def told(found: Any) -> list[tuple[tuple[str, ...], str]]:
     """The found items, in order."""
-    return [(one.namespace, one.key) for one in found]
+    return [(item.namespace, item.key) for item in found]
 
 
 LABELS = st.sampled_from(["a", "ab", "a.b", "%", "a_", "é'\""])
@@ -113,7 +113,7 @@ def plain(result: Any) -> Any:
     """A result without times, scores and the order of what has none."""
     if isinstance(result, Item):
         return result.namespace, result.key, result.value
-    if isinstance(result, list) and all(isinstance(one, Item) for one in result):
+    if isinstance(result, list) and all(isinstance(item, Item) for item in result):
         return sorted(map(plain, result), key=repr)
     return result
 
@@ -130,7 +130,7 @@ async def test_it_answers_as_the_store_in_memory_does(new_store: NewStore, batch
         for namespace in [name for name, items in held.items() if not items]:
             del held[namespace]
         found, expected = await store.abatch(ops), await model.abatch(ops)
-        assert [plain(one) for one in found] == [plain(one) for one in expected], number
+        assert [plain(item) for item in found] == [plain(item) for item in expected], number
 
 
 async def test_reads_see_what_was_before_the_batch_and_the_last_put_counts(new_store: NewStore) -> None:
@@ -149,7 +149,7 @@ async def test_reads_see_what_was_before_the_batch_and_the_last_put_counts(new_s
     )
     assert [results[place] for place in (0, 1, 3, 4, 5)] == [None, None, None, None, [("a",)]]
     assert told(results[2]) == [(("a",), "gone")]
-    assert [one.value for one in await store.asearch(("a",))] == [{"n": 2}]
+    assert [item.value for item in await store.asearch(("a",))] == [{"n": 2}]
 
 
 async def test_a_batch_that_cannot_be_understood_changes_nothing(new_store: NewStore) -> None:
@@ -201,14 +201,14 @@ async def test_pages_are_full_and_leave_nothing_out(new_store: NewStore, monkeyp
             await store.asearch(("a",), query=query, filter={"n": {"$gte": 2}}, limit=5, offset=offset)
             for offset in range(0, 25, 5)
         ]
-        found = [one for page in pages for one in page]
+        found = [item for page in pages for item in page]
         assert [len(page) for page in pages] == [5, 5, 5, 5, 2]
-        assert sorted(one.value["n"] for one in found) == list(range(2, 24))
+        assert sorted(item.value["n"] for item in found) == list(range(2, 24))
         whole = await store.asearch(("a",), query=query, filter={"n": {"$gte": 2}}, limit=1000)
         assert told(whole) == told(found)
-        scores = [one.score for one in whole if one.score is not None]
+        scores = [item.score for item in whole if item.score is not None]
         assert scores == sorted(scores, reverse=True)
-        assert {one.value["n"] for one in whole if one.score is None} == unscored
+        assert {item.value["n"] for item in whole if item.score is None} == unscored
     assert await store.asearch(("a",), limit=0) == []
     assert len(await store.alist_namespaces(limit=1000)) == 3
 
@@ -240,7 +240,7 @@ async def test_an_item_is_gone_to_the_moment(new_store: NewStore) -> None:
     assert await store.aget(("a",), "short", refresh_ttl=False) is None
     for query in (None, "1"):
         found = await store.asearch((), query=query, filter={"n": 1}, limit=2, refresh_ttl=False)
-        assert {one.key for one in found} == {"long", "for ever"}
+        assert {item.key for item in found} == {"long", "for ever"}
     assert await store.alist_namespaces() == [("b",), ("c",)]
     assert await store.asweep_ttl() == 1
     assert await store.asweep_ttl() == 0
@@ -274,12 +274,12 @@ async def test_use_puts_the_end_off(new_store: NewStore) -> None:
 async def test_the_first_item_that_expires_is_seen_from_elsewhere(new_store: NewStore) -> None:
     """Another handle has not heard of expiry yet, and gives it to nobody all the same."""
     now = Now()
-    one = await new_store("shared", wall_clock=now, ttl={"refresh_on_read": False})
-    await one.aput(("a",), "k", {"n": 1})
+    store = await new_store("shared", wall_clock=now, ttl={"refresh_on_read": False})
+    await store.aput(("a",), "k", {"n": 1})
     other = await new_store("shared", wall_clock=now)
     await other.asearch(())
-    await one.aput(("a",), "k", {"n": 1}, ttl=0)
-    await one.aput(("a",), "kept", {"n": 1}, ttl=1)
+    await store.aput(("a",), "k", {"n": 1}, ttl=0)
+    await store.aput(("a",), "kept", {"n": 1}, ttl=1)
     assert told(await other.asearch(())) == [(("a",), "kept")]
 
 
@@ -298,16 +298,16 @@ async def test_writes_sweep_in_time(new_store: NewStore, opened: Platform) -> No
 
 async def test_puts_at_once_lose_nothing_and_raise_nothing(new_store: NewStore) -> None:
     """One key and many keys, from many tasks and two independent stores, beside deletions."""
-    one = await new_store("busy")
+    store = await new_store("busy")
     other = await new_store("busy")
-    both = itertools.cycle([one, other])
+    both = itertools.cycle([store, other])
     await asyncio.gather(
         *(next(both).aput(("a",), "same", {"n": n}) for n in range(150)),
         *(next(both).aput(("a",), f"own {n}", {"n": n}) for n in range(150)),
         *(next(both).adelete(("a",), f"gone {n}") for n in range(10)),
         *(next(both).abatch([PutOp(("a",), f"x{n % 3}", {"n": n}), PutOp(("a",), "y", None)]) for n in range(20)),
     )
-    found = {item.key: item.value["n"] for item in await one.asearch(("a",), limit=1000)}
+    found = {item.key: item.value["n"] for item in await store.asearch(("a",), limit=1000)}
     assert found.keys() == {"same", "x0", "x1", "x2", *(f"own {n}" for n in range(150))}
     assert found["same"] in {148, 149}
     assert {key: found[key] for key in found if key.startswith("own")} == {f"own {n}": n for n in range(150)}

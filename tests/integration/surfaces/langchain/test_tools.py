@@ -198,7 +198,7 @@ async def test_a_preview_is_the_search_under_other_weights_and_is_not_recorded(p
     assert preview["similar_tickets"] == found
     assert preview["search_metadata"]["total_found"] == len(found)
     assert preview["config_used"]["vector_weight"] == 0.2
-    assert [one["weighting"]["name"] for one in preview["preview"]["previews"]] == ["balanced", "custom"]
+    assert [weighted["weighting"]["name"] for weighted in preview["preview"]["previews"]] == ["balanced", "custom"]
 
 
 async def test_the_tools_in_turn_make_the_hybrid_score(platform: SyncPlatform) -> None:
@@ -223,9 +223,13 @@ async def test_the_tools_in_turn_make_the_hybrid_score(platform: SyncPlatform) -
         metadata_weight=0.2,
     )
     expected = (await asyncio.to_thread(RetrievalService(platform=platform).process, request)).similar_tickets
-    assert [one["ticket_id"] for one in scored] == [one.ticket_id for one in expected]
-    assert [one["similarity_score"] for one in scored] == pytest.approx([one.similarity_score for one in expected])
-    assert [one["metadata_score"] for one in scored] == pytest.approx([one.metadata_score for one in expected])
+    assert [ticket["ticket_id"] for ticket in scored] == [ticket.ticket_id for ticket in expected]
+    assert [ticket["similarity_score"] for ticket in scored] == pytest.approx(
+        [ticket.similarity_score for ticket in expected]
+    )
+    assert [ticket["metadata_score"] for ticket in scored] == pytest.approx(
+        [ticket.metadata_score for ticket in expected]
+    )
 
 
 @pytest.mark.parametrize(
@@ -246,7 +250,7 @@ async def test_every_door_answers_a_request_alike(
     tools = {tool.name: tool for tool in ticket_tools(platform, config)}
     service = RetrievalService(config, platform)
     sync = await asyncio.to_thread(service.process, RetrievalRequest(**asked))
-    expected = [(one.ticket_id, one.similarity_score, one.metadata_score) for one in sync.similar_tickets]
+    expected = [(ticket.ticket_id, ticket.similarity_score, ticket.metadata_score) for ticket in sync.similar_tickets]
 
     async with served(platform) as (client, twin):
         awaited = await tickets.RetrievalService(config, twin).process(RetrievalRequest(**asked))
@@ -262,13 +266,13 @@ async def test_every_door_answers_a_request_alike(
         "async": awaited.model_dump(mode="json")["similar_tickets"],
         "http": over_http.json()["similar_tickets"],
         "node": node["similar_tickets"],
-        "preview": [one.ticket.model_dump(mode="json") for one in preview.previews[-1 if given else 0].tickets],
+        "preview": [ticket.ticket.model_dump(mode="json") for ticket in preview.previews[-1 if given else 0].tickets],
         "tools": scored,
     }
     for door, answer in answers.items():
-        told = [(one["ticket_id"], one["similarity_score"], one["metadata_score"]) for one in answer]
-        assert [one[0] for one in told] == [one[0] for one in expected], door
-        assert [one[1:] for one in told] == [pytest.approx(one[1:]) for one in expected], door
+        told = [(ticket["ticket_id"], ticket["similarity_score"], ticket["metadata_score"]) for ticket in answer]
+        assert [row[0] for row in told] == [row[0] for row in expected], door
+        assert [row[1:] for row in told] == [pytest.approx(row[1:]) for row in expected], door
 
 
 @asynccontextmanager
@@ -320,7 +324,7 @@ def test_the_tools_tell_a_model_what_to_give_them() -> None:
     assert list(schema["properties"]) == ["title", "description", "domain_filter", "top_k"]
     assert schema["required"] == ["title", "description"]
     assert schema["properties"]["top_k"]["default"] == 20
-    assert all(one.get("description") for one in schema["properties"].values())
+    assert all(argument.get("description") for argument in schema["properties"].values())
     assert apply_hybrid_scoring.get_input_jsonschema()["properties"]["vector_weight"]["default"] == 0.7
 
 

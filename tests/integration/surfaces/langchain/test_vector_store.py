@@ -302,8 +302,8 @@ def test_the_retriever_explains_and_filters(store: RetrievalVectorStore, sync_co
     first = retriever.invoke("login fails", filter={"page": 1}, explain=False)
 
     assert ids(found) == ["1", "3"]
-    [parts] = {tuple(part["leg"] for part in one.metadata[EXPLANATION_KEY]["explanation"]["contributions"])
-               for one in found}  # fmt: skip
+    [parts] = {tuple(part["leg"] for part in document.metadata[EXPLANATION_KEY]["explanation"]["contributions"])
+               for document in found}  # fmt: skip
     assert parts == ("lexical",)
     assert first == store.get_by_ids(["1"])
     assert retriever.invoke("disk", where={"source": "b.pdf"}) == []
@@ -340,7 +340,8 @@ def test_searches_are_recorded_with_their_context(
     asked = "SELECT session FROM retrieval.retrievals WHERE retrieval_id = %s"
     with psycopg.connect(database_url) as connection:
         sessions = [
-            connection.execute(asked, [one.metadata[EXPLANATION_KEY]["retrieval_id"]]).fetchall() for [one] in found
+            connection.execute(asked, [document.metadata[EXPLANATION_KEY]["retrieval_id"]]).fetchall()
+            for [document] in found
         ]
     assert sessions == [[("s-1",)], [("s-2",)]]
 

@@ -52,7 +52,7 @@ async def test_every_embedder_that_was_made_is_closed_once(made: list[ClosedEmbe
     assert chosen.of(space, DATABASE, 1) is not None
     assert chosen.for_new() is made[0]
     await chosen.aclose()
-    assert [one.closed for one in made] == [1] * len(made)
+    assert [embedder.closed for embedder in made] == [1] * len(made)
 
 
 async def test_an_embedder_that_was_given_is_its_givers_to_close() -> None:

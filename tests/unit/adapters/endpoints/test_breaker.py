@@ -164,7 +164,7 @@ async def test_a_call_that_hangs_costs_its_budget_once() -> None:
     assert service.asked == 2
     service.gate.set()
     answers = await asyncio.gather(*asked, return_exceptions=True)
-    assert [isinstance(one, EmbedderUnavailableError) for one in answers] == [False, True, True, True, True]
+    assert [isinstance(answer, EmbedderUnavailableError) for answer in answers] == [False, True, True, True, True]
     assert guard.outage is None
     assert await guard.in_time(service.ask, 60) == "answer"
 
@@ -279,8 +279,8 @@ async def test_each_service_has_one_guard() -> None:
     guards = Guards(EMBEDDER)
     services = [Service() for _ in range(module.MOST_KEPT + 1)]
     first = guards.of(services[0], "first")
-    for one in services[1:]:
-        assert guards.of(one, "other") is not first
+    for service in services[1:]:
+        assert guards.of(service, "other") is not first
         assert guards.of(services[0], "first") is first
     assert not guards.outages
 

@@ -65,15 +65,17 @@ async def test_the_query_is_found_in_the_prompt(prompt: str) -> None:
 async def test_synonyms_and_names_are_used() -> None:
     """Rewrites use synonyms and the names in the question."""
     assert {"coworkers", "teammates"} <= set(await rewrites("colleagues"))
-    variations = {one for seed in range(8) for one in await rewrites("What did Melanie's colleagues buy?", seed)}
+    variations = {
+        rewrite for seed in range(8) for rewrite in await rewrites("What did Melanie's colleagues buy?", seed)
+    }
     assert {"Melanie colleagues buy", "Melanie"} < variations
-    assert any("coworkers" in one for one in variations)
+    assert any("coworkers" in variation for variation in variations)
 
 
 async def test_another_seed_may_answer_otherwise() -> None:
     """The same seed never does."""
     answers = {seed: await rewrites("database connection timeout", seed) for seed in range(6)}
-    assert len({tuple(one) for one in answers.values()}) > 1
+    assert len({tuple(answer) for answer in answers.values()}) > 1
     assert answers == {seed: await rewrites("database connection timeout", seed) for seed in range(6)}
     assert (SimLLM(1).name, SimLLM(2).name) == ("sim/1", "sim/2")
 
@@ -86,7 +88,7 @@ async def test_rewrites_are_two_or_three_that_differ(query: str, seed: int) -> N
     if not given_words:
         assert found.startswith("Simulated")
         return
-    different = [one.casefold() for one in json.loads(found)]
+    different = [rewrite.casefold() for rewrite in json.loads(found)]
     assert 2 <= len(set(different)) == len(different) <= 3
     assert " ".join(query.casefold().split()) not in different
 
@@ -124,9 +126,9 @@ SCHEMAS: list[dict[str, Any]] = [
 async def test_values_fit_schemas_of_every_kind(schema: dict[str, Any]) -> None:
     """Bounds, choices, references and recursion. With the least, too."""
     models = [*map(SimLLM, range(4)), SimLLM(faults=SimFaults(empty_rate=1))]
-    given = [await one.complete_json("some words", schema) for one in models]
+    given = [await model.complete_json("some words", schema) for model in models]
     fits = jsonschema.Draft202012Validator(schema).is_valid
-    assert [one for one in given if not fits(one)] == []
+    assert [value for value in given if not fits(value)] == []
 
 
 async def test_a_schema_beyond_its_rules_is_rejected() -> None:
@@ -209,7 +211,7 @@ async def test_faults_do_not_depend_on_other_prompts() -> None:
             return True
         return False
 
-    one, other = SimLLM(2, faults=faults), SimLLM(2, faults=faults)
-    forward = {f"p {n}": await fails(one, f"p {n}") for n in range(12)}
+    first, other = SimLLM(2, faults=faults), SimLLM(2, faults=faults)
+    forward = {f"p {n}": await fails(first, f"p {n}") for n in range(12)}
     assert set(forward.values()) == {True, False}
     assert {prompt: await fails(other, prompt) for prompt in reversed(forward)} == forward

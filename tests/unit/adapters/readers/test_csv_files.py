@@ -131,10 +131,10 @@ def test_a_repeated_column_keeps_all_that_it_says() -> None:
 def test_a_row_that_says_two_things_in_the_columns_of_one_field_is_refused(field: str) -> None:
     """Different values are ambiguous; the same value twice is accepted."""
     plan = plan_columns("tickets.csv", ["_id", field, field])
-    one, other = ("2024-05-31", "2024-06-01") if field == "occurred_at" else ("1", "2")
+    first, other = ("2024-05-31", "2024-06-01") if field == "occurred_at" else ("1", "2")
     with pytest.raises(InvalidItemError, match=r"the header names the column of '\w+' [23] times, and this row says '"):
-        plan.item(["1", one, other])
-    assert plan.item(["1", one, f" {one}"]) == plan.item(["1", "", one])
+        plan.item(["1", first, other])
+    assert plan.item(["1", first, f" {first}"]) == plan.item(["1", "", first])
 
 
 def test_a_column_without_a_name_is_left_out() -> None:

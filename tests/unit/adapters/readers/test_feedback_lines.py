@@ -37,7 +37,7 @@ def test_lines_that_differ_late_are_two_events(tmp_path: Path) -> None:
     """The whole line tells an event of nobody from another, as long as it may be."""
     path = tmp_path / "events.jsonl"
     blank = " " * 20_000
-    path.write_text("".join(f"{{{blank}{json.dumps(DIRECT | {'item_id': one})[1:]}\n" for one in "ab"))
+    path.write_text("".join(f"{{{blank}{json.dumps(DIRECT | {'item_id': item_id})[1:]}\n" for item_id in "ab"))
     first, second = (line.event and line.event.own_key for line in read_feedback(str(path)))
     assert None is not first != second
 

@@ -24,7 +24,7 @@ class Clock:
 def _used(session: Session, wanted: Mapping[str, str]) -> list[tuple[str, list[object]]]:
     statements = session.changes(wanted)
     session.settled(wanted)
-    return [(one.text, list(one.parameters.values())) for one in statements]
+    return [(statement.text, list(statement.parameters.values())) for statement in statements]
 
 
 def test_a_new_session_is_set_up_whole() -> None:

@@ -121,9 +121,9 @@ def test_long_content_is_shortened() -> None:
 @given(HOSTILE, HOSTILE, HOSTILE, st.one_of(HOSTILE, st.dictionaries(HOSTILE, st.lists(HOSTILE, max_size=2))))
 def test_what_memories_say_cannot_break_out(kind: str, summary: str, text: str, content: Any) -> None:
     """Whatever they hold, the page has its own lines and no others, and no fence, label or heading of theirs."""
-    one = memory(interaction_type=kind, summary=summary, text=text, content=content)
+    entry = memory(interaction_type=kind, summary=summary, text=text, content=content)
 
-    title, note, *blocks = context_text([one, one]).text.split("\n\n")
+    title, note, *blocks = context_text([entry, entry]).text.split("\n\n")
 
     assert (title, note) == ("## Previous Context (2 relevant memories)", STORED_NOTE)
     read = [BLOCK.fullmatch(block) for block in blocks]

@@ -91,7 +91,7 @@ def test_facts_with_the_same_words_become_one_and_too_many_are_refused() -> None
 
     assert (kept[0].text, kept[0].turns) == ("Tea 1", (1, 2))
     assert (len(kept), len(refused)) == (MOST_FACTS, 4)
-    assert all("fewer messages" in one.reason for one in refused)
+    assert all("fewer messages" in refusal.reason for refusal in refused)
 
 
 def test_the_first_decision_on_a_fact_counts_and_reasons_are_short() -> None:

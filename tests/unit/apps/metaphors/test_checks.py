@@ -25,7 +25,9 @@ class Unnamed:
         raise RuntimeError("no name")
 
 
-@pytest.mark.parametrize("given", [["a", "b"], ("a", "b"), {"a": 1, "b": 2}.keys(), (one for one in "ab"), {"a", "b"}])
+@pytest.mark.parametrize(
+    "given", [["a", "b"], ("a", "b"), {"a": 1, "b": 2}.keys(), (letter for letter in "ab"), {"a", "b"}]
+)
 def test_ids_come_in_anything_that_can_be_gone_through(given: Any) -> None:
     """A generator and the keys of a dictionary too."""
     assert sorted(checked_ids(given)) == ["a", "b"]

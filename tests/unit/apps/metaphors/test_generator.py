@@ -61,7 +61,7 @@ def test_the_same_suggestion_for_another_problem_has_another_id() -> None:
 def test_at_most_three_names_are_taken() -> None:
     """The first; one that stands twice is left to the caller, who tells it."""
     answer = [said("One"), said("one"), said("Two"), said("Three"), said("Four")]
-    assert [one.name for one in suggested_metaphors(answer, PROBLEM)] == ["One", "one", "Two", "Three"]
+    assert [metaphor.name for metaphor in suggested_metaphors(answer, PROBLEM)] == ["One", "one", "Two", "Three"]
 
 
 @pytest.mark.parametrize(
@@ -133,10 +133,10 @@ NAMED = st.fixed_dictionaries(
 def test_whatever_comes_is_bounded(answer: list[dict[str, Any]]) -> None:
     """Few, short, named, on one line, and storable."""
     found = suggested_metaphors([said(), *answer], PROBLEM)
-    assert 1 <= len({one.name.casefold() for one in found}) <= SUGGESTIONS
-    for one in found:
-        assert 0 < len(one.name) <= NAME_LENGTH_MAX
-        for text in (one.id, one.name, one.domain, one.description, *one.examples):
+    assert 1 <= len({metaphor.name.casefold() for metaphor in found}) <= SUGGESTIONS
+    for metaphor in found:
+        assert 0 < len(metaphor.name) <= NAME_LENGTH_MAX
+        for text in (metaphor.id, metaphor.name, metaphor.domain, metaphor.description, *metaphor.examples):
             assert text == " ".join(text.split())
             assert "\x00" not in text
             assert text.encode().decode() == text

@@ -20,7 +20,7 @@ PLUMBING = STANDARD_CORPUS[0]
 BARE = Metaphor(id="bare", name="Bare")
 
 
-@pytest.mark.parametrize("metaphor", [PLUMBING, BARE], ids=lambda one: one.id)
+@pytest.mark.parametrize("metaphor", [PLUMBING, BARE], ids=lambda metaphor: metaphor.id)
 def test_what_is_stored_is_what_comes_back(metaphor: Metaphor) -> None:
     """Nothing is lost or added, also of a metaphor that has a name only."""
     assert metaphor_of(metaphor_item(metaphor)) == metaphor

@@ -43,15 +43,15 @@ def test_what_one_ranking_leaves_out_has_nothing_from_it() -> None:
 
 def test_equal_sums_are_ordered_by_id() -> None:
     """Whatever order they came in."""
-    assert [one.id for one, _ in combine_scores([(C, 0.5), (A, 0.5), (B, 0.5)], [])] == ["a", "b", "c"]
+    assert [metaphor.id for metaphor, _ in combine_scores([(C, 0.5), (A, 0.5), (B, 0.5)], [])] == ["a", "b", "c"]
 
 
-@given(st.lists(st.tuples(st.sampled_from([A, B, C]), st.floats(0, 1)), max_size=3, unique_by=lambda one: one[0].id))
+@given(st.lists(st.tuples(st.sampled_from([A, B, C]), st.floats(0, 1)), max_size=3, unique_by=lambda pair: pair[0].id))
 def test_scores_from_0_to_1_stay_there(ranking: list[tuple[Metaphor, float]]) -> None:
     """And no metaphor comes twice."""
     combined = combine_scores(ranking, ranking)
     assert all(-1e-9 <= score <= 1 + 1e-9 for _, score in combined)
-    assert sorted(one.id for one, _ in combined) == sorted(one.id for one, _ in ranking)
+    assert sorted(metaphor.id for metaphor, _ in combined) == sorted(metaphor.id for metaphor, _ in ranking)
 
 
 @pytest.mark.parametrize(

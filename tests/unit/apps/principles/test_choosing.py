@@ -45,19 +45,19 @@ def test_explored_ones_have_their_places_within_the_page() -> None:
     new = Principle(id="new", title="new", status=CANDIDATE, created_at=NOW)
     chosen = choose([*MANY, new, known("untested", 0, 0)], set(), random.Random(1), now=NOW, most=5)
 
-    assert [one.principle.id for one in chosen[:3]] == ["good0", "good1", "good2"]
-    assert {one.principle.id for one in chosen[3:]} == {"new", "untested"}
-    assert [one.is_exploratory for one in chosen] == [False, False, False, True, True]
+    assert [choice.principle.id for choice in chosen[:3]] == ["good0", "good1", "good2"]
+    assert {choice.principle.id for choice in chosen[3:]} == {"new", "untested"}
+    assert [choice.is_exploratory for choice in chosen] == [False, False, False, True, True]
 
 
 def test_nothing_is_shown_twice_and_the_page_is_full() -> None:
     """One that the score shows is not explored beside that; where few can be explored, the score fills the page."""
     every = [known("top", 4, 4), *MANY]
     chosen = choose(every, set(), random.Random(1), now=NOW, most=4)
-    names = [one.principle.id for one in chosen]
+    names = [choice.principle.id for choice in chosen]
 
     assert len(names) == len(set(names)) == 4
-    assert not any(one.is_exploratory for one in chosen)
+    assert not any(choice.is_exploratory for choice in chosen)
 
 
 def test_neither_sunk_ones_nor_archived_ones_are_shown() -> None:
@@ -75,15 +75,15 @@ def test_neither_sunk_ones_nor_archived_ones_are_shown() -> None:
 def newcomers(fitting: int, others: int) -> list[Principle]:
     """Candidates that nothing is known of; the first ones have the tag ``sql``."""
     return [
-        Principle(id=f"new{one}", title="x", tags=("sql",) * (one < fitting), status=CANDIDATE, created_at=NOW)
-        for one in range(fitting + others)
+        Principle(id=f"new{number}", title="x", tags=("sql",) * (number < fitting), status=CANDIDATE, created_at=NOW)
+        for number in range(fitting + others)
     ]
 
 
 def explored(new: list[Principle], slots: int, seed: int) -> list[str]:
     """The principles that are explored in a session about SQL."""
     chosen = choose([*MANY, *new], {"sql"}, random.Random(seed), now=NOW, slots=slots, rows=1)
-    return [one.principle.id for one in chosen if one.is_exploratory]
+    return [choice.principle.id for choice in chosen if choice.is_exploratory]
 
 
 def test_half_of_the_places_are_for_those_that_fit_the_session() -> None:
@@ -92,7 +92,7 @@ def test_half_of_the_places_are_for_those_that_fit_the_session() -> None:
     pairs = [explored(new, 2, seed) for seed in range(300)]
 
     assert all(first in ("new0", "new1", "new2") for first, _ in pairs)
-    assert {second for _, second in pairs} == {one.id for one in new}
+    assert {second for _, second in pairs} == {principle.id for principle in new}
 
 
 def test_an_only_place_is_for_those_that_fit_half_of_the_time() -> None:
@@ -105,8 +105,8 @@ def test_an_only_place_is_for_those_that_fit_half_of_the_time() -> None:
 
 def test_where_none_fits_all_compete() -> None:
     """The places are not left empty."""
-    assert {one for seed in range(40) for one in explored(newcomers(0, 4), 2, seed)} == {
-        f"new{one}" for one in range(4)
+    assert {principle_id for seed in range(40) for principle_id in explored(newcomers(0, 4), 2, seed)} == {
+        f"new{number}" for number in range(4)
     }
 
 
@@ -124,8 +124,8 @@ def test_what_the_score_shows_is_certain_and_what_is_explored_is_not() -> None:
     rows = [choose([*MANY, *new], set(), random.Random(seed), now=NOW, most=4, rows=50) for seed in range(3)]
 
     for chosen in rows:
-        assert [one.propensity for one in chosen[:2]] == [1.0, 1.0]
-        assert all(0 < one.propensity < 1 for one in chosen[2:])
+        assert [choice.propensity for choice in chosen[:2]] == [1.0, 1.0]
+        assert all(0 < choice.propensity < 1 for choice in chosen[2:])
 
 
 FEW = [Tried("new"), Tried("good", 4, 4), Tried("fair", 6, 3), Tried("bad", 4, 0)]
@@ -150,8 +150,11 @@ def test_little_is_known_below_five_uses_or_seven_days(
 
 def _direct(candidates: list[Tried], count: int, rng: random.Random) -> list[str]:
     """A draw of Beta(successes + 1, failures + 1) of each, and the highest."""
-    drawn = {one.id: rng.betavariate(one.successes + 1, one.uses - one.successes + 1) for one in candidates}
-    return sorted(drawn, key=lambda one: -drawn[one])[:count]
+    drawn = {
+        principle.id: rng.betavariate(principle.successes + 1, principle.uses - principle.successes + 1)
+        for principle in candidates
+    }
+    return sorted(drawn, key=lambda principle_id: -drawn[principle_id])[:count]
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -164,9 +167,9 @@ def test_picks_are_as_frequent_as_those_of_direct_sampling(count: int) -> None:
     for _ in range(3000):
         ours[tuple(pick.id for pick in thompson(FEW, count, rng, rows=3))] += 1
         direct[tuple(_direct(FEW, count, rng))] += 1
-    orders = [one for one in {*ours, *direct} if ours[one] + direct[one] >= 10]
+    orders = [principle_id for principle_id in {*ours, *direct} if ours[principle_id] + direct[principle_id] >= 10]
 
-    table = [[found[one] for one in orders] for found in (ours, direct)]
+    table = [[found[order] for order in orders] for found in (ours, direct)]
     assert chi2_contingency(table).pvalue > 0.001
 
 
@@ -190,7 +193,7 @@ def test_propensities_are_exact() -> None:
             said[pick.id] = pick.propensity
 
     assert sum(said.values()) == pytest.approx(2)
-    assert {one: times / rows for one, times in picked.items()} == pytest.approx(said)
+    assert {principle_id: times / rows for principle_id, times in picked.items()} == pytest.approx(said)
 
 
 @pytest.mark.parametrize("fitting", [frozenset[str](), frozenset({"new", "bad"})])
@@ -208,8 +211,8 @@ def test_propensities_of_places_are_exact(count: int, fitting: frozenset[str]) -
             ever[pick.id] += 1
             said[place, pick.id], total[pick.id] = pick.rank_propensity, pick.propensity
 
-    assert {one: times / rows for one, times in picked.items()} == pytest.approx(said)
-    assert {one: times / rows for one, times in ever.items()} == pytest.approx(total)
+    assert {principle_id: times / rows for principle_id, times in picked.items()} == pytest.approx(said)
+    assert {principle_id: times / rows for principle_id, times in ever.items()} == pytest.approx(total)
 
 
 class _ChoosesRow(random.Random):
@@ -224,7 +227,9 @@ class _ChoosesRow(random.Random):
 
 def test_all_are_picked_where_there_are_no_more() -> None:
     """For certain; and none where none is wanted, or there is none."""
-    assert {pick.id: pick.propensity for pick in thompson(FEW, 9, random.Random(1))} == {one.id: 1.0 for one in FEW}
+    assert {pick.id: pick.propensity for pick in thompson(FEW, 9, random.Random(1))} == {
+        principle.id: 1.0 for principle in FEW
+    }
     assert thompson(FEW, 0, random.Random(1)) == []
     assert thompson([], 2, random.Random(1)) == []
 
@@ -249,7 +254,7 @@ def test_tags_are_stripped_and_casefolded_each_once() -> None:
     assert normalised_tags(None) == ()
 
 
-@pytest.mark.parametrize("tags", ["sql", [""], ["  "], [1], ["a\x00b"], 3, [str(one) for one in range(51)]])
+@pytest.mark.parametrize("tags", ["sql", [""], ["  "], [1], ["a\x00b"], 3, [str(number) for number in range(51)]])
 def test_what_is_no_list_of_tags_is_refused(tags: Any) -> None:
     """A single text too, of which each character would be one."""
     with pytest.raises(InvalidRequestError, match="tag"):

@@ -16,7 +16,7 @@ NOW = datetime(2024, 5, 1, tzinfo=UTC)
 
 def worth(name: str | None, weights: PriorityWeights | None = None) -> float:
     """The value of the profile's priority signal for a ticket with that priority."""
-    signal = next(one for one in tickets_profile(priority_weights=weights).signals if one.name == "priority")
+    signal = next(signal for signal in tickets_profile(priority_weights=weights).signals if signal.name == "priority")
     facts = Facts(attributes={} if name is None else {"priority": name})
     return signal.value(facts, Question(now=NOW))
 

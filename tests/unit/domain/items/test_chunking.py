@@ -65,7 +65,7 @@ def test_sections_that_have_room_are_chunks_of_their_own() -> None:
 
 def test_short_sections_are_joined_and_keep_their_headings() -> None:
     """A chunk of a few words would say little."""
-    sections = [one for name in "ABCD" for one in (heading("Top", name), Block(words(0, 6), ("Top", name)))]
+    sections = [block for name in "ABCD" for block in (heading("Top", name), Block(words(0, 6), ("Top", name)))]
     chunks = cut(heading("Top"), *sections, heading("Long"), Block(words(0, 60), ("Long",)))
 
     assert chunks[0].headings == ("Top",)

@@ -114,9 +114,9 @@ def test_the_content_hash_is_the_same_for_the_same_content() -> None:
     """Neither the order of attributes nor the time zone that a moment is written in counts."""
     moment = datetime(2024, 1, 1, 12, tzinfo=UTC)
     elsewhere = moment.astimezone(timezone(timedelta(hours=5)))
-    one = Item(item_id="a", attributes={"x": 1, "y": 2}, occurred_at=moment)
+    item = Item(item_id="a", attributes={"x": 1, "y": 2}, occurred_at=moment)
     other = Item(item_id="a", attributes={"y": 2, "x": 1}, occurred_at=elsewhere)
-    assert one.content_hash == other.content_hash
+    assert item.content_hash == other.content_hash
 
 
 def test_text_is_title_and_body() -> None:

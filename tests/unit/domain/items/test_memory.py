@@ -80,10 +80,10 @@ def test_a_change_keeps_the_text_of_content_whose_keys_came_back_in_another_orde
 
 def test_fingerprints_go_by_words_and_project() -> None:
     """Case, spaces and signs do not count; order and project do."""
-    one = new(content="The bridge, of steel.")
-    assert one.fingerprint == new(content="the  BRIDGE of steel").fingerprint
-    assert one.fingerprint != new(content="steel of the bridge").fingerprint
-    assert one.fingerprint != new(content="The bridge, of steel.", project_id="q").fingerprint
+    memory = new(content="The bridge, of steel.")
+    assert memory.fingerprint == new(content="the  BRIDGE of steel").fingerprint
+    assert memory.fingerprint != new(content="steel of the bridge").fingerprint
+    assert memory.fingerprint != new(content="The bridge, of steel.", project_id="q").fingerprint
     assert new(content="!").fingerprint != new(content="?").fingerprint
 
 
@@ -173,11 +173,11 @@ def test_of_two_that_are_joined_the_greater_counts() -> None:
         links={"labs": ["l"]}, occurred_at=MAY + DAY, relevance_score=0.8, expires_at=MAY + 2 * DAY, summary="S",
         content="SOME words", metadata={"k": 2, "l": 3},
     )  # fmt: skip
-    one = merged(known, other)
-    assert (one.memory_id, one.content, one.summary) == ("m", "Some words", "S")
-    assert one.links == {"papers": ("x",), "labs": ("l",)}
-    assert (one.occurred_at, one.relevance_score, one.expires_at) == (MAY + DAY, 0.8, MAY + 2 * DAY)
-    assert one.metadata == {"k": 1, "l": 3}
+    memory = merged(known, other)
+    assert (memory.memory_id, memory.content, memory.summary) == ("m", "Some words", "S")
+    assert memory.links == {"papers": ("x",), "labs": ("l",)}
+    assert (memory.occurred_at, memory.relevance_score, memory.expires_at) == (MAY + DAY, 0.8, MAY + 2 * DAY)
+    assert memory.metadata == {"k": 1, "l": 3}
     assert merged(known, new()).expires_at is None
 
 
@@ -239,7 +239,7 @@ def test_every_text_of_a_content_is_in_its_text(content: Any) -> None:
         if isinstance(value, str):
             return [value]
         inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
-        return [text for one in inner for text in texts(one)]
+        return [text for value in inner for text in texts(value)]
 
     said = extract_text(content)
     assert all(text in said for text in texts(content) if text.strip())
@@ -257,7 +257,7 @@ def test_what_is_normalised_is_words_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "cosine", "least", "most"),
+    ("first", "other", "cosine", "least", "most"),
     [
         ("The deploy uses Docker Compose.", "the deploy uses docker compose", None, 1, 1),
         ("The deploy uses Docker Compose.", "Deploy uses Docker Compose", None, 1, 1),
@@ -272,11 +272,11 @@ def test_what_is_normalised_is_words_alone() -> None:
     ],
 )
 def test_similarity_is_of_words_or_vectors_and_of_facts(
-    one: str, other: str, cosine: float | None, least: float, most: float
+    first: str, other: str, cosine: float | None, least: float, most: float
 ) -> None:
     """Other numbers, or a no on one side, are another statement, however alike the rest is."""
-    assert least <= similarity(one, other, cosine) <= most
-    assert similarity(other, one, cosine) == similarity(one, other, cosine)
+    assert least <= similarity(first, other, cosine) <= most
+    assert similarity(other, first, cosine) == similarity(first, other, cosine)
 
 
 def test_the_overlap_of_words_counts_each_once() -> None:

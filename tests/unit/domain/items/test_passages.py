@@ -60,11 +60,11 @@ def test_chunks_that_follow_one_another_are_one_passage() -> None:
 
 def test_chunks_of_one_section_are_joined_without_a_seam() -> None:
     """As they stood in their document."""
-    one, two = hit(1, 0), hit(2, 1)
+    first, two = hit(1, 0), hit(2, 1)
     same = {"headings": ["Ch"]}
     hits = [
         Hit(**{name: getattr(found, name) for name in Hit.__slots__} | {"attributes": {**found.attributes, **same}})
-        for found in (one, two)
+        for found in (first, two)
     ]
 
     assert passages_of(hits, {}, [], fits=always)[0][0].text == "One is here. Two follows it."

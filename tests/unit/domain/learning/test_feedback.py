@@ -90,7 +90,10 @@ def test_a_retry_has_the_same_key_and_another_verdict_has_not() -> None:
 def test_a_subject_is_what_a_later_verdict_replaces() -> None:
     """A hit's subject is retrieval, item, actor, kind; an item's also has a context, if it names an actor."""
     assert shown().subject == shown(helpful=False, at=AT, note="n", session="s").subject
-    assert len({one.subject for one in (shown(), shown(actor="u"), shown(kind="click"), shown(item_id="b"))}) == 4
+    assert (
+        len({feedback.subject for feedback in (shown(), shown(actor="u"), shown(kind="click"), shown(item_id="b"))})
+        == 4
+    )
     named = direct(actor="u")
     assert named.subject == direct(helpful=False, context=Context(actor="u")).subject
     assert named.subject != direct(actor="u", context=Context(domain="db")).subject
@@ -139,8 +142,13 @@ def test_an_outcome_is_shared_in_equal_parts() -> None:
 
 def test_reports_add_up() -> None:
     """Reasons too."""
-    one = FeedbackReport(recorded=2, repeated=1, superseding=1, discounted={"not shown": 1})
-    assert (one + one).as_dict() == {"recorded": 4, "repeated": 2, "superseding": 2, "discounted": {"not shown": 2}}
+    report = FeedbackReport(recorded=2, repeated=1, superseding=1, discounted={"not shown": 1})
+    assert (report + report).as_dict() == {
+        "recorded": 4,
+        "repeated": 2,
+        "superseding": 2,
+        "discounted": {"not shown": 2},
+    }
 
 
 @pytest.mark.parametrize("at", ["0001-01-01T00:00+14:00", "2026-01-01T00:00+17:23", "9999-12-31T23:59-15:00"])

@@ -122,7 +122,7 @@ STEP = 1 / 32767
 
 def ranking(leg: str, **scores: float) -> list[Candidate]:
     """Candidates of a leg, best first."""
-    ordered = sorted(scores.items(), key=lambda one: (-one[1], one[0]))
+    ordered = sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))
     return [Candidate(leg, item_id, rank, score) for rank, (item_id, score) in enumerate(ordered, 1)]
 
 
@@ -172,7 +172,7 @@ def test_a_score_is_a_share_of_the_legs_and_a_share_of_likeness() -> None:
     weights = {"dense": 3.0, "lexical": 1.0, REFINING: 0.2}
     found = refined(rankings, weights, SUM, 10, vectors(a=[1, 0], b=[-1, 0], c=[1, 0]))
     best, second, third = fuse(found, weights, SUM)
-    assert [one.item_id for one in (best, second, third)] == ["a", "c", "b"]
+    assert [candidate.item_id for candidate in (best, second, third)] == ["a", "c", "b"]
     assert (best.score, second.score, third.score) == pytest.approx((1.0, 0.8 * 0.5 + 0.2, 0.8 * 0.5))
     dense, lexical, likeness = second.contributions
     assert (dense.value, lexical.value) == pytest.approx((0.8 * 0.375, 0.8 * 0.125))
@@ -183,9 +183,9 @@ def test_who_has_no_vector_keeps_the_own_score() -> None:
     """And is no measure for others: the best with a vector is."""
     rankings = {"dense": ranking("dense", b=0.9, c=0.8), "lexical": ranking("lexical", a=5.0, b=4.0, c=1.0)}
     weights = {"dense": 0.5, "lexical": 0.5, REFINING: 0.5}
-    plain = {one.item_id: one for one in fuse(rankings, weights, SUM)}
+    plain = {candidate.item_id: candidate for candidate in fuse(rankings, weights, SUM)}
     found = refined(rankings, weights, SUM, 10, vectors(b=[1, 0], c=[0, 1]))
-    scored = {one.item_id: one for one in fuse(found, weights, SUM)}
+    scored = {candidate.item_id: candidate for candidate in fuse(found, weights, SUM)}
     assert scored["a"] == plain["a"]
     assert scored["b"].score == pytest.approx(plain["b"].score / 2 + 0.5)
     assert refined(rankings, weights, SUM, 10, NO_VECTORS) == rankings
@@ -211,24 +211,26 @@ def test_contributions_add_up_and_a_record_gives_the_same(drawn: dict[str, Any])
     """For any candidates, whichever have vectors: between 0 and 1, in order, and from what a record keeps."""
     rankings = {leg: ranking(leg, **scores) for leg, scores in drawn["legs"].items()}
     weights = {leg: 1.0 + place for place, leg in enumerate(rankings)} | {REFINING: drawn["share"]}
-    known = vectors(**{one: np.random.default_rng(seed).normal(size=4) for one, seed in drawn["vectors"].items()})
+    known = vectors(
+        **{item_id: np.random.default_rng(seed).normal(size=4) for item_id, seed in drawn["vectors"].items()}
+    )
     found = refined(rankings, weights, SUM, drawn["depth"], known)
     fused = fuse(found, weights, SUM)
-    assert [one.item_id for one in fused] == fused_ids(found, weights, SUM)
-    assert [one.score for one in fused] == sorted((one.score for one in fused), reverse=True)
-    for one in fused:
-        assert one.score == sum(part.value for part in one.contributions)
-        assert all(part.value >= 0 for part in one.contributions)
-        assert one.score <= 1 + 1e-12
-    items = [one.item_id for one in fused]
-    raw = {leg: {one.item_id: one.score for one in some} for leg, some in found.items()}
+    assert [candidate.item_id for candidate in fused] == fused_ids(found, weights, SUM)
+    assert [candidate.score for candidate in fused] == sorted((candidate.score for candidate in fused), reverse=True)
+    for candidate in fused:
+        assert candidate.score == sum(part.value for part in candidate.contributions)
+        assert all(part.value >= 0 for part in candidate.contributions)
+        assert candidate.score <= 1 + 1e-12
+    items = [candidate.item_id for candidate in fused]
+    raw = {leg: {candidate.item_id: candidate.score for candidate in some} for leg, some in found.items()}
     legs = {leg: [scores.get(item_id) for item_id in items] for leg, scores in raw.items()}
     if REFINING in legs:
         legs[REFINING] = from_steps(in_steps(legs[REFINING]))
     best = {leg: max([0.0, *scores.values()]) for leg, scores in raw.items()}
     again = fused_again(legs, {}, best, {leg: weights[leg] for leg in legs}, SUM)
     if len(legs) > 1:
-        assert again == [one.score for one in fused]
+        assert again == [candidate.score for candidate in fused]
 
 
 @given(POOLS, st.integers(1, 12))
@@ -239,13 +241,13 @@ def test_a_deeper_page_changes_no_score(drawn: dict[str, Any], more: int) -> Non
     weights = dict.fromkeys(legs, 1.0) | {REFINING: drawn["share"]}
     deep = {leg: ranking(leg, **scores) for leg, scores in legs.items()}
     # Scores of both legs are looked up, so what a leg brought within the pool is all that differs.
-    pool = {one.item_id for some in deep.values() for one in some[: drawn["depth"]]}
-    deeper = pool | {one.item_id for some in deep.values() for one in some[: drawn["depth"] + more]}
+    pool = {candidate.item_id for some in deep.values() for candidate in some[: drawn["depth"]]}
+    deeper = pool | {candidate.item_id for some in deep.values() for candidate in some[: drawn["depth"] + more]}
     shown = []
     for items in (pool, deeper):
         some = {leg: ranking(leg, **{i: s for i, s in scores.items() if i in items}) for leg, scores in legs.items()}
         found = refined(some, weights, SUM, drawn["depth"], known)
-        shown.append({one.item_id: one.score for one in fuse(found, weights, SUM)})
+        shown.append({candidate.item_id: candidate.score for candidate in fuse(found, weights, SUM)})
     assert {item_id: shown[1][item_id] for item_id in shown[0]} == pytest.approx(shown[0], abs=1e-4)
 
 
@@ -254,7 +256,7 @@ def test_likenesses_are_kept_in_two_bytes_and_lose_nothing() -> None:
     chance = np.random.default_rng(2)
     found: list[float | None] = [*alike(*chance.normal(size=(50, 8)).tolist()), None]
     steps = in_steps(found)
-    assert all(-1 <= one <= 32767 for one in steps)
+    assert all(-1 <= step <= 32767 for step in steps)
     assert from_steps(steps) == found
 
 

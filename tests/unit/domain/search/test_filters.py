@@ -219,11 +219,11 @@ def test_more_values_than_the_bound_are_refused_and_the_bound_is_named(where: di
 
 def test_a_filter_made_by_hand_has_the_same_bounds() -> None:
     """LangChain's filters and others come as values, not as a mapping."""
-    one = OneOf(Field("n", is_attribute=True), tuple(range(60)))
+    filter_ = OneOf(Field("n", is_attribute=True), tuple(range(60)))
     with pytest.raises(InvalidFilterError, match="more than 100 values"):
-        parse_where(And((one, Not(one))), most_values=100)
+        parse_where(And((filter_, Not(filter_))), most_values=100)
     with pytest.raises(InvalidFilterError, match="more than 100 conditions"):
-        parse_where(Or((one,) * 101))
+        parse_where(Or((filter_,) * 101))
 
 
 def test_a_mapping_that_is_far_too_large_is_refused_at_a_glance() -> None:

@@ -87,7 +87,7 @@ def test_whatever_is_typed_is_understood(text: str) -> None:
     """Nothing raises, and each part is words: not empty, without the signs that marked it."""
     query = parse_query(text, needs_words=False)
     for part in (*query.phrases, *query.excluded, *query.prefixes):
-        assert any(one.isalnum() or one.isnumeric() for one in part) or not part.isascii()
+        assert any(character.isalnum() or character.isnumeric() for character in part) or not part.isascii()
         assert part == part.strip()
     for prefix in query.prefixes:
         assert not prefix.endswith("*")

@@ -229,7 +229,7 @@ def test_the_most_definite_expression_counts() -> None:
 def test_each_expression_is_given_as_it_stands() -> None:
     """In the query's own words and order."""
     found = time_expressions("Recently, or on the Monday before July 24, 2023?", NOW)
-    assert [one.text for one in found] == ["Recently", "the Monday before July 24, 2023"]
+    assert [expression.text for expression in found] == ["Recently", "the Monday before July 24, 2023"]
 
 
 def test_days_are_those_of_the_zone_of_now() -> None:
@@ -273,6 +273,6 @@ WORDS = (
 @given(st.lists(st.sampled_from(WORDS.split()), max_size=12).map(" ".join), st.datetimes(timezones=st.just(UTC)))
 def test_nothing_that_can_be_said_is_an_error(query: str, now: datetime) -> None:
     """Each expression stands in the query, and a closed stretch starts before it ends."""
-    for one in time_expressions(query, now):
-        assert one.text in query
-        assert one.start is None or one.end is None or one.start < one.end
+    for expression in time_expressions(query, now):
+        assert expression.text in query
+        assert expression.start is None or expression.end is None or expression.start < expression.end

@@ -64,8 +64,8 @@ def test_few_samples_say_too_little_about_recall() -> None:
 
 def test_what_waits_is_worse_where_nobody_sees_to_it() -> None:
     """With a worker it is a matter of minutes."""
-    assert [one.severity for one in findings(hnsw(), pending=3)] == [Severity.WARNING]
-    assert [one.severity for one in findings(hnsw(), pending=3, has_worker=True)] == [Severity.ADVICE]
+    assert [finding.severity for finding in findings(hnsw(), pending=3)] == [Severity.WARNING]
+    assert [finding.severity for finding in findings(hnsw(), pending=3, has_worker=True)] == [Severity.ADVICE]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_an_index_that_does_not_fit_the_collection_is_told(
     index: IndexState | None, stored: dict[str, Any], found: str, mend: str
 ) -> None:
     """Missing, bloated, measured at another size, or not needed."""
-    (finding,) = [one for one in findings(index, stored=stored) if one.check == "hnsw"]
+    (finding,) = [finding for finding in findings(index, stored=stored) if finding.check == "hnsw"]
     assert found in finding.found
     assert finding.mend == mend
 
@@ -177,10 +177,10 @@ def test_an_index_in_parts_is_looked_at_as_one() -> None:
     """Its bytes add up; a part that is not valid spoils it, and one that is missing leaves none."""
     divided = collection(stored={"parts": 2, "ann_index": AnnIndex(rows=20_000, index_bytes=40 << 20, parts=2)})
     each = [hnsw(name=f"embeddings_4_7_hnsw_{part}_of_2", bytes=20 << 20) for part in (1, 2)]
-    whole = index_of(divided, {one.name: one for one in each})
+    whole = index_of(divided, {index.name: index for index in each})
     assert whole is not None
     assert (whole.bytes, whole.is_valid) == (40 << 20, True)
-    broken = index_of(divided, {one.name: replace(one, is_valid=one is each[0]) for one in each})
+    broken = index_of(divided, {index.name: replace(index, is_valid=index is each[0]) for index in each})
     assert broken is not None
     assert not broken.is_valid
     assert index_of(divided, {each[0].name: each[0]}) is None

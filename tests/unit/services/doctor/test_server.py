@@ -211,7 +211,9 @@ def test_a_login_that_sees_only_itself_is_told_so() -> None:
 )
 def test_rows_that_are_not_frozen_in_time_are_told(age: int, severity: Severity | None) -> None:
     """From twice the age at which the server sees to it, and as an error when it is half way to the end."""
-    assert [one.severity for one in check_wraparound(server(frozen_age=age))] == ([severity] if severity else [])
+    assert [finding.severity for finding in check_wraparound(server(frozen_age=age))] == (
+        [severity] if severity else []
+    )
 
 
 @pytest.mark.parametrize(("seconds", "said"), [(90, "ahead of"), (-90, "behind")])

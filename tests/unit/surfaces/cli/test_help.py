@@ -147,7 +147,7 @@ def test_it_is_described_with_an_example(path: str) -> None:
 @pytest.mark.parametrize("path", [path for path in ALL if does_something(path)])
 def test_every_command_can_answer_in_json(path: str) -> None:
     """A program reads what a person does."""
-    assert "--json" in {name for one in ALL[path].params for name in one.opts}
+    assert "--json" in {name for param in ALL[path].params for name in param.opts}
 
 
 def test_the_contents_are_in_the_order_of_tasks() -> None:

@@ -31,7 +31,7 @@ def test_only_the_sign_in_and_the_files_need_no_key() -> None:
 
     assert opened == {SIGN_IN, *CONSOLE_FILES}
     assert {f"/console/static/{file.name}" for file in STATIC.iterdir()} == CONSOLE_FILES
-    assert not {route.path for one in VIEWS for route in one.ROUTES} & opened
+    assert not {route.path for view in VIEWS for route in view.ROUTES} & opened
 
 
 @pytest.mark.parametrize(

@@ -69,10 +69,12 @@ def test_json_lines_are_mapped_too() -> None:
 def test_json_lines_without_ids_get_hashes() -> None:
     """Of the entry that is named; a CSV has columns for ids."""
     reader = LineReader("application/x-ndjson", ["text=summary"], "text")
-    one, other = (reader.read(StreamLine(1, line)) for line in (b'{"summary": "one"}', b'{"id": "a", "summary": "b"}'))
-    assert isinstance(one, Item)
+    first, other = (
+        reader.read(StreamLine(1, line)) for line in (b'{"summary": "one"}', b'{"id": "a", "summary": "b"}')
+    )
+    assert isinstance(first, Item)
     assert isinstance(other, Item)
-    assert (len(one.item_id), one.body, other.item_id) == (24, "one", "a")
+    assert (len(first.item_id), first.body, other.item_id) == (24, "one", "a")
     for sent, name in (("text/csv", "text"), ("application/x-ndjson", "")):
         with pytest.raises(InvalidRequestError, match=r"map a column: \?map=id=NAME"):
             LineReader(sent, [], name)

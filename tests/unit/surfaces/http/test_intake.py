@@ -55,7 +55,7 @@ async def test_no_more_is_read_than_a_batch_while_nobody_takes_it() -> None:
             assert sum(len(line.data) for line in batch) <= BATCH_BYTES
             taken += len(batch)
         await reading
-        assert taken == sum(one.count(b"\n") for one in lines)
+        assert taken == sum(line.count(b"\n") for line in lines)
         assert not intake.is_cut_off
 
 

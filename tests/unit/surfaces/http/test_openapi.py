@@ -22,7 +22,7 @@ OPERATIONS = [
     pytest.param(path, method, operation, id=operation["operationId"])
     for path, method, operation in operations(DESCRIBED)
 ]
-WITH_KEY = [one for one in OPERATIONS if str(one.values[0]).startswith(("/v1/", "/v2/"))]
+WITH_KEY = [operation for operation in OPERATIONS if str(operation.values[0]).startswith(("/v1/", "/v2/"))]
 
 
 def resolved(part: dict[str, Any]) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def test_examples_of_tickets_are_what_may_be_sent() -> None:
     assert RetrievalRequest.model_validate(tickets.SEARCH_EXAMPLE).top_k == 10
 
 
-@pytest.mark.parametrize(("kind", "model"), list(VALUE_MODELS.items()), ids=lambda one: one.__name__)
+@pytest.mark.parametrize(("kind", "model"), list(VALUE_MODELS.items()), ids=lambda kind: kind.__name__)
 def test_a_model_of_a_value_has_what_the_value_tells(kind: type, model: type[BaseModel]) -> None:
     """In the model of what is sent, a field more or less is that model's own."""
     if issubclass(model, AnswerPart):

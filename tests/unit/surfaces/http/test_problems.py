@@ -24,15 +24,17 @@ from retrieval.surfaces.http.problems import (
 
 
 def _every(kind: type[RetrievalError] = RetrievalError) -> list[type[RetrievalError]]:
-    return [kind, *(one for below in kind.__subclasses__() for one in _every(below))]
+    return [kind, *(problem for below in kind.__subclasses__() for problem in _every(below))]
 
 
 def test_every_error_has_a_type_of_its_own() -> None:
     """Whatever is added to the tree is a problem at once."""
     types = [problem_type(kind) for kind in dict.fromkeys(_every()) if kind.__module__.startswith("retrieval.")]
-    assert len({one.type for one in types}) == len(types)
-    assert all(one.type.startswith("/problems/") and 400 <= one.status <= 599 and one.title for one in types)
-    assert [one.title for one in types if ". " in one.title or "``" in one.title] == []
+    assert len({problem.type for problem in types}) == len(types)
+    assert all(
+        problem.type.startswith("/problems/") and 400 <= problem.status <= 599 and problem.title for problem in types
+    )
+    assert [problem.title for problem in types if ". " in problem.title or "``" in problem.title] == []
 
 
 @pytest.mark.parametrize(

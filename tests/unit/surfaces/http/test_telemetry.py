@@ -124,13 +124,13 @@ def test_libraries_are_heard_from_warnings_on(capsys: pytest.CaptureFixture[str]
     """Records of the platform itself are logged from INFO on."""
     handler = ServiceHandler()
     handler.setFormatter(TEXT)
-    for one in (
+    for logged in (
         record("ours", name="retrieval.jobs"),
         record("ours, detailed", name="retrieval.jobs", level=logging.DEBUG),
         record("theirs", name="psycopg.pool"),
         record("theirs, important", name="psycopg.pool", level=logging.WARNING),
     ):
-        handler.handle(one)
+        handler.handle(logged)
 
     said = capsys.readouterr().err
     assert [line.split(" ", 3)[3] for line in said.splitlines()] == ["ours", "theirs, important"]

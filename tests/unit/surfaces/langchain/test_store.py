@@ -67,7 +67,7 @@ async def test_one_that_is_refused_costs_no_other() -> None:
     allow(store)
     told = await asyncio.gather(*tasks, return_exceptions=True)
 
-    assert [type(one) for one in told] == [type(None), InvalidItemError, type(None)]
+    assert [type(outcome) for outcome in told] == [type(None), InvalidItemError, type(None)]
     assert set(store.kept) == {"a", "c"}
 
 
@@ -78,7 +78,7 @@ async def test_a_database_that_is_away_is_asked_once() -> None:
     allow(store)
     told = await asyncio.gather(*tasks, return_exceptions=True)
 
-    assert [type(one) for one in told] == [type(None), DatabaseUnreachableError, DatabaseUnreachableError]
+    assert [type(outcome) for outcome in told] == [type(None), DatabaseUnreachableError, DatabaseUnreachableError]
     assert store.calls == [{"a"}, {"b", "c"}]
 
 
@@ -92,7 +92,7 @@ async def test_one_that_is_cancelled_costs_no_other(place: int) -> None:
     allow(store)
     told = await asyncio.gather(*tasks, return_exceptions=True)
 
-    assert [isinstance(one, asyncio.CancelledError) for one in told] == [number == place for number in range(3)]
+    assert [isinstance(outcome, asyncio.CancelledError) for outcome in told] == [number == place for number in range(3)]
     assert set(store.kept) == {"a", "b", "c"} - {"abc"[place]}
 
 

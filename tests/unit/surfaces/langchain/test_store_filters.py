@@ -44,7 +44,7 @@ def lets_through(wanted: Mapping[str, Any], value: Mapping[str, Any]) -> bool:
 @given(FILTERS, st.dictionaries(NAMES, VALUES, max_size=3))
 def test_equality_means_what_it_means_in_langgraph(wanted: dict[str, Any], value: dict[str, Any]) -> None:
     """For plain values, lists, objects and missing values, at any level."""
-    expected = all(_compare_values(value.get(name), one) for name, one in wanted.items())
+    expected = all(_compare_values(value.get(name), operand) for name, operand in wanted.items())
     assert lets_through(wanted, value) == expected
 
 
@@ -64,8 +64,8 @@ def test_equality_means_what_it_means_in_langgraph(wanted: dict[str, Any], value
 )
 def test_values_compare_by_type(wanted: dict[str, Any], passing: list[Any], failing: list[Any]) -> None:
     """Numbers with numbers, texts with texts; nothing else passes, and what is missing never does."""
-    assert [one for one in passing if not lets_through(wanted, {"n": one})] == []
-    assert [one for one in failing if lets_through(wanted, {"n": one})] == []
+    assert [value for value in passing if not lets_through(wanted, {"n": value})] == []
+    assert [value for value in failing if lets_through(wanted, {"n": value})] == []
     assert not lets_through(wanted, {})
 
 

@@ -16,11 +16,13 @@ NAMESPACES = st.lists(PARTS, max_size=4).map(tuple)
 
 
 @given(NAMESPACES, PARTS, NAMESPACES, PARTS)
-def test_each_item_has_an_id_of_its_own(one: tuple[str, ...], key: str, other: tuple[str, ...], its_key: str) -> None:
+def test_each_item_has_an_id_of_its_own(
+    namespace: tuple[str, ...], key: str, other: tuple[str, ...], its_key: str
+) -> None:
     """Equal ids mean equal namespaces and keys, and each fits."""
-    first, second = item_id_of(one, key), item_id_of(other, its_key)
+    first, second = item_id_of(namespace, key), item_id_of(other, its_key)
 
-    assert (first == second) == ((one, key) == (other, its_key))
+    assert (first == second) == ((namespace, key) == (other, its_key))
     assert 0 < len(first.encode()) <= MAX_KEY_BYTES
     assert "\x00" not in first
 

@@ -81,5 +81,5 @@ async def test_a_line_that_is_no_message_is_told_in_the_log(
         assert [json.loads(line)["id"] for line in answers] == [1, 3]
         pipes.asked.close()
         assert await running
-    [record] = [one for one in caplog.records if one.name == "retrieval.surfaces.mcp.server"]
+    [record] = [record for record in caplog.records if record.name == "retrieval.surfaces.mcp.server"]
     assert "is no message of the protocol" in record.getMessage()

@@ -123,7 +123,7 @@ leaves = st.one_of(
         lambda name, value: {name: value},
         st.sampled_from(["kind", "status", "source"]),
         st.one_of(
-            texts, st.lists(texts, max_size=3), st.builds(lambda one: {"ne": one}, texts), st.just({"exists": True})
+            texts, st.lists(texts, max_size=3), st.builds(lambda value: {"ne": value}, texts), st.just({"exists": True})
         ),
     ),
     st.builds(lambda tags: {"tags": tags}, st.lists(st.sampled_from(TAGS), max_size=3)),
@@ -191,7 +191,7 @@ async def test_every_leg_searches_among_the_matching_items_and_all_of_them(
     except IncomparableValueError:
         # No item has a value of "deep" that the order could hold for; other parts of the filter may let items through.
         reject()
-    assert {leg: {one.item_id for one in found} for leg, found in rankings.items()} == {
+    assert {leg: {row.item_id for row in found} for leg, found in rankings.items()} == {
         "dense": expected,
         "lexical": expected,
     }

@@ -67,7 +67,7 @@ async def indexed(connection: Connection, collection: Collection) -> Indexed:
         assert row[5] == sum((row[1] or {}).values())
     return Indexed(
         {row[0]: row[1] or {} for row in rows},
-        {row[0]: np.array([float(one) for one in row[3].strip("[]").split(",")]) for row in rows if row[3]},
+        {row[0]: np.array([float(number) for number in row[3].strip("[]").split(",")]) for row in rows if row[3]},
         {row[0]: (row[2], row[4]) for row in rows},
     )
 
@@ -81,11 +81,11 @@ def windows(items: Mapping[str, Item], setting: Neighbours | None) -> dict[str, 
     for key, item in active.items():
         talk = item.attributes.get(setting.sequence)
         mates = sorted(
-            (mate.attributes.get(setting.order, float("inf")), one)
-            for one, mate in active.items()
+            (mate.attributes.get(setting.order, float("inf")), item_id)
+            for item_id, mate in active.items()
             if talk is not None and mate.attributes.get(setting.sequence) == talk
         )
-        order = [one for _, one in mates]
+        order = [item_id for _, item_id in mates]
         place = order.index(key) if talk is not None else 0
         found[key] = (
             order[max(0, place - setting.before) : place] + order[place + 1 : place + 1 + setting.after]
@@ -104,10 +104,10 @@ async def expected(items: Mapping[str, Item], setting: Neighbours | None) -> Ind
     own = dict(zip(items, await HashingEmbedder().embed(texts, TextRole.DOCUMENT), strict=True))
     for key, near in around.items():
         counted = Counter({word: n * weight for word, n in Counter(items[key].indexed_text.split()).items()})
-        for one in near:
-            counted.update(items[one].body.split())
+        for item_id in near:
+            counted.update(items[item_id].body.split())
         terms[key] = dict(counted)
-        mixed = weight * own[key] + sum((own[one] for one in near), np.zeros_like(own[key]))
+        mixed = weight * own[key] + sum((own[item_id] for item_id in near), np.zeros_like(own[key]))
         vectors[key] = mixed / np.linalg.norm(mixed)
     return Indexed(terms, vectors, {})
 

@@ -20,7 +20,7 @@ USED = datetime(2026, 2, 3, 4, 5, tzinfo=UTC)
 
 async def _filled(platform: Platform, arms: list[tuple[Any, ...]]) -> Collection:
     collection = await platform.collection("docs")
-    await collection.add([{"_id": one, "text": f"text {one}"} for one in ("a", "b")])
+    await collection.add([{"_id": item_id, "text": f"text {item_id}"} for item_id in ("a", "b")])
     number = (await collection.refresh()).collection_id
     async with platform.database.transaction(platform.tenant_id) as connection:
         await connection.execute("INSERT INTO item_clusters VALUES (%s, 'a', 7)", (number,))

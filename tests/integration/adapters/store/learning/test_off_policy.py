@@ -30,13 +30,13 @@ class Simulated:
         """The input of the NumPy estimators, read from the rows without the SQL under test."""
         target = self.targets[which]
         entries = zip(target.retrieval_ids, target.item_ids, target.probabilities, target.modelled, strict=True)
-        slates: dict[uuid.UUID, dict[str, tuple[float, float]]] = {one.retrieval_id: {} for one in self.recorded}
+        slates: dict[uuid.UUID, dict[str, tuple[float, float]]] = {search.retrieval_id: {} for search in self.recorded}
         for retrieval_id, item_id, probability, modelled in entries:
             slates[retrieval_id][item_id] = (probability, modelled)
         rows = [
-            (place, shown.propensity, *slates[one.retrieval_id].get(shown.item_id, (0.0, 0.0)), _reward(shown))
-            for place, one in enumerate(self.recorded)
-            for shown in one.shown
+            (place, shown.propensity, *slates[search.retrieval_id].get(shown.item_id, (0.0, 0.0)), _reward(shown))
+            for place, search in enumerate(self.recorded)
+            for shown in search.shown
         ]
         retrieval, propensity, probability, modelled, reward = np.array(rows).T
         return Traffic.of_rows(
@@ -45,13 +45,17 @@ class Simulated:
             target=probability,
             reward=reward,
             modelled=modelled,
-            expected=[sum(p for p, _ in slates[one.retrieval_id].values()) for one in self.recorded],
-            direct=[sum(p * q for p, q in slates[one.retrieval_id].values()) for one in self.recorded],
+            expected=[sum(p for p, _ in slates[search.retrieval_id].values()) for search in self.recorded],
+            direct=[sum(p * q for p, q in slates[search.retrieval_id].values()) for search in self.recorded],
         )
 
 
 def _reward(shown: Shown) -> float:
-    live = [(one.weight, one.reward) for one in shown.feedback if one.weight > 0 and not one.is_superseded]
+    live = [
+        (feedback.weight, feedback.reward)
+        for feedback in shown.feedback
+        if feedback.weight > 0 and not feedback.is_superseded
+    ]
     return sum(w * r for w, r in live) / sum(w for w, _ in live) if live else np.nan
 
 
@@ -63,11 +67,11 @@ def simulated(retrievals: int) -> Simulated:
         shown = [
             Shown(item, propensity=float(rng.choice([0.002, 0.2, 0.7, 1.0])), feedback=_said(rng)) for item in items
         ]
-        one = Recorded(retrieved_at=SINCE + timedelta(minutes=number), shown=shown)
-        made.recorded.append(one)
+        search = Recorded(retrieved_at=SINCE + timedelta(minutes=number), shown=shown)
+        made.recorded.append(search)
         for target in made.targets:
-            target.add(one.retrieval_id, {f"i{n}": float(rng.random()) for n in range(6) if rng.random() < 0.8})
-            target.add(one.retrieval_id, {"never shown": 0.25})
+            target.add(search.retrieval_id, {f"i{n}": float(rng.random()) for n in range(6) if rng.random() < 0.8})
+            target.add(search.retrieval_id, {"never shown": 0.25})
     for target in made.targets:
         target.modelled[:] = rng.random(len(target.modelled)).tolist()
     return made

@@ -59,6 +59,6 @@ async def test_an_old_session_is_not_looked_for_among_all_that_came_since(platfo
     async with platform.database.transaction(platform.tenant_id) as connection:
         explaining = _Explaining(connection)
         await answers_of(cast(Database, explaining), platform.tenant_id, number, "old", origin=None, limit=20)
-    read = [int(one) for one in re.findall(r"Scan.* on retrievals.*rows=(\d+)", explaining.plan)]
+    read = [int(rows) for rows in re.findall(r"Scan.* on retrievals.*rows=(\d+)", explaining.plan)]
     assert 0 < max(read) <= 1 + OWN, explaining.plan
     assert "Rows Removed by Filter" not in explaining.plan

@@ -107,9 +107,11 @@ async def _found(platform: Platform, collection: Collection, wanted: Filter, **w
     )  # fmt: skip
     query = Query(vector=VECTORS[0] / np.linalg.norm(VECTORS[0]))
     brought = (await find_candidates(platform.database, platform.tenant_id, request, query)).rankings["dense"]
-    assert [one.score for one in brought] == sorted((one.score for one in brought), reverse=True)
-    assert len({one.item_id for one in brought}) == len(brought)
-    return {one.item_id for one in brought}
+    assert [candidate.score for candidate in brought] == sorted(
+        (candidate.score for candidate in brought), reverse=True
+    )
+    assert len({candidate.item_id for candidate in brought}) == len(brought)
+    return {candidate.item_id for candidate in brought}
 
 
 WAYS: list[dict[str, Any]] = [
@@ -231,7 +233,7 @@ async def test_who_writes_facets_of_a_window_waits_for_who_mixes_its_vectors(pla
     collection = await platform.collection("talks", space=SPACE, neighbours=TALKS)
     some = [Item(item_id=f"{n}", body=f"{n}", attributes={"talk": "a", "turn": n, "colour": "red"}) for n in range(4)]
     await collection.add(some, embeddings=VECTORS[:4])
-    changed = [replace(one, attributes={**one.attributes, "colour": "blue"}) for one in some]
+    changed = [replace(item, attributes={**item.attributes, "colour": "blue"}) for item in some]
     await collection.add(changed[:1], embeddings=VECTORS[:1])
     assert await _dense(collection, colour="blue") == {"0"}
     number = (await collection.refresh()).collection_id
@@ -267,7 +269,7 @@ async def test_facets_are_right_after_many_writers_at_once(platform: Platform, n
                 )
                 for place in places
             ]
-            vectors = VECTORS[[place + 20 * (one.body == "two") for place, one in zip(places, some, strict=True)]]
+            vectors = VECTORS[[place + 20 * (item.body == "two") for place, item in zip(places, some, strict=True)]]
             await collection.add(some, embeddings=vectors)
 
     await asyncio.gather(*(write() for _ in range(4)))

@@ -104,9 +104,11 @@ async def assert_scores_are_bm25(
             if score:
                 wanted[key] = score
         found = (await leg_rankings(handle_of(collection), query, legs=["lexical"], depth=1000))["lexical"]
-        assert {one.item_id: one.score for one in found} == pytest.approx(wanted, abs=1e-4)
+        assert {candidate.item_id: candidate.score for candidate in found} == pytest.approx(wanted, abs=1e-4)
         filtered = await leg_rankings(handle_of(collection), query, legs=["lexical"], where={"kind": ""}, depth=1000)
-        assert {one.item_id: one.score for one in filtered["lexical"]} == pytest.approx(wanted, abs=1e-4)
+        assert {candidate.item_id: candidate.score for candidate in filtered["lexical"]} == pytest.approx(
+            wanted, abs=1e-4
+        )
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -152,7 +154,7 @@ async def test_the_same_texts_rank_the_same_in_every_collection(platform: Platfo
         await collection.add([{"_id": f"i{place:03}", "text": text} for place, text in enumerate(texts)])
         found = await collection.search(" ".join(WORDS[:14]), legs=["lexical"], limit=200)
         orders.add(tuple(hit.item_id for hit in found))
-    assert [len(one) for one in orders] == [120]
+    assert [len(order) for order in orders] == [120]
 
 
 async def test_concurrent_writers_end_with_exact_statistics(platform: Platform, connection: Connection) -> None:
@@ -278,7 +280,7 @@ def _hyphenated(first_letter: int, letters: int) -> str:
     """Distinct words in pairs: in a tsvector, each pair and each word."""
     digits = [chr(first_letter + place) for place in range(letters)]
     words = (digits[a] + digits[b] + digits[c] for a in range(letters) for b in range(letters) for c in range(letters))
-    return " ".join(f"{one}-{next(words)}" for one in words)
+    return " ".join(f"{word}-{next(words)}" for word in words)
 
 
 HUGE = {
@@ -300,7 +302,7 @@ async def test_a_huge_text_is_stored_and_found(platform: Platform, name: str) ->
     report = await collection.add([{"_id": "huge", "text": text}, {"_id": "small", "text": "small"}])
     assert report.added == 2
     found = (await leg_rankings(handle_of(collection), "small", legs=["lexical"]))["lexical"]
-    assert [one.item_id for one in found] == ["small"]
+    assert [hit.item_id for hit in found] == ["small"]
 
 
 async def test_a_query_of_100_kilobytes_is_answered(new_database: NewDatabase, settings: Settings) -> None:
@@ -324,9 +326,9 @@ async def _ask_100_kilobytes(platform: Platform, connection: Connection) -> None
     query = " ".join(words)
     assert len(query) > 100_000
     found = (await leg_rankings(handle_of(collection), query, legs=["lexical"]))["lexical"]
-    assert {one.item_id for one in found} == {"0", "5000", "10000", "15000"}
+    assert {candidate.item_id for candidate in found} == {"0", "5000", "10000", "15000"}
     filtered = await leg_rankings(handle_of(collection), query, legs=["lexical"], where={"kind": ""})
-    assert {one.item_id for one in filtered["lexical"]} == {"0", "5000", "10000", "15000"}
+    assert {candidate.item_id for candidate in filtered["lexical"]} == {"0", "5000", "10000", "15000"}
     await assert_statistics_are_exact(platform, connection, await _number(collection))
 
 

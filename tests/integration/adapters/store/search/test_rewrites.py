@@ -74,7 +74,7 @@ async def test_what_has_expired_is_not_read_and_gives_way(platform: Platform) ->
 
 async def test_many_may_keep_the_same_query_at_once(platform: Platform) -> None:
     """Nobody fails; one of them stays whole."""
-    await asyncio.gather(*(keep(platform, "query", f"{one} a", f"{one} b") for one in range(8)))
+    await asyncio.gather(*(keep(platform, "query", f"{number} a", f"{number} b") for number in range(8)))
     first, second = await kept(platform, "query") or []
     assert (first[1:], second) == (" a", f"{first[0]} b")
 

@@ -48,8 +48,8 @@ def test_json_holds_every_figure(compare: CliRunner) -> None:
     done = asked(compare, "--profile", "1", "--default-reward", "0.25", "--json")
     found = json.loads(done.output)
     assert (found["profile"], found["against"], found["searches"], found["changed"]) == ("profile 1", "profile 1", 1, 0)
-    assert [one["rated"] for one in found["weights"]] == [2, 2]
-    assert {one["first"]["value"] for one in found["estimates"] if one["estimator"] == "snips"} == {0.25}
+    assert [weight["rated"] for weight in found["weights"]] == [2, 2]
+    assert {estimate["first"]["value"] for estimate in found["estimates"] if estimate["estimator"] == "snips"} == {0.25}
     assert found["verdict"]["is_conclusive"] is False
 
 

@@ -57,7 +57,7 @@ def test_an_item_is_put_shown_changed_and_removed() -> None:
 
 def test_items_are_listed() -> None:
     """Page by page, those that the conditions let through; one is shown."""
-    assert [one["id"] for one in said("items", "list", "docs", "-w", "level!=y", "-n", "5")] == ["x", "z"]
+    assert [item["id"] for item in said("items", "list", "docs", "-w", "level!=y", "-n", "5")] == ["x", "z"]
     assert "--after y" in call("items", "list", "docs", "--after", "x", "-n", "1").output
     assert "level" in call("items", "get", "docs", "x").output
     # What is wrong is told: no JSON, options that exclude each other.

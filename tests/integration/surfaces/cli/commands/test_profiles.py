@@ -56,7 +56,7 @@ def test_a_profile_is_set_listed_shown_and_left_again(searched: str, tmp_path: P
     assert read("profiles", "show", "docs")["version"] == 2
     assert read("profiles", "show", "docs", "1")["note"] == "the default"
     assert read("profiles", "use", "docs", "1")["is_active"] is True
-    assert [(one["version"], one["is_active"]) for one in read("profiles", "list", "docs")] == [
+    assert [(version["version"], version["is_active"]) for version in read("profiles", "list", "docs")] == [
         (3, False),
         (2, False),
         (1, True),
@@ -77,7 +77,7 @@ def test_a_preview_shows_what_moves(searched: str, tmp_path: Path) -> None:
     assert lines[0] == "active:"
     assert lines[1].startswith("   1. 1  First  (stays at 1: ")
     assert lines[lines.index(f"{path}:") + 1].startswith("   1. 2  Second  (up 1, from 2 to 1: recent 100% (was 0%)")
-    assert [one["name"] for one in read(*asked)["previews"]] == ["active", str(path)]
+    assert [preview["name"] for preview in read(*asked)["previews"]] == ["active", str(path)]
     twice = CliRunner().invoke(app, ["profiles", "preview", "docs", "cat", "-p", "1", "-p", "1"])
     assert isinstance(twice.exception, InvalidRequestError)
 

@@ -82,7 +82,7 @@ def test_a_preview_takes_the_query_as_text_too() -> None:
     asked = ("profiles", "preview", "docs", "cat -sat", "-p", "active", "--session", "s-1", "--domain", "pets")
 
     def shown(*more: str) -> list[str]:
-        return [one["hit"]["id"] for one in said(*asked, *more)["previews"][0]["hits"]]
+        return [hit["hit"]["id"] for hit in said(*asked, *more)["previews"][0]["hits"]]
 
     assert shown() == ["2"]
     assert sorted(shown("--plain")) == ["1", "2"]

@@ -44,7 +44,7 @@ def service(database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPat
         monkeypatch.setenv(f"RETRIEVAL_{name}", value)
     monkeypatch.setenv("RETRIEVAL_SCHEMA", settings.database_schema)
     with retrieval.sync.connect(database_url, settings=settings.model_copy(update={"embedder": "hashing"})) as platform:
-        platform.collection("tickets", filterable=TICKET_FILTERABLE).add([ticket_item(one) for one in TICKETS])
+        platform.collection("tickets", filterable=TICKET_FILTERABLE).add([ticket_item(ticket) for ticket in TICKETS])
         yield RetrievalService(platform=platform)
 
 
@@ -63,7 +63,7 @@ def test_the_program_answers_as_the_service_does(service: RetrievalService) -> N
         "exclude_ids": ["MM-2"],
     }
     found = service.process(RetrievalRequest(**request, **narrowed))
-    assert [one.ticket_id for one in found.similar_tickets] == ["MM-1"]
+    assert [ticket.ticket_id for ticket in found.similar_tickets] == ["MM-1"]
     assert said("search", "Connection timeout", *words, *more) == found.model_dump(mode="json")
     preview = service.preview_search("Connection timeout", "At peak hours", "MM", PreviewConfig(**narrowed))
     assert said("preview", "Connection timeout", *words, *more) == preview.model_dump(mode="json")

@@ -46,11 +46,13 @@ def test_neither_a_value_nor_a_name_becomes_sql_text(where: dict[str, Any]) -> N
     assert "DROP" not in statement.text
     held = repr([value.obj if isinstance(value, Jsonb) else value for value in statement.parameters.values()])
     assert statement.parameters
-    assert "DROP" in held or any("DROP" in repr(getattr(one, "obj", one)) for one in _flat(statement.parameters))
+    assert "DROP" in held or any(
+        "DROP" in repr(getattr(parameter, "obj", parameter)) for parameter in _flat(statement.parameters)
+    )
 
 
 def _flat(parameters: Any) -> list[Any]:
-    return [one for value in parameters.values() for one in (value if isinstance(value, list) else [value])]
+    return [member for value in parameters.values() for member in (value if isinstance(value, list) else [value])]
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1))

@@ -22,7 +22,9 @@ REQUEST = CandidateRequest(collection_id=42, legs=BOTH, depth=100, space_id=7, d
 def values_of(where: dict[str, Any]) -> list[str]:
     """The spelling of the values in a filter's statement."""
     statement = candidates_statement(replace(REQUEST, condition=parse_where(where)))
-    return [repr(one) for value in statement.parameters.values() if isinstance(value, Jsonb) for one in value.obj]
+    return [
+        repr(element) for value in statement.parameters.values() if isinstance(value, Jsonb) for element in value.obj
+    ]
 
 
 def test_the_collections_number_stands_in_the_text() -> None:
@@ -56,7 +58,7 @@ def test_a_walk_of_parts_is_one_of_each_with_the_effort_that_each_needs() -> Non
         assert text.count(f"(hashtextextended(item_id, 0) & 9223372036854775807) %% 4 = {part}") == 1
     assert "hashtextextended" not in candidates_statement(whole).text
     assert "hashtextextended" not in candidates_statement(replace(parts, path=Path.EXACT)).text
-    efforts = [settings(one)["hnsw.ef_search"] for one in (whole, parts, replace(parts, effort=40))]
+    efforts = [settings(request)["hnsw.ef_search"] for request in (whole, parts, replace(parts, effort=40))]
     assert efforts == ["100", "30", "40"]
     assert settings(replace(parts, is_quantised=True))["hnsw.ef_search"] == "100"
 
@@ -122,7 +124,7 @@ def test_rows_become_rankings_by_leg() -> None:
     """Higher scores first, ties by key, and a leg that found nothing has an empty ranking."""
     rows = [("dense", "b", 0.5), ("dense", "a", 0.5), ("dense", "c", 0.9)]
     rankings = found(rows, REQUEST).rankings
-    assert [(one.item_id, one.rank) for one in rankings["dense"]] == [("c", 1), ("a", 2), ("b", 3)]
+    assert [(candidate.item_id, candidate.rank) for candidate in rankings["dense"]] == [("c", 1), ("a", 2), ("b", 3)]
     assert rankings["lexical"] == []
 
 

@@ -109,7 +109,7 @@ def test_there_are_never_more_tags_than_can_be_compared(tmp_path: Path) -> None:
         packages = [f"{name}-package{number}" for number in range(5000)]
         text = {
             "requirements.txt": "\n".join(packages),
-            "Gemfile": "\n".join(f"gem '{one}'" for one in packages),
+            "Gemfile": "\n".join(f"gem '{package}'" for package in packages),
             "pyproject.toml": f"[project]\ndependencies = {packages}",
             "package.json": json.dumps({"dependencies": dict.fromkeys(packages, "1")}),
             "composer.json": json.dumps({"require": dict.fromkeys(packages, "1")}),
@@ -348,7 +348,7 @@ def test_stop_words_and_those_of_commits_are_left_out() -> None:
 )
 def test_what_is_a_word(text: str, found: tuple[str, ...]) -> None:
     """Compounds count whole and by their parts; numbers, short, long and wordless texts do not."""
-    assert set(keywords([text])) == {one.casefold() for one in found}
+    assert set(keywords([text])) == {tag.casefold() for tag in found}
 
 
 def test_there_are_never_more_than_asked_for() -> None:

@@ -83,13 +83,13 @@ def test_tickets_among_json_lines_have_the_names_that_are_read(tmp_path: Path) -
         '{"_id": "2", "occurred_at": "2024-01-01T00:00Z", "priority": "High", "resolved": "2024-01-01T06:00Z"}\n'
         '{"_id": "3", "resolved": "2021-09-16T16:19:00Z"}\n'
     )
-    one, two, other = (
+    first, two, other = (
         dict(line.item.attributes)
         for line in InputFiles([str(path)], columns={}, file_format=None).lines()
         if line.item
     )
-    assert (one["resolution_time_hours"], one["resolved_at"]) == (28.5, "2021-09-16T16:19:00Z")
-    assert (one["hours_to_resolve"], one["resolved"]) == (28.5, "2021-09-16T16:19:00Z")
+    assert (first["resolution_time_hours"], first["resolved_at"]) == (28.5, "2021-09-16T16:19:00Z")
+    assert (first["hours_to_resolve"], first["resolved"]) == (28.5, "2021-09-16T16:19:00Z")
     assert (two["resolution_time_hours"], two["resolved_at"]) == (6, "2024-01-01T06:00Z")
     assert other == {"resolved": "2021-09-16T16:19:00Z"}
 

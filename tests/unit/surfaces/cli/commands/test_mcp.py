@@ -69,7 +69,7 @@ def test_a_token_that_is_no_use_is_refused(
 def test_the_settings_in_the_documentation_can_be_pasted(page: Path) -> None:
     """They start this command with options that it has, or name the address that it serves at."""
     settings = [json.loads(block.text) for block in blocks(page, "json")]
-    servers = [server for one in settings for name in TOP_LEVEL for server in one.get(name, {}).values()]
+    servers = [server for setting in settings for name in TOP_LEVEL for server in setting.get(name, {}).values()]
     group = typer.main.get_command(app)
     started = [server for server in servers if "command" in server]
     assert started
@@ -86,8 +86,8 @@ def test_the_page_names_every_tool() -> None:
     """With its group."""
     said = (DOCS / "mcp.md").read_text(encoding="utf-8")
     served = Served(Settings(), Offer(groups=EVERY_TOOL))
-    tools = [one for group in (PrincipleTools, ItemTools, MemoryTools) for one in group(served).as_tools()]
-    assert not [one.tool.name for one in tools if f"`{one.tool.name}" not in said]
+    tools = [tool for group in (PrincipleTools, ItemTools, MemoryTools) for tool in group(served).as_tools()]
+    assert not [tool.tool.name for tool in tools if f"`{tool.tool.name}" not in said]
 
 
 @pytest.mark.parametrize(

@@ -103,8 +103,8 @@ def test_stored_texts_are_not_markup_and_steer_nothing() -> None:
 
 def test_long_titles_are_not_broken() -> None:
     """A line is one hit, for those who search in the output."""
-    one = hit()
-    long = Hit(item_id="T", score=1.0, rank=1, explanation=one.explanation, title="word " * 50)
+    plain = hit()
+    long = Hit(item_id="T", score=1.0, rank=1, explanation=plain.explanation, title="word " * 50)
     assert "word " * 49 in shown(result(long))
 
 

@@ -447,12 +447,14 @@ async def test_a_server_that_hangs_while_it_stops_is_ended_and_started_anew(home
         with pytest.raises(EmbeddedServerError, match="it is stopping; try again"):
             start_embedded(home, timeout_seconds=0.3)
         long_ago(home)
-        told = [one for one in (await examine(settings)).findings if "had been stopping for 3,6" in one.found]
-        assert [(one.check, one.severity) for one in told] == [("postgresql", Severity.WARNING)]
+        told = [
+            finding for finding in (await examine(settings)).findings if "had been stopping for 3,6" in finding.found
+        ]
+        assert [(finding.check, finding.severity) for finding in told] == [("postgresql", Severity.WARNING)]
         with start_embedded(home) as again:
             assert postmaster(home) != hung
             assert ask(again.url, "select count(*) from filled") == SOME
-        assert all("hung" not in one.found for one in (await examine(settings)).findings)
+        assert all("hung" not in finding.found for finding in (await examine(settings)).findings)
 
 
 def test_what_to_do_about_a_server_that_does_not_answer_helps(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
