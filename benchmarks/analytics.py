@@ -168,9 +168,9 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def scans(plan: dict[str, Any]) -> list[str]:
     """The tables that were read and how: ``Index Scan of impressions_2026_11 by ...``; months are one table."""
     found = {
-        f"{one['Node Type']} of {one.get('Relation Name') or one.get('Index Name')}"
-        for one in nodes(plan)
-        if "Relation Name" in one or one["Node Type"] == "Bitmap Index Scan"
+        f"{node['Node Type']} of {node.get('Relation Name') or node.get('Index Name')}"
+        for node in nodes(plan)
+        if "Relation Name" in node or node["Node Type"] == "Bitmap Index Scan"
     }
     return sorted(found)
 
@@ -217,7 +217,7 @@ def measure(connection: psycopg.Connection[Any], view: AnalyticsView) -> dict[st
         "view": view.name,
         "ms": round(statistics.median(seconds) * 1e3, 1),
         "rows": len(rows),
-        "nodes": sorted({one["Node Type"] for one in nodes(plan)}),
+        "nodes": sorted({node["Node Type"] for node in nodes(plan)}),
         "scans": scans(plan),
     }
 
@@ -249,7 +249,7 @@ def run(extent: Extent, server: Server) -> dict[str, Any]:
 
 def read(scans_of_view: Sequence[str]) -> str:
     """The scans of a view, months of one table together."""
-    together = Counter(re.sub(r"_\d{4}_\d{2}$", "", one) for one in scans_of_view)
+    together = Counter(re.sub(r"_\d{4}_\d{2}$", "", name) for name in scans_of_view)
     return ", ".join(f"{name} ({number} months)" if number > 1 else name for name, number in together.items())
 
 
@@ -266,8 +266,8 @@ def page(result: dict[str, Any]) -> str:
         "|---|---|---|---|---|",
     ]
     lines += [
-        f"| {one['view']} | {one['ms']} | {one['analyst']['ms']} | {one['rows']} | {read(one['scans'])} |"
-        for one in result["views"]
+        f"| {view['view']} | {view['ms']} | {view['analyst']['ms']} | {view['rows']} | {read(view['scans'])} |"
+        for view in result["views"]
     ]
     return "\n".join(lines) + "\n"
 

@@ -171,15 +171,15 @@ def targets(result: Mapping[str, Any]) -> list[dict[str, Any]]:
         target("regret cost, one slot", slot["regret cost"], 0.1, "at most 10 % of that without slots"),
         target(
             "slate of 50 candidates, CPU p95 ms",
-            max(one["CPU p95 ms"] for one in result["timings"]),
+            max(timing["CPU p95 ms"] for timing in result["timings"]),
             10,
             "at most 10 ms",
         ),
         *(
             target(
-                f"p of {one['slates']:,} slates, slots: {one['slots']}", one["p"], 0.01, "at least .01", at_least=True
+                f"p of {row['slates']:,} slates, slots: {row['slots']}", row["p"], 0.01, "at least .01", at_least=True
             )
-            for one in result["agreement"]
+            for row in result["agreement"]
         ),
     ]
 

@@ -172,7 +172,9 @@ async def _write(url: str, channel: Connection) -> None:
                         elif batch == 1:
                             connection.execute(BY_HAND_ONE, _terms(part[0]))
                         else:
-                            connection.execute(BY_HAND, [list(one) for one in zip(*map(_terms, part), strict=True)])
+                            connection.execute(
+                                BY_HAND, [list(column) for column in zip(*map(_terms, part), strict=True)]
+                            )
                     except Exception as error:  # noqa: BLE001 - it is counted, and makes the run fail
                         failures.append(f"{way}: {error!r}")
                     times.append((time.perf_counter() - begun) * 1000)
@@ -243,8 +245,8 @@ def page(result: dict[str, Any]) -> str:
     ]
     lines += ["", "| target | wanted | measured | met |", "|---|---|---|---|"]
     lines += [
-        f"| {one['what']} | {one['target']} | {one['measured']} | {'yes' if one['met'] else 'no'} |"
-        for one in result["targets"]
+        f"| {target['what']} | {target['target']} | {target['measured']} | {'yes' if target['met'] else 'no'} |"
+        for target in result["targets"]
     ]
     return "\n".join([*lines, ""])
 

@@ -85,8 +85,8 @@ def run(extent: Extent, server_url: str | None) -> dict[str, Any]:
         asyncio.run(_load(url, made))
         settle(url)
         bodies = [
-            {"query": one.text, "vector": [round(float(x), 6) for x in one.vector], "limit": 10}
-            for one in made.questions
+            {"query": question.text, "vector": [round(float(x), 6) for x in question.vector], "limit": 10}
+            for question in made.questions
         ]
         with _started("ours", url) as ours, _started("bare", url) as bare:
             load = os.getloadavg()[0]
@@ -130,16 +130,18 @@ async def _in_turns(
     services: Sequence[Service], bodies: Sequence[dict[str, Any]], postgres: psutil.Process | None, extent: Extent
 ) -> None:
     chance = random.Random(7)  # noqa: S311 - an order
-    requests = {one.name: posts(one.url, bodies) for one in services}
-    for one in services:
-        await press(one.url, requests[one.name], clients=extent.clients, seconds=extent.seconds / 2)
+    requests = {service.name: posts(service.url, bodies) for service in services}
+    for service in services:
+        await press(service.url, requests[service.name], clients=extent.clients, seconds=extent.seconds / 2)
     for _ in range(extent.rounds):
-        for one in chance.sample(services, len(services)):
-            before = _worked(one, postgres)
-            one.rounds.append(await press(one.url, requests[one.name], clients=extent.clients, seconds=extent.seconds))
+        for service in chance.sample(services, len(services)):
+            before = _worked(service, postgres)
+            service.rounds.append(
+                await press(service.url, requests[service.name], clients=extent.clients, seconds=extent.seconds)
+            )
             await asyncio.sleep(0.2)  # records are stored behind the answers
-            after = _worked(one, postgres)
-            one.worked.append((after[0] - before[0], after[1] - before[1], after[2] - before[2]))
+            after = _worked(service, postgres)
+            service.worked.append((after[0] - before[0], after[1] - before[1], after[2] - before[2]))
 
 
 def _worked(service: Service, postgres: psutil.Process | None) -> tuple[float, float, float]:
@@ -160,7 +162,7 @@ def _postgres(url: str) -> psutil.Process | None:
 
 def _with_children(process: psutil.Process | None) -> float:
     """The processor time of all processes of the server, without processes that ended meanwhile."""
-    return 0.0 if process is None else sum(_seconds(one) for one in [process, *process.children()])
+    return 0.0 if process is None else sum(_seconds(member) for member in [process, *process.children()])
 
 
 def _seconds(process: psutil.Process) -> float:
@@ -173,7 +175,7 @@ def _seconds(process: psutil.Process) -> float:
 
 def row_of(service: Service) -> dict[str, Any]:
     """The results of a service's rounds."""
-    latencies = np.array([one for taken in service.rounds for one in taken.latencies]) * 1e3
+    latencies = np.array([latency for taken in service.rounds for latency in taken.latencies]) * 1e3
     answered = len(latencies)
     p50, p99 = np.percentile(latencies, (50, 99))
     worked = [1e3 * sum(part) / answered for part in zip(*service.worked, strict=True)]
@@ -193,10 +195,11 @@ def row_of(service: Service) -> dict[str, Any]:
 
 def ratios_of(ours: Service, bare: Service) -> dict[str, float]:
     """Compare ours with the bare route: throughput by pairs of rounds, and processor time of service and PostgreSQL."""
-    pairs = [one.a_second / other.a_second for one, other in zip(ours.rounds, bare.rounds, strict=True)]
+    pairs = [first.a_second / second.a_second for first, second in zip(ours.rounds, bare.rounds, strict=True)]
     each = [
-        sum(service + postgres for service, postgres, _ in one.worked) / sum(taken.answered for taken in one.rounds)
-        for one in (ours, bare)
+        sum(python + postgres for python, postgres, _ in service.worked)
+        / sum(taken.answered for taken in service.rounds)
+        for service in (ours, bare)
     ]
     return {
         "throughput": round(statistics.median(pairs), 3),

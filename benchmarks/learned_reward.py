@@ -84,13 +84,13 @@ def rows_of(extent: Extent, spread: Spread) -> list[dict[str, Any]]:
     measured: dict[tuple[int, str], list[dict[str, float]]] = {}
     for seed in range(extent.seeds):
         for size in extent.sizes:
-            for name, row in one(seed, size, extent, spread).items():
+            for name, row in run_once(seed, size, extent, spread).items():
                 measured.setdefault((size, name), []).append(row)
         print(f"seed {seed} done", file=sys.stderr, flush=True)
     return [summary(size, name, found) for (size, name), found in measured.items()]
 
 
-def one(seed: int, size: int, extent: Extent, spread: Spread) -> dict[str, dict[str, float]]:
+def run_once(seed: int, size: int, extent: Extent, spread: Spread) -> dict[str, dict[str, float]]:
     """Every model on one world with one log; the same seed is the same world at every size."""
     world = make_world(np.random.default_rng([seed, 0]), extent.shape, spread)
     log = make_log(np.random.default_rng([seed, 1]), world, size)
@@ -122,13 +122,13 @@ def certain(model: Shrinkage) -> Shrinkage:
     return replace(
         model,
         anywhere=ShrunkEstimate(model.anywhere.logit, 0.0),
-        clusters={key: ShrunkEstimate(one.logit, 0.0) for key, one in model.clusters.items()},
+        clusters={key: ShrunkEstimate(shift.logit, 0.0) for key, shift in model.clusters.items()},
         levels={
             kind: level._replace(bucket_variance=0.0, cluster_variance=0.0) for kind, level in model.levels.items()
         },
-        buckets={key: ShrunkEstimate(one.logit, 0.0) for key, one in model.buckets.items()},
+        buckets={key: ShrunkEstimate(shift.logit, 0.0) for key, shift in model.buckets.items()},
         cluster_shifts={
-            bucket: {key: ShrunkEstimate(one.logit, 0.0) for key, one in shifts.items()}
+            bucket: {key: ShrunkEstimate(shift.logit, 0.0) for key, shift in shifts.items()}
             for bucket, shifts in model.cluster_shifts.items()
         },
     )
@@ -176,8 +176,8 @@ def calibration(world: World, rates: Floats) -> float:
     order = np.argsort(rates.ravel(), kind="stable")
     truth, said = world.rates.ravel()[order], rates.ravel()[order]
     gaps = [
-        abs(one.mean() - other.mean()) * len(one)
-        for one, other in zip(np.array_split(truth, 10), np.array_split(said, 10), strict=True)
+        abs(part.mean() - other.mean()) * len(part)
+        for part, other in zip(np.array_split(truth, 10), np.array_split(said, 10), strict=True)
     ]
     return float(sum(gaps) / truth.size)
 

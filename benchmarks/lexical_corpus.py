@@ -24,7 +24,10 @@ def sources(data: Path) -> list[list[str]]:
     for name in SETS:
         with gzip.open(data / name / "corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
             texts = [" ".join(f"{row['title']}. {row['text']}".split()) for row in map(json.loads, lines)]
-        found += [[one for one in re.split(r"(?<=[.?!]) ", text) if 3 <= len(one.split()) <= 60] for text in texts]
+        found += [
+            [sentence for sentence in re.split(r"(?<=[.?!]) ", text) if 3 <= len(sentence.split()) <= 60]
+            for text in texts
+        ]
     return [sentences for sentences in found if sentences]
 
 
@@ -49,6 +52,6 @@ def queries(data: Path, number: int, seed: int = 2) -> list[str]:
     for name in SETS:
         with (data / name / "queries.jsonl").open(encoding="utf-8") as lines:
             words = [json.loads(line)["text"].split() for line in lines]
-        found += [" ".join(one[:12]) for one in words if len(one) >= 5]
+        found += [" ".join(sentence[:12]) for sentence in words if len(sentence) >= 5]
     random.Random(seed).shuffle(found)  # noqa: S311 - nothing is kept secret by it
     return found[:number]

@@ -76,7 +76,7 @@ class Talks:
         """All of it."""
         plain = [line.item for line in read_items(data / LOCOMO.collection / "corpus.jsonl.gz") if line.item]
         queries, qrels = LOCOMO.queries(data)
-        sessions = {one.item_id: f"{one.attributes['conversation']}/{one.attributes['session']}" for one in plain}
+        sessions = {hit.item_id: f"{hit.attributes['conversation']}/{hit.attributes['session']}" for hit in plain}
         return cls([as_turn(item) for item in plain], plain, sessions, queries, qrels)
 
 
@@ -122,13 +122,17 @@ async def asked(collection: Collection, talks: Talks) -> dict[str, Rankings]:
     """The rankings of each leg for each question; fused by any weights, they equal a search with those weights."""
     gate = asyncio.Semaphore(AT_ONCE)
 
-    async def one(query: JudgedQuery) -> Rankings:
+    async def rankings_of(query: JudgedQuery) -> Rankings:
         async with gate:
             where = {"conversation": query.metadata["conversation"]}
             return await leg_rankings(handle_of(collection), query.text, where=where, depth=HITS)
 
     return dict(
-        zip((query.query_id for query in talks.queries), await asyncio.gather(*map(one, talks.queries)), strict=True)
+        zip(
+            (query.query_id for query in talks.queries),
+            await asyncio.gather(*map(rankings_of, talks.queries)),
+            strict=True,
+        )
     )
 
 
@@ -188,7 +192,7 @@ def by_category(scores: Scores, queries: Sequence[JudgedQuery]) -> list[dict[str
         kinds[category(query)].append(query.query_id)
     return [
         {"category": kind, "questions": len(ids)}
-        | {name: round(fmean(scores[name][one] for one in ids), 4) for name in METRICS}
+        | {name: round(fmean(scores[name][query_id] for query_id in ids), 4) for name in METRICS}
         for kind, ids in sorted(kinds.items())
     ]
 

@@ -161,7 +161,7 @@ def chosen(data: Path, task: Task, qrels: Qrels, most: int) -> list[Item]:
 
 async def anew(platform: Platform, name: str) -> Collection:
     """An empty collection; vectors of an earlier run are in the cache."""
-    if name in [one.name for one in await platform.collections()]:
+    if name in [collection.name for collection in await platform.collections()]:
         await platform.remove_collection(name)
     return await platform.collection(name)
 

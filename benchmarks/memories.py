@@ -87,8 +87,8 @@ def _copy(connection: psycopg.Connection[Any], collection_id: int, world: World)
     columns = "collection_id, entity_type, entity_id, item_id, happened_at"
     with connection.cursor().copy(f"COPY memory_links ({columns}) FROM STDIN".encode()) as rows:
         for number, links in enumerate(world.links):
-            for kind, one in links:
-                rows.write_row((collection_id, kind, one, item_id(number), world.happened_at(number)))
+            for kind, entity_id in links:
+                rows.write_row((collection_id, kind, entity_id, item_id(number), world.happened_at(number)))
 
 
 async def measured(engine: RetrievalEngine, world: World, asked: dict[str, list[Question]]) -> list[dict[str, Any]]:
@@ -103,7 +103,7 @@ async def measured(engine: RetrievalEngine, world: World, asked: dict[str, list[
         started = time.perf_counter()
         found = await engine.retrieve_relevant_memories(PROJECT, words, limit=10, **given)  # type: ignore[arg-type]
         times[kind].append((time.perf_counter() - started) * 1e3)
-        overlaps[kind].append(overlap([int(one.memory_id[1:]) for one in found], true_scores(world, question)))
+        overlaps[kind].append(overlap([int(memory.memory_id[1:]) for memory in found], true_scores(world, question)))
     return [row(kind, times[kind], overlaps[kind]) for kind in asked]
 
 

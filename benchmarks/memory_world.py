@@ -93,8 +93,8 @@ def questions(number: int, seed: int = 2) -> dict[str, list[Question]]:
 
     def entities(most: int) -> dict[str, list[str]]:
         found: dict[str, list[str]] = defaultdict(list)
-        for entity_type, one in list(_links(chance, least=1))[:most]:
-            found[entity_type].append(one)
+        for entity_type, entity_id in list(_links(chance, least=1))[:most]:
+            found[entity_type].append(entity_id)
         return dict(found)
 
     kinds: dict[str, Callable[[], Question]] = {
@@ -135,15 +135,17 @@ def true_scores(world: World, question: Question) -> Floats:
 
 def _entities_of(given: Mapping[str, object]) -> list[Entity]:
     by_type = given.get("entity_ids") or {}
-    return [(kind, one) for kind, ids in by_type.items() for one in ids]  # type: ignore[attr-defined]
+    return [(kind, entity_id) for kind, ids in by_type.items() for entity_id in ids]  # type: ignore[attr-defined]
 
 
 def _sentences() -> list[list[str]]:
     """The sentences of 3 to 30 words of each ticket."""
     with gzip.open(_TICKETS / "corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
         texts = [" ".join(f"{row['title']}. {row['text']}".split()) for row in map(json.loads, lines)]
-    found = [[one for one in re.split(r"(?<=[.?!]) ", text) if 3 <= len(one.split()) <= 30] for text in texts]
-    return [one for one in found if one]
+    found = [
+        [sentence for sentence in re.split(r"(?<=[.?!]) ", text) if 3 <= len(sentence.split()) <= 30] for text in texts
+    ]
+    return [kind for kind in found if kind]
 
 
 def _titles() -> list[str]:

@@ -57,7 +57,7 @@ def sessions(turns: Sequence[Item]) -> list[tuple[str, str, list[Item]]]:
 async def remembered(store: MemoryStore, turns: Sequence[Item]) -> Counter[str]:
     """Remember every session, those of a conversation one after the other; gives the facts by outcome."""
     outcomes = Counter[str]()
-    conversations = groupby(sessions(turns), lambda one: one[0])
+    conversations = groupby(sessions(turns), lambda pair: pair[0])
     for _, members in [(name, list(each)) for name, each in conversations]:
         for conversation, session, said in members:
             messages = [
@@ -98,7 +98,9 @@ async def found_turns(
             versions = await store.histories([hit.item_id for hit in hits]) if hits else {}
             shown = [each if with_history else each[:1] for each in versions.values()]
             sources = (source for each in shown for memory in each for source in memory.sources)
-            found[query.query_id] = list(dict.fromkeys(f"{conversation}:{one.replace('/', ':')}" for one in sources))
+            found[query.query_id] = list(
+                dict.fromkeys(f"{conversation}:{source.replace('/', ':')}" for source in sources)
+            )
     return found
 
 
@@ -128,7 +130,7 @@ async def measured(
         scores = scored(await found_turns(platform, store, name, talks, with_history=with_history), talks)
         what = f"{label}, with their history" if with_history else label
         rows.append({"found by": what} | means(scores, talks.queries))
-    facts = {one: outcomes[one] for one in ("added", "same", "superseded", "refused")}
+    facts = {outcome: outcomes[outcome] for outcome in ("added", "same", "superseded", "refused")}
     return rows, {"facts": label} | facts | {"source turns, current": current, "of any version": ever}
 
 

@@ -86,7 +86,7 @@ async def away(platform: Platform, problems: Sequence[str]) -> list[dict[str, An
     """A row for each strength: means over the problems, which are asked at all strengths one after the other."""
     corpus = await MetaphorCorpus.open(platform, "away")
     retrievers = {strength: MetaphorRetriever(corpus, platform=platform, away=strength) for strength in STRENGTHS}
-    vectors = await corpus.collection.embeddings([one.id for one in corpus.static])
+    vectors = await corpus.collection.embeddings([metaphor.id for metaphor in corpus.static])
     questions: Sequence[Vector] = list(await corpus.collection.vectors_of(problems))
     found: dict[float, list[Again]] = {strength: [] for strength in STRENGTHS}
     for number, (text, question) in enumerate(zip(problems, questions, strict=True)):
@@ -97,7 +97,7 @@ async def away(platform: Platform, problems: Sequence[str]) -> list[dict[str, An
             answer = await retriever.retrieve_after_backtrack(problem, failed, "it did not hold")
             ids = [metaphor.id for metaphor, _ in answer]
             usual = usual or set(ids)
-            shown = np.stack([vectors[one] for one in ids])
+            shown = np.stack([vectors[metaphor_id] for metaphor_id in ids])
             cosines = float(np.mean(shown @ vectors[failed.id])), float(np.mean(shown @ question))
             found[strength].append(Again(*cosines, len(usual & set(ids)) / len(ids)))
     return [away_row(strength, each, found[0.0]) for strength, each in found.items()]
@@ -105,12 +105,12 @@ async def away(platform: Platform, problems: Sequence[str]) -> list[dict[str, An
 
 def away_row(strength: float, each: Sequence[Again], usual: Sequence[Again]) -> dict[str, Any]:
     """The means at a strength, and at how many problems the answers are less like what failed."""
-    less = [one.to_failed < other.to_failed for one, other in zip(each, usual, strict=True)]
+    less = [run.to_failed < other.to_failed for run, other in zip(each, usual, strict=True)]
     return {
         "strength": strength,
-        "to the failed one": round(float(np.mean([one.to_failed for one in each])), 3),
-        "to the problem": round(float(np.mean([one.to_problem for one in each])), 3),
-        "of the same five": round(float(np.mean([one.overlap for one in each])), 2),
+        "to the failed one": round(float(np.mean([run.to_failed for run in each])), 3),
+        "to the problem": round(float(np.mean([run.to_problem for run in each])), 3),
+        "of the same five": round(float(np.mean([run.overlap for run in each])), 2),
         "less like it": round(float(np.mean(less)), 2),
     }
 
@@ -146,9 +146,9 @@ def by_thompson(world: Any, metaphors: Sequence[Metaphor], most: int) -> list[in
     known: dict[tuple[str, str], list[int]] = {}
     attempts = []
     for problem in world.problems():
-        beliefs = {one.id: known.setdefault((problem.domain, one.id), [1, 1]) for one in metaphors}
+        beliefs = {metaphor.id: known.setdefault((problem.domain, metaphor.id), [1, 1]) for metaphor in metaphors}
         drawn = {name: chance.betavariate(*belief) for name, belief in beliefs.items()}
-        best = sorted(metaphors, key=lambda one: drawn[one.id], reverse=True)[:most]
+        best = sorted(metaphors, key=lambda metaphor: drawn[metaphor.id], reverse=True)[:most]
         attempts.append(0)
         for number, metaphor in enumerate(best, 1):
             is_solved = world.is_solved(problem, metaphor)
@@ -163,7 +163,7 @@ def uses_until_right(attempts: Sequence[int], tried: int = 3) -> int | None:
     """Outcomes until the first metaphor is right: it then solves eight of the next ten problems. None: it never is."""
     uses = 0
     for start in range(len(attempts) - 9):
-        if sum(one == 1 for one in attempts[start : start + 10]) >= 8:
+        if sum(attempt == 1 for attempt in attempts[start : start + 10]) >= 8:
             return uses
         uses += attempts[start] or tried
     return None
@@ -189,7 +189,7 @@ def until_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def by_quarter(attempts: Sequence[int]) -> list[float]:
     """The share of problems that the first metaphor solved, in each quarter."""
-    return [round(float(np.mean([one == 1 for one in part])), 4) for part in np.array_split(attempts, QUARTERS)]
+    return [round(float(np.mean([attempt == 1 for attempt in part])), 4) for part in np.array_split(attempts, QUARTERS)]
 
 
 def loop_rows(settings: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
@@ -256,12 +256,14 @@ def page(result: Mapping[str, Any]) -> str:
 async def measured(server: Server, extent: Extent) -> dict[str, Any]:
     """All of it."""
     data = json.loads((HERE / "metaphor_corpus.json").read_text(encoding="utf-8"))
-    problems = [one["problem"] for kind in ("work", "life") for one in data[kind][: extent.problems]]
+    problems = [problem["problem"] for kind in ("work", "life") for problem in data[kind][: extent.problems]]
     url = server.database("metaphors", platform=True)
     settings = Settings(tenant="metaphors", embedder="none", database_url=SecretStr(url))
     async with Platform(settings, embedder=MiniLMEmbedder()) as platform:
         moved = await away(platform, problems)
-        loops = {str(one): await loop(platform, one, extent.worlds) for one in extent.trusted_from}
+        loops = {
+            str(trusted_from): await loop(platform, trusted_from, extent.worlds) for trusted_from in extent.trusted_from
+        }
         until = until_rows(next(iter(loops.values())))
         return {"problems": len(problems), "worlds": extent.worlds, "away": moved, "loop": loops, "until": until}
 

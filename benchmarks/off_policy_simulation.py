@@ -79,7 +79,7 @@ def slates(rng: np.random.Generator, searches: int, floor: float) -> Run:
         direct=chances @ model,
     )
     shown = [quality[:, sure].sum(axis=1) + (policy * quality[:, drawn]).sum(axis=1) for policy in (target, recorded)]
-    return Run(traffic, *(float(one.mean()) / PLACES for one in shown))
+    return Run(traffic, *(float(rewards.mean()) / PLACES for rewards in shown))
 
 
 def adaptive(rng: np.random.Generator, searches: int, floor: float) -> Run:
@@ -149,7 +149,9 @@ class Result:
 
 def measure(scenario: Scenario, *, runs: int, searches: int, floor: float, seed: int) -> Result:
     """The coverage of the intervals over seeded runs."""
-    result = Result({(one, clipped): Coverage() for one in Estimator for clipped in (False, True)}, Coverage(), [], 0)
+    result = Result(
+        {(estimator, clipped): Coverage() for estimator in Estimator for clipped in (False, True)}, Coverage(), [], 0
+    )
     for generator in _generators(seed, runs):
         traffic, truth, recorded = scenario(generator, searches, floor)
         weighing = weigh(traffic)

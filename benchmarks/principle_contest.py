@@ -52,7 +52,7 @@ def exploring(slots: int) -> Policy:
     def policy(state: State, session: int, places: int) -> list[str]:
         now = START + timedelta(days=session / state.about.sessions_a_day)
         chosen = choose(state.known.values(), (), state.rng, now=now, most=places, slots=slots, rows=1)
-        return [one.principle.id for one in chosen]
+        return [choice.principle.id for choice in chosen]
 
     return policy
 
@@ -60,8 +60,8 @@ def exploring(slots: int) -> Policy:
 def thompson(state: State, session: int, places: int) -> list[str]:  # noqa: ARG001 - a policy's signature
     """Those on top of a draw from Beta(successes + 1, failures + 1) each (Thompson, 1933): all compete, always."""
     drawn = {
-        name: state.rng.betavariate(one.success_count + 1, one.use_count - one.success_count + 1)
-        for name, one in state.known.items()
+        name: state.rng.betavariate(principle.success_count + 1, principle.use_count - principle.success_count + 1)
+        for name, principle in state.known.items()
     }
     return sorted(drawn, key=drawn.__getitem__, reverse=True)[:places]
 
@@ -117,7 +117,7 @@ def rows(seeds: int, contests: Sequence[Contest] = CONTESTS) -> list[dict[str, A
     for contest in contests:
         for name, (policy, status) in POLICIES.items():
             outcomes = [held(contest, policy, status, seed) for seed in range(seeds)]
-            uses = sorted(one.uses for one in outcomes if one.uses is not None)
+            uses = sorted(outcome.uses for outcome in outcomes if outcome.uses is not None)
             found.append(
                 {
                     "principles": contest.rivals,
@@ -127,7 +127,7 @@ def rows(seeds: int, contests: Sequence[Contest] = CONTESTS) -> list[dict[str, A
                     "on top at the end": round(len(uses) / seeds, 3),
                     "uses of those, median": statistics.median(uses) if uses else "never",
                     "uses until nine of ten are": uses[int(seeds * 0.9)] if len(uses) > seeds * 0.9 else "never",
-                    "helpfulness": round(statistics.fmean(one.helpfulness for one in outcomes), 3),
+                    "helpfulness": round(statistics.fmean(outcome.helpfulness for outcome in outcomes), 3),
                 }
             )
     return found

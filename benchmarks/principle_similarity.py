@@ -53,21 +53,21 @@ async def _filled(platform: Platform, name: str, rng: random.Random) -> Principl
 
 async def _asked(store: PrincipleStore) -> list[dict[str, float]]:
     """The figures of each situation, asked in words alone."""
-    scores = {one.principle.id: one.score for one in await store.get_principle_scores()}
+    scores = {standing.principle.id: standing.score for standing in await store.get_principle_scores()}
     return [
-        _figures(await store.search_principles(one.words, limit=PLACES), one.helps, scores)
-        for one in principle_corpus.situations()
+        _figures(await store.search_principles(situation.words, limit=PLACES), situation.helps, scores)
+        for situation in principle_corpus.situations()
     ]
 
 
 def _figures(found: FoundPrinciples, helps: Sequence[str], scores: Mapping[str, float]) -> dict[str, float]:
-    ids = [one.principle.id for one in found]
+    ids = [hit.principle.id for hit in found]
     return {
-        "hit@5": float(any(one in helps for one in ids)),
-        "nDCG@5": _discounted([float(one in helps) for one in ids]) / _discounted([1.0] * len(helps)),
-        "worth@5": _discounted([scores[one] * (one in helps) for one in ids])
-        / _discounted(sorted((scores[one] for one in helps), reverse=True)),
-        "mean principle score": statistics.fmean(scores[one] for one in ids),
+        "hit@5": float(any(principle_id in helps for principle_id in ids)),
+        "nDCG@5": _discounted([float(principle_id in helps) for principle_id in ids]) / _discounted([1.0] * len(helps)),
+        "worth@5": _discounted([scores[principle_id] * (principle_id in helps) for principle_id in ids])
+        / _discounted(sorted((scores[principle_id] for principle_id in helps), reverse=True)),
+        "mean principle score": statistics.fmean(scores[principle_id] for principle_id in ids),
     }
 
 

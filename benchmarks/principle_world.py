@@ -55,10 +55,10 @@ class State:
     """The session before which each newcomer arrived."""
     rng: random.Random
 
-    def helpfulness(self, one: Principle, tags: Collection[str]) -> float:
+    def helpfulness(self, principle: Principle, tags: Collection[str]) -> float:
         """The probability that the principle helps in a session with these tags."""
-        fits = not one.tags or any(tag in tags for tag in one.tags)
-        return self.helps[one.id] * (1.0 if fits else self.about.elsewhere)
+        fits = not principle.tags or any(tag in tags for tag in principle.tags)
+        return self.helps[principle.id] * (1.0 if fits else self.about.elsewhere)
 
 
 Policy = Callable[[State, Collection[str], datetime], list[Chosen]]
@@ -66,18 +66,21 @@ Policy = Callable[[State, Collection[str], datetime], list[Chosen]]
 
 def by_score(state: State, tags: Collection[str], now: datetime) -> list[Chosen]:  # noqa: ARG001 - a policy's signature
     """The policy that is replaced: the success rate, 0 where there is none; nothing is explored."""
-    ranked = sorted(state.known.values(), key=lambda one: (-(one.success_rate or 0.0), one.created_at, one.id))
-    return [Chosen(one, one.success_rate or 0.0) for one in ranked[: state.about.places]]
+    ranked = sorted(
+        state.known.values(),
+        key=lambda principle: (-(principle.success_rate or 0.0), principle.created_at, principle.id),
+    )
+    return [Chosen(principle, principle.success_rate or 0.0) for principle in ranked[: state.about.places]]
 
 
 def as_written(state: State, tags: Collection[str], now: datetime) -> list[Chosen]:  # noqa: ARG001 - a policy's signature
     """Success rate and tags, explored ones appended, and the whole cut at the number of places: none is left."""
 
-    def score(one: Principle) -> float:
-        return (one.success_rate or 0.0) + boosted(one, tags) - one.score
+    def score(principle: Principle) -> float:
+        return (principle.success_rate or 0.0) + boosted(principle, tags) - principle.score
 
-    ranked = sorted(state.known.values(), key=lambda one: (-score(one), one.created_at, one.id))
-    return [Chosen(one, score(one)) for one in ranked[: state.about.places]]
+    ranked = sorted(state.known.values(), key=lambda principle: (-score(principle), principle.created_at, principle.id))
+    return [Chosen(principle, score(principle)) for principle in ranked[: state.about.places]]
 
 
 def with_slots(slots: int) -> Policy:
@@ -93,8 +96,8 @@ def with_slots(slots: int) -> Policy:
 
 def oracle(state: State, tags: Collection[str], now: datetime) -> list[Chosen]:  # noqa: ARG001 - a policy's signature
     """An oracle that knows the truth."""
-    ranked = sorted(state.known.values(), key=lambda one: -state.helpfulness(one, tags))
-    return [Chosen(one, state.helpfulness(one, tags)) for one in ranked[: state.about.places]]
+    ranked = sorted(state.known.values(), key=lambda principle: -state.helpfulness(principle, tags))
+    return [Chosen(principle, state.helpfulness(principle, tags)) for principle in ranked[: state.about.places]]
 
 
 NO_EXPLORATION, OURS = "Beta mean + tags, no exploration", "Beta mean + tags + 2 explored"
@@ -138,21 +141,21 @@ def simulate(about: About, policy: Policy, status: str, seed: int) -> Found:
     for session, tags in enumerate(asked):
         now = START + timedelta(days=session / about.sessions_a_day)
         while waiting and waiting[0][0] <= session:
-            at, one, helps = waiting.pop(0)
-            state.known[one.id] = replace(one, created_at=now)
-            state.helps[one.id], state.arrived[one.id] = helps, at
+            at, principle, helps = waiting.pop(0)
+            state.known[principle.id] = replace(principle, created_at=now)
+            state.helps[principle.id], state.arrived[principle.id] = helps, at
         _run_session(state, found, session, tags, policy(state, tags, now))
     return found
 
 
 def _run_session(state: State, found: Found, session: int, tags: Collection[str], chosen: Sequence[Chosen]) -> None:
-    found.helpfulness.append(sum(state.helpfulness(one.principle, tags) for one in chosen) / max(1, len(chosen)))
-    found.bad.append(sum(state.helps[one.principle.id] <= BAD for one in chosen) / max(1, len(chosen)))
-    for one in chosen:
-        name, principle = one.principle.id, one.principle
+    found.helpfulness.append(sum(state.helpfulness(choice.principle, tags) for choice in chosen) / max(1, len(chosen)))
+    found.bad.append(sum(state.helps[choice.principle.id] <= BAD for choice in chosen) / max(1, len(chosen)))
+    for choice in chosen:
+        name, principle = choice.principle.id, choice.principle
         if name in state.arrived:
             found.shown.setdefault(name, session)
-            if not one.is_exploratory and principle.use_count >= KNOWN_FROM:
+            if not choice.is_exploratory and principle.use_count >= KNOWN_FROM:
                 found.risen.setdefault(name, session)
         if state.rng.random() < state.about.judged:
             judge(state, principle, helped=state.rng.random() < state.helpfulness(principle, tags))
@@ -160,13 +163,13 @@ def _run_session(state: State, found: Found, session: int, tags: Collection[str]
                 found.rated.setdefault(name, session)
 
 
-def judge(state: State, one: Principle, *, helped: bool) -> None:
+def judge(state: State, principle: Principle, *, helped: bool) -> None:
     """Count a verdict, and whether the principle has proved itself by it, or failed."""
-    judged = replace(one, use_count=one.use_count + 1, success_count=one.success_count + helped)
+    judged = replace(principle, use_count=principle.use_count + 1, success_count=principle.success_count + helped)
     verdict = probation(judged.use_count, judged.success_count)
     if judged.status == CANDIDATE and verdict is not ProbationVerdict.OPEN:
         judged = replace(judged, status=ACTIVE if verdict is ProbationVerdict.PROVED else "archived")
-    state.known[one.id] = judged
+    state.known[principle.id] = judged
 
 
 def _topics(about: About) -> list[str]:
@@ -176,11 +179,11 @@ def _topics(about: About) -> list[str]:
 def _at_start(about: About, world: random.Random, rng: random.Random) -> State:
     state = State(about, {}, {}, {}, rng)
     for number in range(about.established):
-        one, helps = _principle(about, world, f"old {number}", ACTIVE)
-        state.helps[one.id] = helps
+        principle, helps = _principle(about, world, f"old {number}", ACTIVE)
+        state.helps[principle.id] = helps
         successes = sum(world.random() < helps for _ in range(5))
         created_at = START - timedelta(days=60 + number)
-        state.known[one.id] = replace(one, use_count=5, success_count=successes, created_at=created_at)
+        state.known[principle.id] = replace(principle, use_count=5, success_count=successes, created_at=created_at)
     return state
 
 
@@ -190,8 +193,8 @@ def _newcomers(about: About, world: random.Random, status: str) -> list[tuple[in
 
 
 def _newcomer(about: About, world: random.Random, number: int, status: str) -> tuple[Principle, float]:
-    one, helps = _principle(about, world, f"new {number}", status)
-    return (replace(one, tags=()) if number % about.untagged == 0 else one), helps
+    principle, helps = _principle(about, world, f"new {number}", status)
+    return (replace(principle, tags=()) if number % about.untagged == 0 else principle), helps
 
 
 def _principle(about: About, world: random.Random, name: str, status: str) -> tuple[Principle, float]:

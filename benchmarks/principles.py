@@ -54,51 +54,51 @@ def run(extent: Extent) -> dict[str, Any]:
     return {
         "about": {"seeds": extent.seeds, **vars(extent.about)},
         "policies": rows,
-        "bad": [_over_time(name, runs, lambda one: one.bad) for name, runs in found.items()],
-        "helpfulness": [_over_time(name, runs, lambda one: one.helpfulness) for name, runs in found.items()],
+        "bad": [_over_time(name, runs, lambda run: run.bad) for name, runs in found.items()],
+        "helpfulness": [_over_time(name, runs, lambda run: run.helpfulness) for name, runs in found.items()],
         "contests": {"times": extent.contests, "rows": contest.rows(extent.contests)},
         "targets": targets(rows),
     }
 
 
 def _row(name: str, runs: Sequence[world.Found], old: Sequence[world.Found]) -> dict[str, Any]:
-    good = [_good(one) for one in runs]
+    good = [_good(run) for run in runs]
     more = [statistics.fmean(a.helpfulness) - statistics.fmean(b.helpfulness) for a, b in zip(runs, old, strict=True)]
-    rises = [when - _arrived(one, name) for one, of in zip(runs, good, strict=True)
-             for name, when in one.risen.items() if name in of]  # fmt: skip
+    rises = [when - _arrived(run, name) for run, of in zip(runs, good, strict=True)
+             for name, when in run.risen.items() if name in of]  # fmt: skip
     return {
         "policy": name,
-        "good newcomers shown": _share(runs, good, lambda one: one.shown),
-        "judged": _share(runs, good, lambda one: one.rated),
-        "risen": _share(runs, good, lambda one: one.risen),
+        "good newcomers shown": _share(runs, good, lambda run: run.shown),
+        "judged": _share(runs, good, lambda run: run.rated),
+        "risen": _share(runs, good, lambda run: run.risen),
         "risen, of those without tags": _share(
-            runs, [_untagged(*of) for of in zip(runs, good, strict=True)], lambda one: one.risen
+            runs, [_untagged(*of) for of in zip(runs, good, strict=True)], lambda run: run.risen
         ),
         "sessions until risen, median": statistics.median(rises) if rises else "never",
-        "helpfulness": round(statistics.fmean(statistics.fmean(one.helpfulness) for one in runs), 3),
+        "helpfulness": round(statistics.fmean(statistics.fmean(run.helpfulness) for run in runs), 3),
         "more than the first": round(statistics.fmean(more), 3),
         "±": round(statistics.stdev(more) / len(more) ** 0.5, 4) if len(more) > 1 else 0.0,
     }
 
 
-def _good(one: world.Found) -> set[str]:
+def _good(found: world.Found) -> set[str]:
     """The good newcomers that had at least the last quarter of the sessions to be found in: all of them."""
-    assert one.state is not None  # noqa: S101 - for the type checker
-    return {name for name in one.state.arrived if one.state.helps[name] >= world.GOOD}
+    assert found.state is not None  # noqa: S101 - for the type checker
+    return {name for name in found.state.arrived if found.state.helps[name] >= world.GOOD}
 
 
-def _untagged(one: world.Found, names: set[str]) -> set[str]:
-    assert one.state is not None  # noqa: S101 - for the type checker
-    return {name for name in names if not one.state.known[name].tags}
+def _untagged(found: world.Found, names: set[str]) -> set[str]:
+    assert found.state is not None  # noqa: S101 - for the type checker
+    return {name for name in names if not found.state.known[name].tags}
 
 
-def _arrived(one: world.Found, name: str) -> int:
-    assert one.state is not None  # noqa: S101 - for the type checker
-    return one.state.arrived[name]
+def _arrived(found: world.Found, name: str) -> int:
+    assert found.state is not None  # noqa: S101 - for the type checker
+    return found.state.arrived[name]
 
 
 def _share(runs: Sequence[world.Found], good: Sequence[set[str]], of: Callable[[world.Found], dict[str, int]]) -> float:
-    hits = sum(len(names & of(one).keys()) for one, names in zip(runs, good, strict=True))
+    hits = sum(len(names & of(run).keys()) for run, names in zip(runs, good, strict=True))
     return round(hits / max(1, sum(map(len, good))), 3)
 
 
@@ -106,7 +106,7 @@ def _over_time(name: str, runs: Sequence[world.Found], of: Callable[[world.Found
     """The mean in each quarter of the sessions."""
     row: dict[str, Any] = {"policy": name}
     for quarter in range(4):
-        part = [value for one in runs for value in _quarter(of(one), quarter)]
+        part = [value for run in runs for value in _quarter(of(run), quarter)]
         row[f"quarter {quarter + 1}"] = round(statistics.fmean(part), 3)
     return row
 

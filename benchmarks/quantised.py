@@ -126,8 +126,8 @@ async def measure(platform: Platform, data: Data) -> list[dict[str, Any]]:
         _say(f"{data.name}, {data.dimensions}: asking, filter {name}")
         where = None if every == 1 else {f"by{every}": 0}
         asked = await _asked(found, questions, where, truths(vectors, questions, every))
-        for kind, one in stored.items():
-            index = one.ann_index
+        for kind, stored_collection in stored.items():
+            index = stored_collection.ann_index
             size = {"MB": round(index.index_bytes / 2**20, 1), "build_s": seconds[kind]} if index else {}
             effort = {"effort": index.effort_10, "is_quantised": index.is_quantised} if index else {}
             rows.append({**asdict(data), "index": kind, "filter": name, **size, **effort, **asked[kind]})
@@ -140,19 +140,26 @@ async def _built(platform: Platform, stored: Mapping[str, StoredCollection]) -> 
     vector_schema = platform.database.facts.vector_schema or "public"
     async with platform.database.maintenance({"maintenance_work_mem": "1GB"}) as connection:
         for _ in range(BUILDS):
-            for kind, one in stored.items():
-                times[kind].append(await _build(connection, schema, vector_schema, one, is_quantised=kind != "full"))
+            for kind, collection in stored.items():
+                times[kind].append(
+                    await _build(connection, schema, vector_schema, collection, is_quantised=kind != "full")
+                )
     return {kind: round(float(np.median(each)), 2) for kind, each in times.items()}
 
 
 async def _build(
-    connection: AsyncConnection[Any], schema: str, vector_schema: str, one: StoredCollection, *, is_quantised: bool
+    connection: AsyncConnection[Any],
+    schema: str,
+    vector_schema: str,
+    collection: StoredCollection,
+    *,
+    is_quantised: bool,
 ) -> float:
-    assert one.space is not None  # noqa: S101 - it was made with one
-    bits = one.space.space.dimensions if is_quantised else None
-    definition = hnsw_definition(one.collection_id, vector_schema, bits)
+    assert collection.space is not None  # noqa: S101 - it was made with one
+    bits = collection.space.space.dimensions if is_quantised else None
+    definition = hnsw_definition(collection.collection_id, vector_schema, bits)
     begun = time.perf_counter()
-    await connection.execute(build_statement("bench_again", schema, one.space.table_name, definition).encode())
+    await connection.execute(build_statement("bench_again", schema, collection.space.table_name, definition).encode())
     seconds = time.perf_counter() - begun
     await connection.execute(drop_statement("bench_again", schema).encode())
     return seconds
@@ -202,8 +209,8 @@ def ratios(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _ratio(one: Mapping[str, Any], other: Mapping[str, Any], name: str) -> float:
-    return round(float(one[name]) / float(other[name]), 3)
+def _ratio(row: Mapping[str, Any], other: Mapping[str, Any], name: str) -> float:
+    return round(float(row[name]) / float(other[name]), 3)
 
 
 def page(result: Mapping[str, Any]) -> str:

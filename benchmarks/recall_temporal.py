@@ -77,10 +77,10 @@ async def recalls(collection: Collection, asked: Sequence[Asked], moment: Moment
     found: dict[TimeExpressions, list[float]] = {mode: [] for mode in MODES}
     for mode in MODES:
         retriever = DualRetriever(collection.unrecorded(), None, time_expressions=mode)
-        for one in asked:
-            where = {"conversation": one.conversation}
-            hits = await retriever.search(one.text, where=where, limit=LIMIT, as_of=moment(one))
-            found[mode].append(len({hit.id for hit in hits} & one.evidence) / len(one.evidence))
+        for question in asked:
+            where = {"conversation": question.conversation}
+            hits = await retriever.search(question.text, where=where, limit=LIMIT, as_of=moment(question))
+            found[mode].append(len({hit.id for hit in hits} & question.evidence) / len(question.evidence))
     return found
 
 
@@ -88,7 +88,7 @@ def table(asked: Sequence[Asked], found: Recalls, groups: Mapping[str, Callable[
     """R@10 of each group of questions, by what is done about time."""
     rows = ["| Questions | | " + " | ".join(MODES) + " |", "|---|---|" + "---|" * len(MODES)]
     for name, belongs in groups.items():
-        places = [place for place, one in enumerate(asked) if belongs(one)]
+        places = [place for place, question in enumerate(asked) if belongs(question)]
         figures = [f"{fmean(found[mode][place] for place in places):.3f}" for mode in MODES] if places else []
         rows.append(f"| {name} | {len(places)} | " + " | ".join(figures) + " |")
     return rows
@@ -98,14 +98,14 @@ def report(asked: Sequence[Asked], at_the_end: Recalls, when_told: Recalls) -> s
     """The page."""
 
     def of(certainty: str, moment: Moment) -> Callable[[Asked], bool]:
-        return lambda one: one.said(moment(one)) == certainty
+        return lambda question: question.said(moment(question)) == certainty
 
-    categories = sorted({one.category for one in asked})
+    categories = sorted({question.category for question in asked})
     groups: dict[str, Callable[[Asked], bool]] = {"all": lambda _: True}
-    groups |= {name: lambda one, name=name: one.category == name for name in categories}  # type: ignore[misc]
+    groups |= {name: lambda question, name=name: question.category == name for name in categories}  # type: ignore[misc]
     groups |= {
-        "temporal, with a time in the question": lambda one: (
-            one.category == "temporal" and one.said(one.asked_at) != "none"
+        "temporal, with a time in the question": lambda question: (
+            question.category == "temporal" and question.said(question.asked_at) != "none"
         ),
         'with a date ("in May 2023")': of("dated", _asked_at),
         'counted from now ("last week")': of("relative", _asked_at),
@@ -136,12 +136,12 @@ def report(asked: Sequence[Asked], at_the_end: Recalls, when_told: Recalls) -> s
     )
 
 
-def _asked_at(one: Asked) -> datetime:
-    return one.asked_at
+def _asked_at(question: Asked) -> datetime:
+    return question.asked_at
 
 
-def _soon_after(one: Asked) -> datetime:
-    return one.told_at + timedelta(hours=1)
+def _soon_after(question: Asked) -> datetime:
+    return question.told_at + timedelta(hours=1)
 
 
 async def main(data: Path) -> None:

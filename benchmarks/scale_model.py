@@ -67,12 +67,12 @@ _ENDED_SECONDS = 0.5
 Rows = Sequence[Mapping[str, Any]]
 
 KINDS: Mapping[str, Callable[[Collection, Question], Awaitable[Any]]] = {
-    "dense": lambda collection, one: collection.search(vector=one.vector, legs=["dense"]),
-    "10 % filter": lambda collection, one: collection.search(
-        vector=one.vector, legs=["dense"], where={"category": "tenth-0"}
+    "dense": lambda collection, question: collection.search(vector=question.vector, legs=["dense"]),
+    "10 % filter": lambda collection, question: collection.search(
+        vector=question.vector, legs=["dense"], where={"category": "tenth-0"}
     ),
-    "words": lambda collection, one: collection.search(one.text, legs=["lexical"]),
-    "hybrid": lambda collection, one: collection.search(one.text, vector=one.vector),
+    "words": lambda collection, question: collection.search(question.text, legs=["lexical"]),
+    "hybrid": lambda collection, question: collection.search(question.text, vector=question.vector),
 }
 
 _RELATIONS = r"""
@@ -108,10 +108,10 @@ class Meter:
         server = used.user + used.system + used.children_user + used.children_system
         for child in self._postmaster.children():
             try:
-                one = child.cpu_times()
+                times = child.cpu_times()
             except psutil.NoSuchProcess:
                 continue
-            server += one.user + one.system
+            server += times.user + times.system
         return Spent(own.ru_utime + own.ru_stime, server, time.perf_counter())
 
     @contextmanager
@@ -165,7 +165,7 @@ async def _search(url: str, kind: str, questions: Sequence[Question], *, recorde
     async with platform_at(url) as platform:
         collection = await platform.collection(COLLECTION, create=False)
         asked = collection if recorded else collection.unrecorded()
-        walked = [(await KINDS[kind](asked, one)).path is Path_.APPROXIMATE for one in questions]
+        walked = [(await KINDS[kind](asked, question)).path is Path_.APPROXIMATE for question in questions]
         await platform.recorded()
     return sum(walked) / len(walked)
 
@@ -238,9 +238,9 @@ async def _recall(url: str, made_: Made) -> float:
     vectors, shares = made_.corpus.vectors.astype(np.float16).astype(np.float32), []
     async with platform_at(url) as platform:
         collection = (await platform.collection(COLLECTION, create=False)).unrecorded()
-        for one in made_.questions:
-            true = np.partition(vectors @ one.vector.astype(np.float16).astype(np.float32), -10)[-10]
-            found = await KINDS["dense"](collection, one)
+        for question in made_.questions:
+            true = np.partition(vectors @ question.vector.astype(np.float16).astype(np.float32), -10)[-10]
+            found = await KINDS["dense"](collection, question)
             shares.append(sum(hit.score >= true - _ROUNDING for hit in found) / 10)
     return float(np.mean(shares))
 
@@ -316,8 +316,8 @@ def measure_replica(server: Server, home: Path, number: int) -> dict[str, Any]:
         async def ask() -> None:
             async with connect(settings=settings) as platform:
                 collection = await platform.collection(COLLECTION, create=False)
-                for one in made_.questions:
-                    await KINDS["hybrid"](collection, one)
+                for question in made_.questions:
+                    await KINDS["hybrid"](collection, question)
                 await platform.recorded()
                 states = platform.database.replicas.states if platform.database.replicas else []
                 say(f"replica: {states}")
@@ -399,8 +399,8 @@ class Model:
     def by_dimensions(self, dimensions: int, *path: str) -> float:
         """A measure at that number of dimensions, between the measured ones on a straight line."""
         known = sorted(self.few)
-        lower = max((one for one in known if one <= dimensions), default=known[0])
-        upper = min((one for one in known if one > lower), default=lower)
+        lower = max((size for size in known if size <= dimensions), default=known[0])
+        upper = min((size for size in known if size > lower), default=lower)
         first = _value(self.few[lower], path)
         if upper == lower:
             return first
@@ -531,12 +531,12 @@ def page(stored: Mapping[str, Any]) -> str:
     ]
     dimensions = [
         {
-            "dimensions": one, "vectors, bytes": round(_value(row, ("relations", VECTORS)) / FEW),
+            "dimensions": size, "vectors, bytes": round(_value(row, ("relations", VECTORS)) / FEW),
             "HNSW, bytes": round(_value(row, ("relations", GRAPH)) / FEW),
             "build, server µs an item": round(row["build"]["server_s"] * 1e6),
-            "items whose graph fits into 1 GB": graph_items(one),
+            "items whose graph fits into 1 GB": graph_items(size),
         }
-        for one, row in sorted(model.few.items())
+        for size, row in sorted(model.few.items())
     ]  # fmt: skip
     searches = [
         {
@@ -557,7 +557,7 @@ def page(stored: Mapping[str, Any]) -> str:
         for number, row in sorted(model.sizes.items())
     ]  # fmt: skip
     recorded, replica = high["recorded"], model.replica
-    worked = [estimate(model, **one) for one in WORKED]
+    worked = [estimate(model, **case) for case in WORKED]
     about = (
         f"`benchmarks/scale_model.py`, {stored['about']}. Processor time; texts of {high['text_bytes']:.0f} bytes, two "
         "declared attributes. [What follows from it](../../docs/scale.md)."
@@ -598,8 +598,8 @@ def page(stored: Mapping[str, Any]) -> str:
 
 def _side_by_side(worked: Rows) -> str:
     names = [name for name in worked[0] if name not in ("items", "dimensions")]
-    heads = [f"{one['items']:,} × {one['dimensions']}" for one in worked]
-    rows = [[name.replace("_", " "), *(_told(one[name]) for one in worked)] for name in names]
+    heads = [f"{row['items']:,} × {row['dimensions']}" for row in worked]
+    rows = [[name.replace("_", " "), *(_told(row[name]) for row in worked)] for name in names]
     lines = [["", *heads], ["---"] * (len(worked) + 1), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -626,7 +626,10 @@ def measure(given: argparse.Namespace, stored: dict[str, Any], keep: Callable[[]
     for number, dimensions, searches in [*few, *sizes]:
         with _running() as (server, home):
             row = measure_size(server, home, number, dimensions, searches=searches)
-        stored["measured"] = [*(one for one in stored["measured"] if _key(one) != _key(row)), row]
+        stored["measured"] = [
+            *(measurement for measurement in stored["measured"] if _key(measurement) != _key(row)),
+            row,
+        ]
         stored["measured"].sort(key=_key)
         keep()
     if given.replica:

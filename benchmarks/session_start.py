@@ -117,8 +117,8 @@ async def _fill(url: str, tenant: str, number: int) -> None:
             part = items[start : start + 1000]
             await collection.add(part)
             await platform.feedback_each(
-                Feedback(collection="principles", item_id=one.item_id, helpful=chance.random() < 0.6)
-                for one in part
+                Feedback(collection="principles", item_id=hit.item_id, helpful=chance.random() < 0.6)
+                for hit in part
                 for _ in range(chance.randrange(10))
             )
         for place in range(20):
@@ -168,9 +168,9 @@ def _in_turns(
     chance = random.Random(1)  # noqa: S311 - an order
     for turn in range(turns + 1):
         for name in chance.sample(list(programs), len(programs)):
-            one = _timed([sys.executable, *programs[name]], folder, environment)
+            timed = _timed([sys.executable, *programs[name]], folder, environment)
             if turn:
-                taken[name].append(one)
+                taken[name].append(timed)
     return taken
 
 
@@ -191,11 +191,11 @@ def _rows(taken: Mapping[str, Sequence[Taken]]) -> list[dict[str, Any]]:
     return [
         {
             "process": name,
-            "median ms": round(statistics.median(one.wall for one in each)),
-            "fastest ms": round(min(one.wall for one in each)),
-            "processor ms": round(statistics.median(one.processor for one in each)),
+            "median ms": round(statistics.median(run.wall for run in each)),
+            "fastest ms": round(min(run.wall for run in each)),
+            "processor ms": round(statistics.median(run.processor for run in each)),
             "to the driver": round(
-                statistics.median(one.processor / other.processor for one, other in zip(each, driver, strict=True)), 2
+                statistics.median(run.processor / other.processor for run, other in zip(each, driver, strict=True)), 2
             ),
         }
         for name, each in taken.items()

@@ -139,25 +139,28 @@ def searches(workers: Sequence[Worker], made: Made, size: Size) -> dict[str, Any
 
 def plain_calls(made: Made) -> list[Call]:
     """Each question's vector, without a filter."""
-    return [Call("dense", (one.vector, K, {}), truth=made.corpus.nearest(one.vector, K)) for one in made.questions]
+    return [
+        Call("dense", (question.vector, K, {}), truth=made.corpus.nearest(question.vector, K))
+        for question in made.questions
+    ]
 
 
 def filtered_calls(made: Made, name: str, count: int) -> list[Call]:
     """Each question's vector, with the filter of that name."""
     calls = []
     masks: dict[str, NDArray[np.bool_]] = {}
-    for one in made.questions[:count]:
-        attribute, value = ("region", one.far_region) if name == FAR else ("category", FILTERS[name])
+    for question in made.questions[:count]:
+        attribute, value = ("region", question.far_region) if name == FAR else ("category", FILTERS[name])
         if value not in masks:
             masks[value] = made.corpus.matching({attribute: value})
-        truth = made.corpus.nearest(one.vector, K, masks[value])
-        calls.append(Call("dense", (one.vector, K, {attribute: value}), truth=truth))
+        truth = made.corpus.nearest(question.vector, K, masks[value])
+        calls.append(Call("dense", (question.vector, K, {attribute: value}), truth=truth))
     return calls
 
 
 def hybrid_calls(made: Made, count: int) -> list[Call]:
     """Each question's words and vector."""
-    return [Call("hybrid", (one.text, one.vector, K)) for one in made.questions[:count]]
+    return [Call("hybrid", (question.text, question.vector, K)) for question in made.questions[:count]]
 
 
 def about(server: Server, size: Size, peers_python: str | None) -> dict[str, Any]:

@@ -172,8 +172,8 @@ def run(extent: Extent, server_url: str | None) -> dict[str, Any]:
         with _serving(url, is_embedded=is_embedded) as service:
             _press(service, EVERY_DAY, extent)  # to warm up
             rows = [_idle(service, extent), _row(service, EVERY_DAY, extent)]
-            for one in ATTACKS:
-                rows.append(_row(service, one, extent, SMALL if one.is_embedded and is_embedded else COLLECTION))
+            for attack in ATTACKS:
+                rows.append(_row(service, attack, extent, SMALL if attack.is_embedded and is_embedded else COLLECTION))
                 print(rows[-1], file=sys.stderr, flush=True)
         about = {
             "items": extent.items,

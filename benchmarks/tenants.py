@@ -53,7 +53,7 @@ async def _load(url: str, count: int, corpus: Made, say: Say) -> float:
     stored = items(corpus.corpus)
     done = 0
 
-    async def one(number: int) -> None:
+    async def load_tenant(number: int) -> None:
         nonlocal done
         async with gate, platform_at(url, _name(number), pool_size=1) as platform:
             collection = await made(platform, "notes", TENANT_DIMENSIONS)
@@ -62,9 +62,9 @@ async def _load(url: str, count: int, corpus: Made, say: Say) -> float:
         if done % 500 == 0:
             say(f"{done:,} of {count:,} tenants, {loop.time() - started:.0f} s")
 
-    # The first one alone: it makes what all of them share.
-    await one(0)
-    await asyncio.gather(*(one(number) for number in range(1, count)))
+    # The first tenant alone: its load creates what all tenants share.
+    await load_tenant(0)
+    await asyncio.gather(*(load_tenant(number) for number in range(1, count)))
     return loop.time() - started
 
 
@@ -99,13 +99,13 @@ async def _ask(
     for turn in range(_ASKED + 1):
         chance.shuffle(opened)
         for count, collection in opened:
-            one = chance.choice(corpus.questions)
+            question = chance.choice(corpus.questions)
             for kind in ("dense", "hybrid"):
                 started = loop.time()
                 if kind == "dense":
-                    await collection.search(vector=one.vector, limit=10, legs=["dense"])
+                    await collection.search(vector=question.vector, limit=10, legs=["dense"])
                 else:
-                    await collection.search(one.text, vector=one.vector, limit=10)
+                    await collection.search(question.text, vector=question.vector, limit=10)
                 if turn:
                     times[count, kind].append((loop.time() - started) * 1e3)
 

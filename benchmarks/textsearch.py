@@ -77,23 +77,23 @@ async def compared(ways: dict[str, Collection], queries: list[JudgedQuery], qrel
                     "lexical"
                 ]
                 times[way] += [time.perf_counter() - began] if warm else []
-                found[way][query.query_id] = [one.item_id for one in ranking]
+                found[way][query.query_id] = [hit.item_id for hit in ranking]
     quality = Ndcg(qrels)
     result: dict[str, Any] = {"queries": len(queries)}
     for way in ways:
         p50, p95 = np.percentile(times[way], [50, 95]) * 1000
         mean = np.mean([quality.score(key, ranking) for key, ranking in found[way].items()])
         result[way] = {"p50_ms": round(p50, 2), "p95_ms": round(p95, 2), "nDCG@10": round(float(mean), 4)}
-    one, other = found.values()
-    result["overlap"] = {str(depth): _overlap(one, other, depth) for depth in (10, DEPTH)}
+    first, other = found.values()
+    result["overlap"] = {str(depth): _overlap(first, other, depth) for depth in (10, DEPTH)}
     return result
 
 
-def _overlap(one: dict[str, list[str]], other: dict[str, list[str]], depth: int) -> float:
+def _overlap(first: dict[str, list[str]], other: dict[str, list[str]], depth: int) -> float:
     """The share of the first way's leading items that the other's has, on average."""
     shares = [
         len({*ranking[:depth]} & {*other[key][:depth]}) / len(ranking[:depth])
-        for key, ranking in one.items()
+        for key, ranking in first.items()
         if ranking
     ]
     return round(float(np.mean(shares)), 4)

@@ -80,8 +80,8 @@ async def by_vector(platform: Platform, queries: Sequence[JudgedQuery], text: Te
             "exclude_ids": [query.metadata["self_id"]],
         }
         found = await service.preview_search(text(query), config=config)
-        for one in found.previews:
-            runs[float(one.weighting.name)][query.query_id] = [moved.ticket.ticket_id for moved in one.tickets]
+        for preview in found.previews:
+            runs[float(preview.weighting.name)][query.query_id] = [moved.ticket.ticket_id for moved in preview.tickets]
     return runs
 
 
@@ -95,7 +95,11 @@ async def by_both(collection: Collection, queries: Sequence[JudgedQuery], text: 
         hits = await collection.search(text(query), where=where, limit=PAGE, profile=profile, syntax=False)
         asked = Question(now=now)
         scored = [
-            (hit.score, sum(one.weight * one.value(Facts(attributes=hit.attributes), asked) for one in metadata), hit)
+            (
+                hit.score,
+                sum(signal.weight * signal.value(Facts(attributes=hit.attributes), asked) for signal in metadata),
+                hit,
+            )
             for hit in hits
         ]
         for weight, run in runs.items():
@@ -130,14 +134,17 @@ def scored_pages(
     for query in queries:
         as_of = narrowed(query)[1]
         ranked = weighed(near[query.query_id][:count], profile, as_of, as_of)
-        run[query.query_id] = [one.ticket.ticket_id for one in ranked[:top_k]]
+        run[query.query_id] = [ticket.ticket.ticket_id for ticket in ranked[:top_k]]
     return run
 
 
 def without_unknown_hours() -> Profile:
     """The profile in which hours that nobody knows are worth nothing."""
     profile = tickets_profile()
-    signals = (replace(one, unknown_hours=None) if isinstance(one, ResolutionTime) else one for one in profile.signals)
+    signals = (
+        replace(signal, unknown_hours=None) if isinstance(signal, ResolutionTime) else signal
+        for signal in profile.signals
+    )
     return replace(profile, signals=tuple(signals))
 
 
@@ -227,7 +234,7 @@ async def report(data: Path) -> str:
         documents=documents,
         queries=len(queries),
         page=PAGE,
-        presets=", ".join(f"{name} {one.weights.metadata:g}" for name, one in PRESETS.items()),
+        presets=", ".join(f"{name} {preset.weights.metadata:g}" for name, preset in PRESETS.items()),
         weights=" | ".join(f"{weight:g}" for weight in METADATA_WEIGHTS),
         columns="---|" * len(METADATA_WEIGHTS),
         quality="\n".join(quality_row(*name, by_weight, qrels) for name, by_weight in runs.items()),
@@ -262,7 +269,7 @@ def choice_row(top_k: int, asked: str, by_count: Mapping[int, Run], qrels: Qrels
 def unknown_row(asked: str, near: Mapping[str, list[Hit]], queries: Sequence[JudgedQuery], qrels: Qrels) -> str:
     """A row of the fourth table."""
     profiles = (tickets_profile(), without_unknown_hours())
-    cells = [figures(scored_pages(near, queries, one, PAGE, PAGE), qrels)[0] for one in profiles]
+    cells = [figures(scored_pages(near, queries, profile, PAGE, PAGE), qrels)[0] for profile in profiles]
     return f"| {asked} | {' | '.join(f'{cell:.3f}' for cell in cells)} |"
 
 

@@ -251,7 +251,7 @@ class _Bench:
         answers = [writer.answer() for writer in writers]
         busy, _ = searcher.answer()
         seconds, server = time.perf_counter() - begun, self.spent.seconds() - server
-        times = [one for found, _ in answers for one in found]
+        times = [answer for found, _ in answers for answer in found]
         return {
             "system": name, "items": len(times), "items/s": len(times) / seconds,
             "p50 ms": float(np.percentile(times, 50)), "p95 ms": float(np.percentile(times, 95)),
@@ -276,7 +276,7 @@ def _summed(rows: Sequence[Mapping[str, Any]], names: Mapping[str, Path]) -> lis
     for what in OPERATIONS:
         for name in names:
             mine = [row for row in rows if row["system"] == name and row["what"] == what]
-            times = [one for row in mine for one in row["times"]]
+            times = [time_ for row in mine for time_ in row["times"]]
             found.append(
                 {
                     "write": what, "system": name,
@@ -298,8 +298,8 @@ def targets(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Each target with its figure, and whether the figure meets it."""
 
     def of(part: str, name: str, **where: str) -> Mapping[str, Any]:
-        rows = [one for one in result[part] if one["system"] == name]
-        found: Mapping[str, Any] = next(one for one in rows if all(one[key] == what for key, what in where.items()))
+        rows = [row for row in result[part] if row["system"] == name]
+        found: Mapping[str, Any] = next(row for row in rows if all(row[key] == what for key, what in where.items()))
         return found
 
     found = []

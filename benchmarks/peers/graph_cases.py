@@ -41,7 +41,7 @@ class MadeUp(Embeddings):
     def embed_query(self, text: str) -> list[float]:
         """The same for the same text."""
         seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
-        return [float(one) for one in np.random.default_rng(seed).normal(size=DIMENSIONS)]
+        return [float(value) for value in np.random.default_rng(seed).normal(size=DIMENSIONS)]
 
 
 def fill(store: BaseStore, items: int) -> None:

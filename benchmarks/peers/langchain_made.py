@@ -51,7 +51,7 @@ def main(url: str, folder: Path) -> None:
             store.add_embeddings(
                 list(corpus.texts[part]),
                 corpus.vectors[part].tolist(),
-                metadatas=[dict(one) for one in corpus.attributes[part]],
+                metadatas=[dict(attribute) for attribute in corpus.attributes[part]],
                 ids=list(corpus.ids[part]),
             )
         found[name] = [

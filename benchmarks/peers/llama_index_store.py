@@ -90,7 +90,7 @@ class LlamaIndexStore:
         """By vector and words."""
         if variant in self._retrievers:
             found = self._retrievers[variant].retrieve(QueryBundle(text, embedding=vector.tolist()))
-            return [one.node.node_id for one in found][:k]
+            return [match.node.node_id for match in found][:k]
         query = VectorStoreQuery(
             query_embedding=vector.tolist(),
             query_str=text,
