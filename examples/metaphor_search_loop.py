@@ -90,7 +90,7 @@ def chance_of(*what: object) -> random.Random:
 
 def drawn(chance: random.Random, ids: Sequence[str], weights: Sequence[float], number: int) -> list[str]:
     """So many of them, each once, the heavier ones more likely."""
-    return sorted(ids, key=lambda one: chance.random() ** (1 / weights[ids.index(one)]))[-number:]
+    return sorted(ids, key=lambda metaphor_id: chance.random() ** (1 / weights[ids.index(metaphor_id)]))[-number:]
 
 
 async def apply(llm: LLM, problem: Problem, metaphor: Metaphor) -> str:
