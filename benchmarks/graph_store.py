@@ -36,8 +36,8 @@ def of_the_peer(python: str, url: str, items: int) -> Mapping[str, Any]:
     ended = subprocess.run(
         command, env={**os.environ, "PYTHONPATH": str(FOLDER)}, check=True, stdout=subprocess.PIPE, text=True
     )
-    found: Mapping[str, Any] = json.loads(ended.stdout)
-    return found
+    payload: Mapping[str, Any] = json.loads(ended.stdout)
+    return payload
 
 
 def of_ours(url: str, items: int) -> Mapping[str, Any]:

@@ -48,8 +48,8 @@ def readme_table(result: Mapping[str, Any]) -> str:
     names = [name for name in SYSTEMS if any(row["system"] == name for row in result["plain"])]
     lines = ["| | " + " | ".join(SYSTEMS[name] for name in names) + " |", "|" + "---|" * (len(names) + 1)]
     for what, cells, choose in _rows(result):
-        found = [value for value in cells.values() if value is not None]
-        wanted = choose(found) if found else None
+        values = [value for value in cells.values() if value is not None]
+        wanted = choose(values) if values else None
         told = [_told(cells.get(name), is_best=cells.get(name) == wanted) for name in names]
         lines.append(f"| {what} | " + " | ".join(told) + " |")
     return "\n".join(lines)
@@ -71,8 +71,8 @@ def write(result: Mapping[str, Any], commit: str) -> None:
     README.write_text(found.sub(lambda _: told, page), encoding="utf-8")
     trend = RESULTS / "trend.md"
     former = trend.read_text(encoding="utf-8") if trend.exists() else _TREND
-    kept = [line for line in former.splitlines() if f"| {commit} |" not in line]
-    trend.write_text("\n".join([*kept, trend_line(result, commit)]) + "\n", encoding="utf-8")
+    lines = [line for line in former.splitlines() if f"| {commit} |" not in line]
+    trend.write_text("\n".join([*lines, trend_line(result, commit)]) + "\n", encoding="utf-8")
 
 
 def commit_of(folder: Path) -> str:

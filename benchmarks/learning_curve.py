@@ -249,16 +249,16 @@ def earlier(given: argparse.Namespace, places: Sequence[Place]) -> list[dict[str
         raise RuntimeError(f"the results are of {stored['combination']}, not {given.combination}")
     starts = {place.world.name: place.start for place in places}
     own = set(itertools.product(starts, given.seeds, given.noise, given.wrong))
-    kept = [
+    curves = [
         curve
         for curve in stored["curves"]
         if (curve["collection"], curve["seed"], curve["noise"], curve["wrong"]) not in own
     ]
-    for curve in kept:
+    for curve in curves:
         then = curve["points"][0]["ndcg_at_10"]
         if (now := starts.get(curve["collection"], then)) != then:
             raise RuntimeError(f"{curve['collection']} starts at {now}, and at {then} in the results; run all anew")
-    return kept
+    return curves
 
 
 def summary(curves: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

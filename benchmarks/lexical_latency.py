@@ -107,18 +107,18 @@ async def written(collection: Collection, texts: list[str]) -> dict[str, Figures
 async def beside_a_writer(platform: Platform, collection: Collection, asked: list[str], texts: list[str]) -> Figures:
     """A search's latency while single items are written without a pause."""
     collection_id = (await collection.refresh()).collection_id
-    done = asyncio.Event()
+    finished = asyncio.Event()
 
     async def write() -> None:
         number = 0
-        while not done.is_set():
+        while not finished.is_set():
             await collection.add([{"_id": f"beside {number % 50}", "text": texts[number % len(texts)]}])
             number += 1
 
     writer = asyncio.create_task(write())
     async with platform.database.transaction(platform.tenant_id) as connection:
         times = [await milliseconds(connection, collection_id, query, None) for query in asked]
-    done.set()
+    finished.set()
     await writer
     await collection.delete([f"beside {number}" for number in range(50)])
     return spread(times)

@@ -101,9 +101,9 @@ async def measured(engine: RetrievalEngine, world: World, asked: dict[str, list[
     for kind, question in [*calls[:: len(asked)], *calls]:
         words, given = question
         started = time.perf_counter()
-        found = await engine.retrieve_relevant_memories(PROJECT, words, limit=10, **given)  # type: ignore[arg-type]
+        memories = await engine.retrieve_relevant_memories(PROJECT, words, limit=10, **given)  # type: ignore[arg-type]
         times[kind].append((time.perf_counter() - started) * 1e3)
-        overlaps[kind].append(overlap([int(memory.memory_id[1:]) for memory in found], true_scores(world, question)))
+        overlaps[kind].append(overlap([int(memory.memory_id[1:]) for memory in memories], true_scores(world, question)))
     return [row(kind, times[kind], overlaps[kind]) for kind in asked]
 
 

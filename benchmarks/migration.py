@@ -43,8 +43,8 @@ def made_by_the_library(python: str, url: str, folder: Path) -> Mapping[str, lis
     ended = subprocess.run(
         command, env={**os.environ, "PYTHONPATH": str(FOLDER)}, check=True, stdout=subprocess.PIPE, text=True
     )
-    found: Mapping[str, list[list[str]]] = json.loads(ended.stdout)
-    return found
+    payload: Mapping[str, list[list[str]]] = json.loads(ended.stdout)
+    return payload
 
 
 async def copied(
@@ -81,8 +81,8 @@ async def overlap(collection: Collection, questions: Any, reference: Sequence[Se
     """The share of what the library found that the collection finds by the same vectors."""
     shares = []
     for vector, ids in zip(questions, reference, strict=True):
-        found = [hit.item_id for hit in await collection.search(vector=vector, limit=len(ids), legs=["dense"])]
-        shares.append(len(set(found) & set(ids)) / len(ids))
+        item_ids = [hit.item_id for hit in await collection.search(vector=vector, limit=len(ids), legs=["dense"])]
+        shares.append(len(set(item_ids) & set(ids)) / len(ids))
     return float(np.mean(shares))
 
 

@@ -134,9 +134,11 @@ def _honest(calibration: Calibration, hits: Sequence[JudgedHit]) -> Honesty:
 
 def by_chance(calibration: Calibration, hits: Sequence[JudgedHit]) -> float:
     """The error that would be measured if every hit were relevant with the very probability that is told."""
-    told = [relevance for relevance in calibration.relevances([hit.evidence for hit in hits]) if relevance is not None]
-    draws = np.random.default_rng(0).random((DRAWS, len(told))) < np.array(told)
-    return statistics.mean(honesty(told, drawn).error for drawn in draws.tolist())
+    relevances = [
+        relevance for relevance in calibration.relevances([hit.evidence for hit in hits]) if relevance is not None
+    ]
+    draws = np.random.default_rng(0).random((DRAWS, len(relevances))) < np.array(relevances)
+    return statistics.mean(honesty(relevances, drawn).error for drawn in draws.tolist())
 
 
 def with_few(calibration: Calibration, hits: Hits) -> dict[int, dict[str, float]]:

@@ -398,9 +398,9 @@ class Model:
 
     def by_dimensions(self, dimensions: int, *path: str) -> float:
         """A measure at that number of dimensions, between the measured ones on a straight line."""
-        known = sorted(self.few)
-        lower = max((size for size in known if size <= dimensions), default=known[0])
-        upper = min((size for size in known if size > lower), default=lower)
+        few = sorted(self.few)
+        lower = max((size for size in few if size <= dimensions), default=few[0])
+        upper = min((size for size in few if size > lower), default=lower)
         first = _value(self.few[lower], path)
         if upper == lower:
             return first

@@ -176,12 +176,12 @@ def _in_turns(
 
 def _timed(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Taken:
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    done = subprocess.run(
+    process = subprocess.run(
         command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=True
     )
     wall, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.stderr:
-        raise RuntimeError(f"{' '.join(command)}: {done.stderr.decode()}")
+    if process.stderr:
+        raise RuntimeError(f"{' '.join(command)}: {process.stderr.decode()}")
     used = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
     return Taken(1000 * wall, 1000 * used)
 

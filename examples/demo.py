@@ -66,8 +66,8 @@ async def main(console: Console) -> None:
         tickets = await platform.collection(COLLECTION)
         await load(tickets, console)
         for number, question in enumerate(QUESTIONS, 1):
-            found = await tickets.search(question.query, limit=3, **question.options)
-            show(number, question, found, console)
+            hits = await tickets.search(question.query, limit=3, **question.options)
+            show(number, question, hits, console)
     say_what_next(console, time.perf_counter() - started)
 
 

@@ -76,7 +76,7 @@ def _value(number: int) -> dict[str, Any]:
 
 def _filtered(store: BaseStore, wanted: dict[str, Any], expected: list[str]) -> str:
     try:
-        found = sorted(item.key for item in store.search(("filters",), filter=wanted))
+        keys = sorted(item.key for item in store.search(("filters",), filter=wanted))
     except ValueError as error:
         return f"refused: {error}"
-    return "right" if found == expected else f"finds {', '.join(found) or 'nothing'}"
+    return "right" if keys == expected else f"finds {', '.join(keys) or 'nothing'}"

@@ -89,8 +89,8 @@ class LlamaIndexStore:
     async def hybrid(self, variant: str, text: str, vector: Vectors, k: int) -> list[str]:
         """By vector and words."""
         if variant in self._retrievers:
-            found = self._retrievers[variant].retrieve(QueryBundle(text, embedding=vector.tolist()))
-            return [match.node.node_id for match in found][:k]
+            answer = self._retrievers[variant].retrieve(QueryBundle(text, embedding=vector.tolist()))
+            return [match.node.node_id for match in answer][:k]
         query = VectorStoreQuery(
             query_embedding=vector.tolist(),
             query_str=text,

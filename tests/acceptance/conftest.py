@@ -90,9 +90,9 @@ class Program:
 
     def succeeds(self, *arguments: object, given: str = "") -> str:
         """Standard output of a run that must succeed without a word on standard error."""
-        done = self(*arguments, given=given)
-        assert (done.returncode, done.stderr) == (0, ""), done.stderr
-        return done.stdout
+        process = self(*arguments, given=given)
+        assert (process.returncode, process.stderr) == (0, ""), process.stderr
+        return process.stdout
 
     def json(self, *arguments: object) -> Any:
         """The output of a run with ``--json``."""
@@ -100,11 +100,11 @@ class Program:
 
     def fails(self, *arguments: object, code: int = 1, given: str = "") -> str:
         """The one line of a run that must fail with that code and print nothing else."""
-        done = self(*arguments, given=given)
-        assert (done.returncode, done.stdout) == (code, ""), done
-        assert done.stderr.endswith("\n")
-        assert done.stderr.count("\n") == 1, done.stderr
-        return done.stderr.rstrip("\n")
+        process = self(*arguments, given=given)
+        assert (process.returncode, process.stdout) == (code, ""), process
+        assert process.stderr.endswith("\n")
+        assert process.stderr.count("\n") == 1, process.stderr
+        return process.stderr.rstrip("\n")
 
     def write(self, name: str, *records: object) -> Path:
         """A JSON Lines file in the folder; a text is a line as it is."""

@@ -18,17 +18,17 @@ HEAD = max(known_revisions())
 def test_the_schema_goes_up_down_and_up_again(program: Program) -> None:
     """The status says where it stands, in words, in JSON and by its exit code."""
     program = program.using(RETRIEVAL_SCHEMA="up_and_down")
-    done = program("db", "status")
-    assert (done.returncode, done.stderr) == (1, "")
-    assert "is not set up in this database; run: retrieval db upgrade" in done.stdout
+    process = program("db", "status")
+    assert (process.returncode, process.stderr) == (1, "")
+    assert "is not set up in this database; run: retrieval db upgrade" in process.stdout
 
     assert program.succeeds("db", "upgrade") == f"schema 'up_and_down' is current (revision {HEAD})\n"
     status = program.json("db", "status")
     assert (status["current"], status["head"], status["is_current"]) == (HEAD, HEAD, True)
 
     assert "not set up" in program.succeeds("db", "downgrade", "base", "-y")
-    done = program("db", "status", "--json")
-    assert (done.returncode, json.loads(done.stdout)["current"]) == (1, None)
+    process = program("db", "status", "--json")
+    assert (process.returncode, json.loads(process.stdout)["current"]) == (1, None)
     program.succeeds("db", "upgrade", "head")
 
 
@@ -125,8 +125,8 @@ def test_the_home_is_saved_destroyed_and_restored(own_home: Path, tmp_path: Path
 
 def test_a_server_is_upgraded_from_an_older_version_alone(program: Program) -> None:
     """There is nothing to do here, and the message says so."""
-    said = program.fails("db", "upgrade-server", "/usr/bin")
-    assert re.search(r"was made by PostgreSQL (\d+), and \1 is installed: all is done", said)
+    error = program.fails("db", "upgrade-server", "/usr/bin")
+    assert re.search(r"was made by PostgreSQL (\d+), and \1 is installed: all is done", error)
     own = program.using(RETRIEVAL_DATABASE_URL="postgresql://127.0.0.1:1/x")
     assert "which its administrator upgrades" in own.fails("db", "upgrade-server", "/usr/bin")
 
@@ -151,6 +151,6 @@ def test_a_collection_moves_to_another_tenant(program: Program) -> None:
     piped = program("collections", "export", "docs", "-", "--no-records")
     assert piped.returncode == 0
     assert "exported docs" in piped.stderr
-    said = program.succeeds("collections", "import", "-", "--name", "copy", given=piped.stdout)
-    assert said.startswith("imported copy: 3 items with 3 vectors")
-    assert "learned anew" in said
+    output = program.succeeds("collections", "import", "-", "--name", "copy", given=piped.stdout)
+    assert output.startswith("imported copy: 3 items with 3 vectors")
+    assert "learned anew" in output

@@ -16,11 +16,11 @@ def test_the_doctor_finds_nothing_wrong_with_a_new_collection(program: Program) 
     """In words, in JSON, for all collections or one; the exit code is 0."""
     program.write("items.jsonl", {"_id": "1", "text": "a cat"})
     program.succeeds("ingest", "tickets", "items.jsonl", "--quiet")
-    shown = program.succeeds("doctor")
-    assert "✓ collection: 'tickets': 1 item, nothing waits" in shown
-    told = program.json("doctor", "tickets")
-    assert told["is_sound"]
-    assert {finding["check"] for finding in told["findings"]} >= {
+    output = program.succeeds("doctor")
+    assert "✓ collection: 'tickets': 1 item, nothing waits" in output
+    payload = program.json("doctor", "tickets")
+    assert payload["is_sound"]
+    assert {finding["check"] for finding in payload["findings"]} >= {
         "pgvector",
         "isolation",
         "indexes",

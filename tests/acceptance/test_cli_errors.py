@@ -136,12 +136,12 @@ def test_a_fault_of_the_program_is_one_line_and_exit_code_70(program: Program) -
 
 def test_help_is_a_table_of_contents(program: Program) -> None:
     """Every command under its heading, the exit codes below; asking for nothing shows it too."""
-    shown = program.using(GITHUB_ACTIONS="true").succeeds("--help")
-    headings = [shown.index(heading) for heading in ("Store and find", "Measure and tune", "Database", "Exit codes")]
+    output = program.using(GITHUB_ACTIONS="true").succeeds("--help")
+    headings = [output.index(heading) for heading in ("Store and find", "Measure and tune", "Database", "Exit codes")]
     assert headings == sorted(headings)
-    assert all(f"│ {name} " in shown for name in ("ingest", "search", "collections", "evaluate", "tune", "db"))
-    assert "\x1b" not in shown
-    assert program.succeeds() == shown
+    assert all(f"│ {name} " in output for name in ("ingest", "search", "collections", "evaluate", "tune", "db"))
+    assert "\x1b" not in output
+    assert program.succeeds() == output
     assert "upgrade" in program.succeeds("db")
     assert program.succeeds("-h") == program.succeeds("--help")
 

@@ -75,8 +75,8 @@ def test_a_search_by_groups_shows_the_best_of_each(program: Program) -> None:
     """One hit a value of the field; a field that no item has is an error."""
     lines = [{"_id": str(number), "text": "disk full", "host": f"h{number % 3}"} for number in range(9)]
     program.succeeds("ingest", "notes", program.write("notes.jsonl", *lines), "-q")
-    found = program.json("search", "notes", "disk full", "--group-by", "host")
-    assert sorted(hit["metadata"]["host"] for hit in found["hits"]) == ["h0", "h1", "h2"]
+    payload = program.json("search", "notes", "disk full", "--group-by", "host")
+    assert sorted(hit["metadata"]["host"] for hit in payload["hits"]) == ["h0", "h1", "h2"]
     assert "exact, 9 rows weighed: no HNSW index" in program.succeeds(
         "search", "notes", "disk", "-g", "host", "--explain"
     )
@@ -103,10 +103,10 @@ def test_lines_that_do_not_fit_the_schema_are_bad_lines(program: Program) -> Non
     (program.folder / "schema.json").write_text('{"properties": {"host": {"type": "string"}}, "required": ["host"]}')
     lines = [{"_id": "1", "text": "disk full", "host": "h1"}, {"_id": "2", "text": "disk full", "host": 7}]
     path = program.write("notes.jsonl", *lines)
-    said = program.fails("ingest", "notes", path, "--schema", "schema.json")
-    assert "notes.jsonl:2: item '2' does not fit the collection's schema: attribute 'host': 7 is not of type" in said
-    done = program("ingest", "notes", path, "--on-error", "skip", "--json")
-    assert counts(json.loads(done.stdout)) == {"read": 1, "added": 1, "embedded": 1, "rejected": 1}
+    error = program.fails("ingest", "notes", path, "--schema", "schema.json")
+    assert "notes.jsonl:2: item '2' does not fit the collection's schema: attribute 'host': 7 is not of type" in error
+    process = program("ingest", "notes", path, "--on-error", "skip", "--json")
+    assert counts(json.loads(process.stdout)) == {"read": 1, "added": 1, "embedded": 1, "rejected": 1}
 
     (program.folder / "other.json").write_text("{}")
     assert "was made with another schema, which stays" in program.fails(
@@ -133,17 +133,17 @@ def test_a_run_whose_items_have_no_text_fails_and_says_where_it_may_be(program: 
 def test_a_few_items_without_text_are_stored_with_a_note(program: Program) -> None:
     """Where others have a text, no other name of it is suggested."""
     path = program.write("notes.jsonl", NOTES[0], {"id": "x", "the words": "a certificate"})
-    done = program("ingest", "notes", path, "-q")
-    assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "note: 1 of 2 items has no text; an item's 'title' and 'text' are searched\n"
+    process = program("ingest", "notes", path, "-q")
+    assert (process.returncode, process.stdout) == (0, "")
+    assert process.stderr == "note: 1 of 2 items has no text; an item's 'title' and 'text' are searched\n"
 
 
 def test_one_item_without_text_is_stored_with_a_note(program: Program) -> None:
     """It may be meant."""
     program.succeeds("ingest", "notes", program.write("notes.jsonl", NOTES[0]))
-    done = program("items", "put", "notes", '{"id": "x", "words": "a certificate"}', "--json")
-    assert (done.returncode, json.loads(done.stdout)["result"]) == (0, "added")
-    assert done.stderr == "note: 1 of 1 item has no text; if 'words' holds it, call that 'text'\n"
+    process = program("items", "put", "notes", '{"id": "x", "words": "a certificate"}', "--json")
+    assert (process.returncode, json.loads(process.stdout)["result"]) == (0, "added")
+    assert process.stderr == "note: 1 of 1 item has no text; if 'words' holds it, call that 'text'\n"
 
 
 def test_json_lines_are_mapped_and_usual_names_need_no_mapping(program: Program) -> None:
@@ -152,8 +152,8 @@ def test_json_lines_are_mapped_and_usual_names_need_no_mapping(program: Program)
     program.succeeds("ingest", "notes", path, "-q")
     path = program.write("b.jsonl", {"key": "3", "meta": 1, "metadata": {"words": "a printer"}})
     program.succeeds("ingest", "notes", path, "-q", "--map", "_id=key", "--map", "text=words")
-    found = [program.json("search", "notes", word)["hits"][0]["id"] for word in ("disk", "certificate", "printer")]
-    assert found == ["1", "2", "3"]
+    ids = [program.json("search", "notes", word)["hits"][0]["id"] for word in ("disk", "certificate", "printer")]
+    assert ids == ["1", "2", "3"]
 
 
 def test_items_without_ids_get_them_by_their_content(program: Program, tmp_path: Path) -> None:
@@ -161,9 +161,9 @@ def test_items_without_ids_get_them_by_their_content(program: Program, tmp_path:
     file = tmp_path / "notes.jsonl"
     file.write_text('{"text": "first note"}\n{"_id": "b", "text": "second note"}\n{"text": "first note"}\n')
     assert "make ids of the texts: --id-from text" in program.fails("ingest", "notes", file)
-    said = program.succeeds("ingest", "notes", file, "--id-from", "text")
-    assert "has a hash of text as its id" in said
-    assert "1 id stands more than once" in said
+    output = program.succeeds("ingest", "notes", file, "--id-from", "text")
+    assert "has a hash of text as its id" in output
+    assert "1 id stands more than once" in output
     again = program.json("ingest", "notes", file, "--id-from", "text")
     assert (again["added"], again["unchanged"], again["repeated"]) == (0, 2, 1)
 
@@ -192,11 +192,11 @@ def test_a_bad_line_stops_the_run_and_says_how_to_go_on(program: Program) -> Non
 def test_bad_lines_are_put_aside_and_can_be_mended(program: Program) -> None:
     """The other lines are stored; the mended file completes them."""
     path = program.write("items.jsonl", NOTES[0], "{broken", NOTES[1], '{"title": "no key"}')
-    done = program("ingest", "notes", path, "--on-error", "skip", "--json")
-    assert done.returncode == 0
-    assert counts(json.loads(done.stdout)) == {"read": 2, "added": 2, "embedded": 2, "rejected": 2}
-    assert f"rejected: {path}:2: not JSON" in done.stderr
-    assert "2 bad lines put aside in items.rejects.jsonl" in done.stderr
+    process = program("ingest", "notes", path, "--on-error", "skip", "--json")
+    assert process.returncode == 0
+    assert counts(json.loads(process.stdout)) == {"read": 2, "added": 2, "embedded": 2, "rejected": 2}
+    assert f"rejected: {path}:2: not JSON" in process.stderr
+    assert "2 bad lines put aside in items.rejects.jsonl" in process.stderr
 
     aside = program.folder / "items.rejects.jsonl"
     assert aside.read_text() == '{broken\n{"title": "no key"}\n'
@@ -207,8 +207,8 @@ def test_bad_lines_are_put_aside_and_can_be_mended(program: Program) -> None:
 def test_bad_csv_lines_follow_the_header_wherever_it_came_from(program: Program) -> None:
     """Standard input can be read only once, and its header is not lost."""
     text = "id,text\n1,fine\n2,one,too many\n"
-    done = program("ingest", "x", "-", "-f", "csv", "--on-error", "skip", "--rejects", "aside.csv", "-q", given=text)
-    assert done.returncode == 0
+    process = program("ingest", "x", "-", "-f", "csv", "--on-error", "skip", "--rejects", "aside.csv", "-q", given=text)
+    assert process.returncode == 0
     assert (program.folder / "aside.csv").read_text() == "id,text\n2,one,too many\n"
 
 
@@ -285,7 +285,7 @@ def typed(program: Program, text: str, *arguments: str) -> str:
     """The program's standard error when that text is typed on a terminal."""
     outer, inner = pty.openpty()
     os.write(outer, text.encode())
-    done = subprocess.run(
+    process = subprocess.run(
         [*program.command, *arguments],
         stdin=inner,
         capture_output=True,
@@ -297,7 +297,7 @@ def typed(program: Program, text: str, *arguments: str) -> str:
     )
     os.close(inner)
     os.close(outer)
-    return done.stderr
+    return process.stderr
 
 
 def test_an_interrupted_run_is_continued_by_the_same_command(program: Program) -> None:
@@ -402,13 +402,13 @@ def test_attributes_are_declared_as_filterable(program: Program) -> None:
     declared = ("collections", "filterable", "notes")
     assert program.json(*declared) == {"hours": "number", "priority": "text"}
     assert program.json("collections")[0]["filterable"] == {"hours": "number", "priority": "text"}
-    found = program.json("search", "notes", "certificate disk report", "--where", "hours=26")
-    assert [hit["id"] for hit in found["hits"]] == ["disk"]
+    payload = program.json("search", "notes", "certificate disk report", "--where", "hours=26")
+    assert [hit["id"] for hit in payload["hits"]] == ["disk"]
     assert "'hours' is filterable as number" in program.fails("search", "notes", "disk", "--where", "hours=many")
     assert "--drop hours hours:text" in program.fails(*declared, "hours:text")
     assert program.json(*declared, "--drop", "hours", "hours:text") == {"hours": "text", "priority": "text"}
-    found = program.json("search", "notes", "certificate disk report", "--where", "hours=26")
-    assert [hit["id"] for hit in found["hits"]] == ["login"]
+    payload = program.json("search", "notes", "certificate disk report", "--where", "hours=26")
+    assert [hit["id"] for hit in payload["hits"]] == ["login"]
     assert "write ATTRIBUTE:TYPE" in program.fails(*declared, "hours")
     assert "no attribute is declared" in program.succeeds(*declared, "--drop", "hours", "--drop", "priority")
 
@@ -478,7 +478,7 @@ def test_a_reader_that_leaves_early_is_not_complained_about(notes: Program) -> N
     reader, writer = os.pipe()
     os.close(reader)
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [*notes.command, "search", "notes", "report"],
             stdout=writer,
             stderr=subprocess.PIPE,
@@ -488,7 +488,7 @@ def test_a_reader_that_leaves_early_is_not_complained_about(notes: Program) -> N
         )
     finally:
         os.close(writer)
-    assert done.stderr == b""
+    assert process.stderr == b""
 
 
 def test_a_file_of_tickets_needs_no_mapping(program: Program) -> None:
@@ -520,18 +520,18 @@ def test_a_folder_of_documents_is_ingested_and_gives_passages(program: Program, 
 
     (handbook / "policy.pdf").unlink()
     (handbook / "broken.pdf").write_bytes(b"%PDF-1.4 broken")
-    done = program("ingest", "docs", handbook, "--prune")
-    assert done.returncode == 1
-    assert "failed: handbook/broken.pdf: cannot be read as pdf" in done.stderr
-    assert "error: 1 document could not be read" in done.stderr
+    process = program("ingest", "docs", handbook, "--prune")
+    assert process.returncode == 1
+    assert "failed: handbook/broken.pdf: cannot be read as pdf" in process.stderr
+    assert "error: 1 document could not be read" in process.stderr
     hits = program.json("search", "docs", "flights need a permit", "--group-by", "document")["hits"]
     assert "handbook/policy.pdf" not in {hit["metadata"]["document"] for hit in hits}
 
     page = program.succeeds("passages", "docs", "how long are backups kept?", "--max-tokens", 200, "--limit", 1)
     assert "Source: handbook/" in page
-    found = program.json("passages", "docs", "who restores a backup?", "--where", "document=handbook/backups.md")
-    assert found["passages"][0]["document"] == "handbook/backups.md"
-    assert found["tokens"] <= 2000
+    payload = program.json("passages", "docs", "who restores a backup?", "--where", "document=handbook/backups.md")
+    assert payload["passages"][0]["document"] == "handbook/backups.md"
+    assert payload["tokens"] <= 2000
 
 
 @pytest.mark.parametrize(

@@ -183,8 +183,8 @@ def test_a_worker_can_do_what_is_due_and_end(program: Program) -> None:
     program.write("docs.jsonl", {"_id": "1", "text": "the cat sat"})
     program.succeeds("ingest", "docs", "docs.jsonl", "--quiet")
     schedule = json.dumps(ONLY_EMBED | {"embed": "off", "prune": "* * * * *"})
-    said = program.using(RETRIEVAL_JOBS_SCHEDULE=schedule).succeeds("worker", "--once", "--concurrency", "1")
-    assert "prune docs: done" in said
+    output = program.using(RETRIEVAL_JOBS_SCHEDULE=schedule).succeeds("worker", "--once", "--concurrency", "1")
+    assert "prune docs: done" in output
 
 
 @pytest.mark.parametrize(
@@ -202,8 +202,8 @@ def test_what_does_not_exist_is_one_line(program: Program, arguments: tuple[str,
 
 def test_a_schedule_that_cannot_be_read_is_one_line(program: Program) -> None:
     """With the variable that holds it."""
-    said = program.using(RETRIEVAL_JOBS_SCHEDULE="hourly").fails("worker", "--once")
-    assert said.startswith("error: RETRIEVAL_JOBS_SCHEDULE: it must be JSON such as")
+    error = program.using(RETRIEVAL_JOBS_SCHEDULE="hourly").fails("worker", "--once")
+    assert error.startswith("error: RETRIEVAL_JOBS_SCHEDULE: it must be JSON such as")
 
 
 def test_the_doctor_runs_the_job_that_mends_if_it_is_told_to(program: Program, admin: Admin) -> None:

@@ -63,24 +63,24 @@ def test_the_report_is_readable(tickets: Program) -> None:
 
 def test_one_leg_is_measured_alone(tickets: Program) -> None:
     """And compared with nothing."""
-    found = tickets.json("evaluate", "tickets", *SAMPLE, "--legs", "lexical", "--limit-queries", 3)
-    assert [variant["variant"] for variant in found["variants"]] == ["lexical"]
-    assert found["comparisons"] == []
+    payload = tickets.json("evaluate", "tickets", *SAMPLE, "--legs", "lexical", "--limit-queries", 3)
+    assert [variant["variant"] for variant in payload["variants"]] == ["lexical"]
+    assert payload["comparisons"] == []
 
 
 def test_a_proven_gain_is_stored_on_request(program: Program) -> None:
     """Only with --apply, and the next search uses it."""
     case = made_case(program)
-    found = program.json("tune", *case, "--cutoff", "1")
-    assert found["metric"] == "nDCG@1"
-    assert found["improves"]
-    assert found["profile"]["legs"] == {"lexical": 1.0}
-    assert found["applied_version"] is None
+    payload = program.json("tune", *case, "--cutoff", "1")
+    assert payload["metric"] == "nDCG@1"
+    assert payload["improves"]
+    assert payload["profile"]["legs"] == {"lexical": 1.0}
+    assert payload["applied_version"] is None
     assert program.json("collections")[0]["profile_version"] == 1
 
-    shown = program.succeeds("tune", *case, "--cutoff", "1", "--apply")
-    assert "proposed: lexical alone" in shown
-    assert shown.endswith("applied: the collection now searches with profile v2\n")
+    output = program.succeeds("tune", *case, "--cutoff", "1", "--apply")
+    assert "proposed: lexical alone" in output
+    assert output.endswith("applied: the collection now searches with profile v2\n")
     answer = program.json("search", "made", "key001")
     assert answer["profile_version"] == 2
     assert {part["leg"] for part in answer["hits"][0]["explanation"]["contributions"]} == {"lexical"}
@@ -88,11 +88,11 @@ def test_a_proven_gain_is_stored_on_request(program: Program) -> None:
 
 def test_without_a_gain_the_profile_stays(tickets: Program) -> None:
     """Also with --apply; the report says why, and shows the best settings."""
-    shown = tickets.succeeds("tune", "tickets", *SAMPLE, *AS_IT_WAS, "--apply")
-    assert "current:  " in shown
-    assert "proposed: no change" in shown
-    assert "keep the current profile" in shown
-    assert "held-out nDCG@10 of tuned" in shown
+    output = tickets.succeeds("tune", "tickets", *SAMPLE, *AS_IT_WAS, "--apply")
+    assert "current:  " in output
+    assert "proposed: no change" in output
+    assert "keep the current profile" in output
+    assert "held-out nDCG@10 of tuned" in output
     assert tickets.json("collections")[0]["profile_version"] == 1
 
 
@@ -130,5 +130,5 @@ def test_a_collection_without_vectors_says_why_it_has_no_dense_leg(program: Prog
     program.succeeds("ingest", "words", program.folder / "items.jsonl", "-q")
     for command in ("evaluate", "tune"):
         assert "no embedder" in program.fails(command, "words", *case[1:])
-    found = program.json("evaluate", "words", *case[1:], "--legs", "lexical")
-    assert found["variants"][0]["metrics"]["MRR@10"] > 0.7
+    payload = program.json("evaluate", "words", *case[1:], "--legs", "lexical")
+    assert payload["variants"][0]["metrics"]["MRR@10"] > 0.7

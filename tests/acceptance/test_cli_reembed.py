@@ -57,8 +57,8 @@ async def test_the_worked_example(program: Program) -> None:
         assert "connection timeout" in told["connection timeout"]
         assert "done" in told["run"]
         assert (await asyncio.to_thread(moving.json, "collections"))[0]["space"] == "openai/big (3072)"
-        sent = [text for request in server.received for text in request.texts if "number" in text]
-        assert len(sent) == len(set(sent)) == 60 + len(ASKED), "each text and each recorded question once"
+        texts = [text for request in server.received for text in request.texts if "number" in text]
+        assert len(texts) == len(set(texts)) == 60 + len(ASKED), "each text and each recorded question once"
 
 
 def test_what_the_program_refuses(program: Program) -> None:

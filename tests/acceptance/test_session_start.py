@@ -64,16 +64,16 @@ def program(variables: dict[str, str], tmp_path: Path) -> Program:
 
 def hinted(program: Program, *arguments: str, given: str = "") -> str:
     """The one line of a hook that had nothing to give, and was in nobody's way."""
-    done = program(*arguments, given=given)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (0, "", 1), done
-    return done.stderr
+    process = program(*arguments, given=given)
+    assert (process.returncode, process.stdout, process.stderr.count("\n")) == (0, "", 1), process
+    return process.stderr
 
 
 def test_a_session_is_given_what_fits_its_project(program: Program) -> None:
     """As its hook calls it: the words on standard input, the principles on standard output, and nothing else."""
     hook = {"session_id": "s-1", "cwd": str(program.folder), "hook_event_name": "SessionStart", "source": "startup"}
-    said = program.alone().succeeds("session-start", "--limit", "3", "--explore=1", given=json.dumps(hook))
-    listed = said.splitlines()[4:7]
+    output = program.alone().succeeds("session-start", "--limit", "3", "--explore=1", given=json.dumps(hook))
+    listed = output.splitlines()[4:7]
     assert [line.partition(" · added by nobody named · ")[0] for line in listed] == [
         '- **[state]** "Keep state near its use": "Lift it late." [react]',
         '- **[bind]** "Bind parameters" [sql]',
@@ -109,17 +109,17 @@ def test_json_tells_the_whole_context(program: Program) -> None:
     """An option goes before what the hook says, and the tenant may stand before the command."""
     tenant = program.environment["RETRIEVAL_TENANT"]
     arguments = ("--tenant", tenant, "session-start", "--format", "json", "--session", "mine", "--explore", "0")
-    said = json.loads(program.using(RETRIEVAL_TENANT="other").succeeds(*arguments, given='{"session_id": "theirs"}'))
-    assert said["session_id"] == "mine"
-    assert said["context"]["recent_commits"] == ["Pagination of the catalogue"]
-    assert said["context"]["changed_files"] == ["package.json"]
-    assert {"react", "frontend"} <= set(said["context"]["project_tags"])
-    assert said["context"]["keywords"] == ["pagination", "catalogue"]
-    assert [(principle["id"], principle["matching_tags"]) for principle in said["principles"]] == [
+    payload = json.loads(program.using(RETRIEVAL_TENANT="other").succeeds(*arguments, given='{"session_id": "theirs"}'))
+    assert payload["session_id"] == "mine"
+    assert payload["context"]["recent_commits"] == ["Pagination of the catalogue"]
+    assert payload["context"]["changed_files"] == ["package.json"]
+    assert {"react", "frontend"} <= set(payload["context"]["project_tags"])
+    assert payload["context"]["keywords"] == ["pagination", "catalogue"]
+    assert [(principle["id"], principle["matching_tags"]) for principle in payload["principles"]] == [
         ("state", ["react"]),
         ("bind", []),
     ]
-    assert said["explored"] == []
+    assert payload["explored"] == []
 
 
 def test_the_pages_hooks_run_as_they_are_pasted(program: Program, tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_the_pages_hooks_run_as_they_are_pasted(program: Program, tmp_path: Path
         words.write_text(json.dumps({"session_id": "pasted", "cwd": str(program.folder), "hook_event_name": event}))
         command = hook["command"].replace("/path/to/the/checkout/.venv/bin/retrieval", shlex.quote(str(installed)))
         with words.open() as given:
-            done = subprocess.run(
+            process = subprocess.run(
                 ["/bin/sh", "-c", command],
                 stdin=given,
                 env=program.variables,
@@ -147,7 +147,7 @@ def test_the_pages_hooks_run_as_they_are_pasted(program: Program, tmp_path: Path
                 check=True,
                 timeout=SECONDS,
             )
-        said[event] = (done.stdout, done.stderr)
+        said[event] = (process.stdout, process.stderr)
         assert hook["timeout"] > Settings().session_start_seconds
     assert "**[state]**" in said["SessionStart"][0]
     assert "Session pasted." in said["SessionStart"][0]
@@ -158,9 +158,9 @@ def test_what_a_session_was_about_counts_for_the_next(program: Program) -> None:
     """Its end leaves a trace with its tags; a failure's do not count."""
     assert program.succeeds("session-end", "--session", "s-1", "--tags", "observability", given="{}") == ""
     assert program.succeeds("session-end", "--session", "s-2", "--outcome", "failure", "--tags", "go") == ""
-    said = json.loads(program.succeeds("session-start", "--format=json"))
-    assert {"observability", "javascript"} <= set(said["context"]["recent_session_tags"])
-    assert "go" not in said["context"]["recent_session_tags"]
+    payload = json.loads(program.succeeds("session-start", "--format=json"))
+    assert {"observability", "javascript"} <= set(payload["context"]["recent_session_tags"])
+    assert "go" not in payload["context"]["recent_session_tags"]
 
 
 @pytest.fixture
@@ -227,15 +227,15 @@ def test_a_session_starts_wherever_it_is(program: Program, tmp_path: Path) -> No
     (broken / ".git").write_text("gitdir: nowhere")
     assert "**[state]**" in program.succeeds("session-start", "--cwd", str(broken))
     assert "**[state]**" in program.using(PATH=str(broken)).succeeds("session-start")
-    done = program("session-start", "--cwd", str(tmp_path / "gone"))
-    assert (done.returncode, "**[state]**" in done.stdout) == (0, True)
-    assert done.stderr.endswith("gone' is no folder; going on without it\n")
+    process = program("session-start", "--cwd", str(tmp_path / "gone"))
+    assert (process.returncode, "**[state]**" in process.stdout) == (0, True)
+    assert process.stderr.endswith("gone' is no folder; going on without it\n")
 
 
 def test_streams_that_are_closed_stop_nothing(program: Program) -> None:
     """Nobody listens, and nobody has anything to say."""
     script = 'exec "$0" -m retrieval.surfaces.cli session-start <&- >&- 2>&-'
-    done: Any = subprocess.run(
+    process: Any = subprocess.run(
         ["/bin/sh", "-c", script, sys.executable],
         env=program.variables | {"PATH": os.environ["PATH"]},
         cwd=program.folder,
@@ -243,4 +243,4 @@ def test_streams_that_are_closed_stop_nothing(program: Program) -> None:
         check=False,
         timeout=SECONDS,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert (process.returncode, process.stdout, process.stderr) == (0, b"", b"")

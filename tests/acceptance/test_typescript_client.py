@@ -71,9 +71,9 @@ def test_the_client_works_on_a_running_service(program: Program, node: str) -> N
         )
         assert tests.returncode == 0, tests.stdout
         command = [node, "dist/examples/tickets.js", url, key]
-        shown = subprocess.run(command, cwd=CLIENT, capture_output=True, text=True, check=True, timeout=SECONDS).stdout
+        stdout = subprocess.run(command, cwd=CLIENT, capture_output=True, text=True, check=True, timeout=SECONDS).stdout
 
     assert "# skipped 0" in tests.stdout
-    assert shown.startswith("1. ")
-    assert "T-1  Database connection times out" in shown
-    assert "/problems/unknown-collection 404" in shown
+    assert stdout.startswith("1. ")
+    assert "T-1  Database connection times out" in stdout
+    assert "/problems/unknown-collection 404" in stdout

@@ -29,9 +29,9 @@ NOTES = [
 
 def run(command: Sequence[str | Path], cwd: Path, environment: dict[str, str] | None = None) -> str:
     """Standard output of the command; a failure shows everything that it said."""
-    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{command}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+    process = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, f"{command}: exit code {process.returncode}\n{process.stdout}\n{process.stderr}"
+    return process.stdout
 
 
 def build(kind: str, source: Path, target: Path) -> Path:

@@ -70,11 +70,11 @@ def write(url: str, home: str, name: str) -> None:
         await docs.add([{"_id": item, "text": f"thing {item}", "tags": [f"t{number % 3}"], "n": number}])
         if number % 5 == 4:
             await docs.add([{"_id": item, "text": f"changed thing {item}", "tags": ["changed"], "n": -number}])
-        found = await docs.search(f"thing {item}", limit=3)
+        hits = await docs.search(f"thing {item}", limit=3)
         key = str(uuid.uuid4())
         for _ in range(2):  # a repetition counts once
-            await platform.feedback(found.retrieval_id, found[0].item_id, helpful=True, key=key)
-        return f"{item} {found.retrieval_id}\n"
+            await platform.feedback(hits.retrieval_id, hits[0].item_id, helpful=True, key=key)
+        return f"{item} {hits.retrieval_id}\n"
 
     async def work() -> None:
         number = 0
@@ -349,8 +349,8 @@ async def _lost_and_doubled(place: Place, docs: Collection, number: int) -> tupl
     doubled = sum(
         verdicts.get(retrieval_id, 0) > 1 or recorded.get(retrieval_id, 0) > 1 for retrieval_id in noted.values()
     )
-    found = await docs.search("thing", limit=500)
-    doubled += len(found) - len({hit.item_id for hit in found})
+    hits = await docs.search("thing", limit=500)
+    doubled += len(hits) - len({hit.item_id for hit in hits})
     return lost, doubled
 
 
@@ -393,8 +393,8 @@ async def test_nothing_acknowledged_is_lost_and_the_service_recovers(
     async with connect(place.url, settings=_settings(), embedder=HashingEmbedder(64)) as platform:
         info = await platform.split("docs", 4)  # whatever the killed ones have left
         assert (info.parts, info.index_parts) == (4, 4)
-        found = await platform.doctor("docs", deep=True)
-        assert [finding.found for finding in found.findings if finding.severity is Severity.ERROR] == []
+        diagnosis = await platform.doctor("docs", deep=True)
+        assert [finding.found for finding in diagnosis.findings if finding.severity is Severity.ERROR] == []
     assert not any(lost.values())
     assert not any(doubled.values())
     if SECONDS:

@@ -66,12 +66,12 @@ def told(error: RetrievalError) -> None:
 def test_filters(where: dict[str, Any]) -> None:
     """A filter that is read says the same when it is written and read again."""
     try:
-        wanted = parse_where(where)
+        condition = parse_where(where)
     except RetrievalError as error:
         told(error)
         return
-    if wanted is not None:
-        assert parse_where(as_mapping(wanted)) == wanted
+    if condition is not None:
+        assert parse_where(as_mapping(condition)) == condition
 
 
 @given(TEXTS)

@@ -85,6 +85,6 @@ async def test_an_upgrade_that_is_killed_loses_nothing(home: Path) -> None:
             docs = await platform.collection("docs")
             assert (await docs.info()).items == 300
             assert len(await docs.get([f"d-{number}" for number in range(300)])) == 300
-            found = await platform.doctor("docs", deep=True)
-            assert [finding.found for finding in found.findings if finding.severity is Severity.ERROR] == []
+            diagnosis = await platform.doctor("docs", deep=True)
+            assert [finding.found for finding in diagnosis.findings if finding.severity is Severity.ERROR] == []
     assert (home / "data-17" / "PG_VERSION").exists()

@@ -31,8 +31,8 @@ async def test_passages_are_found_by_their_words(database_url: str) -> None:
     """
     settings = Settings().changed(embedder="none")
     async with connect(database_url, tenant="long documents", settings=settings) as platform:
-        found = await measure(platform, Path(DATA), CRANFIELD, 0, Chunking())
-    recall = {variant["variant"]: variant["metrics"]["R@10"] for variant in found["variants"]}
+        result = await measure(platform, Path(DATA), CRANFIELD, 0, Chunking())
+    recall = {variant["variant"]: variant["metrics"]["R@10"] for variant in result["variants"]}
 
     assert set(recall) == set(WAYS)
     assert recall["documents"] >= 0.9 * recall["alone"]

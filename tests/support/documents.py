@@ -35,9 +35,9 @@ def pdf(
         writer.add_outline_item(title=name, page_number=page - 1)
     if password is not None:
         writer.encrypt(password, owner_password="owner", algorithm="AES-256")  # noqa: S106 - of a test's file
-    made = io.BytesIO()
-    writer.write(made)
-    return made.getvalue()
+    buffer = io.BytesIO()
+    writer.write(buffer)
+    return buffer.getvalue()
 
 
 def _plain_pdf(pages: Sequence[str]) -> bytes:
@@ -80,8 +80,8 @@ def docx(paragraphs: Sequence[tuple[str, str]], *, before: str = "", extra: int 
         f'<w:style w:type="paragraph" w:styleId="{style.replace(" ", "")}"><w:name w:val="{style}"/></w:style>'
         for style in {style for style, _ in paragraphs if style}
     )
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as packed:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as packed:
         packed.writestr("[Content_Types].xml", _TYPES)
         packed.writestr("_rels/.rels", _RELATIONS)
         packed.writestr(
@@ -90,7 +90,7 @@ def docx(paragraphs: Sequence[tuple[str, str]], *, before: str = "", extra: int 
         packed.writestr("word/styles.xml", f'<w:styles xmlns:w="{_WORD}">{styles}</w:styles>')
         if extra:
             packed.writestr("word/nothing.bin", b"\0" * extra)
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 def write_handbook(folder: Path) -> Path:

@@ -20,8 +20,8 @@ from retrieval.services.indexes import wanted_form
 def excluded_item(where: dict[str, Any] | None) -> str | None:
     """The item that the filter leaves out, as ``retrieval.services.judgements.without_item`` writes it."""
     parts = (where or {}).get("and", [where or {}])
-    found = [part["item_id"]["ne"] for part in parts if "item_id" in part]
-    return found[0] if found else None
+    exclusions = [part["item_id"]["ne"] for part in parts if "item_id" in part]
+    return exclusions[0] if exclusions else None
 
 
 def kept(item_ids: Iterable[str], where: dict[str, Any] | None) -> list[str]:

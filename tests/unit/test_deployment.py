@@ -29,8 +29,8 @@ def objects(path: Path) -> list[dict[str, Any]]:
 
 def deployments() -> dict[str, dict[str, Any]]:
     """The Deployments of the base by name, without what the patch gives to each."""
-    found = [manifest for path in BASE.glob("*.yaml") if path.name != "platform.yaml" for manifest in objects(path)]
-    return {manifest["metadata"]["name"]: manifest for manifest in found if manifest["kind"] == "Deployment"}
+    manifests = [manifest for path in BASE.glob("*.yaml") if path.name != "platform.yaml" for manifest in objects(path)]
+    return {manifest["metadata"]["name"]: manifest for manifest in manifests if manifest["kind"] == "Deployment"}
 
 
 def container_of(deployment: dict[str, Any]) -> dict[str, Any]:
@@ -157,10 +157,10 @@ def test_the_example_can_be_built() -> None:
     if kubectl is None:
         pytest.skip("THE KUBERNETES FILES ARE NOT BUILT: it takes kubectl, for its kustomize")
     built = subprocess.run([kubectl, "kustomize", EXAMPLE], capture_output=True, text=True, check=True).stdout
-    made = [manifest for manifest in yaml.safe_load_all(built) if manifest["kind"] == "Deployment"]
+    manifests = [manifest for manifest in yaml.safe_load_all(built) if manifest["kind"] == "Deployment"]
 
-    assert {manifest["metadata"]["name"] for manifest in made} == set(deployments())
-    for manifest in made:
+    assert {manifest["metadata"]["name"] for manifest in manifests} == set(deployments())
+    for manifest in manifests:
         pod = manifest["spec"]["template"]["spec"]
         for each in (*pod["initContainers"], *pod["containers"]):
             assert each["image"] == "registry.example/retrieval-platform:0.1.0"

@@ -137,6 +137,6 @@ def test_the_threat_model_has_all_its_parts() -> None:
     parts = re.findall(r"^## (.+)$", (ROOT / "docs" / "concepts" / "threats.md").read_text(), re.MULTILINE)
     assert parts == [
         "Tenants", "Analysts", "Clients with an API key", "Stored text as instructions", "Resources", "Supply chain",
-        "What is left to you",
+        "The operator's tasks",
     ]  # fmt: skip
     assert len(_threats()) > 35

@@ -115,10 +115,10 @@ def test_the_script_prints_json_on_demand(
     monkeypatch.setattr(house, "modules_of", lambda _: modules)
     monkeypatch.setattr(sys, "argv", ["house.py", "--json"])
     assert house.main() == 0
-    found = json.loads(capsys.readouterr().out)
+    payload = json.loads(capsys.readouterr().out)
 
-    assert found["files"] == len(modules)
-    assert "NO REASON" not in house.report(found)
+    assert payload["files"] == len(modules)
+    assert "NO REASON" not in house.report(payload)
 
 
 def named_paths(page: Path) -> list[str]:

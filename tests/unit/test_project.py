@@ -110,14 +110,14 @@ def test_no_file_names_a_package_registry() -> None:
 
 def test_make_alone_lists_every_target_under_a_heading() -> None:
     """`make` prints the targets with what each is for."""
-    shown = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout  # noqa: S607 - make is looked up
-    listed = set(re.findall(r"^  ([a-z-]+) +\S", shown, re.MULTILINE))
+    stdout = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout  # noqa: S607 - make is looked up
+    listed = set(re.findall(r"^  ([a-z-]+) +\S", stdout, re.MULTILINE))
     targets = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
     assert targets
     assert listed == set(targets[1].split())
     assert {"demo", "test", "lint", "types", "format", "clean", "lock"} <= listed
-    assert re.findall(r"^([A-Z]\w+)$", shown, re.MULTILINE) == ["Use", "Develop", "Maintain", "Help"]
+    assert re.findall(r"^([A-Z]\w+)$", stdout, re.MULTILINE) == ["Use", "Develop", "Maintain", "Help"]
 
 
 def test_a_python_that_is_too_old_is_refused_with_what_to_do(tmp_path: Path) -> None:

@@ -81,8 +81,8 @@ print(json.dumps({"imported": imported, "connected": connected, "used": used, **
 """
     run = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
-    found: dict[str, Any] = json.loads(run.stdout)
-    return found
+    payload: dict[str, Any] = json.loads(run.stdout)
+    return payload
 
 
 def test_importing_the_package_loads_nothing_heavy(seen: dict[str, Any]) -> None:

@@ -111,8 +111,8 @@ def test_both_are_made_and_connected_alike() -> None:
 
 def test_every_mirror_is_compared() -> None:
     """None that the door shows is left out of these tests."""
-    shown = [value for name in retrieval.sync.__all__ if isinstance(value := getattr(retrieval.sync, name), type)]
-    assert {mirror for mirror in shown if issubclass(mirror, Mirror)} == {plain for _, plain in TWINS}
+    values = [value for name in retrieval.sync.__all__ if isinstance(value := getattr(retrieval.sync, name), type)]
+    assert {mirror for mirror in values if issubclass(mirror, Mirror)} == {plain for _, plain in TWINS}
 
 
 @pytest.mark.parametrize(("awaited", "plain"), MIRRORS)

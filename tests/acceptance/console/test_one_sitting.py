@@ -46,8 +46,8 @@ def fresh(ask: Ask) -> str:
 def searched(address: str, collection: str) -> tuple[int, list[str]]:
     """The version of the profile that an ordinary search over HTTP uses, and its hits."""
     answer = httpx2.post(f"{address}/v1/collections/{collection}/search", json={"query": QUERY})
-    found: dict[str, Any] = answer.raise_for_status().json()
-    return found["profile_version"], [hit["id"] for hit in found["hits"]]
+    payload: dict[str, Any] = answer.raise_for_status().json()
+    return payload["profile_version"], [hit["id"] for hit in payload["hits"]]
 
 
 def tab_to(page: Page, wanted: Locator) -> None:
@@ -193,8 +193,8 @@ def test_a_database_that_stops_is_told_and_comes_back(
     with serving(console_settings.changed(database_url=SecretStr(url))) as alone:
         visitor = open_page(alone)
         items = [{"id": f"i{n}", "text": f"connection {'timeout ' * n}"} for n in range(5)]
-        made = httpx2.put(f"{alone}/v1/collections/small", json={})
-        assert made.is_success, made.text
+        response = httpx2.put(f"{alone}/v1/collections/small", json={})
+        assert response.is_success, response.text
         assert httpx2.post(f"{alone}/v1/collections/small/items", json={"items": items}).is_success
         page = visitor.go("/console/search?collection=small&q=connection+timeout")
         expect(page.locator(".results > li")).to_have_count(5)

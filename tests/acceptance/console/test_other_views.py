@@ -292,10 +292,10 @@ def test_exploration_has_its_share_and_its_price(visitor: Visitor, ask: Ask) -> 
         exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2, floor=1.0)
         await tried.set_profile(replace(tried.profile, exploration=exploration, recording=Recording(wait=True)))
         for number in range(6):
-            found = await tried.search("log file", limit=5, context=Context(domain=f"d{number % 2}"))
-            for hit in found:
+            hits = await tried.search("log file", limit=5, context=Context(domain=f"d{number % 2}"))
+            for hit in hits:
                 is_good = hit.slot is Slot.EXPLOIT
-                await platform.feedback(found.retrieval_id, hit.item_id, helpful=is_good, actor=f"kim {number}")
+                await platform.feedback(hits.retrieval_id, hit.item_id, helpful=is_good, actor=f"kim {number}")
         return True
 
     ask(explore)
@@ -319,9 +319,9 @@ def test_learning_shows_items_contexts_events_and_a_replay(visitor: Visitor, ask
         tickets = await platform.collection("tickets", create=False)
         title = ""
         for number in range(4):
-            found = await tickets.search("compressed file")
-            title = found[0].title
-            await platform.feedback(found.retrieval_id, found[0].item_id, helpful=number != 1, actor=f"kim {number}")
+            hits = await tickets.search("compressed file")
+            title = hits[0].title
+            await platform.feedback(hits.retrieval_id, hits[0].item_id, helpful=number != 1, actor=f"kim {number}")
         return title
 
     title = ask(rate)
@@ -348,10 +348,10 @@ def test_the_sql_of_each_plot_gives_the_numbers_of_its_table(
     """The copied SQL runs, and has the columns and as many rows as the table beside it."""
 
     async def rate(platform: Platform) -> str:
-        found = await (await platform.collection("tickets", create=False)).search("release label")
-        await platform.feedback(found.retrieval_id, found[0].item_id, helpful=True, actor="sam")
+        hits = await (await platform.collection("tickets", create=False)).search("release label")
+        await platform.feedback(hits.retrieval_id, hits[0].item_id, helpful=True, actor="sam")
         await platform.recorded()
-        return f"{found.retrieval_id} {found[0].item_id}"
+        return f"{hits.retrieval_id} {hits[0].item_id}"
 
     retrieval_id, item_id = ask(rate).split()
     pages = (

@@ -137,11 +137,11 @@ def test_what_is_stored_and_asked_is_text_in_every_other_view(visitor: Visitor, 
 
     async def rate(platform: Platform) -> str:
         tickets = await platform.collection("tickets", create=False)
-        found = await tickets.search(f"zebra {ATTACK}", syntax=False)
-        await platform.feedback(found.retrieval_id, found[0].item_id, helpful=True, actor=ATTACK)
+        hits = await tickets.search(f"zebra {ATTACK}", syntax=False)
+        await platform.feedback(hits.retrieval_id, hits[0].item_id, helpful=True, actor=ATTACK)
         await tickets.set_profile(tickets.profile, note=ATTACK, use=False)
         await platform.recorded()
-        return f"id={quote(found[0].item_id)}"
+        return f"id={quote(hits[0].item_id)}"
 
     evil = ask(rate)
     page = visitor.go("/console/learning?collection=tickets")

@@ -52,9 +52,12 @@ async def test_a_candidate_proves_itself_in_several_sessions(http: str) -> None:
                 rated = await called(client, "rate_principle", principle_id=added["id"], was_helpful=True)
             assert rated.value["principle"]["use_count"] == uses
     async with Client(http) as client:
-        found = await called(client, "search_principles", query="make it faster", tags=["speed"])
-        assert found.titles == [title]
-        assert (found.value["principles"][0]["exploring"], found.value["principles"][0]["status"]) == (False, "active")
+        result = await called(client, "search_principles", query="make it faster", tags=["speed"])
+        assert result.titles == [title]
+        assert (result.value["principles"][0]["exploring"], result.value["principles"][0]["status"]) == (
+            False,
+            "active",
+        )
         again = await called(client, "add_principle", title=title)
         assert "known already" in again.text
 
@@ -109,9 +112,9 @@ async def test_calls_say_that_the_database_is_away_until_it_is_back(http: str, a
 async def test_what_cannot_be_done_is_one_line_for_the_model(http: str) -> None:
     """That says what to do instead."""
     async with Client(http) as client:
-        said = await refused(client, "rate_principle", principle_id="p-none", was_helpful=True)
-        assert "there is no principle 'p-none'" in said
-        assert "search_principles" in said
+        message = await refused(client, "rate_principle", principle_id="p-none", was_helpful=True)
+        assert "there is no principle 'p-none'" in message
+        assert "search_principles" in message
         assert "needs a title" in await refused(client, "add_principle", title="  ")
 
 

@@ -69,9 +69,9 @@ async def test_a_key_is_offered_what_its_scopes_allow(keyed: str, url: str, mode
         judge = (await platform.create_key("judge", scopes=["feedback"])).text
     async with bearer(keyed, texts["read"], mode=mode) as client:
         assert await names(client) == READING
-        said = await refused(client, "add_items", collection="docs", items=[ITEM])
-        assert "needs the scope 'write'" in said
-        assert "retrieval keys create NAME --scope write" in said
+        message = await refused(client, "add_items", collection="docs", items=[ITEM])
+        assert "needs the scope 'write'" in message
+        assert "retrieval keys create NAME --scope write" in message
     async with bearer(keyed, texts["write"], mode=mode) as client:
         assert await names(client) == {"add_principle", "add_items", "store_memory"}
         assert (await client.list_resources()).resources == []
@@ -99,8 +99,8 @@ async def test_a_key_shows_its_tenants_data_alone(keyed: str, url: str) -> None:
         assert "has no item" in await refused(other, "get_items", collection="docs", item_ids=["D-1"])
         remembered = await called(first, "search_memories", project_id="p")
         assert [memory["content"] for memory in remembered.value["memories"]] == ["Move the server."]
-        found = await called(first, "search_collection", collection="docs", query="fire extinguisher")
-        assert [hit["id"] for hit in found.value["hits"]] == ["D-1"]
+        result = await called(first, "search_collection", collection="docs", query="fire extinguisher")
+        assert [hit["id"] for hit in result.value["hits"]] == ["D-1"]
         listed = await called(own, "list_collections")
         assert "docs" not in [hit["name"] for hit in listed.value["collections"]]
 

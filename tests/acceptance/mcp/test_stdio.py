@@ -74,9 +74,9 @@ async def every_tool_and_resource(client: Client) -> None:
     none = await called(client, "search_principles", query="a failing test")
     assert none.titles == []
     assert "include_exploration=true gives up to two of them" in none.text
-    found = await called(client, "search_principles", query="a failing test", include_exploration=True)
-    assert [principle["exploring"] for principle in found.value["principles"]] == [True]
-    assert f'**[{principle["id"]}]** (exploring) "Write a failing test first"' in found.text
+    result = await called(client, "search_principles", query="a failing test", include_exploration=True)
+    assert [principle["exploring"] for principle in result.value["principles"]] == [True]
+    assert f'**[{principle["id"]}]** (exploring) "Write a failing test first"' in result.text
 
     rated = await called(client, "rate_principle", principle_id=principle["id"], was_helpful=True, context="it did")
     assert (rated.value["principle"]["use_count"], rated.value["principle"]["success_rate"]) == (1, 1.0)

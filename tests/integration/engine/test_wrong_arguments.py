@@ -150,9 +150,9 @@ async def test_other_calls_name_the_argument_that_was_meant(platform: Platform) 
 
 def test_names_are_checked_without_another_signature() -> None:
     """A program that reads signatures sees the arguments that there are."""
-    told = inspect.signature(Collection.add).parameters
-    assert list(told) == ["self", "items", "embeddings"]
-    assert told["items"].default is inspect.Parameter.empty
+    parameters = inspect.signature(Collection.add).parameters
+    assert list(parameters) == ["self", "items", "embeddings"]
+    assert parameters["items"].default is inspect.Parameter.empty
     assert inspect.signature(Collection.search).parameters["query"].default is None
 
 

@@ -183,9 +183,9 @@ async def test_a_destroyed_home_comes_back_as_it_was(place: Path, settings: Sett
             docs = await platform.collection("docs", create=False)
             assert await answers(docs) == asked
             await docs.add([{"_id": "later", "text": "common later"}])
-            found = await docs.search("later", limit=40)
-            assert "later" in {hit.item_id for hit in found}
-            assert (await platform.feedback(found.retrieval_id, "later", helpful=True)).recorded == 1
+            hits = await docs.search("later", limit=40)
+            assert "later" in {hit.item_id for hit in hits}
+            assert (await platform.feedback(hits.retrieval_id, "later", helpful=True)).recorded == 1
         upgrade(server.url, SCHEMA)
     with pytest.raises(ConflictError, match="none is written over"):
         restore_home(folder, home)
@@ -282,10 +282,10 @@ def test_rights_over_the_server_are_not_restored(new_database: NewDatabase, plac
         assert back_up(url, folder, NOW).reduced == (name,)
     restore_home(folder, place / "home")
     with start_embedded(place / "home") as server, opened(server.url) as connection:
-        found = connection.execute(
+        rows = connection.execute(
             "SELECT rolsuper, rolcreaterole, rolcanlogin FROM pg_roles WHERE rolname = %s", (name,)
         )
-        assert found.fetchone() == (False, False, True)
+        assert rows.fetchone() == (False, False, True)
 
 
 @not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
@@ -371,8 +371,8 @@ def old_cluster(home: Path, programs: Path) -> Cluster:
     data = Path(tempfile.mkdtemp(dir=home))
     former.account.own(data)
     options = ["--username", "postgres", "--encoding", "UTF8", "--locale", "C", "--lc-ctype", "C.UTF-8"]
-    done = former.run("initdb", "-D", str(data), *options, "--auth-local", "trust", "--auth-host", "reject")
-    assert done.returncode == 0, done.stdout
+    process = former.run("initdb", "-D", str(data), *options, "--auth-local", "trust", "--auth-host", "reject")
+    assert process.returncode == 0, process.stdout
     data.rename(home / "data")
     cluster = Cluster(home, former)
     cluster.serve(time.monotonic() + 60)

@@ -57,13 +57,13 @@ async def test_collections_lie_on_several_nodes_and_are_searched_and_judged_ther
         collection = await platform.collection(f"c{number}")
         await collection.add([{"_id": "i-1", "text": f"changed thing 1 of {number}", "parity": 1}])
         assert await collection.delete(["i-2", "i-3"]) == 2
-        found = await collection.search(f"thing of {number}", where={"parity": 1}, limit=5)
-        assert {hit.item_id for hit in found} <= {f"i-{place}" for place in range(1, 20, 2)}
-        assert len(found) == 5
-        assert found[0].item_id == (await collection.search(f"thing of {number}", where={"parity": 1}))[0].item_id
-        await platform.feedback(found.retrieval_id, found[0].item_id, helpful=True, actor="ann")
-        await platform.feedback(found.retrieval_id, found[0].item_id, helpful=False, actor="ann")
-        standing = (await collection.standings([found[0].item_id]))[found[0].item_id]
+        hits = await collection.search(f"thing of {number}", where={"parity": 1}, limit=5)
+        assert {hit.item_id for hit in hits} <= {f"i-{place}" for place in range(1, 20, 2)}
+        assert len(hits) == 5
+        assert hits[0].item_id == (await collection.search(f"thing of {number}", where={"parity": 1}))[0].item_id
+        await platform.feedback(hits.retrieval_id, hits[0].item_id, helpful=True, actor="ann")
+        await platform.feedback(hits.retrieval_id, hits[0].item_id, helpful=False, actor="ann")
+        standing = (await collection.standings([hits[0].item_id]))[hits[0].item_id]
         assert (standing.uses, standing.successes) == (1, 0)
         assert platform.database.facts.is_distributed
         async with platform.database.maintenance() as connection:

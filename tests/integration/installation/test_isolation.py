@@ -696,8 +696,8 @@ async def test_a_tenant_finds_no_key_but_in_its_own_table(
             await act_as(connection, tenant_id)
             assert await (await connection.execute(find, (made.key.key_id,))).fetchall() == []
     await act_as(connection, None)
-    found = await (await connection.execute(find, (made.key.key_id,))).fetchall()
-    assert found == [(two[1].settings.tenant,)]
+    rows = await (await connection.execute(find, (made.key.key_id,))).fetchall()
+    assert rows == [(two[1].settings.tenant,)]
 
 
 @pytest.mark.parametrize("change", ["scopes = '{admin}'", "secret_hash = ''", "expires_at = NULL"])

@@ -68,12 +68,12 @@ async def test_the_platform_makes_one_language_model_and_closes_it(database_url:
     async with connect(database_url, settings=settings) as platform:
         assert platform.llm is None
     async with connect(database_url, settings=settings.changed(llm="sim")) as platform:
-        made = platform.llm
-        assert made is not None
-        assert platform.llm is made
-        await made.complete("anything")
+        llm = platform.llm
+        assert llm is not None
+        assert platform.llm is llm
+        await llm.complete("anything")
     with pytest.raises(LLMRejectedError, match="closed"):
-        await made.complete("anything")
+        await llm.complete("anything")
 
 
 async def test_a_given_language_model_is_used_and_stays_open(database_url: str, settings: Settings) -> None:

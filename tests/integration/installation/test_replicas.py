@@ -323,12 +323,12 @@ async def test_a_killed_replica_costs_no_search(servers: Servers, caplog: pytest
         servers.follow(0, 1)
         await _soon(platform, is_used=True, which=0)
         await _soon(platform, is_used=True, which=1)
-        done = asyncio.Event()
+        finished = asyncio.Event()
         answered = 0
 
         async def ask() -> None:
             nonlocal answered
-            while not done.is_set():
+            while not finished.is_set():
                 assert await _found(docs) == ["a"]
                 answered += 1
 
@@ -342,7 +342,7 @@ async def test_a_killed_replica_costs_no_search(servers: Servers, caplog: pytest
             (await asyncio.to_thread(start_embedded, replica.home)).close()  # the fixture's lease still holds
             await _soon(platform, is_used=True, which=which)
         await asyncio.sleep(0.3)
-        done.set()
+        finished.set()
         await asyncio.gather(*asking)
         assert answered > 100
         await platform.recorded()
@@ -394,8 +394,8 @@ async def test_over_http_a_write_gives_a_token_and_a_search_shows_it(servers: Se
         AsyncClient(transport=ASGITransport(app), base_url="http://localhost") as http,
     ):
         docs = "/v1/collections/docs"
-        made = await http.put(docs, json={})
-        assert made.headers["retrieval-write-token"]
+        response = await http.put(docs, json={})
+        assert response.headers["retrieval-write-token"]
 
         async def found(token: str | None = None) -> list[str]:
             headers = {} if token is None else {"Retrieval-After-Write": token}
@@ -429,9 +429,9 @@ async def test_the_doctor_tells_of_replicas(servers: Servers) -> None:
     nobody = "postgresql://postgres@127.0.0.1:1/retrieval"
     urls = (servers.replicas[0].url, nobody)
     async with connect(settings=servers.settings("doctor", read_database_urls=urls)) as platform:
-        told = [finding for finding in (await platform.doctor()).findings if finding.check == "replicas"]
-        assert [finding.severity for finding in told] == [Severity.WARNING]
-        assert "pass over the replica at 127.0.0.1:1" in told[0].found
+        findings = [finding for finding in (await platform.doctor()).findings if finding.check == "replicas"]
+        assert [finding.severity for finding in findings] == [Severity.WARNING]
+        assert "pass over the replica at 127.0.0.1:1" in findings[0].found
     async with connect(settings=servers.settings("doctor")) as platform:
         [fine] = [finding for finding in (await platform.doctor()).findings if finding.check == "replicas"]
         assert fine.severity is Severity.OK

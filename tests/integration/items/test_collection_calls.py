@@ -243,10 +243,10 @@ async def test_an_answer_of_ones_own_is_neither_replayed_nor_compared(platform: 
     own = await _own(platform, "unasked")
     answer = await own.record_answer("what to do", ANSWER, origin="advice", retrieval_time_ms=1)
     assert answer is not None
-    found = await platform.replay(answer)
-    assert not found.is_reproduced
-    assert "an application put it together itself (advice)" in found.why_not[0]
-    assert found.changes == ("an application put it together itself (advice), so it cannot be asked again",)
+    replay = await platform.replay(answer)
+    assert not replay.is_reproduced
+    assert "an application put it together itself (advice)" in replay.why_not[0]
+    assert replay.changes == ("an application put it together itself (advice), so it cannot be asked again",)
     stored = await own.refresh()
     now = NamedProfile(name="now", profile=stored.profile, version=stored.profile_version)
     other = NamedProfile(name="other", profile=Profile(legs={"lexical": 1}))

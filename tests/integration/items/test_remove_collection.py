@@ -26,14 +26,14 @@ SPACE = EmbeddingSpace(provider="test", model="removal", dimensions=4)
 
 async def _filled(platform: Platform, name: str) -> Collection:
     """A collection that has something in as many tables as can be."""
-    made = await platform.collection(name, space=SPACE, filterable={"n": "number"})
+    collection = await platform.collection(name, space=SPACE, filterable={"n": "number"})
     vectors = np.random.default_rng(0).normal(size=(12, 4))
     records = [{"_id": str(number), "text": f"word{number} common", "n": number, "tags": ["t"]} for number in range(12)]
-    await made.add(records, embeddings=vectors)
-    found = await made.search("common", vector=vectors[0], limit=5)
+    await collection.add(records, embeddings=vectors)
+    hits = await collection.search("common", vector=vectors[0], limit=5)
     await platform.recorded()
-    await platform.feedback(found.retrieval_id, found[0].item_id, reward=1.0, actor="ann")
-    return made
+    await platform.feedback(hits.retrieval_id, hits[0].item_id, reward=1.0, actor="ann")
+    return collection
 
 
 @pytest.fixture
@@ -138,14 +138,14 @@ async def test_a_handle_of_a_collection_that_was_made_anew_is_the_new_ones(
     for call in (docs.stored(["a"]), docs.get(["a"]), docs.delete("a"), docs.retrievals(), docs.profiles()):
         with pytest.raises(UnknownCollectionError, match="gone"):
             await call
-    made = await platform.collection("docs", profile=Profile(legs={"lexical": 1.0}))
-    await made.put({"_id": "a", "text": "new"})
+    collection = await platform.collection("docs", profile=Profile(legs={"lexical": 1.0}))
+    await collection.put({"_id": "a", "text": "new"})
     assert (await docs.stored(["a"]))["a"].item.body == "new"
     assert (await docs.stored_profile()).profile.legs == {"lexical": 1.0}
     assert [profile.version for profile in await docs.profiles()] == [1]
     assert await docs.retrievals() == []
     assert await docs.delete("a")
-    assert await made.get(["a"]) == {}
+    assert await collection.get(["a"]) == {}
 
 
 async def test_a_search_says_that_its_collection_is_gone(platform: Platform) -> None:

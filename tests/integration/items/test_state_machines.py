@@ -256,8 +256,8 @@ class Memories(Machine):
         }
         for project in ("p", "q"):
             page = self.run(self.store.list_memories(project))
-            wanted = {key for key, memory in self.memories.items() if memory["project"] == project}
-            assert {memory.memory_id for memory in page} == wanted
+            keys = {key for key, memory in self.memories.items() if memory["project"] == project}
+            assert {memory.memory_id for memory in page} == keys
 
 
 @pytest.mark.parametrize("machine", [Items, Memories])

@@ -177,10 +177,10 @@ async def langchain_tools(planted: Planted) -> Given:
     """The tools on tickets, as a model's calls of them are answered."""
     search, score, stats = ticket_tools(planted.platform)
     given = Given()
-    found = await search.ainvoke({"title": MARK, "description": ""})
+    output = await search.ainvoke({"title": MARK, "description": ""})
     for tool, arguments in (
         (search, {"title": MARK, "description": ""}),
-        (score, {"similar_tickets": found["similar_tickets"]}),
+        (score, {"similar_tickets": output["similar_tickets"]}),
         (stats, {}),
     ):
         message = await tool.ainvoke({"type": "tool_call", "id": "1", "name": tool.name, "args": arguments})
@@ -188,7 +188,7 @@ async def langchain_tools(planted: Planted) -> Given:
         value = json.loads(str(message.content))
         given.structure.append(value)
         given.texts.append(f"{STORED_NOTE}\n{message.content}")
-    assert found["note"] == STORED_NOTE
+    assert output["note"] == STORED_NOTE
     node = await PatternRecognitionAgent(planted.platform)({"title": MARK, "description": ""})
     given.structure.append(node)
     return given

@@ -40,8 +40,8 @@ async def test_items_that_are_alike_share_a_cluster(platform: Platform) -> None:
     assert await are_clusters_needed(platform.workplace, target)
     assert await find_clusters(platform.workplace, target) == {"clusters": 8, "assigned": NUMBER}
     ids = [f"i{number}" for number in range(NUMBER)]
-    found = await read_item_clusters(platform.database, platform.tenant_id, target.collection.collection_id, ids)
-    assert {len({found[f"i{number}"] for number in range(group, NUMBER, 8)}) for group in range(8)} == {1}
+    clusters = await read_item_clusters(platform.database, platform.tenant_id, target.collection.collection_id, ids)
+    assert {len({clusters[f"i{number}"] for number in range(group, NUMBER, 8)}) for group in range(8)} == {1}
     assert not await are_clusters_needed(platform.workplace, await target_of(platform, collection))
 
 
@@ -54,8 +54,10 @@ async def test_new_items_get_a_cluster_and_the_others_keep_theirs(platform: Plat
         "clusters": 8, "assigned": 1,
     }  # fmt: skip
     stored = await collection.refresh()
-    found = await read_item_clusters(platform.database, platform.tenant_id, stored.collection_id, ["new", "i0", "i1"])
-    assert found["new"] == found["i0"] != found["i1"]
+    clusters = await read_item_clusters(
+        platform.database, platform.tenant_id, stored.collection_id, ["new", "i0", "i1"]
+    )
+    assert clusters["new"] == clusters["i0"] != clusters["i1"]
 
 
 async def test_a_search_is_recorded_with_the_cluster_of_its_query(platform: Platform) -> None:
@@ -68,8 +70,8 @@ async def test_a_search_is_recorded_with_the_cluster_of_its_query(platform: Plat
     assert result.retrieval_id is not None
     record = await find_recorded(platform.database, platform.tenant_id, result.retrieval_id)
     assert record is not None
-    found = await read_item_clusters(platform.database, platform.tenant_id, stored.collection_id, ["i3"])
-    assert record.cluster == found["i3"]
+    clusters = await read_item_clusters(platform.database, platform.tenant_id, stored.collection_id, ["i3"])
+    assert record.cluster == clusters["i3"]
 
 
 async def test_there_are_no_clusters_before_enough_items_have_a_vector(platform: Platform) -> None:

@@ -55,14 +55,14 @@ def told(diagnosis: Diagnosis, check: str, about: str = "") -> Finding:
 async def test_a_sound_installation_has_no_error(platform: Platform) -> None:
     """Everything is looked at; what the tests' server gives up for speed is told, and that its login is a superuser."""
     await (await platform.collection("tickets")).add([{"_id": "1", "text": "a cat"}])
-    found = await platform.doctor()
-    assert found.is_sound
-    assert {finding.check for finding in found.findings} == LOOKED_AT
-    fine = {finding.check for finding in found.findings if finding.severity is Severity.OK}
+    diagnosis = await platform.doctor()
+    assert diagnosis.is_sound
+    assert {finding.check for finding in diagnosis.findings} == LOOKED_AT
+    fine = {finding.check for finding in diagnosis.findings if finding.severity is Severity.OK}
     assert fine >= LOOKED_AT - {"settings", "login", "worker"}
-    assert told(found, "login").severity is Severity.WARNING
-    assert told(found, "worker").found.startswith("no worker has ever run")
-    assert "'tickets': 1 item, nothing waits" in told(found, "collection").found
+    assert told(diagnosis, "login").severity is Severity.WARNING
+    assert told(diagnosis, "worker").found.startswith("no worker has ever run")
+    assert "'tickets': 1 item, nothing waits" in told(diagnosis, "collection").found
 
 
 async def test_an_examination_makes_neither_a_tenant_nor_months(url: str, settings: Settings) -> None:
@@ -75,11 +75,11 @@ async def test_an_examination_makes_neither_a_tenant_nor_months(url: str, settin
     )
     with opened(url) as connection:
         before = connection.execute(counted).fetchone()
-        found = await examine(own)
+        diagnosis = await examine(own)
         assert connection.execute(counted).fetchone() == before
-    finding = told(found, "tenant", "ghost")
+    finding = told(diagnosis, "tenant", "ghost")
     assert (finding.severity, finding.found.split(":")[0]) == (Severity.ADVICE, "there is no tenant 'ghost'")
-    assert "months" not in {finding.check for finding in found.findings}
+    assert "months" not in {finding.check for finding in diagnosis.findings}
     with pytest.raises(UnknownCollectionError):
         await examine(own, "things")
 
@@ -119,8 +119,8 @@ async def test_what_was_broken_by_hand_is_found_and_mended_as_it_says(url: str, 
         row = connection.execute(MONTH).fetchone()
         assert row is not None
         connection.execute(row[0])
-    found = await platform.doctor("things")
-    assert not found.is_sound
+    diagnosis = await platform.doctor("things")
+    assert not diagnosis.is_sound
     for check, about, severity in (
         ("indexes", "items_pkey", Severity.ERROR),
         ("indexes", "feedback_received_at_idx", Severity.ERROR),
@@ -134,19 +134,19 @@ async def test_what_was_broken_by_hand_is_found_and_mended_as_it_says(url: str, 
         ("worker", "", Severity.WARNING),
         ("months", "", Severity.WARNING),
     ):
-        (finding,) = [finding for finding in found.findings if (finding.check, finding.about) == (check, about)]
+        (finding,) = [finding for finding in diagnosis.findings if (finding.check, finding.about) == (check, about)]
         assert (finding.severity, bool(finding.mend)) == (severity, True), finding
-    for finding in found.findings:
+    for finding in diagnosis.findings:
         await mend(url, platform, finding)
-    left = (await platform.doctor("things")).findings
-    assert {finding.check for finding in left if finding.severity.rank > 1} == {
+    findings = (await platform.doctor("things")).findings
+    assert {finding.check for finding in findings if finding.severity.rank > 1} == {
         "worker",
         "jobs",
         "recording",
         "login",
         "settings",
     }
-    assert "the last run" not in " ".join(finding.found for finding in left)
+    assert "the last run" not in " ".join(finding.found for finding in findings)
 
 
 async def test_policies_and_rights_that_were_changed_by_hand_are_found_and_mended(
@@ -157,12 +157,12 @@ async def test_policies_and_rights_that_were_changed_by_hand_are_found_and_mende
     own = settings.changed(database_url=SecretStr(url))
     with opened(url) as connection:
         run_each(connection, LET_IN)
-    found = await examine(own, "things")
-    assert {(finding.check, finding.about) for finding in found.findings if finding.severity is Severity.ERROR} == {
+    diagnosis = await examine(own, "things")
+    assert {(finding.check, finding.about) for finding in diagnosis.findings if finding.severity is Severity.ERROR} == {
         *(("isolation", "items"), ("isolation", "profiles"), ("isolation", "embedding_cache")),
         *(("privileges", "item_terms"), ("privileges", "collections"), ("reading", "")),
     }
-    for finding in found.findings:
+    for finding in diagnosis.findings:
         await mend(url, platform, finding)
     assert (await platform.doctor()).is_sound
     assert (await (await platform.collection("things")).search("thing"))[0].item_id == "1"
@@ -199,8 +199,8 @@ async def test_functions_and_columns_that_are_gone_are_errors(url: str, settings
         connection.execute("SET search_path = retrieval, public")
         connection.execute("DROP FUNCTION ensure_tenant, missing_months CASCADE")
         connection.execute("ALTER TABLE memories DROP COLUMN base_relevance CASCADE")
-    found = await examine(settings.changed(database_url=SecretStr(url)))
-    assert {(finding.check, finding.about) for finding in found.findings if finding.severity is Severity.ERROR} >= {
+    diagnosis = await examine(settings.changed(database_url=SecretStr(url)))
+    assert {(finding.check, finding.about) for finding in diagnosis.findings if finding.severity is Severity.ERROR} >= {
         *(("functions", "ensure_tenant"), ("functions", "missing_months"), ("tables", "memories.base_relevance")),
         ("reading", ""),
     }
@@ -272,8 +272,8 @@ async def test_an_embedder_that_is_down_is_an_error_and_one_of_another_space_a_w
     async with connect(url, settings=settings, embedder=Down()) as platform:
         await platform.collection("mine")
         await platform.collection("theirs", space=EmbeddingSpace(provider="test", model="other", dimensions=3))
-        found = await platform.doctor()
-    severities = {finding.about: finding.severity for finding in found.findings if finding.check == "embedder"}
+        diagnosis = await platform.doctor()
+    severities = {finding.about: finding.severity for finding in diagnosis.findings if finding.check == "embedder"}
     assert severities == {"test/down (3)": Severity.ERROR, "test/other (3)": Severity.WARNING}
 
 
@@ -281,11 +281,11 @@ async def test_a_login_that_may_little_is_told_what_it_cannot_see(url: str, sett
     """It examines what it may, and changes nothing to find out."""
     with login(url, "IN ROLE retrieval_app") as (_, limited):
         async with connect(limited, settings=settings, embedder=HashingEmbedder()) as platform:
-            found = await platform.doctor()
-    assert found.is_sound
-    assert "worker" not in {finding.check for finding in found.findings}
-    assert told(found, "login").severity is Severity.ADVICE
-    assert "pg_read_all_stats" in told(found, "transactions").mend
+            diagnosis = await platform.doctor()
+    assert diagnosis.is_sound
+    assert "worker" not in {finding.check for finding in diagnosis.findings}
+    assert told(diagnosis, "login").severity is Severity.ADVICE
+    assert "pg_read_all_stats" in told(diagnosis, "transactions").mend
 
 
 async def test_a_collection_that_is_not_there_is_refused(platform: Platform) -> None:

@@ -60,8 +60,8 @@ async def platform(url: str, settings: Settings) -> AsyncIterator[Platform]:
         await things.add([{"_id": "2", "text": "changed and longer by far", "tags": ["t"], "colour": "green"}])
         await things.patch("archived", {"status": "archived"})
         await things.delete(["removed"])
-        found = await things.search("thing words")
-        await opened.feedback(found.retrieval_id, found[0].item_id, helpful=True)
+        hits = await things.search("thing words")
+        await opened.feedback(hits.retrieval_id, hits[0].item_id, helpful=True)
         yield opened
 
 
@@ -77,8 +77,8 @@ async def disagreements(platform: Platform) -> list[Finding]:
 async def test_a_sound_collection_agrees_with_itself(platform: Platform) -> None:
     """The finding is an ``ok``; without ``deep`` nothing is said."""
     assert await disagreements(platform) == []
-    told = [finding for finding in (await platform.doctor(deep=True)).findings if finding.check == "deep"]
-    assert [finding.found for finding in told] == ["'things': all rows agree"]
+    findings = [finding for finding in (await platform.doctor(deep=True)).findings if finding.check == "deep"]
+    assert [finding.found for finding in findings] == ["'things': all rows agree"]
     assert not [finding for finding in (await platform.doctor()).findings if finding.check.startswith("deep")]
 
 

@@ -160,11 +160,11 @@ async def test_a_job_waits_in_the_queue_once(platform: Platform) -> None:
 async def test_a_worker_finds_what_is_queued_without_listening_and_ends_when_asked(platform: Platform) -> None:
     """By polling alone; what it had begun is done or back in the queue."""
     collection = await make_pending(platform, "docs")
-    stop, done = asyncio.Event(), asyncio.Event()
-    working = asyncio.create_task(work(platform.workplace, stop, report=lambda _report: done.set()))
+    stop, finished = asyncio.Event(), asyncio.Event()
+    working = asyncio.create_task(work(platform.workplace, stop, report=lambda _report: finished.set()))
     async with queue(platform) as app:
         await enqueue(app, JOBS["embed"], await target_of(platform, collection))
-        await done.wait()
+        await finished.wait()
         stop.set()
         await working
     assert await pending(collection) == 0
@@ -175,13 +175,13 @@ async def test_a_worker_listens_where_it_can(platform: Platform) -> None:
     """It hears of a new job long before it would look again."""
     collection = await make_pending(platform, "docs", 3)
     settings = platform.settings.changed(worker_listen=True, worker_poll_seconds=3600)
-    stop, done = asyncio.Event(), asyncio.Event()
+    stop, finished = asyncio.Event(), asyncio.Event()
     workplace = replace(platform.workplace, settings=settings)
-    working = asyncio.create_task(work(workplace, stop, report=lambda _report: done.set()))
+    working = asyncio.create_task(work(workplace, stop, report=lambda _report: finished.set()))
     async with queue(platform) as app:
         await appears(platform, LISTENING)
         await enqueue(app, JOBS["embed"], await target_of(platform, collection))
-        await done.wait()
+        await finished.wait()
         stop.set()
         await working
     assert await pending(collection) == 0
@@ -218,12 +218,12 @@ async def test_a_worker_listens_on_whatever_it_is_notified_of(
 ) -> None:
     """Every login of the database may send anything: the worker neither stops nor says so, and hears the next job."""
     collection = await make_pending(platform, "docs", 3)
-    done = asyncio.Event()
-    async with listening(platform, lambda _report: done.set()), queue(platform) as app:
+    finished = asyncio.Event()
+    async with listening(platform, lambda _report: finished.set()), queue(platform) as app:
         for payload in NOTIFICATIONS:
             await asyncio.to_thread(notify, platform.database.url, payload)
         await enqueue(app, JOBS["embed"], await target_of(platform, collection))
-        await asyncio.wait_for(done.wait(), 20)
+        await asyncio.wait_for(finished.wait(), 20)
     assert await pending(collection) == 0
     assert [record.getMessage() for record in caplog.records if record.levelname in {"ERROR", "WARNING"}] == []
 
@@ -339,8 +339,8 @@ async def test_a_job_of_a_collection_that_was_removed_does_nothing(platform: Pla
 async def test_a_worker_outlives_the_loss_of_its_connections(platform: Platform) -> None:
     """It connects again, and does what is queued by then."""
     collection = await make_pending(platform, "docs", 3)
-    stop, done = asyncio.Event(), asyncio.Event()
-    working = asyncio.create_task(work(platform.workplace, stop, report=lambda _report: done.set()))
+    stop, finished = asyncio.Event(), asyncio.Event()
+    working = asyncio.create_task(work(platform.workplace, stop, report=lambda _report: finished.set()))
     workers = sql.Identifier(f"{SCHEMA}_jobs", "procrastinate_workers")
     await appears(platform, sql.SQL("SELECT count(*) FROM {}").format(workers))
     with opened(platform.database.url) as admin:
@@ -348,7 +348,7 @@ async def test_a_worker_outlives_the_loss_of_its_connections(platform: Platform)
         admin.execute(f"SELECT pg_terminate_backend(pid) {others}".encode())
     async with queue(platform) as app:
         await enqueue(app, JOBS["embed"], await target_of(platform, collection))
-    await done.wait()
+    await finished.wait()
     stop.set()
     await working
     assert await pending(collection) == 0

@@ -69,8 +69,8 @@ async def test_both_profiles_hits_are_shown_and_remembered(platform: Platform, c
 async def test_the_winner_is_named_in_either_order(platform: Platform, collection: Collection) -> None:
     """Eight searches that the second team won, one that nobody rated."""
     for _ in range(8):
-        found = await collection.interleave("red tree", profiles=PROFILES, limit=4)
-        await rate(platform, await recorded(platform, found.retrieval_id), "b")
+        search = await collection.interleave("red tree", profiles=PROFILES, limit=4)
+        await rate(platform, await recorded(platform, search.retrieval_id), "b")
     await collection.interleave("red tree", profiles=PROFILES, limit=4)
     stored = await collection.refresh()
 
@@ -87,9 +87,9 @@ async def test_the_winner_is_named_in_either_order(platform: Platform, collectio
 
 async def test_it_can_be_replayed_like_any_search(platform: Platform, collection: Collection) -> None:
     """Its ranking does not follow from its record, which is said; today's answer is the collection's own profile's."""
-    found = await collection.interleave("red tree", profiles=PROFILES, limit=4)
-    assert found.retrieval_id is not None
-    replay = await platform.replay(found.retrieval_id)
+    search = await collection.interleave("red tree", profiles=PROFILES, limit=4)
+    assert search.retrieval_id is not None
+    replay = await platform.replay(search.retrieval_id)
     assert not replay.is_reproduced
     assert any("team_draft/1" in change for change in replay.changes)
 
@@ -103,10 +103,10 @@ async def test_a_search_whose_record_fails_still_answers(
         raise DatabaseError("the database refused")
 
     monkeypatch.setattr(platform.database, "write", refused)
-    found = await collection.interleave("red tree", profiles=PROFILES, limit=4)
-    assert len(found) == 4
-    assert found.retrieval_id is None
-    assert NOTHING_TO_COMPARE in found.notes
+    search = await collection.interleave("red tree", profiles=PROFILES, limit=4)
+    assert len(search) == 4
+    assert search.retrieval_id is None
+    assert NOTHING_TO_COMPARE in search.notes
 
 
 async def test_what_cannot_be_drafted_is_refused(collection: Collection) -> None:

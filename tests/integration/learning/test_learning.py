@@ -91,7 +91,7 @@ async def test_what_helped_comes_first_after_learning(platform: Platform, combin
     assert record is not None
     assert record.model_version == 1
     assert len(record.pool_signals["learned"]) == len(record.pool_items)
-    assert {shown.pulls > 0 for shown in record.impressions} == {True}
+    assert {impression.pulls > 0 for impression in record.impressions} == {True}
 
 
 async def _searched_by_stack(
@@ -134,8 +134,8 @@ async def _searched_by_stack(
         patched.setattr(Database, "read_each", spied)
         # Every second a search looks at the collection again, which is not what is counted.
         patched.setattr("retrieval.engine.collection_handle.FRESH_SECONDS", math.inf)
-        found = await collection.search("common", limit=3)
-    return found, sent
+        hits = await collection.search("common", limit=3)
+    return hits, sent
 
 
 async def test_a_search_reads_of_items_what_its_stack_weighs(

@@ -35,8 +35,8 @@ async def test_a_login_that_is_no_superuser_can_set_up_and_use_its_database(
             async with connect(url, settings=settings.changed(database_schema=schema)) as platform:
                 await add_analyst(platform.database, platform.tenant_id, analyst)
             with opened(analyst_url) as connection:
-                found = connection.execute(sql.SQL("SELECT item_id FROM {}").format(sql.Identifier(schema, "items")))
-                assert found.fetchall() == [("1",)]
+                rows = connection.execute(sql.SQL("SELECT item_id FROM {}").format(sql.Identifier(schema, "items")))
+                assert rows.fetchall() == [("1",)]
         downgrade(url, schema, "base")
         upgrade(url, schema)
         await use(url, settings.changed(database_schema=schema))

@@ -102,13 +102,13 @@ async def _mixed(day: Day) -> None:
     two = {"words": Profile(legs={"lexical": 1.0}), "meaning": Profile(legs={"dense": 1.0})}
     for number in range(6):
         day.later()
-        found = await day.docs.interleave(
+        search = await day.docs.interleave(
             f"{WORDS[number]} common", profiles=two, limit=4, context=Context(session="m")
         )
-        for hit in found:
+        for hit in search:
             day.later()
             reward = float(int(hit.item_id[1:]) % 3 == 0)
-            await day.platform.feedback(found.retrieval_id, hit.item_id, reward=reward)
+            await day.platform.feedback(search.retrieval_id, hit.item_id, reward=reward)
 
 
 async def _composed(day: Day) -> None:

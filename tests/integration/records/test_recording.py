@@ -109,9 +109,9 @@ async def test_every_column_is_filled_and_tells_searches_apart(platform: Platfor
     found = [await _found(platform, result) for result in results]
     columns = {column.name for column in retrievals.columns} - {"pool_scores_exact"}
     assert {name for name in columns if len(_values(found, name)) == 1} == set()
-    shown = [hit for search in found for hit in search.impressions]
+    hits = [hit for search in found for hit in search.impressions]
     names = {field.name for field in fields(Impression)}
-    assert {name for name in names if len(_values(shown, name)) == 1} == set()
+    assert {name for name in names if len(_values(hits, name)) == 1} == set()
     assert set().union(*(search.pool_signals for search in found)) == {
         *("legs", "ranks", "bests", "relevance", "scaled", "score", "eligible", "uses", "raw_successes"),
         *("learned", "effective_sample_size", "logit_mean", "affinity", "length", "propensity"),

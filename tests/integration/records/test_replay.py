@@ -81,10 +81,10 @@ async def test_an_unchanged_search_is_reproduced_and_answered_the_same(
     """Its ranking follows from its record, and today's answer is the same."""
     result = await (await _filled(platform)).search('word1 common -"word5"', **asked)
     assert result.retrieval_id is not None
-    found = await platform.replay(result.retrieval_id)
-    assert (found.why_not, found.changes, found.differences) == ((), (), ())
-    assert found.is_reproduced
-    assert found.is_same_today
+    replay = await platform.replay(result.retrieval_id)
+    assert (replay.why_not, replay.changes, replay.differences) == ((), (), ())
+    assert replay.is_reproduced
+    assert replay.is_same_today
     assert platform.recording.recorded == 1  # the second answer is nobody's
 
 
@@ -97,14 +97,14 @@ async def test_each_difference_says_why(platform: Platform) -> None:
     await collection.add([{"_id": "new", "text": "word1 common word1"}, {"_id": second, "text": "other words"}])
     await collection.set_profile(SUM)
     assert result.retrieval_id is not None
-    found = await platform.replay(str(result.retrieval_id), "docs")
-    assert found.is_reproduced
-    assert found.changes == ("profile v1 answered then, v2 does now",)
-    why = {difference.item_id: difference.why for difference in found.differences}
+    replay = await platform.replay(str(result.retrieval_id), "docs")
+    assert replay.is_reproduced
+    assert replay.changes == ("profile v1 answered then, v2 does now",)
+    why = {difference.item_id: difference.why for difference in replay.differences}
     assert why[first] == ("the item was removed",)
     assert why["new"][0] == "the item is new"
     assert why[second][0] == "the item was changed"
-    assert found.as_dict()["differences"][0]["item_id"] == found.differences[0].item_id
+    assert replay.as_dict()["differences"][0]["item_id"] == replay.differences[0].item_id
 
 
 async def _learned(platform: Platform, combination: Combination) -> Collection:
@@ -149,15 +149,15 @@ async def test_what_was_learned_is_replayed(platform: Platform, combination: Com
         answers.append(result.retrieval_id)
         last = Feedback(retrieval_id=result.retrieval_id, item_id=result[0].item_id, helpful=False, actor="bob")
         await platform.feedback_each([last])  # came later, so it did not count then
-        found = await platform.replay(result.retrieval_id)
-        assert (found.why_not, [change for change in found.changes if "candidates" in change]) == ((), [])
+        replay = await platform.replay(result.retrieval_id)
+        assert (replay.why_not, [change for change in replay.changes if "candidates" in change]) == ((), [])
         await _check_another_profile(platform, collection)
 
     await platform.quarantine("ann")
     for answer in answers:
-        found = await platform.replay(answer)
-        assert found.why_not == ()
-        changes = [change for change in found.changes if not change.startswith("profile v")]
+        replay = await platform.replay(answer)
+        assert replay.why_not == ()
+        changes = [change for change in replay.changes if not change.startswith("profile v")]
         assert [change.split(" of ")[0] for change in changes[:2]] == ["the uses", "the learned rewards"]
         assert "quarantined" in changes[0]
 
@@ -189,9 +189,9 @@ async def test_another_seed_draws_otherwise(platform: Platform) -> None:
     async with platform.database.transaction(platform.tenant_id) as connection:
         await connection.execute("UPDATE retrievals SET seed = seed / 2")
     assert result.retrieval_id is not None
-    found = await platform.replay(result.retrieval_id)
-    assert not found.is_reproduced
-    assert "with seed" in found.why_not[0] or "propensity" in found.why_not[0]
+    replay = await platform.replay(result.retrieval_id)
+    assert not replay.is_reproduced
+    assert "with seed" in replay.why_not[0] or "propensity" in replay.why_not[0]
 
 
 @pytest.mark.parametrize("least", ["min_score", "min_relevance"])
@@ -223,11 +223,13 @@ async def test_what_exploration_drew_is_told(platform: Platform) -> None:
     exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2)
     result = await (await _filled(platform)).search("common", profile=replace(SUM, exploration=exploration), limit=5)
     assert result.retrieval_id is not None
-    found = await platform.replay(result.retrieval_id)
-    assert found.why_not == ()
-    drawn = {hit.item_id for hit in result if hit.slot is Slot.EXPLORE}
-    reasons = {difference.item_id: difference.why for difference in found.differences}
-    assert {item_id for item_id in drawn & set(reasons) if "exploration drew it then" not in reasons[item_id]} == set()
+    replay = await platform.replay(result.retrieval_id)
+    assert replay.why_not == ()
+    item_ids = {hit.item_id for hit in result if hit.slot is Slot.EXPLORE}
+    reasons = {difference.item_id: difference.why for difference in replay.differences}
+    assert {
+        item_id for item_id in item_ids & set(reasons) if "exploration drew it then" not in reasons[item_id]
+    } == set()
 
 
 async def test_a_bonus_by_counts_alone_is_replayed(platform: Platform) -> None:
@@ -242,8 +244,8 @@ async def test_a_bonus_by_counts_alone_is_replayed(platform: Platform) -> None:
     result = await collection.search("common", profile=replace(SUM, exploration=exploration), limit=5)
     assert result.retrieval_id is not None
     assert {hit.item_id for hit in result}.isdisjoint({f"i{n}" for n in range(8)})
-    found = await platform.replay(result.retrieval_id)
-    assert found.why_not == ()
+    replay = await platform.replay(result.retrieval_id)
+    assert replay.why_not == ()
 
 
 async def test_a_filter_that_was_not_written_down_cannot_be_asked_again(platform: Platform) -> None:
@@ -251,9 +253,9 @@ async def test_a_filter_that_was_not_written_down_cannot_be_asked_again(platform
     collection = await _filled(platform)
     result = await collection.search("common", where=Or((Contains("word1"), Contains("word2"))))
     assert result.retrieval_id is not None
-    found = await platform.replay(result.retrieval_id)
-    assert found.is_reproduced
-    assert found.changes == ("its filter could not be written down, so it cannot be asked again",)
+    replay = await platform.replay(result.retrieval_id)
+    assert replay.is_reproduced
+    assert replay.changes == ("its filter could not be written down, so it cannot be asked again",)
 
 
 async def test_a_search_that_has_become_impossible_says_so(platform: Platform) -> None:
@@ -262,9 +264,9 @@ async def test_a_search_that_has_become_impossible_says_so(platform: Platform) -
     result = await collection.search("common", where={"group": 1})
     await collection.make_filterable({"group": "text"})
     assert result.retrieval_id is not None
-    found = await platform.replay(result.retrieval_id)
-    assert found.is_reproduced
-    assert found.changes[0].startswith("it cannot be answered today: 'group' is filterable as text")
+    replay = await platform.replay(result.retrieval_id)
+    assert replay.is_reproduced
+    assert replay.changes[0].startswith("it cannot be answered today: 'group' is filterable as text")
 
 
 @pytest.mark.parametrize("collection", [None, "docs"])

@@ -180,8 +180,8 @@ async def test_a_long_text_is_cut_where_most_words_of_the_query_stand(platform: 
     papers = await filled(platform)
     filler = "other things " * 300
     await papers.add([{"id": "long", "text": f"a layer {filler} the boundary of a layer. {filler}"}])
-    found = await papers.search("boundary layer", legs=["lexical"], snippet=60)
-    snippet = next(hit.snippet for hit in found if hit.item_id == "long")
+    hits = await papers.search("boundary layer", legs=["lexical"], snippet=60)
+    snippet = next(hit.snippet for hit in hits if hit.item_id == "long")
     assert snippet is not None
     assert "the boundary of a layer." in snippet.text
     assert len(snippet.text) <= 62
@@ -299,8 +299,8 @@ async def test_pages_are_the_search_in_parts(platform: Platform, legs: list[str]
     pages = list[Any]()
     after: str | None = ""
     while after is not None:
-        found = await notes.search("wind", legs=legs, limit=10, after=after)
-        pages, after = [*pages, found], found.next
+        hits = await notes.search("wind", legs=legs, limit=10, after=after)
+        pages, after = [*pages, hits], hits.next
     assert [len(page) for page in pages] == [10, 10, 5, 0], "a short page may lack what was removed: an empty one ends"
     assert [(hit.item_id, hit.rank) for page in pages for hit in page] == [(hit.item_id, hit.rank) for hit in whole]
     assert (whole.next, pages[-1].next) == (None, None)
@@ -312,9 +312,9 @@ async def test_a_cursor_survives_writes(platform: Platform) -> None:
     seen, ranks, page = list[str](), list[int](), 0
     after: str | None = ""
     while after is not None:
-        found = await notes.search("wind", legs=["lexical"], limit=7, after=after)
-        seen, after, page = [*seen, *(hit.item_id for hit in found)], found.next, page + 1
-        ranks += [hit.rank for hit in found]
+        hits = await notes.search("wind", legs=["lexical"], limit=7, after=after)
+        seen, after, page = [*seen, *(hit.item_id for hit in hits)], hits.next, page + 1
+        ranks += [hit.rank for hit in hits]
         await notes.add([{"id": f"new{page}-{number}", "text": "wind wind"} for number in range(3) if page < 4])
         await notes.add([{"id": "n039", "text": "wind wind wind"}, {"id": "n010", "text": "wind " + "late " * 60}])
         await notes.delete(["n011"])
@@ -329,14 +329,14 @@ async def test_what_is_no_cursor_of_this_search_is_refused(platform: Platform, a
     notes = await numbered(platform, range(3))
     with pytest.raises(InvalidRequestError, match="cursor"):
         await notes.search("wind", after=after)
-    found = await notes.search("wind", limit=1, after="")
+    hits = await notes.search("wind", limit=1, after="")
     with pytest.raises(InvalidRequestError, match="another search"):
-        await notes.search("storm", limit=1, after=found.next)
+        await notes.search("storm", limit=1, after=hits.next)
     with pytest.raises(InvalidRequestError, match="another search"):
-        await notes.search("wind", where={"kind": "x"}, limit=1, after=found.next)
+        await notes.search("wind", where={"kind": "x"}, limit=1, after=hits.next)
     other = await platform.collection("others")
     with pytest.raises(InvalidRequestError, match="another search"):
-        await other.search("wind", limit=1, after=found.next)
+        await other.search("wind", limit=1, after=hits.next)
 
 
 async def test_synonyms_of_the_profile_find_what_is_called_otherwise(platform: Platform) -> None:
@@ -347,8 +347,8 @@ async def test_synonyms_of_the_profile_find_what_is_called_otherwise(platform: P
     [hit] = await papers.search("potage", legs=["lexical"], snippet=60, typos=True)
     assert hit.snippet is not None
     assert (hit.item_id, hit.snippet.html) == ("3", "<mark>soup</mark> with potatoes and onions")
-    found = await papers.search("airfoil", legs=["lexical"], typos=True)
-    assert ([hit.item_id for hit in found], found.notes) == (["1"], ())
+    hits = await papers.search("airfoil", legs=["lexical"], typos=True)
+    assert ([hit.item_id for hit in hits], hits.notes) == (["1"], ())
     await platform.recorded()
-    assert found.retrieval_id is not None
-    assert (await platform.replay(found.retrieval_id)).is_reproduced
+    assert hits.retrieval_id is not None
+    assert (await platform.replay(hits.retrieval_id)).is_reproduced

@@ -47,10 +47,10 @@ async def test_each_group_has_its_best_hit_and_the_page_is_full(conversations: C
 
 async def test_groups_of_a_fused_and_filtered_search(conversations: Collection) -> None:
     """Both legs, and only what the filter lets through."""
-    found = await conversations.search("word", vector=NORTH, group_by="talk", where={"talk": {"ne": "large"}}, limit=5)
-    assert len(found) == 5
-    assert len({hit.attributes.get("talk", hit.item_id) for hit in found}) == 5
-    assert "large" not in {hit.attributes.get("talk") for hit in found}
+    hits = await conversations.search("word", vector=NORTH, group_by="talk", where={"talk": {"ne": "large"}}, limit=5)
+    assert len(hits) == 5
+    assert len({hit.attributes.get("talk", hit.item_id) for hit in hits}) == 5
+    assert "large" not in {hit.attributes.get("talk") for hit in hits}
 
 
 async def test_fields_of_every_item_are_groups_too(conversations: Collection) -> None:
@@ -192,10 +192,10 @@ async def test_each_of_many_queries_without_hits_says_why(platform: Platform) ->
     papers = await platform.collection("papers")
     await papers.add(ITEMS)
     queries = ["heat", "soup"]
-    assert [found.why_no_hits for found in await papers.search_each(queries)] == [(), ()]
-    [first, second] = [found.why_no_hits for found in await papers.search_each(queries, where={"area": "areo"})]
-    assert first == second == (f'{NOTHING}area = "areo"; did you mean "aero"?',)
-    [(first,), (second,)] = [found.why_no_hits for found in await papers.search_each(queries, min_score=9)]
+    assert [result.why_no_hits for result in await papers.search_each(queries)] == [(), ()]
+    [first_reasons, second_reasons] = [result.why_no_hits for result in await papers.search_each(queries, where={"area": "areo"})]
+    assert first_reasons == second_reasons == (f'{NOTHING}area = "areo"; did you mean "aero"?',)
+    [(first,), (second,)] = [result.why_no_hits for result in await papers.search_each(queries, min_score=9)]
     assert "score 9" in first
     assert "score 9" in second
 

@@ -150,11 +150,11 @@ async def test_those_that_stand_best_are_found_by_walking_each_order(
 
     found = await find_candidates(platform.database, platform.tenant_id, request, query)
 
-    kept = {candidate.item_id for candidates in found.rankings.values() for candidate in candidates}
+    item_ids = {candidate.item_id for candidates in found.rankings.values() for candidate in candidates}
     wanted = condition_of(where)
     best = sorted((memory for memory in ACTIVE if wanted(memory)), key=_stands, reverse=True)
-    assert {memory.item_id for memory in best[:20]} <= kept
-    assert 100 <= len(kept) <= 200
+    assert {memory.item_id for memory in best[:20]} <= item_ids
+    assert 100 <= len(item_ids) <= 200
     plan, used = await _scans(platform, request)
     assert not _whole(plan)
     if where != FEW:
@@ -217,8 +217,10 @@ async def test_what_expired_is_neither_popular_nor_relevant(opened: tuple[Platfo
         )
     past = NOW - timedelta(seconds=1)
     for now, is_there in ((past, True), (NOW, False), (None, True)):
-        found = await find_candidates(platform.database, platform.tenant_id, request, Query(as_of=past, now=now))
-        assert {leg: item_id in _ids(found, leg) for leg, item_id in first.items()} == dict.fromkeys(first, is_there)
+        candidates = await find_candidates(platform.database, platform.tenant_id, request, Query(as_of=past, now=now))
+        assert {leg: item_id in _ids(candidates, leg) for leg, item_id in first.items()} == dict.fromkeys(
+            first, is_there
+        )
 
 
 @pytest.fixture
@@ -262,5 +264,5 @@ async def test_what_has_expired_since_is_not_found_as_of_an_earlier_moment(
 ) -> None:
     """The clock counts, not the moment that is asked for."""
     then = platform.now - timedelta(days=1, minutes=1)
-    found = await memories.search("alpha beta", profile=Profile(legs={"lexical": 1.0}), as_of=then)
-    assert [hit.item_id[0] for hit in found] == ["g"] * 10
+    hits = await memories.search("alpha beta", profile=Profile(legs={"lexical": 1.0}), as_of=then)
+    assert [hit.item_id[0] for hit in hits] == ["g"] * 10

@@ -80,10 +80,10 @@ async def stored(settings: Settings) -> AsyncIterator[tuple[Platform, Collection
 async def by_words(collection: Collection, query: str, within: float = BUDGET + SLACK) -> str:
     """The note of a search that words alone answer, in time."""
     started = time.monotonic()
-    found = await collection.search(query)
+    hits = await collection.search(query)
     assert time.monotonic() - started < within
-    assert [hit.item_id for hit in found][:1] == ["1"]
-    [note] = found.notes
+    assert [hit.item_id for hit in hits][:1] == ["1"]
+    [note] = hits.notes
     assert note.startswith("the dense leg did not run: ")
     return note
 
@@ -91,11 +91,11 @@ async def by_words(collection: Collection, query: str, within: float = BUDGET + 
 async def by_meaning(collection: Collection, query: str) -> None:
     """A search that both legs answer, as soon as the breaker lets a probe through."""
     for _ in range(100):
-        found = await collection.search(query)
-        if not found.notes:
+        hits = await collection.search(query)
+        if not hits.notes:
             return
         await asyncio.sleep(0.1)
-    pytest.fail(f"the dense leg does not come back: {found.notes}")
+    pytest.fail(f"the dense leg does not come back: {hits.notes}")
 
 
 @pytest.mark.parametrize("fault", [hanging, dripping, broken_off, status(500), status(429, retry_after="30")])
@@ -319,9 +319,9 @@ def test_the_sync_door_degrades_alike(settings: Settings, database_url: str) -> 
         embedder.gate.clear()
         try:
             for number in range(3):
-                found = collection.search(f"database timeout {number}")
-                assert found[0].item_id == "1"
-                assert found.notes
+                hits = collection.search(f"database timeout {number}")
+                assert hits[0].item_id == "1"
+                assert hits.notes
             assert [outage.role for outage in platform.outages] == ["embedder"]
             with pytest.raises(EmbedderUnavailableError):
                 platform.try_embedder()
@@ -349,10 +349,10 @@ async def test_over_http_words_answer_in_time(settings: Settings, database_url: 
         server.faults.extend([hanging] * 200)
         path, started = "/v1/collections/docs", time.monotonic()
         for number in range(3):
-            found = await client.post(f"{path}/search", json={"query": f"database timeout {number}"})
-            assert found.status_code == 200, found.text
-            assert found.json()["hits"][0]["id"] == "1"
-            assert "the dense leg did not run" in found.json()["notes"][0]
+            response = await client.post(f"{path}/search", json={"query": f"database timeout {number}"})
+            assert response.status_code == 200, response.text
+            assert response.json()["hits"][0]["id"] == "1"
+            assert "the dense leg did not run" in response.json()["notes"][0]
         batch = await client.post(f"{path}/search/batch", json={"queries": ["database log", "disk database"]})
         assert [bool(result["notes"]) for result in batch.json()["results"]] == [True, True]
         assert time.monotonic() - started < BUDGET + SLACK
@@ -369,9 +369,9 @@ async def test_a_client_that_allows_less_than_the_budget_is_answered(
     async with client_of(chosen) as client:
         path, body = "/v1/collections/docs/search", {"query": "database timeout"}
         server.faults.append(hanging)
-        found = await client.post(path, json=body, headers={"X-Request-Timeout": "8"})
-        assert found.status_code == 200, found.text
-        assert found.json()["notes"]
+        response = await client.post(path, json=body, headers={"X-Request-Timeout": "8"})
+        assert response.status_code == 200, response.text
+        assert response.json()["notes"]
         assert not (await client.post(path, json=body)).json()["notes"]
 
 
@@ -394,8 +394,8 @@ async def test_readiness_tells_what_searches_found_out(
             await asyncio.sleep(0.1)
         else:
             pytest.fail("it is not ready again")
-        found = await client.post("/v1/collections/docs/search", json={"query": "a new timeout"})
-        assert not found.json()["notes"]
+        response = await client.post("/v1/collections/docs/search", json={"query": "a new timeout"})
+        assert not response.json()["notes"]
 
 
 async def test_the_tools_of_agents_answer_in_time(settings: Settings, database_url: str, server: OpenAIServer) -> None:

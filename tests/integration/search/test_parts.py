@@ -169,11 +169,11 @@ async def test_a_search_of_parts_is_replayed(pair: Pair) -> None:
 async def small(platform: Platform) -> Collection:
     """A collection of 400 items, with an index that is whole."""
     space = EmbeddingSpace(provider="test", model=f"small {platform.tenant_id}", dimensions=16)
-    made = await platform.collection("docs", space=space)
+    collection = await platform.collection("docs", space=space)
     vectors = np.random.default_rng(0).normal(size=(ENOUGH, 16))
-    await made.add([{"_id": str(number)} for number in range(ENOUGH)], embeddings=vectors)
+    await collection.add([{"_id": str(number)} for number in range(ENOUGH)], embeddings=vectors)
     assert (await platform.split("docs", 1)).index_parts == 1
-    return made
+    return collection
 
 
 async def _names(platform: Platform, collection: Collection) -> list[str]:
@@ -192,8 +192,8 @@ async def test_a_split_replaces_the_index_and_is_undone_by_another(platform: Pla
         assert stored.ann_index.is_measured
         assert await _names(platform, small) == sorted(index_names(stored))
         assert len(index_names(stored)) == parts
-        found = await small.search(vector=np.ones(16), limit=10, legs=["dense"])
-        assert (len(found), found.path) == (10, Path.APPROXIMATE)
+        hits = await small.search(vector=np.ones(16), limit=10, legs=["dense"])
+        assert (len(hits), hits.path) == (10, Path.APPROXIMATE)
 
 
 async def test_a_split_goes_on_with_the_part_that_it_was_at(
@@ -260,8 +260,8 @@ async def test_a_split_whose_process_is_killed_is_finished_by_the_next(
         if process.returncode is None:
             process.kill()
         await process.wait()
-        found = await small.search(vector=np.ones(16), limit=50, legs=["dense"])
-        assert len({hit.item_id for hit in found}) == 50
+        hits = await small.search(vector=np.ones(16), limit=50, legs=["dense"])
+        assert len({hit.item_id for hit in hits}) == 50
     assert (await platform.split("docs", 4)).index_parts == 4
     stored = await small.refresh()
     assert await _names(platform, small) == sorted(index_names(stored))
@@ -307,16 +307,16 @@ async def test_searches_and_writes_go_on_while_an_index_is_split(platform: Platf
             assert first.item_id == f"new{number}"
             if number % 3 == 0:
                 await small.delete([f"new{number}"])
-                found = await small.search(vector=vector[0], limit=3, legs=["dense"])
-                assert f"new{number}" not in [hit.item_id for hit in found]
+                hits = await small.search(vector=vector[0], limit=3, legs=["dense"])
+                assert f"new{number}" not in [hit.item_id for hit in hits]
             number += 1
         return number
 
     async def search() -> int:
         number = 0
         while not is_done:
-            found = await small.search(vector=chance.normal(size=16), limit=50, legs=["dense"])
-            assert len({hit.item_id for hit in found}) == 50
+            hits = await small.search(vector=chance.normal(size=16), limit=50, legs=["dense"])
+            assert len({hit.item_id for hit in hits}) == 50
             number += 1
         return number
 
@@ -392,8 +392,8 @@ async def test_the_names_of_parts_are_told_apart(platform: Platform, small: Coll
         table = sql.Identifier(SCHEMA, stored.space.table_name)
         for ending in ("_1_of_2", "_mine", "_2_of_2x"):
             await connection.execute(make.format(sql.Identifier(f"{name}{ending}"), table))
-    known = await small.refresh()
-    assert known.ann_index == stored.ann_index
+    collection = await small.refresh()
+    assert collection.ann_index == stored.ann_index
     assert await _names(platform, small) == [name, f"{name}_1_of_2"]
-    assert await keep_index(platform.database, platform.tenant_id, known) is IndexOutcome.PRESENT
+    assert await keep_index(platform.database, platform.tenant_id, collection) is IndexOutcome.PRESENT
     assert await _names(platform, small) == [name]

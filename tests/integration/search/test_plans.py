@@ -395,10 +395,10 @@ async def _plan_filtered(
     platform: Platform, collection: Collection, where: dict[str, Any], limit: int | None
 ) -> list[str]:
     """The plan's lines about the schema's tables that hold items, run as the application role."""
-    wanted = parse_where(where)
-    assert wanted is not None
+    condition = parse_where(where)
+    assert condition is not None
     stored = await collection.refresh()
-    statement = compiled(matching(stored.collection_id, wanted, stored.filterable).limit(limit))
+    statement = compiled(matching(stored.collection_id, condition, stored.filterable).limit(limit))
     async with platform.database.transaction(platform.tenant_id) as connection:
         explain = f"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) {statement.text}"
         cursor = await connection.execute(explain.encode(), statement.parameters)

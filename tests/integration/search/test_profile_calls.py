@@ -99,10 +99,10 @@ async def test_a_preview_shows_what_moves_and_records_nothing(platform: Platform
     latest, words = preview.previews
     assert [change.hit.item_id for change in latest.hits] == ["i0", "i1", "i2"]
     assert (latest.entered, latest.left) == ((), ())
-    found = [hit.item_id for hit in await docs.unrecorded().search("full disk", profile=WORDS, limit=3)]
-    assert [change.hit.item_id for change in words.hits] == found
-    assert set(words.entered) == set(found) - {"i0", "i1", "i2"}
-    assert {change.hit.item_id for change in words.left} == {"i0", "i1", "i2"} - set(found)
+    item_ids = [hit.item_id for hit in await docs.unrecorded().search("full disk", profile=WORDS, limit=3)]
+    assert [change.hit.item_id for change in words.hits] == item_ids
+    assert set(words.entered) == set(item_ids) - {"i0", "i1", "i2"}
+    assert {change.hit.item_id for change in words.left} == {"i0", "i1", "i2"} - set(item_ids)
     assert platform.recording.recorded == before
 
 
@@ -120,15 +120,15 @@ async def test_a_recorded_search_is_read_with_its_context_and_what_it_showed(pla
     context = Context(domain="storage", complexity=0.5, actor="kim", session="s-read")
     result = await docs.search("disk", where={"item_id": ["i1", "i2"]}, limit=2, context=context)
     assert result.retrieval_id is not None
-    found = await platform.retrieval(result.retrieval_id)
-    assert (found.collection, found.query, found.context) == ("docs", "disk", context)
-    assert found.where == {"item_id": {"in": ["i1", "i2"]}}
-    assert found.request["limit"] == 2
-    assert [(impression.item_id, impression.rank, impression.propensity) for impression in found.impressions] == [
+    record = await platform.retrieval(result.retrieval_id)
+    assert (record.collection, record.query, record.context) == ("docs", "disk", context)
+    assert record.where == {"item_id": {"in": ["i1", "i2"]}}
+    assert record.request["limit"] == 2
+    assert [(impression.item_id, impression.rank, impression.propensity) for impression in record.impressions] == [
         (hit.item_id, hit.rank, 1.0) for hit in result
     ]
-    assert set(found.timings_ms) >= {"candidates", "total"}
-    assert found.as_dict()["impressions"][0]["slot"] == "exploit"
+    assert set(record.timings_ms) >= {"candidates", "total"}
+    assert record.as_dict()["impressions"][0]["slot"] == "exploit"
 
 
 async def test_what_was_not_recorded_cannot_be_read(platform: Platform) -> None:

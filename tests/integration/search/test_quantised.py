@@ -185,9 +185,9 @@ async def test_another_tenants_vectors_stay_unseen(corpus: Corpus) -> None:
 async def small(platform: Platform) -> Collection:
     """A collection that may have either kind, without an index yet."""
     space = EmbeddingSpace(provider="test", model="kinds", dimensions=DIMENSIONS)
-    made = await platform.collection("docs", space=space, index="full")
-    await made.add([{"_id": str(number)} for number in range(SIZE)], embeddings=structured(SIZE))
-    return made
+    collection = await platform.collection("docs", space=space, index="full")
+    await collection.add([{"_id": str(number)} for number in range(SIZE)], embeddings=structured(SIZE))
+    return collection
 
 
 async def test_the_kind_is_chosen_when_the_collection_is_made_and_can_be_changed(

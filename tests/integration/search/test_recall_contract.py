@@ -275,8 +275,8 @@ async def hard(database_url: str) -> AsyncIterator[Corpus]:
     vectors = np.random.default_rng(4).normal(size=(HARD, HARD_DIMENSIONS)).astype(np.float32)
     async with connect(database_url, settings=settings) as platform:
         corpus = await make_corpus(platform, vectors, queries=20)
-        known = await corpus.collection.refresh()
-        built = await keep_index(platform.database, platform.tenant_id, known, rows=HARD)
+        collection = await corpus.collection.refresh()
+        built = await keep_index(platform.database, platform.tenant_id, collection, rows=HARD)
         assert built is IndexOutcome.BUILT
         await corpus.collection.refresh()
         yield corpus
@@ -327,9 +327,11 @@ async def test_recall_holds_on_vectors_without_neighbourhoods(hard: Corpus, limi
 @pytest.mark.asyncio(loop_scope="module")
 async def test_an_index_that_no_effort_helps_is_not_walked(hard: Corpus) -> None:
     """If not even the greatest effort finds 99 %, every search compares all vectors and says so."""
-    known = await hard.collection.refresh()
-    assert known.ann_index is not None
-    useless = replace(known, ann_index=replace(known.ann_index, effort_10=1001, effort_100=1001, effort_200=1001))
+    collection = await hard.collection.refresh()
+    assert collection.ann_index is not None
+    useless = replace(
+        collection, ann_index=replace(collection.ann_index, effort_10=1001, effort_100=1001, effort_200=1001)
+    )
     handle_of(hard.collection).stored = useless  # as if it had been measured so
     for where in (None, {"share": {"lt": 500}}):
         results = await hard.found(hard.queries[:3], where, 10)

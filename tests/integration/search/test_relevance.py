@@ -89,9 +89,9 @@ async def test_a_profile_of_the_call_keeps_the_collections_calibration(platform:
     """It was fitted for the space, not for the weights."""
     notes = await calibrated(platform)
 
-    found = await notes.search("database connection timeout", profile=Profile(legs={"dense": 1.0}))
+    hits = await notes.search("database connection timeout", profile=Profile(legs={"dense": 1.0}))
 
-    assert found[0].relevance is not None
+    assert hits[0].relevance is not None
 
 
 @pytest.mark.parametrize("name", ["min_score", "min_relevance"])
@@ -102,17 +102,17 @@ async def test_hits_below_the_least_are_left_out(platform: Platform, name: str) 
     values = [getattr(hit, name.removeprefix("min_")) for hit in every]
     least = sorted(values)[-2]
 
-    found = await notes.search("database connection timeout", **{name: least})
+    hits = await notes.search("database connection timeout", **{name: least})
 
-    assert [hit.item_id for hit in found] == [
+    assert [hit.item_id for hit in hits] == [
         hit.item_id for hit, value in zip(every, values, strict=True) if value >= least
     ]
-    assert found.why_no_hits == ()
+    assert hits.why_no_hits == ()
     await platform.recorded()
-    recorded = await platform.retrieval(found.retrieval_id or "")
-    assert [impression.item_id for impression in recorded.impressions] == [hit.item_id for hit in found]
+    recorded = await platform.retrieval(hits.retrieval_id or "")
+    assert [impression.item_id for impression in recorded.impressions] == [hit.item_id for hit in hits]
     assert recorded.request[name] == least
-    replayed = await platform.replay(found.retrieval_id or "")
+    replayed = await platform.replay(hits.retrieval_id or "")
     assert (replayed.is_reproduced, replayed.is_same_today) == (True, True)
 
 
@@ -121,7 +121,7 @@ async def test_an_answer_without_hits_says_what_the_best_had(platform: Platform)
     notes = await calibrated(platform)
     asked: dict[str, Any] = {"min_relevance": 0.99, "min_score": 5}
 
-    found = await notes.search("database connection timeout", **asked)
+    hits = await notes.search("database connection timeout", **asked)
     [each] = await notes.search_each(["database connection timeout"], **asked)
     mixed = await notes.interleave(
         "database connection timeout", profiles={"now": notes.profile, "words": Profile(legs={"lexical": 1})}, **asked
@@ -129,14 +129,14 @@ async def test_an_answer_without_hits_says_what_the_best_had(platform: Platform)
     passages = await notes.passages("database connection timeout", **asked)
     preview = await notes.preview("database connection timeout", profiles={"now": notes.profile}, **asked)
 
-    assert (list(found), list(each), list(mixed), preview.previews[0].hits) == ([], [], [], ())
-    assert (passages.text, passages.notes) == ("", found.why_no_hits)
-    [why] = found.why_no_hits
+    assert (list(hits), list(each), list(mixed), preview.previews[0].hits) == ([], [], [], ())
+    assert (passages.text, passages.notes) == ("", hits.why_no_hits)
+    [why] = hits.why_no_hits
     assert why.startswith("nothing found: none of the best 5 items has relevance 0.99: the highest is 0.")
     assert "score 5: the highest is 1.0000" in why
-    assert each.why_no_hits == found.why_no_hits
+    assert each.why_no_hits == hits.why_no_hits
     assert mixed.why_no_hits
-    assert "nothing found" in repr(found)
+    assert "nothing found" in repr(hits)
 
 
 @pytest.mark.parametrize(
@@ -161,10 +161,10 @@ async def test_items_that_only_a_rewrite_or_a_preference_brought_are_told_too(pl
     """By the wording that fits best."""
     notes = await calibrated(platform)
 
-    found = await notes.search("database", rewrites=["Kafka broker disk"], prefer={"item_id": "disk"}, legs=["lexical"])
+    hits = await notes.search("database", rewrites=["Kafka broker disk"], prefer={"item_id": "disk"}, legs=["lexical"])
 
-    assert {hit.item_id for hit in found} >= {"pool", "disk"}
-    assert all(hit.relevance is not None for hit in found)
+    assert {hit.item_id for hit in hits} >= {"pool", "disk"}
+    assert all(hit.relevance is not None for hit in hits)
 
 
 QUESTIONS = {note["text"].split(";")[0].split(",")[0]: [note["id"]] for note in NOTES}
@@ -203,19 +203,19 @@ async def test_words_alone_can_be_calibrated(database_url: str, settings: Settin
         report = await notes.calibrate(shared)
 
         assert (report.calibration.space, report.calibration.both) == ("", ())
-        found = await notes.search("connection timeout to the database")
-        assert found[0].relevance is not None
-        assert found[0].relevance > 0.5
+        hits = await notes.search("connection timeout to the database")
+        assert hits[0].relevance is not None
+        assert hits[0].relevance > 0.5
 
 
 async def test_feedback_fits_a_calibration(platform: Platform) -> None:
     """The items with a verdict in each recorded search count."""
     notes = await calibrated(platform, calibration=None)
     for words, [item_id] in [*QUESTIONS.items()] * 3:
-        found = await notes.search(words)
-        assert found.retrieval_id is not None
-        for hit in found:
-            await platform.feedback(found.retrieval_id, hit.item_id, reward=float(hit.item_id == item_id))
+        hits = await notes.search(words)
+        assert hits.retrieval_id is not None
+        for hit in hits:
+            await platform.feedback(hits.retrieval_id, hit.item_id, reward=float(hit.item_id == item_id))
 
     report = await notes.calibrate()
 
@@ -271,10 +271,10 @@ async def test_hits_that_wait_for_their_vector_are_told(platform: Platform, kind
     table = sql.Identifier(stored.space.table_name)
     async with platform.database.transaction(platform.tenant_id) as connection:
         await connection.execute(sql.SQL("DELETE FROM {} WHERE item_id = 'pool'").format(table))
-    found = await notes.search("database connection timeout")
-    assert "pool" in [hit.item_id for hit in found]
-    told = f"1 of {len(found)} hits have no vector yet and were found by words alone; make the vectors with: "
-    assert found.notes == (f"{told}retrieval jobs run embed --collection notes",)
+    hits = await notes.search("database connection timeout")
+    assert "pool" in [hit.item_id for hit in hits]
+    told = f"1 of {len(hits)} hits have no vector yet and were found by words alone; make the vectors with: "
+    assert hits.notes == (f"{told}retrieval jobs run embed --collection notes",)
 
 
 async def test_a_page_tells_of_its_own_hits_alone(platform: Platform) -> None:

@@ -78,20 +78,20 @@ async def test_the_reranker_makes_the_order_and_the_explanation_says_so(settings
     async with stored(settings, database_url, reranker) as (_, collection):
         before = await collection.search(QUERY, profile=LEXICAL)
         assert not reranker.said
-        found = await collection.search(QUERY, profile=RERANKED)
+        hits = await collection.search(QUERY, profile=RERANKED)
 
     [(query, texts)] = reranker.said
     assert query == QUERY
     assert "Pool\nthe database timeout after a long wait for the pool" in texts
     assert len(texts) == len(before) == 3
-    assert ids(found)[0] == "b"
-    assert found[0].score == pytest.approx(1.0)
-    assert "reranked by overlap/1" in found[0].explanation.fusion
-    for hit in found:
+    assert ids(hits)[0] == "b"
+    assert hits[0].score == pytest.approx(1.0)
+    assert "reranked by overlap/1" in hits[0].explanation.fusion
+    for hit in hits:
         parts = {part.leg: part for part in hit.explanation.contributions}
         assert hit.explanation.score == pytest.approx(hit.score)
         assert parts["rerank"].value == pytest.approx(parts["rerank"].raw_score)
-    assert found.timings_ms["rerank"] >= 0
+    assert hits.timings_ms["rerank"] >= 0
     assert "rerank" not in before.timings_ms
 
 
@@ -112,23 +112,23 @@ async def test_a_weight_shares_the_score_and_a_replay_computes_it_again(
     profile = replace(base, rerank=Rerank(candidates=2, weight=0.4, milliseconds=2000))
     async with stored(settings, database_url, reranker) as (platform, collection):
         fused = await collection.search(QUERY, profile=base, limit=4)
-        found = await collection.search(QUERY, profile=profile, limit=4)
+        hits = await collection.search(QUERY, profile=profile, limit=4)
         assert len(reranker.said[-1][1]) == 2
-        assert set(ids(found)[:2]) == set(ids(fused)[:2]) or not base.diversity.is_off
-        for hit in found:
+        assert set(ids(hits)[:2]) == set(ids(fused)[:2]) or not base.diversity.is_off
+        for hit in hits:
             parts = {part.leg: part for part in hit.explanation.contributions}
             assert sum(part.value for part in parts.values()) == pytest.approx(hit.score)
             assert ("rerank" in parts) == (hit.item_id in ids(fused)[:2]) or not base.diversity.is_off
-        assert 0 <= min(hit.score for hit in found) <= max(hit.score for hit in found) <= 1
+        assert 0 <= min(hit.score for hit in hits) <= max(hit.score for hit in hits) <= 1
         calls = len(reranker.said)
-        replay = await platform.replay(str(found.retrieval_id))
-        kept = await platform.retrieval(str(found.retrieval_id))
+        replay = await platform.replay(str(hits.retrieval_id))
+        kept = await platform.retrieval(str(hits.retrieval_id))
 
     assert replay.is_reproduced, replay.why_not
     assert replay.is_same_today, replay.differences
     assert len(reranker.said) == calls, "a replay asks no reranker"
     assert kept.request["reranker"] == "overlap/1"
-    for hit, shown in zip(found, kept.impressions, strict=True):
+    for hit, shown in zip(hits, kept.impressions, strict=True):
         assert shown.signals.keys() == {part.leg for part in hit.explanation.contributions}
         assert shown.score == pytest.approx(hit.score)
 
@@ -138,8 +138,8 @@ async def test_a_reranked_search_explores_and_is_replayed(settings: Settings, da
     profile = replace(RERANKED, exploration=Exploration(policy=PolicyName.THOMPSON_SLOTS, swaps=0.5))
     async with stored(settings, database_url, OverlapReranker()) as (platform, collection):
         for _ in range(5):
-            found = await collection.search(QUERY, profile=profile, limit=3)
-            replay = await platform.replay(str(found.retrieval_id))
+            hits = await collection.search(QUERY, profile=profile, limit=3)
+            replay = await platform.replay(str(hits.retrieval_id))
             assert replay.is_reproduced, replay.why_not
 
 
@@ -163,12 +163,12 @@ async def test_a_reranker_that_fails_or_lies_leaves_the_order(
     """The hits are those of the fused order, with a note, which is on record."""
     async with stored(settings, database_url, Told(answer)) as (platform, collection):
         fused = await collection.search(QUERY, profile=LEXICAL)
-        found = await collection.search(QUERY, profile=RERANKED)
-        replay = await platform.replay(str(found.retrieval_id))
-        kept = await platform.retrieval(str(found.retrieval_id))
+        hits = await collection.search(QUERY, profile=RERANKED)
+        replay = await platform.replay(str(hits.retrieval_id))
+        kept = await platform.retrieval(str(hits.retrieval_id))
 
-    assert [(hit.item_id, hit.score) for hit in found] == [(hit.item_id, hit.score) for hit in fused]
-    [said] = found.notes
+    assert [(hit.item_id, hit.score) for hit in hits] == [(hit.item_id, hit.score) for hit in fused]
+    [said] = hits.notes
     assert said.startswith("the hits were not reranked: ")
     assert note in said
     assert "secret" not in said
@@ -183,9 +183,9 @@ async def test_a_slow_reranker_costs_its_budget_once(settings: Settings, databas
     async with stored(settings, database_url, reranker) as (platform, collection):
         for _ in range(3):
             started = time.monotonic()
-            found = await collection.search(QUERY, profile=profile)
+            hits = await collection.search(QUERY, profile=profile)
             assert time.monotonic() - started < 30
-            assert found.notes
+            assert hits.notes
         assert reranker.calls == 1
         [outage] = platform.outages
         assert (outage.role, outage.name) == ("reranker", "told/1")
@@ -197,8 +197,8 @@ async def test_nothing_is_sent_without_a_profile_or_to_another_model(settings: S
     async with stored(settings, database_url, reranker) as (_, collection):
         assert not (await collection.search(QUERY)).notes
         other = replace(RERANKED, rerank=Rerank(model="cohere/rerank-v3.5"))
-        found = await collection.search(QUERY, profile=other)
-        assert found.notes == (
+        hits = await collection.search(QUERY, profile=other)
+        assert hits.notes == (
             "the hits were not reranked: the profile asks for cohere/rerank-v3.5, and overlap/1 is configured",
         )
         assert not reranker.said
@@ -210,8 +210,8 @@ async def test_nothing_is_sent_without_a_profile_or_to_another_model(settings: S
 async def test_without_a_reranker_or_words_a_note_says_so(settings: Settings, database_url: str) -> None:
     """The search is answered all the same."""
     async with stored(settings, database_url) as (_, collection):
-        found = await collection.search(QUERY, profile=RERANKED)
-        assert found.notes == ("the hits were not reranked: there is no reranker; set RETRIEVAL_RERANKER",)
+        hits = await collection.search(QUERY, profile=RERANKED)
+        assert hits.notes == ("the hits were not reranked: there is no reranker; set RETRIEVAL_RERANKER",)
     async with stored(settings, database_url, OverlapReranker()) as (_, collection):
         recent = replace(RERANKED, legs={"rated": 1.0})
         assert (await collection.search("", profile=recent)).notes == (
@@ -244,7 +244,7 @@ async def test_a_stored_profile_reranks_every_search(settings: Settings, databas
 async def test_a_comparison_uses_recorded_scores_where_it_has_them(settings: Settings, database_url: str) -> None:
     """The recorded scores of the reranker alone tell what another profile would have shown."""
     async with stored(settings, database_url, OverlapReranker()) as (platform, collection):
-        found = await collection.search(QUERY, profile=RERANKED, limit=1)
+        hits = await collection.search(QUERY, profile=RERANKED, limit=1)
         await collection.search(QUERY, profile=replace(LEXICAL, recording=Recording(wait=True)), limit=1)
         await platform.recorded()
         stored_id = collection._handle.stored.collection_id  # noqa: SLF001 - the tables know it by number
@@ -255,7 +255,7 @@ async def test_a_comparison_uses_recorded_scores_where_it_has_them(settings: Set
     other = NamedProfile(name="other", profile=replace(RERANKED, rerank=Rerank(model="cohere/rerank-v3.5")))
     without = NamedProfile(name="without", profile=LEXICAL)
 
-    assert target_slate(reranked, half) == {found[0].item_id: 1.0}
+    assert target_slate(reranked, half) == {hits[0].item_id: 1.0}
     assert not isinstance(target_slate(reranked, without), Unanswerable)
     assert target_slate(reranked, other) is Unanswerable.RERANKED
     assert target_slate(plainly, half) is Unanswerable.RERANKED
@@ -284,8 +284,8 @@ async def test_an_endpoint_reranks_and_its_faults_degrade(settings: Settings, da
                 [note] = (await collection.search(QUERY, profile=RERANKED)).notes
                 assert KEY not in note
             server.faults.extend([is_cut, says({}, 500)])
-            found = await collection.search(QUERY, profile=replace(LEXICAL, rerank=Rerank(milliseconds=5000)))
-            assert "tried 2 times" in found.notes[0]
+            hits = await collection.search(QUERY, profile=replace(LEXICAL, rerank=Rerank(milliseconds=5000)))
+            assert "tried 2 times" in hits.notes[0]
             assert not (await collection.search(QUERY, profile=RERANKED)).notes
             server.faults.append(hangs)
             profile = replace(LEXICAL, rerank=Rerank(milliseconds=200))

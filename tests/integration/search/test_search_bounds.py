@@ -37,9 +37,11 @@ async def platform(database_url: str) -> AsyncIterator[Platform]:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def docs(platform: Platform) -> Collection:
     """Five items."""
-    made = await platform.collection("docs")
-    await made.add({"_id": f"i{n}", "title": f"disk {n}", "level": n, "at": f"2024-05-0{n + 1}"} for n in range(5))
-    return made
+    collection = await platform.collection("docs")
+    await collection.add(
+        {"_id": f"i{n}", "title": f"disk {n}", "level": n, "at": f"2024-05-0{n + 1}"} for n in range(5)
+    )
+    return collection
 
 
 Call = Callable[[Collection], Coroutine[Any, Any, Any]]

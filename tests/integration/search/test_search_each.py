@@ -198,8 +198,8 @@ async def test_a_profile_that_compares_candidates_gets_their_vectors_with_them(
 async def test_texts_are_read_for_the_hits_only(docs: Docs, round_trips: list[list[str]], more: dict[str, Any]) -> None:
     """The statement of the candidates of two legs reads no title and no body; that of the hits reads them by key."""
     vector = np.random.default_rng(6).normal(size=64)
-    found = await docs.collection.search("disk full", vector=vector, limit=5, **more)
-    assert len(found) == 5
+    result = await docs.collection.search("disk full", vector=vector, limit=5, **more)
+    assert len(result) == 5
     *candidates, hits = [text for texts in round_trips for text in texts]
     for text in candidates:
         assert "body" not in text
@@ -226,9 +226,9 @@ async def test_the_hits_of_one_leg_come_with_their_texts_in_one_statement(
 ) -> None:
     """As many candidates as hits: their texts are looked up in the same statement."""
     vector = np.random.default_rng(6).normal(size=64)
-    found = await docs.collection.search(vector=vector, limit=5, legs=["dense"])
+    hits = await docs.collection.search(vector=vector, limit=5, legs=["dense"])
     assert [len(texts) for texts in round_trips] == [1]
-    assert all(hit.title == "t" and hit.body for hit in found)
+    assert all(hit.title == "t" and hit.body for hit in hits)
 
 
 @pytest.mark.asyncio(loop_scope="module")

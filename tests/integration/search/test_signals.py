@@ -88,10 +88,10 @@ async def test_hits_below_the_least_score_are_left_out(notes: Collection) -> Non
 async def test_the_best_of_each_group_by_signals(notes: Collection) -> None:
     """Grouped by an attribute, each hit with its texts."""
     every = await _asked(notes)
-    found = await notes.search("pool timeout lobby", profile=PROFILE, as_of=NOW, group_by="floor")
+    hits = await notes.search("pool timeout lobby", profile=PROFILE, as_of=NOW, group_by="floor")
     best = [next(hit for hit in every if hit.attributes["floor"] == floor) for floor in (0, 1, 2)]
-    assert {hit.item_id for hit in found} == {hit.item_id for hit in best}
-    assert all("pool" in hit.body for hit in found)
+    assert {hit.item_id for hit in hits} == {hit.item_id for hit in best}
+    assert all("pool" in hit.body for hit in hits)
 
 
 async def test_what_memories_say_counts_and_expired_ones_are_no_candidates(
@@ -115,24 +115,24 @@ async def test_what_memories_say_counts_and_expired_ones_are_no_candidates(
 async def test_similarity_counts_whatever_leg_brought_the_candidate(notes: Collection) -> None:
     """Without a dense leg the query is embedded all the same."""
     profile = Profile(legs={"lexical": 1}, fusion=UNION, signals=(VectorSimilarity(weight=1),))
-    found = await notes.search("pool timeout lobby", profile=profile, limit=30)
+    hits = await notes.search("pool timeout lobby", profile=profile, limit=30)
     by_dense = {hit.item_id: hit.score for hit in await notes.search("pool timeout lobby", legs=["dense"], limit=30)}
-    assert found[0].score > 0.5
-    assert all(hit.score == pytest.approx(max(0.0, by_dense[hit.item_id])) for hit in found)
-    assert not found.notes
+    assert hits[0].score > 0.5
+    assert all(hit.score == pytest.approx(max(0.0, by_dense[hit.item_id])) for hit in hits)
+    assert not hits.notes
 
 
 async def test_other_wordings_bring_what_the_query_does_not(notes: Collection, platform: Platform) -> None:
     """Every leg runs once more for each; the fusion is over all rankings, which are named by the wording's number."""
     await notes.add([{"_id": "x", "text": "workmates met"}, {"_id": "y", "text": "colleagues of old"}])
-    found = await notes.search("coworkers", legs=["lexical"], rewrites=["workmates", 'colleagues -old "met'])
-    assert {hit.item_id for hit in found} == {"x", "y"}
-    parts = {hit.item_id: [part.leg for part in hit.explanation.contributions] for hit in found}
+    hits = await notes.search("coworkers", legs=["lexical"], rewrites=["workmates", 'colleagues -old "met'])
+    assert {hit.item_id for hit in hits} == {"x", "y"}
+    parts = {hit.item_id: [part.leg for part in hit.explanation.contributions] for hit in hits}
     assert parts == {"x": ["lexical:1", "lexical:2"], "y": ["lexical:2"]}
-    assert all(hit.score == pytest.approx(hit.explanation.score) for hit in found)
-    assert all(part.weight == 1 for hit in found for part in hit.explanation.contributions)
+    assert all(hit.score == pytest.approx(hit.explanation.score) for hit in hits)
+    assert all(part.weight == 1 for hit in hits for part in hit.explanation.contributions)
     await platform.recorded()
-    again = await platform.replay(found.retrieval_id or "")
+    again = await platform.replay(hits.retrieval_id or "")
     assert (again.is_reproduced, again.is_same_today) == (True, True)
 
 
@@ -257,17 +257,17 @@ async def test_items_without_a_vector_keep_their_scores(notes_refined: Collectio
         alone = await notes_refined.search("a b", **ASKED, profile=REFINED, legs=legs, limit=5)
         assert alone.hits == (await notes_refined.search("a b", **ASKED, profile=PLAIN, legs=legs, limit=5)).hits
     words = replace(REFINED, legs={"dense": 1.0, "lexical": 1.0, "recent": 0.5})
-    found = await notes_refined.search("a b", profile=words, limit=5)
-    assert all(REFINING not in _parts(hit) for hit in found)
-    assert "dense" in found.notes[0]
+    hits = await notes_refined.search("a b", profile=words, limit=5)
+    assert all(REFINING not in _parts(hit) for hit in hits)
+    assert "dense" in hits.notes[0]
 
 
 async def test_more_rankings_are_refined_too(notes_refined: Collection) -> None:
     """Preferred rankings, the best of groups, and one leg's preferred rankings."""
     for asked in ({"prefer": {"group": 1}}, {"group_by": "group"}):
-        found = await notes_refined.search("a b", **ASKED, profile=REFINED, limit=6, **asked)
-        assert all(REFINING in _parts(hit) for hit in found)
-        assert all(hit.explanation.score == hit.score for hit in found)
+        hits = await notes_refined.search("a b", **ASKED, profile=REFINED, limit=6, **asked)
+        assert all(REFINING in _parts(hit) for hit in hits)
+        assert all(hit.explanation.score == hit.score for hit in hits)
     dense = replace(REFINED, legs={"dense": 1.0})
     preferred = await notes_refined.search("", **ASKED, profile=dense, prefer={"group": 1}, limit=6)
     assert all(REFINING in _parts(hit) for hit in preferred)
@@ -348,26 +348,26 @@ async def test_what_is_preferred_ranks_higher_and_nothing_is_left_out(notes_pref
 
 async def test_the_explanation_shows_what_preference_adds(notes_preferred: Collection) -> None:
     """A ranking of each leg within what is preferred, for each wording, and the parts add up."""
-    found = await notes_preferred.search("pool", prefer=MAY, rewrites=["lobby"])
-    parts = {part.leg: part.value for part in found[0].explanation.contributions}
-    assert found[0].item_id == "n05"
+    hits = await notes_preferred.search("pool", prefer=MAY, rewrites=["lobby"])
+    parts = {part.leg: part.value for part in hits[0].explanation.contributions}
+    assert hits[0].item_id == "n05"
     assert {"dense", "lexical:preferred", "dense:preferred", "lexical:1:preferred", "dense:1:preferred"} <= set(parts)
     assert parts["lexical:preferred"] == pytest.approx(1 / 61)
-    assert found[0].score == pytest.approx(sum(parts.values()))
+    assert hits[0].score == pytest.approx(sum(parts.values()))
 
 
 async def test_a_filter_holds_for_what_is_preferred_too(notes_preferred: Collection) -> None:
     """Preference adds nothing that the filter leaves out."""
-    found = await notes_preferred.search("pool", where={"item_id": ["n01", "n02"]}, prefer=MAY)
-    assert {hit.item_id for hit in found} == {"n01", "n02"}
+    hits = await notes_preferred.search("pool", where={"item_id": ["n01", "n02"]}, prefer=MAY)
+    assert {hit.item_id for hit in hits} == {"n01", "n02"}
 
 
 async def test_one_leg_with_a_preference_is_fused(notes_preferred: Collection) -> None:
     """The leg's ranking and its ranking of what is preferred."""
-    found = await notes_preferred.search("pool", prefer=MAY, legs=["lexical"], limit=3)
-    assert found[0].item_id == "n05"
-    assert found[0].explanation.fusion == "rrf"
-    assert [part.leg for part in found[1].explanation.contributions] == ["lexical"]
+    hits = await notes_preferred.search("pool", prefer=MAY, legs=["lexical"], limit=3)
+    assert hits[0].item_id == "n05"
+    assert hits[0].explanation.fusion == "rrf"
+    assert [part.leg for part in hits[1].explanation.contributions] == ["lexical"]
 
 
 async def test_a_preference_for_an_unknown_field_is_an_error(notes_preferred: Collection) -> None:
@@ -378,9 +378,9 @@ async def test_a_preference_for_an_unknown_field_is_an_error(notes_preferred: Co
 
 async def test_it_is_recorded_and_can_be_replayed(platform: Platform, notes_preferred: Collection) -> None:
     """The record holds what was preferred, and today's answer is the same."""
-    found = await notes_preferred.search("pool", prefer=MAY, limit=5)
-    assert found.retrieval_id is not None
-    replayed = await platform.replay(found.retrieval_id)
+    hits = await notes_preferred.search("pool", prefer=MAY, limit=5)
+    assert hits.retrieval_id is not None
+    replayed = await platform.replay(hits.retrieval_id)
     assert replayed.is_reproduced
     assert replayed.is_same_today
 
@@ -388,16 +388,16 @@ async def test_it_is_recorded_and_can_be_replayed(platform: Platform, notes_pref
 async def test_of_several_preferences_the_first_counts_most(platform: Platform, notes_preferred: Collection) -> None:
     """The second's rankings weigh half of what the first's do; the record holds both, and can be replayed."""
     june = {"occurred_at": {"gte": datetime(2026, 6, 1, tzinfo=UTC), "lt": datetime(2026, 7, 1, tzinfo=UTC)}}
-    found = await notes_preferred.search("pool", limit=12, prefer=[MAY, june])
-    assert [hit.item_id for hit in found[:2]] == ["n05", "n06"]
-    assert len(found) == 12
-    second = {part.leg: part for part in found[1].explanation.contributions}
+    hits = await notes_preferred.search("pool", limit=12, prefer=[MAY, june])
+    assert [hit.item_id for hit in hits[:2]] == ["n05", "n06"]
+    assert len(hits) == 12
+    second = {part.leg: part for part in hits[1].explanation.contributions}
     assert second["lexical:preferred:2"].weight == 0.5
     assert second["lexical:preferred:2"].value == pytest.approx(0.5 / 61)
-    assert found[1].score == pytest.approx(sum(part.value for part in second.values()))
+    assert hits[1].score == pytest.approx(sum(part.value for part in second.values()))
     assert [hit.item_id for hit in await notes_preferred.search("pool", limit=2, prefer=[june, MAY])] == ["n06", "n05"]
-    assert found.retrieval_id is not None
-    replayed = await platform.replay(found.retrieval_id)
+    assert hits.retrieval_id is not None
+    replayed = await platform.replay(hits.retrieval_id)
     assert replayed.is_reproduced
     assert replayed.is_same_today
 
@@ -405,8 +405,8 @@ async def test_of_several_preferences_the_first_counts_most(platform: Platform, 
 @pytest.mark.parametrize("prefer", [[], [{}], [None], None])
 async def test_preferring_nothing_changes_nothing(notes_preferred: Collection, prefer: Any) -> None:
     """The explanation has the legs alone."""
-    found = await notes_preferred.search("pool", prefer=prefer)
-    assert {part.leg for part in found[0].explanation.contributions} <= {"dense", "lexical"}
+    hits = await notes_preferred.search("pool", prefer=prefer)
+    assert {part.leg for part in hits[0].explanation.contributions} <= {"dense", "lexical"}
 
 
 async def test_a_preference_that_is_given_twice_counts_once(notes_preferred: Collection) -> None:

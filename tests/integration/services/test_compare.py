@@ -77,36 +77,36 @@ async def compared(
 async def test_the_better_profile_is_found_before_it_was_ever_used(platform: Platform) -> None:
     """Its value is about what its items are worth, by every estimator, and the interval of the difference says so."""
     stored = await prepared(platform, explored(360))
-    found = await compared(platform, stored)
-    assert (found.searches, found.changed, found.left_out) == (360, 360, {})
-    assert (found.verdict.is_conclusive, found.verdict.better) == (True, "best")
-    assert [(estimate.estimator, estimate.is_clipped) for estimate in found.estimates] == [
+    comparison = await compared(platform, stored)
+    assert (comparison.searches, comparison.changed, comparison.left_out) == (360, 360, {})
+    assert (comparison.verdict.is_conclusive, comparison.verdict.better) == (True, "best")
+    assert [(estimate.estimator, estimate.is_clipped) for estimate in comparison.estimates] == [
         (estimator, clipped) for estimator in Estimator for clipped in (False, True)
     ]
-    for estimate in found.estimates:
+    for estimate in comparison.estimates:
         assert estimate.first.low <= 0.75 <= estimate.first.high
         assert estimate.second.low <= 0.15 <= estimate.second.high
-    assert all(weighing.unsupported < 0.1 and weighing.is_balanced for weighing in found.weighings)
-    assert json.loads(json.dumps(found.as_dict(), allow_nan=False))["verdict"]["better"] == "best"
+    assert all(weighing.unsupported < 0.1 and weighing.is_balanced for weighing in comparison.weighings)
+    assert json.loads(json.dumps(comparison.as_dict(), allow_nan=False))["verdict"]["better"] == "best"
 
 
 async def test_what_was_never_shown_cannot_be_judged(platform: Platform) -> None:
     """Without exploration the other profile's items have no support, which is said instead of a verdict."""
     stored = await prepared(platform, unexplored(240))
-    found = await compared(platform, stored)
-    assert (found.verdict.is_conclusive, found.verdict.better) == (False, None)
-    assert "best: " in found.verdict.text
-    assert "100% of what it shows was never possible under the recorded policies" in found.verdict.text
-    assert "worst: " not in found.verdict.text
+    comparison = await compared(platform, stored)
+    assert (comparison.verdict.is_conclusive, comparison.verdict.better) == (False, None)
+    assert "best: " in comparison.verdict.text
+    assert "100% of what it shows was never possible under the recorded policies" in comparison.verdict.text
+    assert "worst: " not in comparison.verdict.text
 
 
 async def test_little_traffic_is_refused(platform: Platform) -> None:
     """Below an effective sample size of 200, whatever the estimates look like."""
     stored = await prepared(platform, explored(60))
-    found = await compared(platform, stored)
-    assert not found.verdict.is_conclusive
-    assert "below 200: record more traffic" in found.verdict.text
-    assert found.estimates
+    comparison = await compared(platform, stored)
+    assert not comparison.verdict.is_conclusive
+    assert "below 200: record more traffic" in comparison.verdict.text
+    assert comparison.estimates
 
 
 async def test_the_version_that_answered_is_worth_what_it_earned(platform: Platform) -> None:
@@ -114,13 +114,13 @@ async def test_the_version_that_answered_is_worth_what_it_earned(platform: Platf
     searches = unexplored(240)
     stored = await prepared(platform, searches)
     active = await named_profile(platform.database, platform.tenant_id, stored, "active")
-    found = await compared(platform, stored, active, active)
+    comparison = await compared(platform, stored, active, active)
     rewards = [said.reward for search in searches for shown in search.shown for said in shown.feedback]
-    snips = next(estimate for estimate in found.estimates if estimate.estimator is Estimator.SNIPS)
+    snips = next(estimate for estimate in comparison.estimates if estimate.estimator is Estimator.SNIPS)
     assert snips.first.value == pytest.approx(np.mean(rewards))
     assert (snips.difference.value, snips.difference.standard_error) == (0.0, 0.0)
-    assert (found.changed, found.verdict.better) == (0, None)
-    assert "no difference is shown" in found.verdict.text
+    assert (comparison.changed, comparison.verdict.better) == (0, None)
+    assert "no difference is shown" in comparison.verdict.text
 
 
 async def test_searches_that_tell_nothing_are_counted_by_reason(platform: Platform) -> None:
@@ -131,9 +131,9 @@ async def test_searches_that_tell_nothing_are_counted_by_reason(platform: Platfo
         Recorded(retrieved_at=SINCE, shown=shown),
         Recorded(retrieved_at=SINCE, shown=shown, legs={"dense": LEGS["dense"]}),
     ]
-    found = await compared(platform, await prepared(platform, [*odd, *explored(3)]))
-    assert found.searches == found.weighings[0].retrievals == 3
-    assert found.left_out == {
+    comparison = await compared(platform, await prepared(platform, [*odd, *explored(3)]))
+    assert comparison.searches == comparison.weighings[0].retrievals == 3
+    assert comparison.left_out == {
         "it showed the best of each group": 1,
         "no candidates were recorded with it": 1,
         "a leg of the profile did not run": 1,

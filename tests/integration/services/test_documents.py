@@ -80,8 +80,8 @@ async def test_a_folder_is_searched_and_a_hit_names_its_document(docs: Collectio
     [hit] = await docs.search("flights permit", where={"document": "handbook/policy.pdf"}, limit=1)
     told = {name: hit.attributes[name] for name in ("document", "document_title", "headings", "page")}
     assert told == {"document": "handbook/policy.pdf", "document_title": "Travel", "headings": [], "page": 1}
-    found = await docs.search("30 days", group_by="document", limit=10)
-    documents = [hit.attributes["document"] for hit in found]
+    hits = await docs.search("30 days", group_by="document", limit=10)
+    documents = [hit.attributes["document"] for hit in hits]
     assert len(documents) == len(set(documents)) == 6
 
 
@@ -138,9 +138,9 @@ async def test_a_vanished_document_is_told_and_removed_only_when_asked(docs: Col
     assert (told.vanished, told.removed) == (("handbook/policy.pdf",), 0)
     pruned = await docs.ingest_documents(handbook, prune=True)
     assert (pruned.vanished, pruned.removed, pruned.chunks_removed) == (("handbook/policy.pdf",), 1, 1)
-    left = {item.item.attributes["document"] for item in await docs.page()}
-    assert "handbook/policy.pdf" not in left
-    assert {"elsewhere", "handbook/note.docx"} <= left
+    documents = {item.item.attributes["document"] for item in await docs.page()}
+    assert "handbook/policy.pdf" not in documents
+    assert {"elsewhere", "handbook/note.docx"} <= documents
 
 
 def emptied(folder: Path) -> None:

@@ -115,12 +115,12 @@ async def test_what_is_measured_is_stored_and_shown(platform: Platform, collecti
     stored = await collection.refresh()
     measured = await measure_index(platform.database, platform.tenant_id, stored)
     assert measured is not None
-    shown = (await collection.refresh()).ann_index
-    assert shown is not None
-    assert (shown.rows, shown.index_bytes, shown.recall) == (40, measured.index_bytes, 1.0)
-    assert (shown.effort_10, shown.effort_100, shown.effort_200) == (50, 100, 200)
-    assert shown.exact_row_us == pytest.approx(measured.exact_row_us, rel=1e-5)
-    assert shown.walk_row_us == pytest.approx(measured.walk_row_us, rel=1e-5)
+    index = (await collection.refresh()).ann_index
+    assert index is not None
+    assert (index.rows, index.index_bytes, index.recall) == (40, measured.index_bytes, 1.0)
+    assert (index.effort_10, index.effort_100, index.effort_200) == (50, 100, 200)
+    assert index.exact_row_us == pytest.approx(measured.exact_row_us, rel=1e-5)
+    assert index.walk_row_us == pytest.approx(measured.walk_row_us, rel=1e-5)
 
 
 async def test_there_is_nothing_to_measure_without_an_index(platform: Platform, collection: Collection) -> None:
@@ -202,12 +202,12 @@ async def cut_off(stored: StoredCollection, admin: psycopg.AsyncConnection[Any],
 
 async def left_over(stored: StoredCollection, admin: psycopg.AsyncConnection[Any]) -> list[str]:
     """The endings of what interrupted builds left beside the index."""
-    found = await admin.execute(
+    rows = await admin.execute(
         "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
         "WHERE c.relname LIKE %s AND NOT i.indisvalid ORDER BY 1",
         (f"{_name(stored)}%",),
     )
-    return [row[0].removeprefix(_name(stored)) for row in await found.fetchall()]
+    return [row[0].removeprefix(_name(stored)) for row in await rows.fetchall()]
 
 
 @pytest.mark.parametrize(
@@ -257,8 +257,8 @@ async def test_what_was_left_of_another_collections_index_is_not_touched(
             )
     assert await keep_index(platform.database, platform.tenant_id, stored, rows=40) is IndexOutcome.PRESENT
     assert await left_over(stored, admin) == ["_ccnew_mine", "_mine"]
-    found = await admin.execute("SELECT to_regclass(%s) IS NULL", (f"{SCHEMA}.{_name(stored)}_ccnew3",))
-    assert await found.fetchone() == (False,)
+    rows = await admin.execute("SELECT to_regclass(%s) IS NULL", (f"{SCHEMA}.{_name(stored)}_ccnew3",))
+    assert await rows.fetchone() == (False,)
 
 
 @not_on_a_cluster("the index that is made invalid here is the nodes' there")

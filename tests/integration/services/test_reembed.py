@@ -307,11 +307,11 @@ async def test_spaces_are_compared_by_verdicts(moving: Platform, platform: Platf
     """Questions with feedback are compared by nDCG; the switch is automatic if quality is not lower."""
     collection = await filled(platform)
     for number in range(2, 6):
-        found = await collection.search(text(number))
+        hits = await collection.search(text(number))
         await platform.recorded()
-        assert found.retrieval_id is not None
-        await platform.feedback(found.retrieval_id, found[0].item_id, helpful=True)
-        await platform.feedback(found.retrieval_id, found[1].item_id, helpful=False)
+        assert hits.retrieval_id is not None
+        await platform.feedback(hits.retrieval_id, hits[0].item_id, helpful=True)
+        await platform.feedback(hits.retrieval_id, hits[1].item_id, helpful=False)
     await moving.reembed("docs", switch=True)
     done = await moving.reembedding("docs", "run")
     assert done.comparison is not None

@@ -124,14 +124,14 @@ async def test_a_collection_that_moved_is_the_same(
 async def test_records_are_the_same_and_take_feedback(platform: Platform, other: Platform, tmp_path: Path) -> None:
     """A recorded search is replayed from its record, and a verdict on it counts, at the new place alone."""
     source = await filled(platform)
-    found = await source.search("common word4", limit=3)
-    assert found.retrieval_id is not None
+    hits = await source.search("common word4", limit=3)
+    assert hits.retrieval_id is not None
     await platform.export_collection("docs", tmp_path / "docs.jsonl")
     await other.import_collection(tmp_path / "docs.jsonl", name="there")
 
-    assert (await other.replay(found.retrieval_id)).is_reproduced
-    assert (await other.retrieval(found.retrieval_id)).query == "common word4"
-    report = await other.feedback(found.retrieval_id, found[0].item_id, helpful=True)
+    assert (await other.replay(hits.retrieval_id)).is_reproduced
+    assert (await other.retrieval(hits.retrieval_id)).query == "common word4"
+    report = await other.feedback(hits.retrieval_id, hits[0].item_id, helpful=True)
     assert report.recorded == 1
     query = "SELECT count(*) FROM feedback WHERE collection_id = {id}"
     here, there = (
@@ -317,10 +317,10 @@ async def test_a_file_with_a_fault_leaves_nothing(
 @pytest.fixture
 async def exported(platform: Platform, tmp_path: Path) -> list[str]:
     """The lines of a small collection with records."""
-    made = await platform.collection("docs")
-    await made.add([{"_id": str(number), "text": f"common word{number}"} for number in range(3)])
-    found = await made.search("common")
-    await platform.feedback(found.retrieval_id, "1", helpful=True)
+    collection = await platform.collection("docs")
+    await collection.add([{"_id": str(number), "text": f"common word{number}"} for number in range(3)])
+    hits = await collection.search("common")
+    await platform.feedback(hits.retrieval_id, "1", helpful=True)
     await platform.export_collection("docs", tmp_path / "sound.jsonl")
     return (tmp_path / "sound.jsonl").read_text().splitlines()
 

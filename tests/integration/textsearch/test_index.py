@@ -133,12 +133,12 @@ async def _words(platform: Platform, collection: Collection) -> int:
 
 async def test_nothing_written_meanwhile_is_lost(platform: Platform, collection: Collection) -> None:
     """Writers go on while the table is filled and the index built; afterwards it holds what they wrote."""
-    done = asyncio.Event()
+    finished = asyncio.Event()
 
     async def write(writer: int) -> set[str]:
         wrote = set()
         number = 0
-        while not done.is_set() or number < 3:
+        while not finished.is_set() or number < 3:
             key = f"{writer}-{number}"
             await collection.add([{"_id": key, "text": f"alpha {key}"}, {"_id": str(number % 40), "text": "gamma"}])
             wrote.add(key)
@@ -149,7 +149,7 @@ async def test_nothing_written_meanwhile_is_lost(platform: Platform, collection:
     outcome = TextsearchOutcome.BUSY
     while outcome is TextsearchOutcome.BUSY:
         outcome = await _keep(platform, collection, 40)
-    done.set()
+    finished.set()
     wrote = set[str]().union(*await asyncio.gather(*writers))
     assert outcome is TextsearchOutcome.BUILT
     assert await _keep(platform, collection, 40) is TextsearchOutcome.PRESENT

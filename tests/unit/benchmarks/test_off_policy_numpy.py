@@ -95,8 +95,8 @@ def test_errors_are_clustered_by_retrieval() -> None:
 
 def test_the_difference_of_a_target_from_itself_is_certain() -> None:
     """It is 0, with no error: the same rewards are weighed."""
-    for found in differences(two_searches(), two_searches()).values():
-        assert (found.value, found.standard_error) == (0.0, 0.0)
+    for difference in differences(two_searches(), two_searches()).values():
+        assert (difference.value, difference.standard_error) == (0.0, 0.0)
 
 
 def test_nothing_rated_is_nothing_estimated() -> None:

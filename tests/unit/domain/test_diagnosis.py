@@ -38,8 +38,8 @@ def test_without_an_error_it_is_sound() -> None:
 
 def test_it_is_told_as_plain_json() -> None:
     """Every finding with what was found and how to mend it."""
-    told = json.loads(json.dumps(diagnosis_of([finding(Severity.WARNING)], NOW).as_dict()))
-    assert told == {
+    payload = json.loads(json.dumps(diagnosis_of([finding(Severity.WARNING)], NOW).as_dict()))
+    assert payload == {
         "examined_at": "2026-03-01T00:00:00+00:00",
         "is_sound": True,
         "worst": "warning",

@@ -31,8 +31,8 @@ def told_of(search: Answered) -> RecordedSearch:
 
 def test_a_record_has_a_value_for_every_column() -> None:
     """Columns and fields are the same, so that none stays empty because nobody thought of it."""
-    kept = {field.name for field in fields(SearchRecord)}
-    assert kept | {"pool_scores_exact"} == {column.name for column in retrievals.columns} == set(COLUMNS)
+    names = {field.name for field in fields(SearchRecord)}
+    assert names | {"pool_scores_exact"} == {column.name for column in retrievals.columns} == set(COLUMNS)
 
 
 def test_its_time_is_that_of_its_identifier() -> None:
@@ -121,9 +121,9 @@ def test_the_parts_that_a_stack_made_of_scores_follow_from_its_weights() -> None
 
 def test_the_parts_of_scores_are_kept_where_not_all_candidates_are() -> None:
     """Ranks among all of them would not follow."""
-    kept = record(stacked(pool=3)).shown_signals
-    assert isinstance(kept, list)
-    assert len(kept) == 3
+    shown_signals = record(stacked(pool=3)).shown_signals
+    assert isinstance(shown_signals, list)
+    assert len(shown_signals) == 3
 
 
 def test_a_stacks_part_of_relevance_is_gone_with_the_profile() -> None:

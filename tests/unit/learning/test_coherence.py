@@ -48,15 +48,15 @@ def models(draw: st.DrawFn) -> Shrinkage:
 
     whole = draw(concentrations)
     kinds = [bucket.partition("=")[0] for bucket in BUCKETS]
-    known = [bucket for bucket in BUCKETS if draw(st.booleans())]
+    buckets = [bucket for bucket in BUCKETS if draw(st.booleans())]
     return Shrinkage(
         anywhere=estimate(1.0),
         uses_coefficient=draw(st.floats(0.0, min(1.0, math.log2(1.0 + 1.0 / whole)))),
         concentration=whole,
         clusters={CLUSTER: estimate(1.0)} if draw(st.booleans()) else {},
         levels={kind: Level(draw(concentrations), 0.05, 0.4) for kind in kinds if draw(st.booleans())},
-        buckets={bucket: estimate(0.4) for bucket in known},
-        cluster_shifts={bucket: {CLUSTER: estimate(0.6)} for bucket in known if draw(st.booleans())},
+        buckets={bucket: estimate(0.4) for bucket in buckets},
+        cluster_shifts={bucket: {CLUSTER: estimate(0.6)} for bucket in buckets if draw(st.booleans())},
     )
 
 
@@ -114,11 +114,11 @@ def test_one_more_event_never_raises_the_uncertainty(
     """One in just this context is worth its weight, one elsewhere at most that; whatever it says."""
     model, contexts, item = case
     event = data.draw(events(contexts))
-    before, found = predicted(model, contexts, item), predicted(model, contexts, after(item, event))
-    worth = found.effective_sample_size - before.effective_sample_size
+    before, predictions = predicted(model, contexts, item), predicted(model, contexts, after(item, event))
+    worth = predictions.effective_sample_size - before.effective_sample_size
 
-    assert found.uncertainty <= before.uncertainty + ROUNDING
-    assert -ROUNDING <= worth <= event.weight + ROUNDING * found.effective_sample_size
+    assert predictions.uncertainty <= before.uncertainty + ROUNDING
+    assert -ROUNDING <= worth <= event.weight + ROUNDING * predictions.effective_sample_size
     if event.buckets >= set(contexts):
         assert worth == pytest.approx(event.weight)
 
@@ -149,28 +149,28 @@ def test_mean_and_deviation_are_those_of_one_beta_distribution(
     case: tuple[Shrinkage, tuple[str, ...], ItemArms],
 ) -> None:
     """So the deviation never exceeds what the mean allows."""
-    found = predicted(*case)
-    most = found.mean * (1.0 - found.mean)
+    predictions = predicted(*case)
+    most = predictions.mean * (1.0 - predictions.mean)
 
-    assert 0 < found.mean < 1
-    assert 0 < found.sd < most**0.5
-    assert found.sd <= found.uncertainty + ROUNDING
-    assert found.sd**2 == pytest.approx(most / (found.effective_sample_size + 1.0))
-    assert sum(part.logit for part in found.parts) == pytest.approx(found.logit_mean)
+    assert 0 < predictions.mean < 1
+    assert 0 < predictions.sd < most**0.5
+    assert predictions.sd <= predictions.uncertainty + ROUNDING
+    assert predictions.sd**2 == pytest.approx(most / (predictions.effective_sample_size + 1.0))
+    assert sum(part.logit for part in predictions.parts) == pytest.approx(predictions.logit_mean)
 
 
 @given(cases())
 @settings(max_examples=25, deadline=None)
 def test_draws_have_that_mean_and_that_deviation(case: tuple[Shrinkage, tuple[str, ...], ItemArms]) -> None:
     """Within five standard errors of 40,000 draws, by the fourth moment of the Beta for those of the deviation."""
-    found = predicted(*case)
-    draws = drawn(found, 40_000)
-    size, most = found.effective_sample_size, found.mean * (1.0 - found.mean)
+    predictions = predicted(*case)
+    draws = drawn(predictions, 40_000)
+    size, most = predictions.effective_sample_size, predictions.mean * (1.0 - predictions.mean)
     # Johnson, Kotz and Balakrishnan, Continuous Univariate Distributions 2, 25.2.
     excess = 6.0 * ((1 - 4 * most) * (size + 1) - most * (size + 2)) / (most * (size + 2) * (size + 3))
 
-    assert draws.mean() == pytest.approx(found.mean, abs=5 * found.sd / 200)
-    assert draws.var() == pytest.approx(found.sd**2, rel=5 * (max(excess, -1.9) + 2) ** 0.5 / 200 + 1e-6)
+    assert draws.mean() == pytest.approx(predictions.mean, abs=5 * predictions.sd / 200)
+    assert draws.var() == pytest.approx(predictions.sd**2, rel=5 * (max(excess, -1.9) + 2) ** 0.5 / 200 + 1e-6)
 
 
 def drawn(found: Prediction, rows: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
@@ -211,10 +211,10 @@ def test_equal_verdicts_leave_less_and_less_to_learn(buckets: int, reward: float
 @pytest.mark.parametrize("buckets", [0, 1, 2, 3])
 def test_an_item_that_never_failed_may_still_fail(buckets: int) -> None:
     """After 200 of 200 the rate of failure is that of less than one, and not of a thousandth of one; no draw is low."""
-    found = predicted(Shrinkage(), BUCKETS[:buckets], unanimous(200, 1.0))
+    predictions = predicted(Shrinkage(), BUCKETS[:buckets], unanimous(200, 1.0))
 
-    assert 0.1 < 200 * (1.0 - found.mean) < 5
-    assert drawn(found, 10_000).min() > 0.5
+    assert 0.1 < 200 * (1.0 - predictions.mean) < 5
+    assert drawn(predictions, 10_000).min() > 0.5
 
 
 @pytest.mark.parametrize("rate", [0.1, 1.0])

@@ -18,8 +18,8 @@ RANKINGS = st.permutations("abcdef").map(lambda items: items[:4])
 
 def drafted(first: str, second: str, limit: int, seed: int = 0) -> list[tuple[str, str]]:
     """Items with their teams."""
-    found = team_draft(first, second, limit, np.random.default_rng(seed))
-    return [(pick.item_id, pick.team.value) for pick in found]
+    draft = team_draft(first, second, limit, np.random.default_rng(seed))
+    return [(pick.item_id, pick.team.value) for pick in draft]
 
 
 @given(RANKINGS, RANKINGS, st.integers(1, 6), st.integers(0, 99))
@@ -27,13 +27,13 @@ def test_each_round_gives_both_teams_their_best_that_is_left(
     first: list[str], second: list[str], limit: int, seed: int
 ) -> None:
     """No item comes twice, teams differ by at most one, and each picks what its ranking has next."""
-    found = team_draft(first, second, limit, np.random.default_rng(seed))
-    assert len({pick.item_id for pick in found}) == len(found) == min(limit, len({*first, *second}))
-    for place, pick in enumerate(found):
-        taken = {other.item_id for other in found[:place]}
+    draft = team_draft(first, second, limit, np.random.default_rng(seed))
+    assert len({pick.item_id for pick in draft}) == len(draft) == min(limit, len({*first, *second}))
+    for place, pick in enumerate(draft):
+        item_ids = {other.item_id for other in draft[:place]}
         ranking = first if pick.team is Team.FIRST else second
-        assert pick.item_id == next(item for item in ranking if item not in taken)
-    whole = found[: 2 * (min(limit, 4) // 2)]
+        assert pick.item_id == next(item for item in ranking if item not in item_ids)
+    whole = draft[: 2 * (min(limit, 4) // 2)]
     teams = Counter(pick.team for pick in whole)
     assert abs(teams[Team.FIRST] - teams[Team.SECOND]) <= 1
 

@@ -34,9 +34,9 @@ def test_by_hand() -> None:
     """a has two of four rows, b and c one each; a tenth of the time it is any of the four candidates."""
     draws = np.array([[0.9, 0.1, 0.2, 0.0], [0.8, 0.1, 0.2, 0.3], [0.1, 0.9, 0.2, 0.3], [0.1, 0.2, 0.9, 0.3]])
 
-    found = finite_rows(draws, 1, 0.1).propensities
+    propensities = finite_rows(draws, 1, 0.1).propensities
 
-    assert found == pytest.approx([0.9 * 0.5 + 0.025, 0.9 * 0.25 + 0.025, 0.9 * 0.25 + 0.025, 0.025])
+    assert propensities == pytest.approx([0.9 * 0.5 + 0.025, 0.9 * 0.25 + 0.025, 0.9 * 0.25 + 0.025, 0.025])
 
 
 def test_two_slots_by_hand() -> None:
@@ -53,10 +53,10 @@ def test_many_rows_of_beta_posteriors_come_to_the_integral(slots: int) -> None:
     laws = [beta_in_logits(won, lost) for won, lost in zip(SUCCESSES, FAILURES, strict=True)]
     expected = on_top(laws, slots)
 
-    found = finite_rows(beta_draws(SUCCESSES, FAILURES, rows, np.random.default_rng(1)), slots, 0.0).propensities
+    propensities = finite_rows(beta_draws(SUCCESSES, FAILURES, rows, np.random.default_rng(1)), slots, 0.0).propensities
 
     assert expected.sum() == pytest.approx(slots, abs=1e-3)
-    assert (np.abs(found - expected) < 5 * np.sqrt(expected * (1 - expected) / rows) + 1e-4).all()
+    assert (np.abs(propensities - expected) < 5 * np.sqrt(expected * (1 - expected) / rows) + 1e-4).all()
 
 
 @pytest.mark.parametrize("slots", [1, 2])
@@ -66,10 +66,10 @@ def test_many_rows_of_normal_posteriors_come_to_the_integral(slots: int) -> None
     expected = on_top([normal(mean, deviation) for mean, deviation in zip(MEANS, DEVIATIONS, strict=True)], slots)
 
     draws = MEANS + DEVIATIONS * np.random.default_rng(2).standard_normal((rows, len(MEANS)))
-    found = finite_rows(draws, slots, 0.0).propensities
+    propensities = finite_rows(draws, slots, 0.0).propensities
 
     assert expected.sum() == pytest.approx(slots, abs=1e-3)
-    assert (np.abs(found - expected) < 5 * np.sqrt(expected * (1 - expected) / rows) + 1e-4).all()
+    assert (np.abs(propensities - expected) < 5 * np.sqrt(expected * (1 - expected) / rows) + 1e-4).all()
 
 
 def joint(lottery: Lottery) -> Floats:
@@ -138,14 +138,14 @@ def test_propensities_add_up_to_the_slots_and_the_floor_holds(
     slots = min(slots, size)
     rng = np.random.default_rng(seed)
     lottery = finite_rows(rng.integers(0, 3, (rows, size)).astype(float), slots, floor)
-    found = lottery.propensities
+    propensities = lottery.propensities
 
-    assert found.sum() == pytest.approx(slots, abs=1e-9)
-    assert found.min() >= floor * slots / size - 1e-12
-    assert found.max() <= 1
+    assert propensities.sum() == pytest.approx(slots, abs=1e-9)
+    assert propensities.min() >= floor * slots / size - 1e-12
+    assert propensities.max() <= 1
     drawn = lottery.draw(rng)
     assert len(set(drawn.tolist())) == slots
-    assert (found[drawn] > 0).all()
+    assert (propensities[drawn] > 0).all()
 
 
 @pytest.mark.parametrize(("rows", "slots"), [(0, 1), (3, 0), (3, 5)])

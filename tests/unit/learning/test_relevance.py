@@ -65,8 +65,10 @@ def test_from_a_start_few_hits_are_enough_to_be_more_honest() -> None:
 
     def error(hits: int) -> float:
         fitted = fit_calibration({"both": drawn(hits, seed=2)}, space="", fitted_on="", start=start)
-        told = [relevance for relevance in fitted.relevances([hit.evidence for hit in rest]) if relevance is not None]
-        return honesty(told, [hit.is_relevant for hit in rest]).error
+        relevances = [
+            relevance for relevance in fitted.relevances([hit.evidence for hit in rest]) if relevance is not None
+        ]
+        return honesty(relevances, [hit.is_relevant for hit in rest]).error
 
     none, few, more = error(0), error(50), error(500)
 

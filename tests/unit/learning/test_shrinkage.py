@@ -126,10 +126,10 @@ def test_more_successes_never_lower_the_mean_and_more_failures_never_raise_it(
 def test_what_the_levels_gave_adds_up_to_the_logit(counts: list[tuple[int, int, int, int]]) -> None:
     """For any items, in a bucket that is known and in one that is not."""
     items = [item(a + c, b + d, c, d, cluster=a % 4) for a, b, c, d in counts]
-    found = posterior(FITTED, ("", DOMAIN, "complexity=low"), items)
+    estimates = posterior(FITTED, ("", DOMAIN, "complexity=low"), items)
 
-    assert np.allclose(sum(part for _, part in found.parts), found.logit_mean, atol=1e-12)
-    assert (found.effective_sample_size > 0).all()
+    assert np.allclose(sum(part for _, part in estimates.parts), estimates.logit_mean, atol=1e-12)
+    assert (estimates.effective_sample_size > 0).all()
 
 
 def test_every_event_adds_to_what_is_known() -> None:
@@ -186,9 +186,9 @@ def test_the_concentration_is_high_where_items_are_alike_and_low_where_they_diff
 def test_nothing_at_all_is_one_half_and_wide() -> None:
     """A cold platform, fitted to no items or never fitted."""
     for model in (fit_shrinkage(arm_table([])), Shrinkage()):
-        found = posterior(model, ("", DOMAIN), [item(0, 0, cluster=7)])
-        assert sigmoid(found.logit_mean)[0] == pytest.approx(0.5)
-        assert found.effective_sample_size[0] < 3
+        estimates = posterior(model, ("", DOMAIN), [item(0, 0, cluster=7)])
+        assert sigmoid(estimates.logit_mean)[0] == pytest.approx(0.5)
+        assert estimates.effective_sample_size[0] < 3
 
 
 def test_a_stored_shrinkage_comes_back_equal() -> None:

@@ -116,9 +116,9 @@ class TestThompsonSlots:
 
     def test_the_best_eligible_compete_with_who_has_the_place(self) -> None:
         """Six at most, behind the slate, with ``d`` and ``e``, whose places by score these are."""
-        seen = {place.item_id for seed in range(150) for place in drawn(14, 5, THOMPSON, seed, "abcghijklmn")[3:]}
+        item_ids = {place.item_id for seed in range(150) for place in drawn(14, 5, THOMPSON, seed, "abcghijklmn")[3:]}
 
-        assert seen == set("deghijkl")
+        assert item_ids == set("deghijkl")
 
     def test_a_place_in_the_slots_is_as_probable_as_any_other(self) -> None:
         """The rank propensity is the propensity shared out between the slots."""

@@ -352,24 +352,24 @@ def test_values_are_those_worked_out_by_hand() -> None:
     """Relevant items at ranks 1 (grade 1) and 2 (grade 2) of q1; q2's at rank 3."""
     run = {"q1": ["b", "a", "x"], "q2": ["x", "y", "z"]}
 
-    found = measure(run, QRELS_METRICS, parse_metrics("nDCG@10,MRR@10,R@2,P@2,AP"))
+    result = measure(run, QRELS_METRICS, parse_metrics("nDCG@10,MRR@10,R@2,P@2,AP"))
 
     q1 = (1 / math.log2(2) + 2 / math.log2(3)) / (2 / math.log2(2) + 1 / math.log2(3))
-    assert found.per_query["nDCG@10"] == pytest.approx({"q1": q1, "q2": 0.5})
-    assert found.per_query["MRR@10"] == pytest.approx({"q1": 1.0, "q2": 1 / 3})
-    assert found.per_query["R@2"] == pytest.approx({"q1": 1.0, "q2": 0.0})
-    assert found.per_query["P@2"] == pytest.approx({"q1": 1.0, "q2": 0.0})
-    assert found.per_query["AP"] == pytest.approx({"q1": 1.0, "q2": 1 / 3})
-    assert found.means["nDCG@10"] == pytest.approx((q1 + 0.5) / 2)
+    assert result.per_query["nDCG@10"] == pytest.approx({"q1": q1, "q2": 0.5})
+    assert result.per_query["MRR@10"] == pytest.approx({"q1": 1.0, "q2": 1 / 3})
+    assert result.per_query["R@2"] == pytest.approx({"q1": 1.0, "q2": 0.0})
+    assert result.per_query["P@2"] == pytest.approx({"q1": 1.0, "q2": 0.0})
+    assert result.per_query["AP"] == pytest.approx({"q1": 1.0, "q2": 1 / 3})
+    assert result.means["nDCG@10"] == pytest.approx((q1 + 0.5) / 2)
 
 
 @pytest.mark.parametrize("run", [{}, {"q1": []}, {"unknown": ["a"]}])
 def test_queries_without_results_count_as_zero(run: dict[str, list[str]]) -> None:
     """A search that finds nothing must not look better by being left out of the mean."""
-    found = measure(run, QRELS_METRICS, parse_metrics())
+    result = measure(run, QRELS_METRICS, parse_metrics())
 
-    assert found.per_query["nDCG@10"] == {"q1": 0.0, "q2": 0.0}
-    assert found.means == {"nDCG@10": 0.0, "R@100": 0.0, "MRR@10": 0.0}
+    assert result.per_query["nDCG@10"] == {"q1": 0.0, "q2": 0.0}
+    assert result.means == {"nDCG@10": 0.0, "R@100": 0.0, "MRR@10": 0.0}
 
 
 def test_half_of_the_queries_answered_is_half_of_the_mean() -> None:
@@ -381,16 +381,16 @@ def test_the_order_of_a_long_ranking_is_kept() -> None:
     """Ranks far down still differ: the relevant item is at rank 20,000 exactly."""
     run = {"q2": [f"x{number}" for number in range(19_999)] + ["z"]}
 
-    found = measure(run, {"q2": {"z": 1}}, parse_metrics("RR"))
+    result = measure(run, {"q2": {"z": 1}}, parse_metrics("RR"))
 
-    assert found.means["RR"] == pytest.approx(1 / 20_000)
+    assert result.means["RR"] == pytest.approx(1 / 20_000)
 
 
 def test_grades_below_zero_are_irrelevant() -> None:
     """TREC judges spam with -2; it takes nothing away and gives nothing."""
-    found = measure({"q": ["spam", "a"]}, {"q": {"spam": -2, "a": 1}}, parse_metrics("nDCG@10,R@1"))
+    result = measure({"q": ["spam", "a"]}, {"q": {"spam": -2, "a": 1}}, parse_metrics("nDCG@10,R@1"))
 
-    assert found.means == pytest.approx({"nDCG@10": 1 / math.log2(3), "R@1": 0.0})
+    assert result.means == pytest.approx({"nDCG@10": 1 / math.log2(3), "R@1": 0.0})
 
 
 @pytest.mark.parametrize("grades", [{"spam": -5}, {"spam": 0}, {}])
@@ -398,10 +398,10 @@ def test_queries_with_nothing_relevant_score_zero(grades: dict[str, int]) -> Non
     """Such queries are measured beside others, whatever their grades."""
     run = {"q1": ["a", "b", "x"], "q3": ["spam", "a"]}
 
-    found = measure(run, QRELS_METRICS | {"q3": grades}, parse_metrics("nDCG@10,R@2,MRR@10,AP"))
+    result = measure(run, QRELS_METRICS | {"q3": grades}, parse_metrics("nDCG@10,R@2,MRR@10,AP"))
 
-    assert [found.per_query[name]["q3"] for name in found.means] == [0.0] * 4
-    assert found.per_query["nDCG@10"]["q1"] == pytest.approx(1.0)
+    assert [result.per_query[name]["q3"] for name in result.means] == [0.0] * 4
+    assert result.per_query["nDCG@10"]["q1"] == pytest.approx(1.0)
 
 
 def test_an_item_found_twice_is_refused_and_named() -> None:
@@ -511,11 +511,11 @@ def both_legs(**more: Any) -> Searched:
 
 async def test_each_leg_is_measured_alone_and_then_the_profile() -> None:
     """The profile as it is: no legs are named for the fused search."""
-    found = (await evaluate_collection(both_legs(), QUERIES_COLLECTION, QRELS_COLLECTION, metrics=METRICS)).report
+    report = (await evaluate_collection(both_legs(), QUERIES_COLLECTION, QRELS_COLLECTION, metrics=METRICS)).report
 
-    assert [variant.variant for variant in found.variants] == ["dense", "lexical", "fused"]
-    assert [variant.means["R@100"] for variant in found.variants] == [0.5, 0.5, 1.0]
-    assert [(comparison.name_a, comparison.name_b) for comparison in found.comparisons] == [
+    assert [variant.variant for variant in report.variants] == ["dense", "lexical", "fused"]
+    assert [variant.means["R@100"] for variant in report.variants] == [0.5, 0.5, 1.0]
+    assert [(comparison.name_a, comparison.name_b) for comparison in report.comparisons] == [
         ("fused", "dense"),
         ("fused", "lexical"),
     ]
@@ -532,27 +532,27 @@ async def test_the_legs_come_first() -> None:
 async def test_named_legs_restrict_the_fused_search_too() -> None:
     """Also where the profile has others."""
     collection = Searched({("dense",): [], ("lexical",): ["b"], ("lexical", "dense"): ["b"]})
-    found = await evaluate_collection(
+    report = await evaluate_collection(
         collection, QUERIES_COLLECTION, QRELS_COLLECTION, metrics=METRICS, legs=["lexical", "dense"]
     )
 
-    assert [variant.variant for variant in found.report.variants] == ["lexical", "dense", "fused"]
+    assert [variant.variant for variant in report.report.variants] == ["lexical", "dense", "fused"]
 
 
 async def test_one_leg_is_compared_with_nothing() -> None:
     """Its fusion would be the same."""
-    found = (
+    report = (
         await evaluate_collection(both_legs(), QUERIES_COLLECTION, QRELS_COLLECTION, metrics=METRICS, legs=["dense"])
     ).report
 
-    assert [variant.variant for variant in found.variants] == ["dense"]
-    assert found.comparisons == ()
+    assert [variant.variant for variant in report.variants] == ["dense"]
+    assert report.comparisons == ()
 
 
 async def test_queries_bring_their_filter_and_leave_themselves_out() -> None:
     """The own item costs no place, and a search is never asked for more than it gives."""
     collection = Searched({("dense",): ["x", "y", "a", "b"]})
-    found = await evaluate_collection(
+    report = await evaluate_collection(
         collection,
         QUERIES_COLLECTION,
         QRELS_COLLECTION,
@@ -562,7 +562,7 @@ async def test_queries_bring_their_filter_and_leave_themselves_out() -> None:
         drop_self=DropSelf.parse("metadata.self_id"),
     )
 
-    assert found.report.variants[0].per_query["MRR@1000"] == {"q1": 1 / 2, "q2": 1 / 3}
+    assert report.report.variants[0].per_query["MRR@1000"] == {"q1": 1 / 2, "q2": 1 / 3}
     filters = [request["where"]["and"][0] for request in collection.asked]
     assert filters == [{"project": "p"}, {"project": "q"}]
     assert [request["limit"] for request in collection.asked] == [1000, 1000]
@@ -570,12 +570,12 @@ async def test_queries_bring_their_filter_and_leave_themselves_out() -> None:
 
 async def test_what_searches_say_is_counted() -> None:
     """A leg that did not run changes what the figures mean."""
-    found = await evaluate_collection(
+    report = await evaluate_collection(
         both_legs(notes=("no embedder",)), QUERIES_COLLECTION, QRELS_COLLECTION, metrics=METRICS
     )
 
-    assert found.notes == {"no embedder": 6}
-    assert found.as_dict()["notes"] == {"no embedder": 6}
+    assert report.notes == {"no embedder": 6}
+    assert report.as_dict()["notes"] == {"no embedder": 6}
 
 
 async def test_a_metric_deeper_than_a_search_is_refused_before_the_first() -> None:

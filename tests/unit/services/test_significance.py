@@ -15,24 +15,24 @@ from retrieval.services.significance import EXACT_PAIRS, compare, compare_by_que
 
 def test_the_exact_p_value_is_the_share_of_sign_patterns() -> None:
     """With differences 1, 1, 1, 1 two of sixteen patterns are as extreme: all plus and all minus."""
-    found = compare([2, 2, 2, 2], [1, 1, 1, 1])
+    comparison = compare([2, 2, 2, 2], [1, 1, 1, 1])
 
-    assert (found.p_value, found.difference, found.queries) == (2 / 16, 1.0, 4)
+    assert (comparison.p_value, comparison.difference, comparison.queries) == (2 / 16, 1.0, 4)
 
 
 def test_one_pair_can_never_be_significant() -> None:
     """Both signs are as extreme, so p is 1."""
-    found = compare([0.9], [0.1])
+    comparison = compare([0.9], [0.1])
 
-    assert found.p_value == 1.0
-    assert not found.significant
+    assert comparison.p_value == 1.0
+    assert not comparison.significant
 
 
 def test_equal_systems_have_no_difference() -> None:
     """Nothing differs: p is 1 and the interval is a point."""
-    found = compare([0.1, 0.5, 0.7], [0.1, 0.5, 0.7])
+    comparison = compare([0.1, 0.5, 0.7], [0.1, 0.5, 0.7])
 
-    assert (found.difference, found.p_value, found.low, found.high) == (0.0, 1.0, 0.0, 0.0)
+    assert (comparison.difference, comparison.p_value, comparison.low, comparison.high) == (0.0, 1.0, 0.0, 0.0)
 
 
 scores = st.lists(
@@ -120,8 +120,8 @@ def test_the_interval_covers_the_true_difference_as_often_as_promised() -> None:
     rng = np.random.default_rng(3)
     covered = 0
     for _ in range(200):
-        found = compare(rng.normal(0.1, 0.3, 60), np.zeros(60), permutations=400)
-        covered += found.low <= 0.1 <= found.high
+        comparison = compare(rng.normal(0.1, 0.3, 60), np.zeros(60), permutations=400)
+        covered += comparison.low <= 0.1 <= comparison.high
 
     assert 178 <= covered <= 198
 
@@ -165,7 +165,10 @@ def test_a_test_without_permutations_is_refused() -> None:
 
 def test_a_comparison_reads_as_one_line_and_as_json() -> None:
     """People see the difference, its interval and p; programs see plain values."""
-    found = compare([0.5] * 6, [0.25] * 6, names=("fused", "dense"))
+    comparison = compare([0.5] * 6, [0.25] * 6, names=("fused", "dense"))
 
-    assert found.describe() == "fused against dense: +0.2500 (95 % interval +0.2500 to +0.2500), p = 0.0312, 6 queries"
-    assert {"name_a": "fused", "p_value": 2 / 64, "significant": True}.items() <= found.as_dict().items()
+    assert (
+        comparison.describe()
+        == "fused against dense: +0.2500 (95 % interval +0.2500 to +0.2500), p = 0.0312, 6 queries"
+    )
+    assert {"name_a": "fused", "p_value": 2 / 64, "significant": True}.items() <= comparison.as_dict().items()

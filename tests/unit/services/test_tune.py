@@ -216,7 +216,7 @@ def test_progress_counts_the_settings() -> None:
 
     tune(rankings, qrels, EVEN, progress=lambda done, total: seen.append((done, total)))
 
-    assert seen == [(done, 20) for done in range(1, 21)]
+    assert seen == [(number, 20) for number in range(1, 21)]
 
 
 def test_queries_without_a_relevant_item_are_left_out() -> None:

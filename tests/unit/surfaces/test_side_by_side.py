@@ -60,8 +60,8 @@ def rows() -> list[tuple[str, list[str]]]:
 
 def named(column: int) -> list[str]:
     """Every name of a column, once."""
-    found = (name for _, cells in rows() if not cells[column].startswith("–") for name in names_in(cells[column]))
-    return list(dict.fromkeys(found))
+    names = (name for _, cells in rows() if not cells[column].startswith("–") for name in names_in(cells[column]))
+    return list(dict.fromkeys(names))
 
 
 def names_in(cell: str) -> list[str]:

@@ -89,9 +89,9 @@ class Denying(Places):
     @property
     def chances(self) -> Floats:
         """The fault."""
-        found = super().chances
-        found[:, :2] = found[:, 1::-1]
-        return found
+        chances = super().chances
+        chances[:, :2] = chances[:, 1::-1]
+        return chances
 
 
 class Surprising(Off):

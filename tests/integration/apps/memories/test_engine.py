@@ -297,11 +297,11 @@ async def test_each_strategy_ranks_by_its_signal_alone(
     await store.store_memory("p", "chat", "z", memory_id="used", occurred_at=old)
     await set_accesses(open_platform, {"used": 100})
 
-    found = await RetrievalEngine(open_platform).retrieve_relevant_memories("p", strategy=strategy, **asked)
+    memories = await RetrievalEngine(open_platform).retrieve_relevant_memories("p", strategy=strategy, **asked)
 
-    assert found[0].memory_id == first
-    assert found[0].computed_relevance_score == pytest.approx(1.0)
-    assert len(found[0].signals) == 1
+    assert memories[0].memory_id == first
+    assert memories[0].computed_relevance_score == pytest.approx(1.0)
+    assert len(memories[0].signals) == 1
 
 
 async def test_an_item_that_was_stored_as_such_is_a_memory(open_platform: Platform) -> None:
@@ -317,9 +317,9 @@ async def test_an_item_that_was_stored_as_such_is_a_memory(open_platform: Platfo
             Item(item_id="i2", body="a valve", attributes=attributes, occurred_at=NOW),
         ]
     )
-    found = await engine.retrieve_relevant_memories("p", "pump", limit=2, min_score=0)
+    memories = await engine.retrieve_relevant_memories("p", "pump", limit=2, min_score=0)
     everything = await engine.retrieve_relevant_memories("p", "pump", min_score=0)
-    assert (len(found), {memory.memory_id for memory in everything}) == (2, {"m", "i0", "i1"})
+    assert (len(memories), {memory.memory_id for memory in everything}) == (2, {"m", "i0", "i1"})
 
     item = await store.get_memory("i0")
     assert (item.relevance_score, item.accesses, item.links, item.occurred_at) == (1.0, 0, {}, item.created_at)

@@ -74,21 +74,21 @@ async def _use(platform: Platform, word: str, gone: str) -> UUID | None:
     """Leave every trace that a memory can leave; gives the search that showed it."""
     collection = await platform.collection("memories")
     hybrid = Profile(legs={"dense": 1.0, "lexical": 1.0})
-    found = await collection.search("beetles and the bridge", profile=hybrid)
+    hits = await collection.search("beetles and the bridge", profile=hybrid)
     named = await collection.search(
         "bridge", profile=hybrid, where={"or": [{"item_id": [gone, "other"]}, {"tags": "t"}]}
     )
     await collection.search("bridge", profile=hybrid, prefer={"item_id": [gone, "other"]})
-    assert gone in [hit.item_id for hit in found]
+    assert gone in [hit.item_id for hit in hits]
     assert gone in [hit.item_id for hit in named]
     await platform.recorded()
-    await platform.feedback(found.retrieval_id, gone, reward=1.0, actor="ann", note=f"{word}, indeed")
+    await platform.feedback(hits.retrieval_id, gone, reward=1.0, actor="ann", note=f"{word}, indeed")
     await platform.feedback(item_id=gone, collection="memories", helpful=False, key=gone)
     await platform.feedback(item_id="other", collection="memories", helpful=True)
     handle_of(collection).count_accesses([gone, "other"])
     await platform.accesses_counted()
     await _learn(platform, word, gone)
-    return found.retrieval_id
+    return hits.retrieval_id
 
 
 async def _learn(platform: Platform, word: str, gone: str) -> None:

@@ -96,9 +96,9 @@ async def test_a_turn_finds_the_facts_that_come_from_it(store: MemoryStore, plat
     """A source is an entity like any other."""
     server.faults.append(facts(("Ann lives in Berlin.", [1]), ("Ann's cats are called Tom and Ada.", [3])))
     await store.remember(BERLIN, "p1", session="s1")
-    found = await RetrievalEngine(platform).retrieve_relevant_memories("p1", entity_ids={"turns": ["s1/3"]})
+    memories = await RetrievalEngine(platform).retrieve_relevant_memories("p1", entity_ids={"turns": ["s1/3"]})
 
-    assert [memory.text for memory in found] == ["Ann's cats are called Tom and Ada."]
+    assert [memory.text for memory in memories] == ["Ann's cats are called Tom and Ada."]
 
 
 async def test_the_same_messages_twice_change_nothing_and_ask_nobody(store: MemoryStore, server: OpenAIServer) -> None:

@@ -34,8 +34,8 @@ def store(platform: Platform) -> MemoryStore:
 async def _ids(platform: Platform, words: str) -> list[str]:
     """The ids that a search by words finds."""
     collection = await platform.collection("memories")
-    found = await collection.search(words, profile=Profile(legs={"lexical": 1.0}))
-    return [hit.item_id for hit in found]
+    hits = await collection.search(words, profile=Profile(legs={"lexical": 1.0}))
+    return [hit.item_id for hit in hits]
 
 
 async def test_a_memory_is_read_back_as_it_was_stored(store: MemoryStore, platform: Platform) -> None:

@@ -31,9 +31,9 @@ def ids(pairs: list[tuple[Metaphor, float]]) -> list[str]:
 
 async def test_what_failed_and_what_is_excluded_does_not_come_back(retriever: MetaphorRetriever) -> None:
     """All others do, where they are wanted."""
-    found = await retriever.retrieve_after_backtrack(FLOW, PIPES, "it broke", ["chess"], limit=9)
-    assert sorted(ids(found)) == ["garden", "market", "orchestra", "river"]
-    assert found.metrics.backtrack_count == 2
+    answer = await retriever.retrieve_after_backtrack(FLOW, PIPES, "it broke", ["chess"], limit=9)
+    assert sorted(ids(answer)) == ["garden", "market", "orchestra", "river"]
+    assert answer.metrics.backtrack_count == 2
     once = await retriever.retrieve_after_backtrack(FLOW, PIPES, "it broke", backtracks=5)
     assert once.metrics.backtrack_count == 5
 
@@ -67,8 +67,8 @@ async def test_over_the_standard_corpus_answers_move_away_and_still_fit(house: P
         [question] = await corpus.collection.vectors_of([problem.description])
         (failed, _), *_ = await moved.retrieve(problem, limit=1)
         for place, retriever in enumerate((moved, unmoved)):
-            found = await retriever.retrieve_after_backtrack(problem, failed, "it broke")
-            vectors = np.stack([stored[key] for key in ids(found)])
+            answer = await retriever.retrieve_after_backtrack(problem, failed, "it broke")
+            vectors = np.stack([stored[key] for key in ids(answer)])
             to_failed[place].append(float(np.mean(vectors @ stored[failed.id])))
             to_problem[place].append(float(np.mean(vectors @ question)))
     assert np.mean(to_failed[0]) < 0.95 * np.mean(to_failed[1])
@@ -112,8 +112,8 @@ async def test_a_reason_without_good_candidates_calls_for_generation(house: Plat
     """The model is told what failed and why."""
     llm = ScriptedLLM([suggestion("", "")])
     retriever = MetaphorRetriever(corpus, llm, platform=house)
-    found = await retriever.retrieve_after_backtrack(FLOW, PIPES, "no good candidates for prices")
-    assert found.why_generated is not None
+    answer = await retriever.retrieve_after_backtrack(FLOW, PIPES, "no good candidates for prices")
+    assert answer.why_generated is not None
     assert "Previous attempt with 'pipes' failed because: no good candidates for prices" in llm.prompts[0]
     assert '"pipes"' in llm.prompts[0]
 
@@ -125,19 +125,19 @@ async def test_what_is_preferred_does_not_hide_that_little_fits(
     """Its score rises by what is preferred; whether candidates are called for, similarity alone says."""
     odd = Problem(id="odd", description="zebras quarrel at midnight")
     retriever = MetaphorRetriever(corpus, ScriptedLLM([suggestion("", "")]), platform=house)
-    found = await retriever.retrieve(
+    answer = await retriever.retrieve(
         odd, prefer_concrete=wanted == "concrete", prefer_rich_operations=wanted == "rich_operations"
     )
-    assert found[0][1] > GENERATE_BELOW
-    assert "below 0.3" in (found.why_generated or "")
+    assert answer[0][1] > GENERATE_BELOW
+    assert "below 0.3" in (answer.why_generated or "")
 
 
 async def test_the_best_of_the_corpus_are_told_before_what_is_excluded(house: Platform, corpus: MetaphorCorpus) -> None:
     """Only some of the names are in the prompt."""
     llm = ScriptedLLM([suggestion("", "")])
     retriever = MetaphorRetriever(corpus, llm, platform=house)
-    asked = Problem(id="order", description="plants grow where pieces threaten")
-    await retriever.retrieve(asked, exclude=["market", "orchestra"], context="no good candidates")
+    problem = Problem(id="order", description="plants grow where pieces threaten")
+    await retriever.retrieve(problem, exclude=["market", "orchestra"], context="no good candidates")
     told = llm.prompts[0]
     assert max(told.index('"garden"'), told.index('"chess"')) < min(told.index('"market"'), told.index('"orchestra"'))
 
@@ -148,9 +148,9 @@ async def test_a_first_backtrack_alone_does_not(house: Platform, corpus: Metapho
     retriever = MetaphorRetriever(corpus, llm, platform=house)
     (first, score), *_ = await retriever.retrieve(FLOW)
     strict = MetaphorRetriever(corpus, llm, platform=house, generate_below=0.9 * score)
-    found = await strict.retrieve_after_backtrack(FLOW, ORCHESTRA, "it broke")
+    answer = await strict.retrieve_after_backtrack(FLOW, ORCHESTRA, "it broke")
     assert first.id != ORCHESTRA.id
-    assert found[0][1] < score
+    assert answer[0][1] < score
     assert not llm.prompts
     assert (await strict.retrieve_after_backtrack(FLOW, ORCHESTRA, "it broke", [first.id])).why_generated is not None
 
@@ -158,15 +158,15 @@ async def test_a_first_backtrack_alone_does_not(house: Platform, corpus: Metapho
 async def test_a_metaphor_of_no_corpus_can_fail_too(retriever: MetaphorRetriever) -> None:
     """Its text stands for it."""
     stranger = Metaphor(id="stranger", name="Stranger", description=PIPES.description)
-    found = await retriever.retrieve_after_backtrack(FLOW, stranger, "it broke", ["pipes"])
-    assert lead(found) < lead(await retriever.retrieve(FLOW, exclude=["pipes"])) - 0.05
+    answer = await retriever.retrieve_after_backtrack(FLOW, stranger, "it broke", ["pipes"])
+    assert lead(answer) < lead(await retriever.retrieve(FLOW, exclude=["pipes"])) - 0.05
 
 
 async def test_an_answer_after_a_failure_can_be_replayed(retriever: MetaphorRetriever, house: Platform) -> None:
     """It is a search by the moved vector."""
-    found = await retriever.retrieve_after_backtrack(FLOW, PIPES, "too abstract")
-    assert found.retrieval_id is not None
-    assert (await house.replay(found.retrieval_id)).is_reproduced
+    answer = await retriever.retrieve_after_backtrack(FLOW, PIPES, "too abstract")
+    assert answer.retrieval_id is not None
+    assert (await house.replay(answer.retrieval_id)).is_reproduced
 
 
 @pytest.mark.parametrize(("failed", "reason"), [("pipes", "it broke"), (PIPES, None), (PIPES, 7)])

@@ -61,10 +61,10 @@ def test_interface_retrieve_takes_problem_limit_exclude_and_context() -> None:
 @pytest.mark.asyncio(loop_scope="module")
 async def test_interface_pairs_are_sorted_by_score_descending(retriever: MetaphorRetriever) -> None:
     """A list of (metaphor, score)."""
-    found = await retriever.retrieve(PROBLEM, 4)
-    assert isinstance(found, list)
-    assert all(isinstance(metaphor, Metaphor) and isinstance(score, float) for metaphor, score in found)
-    assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
+    answer = await retriever.retrieve(PROBLEM, 4)
+    assert isinstance(answer, list)
+    assert all(isinstance(metaphor, Metaphor) and isinstance(score, float) for metaphor, score in answer)
+    assert [score for _, score in answer] == sorted((score for _, score in answer), reverse=True)
 
 
 def test_the_methods_have_the_stated_names_and_parameters() -> None:
@@ -87,15 +87,15 @@ def test_the_methods_have_the_stated_names_and_parameters() -> None:
 @pytest.mark.asyncio(loop_scope="module")
 async def test_embedding_similarity_orders_the_corpus(retriever: MetaphorRetriever, corpus: MetaphorCorpus) -> None:
     """By the cosine of problem and metaphor, given or made."""
-    found = await retriever.retrieve_by_embedding(PROBLEM)
-    assert len(found) == await corpus.count()
+    ranking = await retriever.retrieve_by_embedding(PROBLEM)
+    assert len(ranking) == await corpus.count()
     [vector] = await corpus.collection.vectors_of([PROBLEM.description])
     given = await retriever.retrieve_by_embedding(replace(PROBLEM, embedding=tuple(vector.tolist())))
-    assert [metaphor.id for metaphor, _ in given] == [metaphor.id for metaphor, _ in found]
+    assert [metaphor.id for metaphor, _ in given] == [metaphor.id for metaphor, _ in ranking]
     embedded = await corpus.embed(PIPES)
     assert embedded.embedding is not None
     cosine = sum(ours * other for ours, other in zip(embedded.embedding, vector.tolist(), strict=True))
-    assert dict((metaphor.id, score) for metaphor, score in found)["pipes"] == pytest.approx(cosine, abs=1e-3)  # noqa: C402
+    assert dict((metaphor.id, score) for metaphor, score in ranking)["pipes"] == pytest.approx(cosine, abs=1e-3)  # noqa: C402
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -151,9 +151,9 @@ async def test_generated_metaphors_get_a_slight_penalty(house: Platform, new_cor
     llm = ScriptedLLM([suggestion("Sluice", "water pressure flows unevenly over gates")])
     retriever = MetaphorRetriever(await new_corpus(), llm, platform=house)
     best = await retriever.retrieve_by_embedding(PROBLEM, 3)
-    found = await retriever.retrieve(PROBLEM, context="no good candidates")
+    answer = await retriever.retrieve(PROBLEM, context="no good candidates")
     assert all(f'"{metaphor.name}"' in llm.prompts[0] for metaphor, _ in best)
-    explanation = found.explanations[[metaphor.name for metaphor, _ in found].index("Sluice")]
+    explanation = answer.explanations[[metaphor.name for metaphor, _ in answer].index("Sluice")]
     assert explanation.contributions[0].weight == 0.9
     assert untried_score(0.5) == 0.45
 
@@ -162,8 +162,8 @@ async def test_generated_metaphors_get_a_slight_penalty(house: Platform, new_cor
 async def test_exploration_adds_rate_times_uncertainty(retriever: MetaphorRetriever) -> None:
     """To what is expected of each metaphor of the corpus."""
     base = {metaphor.id: score for metaphor, score in await retriever.retrieve_by_learning(PROBLEM)}
-    found = await retriever.retrieve_with_exploration(PROBLEM, exploration_rate=0.2)
-    for metaphor, score in found:
+    answer = await retriever.retrieve_with_exploration(PROBLEM, exploration_rate=0.2)
+    for metaphor, score in answer:
         bonus = 0.2 * await retriever.model.get_uncertainty(PROBLEM, metaphor)
         assert score == pytest.approx(base[metaphor.id] + bonus)
 
@@ -262,9 +262,9 @@ def test_all_of_it_can_be_called_as_the_design_writes_it(database_url: str, sett
     ) as platform:
         corpus = WaitingCorpus.open(platform, static=CORPUS)
         retriever = WaitingRetriever(corpus, platform=platform)
-        found = retriever.retrieve(PROBLEM, limit=2, exclude=["chess"])
-        again = retriever.retrieve_after_backtrack(PROBLEM, found[0][0], "too abstract", ["chess"])
-        assert found[0][0] not in [metaphor for metaphor, _ in again]
-        retriever.record_outcome(found, found[0][0], helpful=True)
+        answer = retriever.retrieve(PROBLEM, limit=2, exclude=["chess"])
+        again = retriever.retrieve_after_backtrack(PROBLEM, answer[0][0], "too abstract", ["chess"])
+        assert answer[0][0] not in [metaphor for metaphor, _ in again]
+        retriever.record_outcome(answer, answer[0][0], helpful=True)
         assert not retriever.model.is_trained()
-        assert retriever.model.predict(PROBLEM, found[0][0]) == pytest.approx(2 / 3)
+        assert retriever.model.predict(PROBLEM, answer[0][0]) == pytest.approx(2 / 3)

@@ -47,17 +47,17 @@ async def test_a_batch_asks_for_four_problems_at_once(house: Platform, corpus: M
     llm = GatedLLM(4)
     retriever = MetaphorRetriever(corpus, llm, platform=house, generate_below=1, generation_timeout_seconds=30)
     problems = [Problem(id=str(number), description=f"zebras quarrel {number}") for number in range(4)]
-    found = await retriever.retrieve_batch(problems)
-    assert list(found) == ["0", "1", "2", "3"]
-    assert all("holds no metaphor" in answer.notes[0] for answer in found.values())
+    answers = await retriever.retrieve_batch(problems)
+    assert list(answers) == ["0", "1", "2", "3"]
+    assert all("holds no metaphor" in answer.notes[0] for answer in answers.values())
 
 
 async def test_a_batch_whose_time_is_used_up_asks_no_more(house: Platform, corpus: MetaphorCorpus) -> None:
     """And says so."""
     llm, ticks = ScriptedLLM([]), iter(range(0, 10_000, 100))
     retriever = MetaphorRetriever(corpus, llm, platform=house, generate_below=1, clock=lambda: float(next(ticks)))
-    found = await retriever.retrieve_batch([Problem(id="late", description="zebras come late")])
-    assert "used up" in found["late"].notes[0]
+    answers = await retriever.retrieve_batch([Problem(id="late", description="zebras come late")])
+    assert "used up" in answers["late"].notes[0]
     assert not llm.prompts
 
 
@@ -98,8 +98,8 @@ async def test_an_own_vector_is_what_a_metaphor_is_found_by(house: Platform, new
     own = (0.0, 3.0, *[0.0] * 254)
     await corpus.add(Metaphor(id="own", name="Own", embedding=own))
     assert (await corpus.embeddings(["own"]))["own"][1] == pytest.approx(1)
-    found = await MetaphorRetriever(corpus, platform=house).retrieve(Problem(id="p", description="d", embedding=own))
-    assert found[0][0].id == "own"
+    answer = await MetaphorRetriever(corpus, platform=house).retrieve(Problem(id="p", description="d", embedding=own))
+    assert answer[0][0].id == "own"
     with pytest.raises(WrongDimensionError):
         await corpus.add(Metaphor(id="flat", name="Flat", embedding=(1.0, 2.0)))
     with pytest.raises(InvalidVectorError):
@@ -127,9 +127,9 @@ async def test_what_waits_for_its_vector_is_said(
     with monkeypatch.context() as patched:
         patched.setattr(embedder, "embed", down)
         corpus = await new_corpus([metaphor("unseen", "nobody embedded this before")])
-    found = await MetaphorRetriever(corpus, platform=house).retrieve(FLOW)
-    assert not found
-    assert "1 of 1 metaphors wait for their vector" in found.notes[-1]
+    answer = await MetaphorRetriever(corpus, platform=house).retrieve(FLOW)
+    assert not answer
+    assert "1 of 1 metaphors wait for their vector" in answer.notes[-1]
 
 
 async def test_an_outcome_of_another_corpus_is_refused_before_it_counts(
@@ -137,12 +137,12 @@ async def test_an_outcome_of_another_corpus_is_refused_before_it_counts(
 ) -> None:
     """A metaphor that was deleted meanwhile still gets its verdict."""
     other = await new_corpus()
-    found = await MetaphorRetriever(other, platform=house).retrieve(FLOW)
+    answer = await MetaphorRetriever(other, platform=house).retrieve(FLOW)
     with pytest.raises(InvalidRequestError, match="is of corpus"):
-        await MetaphorRetriever(corpus, platform=house).record_outcome(found, "pipes", helpful=True)
+        await MetaphorRetriever(corpus, platform=house).record_outcome(answer, "pipes", helpful=True)
     assert (await other.collection.standings(["pipes"]))["pipes"].uses == 0
     await other.collection.delete(["pipes"])
-    report = await MetaphorRetriever(other, platform=house).record_outcome(found, "pipes", helpful=True)
+    report = await MetaphorRetriever(other, platform=house).record_outcome(answer, "pipes", helpful=True)
     assert report.recorded == 1
 
 

@@ -50,27 +50,27 @@ async def test_a_low_score_calls_for_candidates_at_nine_tenths_of_their_cosine(
 ) -> None:
     """They are mixed with the corpus, best first, in one recorded answer."""
     corpus, llm = await new_corpus(), ScriptedLLM(GOOD)
-    found = await retriever_of(house, corpus, llm).retrieve(ODD, limit=9)
+    answer = await retriever_of(house, corpus, llm).retrieve(ODD, limit=9)
     assert len(llm.prompts) == 1
-    assert found.why_generated is not None
-    assert "below 0.3" in found.why_generated
-    assert {"Night watch", "Tea ceremony", "Lighthouse"} < set(names(found))
-    assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
-    stored = await corpus.collection.embeddings([metaphor.id for metaphor, _ in found])
+    assert answer.why_generated is not None
+    assert "below 0.3" in answer.why_generated
+    assert {"Night watch", "Tea ceremony", "Lighthouse"} < set(names(answer))
+    assert [score for _, score in answer] == sorted((score for _, score in answer), reverse=True)
+    stored = await corpus.collection.embeddings([metaphor.id for metaphor, _ in answer])
     [question] = await corpus.collection.vectors_of([ODD.description])
-    known = {metaphor.id for metaphor in CORPUS}
-    for metaphor, score in found:
+    ids = {metaphor.id for metaphor in CORPUS}
+    for metaphor, score in answer:
         cosine = max(0.0, float(np.dot(question, stored[metaphor.id])))
-        assert score == pytest.approx(cosine if metaphor.id in known else 0.9 * cosine, abs=1e-3)
-    assert [explanation.score for explanation in found.explanations] == pytest.approx([score for _, score in found])
+        assert score == pytest.approx(cosine if metaphor.id in ids else 0.9 * cosine, abs=1e-3)
+    assert [explanation.score for explanation in answer.explanations] == pytest.approx([score for _, score in answer])
     await house.recorded()
     rows = await house.analytics("queries", collection=corpus.collection.name)
     (row,) = list(rows)
-    assert row["retrieval_id"] == found.retrieval_id
-    assert row["generation_triggered"] is found.metrics.generation_triggered is True
-    assert row["top_score"] == pytest.approx(found.metrics.top_score)
-    assert row["score_spread"] == pytest.approx(found.metrics.score_spread)
-    assert row["retrieval_time_ms"] == pytest.approx(found.metrics.retrieval_time_ms)
+    assert row["retrieval_id"] == answer.retrieval_id
+    assert row["generation_triggered"] is answer.metrics.generation_triggered is True
+    assert row["top_score"] == pytest.approx(answer.metrics.top_score)
+    assert row["score_spread"] == pytest.approx(answer.metrics.score_spread)
+    assert row["retrieval_time_ms"] == pytest.approx(answer.metrics.retrieval_time_ms)
     assert row["origin"] == "metaphors.retrieve"
 
 
@@ -91,8 +91,8 @@ async def test_where_the_corpus_fits_something_else_must_call_for_it(
 ) -> None:
     """The context, or enough backtracks; what was tried is told to the model."""
     corpus, llm = await new_corpus(), ScriptedLLM(GOOD)
-    found = await retriever_of(house, corpus, llm).retrieve(FLOW, exclude=["market"], **asked)
-    assert (found.why_generated is not None) == bool(llm.prompts) == is_generated
+    answer = await retriever_of(house, corpus, llm).retrieve(FLOW, exclude=["market"], **asked)
+    assert (answer.why_generated is not None) == bool(llm.prompts) == is_generated
     if is_generated:
         assert all(f'"{name}"' in llm.prompts[0] for name in ("market", "pipes", "river"))
 
@@ -118,8 +118,8 @@ async def test_an_unusual_domain_calls_for_it(house: Platform, new_corpus: NewCo
     await house.feedback_each([verdict(corpus, 19)])
     for usual in ("logistics", "music", ""):
         assert (await retriever.retrieve(replace(FLOW, domain=usual))).why_generated is None
-    found = await retriever.retrieve(unusual)
-    assert found.why_generated == "the domain 'falconry' is unusual"
+    answer = await retriever.retrieve(unusual)
+    assert answer.why_generated == "the domain 'falconry' is unusual"
     assert len(llm.prompts) == 1
 
 
@@ -140,12 +140,12 @@ async def test_suggestions_are_kept_as_candidates_with_where_they_come_from(
     assert [metaphor.id async for metaphor in corpus] == [metaphor.id for metaphor in CORPUS]
     origin = (await corpus.origins([candidates[0].id]))[candidates[0].id]
     assert (origin.source, origin.status) == ("generated", "candidate")
-    kept = dict(origin.provenance)
-    assert (kept["model"], kept["prompt"], kept["problem_id"], kept["at"]) == (
+    provenance = dict(origin.provenance)
+    assert (provenance["model"], provenance["prompt"], provenance["problem_id"], provenance["at"]) == (
         "scripted/1", "metaphors 1", "odd", NOW.isoformat(),
     )  # fmt: skip
-    assert len(kept["problem_hash"]) == 64
-    assert "below 0.3" in kept["reason"]
+    assert len(provenance["problem_hash"]) == 64
+    assert "below 0.3" in provenance["reason"]
 
 
 async def test_a_problem_is_asked_about_once_as_long_as_something_is_left_to_try(
@@ -172,10 +172,10 @@ async def test_kept_candidates_join_for_other_problems_too(house: Platform, new_
     await retriever_of(house, corpus, ScriptedLLM(GOOD)).retrieve(ODD)
     without = retriever_of(house, corpus, None)
     tea = Problem(id="tea", description="guests wait in silence while leaves unfold")
-    found = await without.retrieve(tea)
-    assert names(found)[0] == "Tea ceremony"
-    assert "there is no language model" in found.notes[0]
-    assert "Tea ceremony" not in names(await without.retrieve(tea, exclude=[found[0][0].id]))
+    answer = await without.retrieve(tea)
+    assert names(answer)[0] == "Tea ceremony"
+    assert "there is no language model" in answer.notes[0]
+    assert "Tea ceremony" not in names(await without.retrieve(tea, exclude=[answer[0][0].id]))
     assert names(await without.retrieve(FLOW))[0] == "pipes"
     assert not {"Tea ceremony", "Lighthouse"} & set(names(await without.retrieve(FLOW, limit=9)))
 
@@ -194,9 +194,9 @@ async def test_what_cannot_be_used_is_refused_and_named(
 ) -> None:
     """Near-duplicates of the corpus, and what the checks of quality find invalid; the others are taken."""
     corpus = await new_corpus()
-    found = await retriever_of(house, corpus, ScriptedLLM([bad, *GOOD[1:]])).retrieve(ODD)
+    answer = await retriever_of(house, corpus, ScriptedLLM([bad, *GOOD[1:]])).retrieve(ODD)
     assert sorted(names(await corpus.candidates())) == ["Lighthouse", "Tea ceremony"]
-    assert any(why in note and "was refused" in note for note in found.notes)
+    assert any(why in note and "was refused" in note for note in answer.notes)
 
 
 async def test_near_duplicates_of_one_another_are_refused(house: Platform, new_corpus: NewCorpus) -> None:
@@ -205,9 +205,9 @@ async def test_near_duplicates_of_one_another_are_refused(house: Platform, new_c
     twin = {**GOOD[0], "name": "The night-watch"}
     await retriever_of(house, corpus, ScriptedLLM([GOOD[0], twin])).retrieve(ODD)
     other = Problem(id="other", description="ravens gather before storms")
-    found = await retriever_of(house, corpus, ScriptedLLM([twin, GOOD[2]])).retrieve(other)
+    answer = await retriever_of(house, corpus, ScriptedLLM([twin, GOOD[2]])).retrieve(other)
     assert sorted(names(await corpus.candidates())) == ["Lighthouse", "Night watch"]
-    assert any("much like 'Night watch'" in note for note in found.notes)
+    assert any("much like 'Night watch'" in note for note in answer.notes)
 
 
 async def test_near_duplicates_of_problems_asked_at_once_are_refused(house: Platform, new_corpus: NewCorpus) -> None:
@@ -224,13 +224,13 @@ async def test_a_candidate_that_proves_itself_joins_the_corpus(house: Platform, 
     corpus = await new_corpus()
     retriever = retriever_of(house, corpus, ScriptedLLM(GOOD))
     for number in range(3):
-        found = await retriever.retrieve(replace(ODD, id=f"odd {number}"))
-        assert names(found)[0] == "Night watch"
-        await retriever.record_outcome(found, found[0][0], helpful=True)
+        answer = await retriever.retrieve(replace(ODD, id=f"odd {number}"))
+        assert names(answer)[0] == "Night watch"
+        await retriever.record_outcome(answer, answer[0][0], helpful=True)
     assert names(await corpus.dynamic()) == ["Night watch"]
     proved = await retriever.retrieve(ODD)
     assert proved.why_generated is None
-    assert proved[0][1] == pytest.approx(found[0][1] / 0.9, abs=1e-6)
+    assert proved[0][1] == pytest.approx(answer[0][1] / 0.9, abs=1e-6)
 
 
 async def test_two_problems_asked_at_once_keep_one_of_what_is_alike(house: Platform, new_corpus: NewCorpus) -> None:
@@ -249,9 +249,9 @@ async def test_a_person_may_accept_one_or_reject_it(house: Platform, new_corpus:
     by_name = {metaphor.name: metaphor.id for metaphor in await retriever.retrieve_by_generation(ODD, [])}
     await corpus.accept(by_name["Lighthouse"])
     await corpus.reject(by_name["Night watch"])
-    found = await retriever.retrieve(ODD, limit=9)
-    assert "Lighthouse" in names(found)
-    assert "Night watch" not in names(found)
+    answer = await retriever.retrieve(ODD, limit=9)
+    assert "Lighthouse" in names(answer)
+    assert "Night watch" not in names(answer)
     assert names(await retriever.retrieve_by_generation(ODD, CORPUS[:1])) == ["Tea ceremony", "Lighthouse"]
     other = Problem(id="other", description="horses quarrel at noon")
     with pytest.raises(LLMRejectedError, match="much like 'Night watch'"):
@@ -262,9 +262,9 @@ async def test_generation_by_itself_tells_what_it_refused(house: Platform, new_c
     """In the notes of its list: near-duplicates of the corpus and of one another, and that there is no model."""
     corpus = await new_corpus()
     offered = [suggestion("Pipes!", "entirely other words"), GOOD[0], {**GOOD[0], "name": "The night-watch"}]
-    found = await retriever_of(house, corpus, ScriptedLLM(offered)).retrieve_by_generation(ODD, [])
-    assert names(found) == ["Night watch"]
-    assert [note.partition(" was refused: ")[::2] for note in found.notes] == [
+    metaphors = await retriever_of(house, corpus, ScriptedLLM(offered)).retrieve_by_generation(ODD, [])
+    assert names(metaphors) == ["Night watch"]
+    assert [note.partition(" was refused: ")[::2] for note in metaphors.notes] == [
         ("the suggestion 'Pipes!'", "much like 'pipes'"),
         ("the suggestion 'The night-watch'", "much like 'Night watch'"),
     ]
@@ -275,9 +275,11 @@ async def test_generation_by_itself_tells_what_it_refused(house: Platform, new_c
 async def test_a_name_that_stands_twice_in_an_answer_is_told(house: Platform, new_corpus: NewCorpus) -> None:
     """The first is kept."""
     corpus = await new_corpus()
-    found = await retriever_of(house, corpus, ScriptedLLM([GOOD[0], GOOD[0], GOOD[1]])).retrieve_by_generation(ODD, [])
-    assert names(found) == ["Night watch", "Tea ceremony"]
-    assert found.notes == ("the suggestion 'Night watch' was refused: its name occurs twice in the answer",)
+    metaphors = await retriever_of(house, corpus, ScriptedLLM([GOOD[0], GOOD[0], GOOD[1]])).retrieve_by_generation(
+        ODD, []
+    )
+    assert names(metaphors) == ["Night watch", "Tea ceremony"]
+    assert metaphors.notes == ("the suggestion 'Night watch' was refused: its name occurs twice in the answer",)
 
 
 async def test_generation_by_itself_gives_three_new_metaphors(house: Platform, new_corpus: NewCorpus) -> None:
@@ -362,13 +364,13 @@ async def test_whatever_a_model_does_the_corpus_answers(
     house: Platform, corpus: MetaphorCorpus, llm: LLM, why: str
 ) -> None:
     """Without generation, and the notes say so in one line; what was found is recorded."""
-    found = await retriever_of(house, corpus, llm, generation_timeout_seconds=0.05).retrieve(ODD)
+    answer = await retriever_of(house, corpus, llm, generation_timeout_seconds=0.05).retrieve(ODD)
     plain = await retriever_of(house, corpus, None).retrieve_by_embedding(ODD, 5)
-    assert list(found) == list(plain)
-    assert any(why in note for note in found.notes)
-    assert all(note.isprintable() and len(note) < 1200 for note in found.notes)
-    assert found.retrieval_id is not None
-    assert found.metrics.generation_triggered
+    assert list(answer) == list(plain)
+    assert any(why in note for note in answer.notes)
+    assert all(note.isprintable() and len(note) < 1200 for note in answer.notes)
+    assert answer.retrieval_id is not None
+    assert answer.metrics.generation_triggered
     assert await corpus.candidates() == []
 
 
@@ -412,9 +414,9 @@ async def test_an_endpoint_that_answers_nonsense_or_never_costs_its_suggestions_
         retriever = retriever_of(house, corpus, llm, generation_timeout_seconds=5)
         assert "does not fit the schema" in (await retriever.retrieve(ODD)).notes[0]
         hurried = retriever_of(house, corpus, llm, generation_timeout_seconds=0.05)
-        found = await hurried.retrieve(replace(ODD, description="zebras quarrel at noon"))
-        assert len(found) == 5
-        assert "did not answer within" in found.notes[0]
+        answer = await hurried.retrieve(replace(ODD, description="zebras quarrel at noon"))
+        assert len(answer) == 5
+        assert "did not answer within" in answer.notes[0]
         await llm.aclose()
 
 

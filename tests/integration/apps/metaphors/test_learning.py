@@ -77,17 +77,17 @@ def retriever(house: Platform, trained: MetaphorCorpus) -> MetaphorRetriever:
 async def test_once_trained_learning_weighs_more_than_similarity(retriever: MetaphorRetriever) -> None:
     """0.4 × similarity + 0.6 × expected reward, both from 0 to 1, best first."""
     assert await retriever.model.is_trained()
-    found = await retriever.retrieve(PIPES, limit=len(MANY))
+    answer = await retriever.retrieve(PIPES, limit=len(MANY))
     similar, learned = await retriever.retrieve_by_embedding(PIPES), await retriever.retrieve_by_learning(PIPES)
-    for ranking in (found, similar, learned):
+    for ranking in (answer, similar, learned):
         assert all(0 <= score <= 1 for _, score in ranking)
         assert [score for _, score in ranking] == sorted((score for _, score in ranking), reverse=True)
     expected = {metaphor.id: score for metaphor, score in combine_scores(similar, learned)}
-    assert {metaphor.id: score for metaphor, score in found} == pytest.approx(expected, abs=1e-4)
+    assert {metaphor.id: score for metaphor, score in answer} == pytest.approx(expected, abs=1e-4)
     assert learned.notes == ()
     assert learned[0][0] == CHESS
-    assert ids(found).index("chess") < ids(similar).index("chess")
-    assert [explanation.score for explanation in found.explanations] == pytest.approx([score for _, score in found])
+    assert ids(answer).index("chess") < ids(similar).index("chess")
+    assert [explanation.score for explanation in answer.explanations] == pytest.approx([score for _, score in answer])
 
 
 @pytest.mark.parametrize(
@@ -137,12 +137,12 @@ async def test_a_candidate_counts_nine_tenths_of_its_cosine_whatever_was_learned
     """It has no expected reward yet."""
     llm = ScriptedLLM([suggestion("Canal lock", "water pressure flows through narrow locks for boats")])
     retriever = MetaphorRetriever(trained, llm, platform=house)
-    found = await retriever.retrieve(PIPES, limit=len(MANY) + 1, context="no good candidates")
+    answer = await retriever.retrieve(PIPES, limit=len(MANY) + 1, context="no good candidates")
     candidates = await trained.candidates()
     stored = await trained.collection.embeddings([candidates[0].id])
     [question] = await trained.collection.vectors_of([PIPES.description])
     cosine = float(np.dot(question, stored[candidates[0].id]))
-    scores = {metaphor.id: score for metaphor, score in found}
+    scores = {metaphor.id: score for metaphor, score in answer}
     assert cosine > 0.3
     assert scores[candidates[0].id] == pytest.approx(0.9 * cosine, abs=1e-3)
     plain = await MetaphorRetriever(trained, platform=house).retrieve(PIPES, limit=len(MANY))
@@ -158,12 +158,12 @@ async def test_after_a_backtrack_the_problem_is_of_the_kind_that_it_was(
     """The learned reward uses the cluster of the problem, not of the moved question."""
     retriever = MetaphorRetriever(trained, platform=house, away=1.0)
     problem = Problem(id="kind", description=PLANTS)
-    found = await retriever.retrieve_after_backtrack(problem, CORPUS[4], "it broke", limit=1000, backtracks=1)
-    for (candidate, _), explanation in zip(found, found.explanations, strict=True):
+    answer = await retriever.retrieve_after_backtrack(problem, CORPUS[4], "it broke", limit=1000, backtracks=1)
+    for (candidate, _), explanation in zip(answer, answer.explanations, strict=True):
         (learned,) = [part.raw_score for part in explanation.contributions if part.leg == "learned"]
         assert learned == pytest.approx(await retriever.model.predict(problem, candidate), abs=1e-6)
-    assert found.retrieval_id is not None
-    again = await house.replay(found.retrieval_id)
+    assert answer.retrieval_id is not None
+    again = await house.replay(answer.retrieval_id)
     assert again.is_reproduced
     assert again.is_same_today, again.differences[:2]
 
@@ -173,9 +173,9 @@ async def test_what_helped_comes_up_from_wherever_similarity_has_it(house: Platf
     water = [metaphor(f"w{number:03}", f"water pressure {'again ' * (number % 9)}w{number}") for number in range(110)]
     far = metaphor("far", "quite another matter")
     corpus = await MetaphorCorpus.open(house, "large", [*water, far])
-    asked = Problem(id="deep", description="water pressure", domain="logistics")
+    problem = Problem(id="deep", description="water pressure", domain="logistics")
     retriever = MetaphorRetriever(corpus, platform=house)
-    assert ids(await retriever.retrieve(asked, 1000))[-1] == "far"
+    assert ids(await retriever.retrieve(problem, 1000))[-1] == "far"
     judged = [("far", 1.0, number) for number in range(30)] + [(metaphor.id, 0.0, 0) for metaphor in water]
     await house.feedback_each(
         [
@@ -186,14 +186,14 @@ async def test_what_helped_comes_up_from_wherever_similarity_has_it(house: Platf
         ]
     )
     assert (await corpus.collection.learn())["published"]
-    found = await retriever.retrieve(asked, 5)
-    assert ids(found)[0] == "far"
-    every = await retriever.retrieve(asked, 1000)
+    answer = await retriever.retrieve(problem, 5)
+    assert ids(answer)[0] == "far"
+    every = await retriever.retrieve(problem, 1000)
     assert ids(every)[0] == "far"
     # Of many that are all but equal, the moment of the question decides.
-    assert [score for _, score in found] == pytest.approx([score for _, score in every[:5]], abs=1e-6)
-    assert found.retrieval_id is not None
-    assert (await house.replay(found.retrieval_id)).is_reproduced
+    assert [score for _, score in answer] == pytest.approx([score for _, score in every[:5]], abs=1e-6)
+    assert answer.retrieval_id is not None
+    assert (await house.replay(answer.retrieval_id)).is_reproduced
 
 
 def ids(pairs: Sequence[tuple[Metaphor, float]]) -> list[str]:

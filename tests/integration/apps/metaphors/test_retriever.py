@@ -44,21 +44,21 @@ async def cosines(corpus: MetaphorCorpus, problem: Problem) -> dict[str, float]:
 
 async def test_scores_are_cosines_best_first(retriever: MetaphorRetriever, corpus: MetaphorCorpus) -> None:
     """The whole corpus is ranked, and each metaphor comes back as it was given."""
-    found = await retriever.retrieve(FLOW, limit=6)
+    answer = await retriever.retrieve(FLOW, limit=6)
     expected = await cosines(corpus, FLOW)
-    assert {metaphor.id: score for metaphor, score in found} == pytest.approx(expected, abs=1e-3)
-    assert [score for _, score in found] == sorted([score for _, score in found], reverse=True)
-    assert set(ids(found)[:2]) == {"pipes", "river"}
-    assert found[0][0] in CORPUS
-    assert [explanation.score for explanation in found.explanations] == pytest.approx([score for _, score in found])
+    assert {metaphor.id: score for metaphor, score in answer} == pytest.approx(expected, abs=1e-3)
+    assert [score for _, score in answer] == sorted([score for _, score in answer], reverse=True)
+    assert set(ids(answer)[:2]) == {"pipes", "river"}
+    assert answer[0][0] in CORPUS
+    assert [explanation.score for explanation in answer.explanations] == pytest.approx([score for _, score in answer])
 
 
 async def test_by_embedding_is_the_same_as_long_as_nothing_is_learned(retriever: MetaphorRetriever) -> None:
     """All of the corpus unless a limit is given; nothing of it is recorded."""
-    found = await retriever.retrieve_by_embedding(FLOW)
-    assert list(found) == list(await retriever.retrieve(FLOW, limit=6))
-    assert found.retrieval_id is None
-    assert list(await retriever.retrieve_by_embedding(FLOW, 2)) == list(found)[:2]
+    ranking = await retriever.retrieve_by_embedding(FLOW)
+    assert list(ranking) == list(await retriever.retrieve(FLOW, limit=6))
+    assert ranking.retrieval_id is None
+    assert list(await retriever.retrieve_by_embedding(FLOW, 2)) == list(ranking)[:2]
 
 
 async def test_by_learning_falls_back_to_similarity_and_says_so(retriever: MetaphorRetriever) -> None:
@@ -71,9 +71,9 @@ async def test_by_learning_falls_back_to_similarity_and_says_so(retriever: Metap
 
 async def test_an_excluded_metaphor_never_comes_back(retriever: MetaphorRetriever) -> None:
     """And as many as are wanted come, where that many are left."""
-    found = await retriever.retrieve(FLOW, limit=4, exclude=["pipes", "chess", "unknown"])
-    assert len(found) == 4
-    assert not {"pipes", "chess"} & set(ids(found))
+    answer = await retriever.retrieve(FLOW, limit=4, exclude=["pipes", "chess", "unknown"])
+    assert len(answer) == 4
+    assert not {"pipes", "chess"} & set(ids(answer))
     assert len(await retriever.retrieve(FLOW, limit=1000, exclude=["pipes"])) == 5
     assert list(await retriever.retrieve(FLOW, exclude=[metaphor.id for metaphor in CORPUS])) == []
 
@@ -81,9 +81,9 @@ async def test_an_excluded_metaphor_never_comes_back(retriever: MetaphorRetrieve
 async def test_a_problem_may_bring_its_own_vector(retriever: MetaphorRetriever, corpus: MetaphorCorpus) -> None:
     """It goes before the description."""
     vector = (await corpus.embeddings(["chess"]))["chess"]
-    found = await retriever.retrieve(replace(FLOW, embedding=vector), limit=1)
-    assert ids(found) == ["chess"]
-    assert found[0][1] == pytest.approx(1, abs=1e-3)
+    answer = await retriever.retrieve(replace(FLOW, embedding=vector), limit=1)
+    assert ids(answer) == ["chess"]
+    assert answer[0][1] == pytest.approx(1, abs=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -131,13 +131,13 @@ async def test_a_batch_is_embedded_in_one_call(retriever: MetaphorRetriever, emb
     """And each problem has what it would have by itself."""
     problems = [Problem(id=f"p{number}", description=f"plants and plans number {number}") for number in range(12)]
     embedder.calls = 0
-    found = await retriever.retrieve_batch(problems, limit=3)
+    answers = await retriever.retrieve_batch(problems, limit=3)
     assert embedder.calls == 1
-    assert list(found) == [problem.id for problem in problems]
+    assert list(answers) == [problem.id for problem in problems]
     for problem in problems:
         alone = await retriever.retrieve(problem, limit=3)
-        assert ids(found[problem.id]) == ids(alone)
-        assert [score for _, score in found[problem.id]] == pytest.approx([score for _, score in alone], abs=1e-6)
+        assert ids(answers[problem.id]) == ids(alone)
+        assert [score for _, score in answers[problem.id]] == pytest.approx([score for _, score in alone], abs=1e-6)
     assert await retriever.retrieve_batch([]) == {}
 
 
@@ -149,26 +149,26 @@ async def test_a_batch_with_an_id_twice_is_refused(retriever: MetaphorRetriever)
 
 async def test_an_answer_can_be_replayed(retriever: MetaphorRetriever, house: Platform) -> None:
     """It is a recorded search."""
-    found = await retriever.retrieve(FLOW, exclude=["pipes"])
-    assert found.retrieval_id is not None
-    assert (await house.replay(found.retrieval_id)).is_reproduced
+    answer = await retriever.retrieve(FLOW, exclude=["pipes"])
+    assert answer.retrieval_id is not None
+    assert (await house.replay(answer.retrieval_id)).is_reproduced
 
 
 async def test_the_figures_of_a_retrieval_are_in_the_view(
     house: Platform, corpus: MetaphorCorpus, retriever: MetaphorRetriever
 ) -> None:
     """The same as in the answer, by its identifier."""
-    found = await retriever.retrieve(FLOW, backtracks=1)
+    answer = await retriever.retrieve(FLOW, backtracks=1)
     await house.recorded()
     rows = await house.analytics("queries", collection=corpus.collection.name)
-    (row,) = [row for row in rows if row["retrieval_id"] == found.retrieval_id]
-    scores = [score for _, score in found]
-    assert found.metrics.top_score == scores[0] == pytest.approx(row["top_score"])
-    assert found.metrics.score_spread == pytest.approx(scores[0] - scores[4])
-    assert row["score_spread"] == pytest.approx(found.metrics.score_spread)
-    assert row["retrieval_time_ms"] == found.metrics.retrieval_time_ms > 0
-    assert row["generation_triggered"] is found.metrics.generation_triggered is False
-    assert row["backtrack_count"] == found.metrics.backtrack_count == 1
+    (row,) = [row for row in rows if row["retrieval_id"] == answer.retrieval_id]
+    scores = [score for _, score in answer]
+    assert answer.metrics.top_score == scores[0] == pytest.approx(row["top_score"])
+    assert answer.metrics.score_spread == pytest.approx(scores[0] - scores[4])
+    assert row["score_spread"] == pytest.approx(answer.metrics.score_spread)
+    assert row["retrieval_time_ms"] == answer.metrics.retrieval_time_ms > 0
+    assert row["generation_triggered"] is answer.metrics.generation_triggered is False
+    assert row["backtrack_count"] == answer.metrics.backtrack_count == 1
     assert (row["domain"], row["complexity"], row["session"]) == ("logistics", 0.5, "flow")
 
 
@@ -216,12 +216,12 @@ async def test_outcomes_count_for_the_metaphor_and_the_domain(house: Platform, n
     """Also those of answers that were not recorded."""
     corpus = await new_corpus()
     retriever = MetaphorRetriever(corpus, platform=house)
-    found = await retriever.retrieve(FLOW)
-    await retriever.record_outcome(found, found[0][0], helpful=True)
-    await retriever.record_outcome(await retriever.retrieve_by_embedding(FLOW), found[0][0].id, reward=0.0)
+    answer = await retriever.retrieve(FLOW)
+    await retriever.record_outcome(answer, answer[0][0], helpful=True)
+    await retriever.record_outcome(await retriever.retrieve_by_embedding(FLOW), answer[0][0].id, reward=0.0)
     assert await count_verdicts(handle_of(corpus.collection), domain="logistics", at_most=9) == 2
-    standing = (await corpus.collection.standings([found[0][0].id]))[found[0][0].id]
+    standing = (await corpus.collection.standings([answer[0][0].id]))[answer[0][0].id]
     assert (standing.uses, standing.successes) == (2, 1)
-    assert await corpus.settle(found[0][0].id) == "active"
+    assert await corpus.settle(answer[0][0].id) == "active"
     with pytest.raises(InvalidRequestError, match="retrieve"):
         await retriever.record_outcome([], "chess", helpful=True)  # type: ignore[arg-type]

@@ -34,8 +34,8 @@ async def test_problem_untested_principles_are_surfaced(
     for number in range(2):
         await store.add_principle(f"new {number}", principle_id=f"new {number}")
 
-    found = await store.search_principles(include_exploration=True)
-    assert [hit.principle.id[:3] for hit in found] == ["pro"] * 5 + ["new"] * 2
+    hits = await store.search_principles(include_exploration=True)
+    assert [hit.principle.id[:3] for hit in hits] == ["pro"] * 5 + ["new"] * 2
     chosen = choose(await store.get_all_principles(), set(), random.Random(1), now=db.now)
     assert len(chosen) == MAX_PRINCIPLES
     assert {hit.principle.id for hit in chosen if hit.is_exploratory} == {"new 0", "new 1"}
@@ -54,9 +54,9 @@ async def test_1_search_is_by_tags_by_score_and_by_meaning(store: PrincipleStore
     await proven(db, 2, "sql")
     await store.add_principle("roll back a bad release", tags=["deployment"], principle_id="rollback")
     await store.add_principle("colours of a page", tags=["css"], principle_id="css")
-    found = await store.search_principles("the release is bad", min_principle_score=0.3)
+    hits = await store.search_principles("the release is bad", min_principle_score=0.3)
 
-    assert found[0].principle.id == "rollback"
+    assert hits[0].principle.id == "rollback"
     assert {hit.principle.id for hit in await store.search_principles("the release is bad", ["sql"])} == {
         "proven 0", "proven 1",
     }  # fmt: skip
@@ -139,9 +139,9 @@ async def test_3_exploration_follows_thompson_sampling(store: PrincipleStore, db
         await store.add_principle(name, principle_id=name)
         if helpful is not None:
             await db.feedback_each(Feedback(collection="principles", item_id=name, helpful=helpful) for _ in range(2))
-    drawn = Counter([(await store.get_exploratory_principles(1))[0].id for _ in range(30)])
+    ids = Counter([(await store.get_exploratory_principles(1))[0].id for _ in range(30)])
 
-    assert drawn["good"] > drawn["new"] > drawn["bad"]
+    assert ids["good"] > ids["new"] > ids["bad"]
 
 
 async def test_questions_principles_can_be_added_on_the_fly(store: PrincipleStore) -> None:

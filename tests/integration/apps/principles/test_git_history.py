@@ -56,12 +56,12 @@ def history(folder: Path, seconds: float = 60) -> History:
 def test_the_latest_five_commits_and_what_changed_in_them(git: Git, repository: Path) -> None:
     """First lines alone, the latest first; also from a folder within, and of a detached HEAD."""
     commit(git, repository, "zero", "one", "two", "three\n\nand a body", "four", "five", "Größe – six")
-    found = history(repository)
-    assert found.subjects == ("Größe – six", "five", "four", "three", "two")
-    assert set(found.files) == {f"file-{number}.py" for number in range(2, 7)}
+    events = history(repository)
+    assert events.subjects == ("Größe – six", "five", "four", "three", "two")
+    assert set(events.files) == {f"file-{number}.py" for number in range(2, 7)}
 
     (repository / "inner").mkdir()
-    assert history(repository / "inner") == found
+    assert history(repository / "inner") == events
     git(repository, "checkout", "-q", "--detach", "HEAD~1")
     assert history(repository).subjects[0] == "five"
 
@@ -70,9 +70,9 @@ def test_fewer_commits_than_that_are_what_there_is(git: Git, repository: Path) -
     """The first one has no parent to compare with; a path may hold anything."""
     (repository / "odd\nname é.rs").write_text("x")
     commit(git, repository, "begin", "go on")
-    found = history(repository)
-    assert found.subjects == ("go on", "begin")
-    assert set(found.files) == {"file-0.py", "file-1.py", "odd\nname é.rs"}
+    events = history(repository)
+    assert events.subjects == ("go on", "begin")
+    assert set(events.files) == {"file-0.py", "file-1.py", "odd\nname é.rs"}
 
 
 def test_a_bare_and_a_shallow_repository_have_a_history_too(git: Git, repository: Path, tmp_path: Path) -> None:
@@ -104,9 +104,9 @@ def test_a_huge_commit_is_read_in_part(git: Git, repository: Path) -> None:
     for number in range(1500):
         (repository / f"{number:04}-{'n' * 60}.py").write_text("")
     commit(git, repository, "w" * 100_000)
-    found = history(repository)
-    assert len(found.files) == MOST_FILES
-    assert [len(subject) for subject in found.subjects] == [200]
+    events = history(repository)
+    assert len(events.files) == MOST_FILES
+    assert [len(subject) for subject in events.subjects] == [200]
 
 
 def test_what_a_hook_of_git_sets_points_nowhere_else(

@@ -20,9 +20,9 @@ async def test_new_ones_are_judged_good_ones_rise_and_bad_ones_sink(store: Princ
     chance, shown = random.Random(5), list[list[str]]()
     for session in range(6):
         clock.now = clock.now.replace(day=1 + session)
-        found = await store.search_principles(tags=["sql"], limit=2, include_exploration=True, session=f"s{session}")
-        shown.append([hit.principle.id for hit in found])
-        for hit in found:
+        hits = await store.search_principles(tags=["sql"], limit=2, include_exploration=True, session=f"s{session}")
+        shown.append([hit.principle.id for hit in hits])
+        for hit in hits:
             helped = chance.random() < HELPS.get(hit.principle.id, 0.8)
             await store.record_usage(hit.principle.id, was_helpful=helped, session=f"s{session}")
 

@@ -143,8 +143,8 @@ async def test_a_candidate_is_settled_after_verdicts_from_elsewhere(store: Princ
     """A call of ``settle`` settles it."""
     new = await store.add_principle("a lesson", status=CANDIDATE)
     for _ in range(3):
-        found = await store.search_principles("lesson", include_exploration=True)
-        await db.feedback(found.retrieval_id, new.id, helpful=True)
+        hits = await store.search_principles("lesson", include_exploration=True)
+        await db.feedback(hits.retrieval_id, new.id, helpful=True)
     assert (await store.get([new.id]))[new.id].status == CANDIDATE
     assert (await store.settle(new.id)).status == ACTIVE
     with pytest.raises(UnknownItemError):
@@ -165,9 +165,9 @@ async def test_a_search_adds_up_score_tags_and_likeness(store: PrincipleStore, d
     await judged(store, db, "else", 8, 8, "git")
     await store.add_principle("untested", tags=["sql"], status=CANDIDATE)
 
-    found = await store.search_principles(tags=["SQL", "api"])
-    assert [(hit.principle.id, round(hit.score, 9)) for hit in found] == [("good", 0.9 + 0.2), ("fair", 0.5 + 0.1)]
-    assert all(hit.explanation and hit.explanation.score == pytest.approx(hit.score) for hit in found)
+    hits = await store.search_principles(tags=["SQL", "api"])
+    assert [(hit.principle.id, round(hit.score, 9)) for hit in hits] == [("good", 0.9 + 0.2), ("fair", 0.5 + 0.1)]
+    assert all(hit.explanation and hit.explanation.score == pytest.approx(hit.score) for hit in hits)
 
     asked = await store.search_principles("fair lesson")
     assert {hit.principle.id for hit in asked} == {"good", "fair", "else"}
@@ -200,20 +200,20 @@ async def test_explored_ones_follow_are_marked_and_recorded(store: PrincipleStor
     for number in range(4):
         await store.add_principle(f"new lesson {number}", tags=["sql"], status=CANDIDATE, principle_id=f"new{number}")
     await store.add_principle("unrelated", tags=["css"], principle_id="css")
-    found = await store.search_principles("a lesson", ["sql"], limit=2, include_exploration=True, session="s1")
+    hits = await store.search_principles("a lesson", ["sql"], limit=2, include_exploration=True, session="s1")
 
-    assert [hit.is_exploratory for hit in found] == [False, False, True, True]
-    assert all(hit.principle.id.startswith("good") for hit in found[:2])
-    assert "css" not in {hit.principle.id for hit in found}
-    assert all(0 < hit.propensity < 1 for hit in found[2:])
-    assert all(hit.explanation and hit.explanation.score == pytest.approx(hit.score) for hit in found)
-    assert found.retrieval_id is not None
+    assert [hit.is_exploratory for hit in hits] == [False, False, True, True]
+    assert all(hit.principle.id.startswith("good") for hit in hits[:2])
+    assert "css" not in {hit.principle.id for hit in hits}
+    assert all(0 < hit.propensity < 1 for hit in hits[2:])
+    assert all(hit.explanation and hit.explanation.score == pytest.approx(hit.score) for hit in hits)
+    assert hits.retrieval_id is not None
 
     [answer] = await (await db.collection("principles")).answers_of("s1")
     assert [(hit.item_id, hit.slot) for hit in answer.hits] == [
-        (hit.principle.id, Slot.EXPLORE if hit.is_exploratory else Slot.EXPLOIT) for hit in found
+        (hit.principle.id, Slot.EXPLORE if hit.is_exploratory else Slot.EXPLOIT) for hit in hits
     ]
-    report = await db.feedback(found.retrieval_id, found[3].principle.id, helpful=True)
+    report = await db.feedback(hits.retrieval_id, hits[3].principle.id, helpful=True)
     assert not report.discounted
 
 
@@ -232,8 +232,8 @@ async def test_whoever_is_young_or_hardly_used_is_explored_and_nobody_else(
     assert failed.status == "archived"
 
     assert {principle.id for principle in await store.get_exploratory_principles(10)} == {"young", "few"}
-    found = await store.search_principles(include_exploration=True)
-    assert [(hit.principle.id, hit.is_exploratory) for hit in found] == [
+    hits = await store.search_principles(include_exploration=True)
+    assert [(hit.principle.id, hit.is_exploratory) for hit in hits] == [
         ("old", False), ("young", False), ("few", True),
     ]  # fmt: skip
 
@@ -252,8 +252,8 @@ async def test_a_profile_that_goes_by_use_alone_explores_by_words(store: Princip
     await store.add_principle("rollback the release", principle_id="new", status=CANDIDATE)
     await (await db.collection("principles")).set_profile(rated)
     again = await PrincipleStore.open(db)
-    found = await again.search_principles("rollback", include_exploration=True)
-    assert [(hit.principle.id, hit.is_exploratory) for hit in found] == [("good", False), ("new", True)]
+    hits = await again.search_principles("rollback", include_exploration=True)
+    assert [(hit.principle.id, hit.is_exploratory) for hit in hits] == [("good", False), ("new", True)]
 
 
 async def test_explored_ones_are_drawn_among_those_that_fit_the_question(store: PrincipleStore, db: Platform) -> None:
@@ -266,8 +266,8 @@ async def test_explored_ones_are_drawn_among_those_that_fit_the_question(store: 
     )  # fmt: skip
     picked = set[str]()
     for _ in range(4):
-        found = await store.search_principles("rollback the release", include_exploration=True)
-        picked |= {hit.principle.id for hit in found}
+        hits = await store.search_principles("rollback the release", include_exploration=True)
+        picked |= {hit.principle.id for hit in hits}
 
     assert picked <= {f"p{number}" for number in range(30)}
     assert len(picked) > 2

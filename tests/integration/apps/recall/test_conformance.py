@@ -33,8 +33,8 @@ class TestContext:
 
     async def test_vocabulary_mismatch(self, retriever: DualRetriever) -> None:
         """A question for colleagues finds coworkers by its words."""
-        found = await retriever.search("who are my colleagues", where=MINE)
-        ben = next(entity for entity in found if entity.id == "ben")
+        entities = await retriever.search("who are my colleagues", where=MINE)
+        ben = next(entity for entity in entities if entity.id == "ben")
         assert any(part.leg.startswith("lexical:") for part in ben.explanation.contributions)
 
     async def test_implicit_relationships(self, retriever: DualRetriever) -> None:
@@ -43,8 +43,8 @@ class TestContext:
 
     async def test_temporal_queries(self, retriever: DualRetriever) -> None:
         """Events of last week are found in messages since its beginning."""
-        found = await retriever.search("What happened last week?", where=MINE, limit=5)
-        assert {entity.id for entity in found} == {"cleo", "launch", "lunch", "retro", "trap"}
+        entities = await retriever.search("What happened last week?", where=MINE, limit=5)
+        assert {entity.id for entity in entities} == {"cleo", "launch", "lunch", "retro", "trap"}
 
 
 class TestRequirements:
@@ -64,9 +64,9 @@ class TestRequirements:
     async def test_it_falls_back_to_fast_search(self, memories: Collection) -> None:
         """If the model fails, and says why."""
         failing = DualRetriever(memories, SimLLM(faults=SimFaults(fail_rate=1)))
-        found = await failing.search("Who runs Globex?", where=MINE)
-        assert found == await failing.search("Who runs Globex?", where=MINE, deep_search=False)
-        assert found.degraded is not None
+        entities = await failing.search("Who runs Globex?", where=MINE)
+        assert entities == await failing.search("Who runs Globex?", where=MINE, deep_search=False)
+        assert entities.degraded is not None
 
 
 class TestHeuristics:
@@ -120,10 +120,10 @@ class TestRRF:
         """Every leg's ranking of every wording is one list."""
         assert RECALL_PROFILE.fusion.kind is FusionKind.RRF
         assert RECALL_PROFILE.fusion.k == 60
-        found = await retriever.search("Who do I know at Acme?", where=MINE)
-        ranks = [part.rank for part in found[0].explanation.contributions]
+        entities = await retriever.search("Who do I know at Acme?", where=MINE)
+        ranks = [part.rank for part in entities[0].explanation.contributions]
         assert len(ranks) > 2
-        assert found[0].score == pytest.approx(sum(1 / (60 + rank) for rank in ranks))
+        assert entities[0].score == pytest.approx(sum(1 / (60 + rank) for rank in ranks))
 
 
 class TestAPI:
@@ -153,11 +153,11 @@ class TestAPI:
 
     async def test_search_gives_a_list_of_entities(self, retriever: DualRetriever) -> None:
         """Ranked by relevance, each with what is known of it."""
-        found = await retriever.search("Acme", where=MINE)
-        assert isinstance(found, list)
-        assert all(isinstance(entity, Entity) for entity in found)
-        assert [entity.score for entity in found] == sorted((entity.score for entity in found), reverse=True)
-        ann = found[0]
+        entities = await retriever.search("Acme", where=MINE)
+        assert isinstance(entities, list)
+        assert all(isinstance(entity, Entity) for entity in entities)
+        assert [entity.score for entity in entities] == sorted((entity.score for entity in entities), reverse=True)
+        ann = entities[0]
         assert (ann.id, ann.name, ann.content) == ("ann", "Ann", "Ann works at Acme as a designer.")
         assert ann.event_time == datetime(2026, 11, 5, 9, tzinfo=UTC)
         assert ann.attributes == {"user": "me"}
@@ -173,8 +173,8 @@ class _Overflowing:
 
     async def search(self, query: str, **options: Any) -> SearchResult:
         """Each hit of the real one twice."""
-        found = await self.storage.search(query, **options)
-        return SearchResult(hits=found.hits * 2, path=Path.NONE, why="", profile_version=None)
+        entities = await self.storage.search(query, **options)
+        return SearchResult(hits=entities.hits * 2, path=Path.NONE, why="", profile_version=None)
 
     def __init__(self, storage: Collection) -> None:
         self.storage = storage
@@ -207,8 +207,8 @@ class TestPreconditionsAndPostconditions:
     @pytest.mark.parametrize("limit", [1, 3, SEARCH_LIMIT_MAX])
     async def test_results_never_exceed_the_limit(self, retriever: DualRetriever, limit: int) -> None:
         """With rewrites too."""
-        found = await retriever.search("Who works at Acme?", where=MINE, limit=limit)
-        assert len(found) == min(limit, 7)
+        entities = await retriever.search("Who works at Acme?", where=MINE, limit=limit)
+        assert len(entities) == min(limit, 7)
 
     async def test_a_storage_that_breaks_its_word_is_an_error(self, memories: Collection) -> None:
         """More than was asked for, or the same twice."""
@@ -225,9 +225,9 @@ class TestConsequences:
     async def test_deep_search_can_be_switched_off(self, memories: Collection) -> None:
         """Then no model is asked, whatever the question."""
         llm = SimLLM()
-        found = await DualRetriever(memories, llm).search("Who works at Acme?", where=MINE, deep_search=False)
+        entities = await DualRetriever(memories, llm).search("Who works at Acme?", where=MINE, deep_search=False)
         assert llm.calls == 0
-        assert found.degraded is None
+        assert entities.degraded is None
 
     async def test_repeated_queries_are_answered_from_the_cache(self, memories: Collection) -> None:
         """The model is asked once."""

@@ -23,11 +23,11 @@ async def test_what_was_stored_is_recalled(house: Platform) -> None:
     ann = Entity(name="Ann", content="Ann works at Acme.", event_time=NOW, attributes={"team": 7})
     assert await memory.store(ann) is ann
     await memory.store(Entity(name="Ben", content="Ben is one of my coworkers."))
-    found = await memory.recall("Who do I know at Acme?", deep_search=True)
-    assert (found[0].id, found[0].name, found[0].content) == (ann.id, "Ann", "Ann works at Acme.")
-    assert (found[0].entity_type, found[0].event_time, found[0].attributes) == ("note", NOW, {"team": 7})
-    assert found[0].score > 0
-    assert found.queries == ("Acme", "works at Acme", "Acme Corp employee")
+    entities = await memory.recall("Who do I know at Acme?", deep_search=True)
+    assert (entities[0].id, entities[0].name, entities[0].content) == (ann.id, "Ann", "Ann works at Acme.")
+    assert (entities[0].entity_type, entities[0].event_time, entities[0].attributes) == ("note", NOW, {"team": 7})
+    assert entities[0].score > 0
+    assert entities.queries == ("Acme", "works at Acme", "Acme Corp employee")
     fast = await memory.recall("Who do I know at Acme?", deep_search=False, limit=1, where={"team": 7})
     assert [entity.id for entity in fast] == [ann.id]
     assert fast.queries == ()

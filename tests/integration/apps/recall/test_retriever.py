@@ -31,10 +31,10 @@ def ids(found: Recalled) -> list[str]:
 
 async def test_rewrites_find_what_the_question_does_not_say(make: Make) -> None:
     """Coworkers are colleagues: the rewrite's own ranking brings them, as the explanation shows."""
-    found = await make().search("who are my colleagues", where=MINE)
-    assert found.degraded is None
-    assert any("coworkers" in query for query in found.queries)
-    ben = next(entity for entity in found if entity.id == "ben")
+    entities = await make().search("who are my colleagues", where=MINE)
+    assert entities.degraded is None
+    assert any("coworkers" in query for query in entities.queries)
+    ben = next(entity for entity in entities if entity.id == "ben")
     legs = {part.leg for part in ben.explanation.contributions}
     assert "lexical" not in legs
     assert any(leg.startswith("lexical:") for leg in legs)
@@ -57,8 +57,8 @@ async def test_the_model_is_asked_once_for_each_question(
     assert len(server.received) == 1
     await make(seed=7).search("who plays chess", where=MINE)
     assert len(server.received) == 2
-    found = await DualRetriever(memories, SimLLM(1)).search("who plays chess", where=MINE)
-    assert found.queries
+    entities = await DualRetriever(memories, SimLLM(1)).search("who plays chess", where=MINE)
+    assert entities.queries
     assert len(server.received) == 2
 
 
@@ -137,18 +137,18 @@ async def test_a_time_range_is_half_open_and_knows_zones(
     make: Make, start: datetime, end: datetime, expected: set[str]
 ) -> None:
     """Its first moment is inside, its last is not, wherever the clock stands."""
-    found = await make().search("launch", where=MINE, time_range=(start, end))
-    assert set(ids(found)) == expected
-    assert found.time_range == (start, end)
+    entities = await make().search("launch", where=MINE, time_range=(start, end))
+    assert set(ids(entities)) == expected
+    assert entities.time_range == (start, end)
 
 
 async def test_a_time_range_holds_for_rewrites_and_goes_before_the_words(make: Make) -> None:
     """The time in the question is then ignored."""
     day = (datetime(2026, 11, 5, tzinfo=UTC), datetime(2026, 11, 6, tzinfo=UTC))
-    found = await make().search("who met last week", where=MINE, time_range=day)
-    assert found.queries
-    assert ids(found) == ["ann"]
-    assert found.time is None
+    entities = await make().search("who met last week", where=MINE, time_range=day)
+    assert entities.queries
+    assert ids(entities) == ["ann"]
+    assert entities.time is None
 
 
 @pytest.mark.parametrize(
@@ -171,28 +171,28 @@ async def test_a_time_range_that_cannot_be_is_refused(make: Make, time_range: An
 async def test_a_time_in_the_question_is_preferred(make: Make) -> None:
     """Memories of that time and the day after rank higher; none is left out."""
     plain = await make(time_expressions="off").search("the launch on 17 November", where=MINE, deep_search=False)
-    found = await make().search("the launch on 17 November", where=MINE, deep_search=False)
+    entities = await make().search("the launch on 17 November", where=MINE, deep_search=False)
     assert ids(plain)[0] == "launch"
     assert plain.time is None
-    assert ids(found)[0] == "retro"
-    assert set(ids(found)) == set(ids(plain))
-    assert found.time is not None
-    assert found.time.text == "17 November"
-    assert found.time_range == (datetime(2026, 11, 17, tzinfo=UTC), datetime(2026, 11, 19, tzinfo=UTC))
+    assert ids(entities)[0] == "retro"
+    assert set(ids(entities)) == set(ids(plain))
+    assert entities.time is not None
+    assert entities.time.text == "17 November"
+    assert entities.time_range == (datetime(2026, 11, 17, tzinfo=UTC), datetime(2026, 11, 19, tzinfo=UTC))
 
 
 async def test_what_is_counted_back_from_now_is_preferred_until_now(make: Make) -> None:
     """Memories of last week come first, and those told since follow."""
-    found = await make().search("team last week", where=MINE, deep_search=False)
-    assert found.time_range == (datetime(2026, 11, 9, tzinfo=UTC), NOW + timedelta(days=1))
+    entities = await make().search("team last week", where=MINE, deep_search=False)
+    assert entities.time_range == (datetime(2026, 11, 9, tzinfo=UTC), NOW + timedelta(days=1))
 
 
 async def test_vague_words_are_told_and_do_not_rank(make: Make) -> None:
     """The application decides the meaning of "recently"."""
-    found = await make().search("team recently", where=MINE, deep_search=False)
-    assert found.time is not None
-    assert found.time.is_soft
-    assert found.time_range is None
+    entities = await make().search("team recently", where=MINE, deep_search=False)
+    assert entities.time is not None
+    assert entities.time.is_soft
+    assert entities.time_range is None
 
 
 async def test_a_time_in_the_question_can_bind(make: Make) -> None:
@@ -204,9 +204,11 @@ async def test_a_time_in_the_question_can_bind(make: Make) -> None:
 
 async def test_a_question_can_be_asked_as_of_another_moment(make: Make) -> None:
     """In that moment's zone; one without a zone is refused."""
-    found = await make().search("yesterday", where=MINE, as_of=datetime(2026, 11, 11, 1, tzinfo=ZoneInfo("Asia/Tokyo")))
-    assert found.time is not None
-    assert found.time.start == datetime(2026, 11, 10, tzinfo=ZoneInfo("Asia/Tokyo"))
+    entities = await make().search(
+        "yesterday", where=MINE, as_of=datetime(2026, 11, 11, 1, tzinfo=ZoneInfo("Asia/Tokyo"))
+    )
+    assert entities.time is not None
+    assert entities.time.start == datetime(2026, 11, 10, tzinfo=ZoneInfo("Asia/Tokyo"))
     with pytest.raises(InvalidRequestError, match="time zone"):
         await make().search("yesterday", as_of=datetime(2026, 11, 11))  # noqa: DTZ001 - that is what is refused
 
@@ -218,10 +220,10 @@ async def test_a_question_is_plain_text(make: Make) -> None:
 
 async def test_an_answer_can_be_replayed(house: Platform, make: Make) -> None:
     """It is one recorded search, with its rewrites and its preference."""
-    found = await make().search("who moved the launch in November 2026", where=MINE)
-    assert found.queries
-    assert found.retrieval_id is not None
-    replayed = await house.replay(found.retrieval_id)
+    entities = await make().search("who moved the launch in November 2026", where=MINE)
+    assert entities.queries
+    assert entities.retrieval_id is not None
+    replayed = await house.replay(entities.retrieval_id)
     assert replayed.is_reproduced
     assert replayed.is_same_today
 

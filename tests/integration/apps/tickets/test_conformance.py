@@ -78,15 +78,15 @@ async def test_the_three_ways_to_ask_find_the_same(service: RetrievalService) ->
 
 async def test_the_hybrid_score_is_the_formula(service: RetrievalService) -> None:
     """.7 × similarity + .3 × (.6 × priority + .4 × time), each part as it is defined; sorted by it."""
-    found = (await service.process(RetrievalRequest(query_text="database timeout"))).similar_tickets
+    tickets = (await service.process(RetrievalRequest(query_text="database timeout"))).similar_tickets
     similar = await cosines("database timeout")
-    assert {ticket.ticket_id for ticket in found} == set(WORTH)
-    for ticket in found:
+    assert {ticket.ticket_id for ticket in tickets} == set(WORTH)
+    for ticket in tickets:
         metadata = 0.6 * WORTH[ticket.ticket_id] + 0.4 * time_score(HOURS[ticket.ticket_id])
         assert ticket.vector_similarity == pytest.approx(max(0, similar[ticket.ticket_id]), abs=1e-3)
         assert ticket.metadata_score == pytest.approx(metadata)
         assert ticket.similarity_score == pytest.approx(0.7 * ticket.vector_similarity + 0.3 * metadata)
-    scores = [ticket.similarity_score for ticket in found]
+    scores = [ticket.similarity_score for ticket in tickets]
     assert scores == sorted(scores, reverse=True)
 
 
@@ -111,9 +111,9 @@ async def test_a_weight_may_be_nothing(service: RetrievalService) -> None:
     similar = await cosines("database timeout")
     for vector, metadata in ((1, 0), (0, 1)):
         request = RetrievalRequest(query_text="database timeout", vector_weight=vector, metadata_weight=metadata)
-        found = (await service.process(request)).similar_tickets
-        assert len(found) == 6
-        for ticket in found:
+        tickets = (await service.process(request)).similar_tickets
+        assert len(tickets) == 6
+        for ticket in tickets:
             part = ticket.vector_similarity if vector else ticket.metadata_score
             assert ticket.similarity_score == pytest.approx(part)
             assert ticket.vector_similarity == pytest.approx(max(0, similar[ticket.ticket_id]), abs=1e-3)
@@ -195,9 +195,9 @@ async def test_a_health_check_never_raises(service: RetrievalService, history: P
     """It is healthy with an index, and says why where it is not."""
     assert (await service.health_check()).items() >= {"status": "healthy", "total_vectors": 6}.items()
     nowhere = RetrievalService(RetrievalConfig(collection="none"), history)
-    told = await nowhere.health_check()
-    assert told["status"] == "unhealthy"
-    assert "retrieval ingest none historical_tickets.csv" in told["error"]
+    health = await nowhere.health_check()
+    assert health["status"] == "unhealthy"
+    assert "retrieval ingest none historical_tickets.csv" in health["error"]
 
 
 def test_the_configuration_has_its_defaults_and_its_variables(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,8 +287,8 @@ async def test_3072_dimensions_are_searched_exactly(database_url: str, settings:
         await collection.add([{"_id": f"T{number:02}"} for number in range(40)], embeddings=vectors)
         service = RetrievalService(platform=platform)
         request = RetrievalRequest(query_embedding=asked.tolist(), top_k=5, vector_weight=1, metadata_weight=0)
-        found = [ticket.ticket_id for ticket in (await service.process(request)).similar_tickets]
-        assert found == [f"T{number:02}" for number in np.argsort(-cosine)[:5]]
+        ticket_ids = [ticket.ticket_id for ticket in (await service.process(request)).similar_tickets]
+        assert ticket_ids == [f"T{number:02}" for number in np.argsort(-cosine)[:5]]
         assert (await service.get_index_stats())["dimension"] == 3072
 
 

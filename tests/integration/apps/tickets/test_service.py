@@ -29,8 +29,8 @@ async def asked(service: RetrievalService, **request: object) -> list[str]:
 
 async def test_what_a_ticket_lacks_is_empty_and_costs_no_search(service: RetrievalService) -> None:
     """No domain, no priority, no labels, no resolution, no hours; a priority that nobody weighed is kept as it is."""
-    found = (await service.process(RetrievalRequest(query_text="timeout"))).similar_tickets
-    by_key = {ticket.ticket_id: ticket for ticket in found}
+    tickets = (await service.process(RetrievalRequest(query_text="timeout"))).similar_tickets
+    by_key = {ticket.ticket_id: ticket for ticket in tickets}
     bare = by_key["SP-2"]
     assert (bare.priority, bare.domain, bare.labels, bare.resolution) == ("", "", [], None)
     assert bare.metadata_score == pytest.approx(0.6 * 0.5 + 0.4)  # fewer than no hours count as none
@@ -65,8 +65,8 @@ async def test_without_vectors_the_service_says_what_is_missing(database_url: st
     async with connect(database_url, settings=settings) as platform:
         await (await platform.collection("tickets")).add(map(ticket_item, TICKETS))
         service = RetrievalService(platform=platform)
-        told = await service.health_check()
-        assert (told["status"], told["dimension"]) == ("unhealthy", None)
+        health = await service.health_check()
+        assert (health["status"], health["dimension"]) == ("unhealthy", None)
         stats = await service.get_index_stats()
         assert (stats["total_vectors"], stats["metadata_entries"]) == (0, 6)
         with pytest.raises(RetrievalError, match="no embedder is configured"):
@@ -95,8 +95,8 @@ async def test_a_running_service_follows_its_collection(
         await tickets.add(map(ticket_item, TICKETS[:1]), embeddings=[[1.0, 0.0]])
         answer = await service.process(RetrievalRequest(query_embedding=[1.0, 0.0]))
         assert (len(answer.similar_tickets), answer.search_metadata.index_total) == (1, 1)
-        told = await service.health_check()
-        assert (told["status"], told["error_type"]) == ("unhealthy", "InvalidRequestError")
+        health = await service.health_check()
+        assert (health["status"], health["error_type"]) == ("unhealthy", "InvalidRequestError")
 
 
 async def test_as_of_shows_what_existed_and_was_known_then(service: RetrievalService) -> None:

@@ -32,16 +32,16 @@ async def test_each_ranking_is_what_the_service_would_answer(service: RetrievalS
         request = RetrievalRequest(
             title=TITLE, description=DESCRIPTION, preset=preview.weighting.name, top_k=4, candidates=candidates
         )
-        wanted = (await service.process(request)).similar_tickets
-        assert [ticket.ticket.ticket_id for ticket in preview.tickets] == [ticket.ticket_id for ticket in wanted]
-        for previewed_ticket, ticket in zip(preview.tickets, wanted, strict=True):
+        tickets = (await service.process(request)).similar_tickets
+        assert [ticket.ticket.ticket_id for ticket in preview.tickets] == [ticket.ticket_id for ticket in tickets]
+        for previewed_ticket, ticket in zip(preview.tickets, tickets, strict=True):
             assert previewed_ticket.ticket.similarity_score == pytest.approx(ticket.similarity_score)
 
 
 async def test_what_moved_adds_up(service: RetrievalService) -> None:
     """A contribution for each signal, whose sum is the score; changes against the first weighting; ranks both."""
-    found = await previewed(service, ["semantic_match", "priority_focused"])
-    first, second = found.previews
+    preview = await previewed(service, ["semantic_match", "priority_focused"])
+    first, second = preview.previews
     before = {ticket.ticket.ticket_id: ticket for ticket in first.tickets}
     assert any(ticket.moved for ticket in second.tickets)
     for ticket in second.tickets:
@@ -57,10 +57,10 @@ async def test_what_moved_adds_up(service: RetrievalService) -> None:
 
 async def test_why_names_what_moved_it(service: RetrievalService) -> None:
     """When metadata counts, what was urgent and soon resolved comes in, another goes out, and the words say why."""
-    found = await previewed(
+    preview = await previewed(
         service, {"weightings": {"words": (1, 0), "metadata": (0.3, 0.7)}, "top_k": 2, "candidates": 6}
     )
-    words, metadata = found.previews
+    words, metadata = preview.previews
     assert [ticket.ticket.ticket_id for ticket in words.tickets] == ["SP-2", "MM-1"]
     assert [ticket.ticket.ticket_id for ticket in metadata.tickets] == ["MM-1", "MM-2"]
     came, (went,) = metadata.tickets[1], metadata.left
@@ -87,8 +87,8 @@ async def test_the_weights_of_a_search_configuration_are_held_against_the_servic
 
 async def test_a_preview_is_one_search_and_not_recorded(service: RetrievalService, history: Platform) -> None:
     """Nobody acts on it, so nothing is to be learned from it; its domain is the filter."""
-    found = await previewed(service, domain="MM")
-    assert (found.domain, found.candidates) == ("MM", 2)
+    preview = await previewed(service, domain="MM")
+    assert (preview.domain, preview.candidates) == ("MM", 2)
     await history.recorded()
     assert history.recording.recorded == 0
 

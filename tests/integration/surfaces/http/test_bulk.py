@@ -140,9 +140,9 @@ async def test_a_search_right_after_it_knows_how_many_items_there_are(client: As
     headers = {"Content-Type": "application/x-ndjson"}
     await client.post("/v1/collections/fresh/items/bulk", content=body, headers=headers)
 
-    found = await client.post("/v1/collections/fresh/search", json={"query": "entry"})
+    response = await client.post("/v1/collections/fresh/search", json={"query": "entry"})
 
-    assert "12 items" in found.json()["why"]
+    assert "12 items" in response.json()["why"]
 
 
 async def test_each_line_is_told_what_became_of_it(client: AsyncClient) -> None:

@@ -13,8 +13,8 @@ async def test_the_doctor_answers_with_findings(client: AsyncClient) -> None:
     """As the platform's, the worst first."""
     answer = await client.get("/v1/doctor")
     assert answer.status_code == 200
-    found = answer.json()
-    assert {finding["check"] for finding in found["findings"]} >= {"pgvector", "isolation", "indexes"}
+    payload = answer.json()
+    assert {finding["check"] for finding in payload["findings"]} >= {"pgvector", "isolation", "indexes"}
     assert (await client.get("/v1/doctor?collection=nothing")).status_code == 404
 
 
@@ -57,6 +57,6 @@ async def test_an_actor_is_quarantined_released_and_made_a_pseudonym(client: Asy
         "events": 1
     }
     assert (await client.post("/v1/actors/release", json={"actor": "bot-7"})).json() == {"events": 1}
-    told = (await client.post("/v1/actors/pseudonymise", json={"actor": "bot-7"})).json()
-    assert (told["retrievals"], told["feedback"]) == (0, 1)
+    payload = (await client.post("/v1/actors/pseudonymise", json={"actor": "bot-7"})).json()
+    assert (payload["retrievals"], payload["feedback"]) == (0, 1)
     assert (await client.post("/v1/actors/release", json={"actor": ""})).status_code == 422

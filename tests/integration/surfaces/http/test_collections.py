@@ -36,13 +36,13 @@ async def test_a_collection_is_made_once(client: AsyncClient) -> None:
 
 async def test_the_kind_of_index_is_chosen_and_changed(client: AsyncClient) -> None:
     """Nothing said leaves it as it is."""
-    made = await client.put("/v1/collections/bits", json={"index": "quantised"})
+    response = await client.put("/v1/collections/bits", json={"index": "quantised"})
     same = await client.put("/v1/collections/bits", json={})
     other = await client.put("/v1/collections/bits", json={"index": "full"})
 
-    assert (made.status_code, same.status_code, other.status_code) == (201, 200, 200)
-    assert [answer.json()["index"] for answer in (made, same, other)] == ["quantised", "quantised", "full"]
-    assert made.json()["is_quantised"] is False
+    assert (response.status_code, same.status_code, other.status_code) == (201, 200, 200)
+    assert [answer.json()["index"] for answer in (response, same, other)] == ["quantised", "quantised", "full"]
+    assert response.json()["is_quantised"] is False
     assert (await client.get("/v1/collections/bits")).json()["index"] == "full"
 
 
@@ -59,8 +59,8 @@ async def test_what_cannot_be_changed_is_a_conflict(client: AsyncClient) -> None
 async def test_items_have_to_fit_a_collections_schema(client: AsyncClient) -> None:
     """A batch with one that does not is refused; of a stream that line alone is."""
     schema = {"properties": {"priority": {"enum": ["High", "Low"]}}}
-    made = await client.put("/v1/collections/schema", json={"schema": schema})
-    assert (made.status_code, made.json()["schema"]) == (201, schema)
+    response = await client.put("/v1/collections/schema", json={"schema": schema})
+    assert (response.status_code, response.json()["schema"]) == (201, schema)
     assert (await client.put("/v1/collections/schema", json={"schema": schema})).status_code == 200
     other = await client.put("/v1/collections/schema", json={"schema": {}})
     assert (other.status_code, other.json()["type"]) == (409, "/problems/conflict")

@@ -25,8 +25,8 @@ async def _handbook(client: AsyncClient, name: str) -> str:
 
 
 def _counts(answer: Response) -> tuple[int, int, int, int]:
-    told: dict[str, Any] = answer.json()
-    return told["added"], told["changed"], told["unchanged"], told["chunks"]["added"]
+    payload: dict[str, Any] = answer.json()
+    return payload["added"], payload["changed"], payload["unchanged"], payload["chunks"]["added"]
 
 
 async def test_texts_are_stored_by_their_content(client: AsyncClient) -> None:
@@ -110,9 +110,9 @@ async def test_a_document_is_read_with_its_text(client: AsyncClient) -> None:
     )
     given = {"id": "a/rules", "text": long, "format": "text", "metadata": {"year": 2024}}
     await client.post(path, json={"documents": [given], "max_tokens": 32, "overlap": 8})
-    found = (await client.get(f"{path}/a/rules")).json()
-    assert (found["id"], found["metadata"], found["text"]) == ("a/rules", {"year": 2024}, long)
-    assert len(found["item_ids"]) > 500  # read in more than one page
+    payload = (await client.get(f"{path}/a/rules")).json()
+    assert (payload["id"], payload["metadata"], payload["text"]) == ("a/rules", {"year": 2024}, long)
+    assert len(payload["item_ids"]) > 500  # read in more than one page
     leave = (await client.get(f"{path}/leave")).json()
     assert leave["title"] == "Leave"
     assert "fourteen weeks" in leave["text"]
@@ -125,13 +125,13 @@ async def test_passages_name_their_documents(client: AsyncClient) -> None:
     await _handbook(client, "passages")
     path = "/v1/collections/passages/passages"
     asked = {"query": "how many weeks do parents get?", "where": {"team": "people"}}
-    found = (await client.post(path, json=asked)).json()
-    best = found["passages"][0]
+    payload = (await client.post(path, json=asked)).json()
+    best = payload["passages"][0]
     assert (best["document"], best["title"]) == ("leave", "Leave")
     assert "fourteen weeks" in best["text"]
-    assert "> Parents get fourteen weeks" in found["text"]
-    assert 0 < found["tokens"] <= 2000
-    feedback = {"retrieval_id": found["retrieval_id"], "item_id": best["item_ids"][0], "helpful": True}
+    assert "> Parents get fourteen weeks" in payload["text"]
+    assert 0 < payload["tokens"] <= 2000
+    feedback = {"retrieval_id": payload["retrieval_id"], "item_id": best["item_ids"][0], "helpful": True}
     assert (await client.post("/v1/feedback", json=feedback)).status_code == 200
 
     none = (await client.post(path, json={**asked, "max_tokens": 0})).json()

@@ -105,10 +105,10 @@ async def world() -> AsyncIterator[World]:
 def problem(answer: Response) -> str:
     """The type of the problem, which has to be told as one."""
     assert answer.headers["content-type"] == "application/problem+json"
-    told = answer.json()
-    assert told["status"] == answer.status_code
-    assert told["request_id"] == answer.headers["x-request-id"]
-    return str(told["type"])
+    payload = answer.json()
+    assert payload["status"] == answer.status_code
+    assert payload["request_id"] == answer.headers["x-request-id"]
+    return str(payload["type"])
 
 
 @pytest.mark.parametrize(
@@ -152,8 +152,8 @@ async def test_a_request_keeps_the_id_that_it_brings(world: World) -> None:
     world.go_on.set()
     kept = await world.client.get("/wait", headers={"X-Request-ID": "web-42"})
     assert kept.json()["id"] == kept.headers["x-request-id"] == "web-42"
-    made = [(await world.client.get("/wait", headers={"X-Request-ID": "a\tb"})).json()["id"] for _ in range(2)]
-    assert len({*made, "a\tb"}) == 3
+    ids = [(await world.client.get("/wait", headers={"X-Request-ID": "a\tb"})).json()["id"] for _ in range(2)]
+    assert len({*ids, "a\tb"}) == 3
 
 
 @pytest.mark.parametrize("chunked", [False, True])

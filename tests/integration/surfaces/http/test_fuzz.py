@@ -61,9 +61,9 @@ async def filled(app: FastAPI) -> AsyncIterator[dict[str, str]]:
         )
         tickets = await platform.collection("tickets", filterable=TICKET_FILTERABLE)
         await tickets.add([ticket_item({"ticket_id": "MM-1", "title": "Timeout", "priority": "High", "domain": "MM"})])
-        found = await docs.search("disk")
+        hits = await docs.search("disk")
         await platform.recorded()
-        yield {"name": "docs", "retrieval_id": str(found.retrieval_id), "item_id": "i1", "view": "queries"}
+        yield {"name": "docs", "retrieval_id": str(hits.retrieval_id), "item_id": "i1", "view": "queries"}
 
 
 @pytest.fixture(scope="module")

@@ -254,11 +254,11 @@ async def test_a_key_for_pages_names_no_actor_and_another_one_has_its_cap(world:
     """One by one, in batches and as outcomes; what does not count is told."""
     docs = await world.mine.collection("judged")
     await docs.add([{"_id": "1", "text": "a cat"}])
-    found = await docs.search("cat", context=Context(actor="ann"))
+    hits = await docs.search("cat", context=Context(actor="ann"))
     await world.mine.recorded()
     page, program = await world.key("feedback"), await world.mine.create_key("app", scopes=["feedback", "read"])
     assert (page.key.feedback_cap, program.key.feedback_cap) == (100, 1000)
-    hit = {"retrieval_id": str(found.retrieval_id), "item_id": "1", "helpful": True}
+    hit = {"retrieval_id": str(hits.retrieval_id), "item_id": "1", "helpful": True}
     direct = {"collection": "judged", "item_id": "1", "helpful": True}
     sent: list[tuple[str, dict[str, Any]]] = [
         ("/v1/feedback", {**hit, "actor": "bob"}),
@@ -274,8 +274,8 @@ async def test_a_key_for_pages_names_no_actor_and_another_one_has_its_cap(world:
     assert (await world.client.post("/v1/feedback", json=hit, headers=bearing(page))).json()["recorded"] == 1
     assert await world.mine.quarantine("ann") == 1
     events = [{**direct, "session": f"s{number}"} for number in range(101)]
-    told = (await world.client.post("/v1/feedback/batch", json={"events": events}, headers=bearing(page))).json()
-    assert told["discounted"] == {"over the cap of the key": 2}
+    payload = (await world.client.post("/v1/feedback/batch", json={"events": events}, headers=bearing(page))).json()
+    assert payload["discounted"] == {"over the cap of the key": 2}
 
 
 async def test_the_last_use_of_a_key_is_told(world: World) -> None:

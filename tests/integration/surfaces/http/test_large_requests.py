@@ -30,10 +30,10 @@ JSON = {"Content-Type": "application/json"}
 @pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
 async def docs(platform: Platform) -> Collection:
     """The collection that is searched."""
-    made = await platform.collection("docs")
-    await made.add({"_id": f"i{n}", "title": f"Disk {n}", "level": n} for n in range(6))
+    collection = await platform.collection("docs")
+    await collection.add({"_id": f"i{n}", "title": f"Disk {n}", "level": n} for n in range(6))
     await platform.collection("tickets")
-    return made
+    return collection
 
 
 def _large(body: Any) -> bytes:

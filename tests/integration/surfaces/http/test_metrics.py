@@ -98,10 +98,10 @@ async def test_requests_are_counted_by_route_as_it_is_written(running: Running) 
         await running.client.get(path)
     await running.client.request("BREW", "/livez")
 
-    found = await running.metrics()
+    metrics = await running.metrics()
     seen = {
         (labels["method"], labels["route"], labels["status"]): value
-        for (name, pairs), value in found.items()
+        for (name, pairs), value in metrics.items()
         if name == "retrieval_http_request_duration_seconds_count" and (labels := dict(pairs))
     }
     assert seen["GET", "/livez", "200"] >= 1
@@ -117,24 +117,24 @@ async def test_searches_feedback_and_records_are_counted(running: Running) -> No
     for _ in range(2):
         await running.platform.feedback(result.retrieval_id, "a", helpful=True, key=result.retrieval_id)
 
-    found = await running.metrics()
-    assert found["retrieval_searches_total", (("path", "exact"),)] == 1
-    assert found["retrieval_searches_total", (("path", "none"),)] == 1
+    metrics = await running.metrics()
+    assert metrics["retrieval_searches_total", (("path", "exact"),)] == 1
+    assert metrics["retrieval_searches_total", (("path", "none"),)] == 1
     for stage in ("embed", "candidates", "learn", "items", "total"):
-        assert found["retrieval_search_duration_seconds_count", (("path", "exact"), ("stage", stage))] == 1
-    assert found["retrieval_feedback_events_total", (("outcome", "recorded"),)] == 1
-    assert found["retrieval_feedback_events_total", (("outcome", "repeated"),)] == 1
-    assert found["retrieval_recorded_searches_total", ()] + found["retrieval_recordings_waiting", ()] == 2
+        assert metrics["retrieval_search_duration_seconds_count", (("path", "exact"), ("stage", stage))] == 1
+    assert metrics["retrieval_feedback_events_total", (("outcome", "recorded"),)] == 1
+    assert metrics["retrieval_feedback_events_total", (("outcome", "repeated"),)] == 1
+    assert metrics["retrieval_recorded_searches_total", ()] + metrics["retrieval_recordings_waiting", ()] == 2
 
 
 async def test_the_state_is_told_as_it_is(running: Running) -> None:
     """The pool and the requests that are being answered, among them this one or not."""
-    found = await running.metrics()
-    assert found["retrieval_pool_connections_limit", ()] == 8
-    assert 1 <= found["retrieval_pool_connections", ()] <= 8
-    assert found["retrieval_pool_waiting", ()] == found["retrieval_pool_timeouts_total", ()] == 0
-    assert found["retrieval_http_requests_limit", ()] == running.service.settings.http_max_requests
-    assert found["retrieval_http_requests_shed_total", ()] == 0
+    metrics = await running.metrics()
+    assert metrics["retrieval_pool_connections_limit", ()] == 8
+    assert 1 <= metrics["retrieval_pool_connections", ()] <= 8
+    assert metrics["retrieval_pool_waiting", ()] == metrics["retrieval_pool_timeouts_total", ()] == 0
+    assert metrics["retrieval_http_requests_limit", ()] == running.service.settings.http_max_requests
+    assert metrics["retrieval_http_requests_shed_total", ()] == 0
 
 
 def asked_for(expression: str) -> list[tuple[str, set[str]]]:
@@ -185,12 +185,12 @@ async def test_recall_and_jobs_are_read_from_the_database_seldom(running: Runnin
     await store_measurements(*where, measured)
     running.service.figures.forget()
 
-    found = await running.metrics()
+    metrics = await running.metrics()
     whose = (("collection", "docs"), ("tenant", running.platform.settings.tenant))
-    assert found["retrieval_recall", whose] == pytest.approx(0.97)
-    assert found["retrieval_recall_measured_timestamp_seconds", whose] > 1.7e9
-    assert found["retrieval_database_up", ()] == 1
-    assert found["retrieval_workers", ()] >= 0
+    assert metrics["retrieval_recall", whose] == pytest.approx(0.97)
+    assert metrics["retrieval_recall_measured_timestamp_seconds", whose] > 1.7e9
+    assert metrics["retrieval_database_up", ()] == 1
+    assert metrics["retrieval_workers", ()] >= 0
 
     await store_measurements(*where, [Measurement(bucket="no filter", samples=1, recall=0.5, short_pages=0, effort=40)])
     assert (await running.metrics())["retrieval_recall", whose] == pytest.approx(0.97)

@@ -19,8 +19,8 @@ SEARCH = "/v1/collections/docs/search"
 @pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
 async def docs(platform: Platform) -> Collection:
     """The collection that is searched."""
-    made = await platform.collection("docs")
-    await made.add(
+    collection = await platform.collection("docs")
+    await collection.add(
         {
             "_id": f"i{n}",
             "title": f"Disk {n}",
@@ -30,14 +30,14 @@ async def docs(platform: Platform) -> Collection:
         }
         for n in range(6)
     )
-    return made
+    return collection
 
 
 async def _found(client: AsyncClient, **body: Any) -> dict[str, Any]:
     answer = await client.post(SEARCH, json=body)
     assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    payload: dict[str, Any] = answer.json()
+    return payload
 
 
 async def test_a_search_answers_what_the_collection_does(client: AsyncClient, docs: Collection) -> None:
@@ -221,8 +221,8 @@ async def test_a_new_attribute_and_a_new_profile_are_seen(client: AsyncClient, p
     path = "/v1/collections/others/search"
     assert (await client.post(path, json={"query": "disk", "where": {"fresh": 1}})).status_code == 422
     await other.add([{"_id": "b", "text": "disk", "fresh": 1}])
-    found = (await client.post(path, json={"query": "disk", "where": {"fresh": 1}})).json()
-    assert [hit["id"] for hit in found["hits"]] == ["b"]
+    payload = (await client.post(path, json={"query": "disk", "where": {"fresh": 1}})).json()
+    assert [hit["id"] for hit in payload["hits"]] == ["b"]
 
 
 async def test_feedback_counts_once(client: AsyncClient) -> None:
@@ -262,9 +262,9 @@ async def test_a_recorded_search_is_read_and_asked_again(client: AsyncClient, pl
     """The shown hits are on record, follow from it, and are the same today."""
     found = await _found(client, query="disk", limit=2, context={"session": "s-http"})
     path = f"/v1/retrievals/{found['retrieval_id']}"
-    told = (await client.get(path)).json()
-    assert told == (await platform.retrieval(found["retrieval_id"])).as_dict()
-    assert [impression["item_id"] for impression in told["impressions"]] == [hit["id"] for hit in found["hits"]]
+    payload = (await client.get(path)).json()
+    assert payload == (await platform.retrieval(found["retrieval_id"])).as_dict()
+    assert [impression["item_id"] for impression in payload["impressions"]] == [hit["id"] for hit in found["hits"]]
     replayed = (await client.post(f"{path}/replay")).json()
     assert (replayed["is_reproduced"], replayed["is_same_today"]) == (True, True)
 

@@ -20,11 +20,13 @@ LATEST: dict[str, Any] = {"legs": {"recent": 1.0}}
 @pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
 async def docs(platform: Platform) -> Collection:
     """The collection that is asked about."""
-    made = await platform.collection("docs")
-    await made.add({"_id": f"i{n}", "text": f"disk {n}", "occurred_at": f"2026-01-0{n + 1}T00:00Z"} for n in range(4))
-    await made.search("disk")
+    collection = await platform.collection("docs")
+    await collection.add(
+        {"_id": f"i{n}", "text": f"disk {n}", "occurred_at": f"2026-01-0{n + 1}T00:00Z"} for n in range(4)
+    )
+    await collection.search("disk")
     await platform.recorded()
-    return made
+    return collection
 
 
 async def test_a_profile_is_changed_and_an_earlier_one_used_again(client: AsyncClient, docs: Collection) -> None:
@@ -67,15 +69,15 @@ async def test_a_preview_compares_profiles_as_python_does(client: AsyncClient, d
     """One in use, one inline, one by its number."""
     body = {"query": "disk 1", "profiles": {"now": "active", "latest": LATEST, "first": 1}, "limit": 2}
     answer = await client.post("/v1/collections/docs/preview", json=body)
-    found = answer.json()
-    assert found["baseline"] == "now"
-    assert [preview["name"] for preview in found["previews"]] == ["now", "latest", "first"]
-    assert [hit["hit"]["id"] for hit in found["previews"][1]["hits"]] == ["i3", "i2"]
+    payload = answer.json()
+    assert payload["baseline"] == "now"
+    assert [preview["name"] for preview in payload["previews"]] == ["now", "latest", "first"]
+    assert [hit["hit"]["id"] for hit in payload["previews"][1]["hits"]] == ["i3", "i2"]
     first = (await docs.stored_profile(1)).profile
     same = (
         await docs.preview("disk 1", profiles={"now": (await docs.stored_profile()).profile, "same": first}, limit=2)
     ).as_dict()
-    assert found["previews"][2] == {**same["previews"][1], "name": "first"}
+    assert payload["previews"][2] == {**same["previews"][1], "name": "first"}
 
 
 async def test_a_profile_of_a_preview_that_is_wrong_is_named(client: AsyncClient) -> None:
@@ -94,9 +96,9 @@ async def test_statistics_are_those_of_the_platform(client: AsyncClient, platfor
 
 async def test_the_doctor_is_asked_too(client: AsyncClient, platform: Platform) -> None:
     """It looks at the same things as it does in Python."""
-    told = (await client.get("/v1/doctor", params={"collection": "docs"})).json()
+    payload = (await client.get("/v1/doctor", params={"collection": "docs"})).json()
     same = (await platform.doctor("docs")).as_dict()
-    assert {finding["check"] for finding in told["findings"]} == {finding["check"] for finding in same["findings"]}
+    assert {finding["check"] for finding in payload["findings"]} == {finding["check"] for finding in same["findings"]}
     assert (await client.get("/v1/doctor", params={"collection": "nothing"})).status_code == 404
 
 

@@ -277,6 +277,6 @@ def test_the_command_copies_and_counts(
     code = run_program(["import-langchain", sync_collection.name, "--name", "docs", "--schema", docs.schema, "--json"])
 
     assert code == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told == {"collection": sync_collection.name, "read": 5, "copied": 5, "unchanged": 0, "without_vector": 0,
+    payload = json.loads(capsys.readouterr().out)
+    assert payload == {"collection": sync_collection.name, "read": 5, "copied": 5, "unchanged": 0, "without_vector": 0,
                     "rejected": 0, "renamed": 0}  # fmt: skip

@@ -201,11 +201,11 @@ async def test_pages_are_full_and_leave_nothing_out(new_store: NewStore, monkeyp
             await store.asearch(("a",), query=query, filter={"n": {"$gte": 2}}, limit=5, offset=offset)
             for offset in range(0, 25, 5)
         ]
-        found = [item for page in pages for item in page]
+        items = [item for page in pages for item in page]
         assert [len(page) for page in pages] == [5, 5, 5, 5, 2]
-        assert sorted(item.value["n"] for item in found) == list(range(2, 24))
+        assert sorted(item.value["n"] for item in items) == list(range(2, 24))
         whole = await store.asearch(("a",), query=query, filter={"n": {"$gte": 2}}, limit=1000)
-        assert told(whole) == told(found)
+        assert told(whole) == told(items)
         scores = [item.score for item in whole if item.score is not None]
         assert scores == sorted(scores, reverse=True)
         assert {item.value["n"] for item in whole if item.score is None} == unscored
@@ -239,8 +239,8 @@ async def test_an_item_is_gone_to_the_moment(new_store: NewStore) -> None:
     now.seconds += 0.001
     assert await store.aget(("a",), "short", refresh_ttl=False) is None
     for query in (None, "1"):
-        found = await store.asearch((), query=query, filter={"n": 1}, limit=2, refresh_ttl=False)
-        assert {item.key for item in found} == {"long", "for ever"}
+        items = await store.asearch((), query=query, filter={"n": 1}, limit=2, refresh_ttl=False)
+        assert {item.key for item in items} == {"long", "for ever"}
     assert await store.alist_namespaces() == [("b",), ("c",)]
     assert await store.asweep_ttl() == 1
     assert await store.asweep_ttl() == 0

@@ -42,8 +42,8 @@ async def test_nodes_that_await_remember_across_runs(platform: Platform) -> None
         return {}
 
     async def recall(state: State, *, store: BaseStore) -> State:
-        found = await store.asearch(("ada",), query=state["said"], limit=2)
-        return {"remembered": [item.key for item in found]}
+        items = await store.asearch(("ada",), query=state["said"], limit=2)
+        return {"remembered": [item.key for item in items]}
 
     compiled = graph(RetrievalStore(await platform.collection("graph")), remember=remember, recall=recall)
     await compiled.ainvoke({"said": "I ride bicycles"})

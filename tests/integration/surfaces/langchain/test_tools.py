@@ -203,17 +203,17 @@ async def test_a_preview_is_the_search_under_other_weights_and_is_not_recorded(p
 
 async def test_the_tools_in_turn_make_the_hybrid_score(platform: SyncPlatform) -> None:
     """Found by vector alone and scored afterwards, tickets have the score that the service gives them."""
-    found = await search_similar_tickets.ainvoke(
+    output = await search_similar_tickets.ainvoke(
         {"title": QUESTION["title"], "description": QUESTION["description"], "domain_filter": "CIW", "top_k": 10}
     )
     scored = apply_hybrid_scoring.invoke(
-        {"similar_tickets": found["similar_tickets"], "vector_weight": 0.8, "metadata_weight": 0.2}
+        {"similar_tickets": output["similar_tickets"], "vector_weight": 0.8, "metadata_weight": 0.2}
     )
 
-    similarities = [ticket["vector_similarity"] for ticket in found["similar_tickets"]]
+    similarities = [ticket["vector_similarity"] for ticket in output["similar_tickets"]]
     assert similarities == sorted(similarities, reverse=True)
-    assert len(found["query_embedding"]) == 6
-    assert found["total_searched"] == len(TICKETS)
+    assert len(output["query_embedding"]) == 6
+    assert output["total_searched"] == len(TICKETS)
     request = RetrievalRequest(
         title=QUESTION["title"],
         description=QUESTION["description"],
@@ -259,8 +259,8 @@ async def test_every_door_answers_a_request_alike(
     preview = await asyncio.to_thread(
         service.preview_search, text["title"], text["description"], None, {"top_k": 10, **given}
     )
-    found = await tools["search_similar_tickets"].ainvoke({**text, "top_k": 10})
-    scored = tools["apply_hybrid_scoring"].invoke({"similar_tickets": found["similar_tickets"], **given})
+    output = await tools["search_similar_tickets"].ainvoke({**text, "top_k": 10})
+    scored = tools["apply_hybrid_scoring"].invoke({"similar_tickets": output["similar_tickets"], **given})
 
     answers = {
         "async": awaited.model_dump(mode="json")["similar_tickets"],
@@ -291,12 +291,12 @@ async def served(platform: SyncPlatform) -> AsyncIterator[tuple[AsyncClient, Pla
 def test_the_tools_work_without_await() -> None:
     """``invoke`` is offered beside ``ainvoke``."""
     stats = get_index_stats.invoke({})
-    found = search_similar_tickets.invoke({"title": "Login fails", "description": ""})
+    output = search_similar_tickets.invoke({"title": "Login fails", "description": ""})
 
     assert stats["total_vectors"] == stats["metadata_entries"] == len(TICKETS)
     assert stats["dimension"] == 6
     assert stats["domain_distribution"]["MM"] == 2
-    assert len(found["similar_tickets"]) == len(TICKETS)
+    assert len(output["similar_tickets"]) == len(TICKETS)
 
 
 async def test_an_agents_calls_of_the_tools_are_answered_in_a_graph(platform: SyncPlatform) -> None:

@@ -129,13 +129,13 @@ def test_a_hit_is_explained_where_that_is_asked(store: RetrievalVectorStore, syn
 
 def test_relevance_is_the_cosine(store: RetrievalVectorStore) -> None:
     """From 0 to 1, falling, 1 for the very text, and a threshold keeps what reaches it."""
-    found = store.similarity_search_with_relevance_scores(TEXTS[1], k=4)
-    scores = [score for _, score in found]
+    pairs = store.similarity_search_with_relevance_scores(TEXTS[1], k=4)
+    scores = [score for _, score in pairs]
     kept = store.as_retriever(
         search_type="similarity_score_threshold", search_kwargs={"score_threshold": 0.999, "k": 4}
     ).invoke(TEXTS[1])
 
-    assert found[0][0].id == "2"
+    assert pairs[0][0].id == "2"
     assert scores[0] == pytest.approx(1, abs=1e-3)
     assert scores == sorted(scores, reverse=True)
     assert all(0 <= score <= 1 for score in scores)
@@ -298,12 +298,12 @@ def test_the_retriever_explains_and_filters(store: RetrievalVectorStore, sync_co
         search_kwargs={"legs": ["lexical"]},
     )
 
-    found = retriever.invoke("login fails")
+    output = retriever.invoke("login fails")
     first = retriever.invoke("login fails", filter={"page": 1}, explain=False)
 
-    assert ids(found) == ["1", "3"]
+    assert ids(output) == ["1", "3"]
     [parts] = {tuple(part["leg"] for part in document.metadata[EXPLANATION_KEY]["explanation"]["contributions"])
-               for document in found}  # fmt: skip
+               for document in output}  # fmt: skip
     assert parts == ("lexical",)
     assert first == store.get_by_ids(["1"])
     assert retriever.invoke("disk", where={"source": "b.pdf"}) == []

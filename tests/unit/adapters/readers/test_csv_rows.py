@@ -46,10 +46,10 @@ def test_every_text_reads_back_as_it_was_written(rows: list[tuple[str, str]]) ->
 def test_no_bytes_stop_the_reader(data: bytes) -> None:
     """Whatever a file holds below its header, every record is an item or an error."""
     with tempfile.TemporaryDirectory() as folder:
-        found = read(Path(folder), b"_id,title\n1,a\n" + data)
+        rows = read(Path(folder), b"_id,title\n1,a\n" + data)
 
-    assert all((line.item is None) != (line.error is None) for line in found)
-    assert found[0].line == 2
+    assert all((line.item is None) != (line.error is None) for line in rows)
+    assert rows[0].line == 2
 
 
 def test_a_record_over_several_lines_has_the_number_of_its_first(tmp_path: Path) -> None:

@@ -186,12 +186,12 @@ def test_docx_opens_no_other_file() -> None:
 
 def test_docx_without_a_document_is_refused() -> None:
     """Any other packed file has that ending too."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w") as packed:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as packed:
         packed.writestr("hello.txt", "hello")
 
     with pytest.raises(InvalidItemError, match="cannot be read as docx"):
-        read(made.getvalue(), "docx")
+        read(buffer.getvalue(), "docx")
 
 
 def test_more_pages_than_are_read_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,9 +123,9 @@ def test_what_the_score_shows_is_certain_and_what_is_explored_is_not() -> None:
     new = [Principle(id=f"new{number}", title="x", created_at=NOW) for number in range(3)]
     rows = [choose([*MANY, *new], set(), random.Random(seed), now=NOW, most=4, rows=50) for seed in range(3)]
 
-    for chosen in rows:
-        assert [choice.propensity for choice in chosen[:2]] == [1.0, 1.0]
-        assert all(0 < choice.propensity < 1 for choice in chosen[2:])
+    for row in rows:
+        assert [choice.propensity for choice in row[:2]] == [1.0, 1.0]
+        assert all(0 < choice.propensity < 1 for choice in row[2:])
 
 
 FEW = [Tried("new"), Tried("good", 4, 4), Tried("fair", 6, 3), Tried("bad", 4, 0)]

@@ -93,9 +93,9 @@ def test_a_traceback_is_shown_only_when_debugging(capsys: pytest.CaptureFixture[
     assert report_error(EmptyQueryError("empty"), debug=False) == 1
     assert capsys.readouterr().err == "error: empty\n"
     report_error(EmptyQueryError("empty"), debug=True)
-    shown = capsys.readouterr().err
-    assert "EmptyQueryError" in shown
-    assert shown.endswith("\nerror: empty\n")
+    errors = capsys.readouterr().err
+    assert "EmptyQueryError" in errors
+    assert errors.endswith("\nerror: empty\n")
 
 
 def test_a_reader_that_is_gone_is_not_complained_about() -> None:
@@ -108,10 +108,10 @@ def test_a_reader_that_is_gone_is_not_complained_about() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     try:
-        done = subprocess.run([sys.executable, "-c", script], stdout=writer, stderr=subprocess.PIPE, check=False)
+        process = subprocess.run([sys.executable, "-c", script], stdout=writer, stderr=subprocess.PIPE, check=False)
     finally:
         os.close(writer)
-    assert (done.returncode, done.stderr) == (1, b"")
+    assert (process.returncode, process.stderr) == (1, b"")
 
 
 def test_lines_are_joined() -> None:

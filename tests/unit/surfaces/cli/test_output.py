@@ -52,10 +52,10 @@ def test_ids_are_never_broken(capsys: pytest.CaptureFixture[str], monkeypatch: p
     known = "01a20206-45aa-77ad-9d9a-229001806734"
     row = ["a text of many words, of which some stand on another line", *[known] * (1 + others), "a reason of its own"]
     console().print(table(["text", "id", *["superseded"] * others, "reason"], [row]))
-    shown = capsys.readouterr().out
-    assert shown.count(known) == 1 + others
-    assert "words," in shown
-    assert others or max(map(len, shown.splitlines())) <= 80
+    output = capsys.readouterr().out
+    assert output.count(known) == 1 + others
+    assert "words," in output
+    assert others or max(map(len, output.splitlines())) <= 80
 
 
 def test_brackets_in_texts_are_not_markup() -> None:
@@ -76,9 +76,9 @@ def test_json_is_printed_whole_and_alone(capsys: pytest.CaptureFixture[str]) -> 
     """Any text survives the way."""
     value = {"text": "é \u2028 \x1b \x9b \u202e \U000e0041", "number": 1.5}
     print_json(value)
-    said = capsys.readouterr().out
-    assert json.loads(said) == value
-    assert text_fault(said) is None
+    output = capsys.readouterr().out
+    assert json.loads(output) == value
+    assert text_fault(output) is None
 
 
 def test_no_stored_text_steers_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -67,11 +67,11 @@ async def test_a_body_goes_with_its_answer(service: FastAPI, body: Any, space: s
         try:
             for _ in range(4):
                 await client.post("/search", content=content, headers={"Content-Type": "application/json"})
-            left = [
+            candidates = [
                 candidate
                 for candidate in gc.get_objects()
                 if isinstance(candidate, Request) and hasattr(candidate, "_body")
             ]
         finally:
             gc.enable()
-    assert len(left) <= 1
+    assert len(candidates) <= 1

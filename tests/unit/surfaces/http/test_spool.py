@@ -17,9 +17,9 @@ async def test_all_that_is_written_is_read_in_its_order() -> None:
         for part in data:
             await spool.write(part)
         await spool.end()
-        read = [part async for part in spool.parts()]
-    assert b"".join(read) == b"".join(data)
-    assert max(map(len, read)) == PART_BYTES
+        parts = [part async for part in spool.parts()]
+    assert b"".join(parts) == b"".join(data)
+    assert max(map(len, parts)) == PART_BYTES
 
 
 async def test_what_is_written_can_be_read_at_once() -> None:

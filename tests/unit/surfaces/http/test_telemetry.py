@@ -30,11 +30,11 @@ def test_a_json_line_holds_what_is_told() -> None:
     told = {"method": "POST", "status": 200, "ms": 3.1, "key_id": None}
     line = JSON.format(record("POST %s", "/v1\nx", told=told))
 
-    found = json.loads(line)
+    payload = json.loads(line)
     assert "\n" not in line
-    assert found["time"].endswith("+00:00")
-    assert (found["level"], found["logger"], found["message"]) == ("info", "retrieval.access", "POST /v1\nx")
-    assert (found["method"], found["status"], found["ms"], found["key_id"]) == ("POST", 200, 3.1, None)
+    assert payload["time"].endswith("+00:00")
+    assert (payload["level"], payload["logger"], payload["message"]) == ("info", "retrieval.access", "POST /v1\nx")
+    assert (payload["method"], payload["status"], payload["ms"], payload["key_id"]) == ("POST", 200, 3.1, None)
 
 
 def test_a_line_of_text_leaves_out_what_is_empty() -> None:
@@ -132,5 +132,5 @@ def test_libraries_are_heard_from_warnings_on(capsys: pytest.CaptureFixture[str]
     ):
         handler.handle(logged)
 
-    said = capsys.readouterr().err
-    assert [line.split(" ", 3)[3] for line in said.splitlines()] == ["ours", "theirs, important"]
+    errors = capsys.readouterr().err
+    assert [line.split(" ", 3)[3] for line in errors.splitlines()] == ["ours", "theirs, important"]

@@ -101,12 +101,12 @@ async def prepared(platform: Platform, made: Simulated, name: str = "docs") -> R
 @pytest.mark.parametrize("default_reward", [None, 0.25])
 async def test_estimates_are_numpys(platform: Platform, default_reward: float | None) -> None:
     """Every estimate, error and difference, plain and clipped, agrees with the reference to 1e-9."""
-    made = simulated(80)
-    known = await prepared(platform, made)
+    corpus = simulated(80)
+    known = await prepared(platform, corpus)
     asked = RecordedTraffic(collection_id=known.collection_id, since=SINCE, default_reward=default_reward)
-    first, second = (made.traffic(which).with_default(default_reward) for which in (0, 1))
+    first, second = (corpus.traffic(which).with_default(default_reward) for which in (0, 1))
     async with platform.database.snapshot(platform.tenant_id) as connection:
-        found = await read_comparison(connection, asked, *made.targets)
+        found = await read_comparison(connection, asked, *corpus.targets)
     assert found.keys() == {(estimator, clipped) for estimator in Estimator for clipped in (False, True)}
     for (estimator, is_clipped), compared in found.items():
         clip = CLIP if is_clipped else None
@@ -117,11 +117,11 @@ async def test_estimates_are_numpys(platform: Platform, default_reward: float | 
 
 async def test_weighings_are_numpys(platform: Platform) -> None:
     """Counts, effective sample size and mean weight agree with the reference to 1e-9."""
-    made = simulated(80)
-    asked = await prepared(platform, made)
+    corpus = simulated(80)
+    asked = await prepared(platform, corpus)
     async with platform.database.snapshot(platform.tenant_id) as connection:
-        found = await read_weighing(connection, asked, made.targets[0])
-    wanted = weigh(made.traffic(0))
+        found = await read_weighing(connection, asked, corpus.targets[0])
+    wanted = weigh(corpus.traffic(0))
     assert found.clipped > 0  # so that clipping is tested at all
     for name in Weighing.__slots__:
         assert getattr(found, name) == pytest.approx(getattr(wanted, name), rel=1e-9, abs=1e-9), name
@@ -143,12 +143,12 @@ async def test_traffic_without_rewards_has_no_estimates(platform: Platform) -> N
 
 async def test_another_tenants_traffic_is_not_there(platform: Platform) -> None:
     """A tenant that names another's collection and retrievals learns nothing of them."""
-    made = simulated(5)
-    asked = await prepared(platform, made)
+    corpus = simulated(5)
+    asked = await prepared(platform, corpus)
     stranger = await ensure_tenant(platform.database, f"tenant-{uuid.uuid4()}")
     async with platform.database.snapshot(stranger) as theirs:
-        assert await read_comparison(theirs, asked, *made.targets) == {}
-        assert (await read_weighing(theirs, asked, made.targets[0])).impressions == 0
+        assert await read_comparison(theirs, asked, *corpus.targets) == {}
+        assert (await read_weighing(theirs, asked, corpus.targets[0])).impressions == 0
 
 
 def agree(found: Estimate, wanted: Estimate) -> None:

@@ -130,13 +130,13 @@ async def test_each_way_finds_what_the_reference_finds(
 ) -> None:
     """Attributes of any kind, declared or not, lists of any length, tags, kind and status, all of them together."""
     platform, collections = opened
-    wanted = parse_where(where)
-    assert wanted is not None
+    condition = parse_where(where)
+    assert condition is not None
     for collection in collections:
         filterable = (await collection.refresh()).filterable
-        expected = {item.item_id for item in ITEMS if matches(item, wanted, filterable)}
+        expected = {item.item_id for item in ITEMS if matches(item, condition, filterable)}
         for way in WAYS:
-            assert await _found(platform, collection, wanted, **way) == expected, way
+            assert await _found(platform, collection, condition, **way) == expected, way
 
 
 @pytest.mark.parametrize(
@@ -157,9 +157,9 @@ async def test_each_way_finds_what_the_reference_finds(
 )
 def test_facets_answer_conjunctions_of_few_values(where: dict[str, Any], clauses: int | None) -> None:
     """Every other filter takes the general way."""
-    wanted = parse_where(where)
-    assert wanted is not None
-    found = facet_clauses(wanted)
+    condition = parse_where(where)
+    assert condition is not None
+    found = facet_clauses(condition)
     assert (None if found is None else len(found)) == clauses
 
 
@@ -196,8 +196,8 @@ async def _stale(platform: Platform, collection: Collection) -> list[str]:
 
 
 async def _dense(collection: Collection, **where: Any) -> set[str]:
-    found = await collection.search(vector=VECTORS[0], where=where, limit=100, legs=["dense"])
-    return {hit.item_id for hit in found}
+    hits = await collection.search(vector=VECTORS[0], where=where, limit=100, legs=["dense"])
+    return {hit.item_id for hit in hits}
 
 
 async def test_facets_follow_what_becomes_of_an_item(platform: Platform) -> None:

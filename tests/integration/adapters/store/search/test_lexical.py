@@ -152,8 +152,8 @@ async def test_the_same_texts_rank_the_same_in_every_collection(platform: Platfo
     for name in ("one", "two", "three", "four", "five"):
         collection = await platform.collection(name)
         await collection.add([{"_id": f"i{place:03}", "text": text} for place, text in enumerate(texts)])
-        found = await collection.search(" ".join(WORDS[:14]), legs=["lexical"], limit=200)
-        orders.add(tuple(hit.item_id for hit in found))
+        hits = await collection.search(" ".join(WORDS[:14]), legs=["lexical"], limit=200)
+        orders.add(tuple(hit.item_id for hit in hits))
     assert [len(order) for order in orders] == [120]
 
 

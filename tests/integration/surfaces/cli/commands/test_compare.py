@@ -46,11 +46,18 @@ def test_what_was_recorded_is_told_and_too_little_is_refused(compare: CliRunner,
 def test_json_holds_every_figure(compare: CliRunner) -> None:
     """A default reward makes both hits count, for either profile the same."""
     done = asked(compare, "--profile", "1", "--default-reward", "0.25", "--json")
-    found = json.loads(done.output)
-    assert (found["profile"], found["against"], found["searches"], found["changed"]) == ("profile 1", "profile 1", 1, 0)
-    assert [weight["rated"] for weight in found["weights"]] == [2, 2]
-    assert {estimate["first"]["value"] for estimate in found["estimates"] if estimate["estimator"] == "snips"} == {0.25}
-    assert found["verdict"]["is_conclusive"] is False
+    payload = json.loads(done.output)
+    assert (payload["profile"], payload["against"], payload["searches"], payload["changed"]) == (
+        "profile 1",
+        "profile 1",
+        1,
+        0,
+    )
+    assert [weight["rated"] for weight in payload["weights"]] == [2, 2]
+    assert {estimate["first"]["value"] for estimate in payload["estimates"] if estimate["estimator"] == "snips"} == {
+        0.25
+    }
+    assert payload["verdict"]["is_conclusive"] is False
 
 
 def test_interleaved_searches_go_by_the_callers_names(compare: CliRunner) -> None:

@@ -70,9 +70,9 @@ def test_messages_of_a_file_are_remembered_and_their_history_is_shown(tmp_path: 
     def remembered(name: str, text: str, *words: str) -> str:
         (tmp_path / name).write_text(text)
         file = str(tmp_path / name)
-        found = program.invoke(app, ["memories", "remember", file, "--project", "p1", "--session", name, *words])
-        assert found.exception is None, found.output
-        return found.output
+        output = program.invoke(app, ["memories", "remember", file, "--project", "p1", "--session", name, *words])
+        assert output.exception is None, output.output
+        return output.output
 
     (first,) = json.loads(remembered("one", BERLIN + "\n\n", "--json"))["facts"]
     assert (first["outcome"], first["fact"], first["sources"]) == ("added", "Ann: I live in lovely Berlin.", ["one/1"])
@@ -80,9 +80,9 @@ def test_messages_of_a_file_are_remembered_and_their_history_is_shown(tmp_path: 
     shown = remembered("two", f"[\n{MUNICH}]", "--first-turn", "7", "--at", "2026-05-01T12:00:00+00:00")
     assert "superseded" in shown
     assert "nothing in them" in remembered("three", '{"role": "user", "content": "Hello"}')
-    told = program.invoke(app, ["memories", "history", first["memory_id"]]).output
-    assert "two/7" in told
-    assert told.index("Munich") < told.index("Berlin")
+    output = program.invoke(app, ["memories", "history", first["memory_id"]]).output
+    assert "two/7" in output
+    assert output.index("Munich") < output.index("Berlin")
     versions = json.loads(program.invoke(app, ["memories", "history", first["memory_id"], "--json"]).output)
     assert [version["text"][-7:] for version in versions] == ["Munich.", "Berlin."]
 
@@ -134,7 +134,7 @@ def test_remembering_says_where_messages_go(tmp_path: Path, monkeypatch: pytest.
     variables = {"LLM": "openai", "LLM_MODEL": "m1", "LLM_BASE_URL": "http://127.0.0.1:9/v1", "LLM_RETRIES": "0"}
     for name, value in variables.items():
         monkeypatch.setenv(f"RETRIEVAL_{name}", value)
-    found = CliRunner().invoke(app, ["memories", "remember", str(file), "--project", "p1", "--session", "s"])
+    output = CliRunner().invoke(app, ["memories", "remember", str(file), "--project", "p1", "--session", "s"])
 
-    assert "are sent to http://127.0.0.1:9/v1, to be read by m1" in found.stderr
-    assert "nothing of the messages was stored" in str(found.exception)
+    assert "are sent to http://127.0.0.1:9/v1, to be read by m1" in output.stderr
+    assert "nothing of the messages was stored" in str(output.exception)

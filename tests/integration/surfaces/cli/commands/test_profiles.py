@@ -24,18 +24,18 @@ def searched(database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPa
             {"_id": "1", "title": "First", "text": "the cat sat", "occurred_at": "2026-01-01T00:00Z"},
             {"_id": "2", "title": "Second", "text": "a cat, a cat", "occurred_at": "2026-01-02T00:00Z"},
         ])  # fmt: skip
-        found = docs.search("cat", context=Context(actor="kim", session="s-1"))
+        hits = docs.search("cat", context=Context(actor="kim", session="s-1"))
     monkeypatch.setenv("RETRIEVAL_DATABASE_URL", database_url)
     monkeypatch.setenv("RETRIEVAL_TENANT", settings.tenant)
     monkeypatch.setenv("RETRIEVAL_EMBEDDER", "none")
-    return str(found.retrieval_id)
+    return str(hits.retrieval_id)
 
 
 def printed(*arguments: str) -> str:
     """The output of the program."""
-    done = CliRunner().invoke(app, arguments)
-    assert done.exit_code == 0, done.output
-    return done.output
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    return result.output
 
 
 def read(*arguments: str) -> Any:

@@ -33,9 +33,9 @@ def platform(database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPa
 
 def said(*words: str) -> Any:
     """The JSON output of the program."""
-    done = CliRunner().invoke(app, [*words, "--json"])
-    assert done.exception is None, done.exception
-    return json.loads(done.output)
+    result = CliRunner().invoke(app, [*words, "--json"])
+    assert result.exception is None, result.exception
+    return json.loads(result.output)
 
 
 def test_every_option_reaches_the_search(platform: SyncPlatform, tmp_path: Path) -> None:
@@ -53,12 +53,12 @@ def test_every_option_reaches_the_search(platform: SyncPlatform, tmp_path: Path)
     assert record.context == Context(
         domain="pets", complexity=0.5, actor="ann", session="s-1", backtracks=2, generated=True
     )
-    asked = record.request
-    assert (record.profile_version, asked["profile"]["legs"], asked["limit"]) == (0, {"lexical": 1.0}, 1)
-    assert (asked["rewrites"], asked["tags"]) == (["kitten", "tom"], ["pet"])
-    assert asked["preferred"] == {"level": {"in": ["high"]}}
-    assert sorted(map(tuple, asked["entities"])) == [("questions", "q1"), ("questions", "q2")]
-    assert asked["as_of"].startswith("2026-03-01T00:00")
+    request = record.request
+    assert (record.profile_version, request["profile"]["legs"], request["limit"]) == (0, {"lexical": 1.0}, 1)
+    assert (request["rewrites"], request["tags"]) == (["kitten", "tom"], ["pet"])
+    assert request["preferred"] == {"level": {"in": ["high"]}}
+    assert sorted(map(tuple, request["entities"])) == [("questions", "q1"), ("questions", "q2")]
+    assert request["as_of"].startswith("2026-03-01T00:00")
 
 
 def test_a_vector_takes_the_place_of_the_words(platform: SyncPlatform, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_calibration_that_cannot_be_is_refused(platform: SyncPlatform, tmp_pat
         ([], "needs 10 of each"),
         (["--drop-self", "metadata.x"], "give the queries that"),
     ):
-        done = CliRunner().invoke(app, ["calibrate", "docs", *words, "--apply"])
-        assert done.exit_code != 0
-        assert message in " ".join(f"{done.output} {done.exception}".split())
+        result = CliRunner().invoke(app, ["calibrate", "docs", *words, "--apply"])
+        assert result.exit_code != 0
+        assert message in " ".join(f"{result.output} {result.exception}".split())
     assert platform.collection("docs").profile.calibration is None

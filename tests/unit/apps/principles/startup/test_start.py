@@ -58,20 +58,20 @@ def test_a_long_title_is_cut() -> None:
 
 def test_json_says_why() -> None:
     """The context, and of each principle what its score is made of."""
-    said = json.loads(STARTED.as_json())
-    assert said["session_id"] == "s-1"
-    assert said["context"] == {
+    payload = json.loads(STARTED.as_json())
+    assert payload["session_id"] == "s-1"
+    assert payload["context"] == {
         "recent_commits": ["Retry of SQL timeouts"],
         "changed_files": ["db/query.sql"],
         "project_tags": ["postgresql", "sql"],
         "recent_session_tags": ["locks", "sql"],
         "keywords": ["retry", "sql", "timeouts"],
     }
-    first, second = said["principles"]
+    first, second = payload["principles"]
     assert (first["id"], first["score"], first["principle_score"], first["success_rate"]) == ("bind", 0.8, 0.7, 0.75)
     assert (first["matching_tags"], first["is_exploratory"], first["summary"]) == (["sql"], False, "Injections.")
     assert (second["matching_tags"], second["propensity"], second["status"]) == (["sql", "locks"], 0.25, "candidate")
-    assert said["explored"] == ["lock"]
+    assert payload["explored"] == ["lock"]
 
 
 def test_the_answer_is_recorded_with_its_chance() -> None:

@@ -28,8 +28,8 @@ def test_fix_names_what_it_leaves_to_people(monkeypatch: pytest.MonkeyPatch) -> 
     sql = "ALTER SYSTEM SET jit = 'off'; SELECT pg_reload_conf()"
     left = Finding(check="settings", severity=Severity.ADVICE, found="jit is on", mend=sql)
     monkeypatch.setattr("retrieval.surfaces.cli.commands.doctor.diagnosis", lambda *_, **__: diagnosis_of([left], NOW))
-    done = CliRunner().invoke(app, ["doctor", "--fix", "--yes"])
-    assert done.stderr == f"not run: {sql}\n"
+    result = CliRunner().invoke(app, ["doctor", "--fix", "--yes"])
+    assert result.stderr == f"not run: {sql}\n"
 
 
 def test_signs_become_words_where_they_cannot_be_printed() -> None:

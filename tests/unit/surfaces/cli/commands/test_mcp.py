@@ -50,8 +50,8 @@ def test_an_address_that_others_reach_is_refused_without_a_token(
 ) -> None:
     """Before anything is opened."""
     monkeypatch.delenv("RETRIEVAL_MCP_TOKEN", raising=False)
-    said = refused(capsys, "--transport", "http", "--host", "0.0.0.0", "--port", "0")  # noqa: S104 - it is refused
-    assert "set RETRIEVAL_MCP_TOKEN to a secret" in said
+    message = refused(capsys, "--transport", "http", "--host", "0.0.0.0", "--port", "0")  # noqa: S104 - it is refused
+    assert "set RETRIEVAL_MCP_TOKEN to a secret" in message
 
 
 @pytest.mark.parametrize("token", ["short", "with a blank in the middle", "ümläute-are-no-ascii"])
@@ -60,9 +60,9 @@ def test_a_token_that_is_no_use_is_refused(
 ) -> None:
     """It could be guessed, or not be sent; the line does not show it."""
     monkeypatch.setenv("RETRIEVAL_MCP_TOKEN", token)
-    said = refused(capsys, "--transport", "http", "--port", "0")
-    assert said.startswith("error: RETRIEVAL_MCP_TOKEN: a token has at least 16 printable ASCII characters")
-    assert token not in said
+    message = refused(capsys, "--transport", "http", "--port", "0")
+    assert message.startswith("error: RETRIEVAL_MCP_TOKEN: a token has at least 16 printable ASCII characters")
+    assert token not in message
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -28,5 +28,5 @@ def test_without_the_extra_it_says_how_to_install_it(
 
 def test_without_keys_it_listens_to_this_machine_alone(capsys: pytest.CaptureFixture[str]) -> None:
     """Before anything is opened."""
-    said = refused(capsys, "--insecure-local", "--host", "0.0.0.0")  # noqa: S104 - it is refused
-    assert "make keys with retrieval keys create" in said
+    message = refused(capsys, "--insecure-local", "--host", "0.0.0.0")  # noqa: S104 - it is refused
+    assert "make keys with retrieval keys create" in message

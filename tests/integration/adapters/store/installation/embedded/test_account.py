@@ -50,12 +50,12 @@ def test_programs_that_cannot_be_run_are_copied_once(open_directory: Path) -> No
     account = server_account(home / "data")
 
     first = prepare_binaries(home, account, package)
-    made = first.directory.stat().st_ino
+    inode = first.directory.stat().st_ino
     second = prepare_binaries(home, account, package)
 
     assert home in first.directory.parents
     assert first.major() >= 18
-    assert made == second.directory.stat().st_ino
+    assert inode == second.directory.stat().st_ino
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root's server runs as another user")

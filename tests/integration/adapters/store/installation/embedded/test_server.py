@@ -447,10 +447,10 @@ async def test_a_server_that_hangs_while_it_stops_is_ended_and_started_anew(home
         with pytest.raises(EmbeddedServerError, match="it is stopping; try again"):
             start_embedded(home, timeout_seconds=0.3)
         long_ago(home)
-        told = [
+        findings = [
             finding for finding in (await examine(settings)).findings if "had been stopping for 3,6" in finding.found
         ]
-        assert [(finding.check, finding.severity) for finding in told] == [("postgresql", Severity.WARNING)]
+        assert [(finding.check, finding.severity) for finding in findings] == [("postgresql", Severity.WARNING)]
         with start_embedded(home) as again:
             assert postmaster(home) != hung
             assert ask(again.url, "select count(*) from filled") == SOME
