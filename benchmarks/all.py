@@ -19,16 +19,16 @@ FOLDER = Path(__file__).parent
 
 def commands(data: Path | None, peers_python: str | None, *, full: bool) -> list[list[str]]:
     """The benchmarks to run, in order."""
-    found: list[list[str]] = []
+    commands_found: list[list[str]] = []
     if data is not None:
-        found += [
+        commands_found += [
             _script(name, str(data)) for name in ("quality", "lexical_latency", "learning_curve", "recall_temporal")
         ]
-        found += [_script("locomo", str(data))] if (data / "locomo").is_dir() else []
+        commands_found += [_script("locomo", str(data))] if (data / "locomo").is_dir() else []
     beside = [str(data)] if data is not None else []
-    found.append(_script("side_by_side", *beside, *(["--peers-python", peers_python] if peers_python else [])))
-    found.append(_script("growth", *(["--full"] if full else [])))
-    found += [
+    commands_found.append(_script("side_by_side", *beside, *(["--peers-python", peers_python] if peers_python else [])))
+    commands_found.append(_script("growth", *(["--full"] if full else [])))
+    commands_found += [
         _script(name)
         for name in (
             "learned_reward",
@@ -46,12 +46,14 @@ def commands(data: Path | None, peers_python: str | None, *, full: bool) -> list
         )
     ]
     # Held against simulated truth; with the Open Bandit data beside the collections, against that too.
-    found.append(_script("off_policy", *([str(data / "obd")] if data is not None and (data / "obd").is_dir() else [])))
+    commands_found.append(
+        _script("off_policy", *([str(data / "obd")] if data is not None and (data / "obd").is_dir() else []))
+    )
     if peers_python:
-        found.append(_script("migration", "--peers-python", peers_python))
-        found.append(_script("graph_store", "--peers-python", peers_python))
-        found.append([peers_python, str(FOLDER / "plots.py")])
-    return found
+        commands_found.append(_script("migration", "--peers-python", peers_python))
+        commands_found.append(_script("graph_store", "--peers-python", peers_python))
+        commands_found.append([peers_python, str(FOLDER / "plots.py")])
+    return commands_found
 
 
 def _script(name: str, *arguments: str) -> list[str]:
@@ -64,13 +66,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("data", type=Path, nargs="?")
     parser.add_argument("--peers-python", help="the Python of the peers' environment")
     parser.add_argument("--full", action="store_true")
-    given = parser.parse_args(arguments)
-    if given.data is not None and not (given.data / "scifact").is_dir():
-        print(f"error: {given.data} holds no scifact folder; name the folder of the test collections", file=sys.stderr)
+    options = parser.parse_args(arguments)
+    if options.data is not None and not (options.data / "scifact").is_dir():
+        print(
+            f"error: {options.data} holds no scifact folder; name the folder of the test collections", file=sys.stderr
+        )
         return 1
-    if given.data is None:
+    if options.data is None:
         print("QUALITY IS NOT MEASURED: no test collections; make bench DATA=folder of them", file=sys.stderr)
-    for command in commands(given.data, given.peers_python, full=given.full):
+    for command in commands(options.data, options.peers_python, full=options.full):
         print(f"== {Path(command[1]).name}", file=sys.stderr, flush=True)
         if (code := subprocess.run(command, check=False).returncode) != 0:
             print(f"error: {Path(command[1]).name} failed; its message stands above", file=sys.stderr)

@@ -97,23 +97,23 @@ class Items:
         arrives[:, about.established :] = rng.integers(1, last, (runs, about.arriving))
         variance, rate = np.full(shape, about.quality_sd**2), expit(mean)
         size = 1 / (variance * rate * (1 - rate))
-        made = cls(quality, arrives, mean.copy(), variance, size, np.zeros(shape), np.zeros(shape))
+        items = cls(quality, arrives, mean.copy(), variance, size, np.zeros(shape), np.zeros(shape))
         old = np.broadcast_to(np.arange(about.established), (runs, about.established))
         for _ in range(20):
             relevance = about.relevance_sd * rng.standard_normal(old.shape)
             rates = expit(quality[:, : about.established] + relevance)
-            made.learn(old, relevance, rng.random(old.shape) < rates, np.ones(old.shape, dtype=bool))
-        return made
+            items.learn(old, relevance, rng.random(old.shape) < rates, np.ones(old.shape, dtype=bool))
+        return items
 
-    def learn(self, shown: Indices, relevance: Floats, rewarded: Bools, looked: Bools) -> None:
+    def learn(self, slates: Indices, relevance: Floats, rewarded: Bools, looked: Bools) -> None:
         """One step for each item that was shown, shape (runs, places); what nobody looked at tells nothing."""
-        runs = np.arange(len(shown))[:, None]
-        rates = expit(self.mean[runs, shown] + relevance)
-        variance = 1 / (1 / self.variance[runs, shown] + looked * rates * (1 - rates))
-        self.mean[runs, shown] += looked * variance * (rewarded - rates)
-        self.variance[runs, shown] = variance
-        self.uses[runs, shown] += looked
-        self.successes[runs, shown] += looked & rewarded
+        runs = np.arange(len(slates))[:, None]
+        rates = expit(self.mean[runs, slates] + relevance)
+        variance = 1 / (1 / self.variance[runs, slates] + looked * rates * (1 - rates))
+        self.mean[runs, slates] += looked * variance * (rewarded - rates)
+        self.variance[runs, slates] = variance
+        self.uses[runs, slates] += looked
+        self.successes[runs, slates] += looked & rewarded
 
     def top_decile(self, about: Collection) -> Bools:
         """The best tenth of those that arrive, by quality."""
@@ -145,10 +145,10 @@ def simulate(about: Collection, way: Way, runs: int, seed: int) -> Outcome:
         columns = np.arange(world.integers(about.topics), items.uses.shape[1], about.topics)
         relevance = about.relevance_sd * world.standard_normal((runs, len(columns)))
         looks, luck = world.random((2, runs, about.places))
-        found = _Candidates(items, columns, relevance, search, about)
-        slate, slots = found.slate(way, about.places, chance)
-        rates = np.take_along_axis(found.rates, slate, axis=1)
-        best = -np.sort(-found.rates, axis=1)[:, : about.places]
+        state = _Candidates(items, columns, relevance, search, about)
+        slate, slots = state.slate(way, about.places, chance)
+        rates = np.take_along_axis(state.rates, slate, axis=1)
+        best = -np.sort(-state.rates, axis=1)[:, : about.places]
         eighth = search * 8 // about.searches
         outcome.regret[:, eighth] += (looked_at * (best - rates)).sum(axis=1)
         outcome.earned += (looked_at * rates).sum(axis=1)
@@ -156,8 +156,8 @@ def simulate(about: Collection, way: Way, runs: int, seed: int) -> Outcome:
         shown_relevance = np.take_along_axis(relevance, slate, axis=1)
         items.learn(columns[slate], shown_relevance, luck < rates, looks < looked_at)
     good = items.top_decile(about)
-    known = items.uses[:, about.established :] >= RULES.fewer_uses_than
-    outcome.found = (good & known).sum(axis=1) / good.sum(axis=1)
+    proven = items.uses[:, about.established :] >= RULES.fewer_uses_than
+    outcome.found = (good & proven).sum(axis=1) / good.sum(axis=1)
     outcome.slots /= about.searches / 8
     return outcome
 

@@ -149,8 +149,8 @@ class _Language:
 
     def __init__(self, random: np.random.Generator) -> None:
         self._random = random
-        made = random.permutation(len(_SYLLABLES) ** 3)[:_VOCABULARY]
-        self._words = [_word(int(number)) for number in made]
+        numbers = random.permutation(len(_SYLLABLES) ** 3)[:_VOCABULARY]
+        self._words = [_word(int(number)) for number in numbers]
         weights = 1 / np.arange(2, _VOCABULARY + 2)
         self._weights = np.cumsum(weights / weights.sum())
         self._stops = _STOPS.split()

@@ -53,7 +53,8 @@ class Measured:
     def mean(self, setting: Setting) -> float:
         """nDCG@10 of the setting over the task's queries."""
         scores = [
-            self.ndcg.score(key, setting.rank(found, self.depth, self.vectors)) for key, found in self.rankings.items()
+            self.ndcg.score(key, setting.rank(rankings, self.depth, self.vectors))
+            for key, rankings in self.rankings.items()
         ]
         return sum(scores) / len(scores)
 

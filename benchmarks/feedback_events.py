@@ -58,10 +58,10 @@ def _said(chance: random.Random, item_id: str, number: int, most: int) -> list[F
     if chance.random() < 1 / 3:
         return [Feedback(**common, reward=chance.random(), weight=chance.random(), at=at, key=f"event {number}")]
     common["actor"] = f"user-{number}"
-    said = [Feedback(**common, helpful=chance.random() < 0.6, at=at)]
+    events = [Feedback(**common, helpful=chance.random() < 0.6, at=at)]
     if chance.random() < 0.2 and number + 1 < most:
-        said.append(Feedback(**common, reward=chance.random(), at=at + timedelta(days=chance.random())))
-    return said
+        events.append(Feedback(**common, reward=chance.random(), at=at + timedelta(days=chance.random())))
+    return events
 
 
 def expected_arms(events: Iterable[Feedback]) -> dict[tuple[str, str], Sum]:
@@ -89,9 +89,9 @@ def worst_difference(arms: Mapping[tuple[str, str], Sum], stored: Sequence[Seque
     for item_id, context, successes, failures, *raw in stored:
         arm = arms.get((item_id, context), Sum())
         wrong += raw != [arm.uses, arm.raw_successes, arm.last_used_at]
-        for found, terms in ((successes, arm.successes), (failures, arm.failures)):
+        for sums, terms in ((successes, arm.successes), (failures, arm.failures)):
             exact = math.fsum(terms)
-            worst = max(worst, abs(found - exact) / exact if exact else abs(found))
+            worst = max(worst, abs(sums - exact) / exact if exact else abs(sums))
     return wrong, worst
 
 

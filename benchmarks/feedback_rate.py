@@ -212,17 +212,17 @@ def targets(result: dict[str, Any]) -> list[dict[str, Any]]:
     """The target, and the result compared with it."""
     ways = result["ways"]
     failures = [error for way in ways.values() for error in way["failures"]]
-    found = [
+    rows = [
         (f"ratio to the upsert by hand, {name}", f"≥ {least}", ways[name]["ratio"], ways[name]["ratio"] >= least)
         for name, least in LEAST_RATIOS.items()
     ]
     worst = result["worst difference"]
-    found += [
+    rows += [
         ("arms with wrong raw counts", "0", result["wrong raw counts"], result["wrong raw counts"] == 0),
         ("relative difference of a decayed sum", f"≤ {MOST_DIFFERENCE}", worst, worst <= MOST_DIFFERENCE),
         ("deadlocks and other failures", "0", len(failures), not failures),
     ]
-    return [dict(zip(("what", "target", "measured", "met"), row, strict=True)) for row in found]
+    return [dict(zip(("what", "target", "measured", "met"), row, strict=True)) for row in rows]
 
 
 def page(result: dict[str, Any]) -> str:
@@ -257,12 +257,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="a few events, to see that it works")
     parser.add_argument("--server", help="a superuser's URL; else a server is made")
     parser.add_argument("--out", type=Path, default=RESULTS)
-    given = parser.parse_args(arguments)
-    result = run(QUICK if given.quick else NORMAL, given.server)
+    options = parser.parse_args(arguments)
+    result = run(QUICK if options.quick else NORMAL, options.server)
     result["targets"] = targets(result)
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "feedback_rate.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
-    (given.out / "feedback_rate.md").write_text(page(result))
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "feedback_rate.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
+    (options.out / "feedback_rate.md").write_text(page(result))
     print(page(result))
     return 0
 

@@ -79,14 +79,14 @@ class Service:
 
 def run(extent: Extent, server_url: str | None) -> dict[str, Any]:
     """Measure; gives what the JSON file holds."""
-    made = clustered(extent.items, extent.dimensions, extent.questions)
+    corpus = clustered(extent.items, extent.dimensions, extent.questions)
     with running(server_url) as server:
         url = server.database("http_load", platform=True)
-        asyncio.run(_load(url, made))
+        asyncio.run(_load(url, corpus))
         settle(url)
         bodies = [
             {"query": question.text, "vector": [round(float(x), 6) for x in question.vector], "limit": 10}
-            for question in made.questions
+            for question in corpus.questions
         ]
         with _started("ours", url) as ours, _started("bare", url) as bare:
             load = os.getloadavg()[0]
@@ -104,9 +104,9 @@ def run(extent: Extent, server_url: str | None) -> dict[str, Any]:
     }
 
 
-async def _load(url: str, made: Made) -> None:
+async def _load(url: str, corpus: Made) -> None:
     ours = Ours()
-    await ours.load(url, made.corpus)
+    await ours.load(url, corpus.corpus)
     await ours.close()
 
 
@@ -175,15 +175,17 @@ def _seconds(process: psutil.Process) -> float:
 
 def row_of(service: Service) -> dict[str, Any]:
     """The results of a service's rounds."""
-    latencies = np.array([latency for taken in service.rounds for latency in taken.latencies]) * 1e3
+    latencies = np.array([latency for measured in service.rounds for latency in measured.latencies]) * 1e3
     answered = len(latencies)
     p50, p99 = np.percentile(latencies, (50, 99))
     worked = [1e3 * sum(part) / answered for part in zip(*service.worked, strict=True)]
     return {
         "service": service.name,
         "searches": answered,
-        "errors": sum(number for taken in service.rounds for status, number in taken.statuses.items() if status != 200),
-        "searches_a_second": round(statistics.median(taken.a_second for taken in service.rounds), 1),
+        "errors": sum(
+            number for measured in service.rounds for status, number in measured.statuses.items() if status != 200
+        ),
+        "searches_a_second": round(statistics.median(measured.a_second for measured in service.rounds), 1),
         "p50_ms": round(float(p50), 1),
         "p99_ms": round(float(p99), 1),
         "p99_to_p50": round(float(p99 / p50), 2),
@@ -198,7 +200,7 @@ def ratios_of(ours: Service, bare: Service) -> dict[str, float]:
     pairs = [first.a_second / second.a_second for first, second in zip(ours.rounds, bare.rounds, strict=True)]
     each = [
         sum(python + postgres for python, postgres, _ in service.worked)
-        / sum(taken.answered for taken in service.rounds)
+        / sum(measured.answered for measured in service.rounds)
         for service in (ours, bare)
     ]
     return {
@@ -209,13 +211,13 @@ def ratios_of(ours: Service, bare: Service) -> dict[str, float]:
     }
 
 
-def _crowd(taken: Taken) -> dict[str, Any]:
-    latencies = np.array(taken.latencies or [0.0]) * 1e3
+def _crowd(measured: Taken) -> dict[str, Any]:
+    latencies = np.array(measured.latencies or [0.0]) * 1e3
     return {
-        "answered": taken.answered,
-        "turned_away": taken.statuses[503],
-        "errors": sum(number for status, number in taken.statuses.items() if status not in (200, 503)),
-        "searches_a_second": round(taken.a_second, 1),
+        "answered": measured.answered,
+        "turned_away": measured.statuses[503],
+        "errors": sum(number for status, number in measured.statuses.items() if status not in (200, 503)),
+        "searches_a_second": round(measured.a_second, 1),
         "p50_ms": round(float(np.percentile(latencies, 50)), 1),
         "p99_ms": round(float(np.percentile(latencies, 99)), 1),
     }
@@ -251,9 +253,9 @@ def _kept(result: Mapping[str, Any]) -> float:
     return round(float(result["crowd"]["searches_a_second"]) / float(result["rows"][0]["searches_a_second"]), 3)
 
 
-def _target(what: str, reached: float, wanted: float, rule: str) -> dict[str, Any]:
-    met = reached <= wanted if rule == "at most" else reached >= wanted
-    return {"what": what, "reached": reached, "wanted": wanted, "rule": rule, "met": met}
+def _target(what: str, reached: float, goal: float, rule: str) -> dict[str, Any]:
+    met = reached <= goal if rule == "at most" else reached >= goal
+    return {"what": what, "reached": reached, "wanted": goal, "rule": rule, "met": met}
 
 
 _SETTING = """
@@ -302,11 +304,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="few items and clients, in seconds: to try it out")
     parser.add_argument("--server", help="a superuser's URL; otherwise a server is started for the run")
     parser.add_argument("--out", type=Path, default=RESULTS)
-    given = parser.parse_args(arguments)
-    result = run(QUICK if given.quick else NORMAL, given.server)
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "http_load.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    (given.out / "http_load.md").write_text(page(result), encoding="utf-8")
+    options = parser.parse_args(arguments)
+    result = run(QUICK if options.quick else NORMAL, options.server)
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "http_load.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    (options.out / "http_load.md").write_text(page(result), encoding="utf-8")
     print(page(result))
     return 0
 

@@ -34,10 +34,10 @@ def sources(data: Path) -> list[list[str]]:
 def documents(data: Path, number: int, seed: int = 1) -> Iterator[str]:
     """So many documents; a larger number begins with the same ones."""
     chance = random.Random(seed)  # noqa: S311 - nothing is kept secret by it
-    known = sources(data)
+    texts = sources(data)
     for _ in range(number):
         target = min(max(chance.gauss(_WORDS, _SPREAD), 20), 250)
-        main, *others = (chance.choice(known) for _ in range(3))
+        main, *others = (chance.choice(texts) for _ in range(3))
         parts: list[str] = []
         length = 0
         while length < target:
@@ -48,10 +48,10 @@ def documents(data: Path, number: int, seed: int = 1) -> Iterator[str]:
 
 def queries(data: Path, number: int, seed: int = 2) -> list[str]:
     """So many queries, cut after 12 words; shorter ones than 5 are left out."""
-    found = []
+    texts = []
     for name in SETS:
         with (data / name / "queries.jsonl").open(encoding="utf-8") as lines:
             words = [json.loads(line)["text"].split() for line in lines]
-        found += [" ".join(sentence[:12]) for sentence in words if len(sentence) >= 5]
-    random.Random(seed).shuffle(found)  # noqa: S311 - nothing is kept secret by it
-    return found[:number]
+        texts += [" ".join(sentence[:12]) for sentence in words if len(sentence) >= 5]
+    random.Random(seed).shuffle(texts)  # noqa: S311 - nothing is kept secret by it
+    return texts[:number]

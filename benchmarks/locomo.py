@@ -96,15 +96,15 @@ def as_turn(item: Item) -> Item:
 
 async def ranked(collection: Collection, talks: Talks, profile: Profile) -> dict[str, list[str]]:
     """The keys of each question's hits, best first, within the question's conversation."""
-    found: dict[str, list[str]] = {}
+    rankings: dict[str, list[str]] = {}
 
     def conversation(query: JudgedQuery) -> str:
         return str(query.metadata["conversation"])
 
     for name, queries in groupby(sorted(talks.queries, key=conversation), conversation):
-        asked = list(queries)
-        for start in range(0, len(asked), 50):
-            part = asked[start : start + 50]
+        remaining = list(queries)
+        for start in range(0, len(remaining), 50):
+            part = remaining[start : start + 50]
             results = await collection.unrecorded().search_each(
                 [query.text for query in part],
                 where={"conversation": name},
@@ -112,10 +112,10 @@ async def ranked(collection: Collection, talks: Talks, profile: Profile) -> dict
                 profile=profile,
                 syntax=False,
             )
-            found |= {
+            rankings |= {
                 query.query_id: [hit.item_id for hit in result] for query, result in zip(part, results, strict=True)
             }
-    return found
+    return rankings
 
 
 async def asked(collection: Collection, talks: Talks) -> dict[str, Rankings]:
@@ -140,7 +140,7 @@ def fused(rankings: Mapping[str, Rankings], profile: Profile) -> dict[str, list[
     """The keys of each question's hits by this profile."""
     return {
         key: fused_ids(
-            {leg: found for leg, found in legs.items() if leg in profile.legs},
+            {leg: ranking for leg, ranking in legs.items() if leg in profile.legs},
             profile.legs,
             profile.fusion,
         )[:HITS]
@@ -148,13 +148,13 @@ def fused(rankings: Mapping[str, Rankings], profile: Profile) -> dict[str, list[
     }
 
 
-def scored(found: Mapping[str, Sequence[str]], talks: Talks) -> Scores:
+def scored(rankings: Mapping[str, Sequence[str]], talks: Talks) -> Scores:
     """Every metric of every question; sessions are in the order of their best turns."""
     scores: dict[str, dict[str, float]] = {name: {} for name in METRICS}
     for query in talks.queries:
         turns = {key for key, relevance in talks.qrels[query.query_id].items() if relevance > 0}
         sessions = {talks.sessions[key] for key in turns}
-        hits = found[query.query_id]
+        hits = rankings[query.query_id]
         order = list(dict.fromkeys(talks.sessions[key] for key in hits))
         gain = sum(1 / math.log2(place + 2) for place, key in enumerate(hits[:10]) if key in turns)
         best = sum(1 / math.log2(place + 2) for place in range(min(10, len(turns))))
@@ -209,10 +209,10 @@ def held_out(tried: Mapping[str, Scores], talks: Talks) -> tuple[list[dict[str, 
     for left_out in sorted({str(query.metadata["conversation"]) for query in talks.queries}):
         own = [query for query in talks.queries if query.metadata["conversation"] == left_out]
         others = [query for query in talks.queries if query.metadata["conversation"] != left_out]
-        chosen = max(tried, key=lambda name: merit(tried[name], others))
+        best = max(tried, key=lambda name: merit(tried[name], others))
         for metric in METRICS:
-            joined[metric] |= {query.query_id: tried[chosen][metric][query.query_id] for query in own}
-        rows.append({"held out": left_out, "chosen on the others": chosen} | means(tried[chosen], own))
+            joined[metric] |= {query.query_id: tried[best][metric][query.query_id] for query in own}
+        rows.append({"held out": left_out, "chosen on the others": best} | means(tried[best], own))
     return rows, joined
 
 

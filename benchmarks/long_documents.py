@@ -64,8 +64,8 @@ class Shown:
         """Make it of the abstracts."""
         passages = {item.item_id: runs(item.body) for item in items if item.body.strip()}
         owners: dict[tuple[str, ...], list[str]] = {}
-        for name, found in passages.items():
-            for run in found:
+        for name, item_ids in passages.items():
+            for run in item_ids:
                 owners.setdefault(run, []).append(name)
         return cls(passages, owners)
 
@@ -74,12 +74,12 @@ class Shown:
         return list(dict.fromkeys(name for hit in hits for name in self._by(hit.body)))[:_LIMIT]
 
     def _by(self, body: str) -> list[str]:
-        found = runs(body)
-        shared = Counter(name for run in found for name in self.owners.get(run, ()))
+        matches = runs(body)
+        shared = Counter(name for run in matches for name in self.owners.get(run, ()))
         return [
             name
             for name, number in shared.most_common()
-            if number >= _HALF * len(self.passages[name]) or number >= _HALF * len(found)
+            if number >= _HALF * len(self.passages[name]) or number >= _HALF * len(matches)
         ]
 
 
@@ -119,15 +119,15 @@ async def measure(platform: Platform, data: Path, task: Task, most: int, chunkin
     alone = await anew(platform, name)
     added = await alone.add(items)
     alike = [{"id": i.item_id, "title": i.title, "text": i.body, "format": "text"} for i in items if i.indexed_text]
-    made: dict[str, tuple[Collection, Any]] = {}
+    collections: dict[str, tuple[Collection, Any]] = {}
     for way, documents in (("documents", alike), ("sections", joined(items)), ("plain", joined_plain(items))):
-        made[way] = await stored(platform, f"{name}_{way}", documents, chunking)
-    shown = Shown.of(items)
+        collections[way] = await stored(platform, f"{name}_{way}", documents, chunking)
+    abstracts = Shown.of(items)
     rank: dict[str, Callable[[str], Any]] = {
         "alone": lambda text: _ids(alone, text),
-        "documents": lambda text: _documents(made["documents"][0], text),
-        "sections": lambda text: _shown(made["sections"][0], text, shown),
-        "plain": lambda text: _shown(made["plain"][0], text, shown),
+        "documents": lambda text: _documents(collections["documents"][0], text),
+        "sections": lambda text: _shown(collections["sections"][0], text, abstracts),
+        "plain": lambda text: _shown(collections["plain"][0], text, abstracts),
     }
 
     async def search(text: str, *, where: dict[str, Any] | None, limit: int, variant: str) -> list[str]:  # noqa: ARG001
@@ -138,7 +138,7 @@ async def measure(platform: Platform, data: Path, task: Task, most: int, chunkin
     return {
         "abstracts": len(items),
         "cut": added.cut,
-        "chunks": {way: (await made[way][0].info()).items for way in made},
+        "chunks": {way: (await collections[way][0].info()).items for way in collections},
         **report.as_dict(),
     }
 
@@ -149,14 +149,14 @@ def chosen(data: Path, task: Task, qrels: Qrels, most: int) -> list[Item]:
     items = [replace(item, attributes={}) for item in items]
     relevant = {item_id for judged in qrels.values() for item_id in judged}
     others = max(most - sum(item.item_id in relevant for item in items), 0) if most else len(items)
-    kept: list[Item] = []
+    sample: list[Item] = []
     for item in items:
         if item.item_id in relevant:
-            kept.append(item)
+            sample.append(item)
         elif others:
             others -= 1
-            kept.append(item)
-    return kept
+            sample.append(item)
+    return sample
 
 
 async def anew(platform: Platform, name: str) -> Collection:
@@ -184,8 +184,8 @@ async def _documents(collection: Collection, text: str) -> list[str]:
     return [str(hit.attributes["document"]) for hit in hits]
 
 
-async def _shown(collection: Collection, text: str, shown: Shown) -> list[str]:
-    return shown.by((await collection.search(text, limit=_DEEP, syntax=False)).hits)
+async def _shown(collection: Collection, text: str, abstracts: Shown) -> list[str]:
+    return abstracts.by((await collection.search(text, limit=_DEEP, syntax=False)).hits)
 
 
 _ABOUT = """# Passages of long documents

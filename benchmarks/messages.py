@@ -51,7 +51,7 @@ def sessions(turns: Sequence[Item]) -> list[tuple[str, str, list[Item]]]:
         return turn.attributes["conversation"], turn.attributes["session"]
 
     ordered = sorted(turns, key=lambda turn: (*place(turn), turn.attributes["turn"]))
-    return [(found[0], f"D{found[1]}", list(members)) for found, members in groupby(ordered, place)]
+    return [(key[0], f"D{key[1]}", list(members)) for key, members in groupby(ordered, place)]
 
 
 async def remembered(store: MemoryStore, turns: Sequence[Item]) -> Counter[str]:
@@ -84,7 +84,7 @@ async def found_turns(
 ) -> dict[str, list[str]]:
     """The source turns of the facts that each question finds, best first, each once."""
     collection = (await platform.collection(name, create=False)).unrecorded()
-    found: dict[str, list[str]] = {}
+    turns: dict[str, list[str]] = {}
     for start in range(0, len(talks.queries), 50):
         for query in talks.queries[start : start + 50]:
             conversation = query.metadata["conversation"]
@@ -96,12 +96,12 @@ async def found_turns(
                 syntax=False,
             )
             versions = await store.histories([hit.item_id for hit in hits]) if hits else {}
-            shown = [each if with_history else each[:1] for each in versions.values()]
-            sources = (source for each in shown for memory in each for source in memory.sources)
-            found[query.query_id] = list(
+            versions_shown = [each if with_history else each[:1] for each in versions.values()]
+            sources = (source for each in versions_shown for memory in each for source in memory.sources)
+            turns[query.query_id] = list(
                 dict.fromkeys(f"{conversation}:{source.replace('/', ':')}" for source in sources)
             )
-    return found
+    return turns
 
 
 async def kept_sources(store: MemoryStore, talks: Talks) -> tuple[int, int]:
@@ -144,15 +144,15 @@ async def measure(settings: Settings, data: Path) -> dict[str, Any]:
         rows.append({"found by": "turns"} | means(scores, talks.queries))
         name = platform.llm.name if platform.llm is not None else ""
         if platform.llm is not None:
-            part, told = await measured(platform, talks, "memories", f"facts of {name}")
-            return {"model": name, **sizes(talks), "rows": [*rows, *part], "facts": [told]}
+            part, outcomes = await measured(platform, talks, "memories", f"facts of {name}")
+            return {"model": name, **sizes(talks), "rows": [*rows, *part], "facts": [outcomes]}
     for place, (llm, label) in enumerate(
         ((EveryFactIsNew(), "facts, each new"), (SimLLM(), "facts, deduplicated and superseded"))
     ):
         async with connect(settings=settings, llm=llm) as platform:
-            part, told = await measured(platform, talks, f"memories {place}", label)
+            part, outcomes = await measured(platform, talks, f"memories {place}", label)
             rows += part
-            facts.append(told)
+            facts.append(outcomes)
     return {"model": "the simulated one", **sizes(talks), "rows": rows, "facts": facts}
 
 

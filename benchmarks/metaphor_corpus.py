@@ -69,8 +69,10 @@ def found_shares(cosines: Vectors, fitting: Sequence[Sequence[str]]) -> tuple[fl
     ids = [metaphor.id for metaphor in STANDARD_CORPUS]
     order = np.argsort(-cosines, axis=1)[:, :5]
     ranked = [[ids[place] for place in row] for row in order]
-    first = [row[0] in wanted for row, wanted in zip(ranked, fitting, strict=True)]
-    five = [any(metaphor_id in wanted for metaphor_id in row) for row, wanted in zip(ranked, fitting, strict=True)]
+    first = [row[0] in fitting_ids for row, fitting_ids in zip(ranked, fitting, strict=True)]
+    five = [
+        any(metaphor_id in fitting_ids for metaphor_id in row) for row, fitting_ids in zip(ranked, fitting, strict=True)
+    ]
     return float(np.mean(first)), float(np.mean(five))
 
 

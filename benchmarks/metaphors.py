@@ -88,7 +88,7 @@ async def away(platform: Platform, problems: Sequence[str]) -> list[dict[str, An
     retrievers = {strength: MetaphorRetriever(corpus, platform=platform, away=strength) for strength in STRENGTHS}
     vectors = await corpus.collection.embeddings([metaphor.id for metaphor in corpus.static])
     questions: Sequence[Vector] = list(await corpus.collection.vectors_of(problems))
-    found: dict[float, list[Again]] = {strength: [] for strength in STRENGTHS}
+    runs: dict[float, list[Again]] = {strength: [] for strength in STRENGTHS}
     for number, (text, question) in enumerate(zip(problems, questions, strict=True)):
         problem = Problem(id=str(number), description=text)
         ((failed, _),) = await retrievers[0.0].retrieve(problem, limit=1)
@@ -97,10 +97,10 @@ async def away(platform: Platform, problems: Sequence[str]) -> list[dict[str, An
             answer = await retriever.retrieve_after_backtrack(problem, failed, "it did not hold")
             ids = [metaphor.id for metaphor, _ in answer]
             usual = usual or set(ids)
-            shown = np.stack([vectors[metaphor_id] for metaphor_id in ids])
-            cosines = float(np.mean(shown @ vectors[failed.id])), float(np.mean(shown @ question))
-            found[strength].append(Again(*cosines, len(usual & set(ids)) / len(ids)))
-    return [away_row(strength, each, found[0.0]) for strength, each in found.items()]
+            matrix = np.stack([vectors[metaphor_id] for metaphor_id in ids])
+            cosines = float(np.mean(matrix @ vectors[failed.id])), float(np.mean(matrix @ question))
+            runs[strength].append(Again(*cosines, len(usual & set(ids)) / len(ids)))
+    return [away_row(strength, each, runs[0.0]) for strength, each in runs.items()]
 
 
 def away_row(strength: float, each: Sequence[Again], usual: Sequence[Again]) -> dict[str, Any]:
@@ -143,12 +143,12 @@ async def loop(platform: Platform, trusted_from: int, worlds: int) -> list[dict[
 def by_thompson(world: Any, metaphors: Sequence[Metaphor], most: int) -> list[int]:
     """The attempt that worked, from 1, or 0, by plain Thompson sampling: a Beta(1, 1) for each metaphor and domain."""
     chance = random.Random(world.seed)  # noqa: S311 - a simulation
-    known: dict[tuple[str, str], list[int]] = {}
+    counts: dict[tuple[str, str], list[int]] = {}
     attempts = []
     for problem in world.problems():
-        beliefs = {metaphor.id: known.setdefault((problem.domain, metaphor.id), [1, 1]) for metaphor in metaphors}
-        drawn = {name: chance.betavariate(*belief) for name, belief in beliefs.items()}
-        best = sorted(metaphors, key=lambda metaphor: drawn[metaphor.id], reverse=True)[:most]
+        beliefs = {metaphor.id: counts.setdefault((problem.domain, metaphor.id), [1, 1]) for metaphor in metaphors}
+        draws = {name: chance.betavariate(*belief) for name, belief in beliefs.items()}
+        best = sorted(metaphors, key=lambda metaphor: draws[metaphor.id], reverse=True)[:most]
         attempts.append(0)
         for number, metaphor in enumerate(best, 1):
             is_solved = world.is_solved(problem, metaphor)
@@ -274,12 +274,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="two problems and a world, to see that it runs")
     parser.add_argument("--server", help="a superuser's URL of a server to use instead of a new one")
     parser.add_argument("--out", type=Path, default=HERE / "results")
-    given = parser.parse_args(arguments)
-    with running(given.server) as server:
-        result = asyncio.run(measured(server, QUICK if given.quick else NORMAL))
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "metaphors.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    (given.out / "metaphors.md").write_text(page(result), encoding="utf-8")
+    options = parser.parse_args(arguments)
+    with running(options.server) as server:
+        result = asyncio.run(measured(server, QUICK if options.quick else NORMAL))
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "metaphors.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    (options.out / "metaphors.md").write_text(page(result), encoding="utf-8")
     print(page(result))
     return 0
 

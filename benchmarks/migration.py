@@ -129,20 +129,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--server", help="a superuser's URL; else an embedded server")
     parser.add_argument("--out", type=Path, default=RESULTS)
-    given = parser.parse_args(arguments)
-    made = clustered(*(QUICK if given.quick else SIZE))
-    questions = np.stack([question.vector for question in made.questions])
-    with running(given.server) as server, tempfile.TemporaryDirectory() as name:
-        folder = made.corpus.save(Path(name))
+    options = parser.parse_args(arguments)
+    corpus = clustered(*(QUICK if options.quick else SIZE))
+    questions = np.stack([question.vector for question in corpus.questions])
+    with running(options.server) as server, tempfile.TemporaryDirectory() as name:
+        folder = corpus.corpus.save(Path(name))
         np.save(folder / "questions.npy", questions)
         source, target = server.database("langchain_source"), server.database("langchain_target", platform=True)
-        reference = made_by_the_library(given.peers_python, source, folder)
-        rows = asyncio.run(copied(source, target, made.corpus, questions, reference))
+        reference = made_by_the_library(options.peers_python, source, folder)
+        rows = asyncio.run(copied(source, target, corpus.corpus, questions, reference))
         for database in ("langchain_source", "langchain_target"):
             server.drop(database)
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "migration.json").write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
-    (given.out / "migration.md").write_text(page(rows), encoding="utf-8")
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "migration.json").write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+    (options.out / "migration.md").write_text(page(rows), encoding="utf-8")
     print(page(rows))
     return 0
 

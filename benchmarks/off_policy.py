@@ -138,7 +138,7 @@ def report(results: dict[str, Any]) -> str:
 
 
 def _open_bandit_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
-    shown = [
+    lines = [
         (
             row["campaign"],
             row["target"],
@@ -157,7 +157,7 @@ def _open_bandit_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
         "campaign", "target", "own log", "IPS by the other's log", "SNIPS", "largest difference to obp",
         "effective sample", "conclusive",
     )  # fmt: skip
-    return ["", "## Open Bandit data", "", *_table(columns, shown)]
+    return ["", "## Open Bandit data", "", *_table(columns, lines)]
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:

@@ -56,18 +56,18 @@ def one_place(rng: np.random.Generator, searches: int, floor: float) -> Run:
 def slates(rng: np.random.Generator, searches: int, floor: float) -> Run:
     """Five places, the last one explored, and only two hits in five are rated, whatever they are worth."""
     quality = rng.beta(2, 4, size=(CONTEXTS, ITEMS))
-    sure, drawn = np.arange(PLACES - 1), np.arange(PLACES - 1, ITEMS)
-    recorded = _softmax(quality[:, drawn] + rng.normal(0, 0.25, (CONTEXTS, drawn.size)), 0.1, floor)
-    target = _softmax(quality[:, drawn] + rng.normal(0, 0.12, (CONTEXTS, drawn.size)), 0.08, floor)
+    sure, last = np.arange(PLACES - 1), np.arange(PLACES - 1, ITEMS)
+    recorded = _softmax(quality[:, last] + rng.normal(0, 0.25, (CONTEXTS, last.size)), 0.1, floor)
+    target = _softmax(quality[:, last] + rng.normal(0, 0.12, (CONTEXTS, last.size)), 0.08, floor)
     context = rng.integers(CONTEXTS, size=searches)
     explored = _drawn(recorded[context], rng)
-    item = np.column_stack([np.broadcast_to(sure, (searches, sure.size)), drawn[explored]]).ravel()
+    item = np.column_stack([np.broadcast_to(sure, (searches, sure.size)), last[explored]]).ravel()
     numbers = np.repeat(np.arange(searches), PLACES)
     is_explored = np.tile(np.arange(PLACES) == PLACES - 1, searches)
     reward = (rng.random(item.size) < quality[context[numbers], item]).astype(np.float64)
     reward[rng.random(item.size) > 0.4] = np.nan
     chances = np.zeros((searches, ITEMS))
-    chances[:, sure], chances[:, drawn] = 1.0, target[context]
+    chances[:, sure], chances[:, last] = 1.0, target[context]
     model = _rates(item, reward)  # so many that leaving one out moves nothing
     traffic = Traffic.of_rows(
         retrieval=numbers,
@@ -78,8 +78,8 @@ def slates(rng: np.random.Generator, searches: int, floor: float) -> Run:
         modelled=model[item],
         direct=chances @ model,
     )
-    shown = [quality[:, sure].sum(axis=1) + (policy * quality[:, drawn]).sum(axis=1) for policy in (target, recorded)]
-    return Run(traffic, *(float(rewards.mean()) / PLACES for rewards in shown))
+    means = [quality[:, sure].sum(axis=1) + (policy * quality[:, last]).sum(axis=1) for policy in (target, recorded)]
+    return Run(traffic, *(float(rewards.mean()) / PLACES for rewards in means))
 
 
 def adaptive(rng: np.random.Generator, searches: int, floor: float) -> Run:
@@ -187,8 +187,8 @@ def _softmax(scores: Floats, temperature: float, floor: float) -> Floats:
 
 def _drawn(chances: Floats, rng: np.random.Generator) -> Ints:
     """One column a row, by the row's probabilities."""
-    drawn: Ints = (chances.cumsum(axis=1) > rng.random(len(chances))[:, None]).argmax(axis=1)
-    return drawn
+    picks: Ints = (chances.cumsum(axis=1) > rng.random(len(chances))[:, None]).argmax(axis=1)
+    return picks
 
 
 def _rates(item: Ints, reward: Floats) -> Floats:
@@ -200,11 +200,11 @@ def _rates(item: Ints, reward: Floats) -> Floats:
     return rates
 
 
-def _left_out(asked: Ints, item: Ints, reward: Floats) -> Floats:
+def _left_out(contexts: Ints, item: Ints, reward: Floats) -> Floats:
     """The rates of the items asked about, a row a search, as the other searches tell them."""
     uses, earned = np.bincount(item, minlength=ITEMS), np.bincount(item, weights=reward, minlength=ITEMS)
-    own, its = (item, reward) if asked.ndim == 1 else (item[:, None], reward[:, None])
-    is_own = asked == own
+    own, its = (item, reward) if contexts.ndim == 1 else (item[:, None], reward[:, None])
+    is_own = contexts == own
     mean = (reward.sum() - its) / (reward.size - 1)
-    left: Floats = (earned[asked] - is_own * its + PSEUDO_USES * mean) / (uses[asked] - is_own + PSEUDO_USES)
-    return left
+    rates: Floats = (earned[contexts] - is_own * its + PSEUDO_USES * mean) / (uses[contexts] - is_own + PSEUDO_USES)
+    return rates

@@ -30,18 +30,18 @@ _DURATION = re.compile(r"duration: ([0-9.]+) ms")
 _SHOWN = 12
 
 
-def measure_overhead(server: Server, made: Made, rounds: int, database: str = "peer_0") -> dict[str, Any]:
+def measure_overhead(server: Server, corpus: Made, rounds: int, database: str = "peer_0") -> dict[str, Any]:
     """Microseconds of one indexed top-10 search that are not the server's, and where Python spends them.
 
     The former only of a server whose log can be read.
     ``database`` is where the platform's corpus was loaded; ``rounds`` searches are measured, asking in turn.
     """
-    return asyncio.run(_measure(server, made, rounds, database))
+    return asyncio.run(_measure(server, corpus, rounds, database))
 
 
-async def _measure(server: Server, made: Made, rounds: int, database: str) -> dict[str, Any]:
+async def _measure(server: Server, corpus: Made, rounds: int, database: str) -> dict[str, Any]:
     url = server.url_of(database)
-    questions = [made.questions[place % len(made.questions)] for place in range(rounds)]
+    questions = [corpus.questions[place % len(corpus.questions)] for place in range(rounds)]
     result: dict[str, Any] = {}
     async with platform_at(url, pool_size=1) as platform:
         collection = await platform.collection(COLLECTION)
@@ -148,9 +148,9 @@ def by_search(text: str) -> tuple[list[float], list[int]]:
     sums, counts = [], []
     for part in text.split(f"SELECT '{_MARK}'")[1:]:
         # The last duration is the next mark's and none of the search.
-        found = [float(number) for number in _DURATION.findall(part)][:-1]
-        sums.append(sum(found))
-        counts.append(len(found))
+        durations = [float(number) for number in _DURATION.findall(part)][:-1]
+        sums.append(sum(durations))
+        counts.append(len(durations))
     return sums, counts
 
 

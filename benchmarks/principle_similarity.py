@@ -21,7 +21,7 @@ _MOST_VERDICTS = 20
 
 async def by_weight(server: str | None, weights: Sequence[float], histories: int) -> list[dict[str, Any]]:
     """A row for each weight of the similarity, over all situations and histories."""
-    found: dict[float, list[dict[str, float]]] = {weight: [] for weight in weights}
+    figures: dict[float, list[dict[str, float]]] = {weight: [] for weight in weights}
     with running(server) as at:
         url = at.database("principles", platform=True)
         async with connect(url, settings=Settings(embedder="minilm")) as platform:
@@ -32,8 +32,8 @@ async def by_weight(server: str | None, weights: Sequence[float], histories: int
                 for weight in weights:
                     await collection.set_profile(principles_profile(weight))
                     store = await PrincipleStore.open(platform, collection.name)
-                    found[weight] += await _asked(store)
-    return [_row(weight, rows) for weight, rows in found.items()]
+                    figures[weight] += await _asked(store)
+    return [_row(weight, rows) for weight, rows in figures.items()]
 
 
 async def _filled(platform: Platform, name: str, rng: random.Random) -> PrincipleStore:
@@ -60,8 +60,8 @@ async def _asked(store: PrincipleStore) -> list[dict[str, float]]:
     ]
 
 
-def _figures(found: FoundPrinciples, helps: Sequence[str], scores: Mapping[str, float]) -> dict[str, float]:
-    ids = [hit.principle.id for hit in found]
+def _figures(hits: FoundPrinciples, helps: Sequence[str], scores: Mapping[str, float]) -> dict[str, float]:
+    ids = [hit.principle.id for hit in hits]
     return {
         "hit@5": float(any(principle_id in helps for principle_id in ids)),
         "nDCG@5": _discounted([float(principle_id in helps) for principle_id in ids]) / _discounted([1.0] * len(helps)),

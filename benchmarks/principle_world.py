@@ -136,31 +136,33 @@ def simulate(about: About, policy: Policy, status: str, seed: int) -> Found:
     world, rng = random.Random(seed), random.Random(seed + 1_000_000)  # noqa: S311 - a simulation
     state = _at_start(about, world, rng)
     waiting = _newcomers(about, world, status)
-    asked = [world.sample(_topics(about), about.session_tags) for _ in range(about.sessions)]
-    found = Found(state=state)
-    for session, tags in enumerate(asked):
+    session_tags = [world.sample(_topics(about), about.session_tags) for _ in range(about.sessions)]
+    outcome = Found(state=state)
+    for session, tags in enumerate(session_tags):
         now = START + timedelta(days=session / about.sessions_a_day)
         while waiting and waiting[0][0] <= session:
             at, principle, helps = waiting.pop(0)
             state.known[principle.id] = replace(principle, created_at=now)
             state.helps[principle.id], state.arrived[principle.id] = helps, at
-        _run_session(state, found, session, tags, policy(state, tags, now))
-    return found
+        _run_session(state, outcome, session, tags, policy(state, tags, now))
+    return outcome
 
 
-def _run_session(state: State, found: Found, session: int, tags: Collection[str], chosen: Sequence[Chosen]) -> None:
-    found.helpfulness.append(sum(state.helpfulness(choice.principle, tags) for choice in chosen) / max(1, len(chosen)))
-    found.bad.append(sum(state.helps[choice.principle.id] <= BAD for choice in chosen) / max(1, len(chosen)))
-    for choice in chosen:
+def _run_session(state: State, outcome: Found, session: int, tags: Collection[str], choices: Sequence[Chosen]) -> None:
+    outcome.helpfulness.append(
+        sum(state.helpfulness(choice.principle, tags) for choice in choices) / max(1, len(choices))
+    )
+    outcome.bad.append(sum(state.helps[choice.principle.id] <= BAD for choice in choices) / max(1, len(choices)))
+    for choice in choices:
         name, principle = choice.principle.id, choice.principle
         if name in state.arrived:
-            found.shown.setdefault(name, session)
+            outcome.shown.setdefault(name, session)
             if not choice.is_exploratory and principle.use_count >= KNOWN_FROM:
-                found.risen.setdefault(name, session)
+                outcome.risen.setdefault(name, session)
         if state.rng.random() < state.about.judged:
             judge(state, principle, helped=state.rng.random() < state.helpfulness(principle, tags))
             if name in state.arrived:
-                found.rated.setdefault(name, session)
+                outcome.rated.setdefault(name, session)
 
 
 def judge(state: State, principle: Principle, *, helped: bool) -> None:

@@ -46,16 +46,16 @@ QUICK = Extent(2, 2, world.About(established=12, arriving=12, sessions=80), (1.0
 
 def run(extent: Extent) -> dict[str, Any]:
     """Simulate; gives what the JSON file holds."""
-    found = {
+    outcomes = {
         name: [world.simulate(extent.about, policy, status, seed) for seed in range(extent.seeds)]
         for name, (policy, status) in world.POLICIES.items()
     }
-    rows = [_row(name, runs, found[world.OLD]) for name, runs in found.items()]
+    rows = [_row(name, runs, outcomes[world.OLD]) for name, runs in outcomes.items()]
     return {
         "about": {"seeds": extent.seeds, **vars(extent.about)},
         "policies": rows,
-        "bad": [_over_time(name, runs, lambda run: run.bad) for name, runs in found.items()],
-        "helpfulness": [_over_time(name, runs, lambda run: run.helpfulness) for name, runs in found.items()],
+        "bad": [_over_time(name, runs, lambda run: run.bad) for name, runs in outcomes.items()],
+        "helpfulness": [_over_time(name, runs, lambda run: run.helpfulness) for name, runs in outcomes.items()],
         "contests": {"times": extent.contests, "rows": contest.rows(extent.contests)},
         "targets": targets(rows),
     }
@@ -81,20 +81,20 @@ def _row(name: str, runs: Sequence[world.Found], old: Sequence[world.Found]) -> 
     }
 
 
-def _good(found: world.Found) -> set[str]:
+def _good(outcome: world.Found) -> set[str]:
     """The good newcomers that had at least the last quarter of the sessions to be found in: all of them."""
-    assert found.state is not None  # noqa: S101 - for the type checker
-    return {name for name in found.state.arrived if found.state.helps[name] >= world.GOOD}
+    assert outcome.state is not None  # noqa: S101 - for the type checker
+    return {name for name in outcome.state.arrived if outcome.state.helps[name] >= world.GOOD}
 
 
-def _untagged(found: world.Found, names: set[str]) -> set[str]:
-    assert found.state is not None  # noqa: S101 - for the type checker
-    return {name for name in names if not found.state.known[name].tags}
+def _untagged(outcome: world.Found, names: set[str]) -> set[str]:
+    assert outcome.state is not None  # noqa: S101 - for the type checker
+    return {name for name in names if not outcome.state.known[name].tags}
 
 
-def _arrived(found: world.Found, name: str) -> int:
-    assert found.state is not None  # noqa: S101 - for the type checker
-    return found.state.arrived[name]
+def _arrived(outcome: world.Found, name: str) -> int:
+    assert outcome.state is not None  # noqa: S101 - for the type checker
+    return outcome.state.arrived[name]
 
 
 def _share(runs: Sequence[world.Found], good: Sequence[set[str]], of: Callable[[world.Found], dict[str, int]]) -> float:
@@ -195,15 +195,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="a few runs of the simulation, to see that it works")
     parser.add_argument("--server", help="a superuser's URL; else a server of its own")
     parser.add_argument("--out", type=Path, default=RESULTS)
-    given = parser.parse_args(arguments)
-    extent = QUICK if given.quick else NORMAL
+    options = parser.parse_args(arguments)
+    extent = QUICK if options.quick else NORMAL
     result = run(extent)
-    if not given.quick:
-        result["similarity"] = asyncio.run(by_weight(given.server, extent.weights, extent.histories))
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "principles.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    (given.out / "principles.md").write_text(page(result), encoding="utf-8")
-    print(f"written: {given.out / 'principles.md'}", file=sys.stderr)
+    if not options.quick:
+        result["similarity"] = asyncio.run(by_weight(options.server, extent.weights, extent.histories))
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "principles.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    (options.out / "principles.md").write_text(page(result), encoding="utf-8")
+    print(f"written: {options.out / 'principles.md'}", file=sys.stderr)
     return 0
 
 

@@ -87,10 +87,10 @@ def made(data: Data, seed: int = 1) -> tuple[Vectors, Vectors]:
     subject = chance.choice(300, size=data.items, p=sizes / sizes.sum())
     points = np.float32(0.6) * subjects[subject] + np.float32(0.8) * normal(data.items, data.dimensions) * spread
     near = points[chance.integers(data.items, size=data.questions)]
-    asked = np.float32(0.6) * near + np.float32(0.8) * normal(data.questions, data.dimensions) * spread
+    queries = np.float32(0.6) * near + np.float32(0.8) * normal(data.questions, data.dimensions) * spread
     turned, _ = np.linalg.qr(normal(data.dimensions, data.dimensions))
     mean = np.float32(0.33) * _unit(normal(1, data.dimensions))
-    return _unit(points @ turned + mean), _unit(asked @ turned + mean)
+    return _unit(points @ turned + mean), _unit(queries @ turned + mean)
 
 
 def _unit(vectors: Vectors) -> Vectors:
@@ -109,28 +109,28 @@ async def measure(platform: Platform, data: Data) -> list[dict[str, Any]]:
     """Both kinds of index on the same vectors; a row a kind and filter."""
     vectors, questions = made(data)
     space = EmbeddingSpace(provider="bench", model=data.name, dimensions=data.dimensions)
-    found = {kind: await platform.collection(f"{data.name} {data.dimensions} {kind}", space=space, index=kind)
+    collections = {kind: await platform.collection(f"{data.name} {data.dimensions} {kind}", space=space, index=kind)
              for kind in KINDS}  # fmt: skip
     items = [
         {"_id": str(place), "text": "", **{f"by{every}": place % every for every in FILTERS.values()}}
         for place in range(data.items)
     ]
-    for kind, collection in found.items():
+    for kind, collection in collections.items():
         _say(f"{data.name}, {data.dimensions}: loading {kind}")
         await collection.add(items, embeddings=vectors)
-    stored = {kind: await collection.refresh() for kind, collection in found.items()}
+    stored = {kind: await collection.refresh() for kind, collection in collections.items()}
     settle(platform.database.url)
     seconds = await _built(platform, stored)
     rows = []
     for name, every in FILTERS.items():
         _say(f"{data.name}, {data.dimensions}: asking, filter {name}")
         where = None if every == 1 else {f"by{every}": 0}
-        asked = await _asked(found, questions, where, truths(vectors, questions, every))
+        results = await _asked(collections, questions, where, truths(vectors, questions, every))
         for kind, stored_collection in stored.items():
             index = stored_collection.ann_index
             size = {"MB": round(index.index_bytes / 2**20, 1), "build_s": seconds[kind]} if index else {}
             effort = {"effort": index.effort_10, "is_quantised": index.is_quantised} if index else {}
-            rows.append({**asdict(data), "index": kind, "filter": name, **size, **effort, **asked[kind]})
+            rows.append({**asdict(data), "index": kind, "filter": name, **size, **effort, **results[kind]})
     return rows
 
 
@@ -166,18 +166,18 @@ async def _build(
 
 
 async def _asked(
-    found: Mapping[str, Collection], questions: Vectors, where: dict[str, Any] | None, true: Sequence[set[str]]
+    collections: Mapping[str, Collection], questions: Vectors, where: dict[str, Any] | None, true: Sequence[set[str]]
 ) -> dict[str, dict[str, Any]]:
     """Each question to every collection, in an order shuffled anew each time."""
     chance = random.Random(1)  # noqa: S311 - the order of measurements is no secret
-    kinds, paths = list(found), {kind: set[str]() for kind in found}
-    times, recalls = ({kind: list[float]() for kind in found} for _ in range(2))
+    kinds, paths = list(collections), {kind: set[str]() for kind in collections}
+    times, recalls = ({kind: list[float]() for kind in collections} for _ in range(2))
     warm_up = min(20, len(questions))
     for place in [*range(warm_up), *range(len(questions))]:
         chance.shuffle(kinds)
         for kind in kinds:
             begun = time.perf_counter()
-            result = await found[kind].search(vector=questions[place], where=where, limit=K, legs=["dense"])
+            result = await collections[kind].search(vector=questions[place], where=where, limit=K, legs=["dense"])
             times[kind].append((time.perf_counter() - begun) * 1e3)
             recalls[kind].append(len({hit.item_id for hit in result} & true[place]) / K)
             paths[kind].add(result.path.value)
@@ -188,7 +188,7 @@ async def _asked(
             "p50_ms": round(float(np.percentile(times[kind][warm_up:], 50)), 2),
             "p95_ms": round(float(np.percentile(times[kind][warm_up:], 95)), 2),
         }
-        for kind in found
+        for kind in collections
     }
 
 
@@ -252,12 +252,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="a few items, to see that it runs")
     parser.add_argument("--server", help="a superuser's URL of a server to use instead of a new one")
     parser.add_argument("--out", type=Path, default=RESULTS)
-    given = parser.parse_args(arguments)
-    result = asyncio.run(run(given.server, QUICK if given.quick else NORMAL))
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "quantised.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    (given.out / "quantised.md").write_text(page(result), encoding="utf-8")
-    _say(f"written: {given.out / 'quantised.md'}")
+    options = parser.parse_args(arguments)
+    result = asyncio.run(run(options.server, QUICK if options.quick else NORMAL))
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "quantised.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    (options.out / "quantised.md").write_text(page(result), encoding="utf-8")
+    _say(f"written: {options.out / 'quantised.md'}")
     return 0
 
 

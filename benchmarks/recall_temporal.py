@@ -58,7 +58,7 @@ async def questions(collection: Collection, data: Path) -> list[Asked]:
     evidence = {query.query_id: frozenset(key for key, grade in qrels[query.query_id].items() if grade > 0)
                 for query in queries}  # fmt: skip
     keys = sorted(frozenset().union(*evidence.values()))
-    told = {key: item.occurred_at for key, item in (await collection.get(keys)).items() if item.occurred_at}
+    times = {key: item.occurred_at for key, item in (await collection.get(keys)).items() if item.occurred_at}
     return [
         Asked(
             text=query.text,
@@ -66,41 +66,43 @@ async def questions(collection: Collection, data: Path) -> list[Asked]:
             category=query.metadata["category_name"],
             evidence=evidence[query.query_id],
             asked_at=datetime.fromisoformat(query.metadata["as_of"]).replace(tzinfo=UTC),
-            told_at=max(told[key] for key in evidence[query.query_id]),
+            told_at=max(times[key] for key in evidence[query.query_id]),
         )
         for query in queries
     ]
 
 
-async def recalls(collection: Collection, asked: Sequence[Asked], moment: Moment) -> Recalls:
+async def recalls(collection: Collection, questions_asked: Sequence[Asked], moment: Moment) -> Recalls:
     """R@10 of each question, by what is done about time."""
-    found: dict[TimeExpressions, list[float]] = {mode: [] for mode in MODES}
+    by_mode: dict[TimeExpressions, list[float]] = {mode: [] for mode in MODES}
     for mode in MODES:
         retriever = DualRetriever(collection.unrecorded(), None, time_expressions=mode)
-        for question in asked:
+        for question in questions_asked:
             where = {"conversation": question.conversation}
             hits = await retriever.search(question.text, where=where, limit=LIMIT, as_of=moment(question))
-            found[mode].append(len({hit.id for hit in hits} & question.evidence) / len(question.evidence))
-    return found
+            by_mode[mode].append(len({hit.id for hit in hits} & question.evidence) / len(question.evidence))
+    return by_mode
 
 
-def table(asked: Sequence[Asked], found: Recalls, groups: Mapping[str, Callable[[Asked], bool]]) -> list[str]:
+def table(
+    questions_asked: Sequence[Asked], by_mode: Recalls, groups: Mapping[str, Callable[[Asked], bool]]
+) -> list[str]:
     """R@10 of each group of questions, by what is done about time."""
     rows = ["| Questions | | " + " | ".join(MODES) + " |", "|---|---|" + "---|" * len(MODES)]
     for name, belongs in groups.items():
-        places = [place for place, question in enumerate(asked) if belongs(question)]
-        figures = [f"{fmean(found[mode][place] for place in places):.3f}" for mode in MODES] if places else []
+        places = [place for place, question in enumerate(questions_asked) if belongs(question)]
+        figures = [f"{fmean(by_mode[mode][place] for place in places):.3f}" for mode in MODES] if places else []
         rows.append(f"| {name} | {len(places)} | " + " | ".join(figures) + " |")
     return rows
 
 
-def report(asked: Sequence[Asked], at_the_end: Recalls, when_told: Recalls) -> str:
+def report(questions_asked: Sequence[Asked], at_the_end: Recalls, when_told: Recalls) -> str:
     """The page."""
 
     def of(certainty: str, moment: Moment) -> Callable[[Asked], bool]:
         return lambda question: question.said(moment(question)) == certainty
 
-    categories = sorted({question.category for question in asked})
+    categories = sorted({question.category for question in questions_asked})
     groups: dict[str, Callable[[Asked], bool]] = {"all": lambda _: True}
     groups |= {name: lambda question, name=name: question.category == name for name in categories}  # type: ignore[misc]
     groups |= {
@@ -126,11 +128,11 @@ def report(asked: Sequence[Asked], at_the_end: Recalls, when_told: Recalls) -> s
             "",
             "Asked at the end of the conversation:",
             "",
-            *table(asked, at_the_end, groups),
+            *table(questions_asked, at_the_end, groups),
             "",
             "Asked an hour after the evidence was told:",
             "",
-            *table(asked, when_told, later),
+            *table(questions_asked, when_told, later),
             "",
         ]
     )
@@ -148,8 +150,12 @@ async def main(data: Path) -> None:
     """Measure, print, write."""
     async with connect(settings=Settings().changed(embedder="minilm")) as platform:
         collection = await LOCOMO.ingested(platform, data)
-        asked = await questions(collection, data)
-        page = report(asked, await recalls(collection, asked, _asked_at), await recalls(collection, asked, _soon_after))
+        questions_asked = await questions(collection, data)
+        page = report(
+            questions_asked,
+            await recalls(collection, questions_asked, _asked_at),
+            await recalls(collection, questions_asked, _soon_after),
+        )
     print(page)
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "recall_temporal.md").write_text(page, encoding="utf-8")

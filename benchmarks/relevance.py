@@ -83,12 +83,12 @@ Hits = Mapping[str, Sequence[JudgedHit]]
 
 
 async def hits_of(
-    platform: Platform, data: Path, task: Task, given: tuple[Sequence[JudgedQuery], Qrels] | None = None
+    platform: Platform, data: Path, task: Task, judged: tuple[Sequence[JudgedQuery], Qrels] | None = None
 ) -> Hits:
     """The hits of the task's queries, or of those given; what the task's queries filter by is theirs alone."""
     collection = await task.ingested(platform, data)
-    queries, qrels = given or task.queries(data)
-    filters, own = (task.filters(), task.self_id()) if given is None or task is TICKETS else ((), None)
+    queries, qrels = judged or task.queries(data)
+    filters, own = (task.filters(), task.self_id()) if judged is None or task is TICKETS else ((), None)
     if own and any("as_of" not in query.metadata for query in queries):
         filters, own = (), None
     hits = await judged_hits(handle_of(collection), queries, qrels, where_from=filters, drop_self=own)
@@ -127,9 +127,11 @@ def measured(calibration: Calibration, hits: Hits) -> dict[str, Any]:
 
 
 def _honest(calibration: Calibration, hits: Sequence[JudgedHit]) -> Honesty:
-    told = calibration.relevances([hit.evidence for hit in hits])
-    known = [(relevance, hit.is_relevant) for relevance, hit in zip(told, hits, strict=True) if relevance is not None]
-    return honesty([relevance for relevance, _ in known], [judged for _, judged in known])
+    relevances = calibration.relevances([hit.evidence for hit in hits])
+    pairs = [
+        (relevance, hit.is_relevant) for relevance, hit in zip(relevances, hits, strict=True) if relevance is not None
+    ]
+    return honesty([relevance for relevance, _ in pairs], [judged for _, judged in pairs])
 
 
 def by_chance(calibration: Calibration, hits: Sequence[JudgedHit]) -> float:
@@ -138,7 +140,7 @@ def by_chance(calibration: Calibration, hits: Sequence[JudgedHit]) -> float:
         relevance for relevance in calibration.relevances([hit.evidence for hit in hits]) if relevance is not None
     ]
     draws = np.random.default_rng(0).random((DRAWS, len(relevances))) < np.array(relevances)
-    return statistics.mean(honesty(relevances, drawn).error for drawn in draws.tolist())
+    return statistics.mean(honesty(relevances, outcome).error for outcome in draws.tolist())
 
 
 def with_few(calibration: Calibration, hits: Hits) -> dict[int, dict[str, float]]:
@@ -147,20 +149,20 @@ def with_few(calibration: Calibration, hits: Hits) -> dict[int, dict[str, float]
     for hit in hits["both"]:
         by_query.setdefault(hit.query, []).append(hit)
     chance = np.random.default_rng(0)
-    found: dict[int, dict[str, float]] = {}
+    by_size: dict[int, dict[str, float]] = {}
     for few in FEW:
         if few > MOST_OF_SET * len(by_query):
             continue
         errors: dict[str, list[float]] = {"from the start": [], "without": []}
         for _ in range(DRAWS):
-            chosen = set(chance.choice(sorted(by_query), few, replace=False).tolist())
-            judged = {"both": [hit for query in chosen for hit in by_query[query]]}
-            rest = [hit for query, some in by_query.items() if query not in chosen for hit in some]
+            sample = set(chance.choice(sorted(by_query), few, replace=False).tolist())
+            judged = {"both": [hit for query in sample for hit in by_query[query]]}
+            rest = [hit for query, some in by_query.items() if query not in sample for hit in some]
             for name, start in (("from the start", calibration), ("without", None)):
                 fitted = fit_calibration(judged, space="", fitted_on="", start=start)
                 errors[name].append(_honest(fitted if fitted.both else calibration, rest).error)
-        found[few] = {name: statistics.mean(some) for name, some in errors.items()}
-    return found
+        by_size[few] = {name: statistics.mean(some) for name, some in errors.items()}
+    return by_size
 
 
 def read_grades(cranqrel: Path) -> dict[str, dict[str, int]]:
@@ -176,7 +178,7 @@ async def by_grade(platform: Platform, data: Path, grades: Mapping[str, Mapping[
     """Cranfield's hits by the worst grade that counts as relevant, without the paper that the question is from."""
     queries, qrels = CRANFIELD.queries(data)
     source = {query: next(iter(set(graded) - set(qrels[query])), "") for query, graded in grades.items()}
-    asked = [replace(query, metadata={"self_id": source[query.query_id]}) for query in queries]
+    tagged = [replace(query, metadata={"self_id": source[query.query_id]}) for query in queries]
     handle, own = handle_of(await CRANFIELD.ingested(platform, data)), DropSelf.parse("metadata.self_id")
     sets: dict[str, Hits] = {}
     for worst in (1, 2, 3, 4):
@@ -184,7 +186,7 @@ async def by_grade(platform: Platform, data: Path, grades: Mapping[str, Mapping[
             query: {item_id: int(grades[query].get(item_id, worst) <= worst) for item_id in judged}
             for query, judged in qrels.items()
         }
-        sets[f"grades 1 to {worst}"] = await judged_hits(handle, asked, relevant, drop_self=own)
+        sets[f"grades 1 to {worst}"] = await judged_hits(handle, tagged, relevant, drop_self=own)
     return sets
 
 
@@ -240,10 +242,10 @@ async def operations(platform: Platform, calibration: Calibration) -> dict[str, 
     own = replace(calibration, space=space.name if space else "")
     await collection.set_profile(replace(collection.profile, calibration=own))
     await collection.add([{"_id": str(number), "text": text} for number, text in enumerate(OPERATIONS)])
-    found = {text: (await collection.search(text)).hits[0].relevance for text in (*ABOUT_THEM, *ABOUT_OTHERS)}
+    relevances = {text: (await collection.search(text)).hits[0].relevance for text in (*ABOUT_THEM, *ABOUT_OTHERS)}
     return {
-        "about them": {text: found[text] for text in ABOUT_THEM},
-        "others": {text: found[text] for text in ABOUT_OTHERS},
+        "about them": {text: relevances[text] for text in ABOUT_THEM},
+        "others": {text: relevances[text] for text in ABOUT_OTHERS},
     }
 
 
@@ -258,8 +260,8 @@ def show(result: Mapping[str, Any]) -> None:
     for name, figures in result["cranfield by grade"].items():
         print(f"{'cranfield, ' + name:32} {'both':8} {_line(figures)}")
     for name, few in result["calibrated on a few queries"].items():
-        told = ", ".join(f"{n}: {e['from the start']:.3f} ({e['without']:.3f})" for n, e in few.items())
-        print(f"{name:32} by chance {result['error by chance'][name]:.3f}; error by judged queries (no start) {told}")
+        text = ", ".join(f"{n}: {e['from the start']:.3f} ({e['without']:.3f})" for n, e in few.items())
+        print(f"{name:32} by chance {result['error by chance'][name]:.3f}; error by judged queries (no start) {text}")
     print(json.dumps(result["operations"], indent=1))
 
 

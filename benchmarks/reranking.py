@@ -83,14 +83,14 @@ def perfect(task: Task, data: Path, queries: Sequence[JudgedQuery], qrels: Qrels
 
 def by_embedder(embedder: MiniLMEmbedder) -> Scores:
     """The cosine, from 0 to 1; each text is embedded once."""
-    known: dict[str, Any] = {}
+    vectors: dict[str, Any] = {}
 
     async def scores(query: str, texts: Sequence[str]) -> list[float]:
-        new = [text for text in texts if text not in known]
+        new = [text for text in texts if text not in vectors]
         if new:
-            known.update(zip(new, await embedder.embed(new, TextRole.DOCUMENT), strict=True))
-        [asked] = await embedder.embed([query], TextRole.QUERY)
-        return [min(max(float(known[text] @ asked), 0.0), 1.0) for text in texts]
+            vectors.update(zip(new, await embedder.embed(new, TextRole.DOCUMENT), strict=True))
+        [query_vector] = await embedder.embed([query], TextRole.QUERY)
+        return [min(max(float(vectors[text] @ query_vector), 0.0), 1.0) for text in texts]
 
     return scores
 

@@ -164,8 +164,8 @@ async def _search(url: str, kind: str, questions: Sequence[Question], *, recorde
     """Ask all of them; gives the share that the HNSW index answered."""
     async with platform_at(url) as platform:
         collection = await platform.collection(COLLECTION, create=False)
-        asked = collection if recorded else collection.unrecorded()
-        walked = [(await KINDS[kind](asked, question)).path is Path_.APPROXIMATE for question in questions]
+        searched = collection if recorded else collection.unrecorded()
+        walked = [(await KINDS[kind](searched, question)).path is Path_.APPROXIMATE for question in questions]
         await platform.recorded()
     return sum(walked) / len(walked)
 
@@ -240,8 +240,8 @@ async def _recall(url: str, made_: Made) -> float:
         collection = (await platform.collection(COLLECTION, create=False)).unrecorded()
         for question in made_.questions:
             true = np.partition(vectors @ question.vector.astype(np.float16).astype(np.float32), -10)[-10]
-            found = await KINDS["dense"](collection, question)
-            shares.append(sum(hit.score >= true - _ROUNDING for hit in found) / 10)
+            hits = await KINDS["dense"](collection, question)
+            shares.append(sum(hit.score >= true - _ROUNDING for hit in hits) / 10)
     return float(np.mean(shares))
 
 
@@ -442,7 +442,7 @@ def estimate(
     dense = model.cost("searches", "hybrid", "server_s", at=each) - model.cost("searches", "words", "server_s", at=each)
     server_s = model.cost("searches", "words", "server_s", at=items) + parts * max(0.0, dense) * slower
     recorded = model.sizes[FITTED[1]]["recorded"]
-    left = model.replica["primary_server_s"]
+    remaining = model.replica["primary_server_s"]
     return {
         "items": items, "dimensions": dimensions, "parts": parts, "searches_a_second": searches,
         "disk_gb": items * all_bytes / 1e9,
@@ -453,7 +453,7 @@ def estimate(
         "search_server_ms": server_s * 1000,
         "search_cores": searches * server_s / BUSY_SHARE,
         "primary_cores_with_replicas": (
-            searches * left + writes / 86400 * model.cost("load", "server_s", at=each)
+            searches * remaining + writes / 86400 * model.cost("load", "server_s", at=each)
         ) / BUSY_SHARE,
         "client_cores": searches * model.cost("searches", "hybrid", "client_s", at=each) / BUSY_SHARE,
         "records_gb_a_month": searches * 86400 * 30 * recorded["bytes"] / 1e9,
@@ -474,7 +474,7 @@ WORKED: Sequence[Mapping[str, Any]] = (
 
 def checks(model: Model) -> list[dict[str, Any]]:
     """The model's figures of the larger sizes beside the measured ones."""
-    found = []
+    rows = []
     for number, row in sorted(model.sizes.items()):
         if number <= FITTED[1]:
             continue
@@ -486,22 +486,22 @@ def checks(model: Model) -> list[dict[str, Any]]:
         for kind in KINDS:
             pairs.append((f"{kind}, server ms", *_pair(model, row, "searches", kind, "server_s", unit=1e3)))
             pairs.append((f"{kind}, pages", *_pair(model, row, "searches", kind, "pages")))
-        found += [
-            {"items": number, "what": what, "model": said, "measured": was, "measured / model": was / said}
-            for what, said, was in pairs
+        rows += [
+            {"items": number, "what": what, "model": predicted, "measured": was, "measured / model": was / predicted}
+            for what, predicted, was in pairs
         ]
-    return found
+    return rows
 
 
 def checks_of_parts(model: Model, rows: Rows) -> list[dict[str, Any]]:
     """The model's figures of indexes in parts beside the measured ones."""
-    found = []
+    checked = []
     for row in rows:
         number, parts = row["items"], row["parts"]
         each = number / parts
         dense = model.cost("searches", "dense", "server_s", at=each) * parts * 1e3
         measured = {kind: row["searches"][kind]["server_s"] * 1e3 for kind in KINDS}
-        found.append(
+        checked.append(
             {
                 "items": number, "parts": parts, "memory of a build, MB": row["memory_mb"],
                 "build, server µs an item": row["build"]["server_s"] * 1e6,
@@ -513,7 +513,7 @@ def checks_of_parts(model: Model, rows: Rows) -> list[dict[str, Any]]:
                 "dense by the index": row["searches"]["dense"]["walked"],
             }
         )  # fmt: skip
-    return found
+    return checked
 
 
 def _pair(model: Model, row: Mapping[str, Any], *path: str, unit: float = 1) -> tuple[float, float]:
@@ -610,19 +610,19 @@ def _told(value: float | bool) -> str:  # noqa: FBT001 - a cell
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def measure(given: argparse.Namespace, stored: dict[str, Any], keep: Callable[[], None]) -> None:
+def measure(options: argparse.Namespace, stored: dict[str, Any], keep: Callable[[], None]) -> None:
     """Measure what is asked for; each result replaces an earlier one of its kind, and is kept at once."""
     memory = psutil.virtual_memory().total / 2**30
-    about = f"{os.cpu_count()} cores, {memory:.1f} GB, {datetime.now(UTC):%Y-%m-%d}, {given.note}"
-    stored["about_parts" if given.parts else "about"] = about
-    for number in given.items if given.parts else ():
+    about = f"{os.cpu_count()} cores, {memory:.1f} GB, {datetime.now(UTC):%Y-%m-%d}, {options.note}"
+    stored["about_parts" if options.parts else "about"] = about
+    for number in options.items if options.parts else ():
         with _running() as (server, home):
-            rows = measure_parts(server, home, number, given.parts, given.memory_mb)
-        known = {(row["items"], row["memory_mb"], row["parts"]): row for row in (*stored.get("parts", ()), *rows)}
-        stored["parts"] = [known[key] for key in sorted(known)]
+            rows = measure_parts(server, home, number, options.parts, options.memory_mb)
+        former = {(row["items"], row["memory_mb"], row["parts"]): row for row in (*stored.get("parts", ()), *rows)}
+        stored["parts"] = [former[key] for key in sorted(former)]
         keep()
-    sizes = [] if given.parts else [(number, DIMENSIONS, True) for number in given.items]
-    few = [(FEW, dimensions, False) for dimensions in given.dimensions]
+    sizes = [] if options.parts else [(number, DIMENSIONS, True) for number in options.items]
+    few = [(FEW, dimensions, False) for dimensions in options.dimensions]
     for number, dimensions, searches in [*few, *sizes]:
         with _running() as (server, home):
             row = measure_size(server, home, number, dimensions, searches=searches)
@@ -632,7 +632,7 @@ def measure(given: argparse.Namespace, stored: dict[str, Any], keep: Callable[[]
         ]
         stored["measured"].sort(key=_key)
         keep()
-    if given.replica:
+    if options.replica:
         with _running() as (server, home):
             stored["replica"] = measure_replica(server, home, FITTED[0])
         keep()
@@ -667,21 +667,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         estimating.add_argument(f"--{name}", type=int, required=True, help=what)
     estimating.add_argument("--writes", type=int, default=0, help="items a day")
     estimating.add_argument("--parts", type=int, default=1, help="of the index of vectors")
-    given = parser.parse_args(arguments)
-    file: Path = given.out / "scale_model.json"
+    options = parser.parse_args(arguments)
+    file: Path = options.out / "scale_model.json"
     stored = json.loads(file.read_text()) if file.exists() else {"measured": []}
 
     def keep() -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
 
-    if given.command == "estimate":
+    if options.command == "estimate":
         names = ("items", "dimensions", "searches", "writes", "parts")
-        print(json.dumps(estimate(Model(stored), **{name: getattr(given, name) for name in names}), indent=2))
+        print(json.dumps(estimate(Model(stored), **{name: getattr(options, name) for name in names}), indent=2))
         return 0
-    measure(given, stored, keep)
+    measure(options, stored, keep)
     if {number for number in FITTED if (DIMENSIONS, number) in map(_key, stored["measured"])} == set(FITTED):
-        (given.out / "scale_model.md").write_text(page(stored), encoding="utf-8")
+        (options.out / "scale_model.md").write_text(page(stored), encoding="utf-8")
     return 0
 
 

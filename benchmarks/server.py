@@ -81,8 +81,11 @@ class Server:
         """The settings of ``SHOWN`` and pgvector's version."""
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
-            shown = {name: _one(connection, f"SHOW {name}") for name in SHOWN}
-            return {**shown, "pgvector": _one(connection, "SELECT extversion FROM pg_extension WHERE extname='vector'")}
+            values = {name: _one(connection, f"SHOW {name}") for name in SHOWN}
+            return {
+                **values,
+                "pgvector": _one(connection, "SELECT extversion FROM pg_extension WHERE extname='vector'"),
+            }
 
 
 def settle(url: str) -> None:
@@ -95,12 +98,12 @@ def settle(url: str) -> None:
 def table_bytes(url: str) -> int:
     """Bytes of all tables of a database with their indexes; 0: there are none."""
     with psycopg.connect(url) as connection:
-        found = connection.execute(
+        row = connection.execute(
             "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) FROM pg_class AS c "
             "JOIN pg_namespace AS n ON n.oid = c.relnamespace "
             "WHERE c.relkind = 'r' AND n.nspname <> ALL ('{pg_catalog,information_schema}')"
         ).fetchone()
-    return int(found[0]) if found else 0
+    return int(row[0]) if row else 0
 
 
 @contextlib.contextmanager

@@ -74,7 +74,7 @@ def run(extent: Extent, server_url: str | None) -> dict[str, Any]:
         _repository(Path(folder), extent.commits)
         programs = _programs(extent)
         load = os.getloadavg()[0]
-        taken = _in_turns(programs, Path(folder), {"RETRIEVAL_DATABASE_URL": url}, extent.turns)
+        times = _in_turns(programs, Path(folder), {"RETRIEVAL_DATABASE_URL": url}, extent.turns)
         about = {
             "date": f"{datetime.now(UTC):%Y-%m-%d}",
             "turns": extent.turns,
@@ -85,7 +85,7 @@ def run(extent: Extent, server_url: str | None) -> dict[str, Any]:
             "priority": _priority(),
             "server": dict(server.settings()),
         }
-    return {"about": about, "rows": _rows(taken)}
+    return {"about": about, "rows": _rows(times)}
 
 
 def _priority() -> str:
@@ -128,17 +128,17 @@ async def _fill(url: str, tenant: str, number: int) -> None:
 def _repository(folder: Path, commits: int) -> None:
     """A repository of so many commits, with a manifest."""
     (folder / "package.json").write_text('{"dependencies": {"react": "19", "express": "5"}}')
-    told = [
+    lines = [
         b"commit refs/heads/main\ncommitter A <a@example.org> %d +0000\n" % (1_700_000_000 + n) for n in range(commits)
     ]
     parts = []
-    for place, head in enumerate(told):
+    for place, head in enumerate(lines):
         message, text = b"Cache the pages of query %d" % place, b"x = %d\n" % place
         body = b"M 100644 inline src/module_%d.py\ndata %d\n%s\n" % (place % 50, len(text), text)
         parts.append(head + b"data %d\n%s\n" % (len(message), message) + body)
-    for command, given in (("init", b""), ("fast-import", b"".join(parts)), ("symbolic-ref", b"")):
+    for command, stdin in (("init", b""), ("fast-import", b"".join(parts)), ("symbolic-ref", b"")):
         more = {"init": ["-q"], "fast-import": ["--quiet"], "symbolic-ref": ["HEAD", "refs/heads/main"]}[command]
-        subprocess.run(["git", "-C", str(folder), command, *more], input=given, check=True, capture_output=True)  # noqa: S607
+        subprocess.run(["git", "-C", str(folder), command, *more], input=stdin, check=True, capture_output=True)  # noqa: S607
 
 
 def _programs(extent: Extent) -> dict[str, list[str]]:
@@ -164,14 +164,14 @@ def _in_turns(
         "RETRIEVAL_SESSION_START_SECONDS": "60",
         **variables,
     }
-    taken: dict[str, list[Taken]] = {name: [] for name in programs}
+    times: dict[str, list[Taken]] = {name: [] for name in programs}
     chance = random.Random(1)  # noqa: S311 - an order
     for turn in range(turns + 1):
         for name in chance.sample(list(programs), len(programs)):
             timed = _timed([sys.executable, *programs[name]], folder, environment)
             if turn:
-                taken[name].append(timed)
-    return taken
+                times[name].append(timed)
+    return times
 
 
 def _timed(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Taken:
@@ -186,8 +186,8 @@ def _timed(command: Sequence[str], folder: Path, environment: Mapping[str, str])
     return Taken(1000 * wall, 1000 * used)
 
 
-def _rows(taken: Mapping[str, Sequence[Taken]]) -> list[dict[str, Any]]:
-    driver = taken[DRIVER]
+def _rows(times: Mapping[str, Sequence[Taken]]) -> list[dict[str, Any]]:
+    driver = times[DRIVER]
     return [
         {
             "process": name,
@@ -198,7 +198,7 @@ def _rows(taken: Mapping[str, Sequence[Taken]]) -> list[dict[str, Any]]:
                 statistics.median(run.processor / other.processor for run, other in zip(each, driver, strict=True)), 2
             ),
         }
-        for name, each in taken.items()
+        for name, each in times.items()
     ]
 
 
@@ -221,14 +221,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="few principles and turns, to try it out")
     parser.add_argument("--server", metavar="URL", help="a superuser's URL; else an embedded server is made")
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the files go")
-    given = parser.parse_args(arguments)
-    result = run(QUICK if given.quick else NORMAL, given.server)
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "session_start.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
-    (given.out / "session_start.md").write_text(page(result))
+    options = parser.parse_args(arguments)
+    result = run(QUICK if options.quick else NORMAL, options.server)
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "session_start.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
+    (options.out / "session_start.md").write_text(page(result))
     print(page(result))
     starts = [row for row in result["rows"] if row["process"].startswith("session-start")]
-    return 0 if given.quick or starts[0]["median ms"] <= MOST_MS else 1
+    return 0 if options.quick or starts[0]["median ms"] <= MOST_MS else 1
 
 
 if __name__ == "__main__":

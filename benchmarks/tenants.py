@@ -51,16 +51,16 @@ async def _load(url: str, count: int, corpus: Made, say: Say) -> float:
     started = loop.time()
     gate = asyncio.Semaphore(_AT_ONCE)
     stored = items(corpus.corpus)
-    done = 0
+    count_done = 0
 
     async def load_tenant(number: int) -> None:
-        nonlocal done
+        nonlocal count_done
         async with gate, platform_at(url, _name(number), pool_size=1) as platform:
             collection = await made(platform, "notes", TENANT_DIMENSIONS)
             await collection.add(stored, embeddings=corpus.corpus.vectors)
-        done += 1
-        if done % 500 == 0:
-            say(f"{done:,} of {count:,} tenants, {loop.time() - started:.0f} s")
+        count_done += 1
+        if count_done % 500 == 0:
+            say(f"{count_done:,} of {count:,} tenants, {loop.time() - started:.0f} s")
 
     # The first tenant alone: its load creates what all tenants share.
     await load_tenant(0)

@@ -68,7 +68,7 @@ async def filled(platform: Platform, data: Path, documents: int) -> Collection:
 async def compared(ways: dict[str, Collection], queries: list[JudgedQuery], qrels: Qrels) -> dict[str, Any]:
     """Each way's latency and quality, and how much of the first 10 and of all they share."""
     times: dict[str, list[float]] = {way: [] for way in ways}
-    found: dict[str, dict[str, list[str]]] = {way: {} for way in ways}
+    hits_by_way: dict[str, dict[str, list[str]]] = {way: {} for way in ways}
     for warm in (False, True):
         for query in queries:
             for way, collection in ways.items():
@@ -77,14 +77,14 @@ async def compared(ways: dict[str, Collection], queries: list[JudgedQuery], qrel
                     "lexical"
                 ]
                 times[way] += [time.perf_counter() - began] if warm else []
-                found[way][query.query_id] = [hit.item_id for hit in ranking]
+                hits_by_way[way][query.query_id] = [hit.item_id for hit in ranking]
     quality = Ndcg(qrels)
     result: dict[str, Any] = {"queries": len(queries)}
     for way in ways:
         p50, p95 = np.percentile(times[way], [50, 95]) * 1000
-        mean = np.mean([quality.score(key, ranking) for key, ranking in found[way].items()])
+        mean = np.mean([quality.score(key, ranking) for key, ranking in hits_by_way[way].items()])
         result[way] = {"p50_ms": round(p50, 2), "p95_ms": round(p95, 2), "nDCG@10": round(float(mean), 4)}
-    first, other = found.values()
+    first, other = hits_by_way.values()
     result["overlap"] = {str(depth): _overlap(first, other, depth) for depth in (10, DEPTH)}
     return result
 
@@ -108,10 +108,10 @@ async def measure(data: Path, documents: int) -> dict[str, Any]:
     async with AsyncExitStack() as stack:
         platform = await stack.enter_async_context(connect(url, settings=settings))
         plain = await stack.enter_async_context(connect(off, settings=settings))
-        made = [await SCIFACT.ingested(platform, data)]
-        made += [await filled(platform, data, documents)] if documents else []
+        platforms = [await SCIFACT.ingested(platform, data)]
+        platforms += [await filled(platform, data, documents)] if documents else []
         queries, qrels = SCIFACT.queries(data)
-        for collection in made:
+        for collection in platforms:
             began = time.perf_counter()
             outcome = await keep_textsearch_index(platform.database, await collection.refresh(), rows=1)
             if outcome not in (TextsearchOutcome.BUILT, TextsearchOutcome.PRESENT):

@@ -40,8 +40,8 @@ async def judge(platform: Platform, guides: Collection) -> None:
 
 async def learn(guides: Collection) -> None:
     """Fit a model; it is used if it does better on questions that it was not fitted on."""
-    done = await guides.learn()
-    print("the model is used:" if done["published"] else "the model is not used:", done["reason"])
+    report = await guides.learn()
+    print("the model is used:" if report["published"] else "the model is not used:", report["reason"])
 
 
 async def main() -> None:

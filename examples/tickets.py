@@ -34,8 +34,8 @@ async def main() -> None:
 
         then = datetime(2024, 5, 2, tzinfo=UTC)
         earlier = await service.process(RetrievalRequest(**new, as_of=then, exclude_self="JIRA-MM-051"))
-        known = [(ticket.ticket_id, ticket.resolution_time_known) for ticket in earlier.similar_tickets]
-        print("as of 2 May, whether its resolution is known:", known)
+        is_known = [(ticket.ticket_id, ticket.resolution_time_known) for ticket in earlier.similar_tickets]
+        print("as of 2 May, whether its resolution is known:", is_known)
 
         weightings = {"weightings": ["semantic_match", "priority_focused"], "top_k": 2, "candidates": 5}
         preview = await service.preview_search(**new, config=weightings)

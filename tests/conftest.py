@@ -54,24 +54,24 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Until all modules are loaded nearly nothing is garbage.
     gc.disable()
-    given = getattr(config, "workerinput", {}).get("database")
-    if given is None:
+    state = getattr(config, "workerinput", {}).get("database")
+    if state is None:
         # Root's server is another user, who must be able to enter.
         run = Path(tempfile.mkdtemp(prefix="retrieval-run-"))
         run.chmod(0o755)
-        given = {"source": source().name, "run": str(run), "process": str(os.getpid())}
-    config.stash[_SHARED] = given
+        state = {"source": source().name, "run": str(run), "process": str(os.getpid())}
+    config.stash[_SHARED] = state
 
 
 def pytest_collection_finish() -> None:
-    """Collect what the tests leave behind, and never look at all loaded modules and all tests."""
+    """Freeze the collected objects, so that the garbage collector skips loaded modules and tests."""
     gc.freeze()
     gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a process that the run starts."""
+    """Tell a worker process that the run starts."""
     node.workerinput["database"] = node.config.stash[_SHARED]
 
 
@@ -109,7 +109,7 @@ def server_url(request: pytest.FixtureRequest, run_folder: Path) -> Iterator[str
 
 @pytest.fixture(scope="session")
 def template(server_url: str) -> Iterator[str]:
-    """The name of a database whose schema is set up, to copy; nobody connects to it."""
+    """The name of a database with the schema, used as a template; no test connects to it."""
     name = f"retrieval_test_{uuid.uuid4().hex[:12]}"
     if cluster_url() is not None:
         yield name  # nothing of a cluster can be copied

@@ -21,12 +21,12 @@ class Tuning:
 
     def settings(self) -> dict[str, str]:
         """The server's settings of a connection, those that differ from pgvector's defaults."""
-        wanted = {
+        required = {
             "hnsw.ef_search": (self.ef_search, 40),
             "hnsw.iterative_scan": (self.iterative_scan, "off"),
             "hnsw.max_scan_tuples": (self.max_scan_tuples, 20_000),
         }
-        return {name: str(value) for name, (value, usual) in wanted.items() if value != usual}
+        return {name: str(value) for name, (value, usual) in required.items() if value != usual}
 
 
 TUNINGS: Mapping[str, Tuning] = {

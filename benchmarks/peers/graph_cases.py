@@ -74,9 +74,9 @@ def _value(number: int) -> dict[str, Any]:
     return {"text": f"note {number}", "n": number % 20, "rare": number % 50 == 0}
 
 
-def _filtered(store: BaseStore, wanted: dict[str, Any], expected: list[str]) -> str:
+def _filtered(store: BaseStore, filter_: dict[str, Any], expected: list[str]) -> str:
     try:
-        keys = sorted(item.key for item in store.search(("filters",), filter=wanted))
+        keys = sorted(item.key for item in store.search(("filters",), filter=filter_))
     except ValueError as error:
         return f"refused: {error}"
     return "right" if keys == expected else f"finds {', '.join(keys) or 'nothing'}"

@@ -91,5 +91,5 @@ def _rows(corpus: Corpus) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def _ids(found: pa.Table) -> list[str]:
-    return [str(item_id) for item_id in found.column("id").to_pylist()]
+def _ids(table: pa.Table) -> list[str]:
+    return [str(item_id) for item_id in table.column("id").to_pylist()]

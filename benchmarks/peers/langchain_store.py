@@ -81,15 +81,15 @@ class LangchainStore:
 
     async def dense(self, variant: str, vector: Vectors, k: int, where: Where) -> list[str]:
         """By vector."""
-        found = await self._stores[variant].asimilarity_search_by_vector(
+        documents = await self._stores[variant].asimilarity_search_by_vector(
             vector.tolist(), k=k, filter=dict(where) or None
         )
-        return [document.id for document in found]
+        return [document.id for document in documents]
 
     async def hybrid(self, variant: str, text: str, vector: Vectors, k: int) -> list[str]:
         """By vector and words."""
-        found = await self._stores[variant].asimilarity_search_by_vector(vector.tolist(), k=k, fts_query=text)
-        return [document.id for document in found]
+        documents = await self._stores[variant].asimilarity_search_by_vector(vector.tolist(), k=k, fts_query=text)
+        return [document.id for document in documents]
 
     async def close(self) -> None:
         """Close every engine."""

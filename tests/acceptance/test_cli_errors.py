@@ -53,7 +53,7 @@ def ready(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Program:
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_1(ready: Program, arguments: tuple[str, ...], reason: str) -> None:
-    """On standard error, with nothing on standard output, also where JSON was asked for."""
+    """The line is on standard error, and standard output is empty, even with ``--json``."""
     line = ready.fails(*arguments)
     assert line.startswith("error: ")
     assert reason in line
@@ -108,24 +108,26 @@ def test_a_wrong_environment_is_one_line(
 
 
 def test_a_variable_that_is_no_setting_is_noted(ready: Program) -> None:
-    """With the nearest one; those of the tickets service and of tests are known, and the command goes on."""
-    done = ready.using(RETRIEVAL_EMBEDER="none", RETRIEVAL_TICKETS_COLLECTION="x", RETRIEVAL_TEST_PARTS="4")(
+    """The note names the nearest setting; settings of tickets and of tests are known, and the command runs."""
+    process = ready.using(RETRIEVAL_EMBEDER="none", RETRIEVAL_TICKETS_COLLECTION="x", RETRIEVAL_TEST_PARTS="4")(
         "collections"
     )
-    assert done.returncode == 0
-    assert done.stderr == "note: RETRIEVAL_EMBEDER is not a setting, and is ignored; did you mean RETRIEVAL_EMBEDDER?\n"
+    assert process.returncode == 0
+    assert (
+        process.stderr == "note: RETRIEVAL_EMBEDER is not a setting, and is ignored; did you mean RETRIEVAL_EMBEDDER?\n"
+    )
 
 
 def test_a_traceback_is_shown_only_with_debug(ready: Program) -> None:
-    """The line stands last all the same."""
-    done = ready("--debug", "search", "notes", "")
-    assert done.returncode == 1
-    assert "Traceback" in done.stderr
-    assert done.stderr.splitlines()[-1].startswith("error: the query is empty")
+    """The error line is still the last line."""
+    process = ready("--debug", "search", "notes", "")
+    assert process.returncode == 1
+    assert "Traceback" in process.stderr
+    assert process.stderr.splitlines()[-1].startswith("error: the query is empty")
 
 
 def test_a_fault_of_the_program_is_one_line_and_exit_code_70(program: Program) -> None:
-    """Its type is named; more is shown on request."""
+    """The line names the type of the error; ``--debug`` shows more."""
     (program.folder / "sitecustomize.py").write_text(
         "import retrieval.surfaces.cli.commands.collections as command\ncommand.answer = None\n"
     )
@@ -135,7 +137,7 @@ def test_a_fault_of_the_program_is_one_line_and_exit_code_70(program: Program) -
 
 
 def test_help_is_a_table_of_contents(program: Program) -> None:
-    """Every command under its heading, the exit codes below; asking for nothing shows it too."""
+    """It lists every command under its heading, then the exit codes; a call without arguments prints it too."""
     output = program.using(GITHUB_ACTIONS="true").succeeds("--help")
     headings = [output.index(heading) for heading in ("Store and find", "Measure and tune", "Database", "Exit codes")]
     assert headings == sorted(headings)
@@ -152,7 +154,7 @@ def test_the_version_is_told(program: Program) -> None:
 
 
 def test_help_needs_nothing_heavy(program: Program) -> None:
-    """Neither the database driver nor numerics are loaded before a command runs, and no other command is."""
+    """Help loads neither the database driver nor NumPy, nor any other command."""
     (program.folder / "sitecustomize.py").write_text(
         "import atexit, sys\n"
         "heavy = {'psycopg', 'sqlalchemy', 'numpy', 'openai', 'alembic', 'ir_measures'}\n"

@@ -22,5 +22,5 @@ def test_a_file_is_stored_but_for_its_bad_lines_and_a_quarantine_takes_it_back(p
         assert "events.jsonl:2: item 'nowhere'" in process.stderr
         assert "events.jsonl:4: an event is written as an object" in process.stderr
     assert program.json("actors", "quarantine", "u1") == {"events": 1}
-    said = program.json("feedback", "--collection", "docs", "b", "--reward", "0.5", "--actor", "u1")
-    assert said["discounted"] == {"quarantined": 1}
+    report = program.json("feedback", "--collection", "docs", "b", "--reward", "0.5", "--actor", "u1")
+    assert report["discounted"] == {"quarantined": 1}

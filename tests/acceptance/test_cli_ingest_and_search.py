@@ -84,9 +84,9 @@ def test_a_search_by_groups_shows_the_best_of_each(program: Program) -> None:
 
 
 def test_standard_input_is_a_file_too(program: Program) -> None:
-    """Its format is JSON Lines unless it is named."""
-    program.succeeds("ingest", "notes", "-", "-q", given=json.dumps(NOTES[0]))
-    program.succeeds("ingest", "notes", "-", "-q", "--format", "csv", given="_id,text\ncsv,certificate\n")
+    """Its format is JSON Lines unless an option names another one."""
+    program.succeeds("ingest", "notes", "-", "-q", stdin=json.dumps(NOTES[0]))
+    program.succeeds("ingest", "notes", "-", "-q", "--format", "csv", stdin="_id,text\ncsv,certificate\n")
     assert program.json("collections")[0]["items"] == 2
 
 
@@ -118,20 +118,20 @@ def test_lines_that_do_not_fit_the_schema_are_bad_lines(program: Program) -> Non
 
 
 def test_a_run_whose_items_have_no_text_fails_and_says_where_it_may_be(program: Program) -> None:
-    """A forgotten mapping costs no text that is stored; what the text may be called is quoted for a shell."""
+    """A forgotten mapping overwrites no stored text; the suggested column is quoted for a shell."""
     (program.folder / "docs.csv").write_text("Doc No,The words,Year\n1,The flow is laminar,1958\n2,A wing,1960\n")
     named = ("ingest", "docs", "docs.csv", "--map", "_id=Doc No")
     assert program.json(*named, "--map", "text=The words")["added"] == 2
 
-    said = "error: 2 of 2 items have no text; did you mean --map text='The words'?"
-    assert program.fails(*named) == said
-    assert program.fails(*named, "--on-error", "skip") == said
+    message = "error: 2 of 2 items have no text; did you mean --map text='The words'?"
+    assert program.fails(*named) == message
+    assert program.fails(*named, "--on-error", "skip") == message
 
     assert program.json("search", "docs", "wing")["hits"][0]["id"] == "2"
 
 
 def test_a_few_items_without_text_are_stored_with_a_note(program: Program) -> None:
-    """Where others have a text, no other name of it is suggested."""
+    """If other items have a text, no other name for the text is suggested."""
     path = program.write("notes.jsonl", NOTES[0], {"id": "x", "the words": "a certificate"})
     process = program("ingest", "notes", path, "-q")
     assert (process.returncode, process.stdout) == (0, "")
@@ -207,7 +207,7 @@ def test_bad_lines_are_put_aside_and_can_be_mended(program: Program) -> None:
 def test_bad_csv_lines_follow_the_header_wherever_it_came_from(program: Program) -> None:
     """Standard input can be read only once, and its header is not lost."""
     text = "id,text\n1,fine\n2,one,too many\n"
-    process = program("ingest", "x", "-", "-f", "csv", "--on-error", "skip", "--rejects", "aside.csv", "-q", given=text)
+    process = program("ingest", "x", "-", "-f", "csv", "--on-error", "skip", "--rejects", "aside.csv", "-q", stdin=text)
     assert process.returncode == 0
     assert (program.folder / "aside.csv").read_text() == "id,text\n2,one,too many\n"
 
@@ -222,30 +222,30 @@ async def test_items_wait_for_an_embedder_that_fails(program: Program) -> None:
             RETRIEVAL_EMBEDDING_BASE_URL=server.url,
             RETRIEVAL_EMBEDDING_DIMENSIONS="64",
         )
-        done = await asyncio.to_thread(program, "ingest", "notes", path)
-        assert done.returncode == 3
-        sent = f"note: texts are sent to {server.url}, to be embedded by text-embedding-3-small: about "
-        assert sent in done.stderr
-        assert "RETRIEVAL_EMBEDDER=minilm keeps them on this machine" in done.stderr
-        assert "3 items without a vector, found by words only; once the embedder answers, the same" in done.stderr
-        assert ["pending", "3"] in [line.split() for line in done.stdout.splitlines()]
-        found = await asyncio.to_thread(program.json, "search", "notes", "certificate")
-        assert found["hits"][0]["id"] == "login"
+        process = await asyncio.to_thread(program, "ingest", "notes", path)
+        assert process.returncode == 3
+        notice = f"note: texts are sent to {server.url}, to be embedded by text-embedding-3-small: about "
+        assert notice in process.stderr
+        assert "RETRIEVAL_EMBEDDER=minilm keeps them on this machine" in process.stderr
+        assert "3 items without a vector, found by words only; once the embedder answers, the same" in process.stderr
+        assert ["pending", "3"] in [line.split() for line in process.stdout.splitlines()]
+        payload = await asyncio.to_thread(program.json, "search", "notes", "certificate")
+        assert payload["hits"][0]["id"] == "login"
 
         report = await asyncio.to_thread(program.json, "ingest", "notes", path)
         assert counts(report) == {"read": 3, "unchanged": 3, "embedded": 3}
 
 
 async def test_a_service_is_told_before_texts_are_sent_to_it(program: Program) -> None:
-    """Its address without a password, the model and the tokens; and the model of this machine says what it cannot."""
+    """The notice has the address without password, the model and the tokens; the local model's names its limits."""
     path = program.write("notes.jsonl", *NOTES)
     async with OpenAIServer(speaks=SPEECHES["ollama"], dimensions=96) as server:
         address = server.url.replace("http://", "http://me:secret@")
         sending = program.using(RETRIEVAL_EMBEDDER=f"ollama:somebody/new@{address}")
-        done = await asyncio.to_thread(sending, "ingest", "notes", path)
-        assert done.returncode == 0, done.stderr
-        assert f"note: texts are sent to {server.url}, to be embedded by somebody/new: about " in done.stderr
-        assert "secret" not in done.stderr
+        process = await asyncio.to_thread(sending, "ingest", "notes", path)
+        assert process.returncode == 0, process.stderr
+        assert f"note: texts are sent to {server.url}, to be embedded by somebody/new: about " in process.stderr
+        assert "secret" not in process.stderr
         assert sending.json("collections")[0]["space"] == "ollama/somebody/new (96)"
     away = await asyncio.to_thread(sending, "ingest", "others", path)
     assert away.returncode == 1
@@ -258,9 +258,9 @@ def test_the_model_of_this_machine_says_that_it_knows_english(program: Program) 
     """It says so of a new collection alone, and names a multilingual model."""
     path = program.write("notes.jsonl", *NOTES)
     local = program.using(RETRIEVAL_EMBEDDER="minilm")
-    said = "all-MiniLM-L6-v2 knows English only; for other languages: RETRIEVAL_EMBEDDER=ollama:bge-m3"
-    assert said in local("ingest", "notes", path).stderr
-    assert said not in local("ingest", "notes", path).stderr
+    notice = "all-MiniLM-L6-v2 knows English only; for other languages: RETRIEVAL_EMBEDDER=ollama:bge-m3"
+    assert notice in local("ingest", "notes", path).stderr
+    assert notice not in local("ingest", "notes", path).stderr
 
 
 async def test_a_person_is_asked_before_a_key_of_the_environment_sends_texts_away(program: Program) -> None:
@@ -273,9 +273,9 @@ async def test_a_person_is_asked_before_a_key_of_the_environment_sends_texts_awa
             RETRIEVAL_EMBEDDING_BASE_URL=server.url,
             RETRIEVAL_EMBEDDING_DIMENSIONS="64",
         )
-        shown = await asyncio.to_thread(typed, sending, "\n", "ingest", "notes", str(path))
-        assert "OPENAI_API_KEY is set, RETRIEVAL_EMBEDDER is not. Send them? [y/N]" in shown
-        assert "nothing was sent or stored" in shown
+        terminal = await asyncio.to_thread(typed, sending, "\n", "ingest", "notes", str(path))
+        assert "OPENAI_API_KEY is set, RETRIEVAL_EMBEDDER is not. Send them? [y/N]" in terminal
+        assert "nothing was sent or stored" in terminal
         assert program.json("collections") == []
         await asyncio.to_thread(typed, sending, "", "ingest", "notes", str(path), "--yes")
         assert [collection["pending"] for collection in program.json("collections")] == [0]
@@ -301,7 +301,7 @@ def typed(program: Program, text: str, *arguments: str) -> str:
 
 
 def test_an_interrupted_run_is_continued_by_the_same_command(program: Program) -> None:
-    """It exits with 130 and one line, and what it stored stays stored."""
+    """The command exits with 130 and one line, and the items stored so far stay stored."""
     path = program.write("many.jsonl", *({"_id": str(n), "text": f"word{n} " * 40} for n in range(20_000)))
     running = program.start("ingest", "many", path)
     deadline = time.monotonic() + SECONDS
@@ -355,11 +355,11 @@ CONDITIONS: list[tuple[list[str], set[str]]] = [
 
 
 def test_conditions_choose_items(notes: Program) -> None:
-    """Conditions as they are typed, each narrowing the others; keys are included and excluded."""
-    for conditions, found in CONDITIONS:
+    """Each condition narrows the others; keys can be included and excluded."""
+    for conditions, ids in CONDITIONS:
         options = [word for condition in conditions for word in ("--where", condition)]
         hits = notes.json("search", "notes", "the report node certificate disk", *options)["hits"]
-        assert {hit["id"] for hit in hits} == found, conditions
+        assert {hit["id"] for hit in hits} == ids, conditions
 
 
 def test_one_leg_can_answer_alone(notes: Program) -> None:
@@ -426,8 +426,8 @@ def test_an_index_is_divided_once_there_is_one(program: Program, tmp_path: Path)
     """A small collection keeps the wish; a number that cannot be is refused."""
     (tmp_path / "one.jsonl").write_text('{"_id": "1", "text": "one"}\n', encoding="utf-8")
     program.succeeds("ingest", "parts", str(tmp_path / "one.jsonl"))
-    told = program.succeeds("collections", "split", "parts", "--parts", "4").strip()
-    assert told == "parts is searched without an index; once it is large, it gets one in 4 parts"
+    output = program.succeeds("collections", "split", "parts", "--parts", "4").strip()
+    assert output == "parts is searched without an index; once it is large, it gets one in 4 parts"
     info = program.json("collections", "split", "parts", "--parts", "3")
     assert (info["parts"], info["index_parts"], info["has_hnsw"]) == (3, 0, False)
     assert "parts is a whole number from 1 to 64, not 65" in program.fails(
@@ -442,10 +442,10 @@ def test_neighbours_are_set_shown_and_taken_back(program: Program) -> None:
     program.succeeds("ingest", "talks", program.write("talks.jsonl", *turns), "-q")
     setting = ("collections", "neighbours", "talks")
     assert "indexed alone" in program.succeeds(*setting)
-    shown = {"sequence": "talk", "order": "turn", "before": 1, "after": 2, "own_weight": 2}
-    assert program.json(*setting, "--sequence", "talk", "--order", "turn", "--before", "1") == shown
-    assert program.json("collections")[0]["neighbours"] == shown
-    assert program.json(*setting) == shown
+    neighbours = {"sequence": "talk", "order": "turn", "before": 1, "after": 2, "own_weight": 2}
+    assert program.json(*setting, "--sequence", "talk", "--order", "turn", "--before", "1") == neighbours
+    assert program.json("collections")[0]["neighbours"] == neighbours
+    assert program.json(*setting) == neighbours
 
     def found() -> list[str]:
         return [hit["id"] for hit in program.json("search", "talks", "zebra", "--legs", "lexical")["hits"]]
@@ -467,7 +467,7 @@ def test_a_collection_has_its_own_language(program: Program) -> None:
 
 
 def test_compressed_files_are_read(program: Program) -> None:
-    """Whatever their name."""
+    """The file's name does not matter."""
     path = program.folder / "notes.jsonl.gz"
     path.write_bytes(gzip.compress(json.dumps(NOTES[0]).encode()))
     assert program.json("ingest", "notes", path)["added"] == 1
@@ -492,7 +492,7 @@ def test_a_reader_that_leaves_early_is_not_complained_about(notes: Program) -> N
 
 
 def test_a_file_of_tickets_needs_no_mapping(program: Program) -> None:
-    """Its columns become fields and typed attributes, declared as filterable; a domain 42 is a name."""
+    """Its columns become fields and typed, filterable attributes; a domain 42 is text."""
     (program.folder / "historical_tickets.csv").write_text(HISTORY, encoding="utf-8")
     report = program.json("ingest", "tickets", "historical_tickets.csv")
     assert counts(report) == {"read": 2, "added": 2, "embedded": 2}
@@ -535,7 +535,7 @@ def test_a_folder_of_documents_is_ingested_and_gives_passages(program: Program, 
 
 
 @pytest.mark.parametrize(
-    ("options", "code", "said"),
+    ("options", "code", "message"),
     [
         (["gone.md"], 1, "gone.md: there is no such file or folder"),
         (["handbook", "--map", "text=x"], 1, "--map is for files of items"),
@@ -546,17 +546,17 @@ def test_a_folder_of_documents_is_ingested_and_gives_passages(program: Program, 
     ],
 )
 def test_what_cannot_be_meant_of_documents_is_refused(
-    program: Program, tmp_path: Path, options: list[str], code: int, said: str
+    program: Program, tmp_path: Path, options: list[str], code: int, message: str
 ) -> None:
     """In one line."""
     write_handbook(tmp_path / "handbook")
     (tmp_path / "notes.jsonl").write_text("")
     places = [str(tmp_path / word) if word in {"handbook", "notes.jsonl"} else word for word in options]
-    assert said in program.fails("ingest", "docs", *places, code=code)
+    assert message in program.fails("ingest", "docs", *places, code=code)
 
 
 def test_items_that_are_too_long_for_the_model_are_told(program: Program) -> None:
     """The local model reads 256 tokens."""
     path = program.write("long.jsonl", {"_id": "long", "text": "word " * 300}, {"_id": "short", "text": "word"})
-    done = program.using(RETRIEVAL_EMBEDDER="minilm")("ingest", "long", path)
-    assert "1 item longer than the model reads" in done.stderr
+    process = program.using(RETRIEVAL_EMBEDDER="minilm")("ingest", "long", path)
+    assert "1 item longer than the model reads" in process.stderr

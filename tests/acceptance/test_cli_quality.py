@@ -18,7 +18,7 @@ AS_IT_WAS = ("--where-from", "metadata.as_of>=occurred_at", "--drop-self", "meta
 
 @pytest.fixture(scope="module")
 def tickets(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Program:
-    """The sample tickets, ingested as ``tickets``; nobody changes them."""
+    """The sample tickets, ingested as ``tickets``; read-only for the tests."""
     program = program_in(tmp_path_factory.mktemp("tickets"), home)
     program.succeeds("ingest", "tickets", TICKETS / "corpus.jsonl.gz", "-q")
     return program
@@ -52,10 +52,10 @@ def test_each_leg_and_their_fusion_are_measured(tickets: Program) -> None:
 
 def test_the_report_is_readable(tickets: Program) -> None:
     """A row a variant, a row a comparison, and every query where it is wished."""
-    done = tickets.succeeds(
+    output = tickets.succeeds(
         "evaluate", "tickets", *SAMPLE, "--metrics", "R@5,AP", "--limit-queries", "4", "--per-query"
     )
-    rows = [line.split() for line in done.splitlines() if line.strip()]
+    rows = [line.split() for line in output.splitlines() if line.strip()]
     assert rows[0] == ["4", "judged", "queries"]
     assert [row[0] for row in rows[3:6]] == ["dense", "lexical", "fused"]
     assert sum(row[0].startswith("dup-") for row in rows) == 4 * 2

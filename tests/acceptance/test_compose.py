@@ -17,14 +17,18 @@ SERVICES = compose(SECRETS)["services"]
 
 def arguments(name: str) -> list[str]:
     """The arguments of the service's command; a server gets a free port."""
-    given = command_of(SERVICES[name])[1:]
-    return [*given, "--port", "0"] if "--port" in given else given
+    words = command_of(SERVICES[name])[1:]
+    return [*words, "--port", "0"] if "--port" in words else words
 
 
 def variables(name: str) -> dict[str, str]:
     """The service's variables that are not about the database."""
-    taken = SERVICES[name]["environment"].items()
-    return {key: value for key, value in taken if value and key not in {"RETRIEVAL_DATABASE_URL", "RETRIEVAL_EMBEDDER"}}
+    variables_of_service = SERVICES[name]["environment"].items()
+    return {
+        key: value
+        for key, value in variables_of_service
+        if value and key not in {"RETRIEVAL_DATABASE_URL", "RETRIEVAL_EMBEDDER"}
+    }
 
 
 def started(program: Program, name: str) -> subprocess.Popen[str]:
@@ -58,7 +62,7 @@ def test_the_services_run_together(program: Program) -> None:
 
 
 def said(process: subprocess.Popen[str]) -> str:
-    """The address that a server tells."""
+    """The address that a server prints."""
     assert process.stdout is not None
     line = process.stdout.readline()
     return next(word for word in line.split() if word.startswith("http://"))

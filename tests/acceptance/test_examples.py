@@ -112,8 +112,8 @@ def test_the_search_loop_gets_better_at_the_first_try(home: Path) -> None:
     assert last >= shares(process.stdout, "similarity alone")[1] + 0.3
 
 
-def shares(shown: str, row: str) -> tuple[float, float]:
+def shares(output: str, row: str) -> tuple[float, float]:
     """The shares of the first and the last quarter in a row of the table."""
-    (line,) = [line for line in shown.splitlines() if line.startswith(row)]
+    (line,) = [line for line in output.splitlines() if line.startswith(row)]
     first, last = (float(word.rstrip("%")) / 100 for word in line.split() if word.endswith("%"))
     return first, last

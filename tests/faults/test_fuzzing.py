@@ -1,4 +1,4 @@
-"""Whatever is thrown at a parser: it gives a result or an error of the product, in one line, and in time."""
+"""Fuzzing the parsers: each input gives a result or a one-line error of the product, in time."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def home() -> Iterator[Path]:
 
 
 async def test_an_upgrade_that_is_killed_loses_nothing(home: Path) -> None:
-    """Killed at random points, the next try ends what it began; the deep examination is clean."""
+    """After kills at random points, the next attempt completes the upgrade; the deep examination finds no error."""
     sys.stderr.write(f"RETRIEVAL_TEST_SEED={SEED}\n")
     chance = random.Random(SEED)
     settings = Settings(database_schema=SCHEMA, embedder="none")

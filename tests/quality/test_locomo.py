@@ -33,7 +33,7 @@ async def test_turns_are_found_with_their_neighbours_help(database_url: str) -> 
     settings = Settings().changed(embedder="minilm")
     async with connect(database_url, tenant="quality of conversations", settings=settings) as platform:
         collection = await filled(platform, "talks", talks.turns, CONVERSATION_NEIGHBOURS)
-        found = means(scored(await ranked(collection, talks, CONVERSATION_PROFILE), talks), talks.queries)
-    assert found["turn R@10"] >= 0.79
-    assert found["session R@10"] >= 0.942
-    assert found["multi-hop session R@5"] >= 0.58
+        recalls = means(scored(await ranked(collection, talks, CONVERSATION_PROFILE), talks), talks.queries)
+    assert recalls["turn R@10"] >= 0.79
+    assert recalls["session R@10"] >= 0.942
+    assert recalls["multi-hop session R@5"] >= 0.58

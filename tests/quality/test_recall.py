@@ -35,7 +35,7 @@ async def test_a_date_that_is_preferred_finds_more_than_one_that_filters_or_is_i
             for question in await questions(collection, Path(DATA))
             if question.said(question.asked_at) == "dated"
         ]
-        found = await recalls(collection, dated, lambda question: question.asked_at)
-    means = {mode: fmean(values) for mode, values in found.items()}
+        by_mode = await recalls(collection, dated, lambda question: question.asked_at)
+    means = {mode: fmean(values) for mode, values in by_mode.items()}
     assert means[TimeExpressions.PREFER] >= 0.75
     assert means[TimeExpressions.PREFER] > means[TimeExpressions.FILTER] > means[TimeExpressions.OFF]

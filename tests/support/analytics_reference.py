@@ -28,10 +28,10 @@ def reference(view: AnalyticsView) -> str:
 def written_into(page: str, views: Sequence[AnalyticsView]) -> str:
     """The page with every view's reference as the catalogue has it, in place of what stood there."""
     for view in views:
-        before, found, after = page.partition(mark(view))
-        if found:
-            kept = after.lstrip("\n")
-            while kept.startswith(("`analytics_", "|")):
-                kept = kept.partition("\n")[2].lstrip("\n")
-            page = f"{before}{reference(view)}\n{kept}"
+        before, marker, after = page.partition(mark(view))
+        if marker:
+            rest = after.lstrip("\n")
+            while rest.startswith(("`analytics_", "|")):
+                rest = rest.partition("\n")[2].lstrip("\n")
+            page = f"{before}{reference(view)}\n{rest}"
     return page

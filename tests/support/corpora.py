@@ -72,8 +72,8 @@ class Corpus:
 def stored(vectors: Vectors) -> Vectors:
     """The vectors as the database keeps them: of unit length, in half precision."""
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    kept: Vectors = unit.astype(np.float16).astype(np.float32)
-    return kept
+    halved: Vectors = unit.astype(np.float16).astype(np.float32)
+    return halved
 
 
 def recall(scores: Iterable[float], true: NDArray[np.float64]) -> float:
@@ -97,11 +97,11 @@ async def make_corpus(
     chance = np.random.default_rng(seed)
     size, dimensions = vectors.shape
     space = EmbeddingSpace(provider="test", model=f"{platform.tenant_id}", dimensions=dimensions)
-    kept = stored(vectors)
-    pole = kept[0]
+    halved = stored(vectors)
+    pole = halved[0]
     shares = chance.permutation(size) * 1000 // size
     ranks = np.empty(size, dtype=np.int64)
-    ranks[np.argsort(kept @ pole, kind="stable")] = np.arange(size) * 1000 // size
+    ranks[np.argsort(halved @ pole, kind="stable")] = np.arange(size) * 1000 // size
     collection = await platform.collection("corpus", space=space)
     items = [
         item(place, int(shares[place]), int(ranks[place])) | {"text": text}
@@ -113,7 +113,7 @@ async def make_corpus(
     return Corpus(
         platform,
         collection,
-        kept,
+        halved,
         shares,
         ranks,
         queries=near + np.float32(_NOISE / 2) * away[:queries],

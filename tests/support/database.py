@@ -83,9 +83,9 @@ def _engine_socket(scheme: str, path: str, host: str | None, port: int | None) -
 
 
 @contextlib.contextmanager
-def running_server(chosen: Source, run: Path) -> Iterator[str]:
+def running_server(binaries: Source, run: Path) -> Iterator[str]:
     """A superuser's URL of a server that runs meanwhile; ``run`` is the directory that a run's processes share."""
-    match chosen:
+    match binaries:
         case Source.CONFIGURED:
             yield os.environ[VARIABLE]
         case Source.CONTAINER:

@@ -49,9 +49,9 @@ def _plain_pdf(pages: Sequence[str]) -> bytes:
     ]
     for at, text in enumerate(pages):
         content = f"BT /F1 12 Tf 10 100 Td ({text}) Tj ET" if text else ""
-        shown = f"/MediaBox [0 0 600 200] /Contents {5 + 2 * at} 0 R /Resources << /Font << /F1 3 0 R >> >>"
+        attributes = f"/MediaBox [0 0 600 200] /Contents {5 + 2 * at} 0 R /Resources << /Font << /F1 3 0 R >> >>"
         objects += [
-            f"<< /Type /Page /Parent 2 0 R {shown} >>",
+            f"<< /Type /Page /Parent 2 0 R {attributes} >>",
             f"<< /Length {len(content)} >>\nstream\n{content}\nendstream",
         ]
     body, places = b"%PDF-1.4\n", []

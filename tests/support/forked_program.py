@@ -35,7 +35,7 @@ def loaded() -> list[str]:
 
 
 def run_forked(
-    arguments: Sequence[str], *, folder: Path, variables: Mapping[str, str], given: str = "", seconds: float
+    arguments: Sequence[str], *, folder: Path, variables: Mapping[str, str], stdin: str = "", seconds: float
 ) -> subprocess.CompletedProcess[str]:
     """The finished run of ``retrieval`` with these arguments; Python's warnings are errors.
 
@@ -43,7 +43,7 @@ def run_forked(
     """
     with tempfile.TemporaryDirectory() as outputs:
         files = [Path(outputs) / name for name in ("in", "out", "err")]
-        files[0].write_text(given, encoding="utf-8")
+        files[0].write_text(stdin, encoding="utf-8")
         run = forking().Process(target=_run, args=(list(arguments), str(folder), dict(variables), files))
         run.start()
         run.join(seconds)

@@ -72,11 +72,11 @@ async def answers(collection: Collection) -> list[Any]:
     """The hits and scores of some searches, by words, filters and context."""
     # What exploration draws is another thing each time.
     profile = replace(collection.profile, exploration=Exploration())
-    found = []
+    rows = []
     for question in QUESTIONS:
         for where in (None, {"n": {"gte": 5}, "kind_of": "a"}, {"tags": "t1"}):
             context = Context(domain="shop")
             result = await collection.search(question, where=where, limit=8, context=context, profile=profile)
-            found += [(question, str(where), hit.item_id, hit.score, hit.title) for hit in result]
-    assert len({item_id for _, _, item_id, *_ in found}) > 5
-    return found
+            rows += [(question, str(where), hit.item_id, hit.score, hit.title) for hit in result]
+    assert len({item_id for _, _, item_id, *_ in rows}) > 5
+    return rows

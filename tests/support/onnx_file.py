@@ -94,8 +94,8 @@ def write_cross_encoder(folder: Path, *, logits: int = 1) -> Path:
 
 def _tokenizer() -> Tokenizer:
     words = ["[UNK]", "[SEP]", "database", "timeout", "pool", "the", "log", "disk", "cake"]
-    known = {word: number for number, word in enumerate(words)}
-    tokenizer = Tokenizer(WordLevel(known, unk_token="[UNK]"))  # noqa: S106 - a token of text
+    vocabulary = {word: number for number, word in enumerate(words)}
+    tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="[UNK]"))  # noqa: S106 - a token of text
     tokenizer.normalizer = Lowercase()
     tokenizer.pre_tokenizer = Whitespace()
     tokenizer.post_processor = TemplateProcessing(single="$A", pair="$A:0 [SEP]:0 $B:1", special_tokens=[("[SEP]", 1)])

@@ -91,8 +91,8 @@ def _as_cohere(body: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, An
     return {"id": "1", "embeddings": vectors, "texts": [], "meta": {"billed_units": {"input_tokens": _count(body)}}}
 
 
-def _error(code: int, said: str, kind: str | None = None) -> web.Response:
-    return web.json_response({"error": {"message": said, "type": "error", "code": kind}}, status=code)
+def _error(code: int, message: str, kind: str | None = None) -> web.Response:
+    return web.json_response({"error": {"message": message, "type": "error", "code": kind}}, status=code)
 
 
 def _says(name: str) -> Callable[[int, str], web.Response]:
@@ -209,8 +209,8 @@ class OpenAIServer:
         self.open_gate.set()
         app = web.Application(client_max_size=2**26)
         app.router.add_post(self.speaks.path, partial(self._serve, answer))
-        for path, told in self.speaks.models.items():
-            app.router.add_get(path, partial(_tell, told))
+        for path, retrieved in self.speaks.models.items():
+            app.router.add_get(path, partial(_tell, retrieved))
         app.router.add_post("/v1/chat/completions", partial(self._serve, chat))
         self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=1)
         await self._runner.setup()
@@ -261,8 +261,8 @@ class OpenAIServer:
         return [{"object": "embedding", "index": i, "embedding": n} for i, n in enumerate(numbers)]
 
 
-async def _tell(told: object, _: web.Request) -> web.Response:
-    return web.json_response(told)
+async def _tell(retrieved: object, _: web.Request) -> web.Response:
+    return web.json_response(retrieved)
 
 
 async def answer(server: OpenAIServer, _: web.Request, body: dict[str, Any]) -> web.Response:
@@ -286,18 +286,18 @@ async def chat(server: OpenAIServer, _: web.Request, body: dict[str, Any]) -> we
     form = body.get("response_format", {"type": "text"})
     if form["type"] not in server.forms:
         return _error(400, f"'response_format' of type '{form['type']}' is not supported with this model.")
-    *before, asked = (message["content"] for message in body["messages"])
+    *before, prompt = (message["content"] for message in body["messages"])
     schema = form["json_schema"]["schema"] if form["type"] == "json_schema" else _schema_of(" ".join(before))
     model = SimLLM()
     if schema is None:
-        return _chat(body, content=await model.complete(asked))
-    return _chat(body, content=json.dumps(await model.complete_json(asked, schema)))
+        return _chat(body, content=await model.complete(prompt))
+    return _chat(body, content=json.dumps(await model.complete_json(prompt, schema)))
 
 
 def _schema_of(instructions: str) -> dict[str, Any] | None:
     """The schema that the instructions end with, if they do."""
-    _, found, schema = instructions.partition("JSON schema: ")
-    return json.loads(schema) if found else None
+    _, mark, schema = instructions.partition("JSON schema: ")
+    return json.loads(schema) if mark else None
 
 
 def said(content: object, *, finish_reason: str = "stop", **message: object) -> Fault:

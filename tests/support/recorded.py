@@ -127,10 +127,10 @@ def _retrieval(collection_id: int, search: Recorded) -> dict[str, Any]:
         "bests": list(map(float, columns["bests"].values())),
         "pool_scores": [list(row) for row in columns["scores"].values()],
         "pool_ranks": [[rank or 0 for rank in row] for row in columns["ranks"].values()],
-        "shown_items": [shown.item_id for shown in search.shown],
+        "shown_items": [hit.item_id for hit in search.shown],
         "shown_scores": [1.0 / rank for rank, _ in enumerate(search.shown, 1)],
-        "propensities": [float(shown.propensity) for shown in search.shown],
-        "shown_signals": Jsonb([dict(shown.signals) for shown in search.shown]),
+        "propensities": [float(hit.propensity) for hit in search.shown],
+        "shown_signals": Jsonb([dict(hit.signals) for hit in search.shown]),
     }
 
 
@@ -140,12 +140,12 @@ def _feedback(collection_id: int, search: Recorded) -> list[dict[str, Any]]:
             "collection_id": collection_id,
             "retrieval_id": search.retrieval_id,
             "retrieved_at": search.retrieved_at,
-            "item_id": shown.item_id,
+            "item_id": hit.item_id,
             "key": uuid.uuid4(),
-            "reward": said.reward,
-            "weight": said.weight,
-            "superseded_at": search.retrieved_at if said.is_superseded else None,
+            "reward": event.reward,
+            "weight": event.weight,
+            "superseded_at": search.retrieved_at if event.is_superseded else None,
         }
-        for shown in search.shown
-        for said in shown.feedback
+        for hit in search.shown
+        for event in hit.feedback
     ]

@@ -56,23 +56,23 @@ def index_names(stored: StoredCollection) -> list[str]:
 
 async def walk_request(collection: Collection, where: dict[str, Any] | None = None, **changes: Any) -> CandidateRequest:
     """The request of a search that walks the collection's index, however few items match."""
-    known = await collection.refresh()
-    assert known.space is not None
-    assert known.ann_index is not None
+    stored = await collection.refresh()
+    assert stored.space is not None
+    assert stored.ann_index is not None
     request = CandidateRequest(
-        collection_id=known.collection_id,
+        collection_id=stored.collection_id,
         legs=(LegName.DENSE,),
         depth=10,
         condition=parse_where(where),
         path=Path.APPROXIMATE,
-        space_id=known.space.space_id,
-        dimensions=known.space.space.dimensions,
-        documents=known.documents,
+        space_id=stored.space.space_id,
+        dimensions=stored.space.space.dimensions,
+        documents=stored.documents,
         few=-1,
-        reach=known.documents,
-        effort=known.ann_index.effort_10,
-        is_quantised=known.ann_index.is_quantised,
-        parts=known.ann_index.parts,
+        reach=stored.documents,
+        effort=stored.ann_index.effort_10,
+        is_quantised=stored.ann_index.is_quantised,
+        parts=stored.ann_index.parts,
     )
     return replace(request, **changes)
 

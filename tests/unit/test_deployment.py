@@ -42,8 +42,8 @@ def container_of(deployment: dict[str, Any]) -> dict[str, Any]:
 
 def kustomization(folder: Path) -> dict[str, Any]:
     """The objects that the folder makes."""
-    (found,) = objects(folder / "kustomization.yaml")
-    return found
+    (manifest,) = objects(folder / "kustomization.yaml")
+    return manifest
 
 
 @pytest.mark.parametrize("name", ["http", "worker", "mcp"])
@@ -134,7 +134,7 @@ def test_the_files_that_are_named_exist() -> None:
 
 def test_the_ingress_leads_to_services_with_the_limits_of_the_proxy() -> None:
     """Each backend is a service of the base with its port; bodies are as large as the proxy takes them."""
-    known = {
+    routes = {
         (manifest["metadata"]["name"], port["name"])
         for path in BASE.glob("*.yaml")
         for manifest in objects(path)
@@ -148,7 +148,7 @@ def test_the_ingress_leads_to_services_with_the_limits_of_the_proxy() -> None:
         for rule in ingress["spec"]["rules"]:
             for path in rule["http"]["paths"]:
                 service = path["backend"]["service"]
-                assert (service["name"], service["port"]["name"]) in known
+                assert (service["name"], service["port"]["name"]) in routes
 
 
 def test_the_example_can_be_built() -> None:

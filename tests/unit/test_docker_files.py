@@ -252,11 +252,13 @@ def test_only_the_proxy_can_be_reached_from_outside(services: dict[str, Any]) ->
 
 def test_the_proxy_asks_the_services_where_they_listen(services: dict[str, Any]) -> None:
     """Its upstreams are the services' names and ports."""
-    asked = set(re.findall(r"server (\w+):(\d+);", PROXY))
-    listening = {(name, services[name]["command"][services[name]["command"].index("--port") + 1]) for name, _ in asked}
+    upstreams = set(re.findall(r"server (\w+):(\d+);", PROXY))
+    listening = {
+        (name, services[name]["command"][services[name]["command"].index("--port") + 1]) for name, _ in upstreams
+    }
 
-    assert asked == listening
-    assert {name for name, _ in asked} == {"http", "mcp"}
+    assert upstreams == listening
+    assert {name for name, _ in upstreams} == {"http", "mcp"}
 
 
 def test_the_limits_of_the_proxy_fit_those_of_the_service() -> None:
@@ -297,10 +299,12 @@ def test_the_replica_follows_the_database_and_serves_what_searches(services: dic
     assert set(added["services"]["database"]["command"]) > set(primary["command"]), "it replaces the other"
     assert set(added["services"]) - {"database", "replica"} == {"http", "mcp", "platform"}
     for name in ("http", "mcp", "platform"):
-        told = added["services"][name]["environment"]
-        assert set(told) == variable <= VARIABLES
+        variables = added["services"][name]["environment"]
+        assert set(variables) == variable <= VARIABLES
         [url] = (
-            Settings.model_validate({"read_database_urls": told["RETRIEVAL_READ_DATABASE_URLS"]}).read_database_urls
+            Settings.model_validate(
+                {"read_database_urls": variables["RETRIEVAL_READ_DATABASE_URLS"]}
+            ).read_database_urls
             or ()
         )
         assert url.get_secret_value().startswith("postgresql://retrieval@replica:5432/retrieval")

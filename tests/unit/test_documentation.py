@@ -31,14 +31,16 @@ def test_internal_links_lead_somewhere(page: Path) -> None:
 
 def test_each_picture_is_shown_on_light_and_dark_pages() -> None:
     """Every picture has both kinds, and every page names files that are there."""
-    shown = {
+    used = {
         (page.parent / path).resolve()
         for page in PAGES
         for path in re.findall(r'\bsrc(?:set)?="([^"]+\.svg)"', page.read_text(encoding="utf-8"))
     }
-    made = set((ROOT / "docs/pictures").glob("*.svg"))
-    assert shown == made
-    assert {path.name.replace("-dark.", "-light.") for path in made} == {p.name for p in made if "-light." in p.name}
+    pictures = set((ROOT / "docs/pictures").glob("*.svg"))
+    assert used == pictures
+    assert {path.name.replace("-dark.", "-light.") for path in pictures} == {
+        p.name for p in pictures if "-light." in p.name
+    }
 
 
 def test_every_page_is_linked_to() -> None:

@@ -98,14 +98,14 @@ def test_every_lint_rule_that_is_switched_off_has_its_reason(pyproject: dict[str
 
 def test_no_file_names_a_package_registry() -> None:
     """The package registry is a setting of the installing machine, not of the project."""
-    found = [
+    lines = [
         f"{path.relative_to(ROOT)}: {host}"
         for path in repository_files()
         for host in REGISTRY_HOSTS
         if host.encode() in path.read_bytes()
     ]
 
-    assert not found
+    assert not lines
 
 
 def test_make_alone_lists_every_target_under_a_heading() -> None:

@@ -27,7 +27,7 @@ def test_nothing_configured_is_a_working_configuration() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "read"),
+    ("value", "urls"),
     [
         ("", []),
         ("postgresql://a/x", ["postgresql://a/x"]),
@@ -37,10 +37,10 @@ def test_nothing_configured_is_a_working_configuration() -> None:
         ),
     ],
 )
-def test_urls_of_replicas_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch, given: str, read: list[str]) -> None:
+def test_urls_of_replicas_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch, value: str, urls: list[str]) -> None:
     """As are the hosts within one of them."""
-    monkeypatch.setenv("RETRIEVAL_READ_DATABASE_URLS", given)
-    assert [url.get_secret_value() for url in Settings().read_database_urls or ()] == read
+    monkeypatch.setenv("RETRIEVAL_READ_DATABASE_URLS", value)
+    assert [url.get_secret_value() for url in Settings().read_database_urls or ()] == urls
 
 
 def test_what_is_no_url_of_a_replica_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +120,7 @@ def test_an_embedder_is_named_with_its_model_and_address(text: str, kind: str, m
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("olama:bge-m3", "did you mean 'ollama'?"),
         (":", "':' names no embedder; there are"),
@@ -129,11 +129,11 @@ def test_an_embedder_is_named_with_its_model_and_address(text: str, kind: str, m
         ("sentence-transformers:http://host", "such as sentence-transformers:BAAI/bge-m3"),
     ],
 )
-def test_an_embedder_that_is_not_there_is_told(text: str, said: str) -> None:
+def test_an_embedder_that_is_not_there_is_told(text: str, message: str) -> None:
     """The message says what may stand there."""
     with pytest.raises(ValidationError) as caught:
         Settings(embedder=text)
-    assert said in refused(caught.value)
+    assert message in refused(caught.value)
     assert "\n" not in refused(caught.value)
 
 
@@ -176,7 +176,7 @@ def test_a_language_model_that_is_set_to_nothing_is_not_set(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("arguments", "message"),
     [
         ({"url": "mysql://x"}, "url: it must be a URL such as postgresql://"),
         ({"url": "postgres"}, "url: it must be a URL such as postgresql://"),
@@ -185,12 +185,12 @@ def test_a_language_model_that_is_set_to_nothing_is_not_set(monkeypatch: pytest.
 )
 @pytest.mark.parametrize("connects", [connect, sync.connect])
 def test_what_connect_cannot_use_is_told_by_its_argument(
-    connects: Callable[..., object], given: dict[str, Any], told: str
+    connects: Callable[..., object], arguments: dict[str, Any], message: str
 ) -> None:
     """In one line, as an error of ours."""
     with pytest.raises(InvalidRequestError) as refused:
-        connects(**given)
-    assert str(refused.value).startswith(told)
+        connects(**arguments)
+    assert str(refused.value).startswith(message)
     assert "\n" not in str(refused.value)
 
 

@@ -82,8 +82,8 @@ def test_both_have_the_same_methods_and_properties(awaited: type, plain: type) -
     properties = set(members(awaited, is_property)) | ({"settings"} if awaited is Platform else set())
     assert set(members(plain, is_property)) == properties - ONLY_ASYNC
     for name in members(plain, is_property):
-        told = annotation_of(plain, name).replace("Sync", "")
-        assert name == "settings" or told == annotation_of(awaited, name)
+        annotation = annotation_of(plain, name).replace("Sync", "")
+        assert name == "settings" or annotation == annotation_of(awaited, name)
 
 
 @pytest.mark.parametrize(
@@ -92,12 +92,12 @@ def test_both_have_the_same_methods_and_properties(awaited: type, plain: type) -
 )
 def test_signatures_are_equal(awaited: type, plain: type, name: str) -> None:
     """Parameters, defaults and annotations are the same; only the door's own classes are named for it."""
-    wanted = inspect.signature(getattr(awaited, name))
-    found = inspect.signature(getattr(plain, name))
+    expected = inspect.signature(getattr(awaited, name))
+    signature = inspect.signature(getattr(plain, name))
 
-    assert found.parameters == wanted.parameters
-    awaited_returns = wanted.return_annotation.replace("AsyncIterator", "Iterator")
-    assert re.sub(r"\bSync(?=Collection|Platform)", "", found.return_annotation) == awaited_returns
+    assert signature.parameters == expected.parameters
+    awaited_returns = expected.return_annotation.replace("AsyncIterator", "Iterator")
+    assert re.sub(r"\bSync(?=Collection|Platform)", "", signature.return_annotation) == awaited_returns
     assert not inspect.iscoroutinefunction(getattr(plain, name))
 
 
@@ -118,13 +118,13 @@ def test_every_mirror_is_compared() -> None:
 @pytest.mark.parametrize(("awaited", "plain"), MIRRORS)
 def test_mirrors_are_made_as_what_they_mirror(awaited: type, plain: type) -> None:
     """The same arguments with the same defaults; a sync platform or collection takes the async one's place."""
-    wanted = inspect.signature(awaited).parameters.values()
-    found = inspect.signature(plain).parameters.values()
-    assert [(parameter.name, parameter.kind, parameter.default) for parameter in found] == [
-        (parameter.name, parameter.kind, parameter.default) for parameter in wanted
+    expected = inspect.signature(awaited).parameters.values()
+    parameters = inspect.signature(plain).parameters.values()
+    assert [(parameter.name, parameter.kind, parameter.default) for parameter in parameters] == [
+        (parameter.name, parameter.kind, parameter.default) for parameter in expected
     ]
-    assert [str(parameter.annotation).replace("Sync", "") for parameter in found] == [
-        str(parameter.annotation) for parameter in wanted
+    assert [str(parameter.annotation).replace("Sync", "") for parameter in parameters] == [
+        str(parameter.annotation) for parameter in expected
     ]
 
 
@@ -141,10 +141,10 @@ def test_help_is_as_whole_as_the_async_ones(awaited: type, plain: type) -> None:
 
 def test_help_shows_what_a_sync_search_takes() -> None:
     """The parameters with their types, and the whole description."""
-    shown = pydoc.render_doc(SyncCollection.search, renderer=vars(pydoc)["plaintext"])
-    assert "rewrites: 'Sequence[str]' = ()" in shown
-    assert "``prefer``: a filter; items that pass it rank higher" in shown
-    assert "-> 'SearchResult'" in shown
+    text = pydoc.render_doc(SyncCollection.search, renderer=vars(pydoc)["plaintext"])
+    assert "rewrites: 'Sequence[str]' = ()" in text
+    assert "``prefer``: a filter; items that pass it rank higher" in text
+    assert "-> 'SearchResult'" in text
 
 
 @pytest.mark.parametrize(("awaited", "plain"), TWINS)

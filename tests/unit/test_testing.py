@@ -125,8 +125,8 @@ class WrongPrefix(HashingEmbedder):
 
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """Embed with the fault."""
-        asked = role is TextRole.QUERY
-        return await super().embed([f"ask {text}" if asked else text for text in texts], TextRole.DOCUMENT)
+        is_query = role is TextRole.QUERY
+        return await super().embed([f"ask {text}" if is_query else text for text in texts], TextRole.DOCUMENT)
 
 
 class Short(HashingEmbedder):

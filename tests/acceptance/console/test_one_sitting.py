@@ -50,13 +50,13 @@ def searched(address: str, collection: str) -> tuple[int, list[str]]:
     return payload["profile_version"], [hit["id"] for hit in payload["hits"]]
 
 
-def tab_to(page: Page, wanted: Locator) -> None:
+def tab_to(page: Page, target: Locator) -> None:
     """Press Tab until that element has the focus."""
     for _ in range(80):
-        if wanted.evaluate("one => one === document.activeElement"):
+        if target.evaluate("one => one === document.activeElement"):
             return
         page.keyboard.press("Tab")
-    raise AssertionError(f"Tab does not reach {wanted}")
+    raise AssertionError(f"Tab does not reach {target}")
 
 
 def test_a_profile_is_tuned_in_one_sitting(visitor: Visitor, address: str, fresh: str) -> None:
@@ -114,7 +114,7 @@ def test_a_profile_is_tuned_in_one_sitting(visitor: Visitor, address: str, fresh
 
 
 def test_weights_that_are_saved_and_used_are_those_of_the_page(visitor: Visitor, fresh: str) -> None:
-    """The answer is that of the new version, whose weights the sliders go back to."""
+    """The answer is that of the new version, and the sliders reset to its weights."""
     page = visitor.go(f"/console/search?collection={fresh}&q=connection+timeout&w.dense=0.123")
     page.get_by_role("button", name="Save and use").click()
     expect(page.locator(".summary").first).to_contain_text("profile 2")
@@ -188,7 +188,7 @@ def stoppable() -> Iterator[tuple[str, Callable[[], None], Callable[[], None]]]:
 def test_a_database_that_stops_is_told_and_comes_back(
     open_page: Open, console_settings: Settings, stoppable: tuple[str, Callable[[], None], Callable[[], None]]
 ) -> None:
-    """A moved slider and a page both say so; what was typed and shown stays, and goes on once the database is back."""
+    """A moved slider and a page both report the outage; typed and shown content stays, and works again afterwards."""
     url, stop, start = stoppable
     with serving(console_settings.changed(database_url=SecretStr(url))) as alone:
         visitor = open_page(alone)

@@ -35,15 +35,15 @@ async def test_clients_of_both_generations_are_served_at_once(http: str) -> None
         assert modern.protocol_version != other.protocol_version
         title = "Read the error message to its end"
         await called(modern, "add_principle", title=title, tags=["errors"])
-        asked = {"query": "an error message", "tags": ["errors"], "include_exploration": True}
+        arguments = {"query": "an error message", "tags": ["errors"], "include_exploration": True}
         answers = await asyncio.gather(
-            *(called(client, "search_principles", **asked) for client in (modern, other) * 3)
+            *(called(client, "search_principles", **arguments) for client in (modern, other) * 3)
         )
         assert [answer.titles for answer in answers] == [[title]] * 6
 
 
 async def test_a_candidate_proves_itself_in_several_sessions(http: str) -> None:
-    """Each session's verdict counts once; from the third on it is given without being asked to explore."""
+    """Each session's verdict counts once; after the third verdict the principle is returned without exploration."""
     title = "Measure before you optimise"
     for uses in (1, 2, 3):
         async with Client(http, mode="legacy") as client:
@@ -110,7 +110,7 @@ async def test_calls_say_that_the_database_is_away_until_it_is_back(http: str, a
 
 
 async def test_what_cannot_be_done_is_one_line_for_the_model(http: str) -> None:
-    """That says what to do instead."""
+    """The line says what to do instead."""
     async with Client(http) as client:
         message = await refused(client, "rate_principle", principle_id="p-none", was_helpful=True)
         assert "there is no principle 'p-none'" in message
@@ -122,14 +122,14 @@ async def test_what_cannot_be_done_is_one_line_for_the_model(http: str) -> None:
     ("header", "status"), [({"Host": "page.example"}, 421), ({"Origin": "http://page.example"}, 403)]
 )
 async def test_a_page_in_a_browser_cannot_reach_it(http: str, header: dict[str, str], status: int) -> None:
-    """Neither under a name of its own for this address, nor from its own origin."""
+    """A page can use neither its own host name for this address, nor its own origin."""
     headers = {"Accept": "application/json, text/event-stream", **header}
     async with httpx2.AsyncClient(timeout=SECONDS) as browser:
         assert (await browser.post(http, headers=headers, json=INITIALIZE)).status_code == status
 
 
 async def test_with_a_token_it_serves_those_who_bear_it_until_it_is_told_to_end(served: Program) -> None:
-    """At a signal it ends at once, although a client holds a stream open, and says nothing of errors."""
+    """At a signal it ends at once, although a client holds a stream open, and logs no error."""
     program = served.using(RETRIEVAL_MCP_TOKEN=TOKEN)
     with serving_http(program) as (process, url):
         async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}, timeout=SECONDS) as bearer:

@@ -1,4 +1,4 @@
-"""API keys at the MCP server over HTTP: whose data they show, what they allow, and how they are refused."""
+"""API keys at the MCP server over HTTP: their tenant, their scopes, and their refusals."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def keyed(url: str) -> Iterator[str]:
 
 @asynccontextmanager
 async def tenant_of(url: str, tenant: str) -> AsyncIterator[Platform]:
-    """The tenant's platform, beside the server."""
+    """The tenant's platform, opened beside the server."""
     settings = Settings().changed(tenant=tenant, database_schema=SCHEMA)
     async with connect(url, settings=settings, embedder=HashingEmbedder()) as platform:
         yield platform
@@ -106,15 +106,15 @@ async def test_a_key_shows_its_tenants_data_alone(keyed: str, url: str) -> None:
 
 
 async def test_a_session_is_its_keys_alone(keyed: str, url: str) -> None:
-    """Another key that names it finds none; and what is no key any more lets in no longer."""
+    """Another key that names the session does not find it; a revoked key is refused."""
     async with tenant_of(url, TENANT) as platform:
         mine, theirs = [(await platform.create_key(name)).text for name in ("mine", "theirs")]
     accept = {"Accept": "application/json, text/event-stream"}
     async with httpx2.AsyncClient(timeout=SECONDS, headers=accept) as http:
         begun = await http.post(keyed, json=INITIALIZE, headers={"Authorization": f"Bearer {mine}"})
         session = {"mcp-session-id": begun.headers["mcp-session-id"]}
-        asked = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
-        stolen = await http.post(keyed, json=asked, headers={**session, "Authorization": f"Bearer {theirs}"})
+        request = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+        stolen = await http.post(keyed, json=request, headers={**session, "Authorization": f"Bearer {theirs}"})
         assert stolen.status_code == 404
         for wrong in ("", "Bearer rtv_none", f"Bearer {mine}x", f"Basic {mine}"):
             refusal = await http.post(keyed, json=INITIALIZE, headers={"Authorization": wrong})
@@ -123,7 +123,7 @@ async def test_a_session_is_its_keys_alone(keyed: str, url: str) -> None:
 
 
 async def test_a_key_that_asks_too_often_waits(keyed: str, url: str) -> None:
-    """It waits as long as it is told."""
+    """The client waits for the time that the answer names."""
     async with tenant_of(url, TENANT) as platform:
         text = (await platform.create_key("hasty", requests_per_minute=1)).text
     headers = {"Accept": "application/json, text/event-stream", "Authorization": f"Bearer {text}"}

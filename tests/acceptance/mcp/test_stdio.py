@@ -36,12 +36,13 @@ async def resource(client: Client, uri: str) -> object:
 async def test_a_session_from_its_start_without_a_database_to_its_end(
     served: Program, away: Away, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is answered at once; calls say what is wrong until the database is there, and then are served.
+    """The start is answered at once.
 
-    Standard output holds the protocol alone, standard error no traceback, and the end lets go of the database.
+    Calls report the missing database until it exists. Standard output has only the protocol, standard error no
+    traceback, and the end releases the database.
     """
-    said = tmp_path / "said"
-    with said.open("w") as errors, caplog.at_level(logging.WARNING):
+    log = tmp_path / "said"
+    with log.open("w") as errors, caplog.at_level(logging.WARNING):
         async with AsyncExitStack() as stack:
             with away():
                 transport = stdio_client(parameters(served), errlog=errors)
@@ -49,12 +50,12 @@ async def test_a_session_from_its_start_without_a_database_to_its_end(
                 await without_a_database(client)
             await every_tool_and_resource(client)
     assert not caplog.records
-    assert "Traceback" not in said.read_text()
+    assert "Traceback" not in log.read_text()
     assert away.connections() == 0
 
 
 async def without_a_database(client: Client) -> None:
-    """The server describes itself and its tools; each call says what is wrong."""
+    """The server describes itself and its tools; each call reports the missing database."""
     assert client.server_info
     assert (client.server_info.name, client.server_info.version) == ("retrieval", installed_version())
     assert "rate_principle" in (client.instructions or "")

@@ -29,7 +29,7 @@ TEXTS = ["the cake", "the pool of the database", "database timeout"]
 
 
 async def no_wait(_: float) -> None:
-    """Waits for nothing."""
+    """Return at once."""
 
 
 def asking(server: RerankServer, shape: str, **others: Any) -> EndpointReranker:
@@ -194,7 +194,7 @@ def chosen(settings: Settings, **values: object) -> Any:
 
 
 def test_settings_choose_a_reranker(settings: Settings, tmp_path: Path) -> None:
-    """None by default, whatever keys there are."""
+    """The default is none, whatever keys are set."""
     key = SecretStr("key")
     assert chosen(settings) is None
     assert chosen(settings, reranker_api_key=key, embedding_api_key=key, llm_api_key=key) is None
@@ -225,13 +225,13 @@ def test_settings_that_cannot_work_name_what_to_set(settings: Settings, values: 
 
 
 async def test_what_was_made_is_closed(settings: Settings, tmp_path: Path) -> None:
-    """And what is configured is made once."""
+    """The configured reranker is created once."""
     changed = settings.changed(reranker="onnx", reranker_model=str(write_cross_encoder(tmp_path / "tiny")))
     choice = ChosenReranker(changed, ChosenLLM(changed))
-    made = choice.get()
-    assert made is not None
-    assert choice.get() is made
+    reranker = choice.get()
+    assert reranker is not None
+    assert choice.get() is reranker
     await choice.aclose()
     with pytest.raises(RerankerRejectedError):
-        await made.rerank(QUERY, TEXTS)
+        await reranker.rerank(QUERY, TEXTS)
     await asyncio.sleep(0)

@@ -16,7 +16,7 @@ from retrieval.domain.errors import InvalidRequestError
 
 
 async def test_counts_are_exact_beside_writers_in_several_platforms(database_url: str, settings: Settings) -> None:
-    """Fifty readers of overlapping memories, while memories are changed, stored and forgotten: nobody is lost."""
+    """Fifty readers of overlapping memories, while memories are changed, stored and forgotten: every access counts."""
     chance = random.Random(7)
     async with (
         connect(database_url, settings=settings) as first,
@@ -45,9 +45,9 @@ async def test_counts_are_exact_beside_writers_in_several_platforms(database_url
         await asyncio.gather(*map(read, range(50)), *map(write, range(4)), store.forget("m20"), store.forget("m21"))
         for platform in (first, two, three):
             await platform.accesses_counted()
-        found = await store.get_memories(sorted(expected))
-    assert {memory_id: memory.accesses for memory_id, memory in found.items()} == dict(expected)
-    assert all(memory.last_accessed_at is not None for memory in found.values())
+        memories = await store.get_memories(sorted(expected))
+    assert {memory_id: memory.accesses for memory_id, memory in memories.items()} == dict(expected)
+    assert all(memory.last_accessed_at is not None for memory in memories.values())
 
 
 async def test_what_waits_is_counted_when_the_platform_is_closed(database_url: str, settings: Settings) -> None:
@@ -70,20 +70,20 @@ async def test_a_closed_platform_counts_nothing(settings: Settings) -> None:
 
 
 async def test_the_database_tells_what_became_of_a_count_whose_answer_was_lost(platform: Platform) -> None:
-    """By its transaction: committed, or taken back; one that it never had, as it was restored, is taken back too."""
+    """The transaction was committed or rolled back; a transaction unknown after a restore counts as rolled back."""
     where = (platform.database, platform.tenant_id)
-    told: list[str] = []
+    notices: list[str] = []
     await MemoryStore(platform).store_memory("p", "t", "words", memory_id="m")
     number = (await (await platform.collection("memories")).refresh()).collection_id
     counts = {(number, "m"): Accesses(2, platform.now)}
 
     def interrupted(transaction: str) -> None:
-        told.append(transaction)
+        notices.append(transaction)
         raise ConnectionResetError
 
-    await add_accesses(*where, counts, told.append)
+    await add_accesses(*where, counts, notices.append)
     with pytest.raises(ConnectionResetError):
         await add_accesses(*where, counts, interrupted)
-    told.append("99999999999")
-    assert [await outcome_of(*where, transaction) for transaction in told] == ["committed", "aborted", "aborted"]
+    notices.append("99999999999")
+    assert [await outcome_of(*where, transaction) for transaction in notices] == ["committed", "aborted", "aborted"]
     assert (await MemoryStore(platform).get_memory("m")).accesses == 2

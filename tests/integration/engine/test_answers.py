@@ -42,17 +42,17 @@ async def _clustered(platform: Platform) -> Collection:
 
 
 async def test_nothing_is_embedded_for_a_record(new_database: Callable[[], str], settings: Settings) -> None:
-    """Words that this process embedded have their cluster; others go without, and nobody waits for a model."""
+    """Texts that this process embedded have their cluster; other texts have none, and no model is called."""
     embedder = Asked()
     async with connect(new_database(), settings=settings, embedder=embedder) as platform:
         collection = await _clustered(platform)
         await collection.vectors_of(["at hand"])
-        known = await collection.record_answer("at hand", SHOWN, origin="advice", retrieval_time_ms=1)
+        answer_id = await collection.record_answer("at hand", SHOWN, origin="advice", retrieval_time_ms=1)
         unseen = await collection.record_answer("never asked before", SHOWN, origin="advice", retrieval_time_ms=1)
         await platform.recorded()
         records = [
             await find_recorded(platform.database, platform.tenant_id, retrieval_id)
-            for retrieval_id in (known, unseen)
+            for retrieval_id in (answer_id, unseen)
             if retrieval_id
         ]
         clusters = [record.cluster for record in records if record]
@@ -70,17 +70,17 @@ async def test_a_record_waits_while_the_database_is_away(
         collection = await _clustered(platform)
         vector = (await collection.vectors_of(["words"]))[0]
         with Away(server_url, urlsplit(url).path.lstrip("/"))():
-            made = await collection.record_answer("q", SHOWN, origin="advice", retrieval_time_ms=1, vector=vector)
-        assert made is not None
+            answer_id = await collection.record_answer("q", SHOWN, origin="advice", retrieval_time_ms=1, vector=vector)
+        assert answer_id is not None
         await platform.recorded()
-        record = await find_recorded(platform.database, platform.tenant_id, made)
+        record = await find_recorded(platform.database, platform.tenant_id, answer_id)
         assert record is not None
         assert (record.cluster, record.model_version, platform.recording.lost) == (None, 0, {})
 
 
 @pytest.mark.parametrize("origin", ["\ud800", "a\x00", 5, " "])
 async def test_what_is_no_origin_is_refused(platform: Platform, origin: Any) -> None:
-    """Before the database is asked; and spaces around one do not tell it from that of the record."""
+    """The check precedes the database call; spaces around an origin are ignored."""
     collection = await platform.collection("docs")
     with pytest.raises(InvalidRequestError, match="origin is"):
         await collection.answers_of("s", origin=origin)

@@ -1,4 +1,4 @@
-"""Traces of a search: its stages, what each leg brought, each round trip; and nothing of what was asked."""
+"""Traces of a search: its stages, each leg, each round trip, and no content of the query."""
 
 from __future__ import annotations
 
@@ -58,10 +58,14 @@ async def test_a_search_is_told_stage_by_stage(docs: Collection, spans: Spans) -
     search = spans.only("retrieval.search")
     stages = ["embed", "plan", "candidates", "rank", "learn", "items", "record"]
     assert [span.name for span in spans.children_of(search)] == [f"retrieval.{name}" for name in stages]
-    told = spans.attributes_of("retrieval.search")
-    assert told["retrieval.collection"] == "docs"
-    assert told["retrieval.retrieval_id"] == str(result.retrieval_id)
-    assert (told["retrieval.path"], told["retrieval.hits"], told["retrieval.profile_version"]) == ("exact", 3, 1)
+    attributes = spans.attributes_of("retrieval.search")
+    assert attributes["retrieval.collection"] == "docs"
+    assert attributes["retrieval.retrieval_id"] == str(result.retrieval_id)
+    assert (attributes["retrieval.path"], attributes["retrieval.hits"], attributes["retrieval.profile_version"]) == (
+        "exact",
+        3,
+        1,
+    )
 
 
 async def test_each_leg_says_what_it_brought(docs: Collection, spans: Spans) -> None:
@@ -75,19 +79,19 @@ async def test_each_leg_says_what_it_brought(docs: Collection, spans: Spans) -> 
 
 
 async def test_each_round_trip_is_a_client_span_of_its_stage(docs: Collection, spans: Spans) -> None:
-    """It tells the database, the operation and the rows, and when a connection was to be had."""
+    """It names the database, the operation and the rows, and marks the time when a connection was free."""
     await docs.search("connection timeout")
 
     [statements] = spans.children_of(spans.only("retrieval.candidates"))
-    told: dict[str, Any] = dict(statements.attributes or {})
+    attributes: dict[str, Any] = dict(statements.attributes or {})
     assert statements.name == "postgresql statements"
-    assert (told["db.system.name"], told["db.operation.name"]) == ("postgresql", "SELECT")
-    assert told["db.response.returned_rows"] >= 6
+    assert (attributes["db.system.name"], attributes["db.operation.name"]) == ("postgresql", "SELECT")
+    assert attributes["db.response.returned_rows"] >= 6
     assert [event.name for event in statements.events] == ["connected"]
 
 
 async def test_a_trace_shows_nothing_of_the_question(docs: Collection, spans: Spans) -> None:
-    """Neither words nor filters nor what was found."""
+    """It has neither words nor filters nor hits."""
     await docs.search("timeout zweistromland", where={"kind_of": "a"})
     await docs.search("timeout zweistromland", vector=HashingEmbedder().space.dimensions * [0.125])
 
@@ -118,7 +122,7 @@ async def test_feedback_and_jobs_are_spans(docs: Collection, platform: Platform,
 
 
 async def test_a_call_of_a_model_is_a_client_span(spans: Spans) -> None:
-    """By OpenTelemetry's names for models, without what was asked and without the key."""
+    """The names are OpenTelemetry's for models; the span has neither the text nor the key."""
     async with OpenAIServer() as server:
         embedder = OpenAIEmbedder(model="text-test", api_key="sk-opensesame", base_url=server.url, dimensions=64)
         await embedder.embed(["zweistromland"], TextRole.QUERY)
@@ -147,7 +151,7 @@ class Counting:
         self.searches += len(results)
 
     def rewarded(self, report: FeedbackReport) -> None:
-        """Feedback was taken."""
+        """Feedback was stored."""
         self.events += report.recorded
 
     def recorded(self, searches: int) -> None:

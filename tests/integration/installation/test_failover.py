@@ -36,7 +36,7 @@ class Pair:
 
     @property
     def url(self) -> str:
-        """The URL that names both and asks for the one that takes writes."""
+        """The URL that names both servers and requires the writable one."""
         hosts = ",".join(
             f"{quote(str(socket_directory(server.home)), safe='')}:{PORT}" for server in (self.primary, self.standby)
         )

@@ -36,17 +36,17 @@ async def test_one_embedder_serves_all_collections(
     database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each would hold threads or connections of its own."""
-    made: list[HashingEmbedder] = []
+    embedders: list[HashingEmbedder] = []
 
     def make(_settings: Settings) -> HashingEmbedder:
-        made.append(HashingEmbedder())
-        return made[-1]
+        embedders.append(HashingEmbedder())
+        return embedders[-1]
 
     monkeypatch.setattr(retrieval.adapters.embedders.chosen, "configured_embedder", make)
     async with connect(database_url, settings=settings) as platform:
         for name in ("a", "b", "c"):
             await (await platform.collection(name)).add([{"_id": "1", "text": name}])
-    assert len(made) == 1
+    assert len(embedders) == 1
 
 
 @pytest.mark.parametrize("item_ids", [[1], ["\x00"], ["\ud800"]])
@@ -78,10 +78,10 @@ async def test_the_platform_makes_one_language_model_and_closes_it(database_url:
 
 async def test_a_given_language_model_is_used_and_stays_open(database_url: str, settings: Settings) -> None:
     """It is its giver's to close."""
-    given = SimLLM(7)
-    async with connect(database_url, settings=settings, llm=given) as platform:
-        assert platform.llm is given
-    assert await given.complete("anything")
+    llm = SimLLM(7)
+    async with connect(database_url, settings=settings, llm=llm) as platform:
+        assert platform.llm is llm
+    assert await llm.complete("anything")
 
 
 async def test_tenants_share_connections_and_models_and_no_data(platform: Platform) -> None:

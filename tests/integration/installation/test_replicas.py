@@ -54,8 +54,8 @@ class Servers:
 
     def settings(self, tenant: str, **more: object) -> Settings:
         """Settings whose searches read from the first replica."""
-        chosen = {"database_url": self.primary.url, "read_database_urls": (self.replicas[0].url,), **more}
-        return Settings(embedder="none", database_schema=SCHEMA, tenant=tenant).changed(**chosen)
+        options = {"database_url": self.primary.url, "read_database_urls": (self.replicas[0].url,), **more}
+        return Settings(embedder="none", database_schema=SCHEMA, tenant=tenant).changed(**options)
 
     def follow(self, *which: int) -> None:
         """Returns once these replicas have all that was committed."""
@@ -99,17 +99,17 @@ def servers() -> Iterator[Servers]:
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """The statements that platforms send, by the server's URL."""
-    counted: Counter[str] = Counter()
+    reads: Counter[str] = Counter()
     send = Database._read  # noqa: SLF001 - what every call sends
 
     async def counting(
         self: Database, tenant_id: int | None, statements: Sequence[Compiled], settings: Mapping[str, str] | None
     ) -> list[list[tuple[Any, ...]]]:
-        counted[self.url] += len(statements)
+        reads[self.url] += len(statements)
         return await send(self, tenant_id, statements, settings)
 
     monkeypatch.setattr(Database, "_read", counting)
-    return counted
+    return reads
 
 
 async def _found(collection: Collection, token: str | None = None) -> list[str]:
@@ -159,10 +159,10 @@ async def test_without_replicas_nothing_more_is_asked(servers: Servers, read: Co
         assert platform.database.replicas is None
         token = await platform.write_token()
         counts = []
-        for shown in (None, token):
+        for write_token in (None, token):
             await docs.refresh()
             read.clear()
-            await docs.search("hello", after_write=shown)
+            await docs.search("hello", after_write=write_token)
             counts.append(read[servers.primary.url])
         assert counts == [1, 1]
 
@@ -210,7 +210,7 @@ async def test_a_search_waits_for_a_replica_that_is_about_to_have_the_write(
 
 
 async def test_a_replica_that_lags_is_passed_over_and_taken_again(servers: Servers) -> None:
-    """No search reads what is older than the bound, whether or not it shows a token."""
+    """No search reads a state older than the limit, with or without a token."""
     async with connect(settings=servers.settings("lag", read_max_lag_seconds=1)) as platform:
         docs = await platform.collection("docs")
         await docs.add([{"id": "a", "text": "hello"}])
@@ -287,15 +287,15 @@ async def test_nothing_is_written_through_a_replica(servers: Servers, monkeypatc
         profile = Profile.from_dict(docs.profile.as_dict() | {"exploration": {"policy": "thompson_slots", "slots": 1}})
         await docs.set_profile(profile)
         servers.follow()
-        sent: list[BaseException] = []
-        monkeypatch.setattr(Replicas, "failed", lambda _self, _database, error: sent.append(error))
+        errors: list[BaseException] = []
+        monkeypatch.setattr(Replicas, "failed", lambda _self, _database, error: errors.append(error))
         result = await docs.search("hello", snippet=100, facets=["kind"], typos=True, limit=5)
         assert len(result) == 5
         assert len(await docs.search("helo", typos=True)) == 10
         assert not list(await docs.search("hello", where={"kind": "none"}))
         await platform.feedback(result.retrieval_id, result[0].item_id, helpful=True)
         assert (await docs.passages("hello")).text
-        assert not sent, "nothing was repeated on the primary"
+        assert not errors, "nothing was repeated on the primary"
 
 
 async def test_a_search_that_shows_what_was_removed_is_recorded(servers: Servers) -> None:
@@ -350,7 +350,7 @@ async def test_a_killed_replica_costs_no_search(servers: Servers, caplog: pytest
 
 
 def _kill(server: Cluster) -> None:
-    """Kill the postmaster and its children, as ``kill -9`` of the whole server does."""
+    """Kill the postmaster and its children, like ``kill -9`` of the whole server."""
     pid = int((server.data / "postmaster.pid").read_text().split()[0])
     os.kill(pid, signal.SIGKILL)
 
@@ -386,7 +386,7 @@ async def test_what_is_no_token_is_refused(servers: Servers, token: Any) -> None
 
 
 async def test_over_http_a_write_gives_a_token_and_a_search_shows_it(servers: Servers) -> None:
-    """Each write's header, and the last line of a stream's answer; the figures and the state tell of the replica."""
+    """Each write has the header, and a stream's last line has the token; metrics and readiness show the replica."""
     settings = servers.settings("http", read_max_lag_seconds=60)
     app = create_app(settings, insecure_local=True)
     async with (

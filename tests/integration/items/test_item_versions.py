@@ -1,4 +1,4 @@
-"""Single items with their versions: no update is lost, whoever else writes."""
+"""Single items with their versions: no update is lost, with any number of writers."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ async def test_a_version_changes_with_the_item_and_with_nothing_else(docs: Colle
     assert again.version == first.version
     assert len({first.version, second.version, third.version}) == 3
     assert first.created_at == third.created_at < second.updated_at < third.updated_at
-    read = (await docs.stored(["v", "missing"]))["v"]
-    assert (read.item, read.version, read.became) == (third.item, third.version, None)
+    stored = (await docs.stored(["v", "missing"]))["v"]
+    assert (stored.item, stored.version, stored.became) == (third.item, third.version, None)
     assert await set_status(handle_of(docs), "v", "archived")
     assert (await docs.stored(["v"]))["v"].version != third.version
 
@@ -77,13 +77,13 @@ async def test_a_write_takes_place_only_in_the_version_that_it_names(docs: Colle
     with pytest.raises(VersionConflictError, match="is there already"):
         await docs.put(Item(item_id="c", title="other"), version="")
     second = await docs.put(Item(item_id="c", title="two"), version=first.version)
-    for wanted in (first.version, ""):
+    for version in (first.version, ""):
         with pytest.raises(VersionConflictError):
-            await docs.put(Item(item_id="c", title="three"), version=wanted)
+            await docs.put(Item(item_id="c", title="three"), version=version)
         with pytest.raises(VersionConflictError):
-            await docs.patch("c", {"title": "three"}, version=wanted)
+            await docs.patch("c", {"title": "three"}, version=version)
         with pytest.raises(VersionConflictError):
-            await docs.delete("c", version=wanted)
+            await docs.delete("c", version=version)
     with pytest.raises(VersionConflictError, match="there is no item"):
         await docs.put(Item(item_id="none"), version="*")
 
@@ -97,7 +97,7 @@ def _read(stored: StoredItem) -> StoredItem:
 
 
 async def test_of_those_who_put_the_same_version_at_once_one_does(docs: Collection) -> None:
-    """The others are told; so no update is lost."""
+    """The others get a conflict, so no update is lost."""
     start = await docs.put(Item(item_id="race", title="start"))
     names = [f"writer {number}" for number in range(6)]
 
@@ -105,10 +105,10 @@ async def test_of_those_who_put_the_same_version_at_once_one_does(docs: Collecti
         *(docs.put(Item(item_id="race", title=name), version=start.version) for name in names), return_exceptions=True
     )
 
-    done = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
-    assert len(done) == 1
+    writes = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
+    assert len(writes) == 1
     assert {type(outcome) for outcome in outcomes if isinstance(outcome, BaseException)} == {VersionConflictError}
-    assert (await docs.stored(["race"]))["race"].item == done[0].item
+    assert (await docs.stored(["race"]))["race"].item == writes[0].item
 
 
 async def test_of_those_who_add_the_same_item_at_once_one_does(docs: Collection) -> None:
@@ -122,7 +122,7 @@ async def test_of_those_who_add_the_same_item_at_once_one_does(docs: Collection)
 
 
 async def test_patches_at_once_are_all_there_afterwards(docs: Collection) -> None:
-    """Each changes what it names of what the others left."""
+    """Each patch changes its own members and keeps those of the others."""
     await docs.put(Item(item_id="p", title="title", body="body", attributes={"gone": 1, "kept": {"a": 1, "b": 2}}))
 
     await asyncio.gather(*(docs.patch("p", {"attributes": {f"n{number}": number}}) for number in range(6)))
@@ -152,7 +152,7 @@ async def test_an_item_is_removed_once(docs: Collection) -> None:
 
 
 async def test_pages_follow_one_another(platform: Platform) -> None:
-    """In the order of the keys, with versions, of what the filter lets through; archived ones for who asks."""
+    """They have the order of the keys, with versions, and match the filter; archived items come on request."""
     own = await platform.collection("pages")
     await own.add([{"_id": f"{number:02}", "even": number % 2 == 0} for number in range(9)])
     await own.put(Item(item_id="old", status="archived"))
@@ -175,15 +175,15 @@ async def test_pages_follow_one_another(platform: Platform) -> None:
 async def test_of_many_items_each_is_told_what_became_of_it(platform: Platform) -> None:
     """A bad one holds up no other, and the same ones again are unchanged."""
     own = await platform.collection("each")
-    given: list[Item | dict[str, str]] = [
+    new_items: list[Item | dict[str, str]] = [
         {"_id": "a", "text": "one"},
         {"text": "no id"},
         Item(item_id="b"),
         {"_id": "a", "text": "two"},
     ]
 
-    first = await add_each(handle_of(own), given, more=True)
-    again = await add_each(handle_of(own), [given[3], given[2]])
+    first = await add_each(handle_of(own), new_items, more=True)
+    again = await add_each(handle_of(own), [new_items[3], new_items[2]])
 
     assert [(outcome.item_id, outcome.became) for outcome in first.outcomes] == [
         ("a", Became.ADDED), (None, None), ("b", Became.ADDED), ("a", Became.CHANGED),

@@ -63,8 +63,8 @@ async def test_nothing_of_it_is_left_and_its_neighbour_is_whole(
     """Rows of no table, and no index; in several transactions where it is large."""
     monkeypatch.setattr(remove_collection, "ITEMS", 5)
     monkeypatch.setattr(remove_collection, "RECORDS", 2)
-    gone, kept = await _filled(platform, "gone"), await _filled(platform, "kept")
-    stored, other = await gone.refresh(), await kept.refresh()
+    removed, neighbour = await _filled(platform, "gone"), await _filled(platform, "kept")
+    stored, other = await removed.refresh(), await neighbour.refresh()
     await keep_index(platform.database, platform.tenant_id, stored, rows=12)
     before, beside = await _rows_of(admin, stored.collection_id), await _rows_of(admin, other.collection_id)
     assert {"items", "item_terms", "attribute_numbers", "retrievals", "impressions", "feedback", "arms"} <= set(before)
@@ -77,11 +77,11 @@ async def test_nothing_of_it_is_left_and_its_neighbour_is_whole(
     assert not await hnsw_indexes(platform.database, stored.space.space_id, stored.collection_id)
     assert await _rows_of(admin, other.collection_id) == beside
     assert [collection.name for collection in await platform.collections()] == ["kept"]
-    assert len(await kept.search("common", limit=20)) == 12
+    assert len(await neighbour.search("common", limit=20)) == 12
 
 
 async def test_a_removed_one_is_unknown_and_can_be_made_anew(platform: Platform) -> None:
-    """Removing it again finds none; the new one has nothing of the old one."""
+    """Removing it again is an error; the new collection has nothing of the old one."""
     await _filled(platform, "docs")
     assert await platform.remove_collection("docs")
     assert not await platform.delete_collection("docs"), "the other name of the same"
@@ -93,7 +93,7 @@ async def test_a_removed_one_is_unknown_and_can_be_made_anew(platform: Platform)
 
 
 async def test_what_an_interruption_left_can_be_searched_and_removed(platform: Platform) -> None:
-    """Its statistics are those of what is left."""
+    """Its statistics are those of the remaining items."""
     docs = await _filled(platform, "docs")
     stored = await docs.refresh()
     await remove_next_items(platform.database, platform.tenant_id, stored.collection_id, 5)
@@ -112,7 +112,7 @@ async def test_another_tenants_collection_of_that_name_stays(platform: Platform)
 
 
 async def test_a_handle_says_at_once_that_its_collection_is_gone(platform: Platform) -> None:
-    """Whatever is written by it, in the second for which it trusts what it read last."""
+    """This applies to every write, even within the second in which it trusts its last read."""
     docs = await platform.collection("docs")
     await docs.add([{"_id": "a", "text": "t"}])
     assert await platform.remove_collection("docs")
@@ -129,7 +129,7 @@ async def test_a_handle_says_at_once_that_its_collection_is_gone(platform: Platf
 async def test_a_handle_of_a_collection_that_was_made_anew_is_the_new_ones(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It reads and removes what is there now; in between, it says that there is nothing."""
+    """It reads and removes the new collection's items; between the two, it reports a missing collection."""
     docs = await platform.collection("docs")
     await docs.put({"_id": "a", "text": "old"})
     await docs.search("old")

@@ -58,14 +58,14 @@ async def test_many_writers_at_once_lose_nothing_and_count_nothing_twice(platfor
 async def test_a_quarantine_amid_writers_leaves_nothing_of_the_actor(platform: Platform) -> None:
     """Whether an event came before it or after, it does not count."""
     await _filled(platform, [])
-    said = [
+    events = [
         Feedback(collection=COLLECTION, item_id=item_id, helpful=True, actor="spammer") for item_id in item_ids(ITEMS)
     ]
     for _ in range(3):
         await asyncio.gather(
-            *(platform.feedback_each([event]) for event in said[: ITEMS // 2]),
+            *(platform.feedback_each([event]) for event in events[: ITEMS // 2]),
             platform.quarantine("spammer"),
-            *(platform.feedback_each([event]) for event in said[ITEMS // 2 :]),
+            *(platform.feedback_each([event]) for event in events[ITEMS // 2 :]),
         )
         assert await _arms(platform) == []
         await platform.release("spammer")
@@ -119,7 +119,7 @@ async def test_retention_removes_events_and_leaves_the_arms(platform: Platform) 
 
 
 async def test_another_half_life_weighs_every_event_anew(platform: Platform) -> None:
-    """As if it had always been so; the raw counts stay."""
+    """The result is the same as with that half-life from the start; the raw counts stay."""
     event = Feedback(collection=COLLECTION, item_id="item-00001", reward=0.75, at=platform.now - timedelta(days=10))
     collection, target = await _filled(platform, [event])
     await collection.set_learning(half_life_days=5)

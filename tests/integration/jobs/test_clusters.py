@@ -18,10 +18,10 @@ NUMBER = 128
 def _vectors() -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
     """Eight tight groups, one around each axis."""
     noise = np.random.default_rng(5).normal(scale=0.05, size=(NUMBER, 8))
-    found: np.ndarray[tuple[int, int], np.dtype[np.float32]] = (np.eye(8)[np.arange(NUMBER) % 8] + noise).astype(
+    vectors: np.ndarray[tuple[int, int], np.dtype[np.float32]] = (np.eye(8)[np.arange(NUMBER) % 8] + noise).astype(
         np.float32
     )
-    return found
+    return vectors
 
 
 async def _filled(platform: Platform) -> Collection:
@@ -61,7 +61,7 @@ async def test_new_items_get_a_cluster_and_the_others_keep_theirs(platform: Plat
 
 
 async def test_a_search_is_recorded_with_the_cluster_of_its_query(platform: Platform) -> None:
-    """So that feedback counts in the bucket of what the question is about."""
+    """Feedback then counts in the bucket of the question's subject."""
     collection = await _filled(platform)
     await find_clusters(platform.workplace, await target_of(platform, collection))
     stored = await collection.refresh()
@@ -88,7 +88,7 @@ async def test_there_are_no_clusters_before_enough_items_have_a_vector(platform:
 
 
 async def test_learning_tells_of_the_clusters_that_another_process_is_finding(platform: Platform) -> None:
-    """Those that there are already."""
+    """It uses the clusters that exist so far."""
     collection = await _filled(platform)
     await find_clusters(platform.workplace, await target_of(platform, collection))
     stored = await collection.refresh()

@@ -53,7 +53,7 @@ def told(diagnosis: Diagnosis, check: str, about: str = "") -> Finding:
 
 
 async def test_a_sound_installation_has_no_error(platform: Platform) -> None:
-    """Everything is looked at; what the tests' server gives up for speed is told, and that its login is a superuser."""
+    """Every check runs; the report names what the tests' server trades for speed, and its superuser login."""
     await (await platform.collection("tickets")).add([{"_id": "1", "text": "a cat"}])
     diagnosis = await platform.doctor()
     assert diagnosis.is_sound
@@ -66,17 +66,17 @@ async def test_a_sound_installation_has_no_error(platform: Platform) -> None:
 
 
 async def test_an_examination_makes_neither_a_tenant_nor_months(url: str, settings: Settings) -> None:
-    """It says that the tenant is not there, which is no error, nor that nobody made months; a collection is refused."""
+    """It reports the missing tenant, without an error and without a finding on months; a collection is refused."""
     own = settings.changed(database_url=SecretStr(url), tenant="ghost")
-    counted = (
+    row_counts = (
         "SELECT (SELECT array_agg(name) FROM retrieval.tenants), "
         "(SELECT last_value FROM pg_sequences WHERE sequencename LIKE 'tenants%'), "
         "(SELECT count(*) FROM pg_class WHERE relname LIKE 'retrievals_%')"
     )
     with opened(url) as connection:
-        before = connection.execute(counted).fetchone()
+        before = connection.execute(row_counts).fetchone()
         diagnosis = await examine(own)
-        assert connection.execute(counted).fetchone() == before
+        assert connection.execute(row_counts).fetchone() == before
     finding = told(diagnosis, "tenant", "ghost")
     assert (finding.severity, finding.found.split(":")[0]) == (Severity.ADVICE, "there is no tenant 'ghost'")
     assert "months" not in {finding.check for finding in diagnosis.findings}
@@ -112,7 +112,7 @@ MONTH = "SELECT format('DROP TABLE %s', max(m.part::text)) FROM retrieval.known_
 
 
 async def test_what_was_broken_by_hand_is_found_and_mended_as_it_says(url: str, platform: Platform) -> None:
-    """Each thing, with how bad it is; afterwards only what needs a worker is left."""
+    """Each damage has its severity; after the repairs only the missing worker is left."""
     await make_pending(platform, "things", 3)
     with opened(url) as connection:
         run_each(connection, BROKEN)
@@ -152,7 +152,7 @@ async def test_what_was_broken_by_hand_is_found_and_mended_as_it_says(url: str, 
 async def test_policies_and_rights_that_were_changed_by_hand_are_found_and_mended(
     url: str, settings: Settings, platform: Platform
 ) -> None:
-    """Also where the tenant's collections cannot be read meanwhile; after what is said, all is as it was."""
+    """This works even if the tenant's collections cannot be read meanwhile; the repairs restore everything."""
     await (await platform.collection("things")).add([{"_id": "1", "text": "a thing"}])
     own = settings.changed(database_url=SecretStr(url))
     with opened(url) as connection:
@@ -169,7 +169,7 @@ async def test_policies_and_rights_that_were_changed_by_hand_are_found_and_mende
 
 
 async def test_a_queue_that_is_gone_is_an_error(url: str, platform: Platform) -> None:
-    """Its line does not just disappear."""
+    """The check reports it instead of disappearing."""
     with opened(url) as connection:
         connection.execute(QUEUE)
     finding = told(await platform.doctor(), "worker")
@@ -248,8 +248,8 @@ async def test_a_transaction_that_only_sits_there_is_seen(url: str) -> None:
         sitting.execute("SELECT 1")
         process = str(sitting.info.backend_pid)
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as looking:
-            found = await read_holdups(looking, long_seconds=0)
-    assert (process, "idle") in [(row.who, row.kind) for row in found]
+            holdups = await read_holdups(looking, long_seconds=0)
+    assert (process, "idle") in [(row.who, row.kind) for row in holdups]
 
 
 class Down:
@@ -268,7 +268,7 @@ class Down:
 async def test_an_embedder_that_is_down_is_an_error_and_one_of_another_space_a_warning(
     url: str, settings: Settings
 ) -> None:
-    """Each collection's own is asked, past the cache."""
+    """Each collection's own embedder is called, bypassing the cache."""
     async with connect(url, settings=settings, embedder=Down()) as platform:
         await platform.collection("mine")
         await platform.collection("theirs", space=EmbeddingSpace(provider="test", model="other", dimensions=3))
@@ -278,7 +278,7 @@ async def test_an_embedder_that_is_down_is_an_error_and_one_of_another_space_a_w
 
 
 async def test_a_login_that_may_little_is_told_what_it_cannot_see(url: str, settings: Settings) -> None:
-    """It examines what it may, and changes nothing to find out."""
+    """It examines as much as its rights allow, and changes nothing for it."""
     with login(url, "IN ROLE retrieval_app") as (_, limited):
         async with connect(limited, settings=settings, embedder=HashingEmbedder()) as platform:
             diagnosis = await platform.doctor()
@@ -289,7 +289,7 @@ async def test_a_login_that_may_little_is_told_what_it_cannot_see(url: str, sett
 
 
 async def test_a_collection_that_is_not_there_is_refused(platform: Platform) -> None:
-    """With those that are."""
+    """The message lists the existing collections."""
     with pytest.raises(UnknownCollectionError):
         await platform.doctor("nothing")
 
@@ -297,20 +297,23 @@ async def test_a_collection_that_is_not_there_is_refused(platform: Platform) -> 
 async def test_a_database_that_was_never_set_up_is_examined_all_the_same(
     new_database: NewDatabase, settings: Settings
 ) -> None:
-    """The platform does not open; the server is looked at, and what is missing comes first."""
+    """The platform does not open; the server is examined, and the missing schema comes first."""
     own = settings.changed(database_url=SecretStr(new_database(empty=True)))
     with pytest.raises(SchemaRevisionError) as refused:
         await connect(settings=own).__aenter__()
-    found = await diagnose_closed(own, refused.value, NOW)
-    assert (told(found, "schema").severity, told(found, "schema").mend) == (Severity.ERROR, "retrieval db upgrade")
-    assert told(found, "postgresql").severity is Severity.OK
+    findings = await diagnose_closed(own, refused.value, NOW)
+    assert (told(findings, "schema").severity, told(findings, "schema").mend) == (
+        Severity.ERROR,
+        "retrieval db upgrade",
+    )
+    assert told(findings, "postgresql").severity is Severity.OK
 
 
 async def test_a_server_that_is_not_there_is_one_finding(settings: Settings) -> None:
     """Without the password of its URL."""
     own = settings.changed(database_url=SecretStr("postgresql://shop:geheim@127.0.0.1:1/shop"))
-    found = await diagnose_closed(own, SchemaRevisionError("unused"), NOW)
-    (finding,) = found.findings
+    findings = await diagnose_closed(own, SchemaRevisionError("unused"), NOW)
+    (finding,) = findings.findings
     assert finding.severity is Severity.ERROR
     assert finding.found.startswith("cannot reach PostgreSQL at 127.0.0.1:1")
-    assert "geheim" not in str(found.as_dict())
+    assert "geheim" not in str(findings.as_dict())

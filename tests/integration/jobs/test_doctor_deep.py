@@ -75,7 +75,7 @@ async def disagreements(platform: Platform) -> list[Finding]:
 
 
 async def test_a_sound_collection_agrees_with_itself(platform: Platform) -> None:
-    """The finding is an ``ok``; without ``deep`` nothing is said."""
+    """The finding is an ``ok``; without ``deep`` there is no such finding."""
     assert await disagreements(platform) == []
     findings = [finding for finding in (await platform.doctor(deep=True)).findings if finding.check == "deep"]
     assert [finding.found for finding in findings] == ["'things': all rows agree"]
@@ -90,15 +90,15 @@ async def test_a_corrupted_row_is_found_and_mended(url: str, platform: Platform,
     assert stored.space is not None
     with opened(url) as connection:
         connection.execute("SET search_path = retrieval, public")
-        done = connection.execute(CORRUPTIONS[what].format(vectors=stored.space.table_name).encode())
-        assert done.rowcount > 0
+        cursor = connection.execute(CORRUPTIONS[what].format(vectors=stored.space.table_name).encode())
+        assert cursor.rowcount > 0
     kind = what.split(maxsplit=1)[0]
-    found = [disagreement for disagreement in await disagreements(platform) if disagreement.check != "words"]
-    assert f"deep {kind}" in {disagreement.check for disagreement in found}
-    assert all(disagreement.about == "things" and disagreement.mend for disagreement in found)
+    differences = [disagreement for disagreement in await disagreements(platform) if disagreement.check != "words"]
+    assert f"deep {kind}" in {disagreement.check for disagreement in differences}
+    assert all(disagreement.about == "things" and disagreement.mend for disagreement in differences)
     if kind == "records":
         return
-    jobs = {"arms" if disagreement.check == "deep arms" else "reindex" for disagreement in found}
+    jobs = {"arms" if disagreement.check == "deep arms" else "reindex" for disagreement in differences}
     for name in jobs:
         report = await run_job(platform.workplace, JOBS[name], await target_of(platform, things))
         assert report.outcome == "done", report

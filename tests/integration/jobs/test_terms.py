@@ -1,4 +1,4 @@
-"""Counting term statistics anew: nothing to mend normally, everything mended when something is wrong."""
+"""Recounting term statistics: normally no corrections, and everything corrected after damage."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ async def test_a_recount_while_items_are_written_miscounts_nothing(platform: Pla
     async def recount() -> list[int]:
         return [await recount_terms(platform.database, platform.tenant_id, number) for _ in range(5)]
 
-    *_, found = await asyncio.gather(write(0), write(100), recount())
-    assert found == [0] * 5
+    *_, miscounts = await asyncio.gather(write(0), write(100), recount())
+    assert miscounts == [0] * 5
     await fold_statistics(platform.database, platform.tenant_id, number)
     assert len(await _rows(connection, number)) == 22 + 10
 
 
 async def test_another_tenants_collection_is_not_counted(platform: Platform) -> None:
-    """Under the policies there is nothing of it to see or to mend."""
+    """Under the policies its rows are invisible."""
     _, number = await _filled(platform)
     assert await recount_terms(platform.database, platform.tenant_id + 1, number) == 0

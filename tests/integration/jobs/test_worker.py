@@ -42,7 +42,7 @@ NOTHING_DUE = dict.fromkeys(JOBS, "off")
 
 @pytest.fixture
 def url(new_database: NewDatabase) -> str:
-    """A database of this test's own: a worker sees to every tenant."""
+    """A separate database for this test: a worker runs the jobs of every tenant."""
     return new_database()
 
 
@@ -109,7 +109,7 @@ async def test_what_is_due_is_done_for_every_tenant(platform: Platform, settings
 
 
 async def test_a_reindex_and_an_examination_run_by_schedule(platform: Platform) -> None:
-    """Like every other job, on record; what the examination finds is told in the log and kept."""
+    """They are recorded like every other job; the log has the findings, which are also stored."""
     await make_pending(platform, "docs", 3)
     workplace = scheduled(platform.workplace, reindex="* * * * *", doctor="* * * * *")
     reports: dict[str, RunReport] = {}
@@ -147,7 +147,7 @@ async def test_what_was_due_long_ago_is_made_up_for_once(platform: Platform) -> 
 
 
 async def test_a_job_waits_in_the_queue_once(platform: Platform) -> None:
-    """However often it is asked for."""
+    """This does not depend on the number of requests."""
     target = await target_of(platform, await make_pending(platform, "docs", 3))
     async with queue(platform) as app:
         assert await enqueue(app, JOBS["embed"], target)
@@ -158,7 +158,7 @@ async def test_a_job_waits_in_the_queue_once(platform: Platform) -> None:
 
 
 async def test_a_worker_finds_what_is_queued_without_listening_and_ends_when_asked(platform: Platform) -> None:
-    """By polling alone; what it had begun is done or back in the queue."""
+    """It polls; its started job is finished or back in the queue."""
     collection = await make_pending(platform, "docs")
     stop, finished = asyncio.Event(), asyncio.Event()
     working = asyncio.create_task(work(platform.workplace, stop, report=lambda _report: finished.set()))
@@ -267,7 +267,7 @@ async def test_a_job_that_is_stopped_waits_for_the_next_worker(platform: Platfor
 
 
 async def appears(platform: Platform, count: sql.SQL | sql.Composed) -> None:
-    """Return when what is counted is there."""
+    """Return as soon as the query counts a row."""
     async with await psycopg.AsyncConnection.connect(platform.database.url, autocommit=True) as watcher:
         while True:
             row = await (await watcher.execute(count)).fetchone()
@@ -296,7 +296,7 @@ async def test_the_job_of_a_worker_that_is_gone_is_taken_up(platform: Platform) 
 
 
 async def test_a_stalled_job_does_not_hold_up_the_one_that_waits_for_its_lock(platform: Platform) -> None:
-    """The one that waits stands for both, or neither would ever run."""
+    """The waiting job stands for both; otherwise neither would ever run."""
     collection = await make_pending(platform, "docs", 3)
     async with queue(platform) as app:
         target = await target_of(platform, collection)
@@ -337,7 +337,7 @@ async def test_a_job_of_a_collection_that_was_removed_does_nothing(platform: Pla
 
 
 async def test_a_worker_outlives_the_loss_of_its_connections(platform: Platform) -> None:
-    """It connects again, and does what is queued by then."""
+    """It reconnects, and runs the jobs queued meanwhile."""
     collection = await make_pending(platform, "docs", 3)
     stop, finished = asyncio.Event(), asyncio.Event()
     working = asyncio.create_task(work(platform.workplace, stop, report=lambda _report: finished.set()))
@@ -355,7 +355,7 @@ async def test_a_worker_outlives_the_loss_of_its_connections(platform: Platform)
 
 
 async def test_a_login_needs_the_two_roles_and_no_more(platform: Platform) -> None:
-    """With them it works for every tenant; without the second it is told so."""
+    """With both roles it works for every tenant; without the second, the message names it."""
     collection = await make_pending(platform, "docs", 3)
     with login(platform.database.url) as (name, url):
         with opened(platform.database.url) as admin:

@@ -1,4 +1,4 @@
-"""Feedback through the platform: what counts, what is refused, how its weight decays, and whose names are replaced."""
+"""Feedback through the platform: what counts, what is refused, decay, and the replacement of names."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def _stored(platform: Platform) -> int:
 
 
 async def _shown(platform: Platform, limit: int = 3) -> tuple[UUID, list[str]]:
-    """A search in the situation, and what it showed."""
+    """A search in the situation, with its hits."""
     result = await (await platform.collection("docs")).search("timeout", context=SITUATION, limit=limit)
     assert result.retrieval_id is not None
     return result.retrieval_id, [hit.item_id for hit in result]
@@ -75,9 +75,9 @@ async def test_a_repeated_call_counts_once(platform: Platform) -> None:
     for _ in range(2):
         report = await platform.feedback(retrieval, first, helpful=True)
     assert (report.recorded, report.repeated) == (0, 1)
-    said = Feedback(collection="docs", item_id=second, helpful=True, key="order 17")
-    assert (await platform.feedback_each([said, said])).as_dict()["repeated"] == 1
-    assert (await platform.feedback_each([said])).repeated == 1
+    event = Feedback(collection="docs", item_id=second, helpful=True, key="order 17")
+    assert (await platform.feedback_each([event, event])).as_dict()["repeated"] == 1
+    assert (await platform.feedback_each([event])).repeated == 1
     assert await _raw(platform, first) == (1, 1)
     assert await _raw(platform, second) == (1, 1)
     for _ in range(2):
@@ -106,15 +106,15 @@ async def test_the_later_verdict_counts_whichever_arrives_first(platform: Platfo
 
 
 async def test_in_a_batch_one_verdict_of_a_subject_counts(platform: Platform) -> None:
-    """The latest of those that come together and of what was there."""
+    """The latest one counts, of the batch and of the stored ones."""
     await _stored(platform)
     day = datetime(2026, 3, 1, tzinfo=UTC)
-    said = [
+    events = [
         Feedback(collection="docs", item_id="a", actor="u", reward=reward, at=day + timedelta(hours=hour))
         for reward, hour in ((0.1, 1), (0.9, 3), (0.2, 2))
     ]
-    assert (await platform.feedback_each(said[:1])).recorded == 1
-    report = await platform.feedback_each(said)
+    assert (await platform.feedback_each(events[:1])).recorded == 1
+    report = await platform.feedback_each(events)
     assert (report.recorded, report.repeated, report.superseding) == (2, 1, 1)
     assert await _raw(platform, "a") == (1, 1)
     assert (await _arm(platform, "a")).last_used_at == day + timedelta(hours=3)
@@ -144,8 +144,8 @@ async def test_of_verdicts_that_are_written_at_once_one_counts(platform: Platfor
 async def test_what_was_not_shown_is_stored_and_does_not_count(platform: Platform) -> None:
     """The report says why; the item's arm stays empty."""
     await _stored(platform)
-    retrieval, shown = await _shown(platform, limit=1)
-    other = ({"a", "b"} - set(shown)).pop()
+    retrieval, hits = await _shown(platform, limit=1)
+    other = ({"a", "b"} - set(hits)).pop()
     report = await platform.feedback(retrieval, other, helpful=True)
     assert (report.recorded, report.discounted) == (1, {"not shown": 1})
     assert await _raw(platform, other) == (0, 0)
@@ -155,13 +155,13 @@ async def test_an_actor_has_a_daily_cap(platform: Platform) -> None:
     """Events beyond the cap are stored and do not count, one by one and in batches."""
     await _stored(platform)
     await (await platform.collection("docs")).set_learning(daily_cap=3)
-    said = [
+    events = [
         Feedback(collection="docs", item_id=item_id, helpful=True, actor="u", kind=kind)
         for kind in "xy"
         for item_id in "ab"
     ]
-    assert not (await platform.feedback_each(said[:2])).discounted
-    assert (await platform.feedback_each(said)).discounted == {"over the daily cap": 1}
+    assert not (await platform.feedback_each(events[:2])).discounted
+    assert (await platform.feedback_each(events)).discounted == {"over the daily cap": 1}
     alone = await platform.feedback(collection="docs", item_id="c", helpful=True, actor="u")
     assert alone.discounted == {"over the daily cap": 1}
     assert not (await platform.feedback(collection="docs", item_id="c", helpful=True, actor="v")).discounted
@@ -175,12 +175,12 @@ async def test_a_key_has_a_cap_of_its_own_for_each_item_whatever_actors_it_names
     await _stored(platform)
     scopes = ["feedback", "read"]
     key, other = [(await platform.create_key("app", scopes=scopes, feedback_cap=5)).key for _ in range(2)]
-    said = [Feedback(collection="docs", item_id="a", helpful=True, actor=f"a{number}") for number in range(20)]
-    report = await platform.feedback_each(said, api_key=key)
+    events = [Feedback(collection="docs", item_id="a", helpful=True, actor=f"a{number}") for number in range(20)]
+    report = await platform.feedback_each(events, api_key=key)
     assert (report.recorded, report.discounted) == (20, {"over the cap of the key": 15})
-    assert (await platform.feedback_each(said, api_key=key)).repeated == 20
+    assert (await platform.feedback_each(events, api_key=key)).repeated == 20
     assert await _raw(platform, "a") == (5, 5)
-    alone = [await platform.feedback_each([replace(said[0], actor=actor)], api_key=key) for actor in "xyz"]
+    alone = [await platform.feedback_each([replace(events[0], actor=actor)], api_key=key) for actor in "xyz"]
     assert [report.discounted for report in alone] == [{"over the cap of the key": 1}] * 3
     for item_id, by in (("b", key), ("a", other), ("a", None)):
         event = Feedback(collection="docs", item_id=item_id, helpful=True)
@@ -189,7 +189,7 @@ async def test_a_key_has_a_cap_of_its_own_for_each_item_whatever_actors_it_names
 
 
 async def test_the_cap_of_a_key_is_exact_also_for_those_who_write_at_once(platform: Platform) -> None:
-    """Writers of one item wait for each other, so that each sees the events of the others."""
+    """Writers of one item wait for each other, so that each sees the others' events."""
     await _stored(platform)
     key = (await platform.create_key("app", scopes=["feedback", "read"], feedback_cap=20)).key
     calls = [
@@ -224,7 +224,7 @@ async def test_a_key_of_yesterday_may_say_as_much_today(platform: Platform) -> N
 
 
 async def test_a_key_of_another_tenant_counts_nothing(platform: Platform) -> None:
-    """Its cap is not to be had here."""
+    """Its cap does not apply here."""
     await _stored(platform)
     async with platform.of_tenant(f"{platform.settings.tenant}-other") as stranger:
         key = (await stranger.create_key("app", scopes=["feedback", "read"])).key
@@ -233,16 +233,18 @@ async def test_a_key_of_another_tenant_counts_nothing(platform: Platform) -> Non
 
 
 async def test_a_key_with_feedback_alone_speaks_for_the_actor_of_the_search_or_for_itself(platform: Platform) -> None:
-    """It names nobody: a page of the web has it, and whoever opens the page."""
+    """It names no actor, because everybody who opens the web page has the key."""
     await _stored(platform)
     key = (await platform.create_key("page", scopes=["feedback"])).key
     collection = await platform.collection("docs")
-    asked = [await collection.search("timeout", context=Context(actor=actor)) for actor in ("ann", "")]
-    said = [Feedback(retrieval_id=search.retrieval_id, item_id=search[0].item_id, helpful=True) for search in asked]
-    for named in (replace(said[0], actor="bob"), Feedback(collection="docs", item_id="a", helpful=True, actor="ann")):
+    searches = [await collection.search("timeout", context=Context(actor=actor)) for actor in ("ann", "")]
+    events = [
+        Feedback(retrieval_id=search.retrieval_id, item_id=search[0].item_id, helpful=True) for search in searches
+    ]
+    for named in (replace(events[0], actor="bob"), Feedback(collection="docs", item_id="a", helpful=True, actor="ann")):
         with pytest.raises(InvalidRequestError, match="'feedback' alone names no actor; leave actor out"):
-            await platform.feedback_each([said[0], named], api_key=key)
-    assert (await platform.feedback_each(said, api_key=key)).recorded == 2
+            await platform.feedback_each([events[0], named], api_key=key)
+    assert (await platform.feedback_each(events, api_key=key)).recorded == 2
     assert await platform.quarantine("ann") == 1
     assert await platform.quarantine(f"key:{key.key_id}") == 1
     with pytest.raises(UnknownRetrievalError):
@@ -264,7 +266,7 @@ async def test_a_cap_that_makes_no_sense_is_refused(platform: Platform, events: 
 
 
 async def test_a_quarantine_takes_an_actors_events_out_and_a_release_puts_them_back(platform: Platform) -> None:
-    """With the weights that were given; what is said meanwhile counts from the release on."""
+    """The original weights are restored; verdicts received meanwhile count from the release on."""
     await _stored(platform)
     day = datetime(2026, 3, 1, tzinfo=UTC)
     for actor, at in (("u1", day), ("u2", day - timedelta(days=9))):
@@ -284,7 +286,7 @@ async def test_a_quarantine_takes_an_actors_events_out_and_a_release_puts_them_b
 
 
 async def test_a_verdict_that_does_not_count_still_replaces_the_earlier_one(platform: Platform) -> None:
-    """Then nothing of that subject counts, and the arm's last use is that of another event."""
+    """Then no verdict of that subject counts, and the arm's last use is that of another event."""
     await _stored(platform)
     day = datetime(2026, 3, 1, tzinfo=UTC)
     await (await platform.collection("docs")).set_learning(daily_cap=1)
@@ -299,18 +301,18 @@ async def test_a_verdict_that_does_not_count_still_replaces_the_earlier_one(plat
 async def test_an_outcome_is_shared_by_the_items_that_were_used(platform: Platform) -> None:
     """One event's weight in equal parts, of a kind of its own."""
     number = await _stored(platform)
-    retrieval, shown = await _shown(platform)
-    assert (await platform.outcome(retrieval, shown[:2], reward=1.0, actor="agent")).recorded == 2
+    retrieval, hits = await _shown(platform)
+    assert (await platform.outcome(retrieval, hits[:2], reward=1.0, actor="agent")).recorded == 2
     verdicts = await read_verdicts(platform.database, platform.tenant_id, number, until=datetime.now(UTC))
     assert sorted((verdict.item_id, verdict.weight, str(verdict.retrieval_id)) for verdict in verdicts) == sorted(
-        (item_id, 0.5, str(retrieval)) for item_id in shown[:2]
+        (item_id, 0.5, str(retrieval)) for item_id in hits[:2]
     )
     with pytest.raises(InvalidRequestError, match="at least one"):
         await platform.outcome(retrieval, [], reward=1.0)
 
 
 async def test_a_later_outcome_replaces_the_shares_of_the_items_that_it_names(platform: Platform) -> None:
-    """With the share that they have now; that of another item is taken back by a verdict without weight."""
+    """The new shares apply; another item's share is withdrawn by a verdict without weight."""
     await _stored(platform)
     retrieval, (first, second, _) = await _shown(platform)
     await platform.outcome(retrieval, [first, second], reward=1.0, actor="agent")
@@ -322,7 +324,7 @@ async def test_a_later_outcome_replaces_the_shares_of_the_items_that_it_names(pl
 
 
 async def test_what_is_of_something_unknown_is_refused_and_nothing_is_stored(platform: Platform) -> None:
-    """The first such event is named; in bulk the others are stored, and each refusal has its place."""
+    """The error names the first such event; in bulk the others are stored, and each refusal has its place."""
     await _stored(platform)
     retrieval, (first, *_) = await _shown(platform)
     good = Feedback(retrieval_id=retrieval, item_id=first, helpful=True)
@@ -425,16 +427,16 @@ async def test_what_is_almost_nothing_is_no_error(platform: Platform, age: int) 
 
 
 async def test_what_is_said_to_be_ahead_weighs_as_much_as_now(platform: Platform) -> None:
-    """Alone, in a batch, and when a later verdict takes it back; a recount finds nothing off."""
+    """This applies to a single event, to a batch, and to its withdrawal; a recount finds no difference."""
     number = await _stored_decayed(platform, half_life=1 / 24)
     ahead = platform.now + timedelta(hours=23)
-    said = [
+    events = [
         Feedback(collection="docs", item_id=item_id, helpful=True, actor=actor, at=ahead)
         for actor in ("ann", "bob")
         for item_id in "ab"
     ]
-    await platform.feedback_each(said[:1])
-    await platform.feedback_each(said[1:])
+    await platform.feedback_each(events[:1])
+    await platform.feedback_each(events[1:])
     for item_id in "ab":
         assert (await _arm_decayed(platform, item_id)).successes == pytest.approx(2, rel=0.05)
     later = [
@@ -459,7 +461,7 @@ BLOCKED = """
 async def test_a_name_is_replaced_in_events_that_were_being_written_too(
     platform: Platform, connection: psycopg.AsyncConnection[Any]
 ) -> None:
-    """It waits for those who write feedback, and then sees what they wrote."""
+    """The replacement waits for writers of feedback, and then includes their events."""
     collection = await platform.collection("docs")
     await collection.add([{"_id": "a", "text": "timeout"}])
     for actor in ("ann", "bob"):

@@ -47,7 +47,7 @@ async def _filled(platform: Platform, items: int = 24) -> Collection:
 
 
 async def _use(platform: Platform, collection: Collection, questions: list[str]) -> None:
-    """Ask, and judge what was shown."""
+    """Search, and rate the hits."""
     results = await collection.search_each(questions, context=Context(domain="shop", complexity=0.2))
     events = [
         Feedback(retrieval_id=result.retrieval_id, item_id=hit.item_id, helpful=hit.item_id in GOOD)
@@ -72,7 +72,7 @@ def _share_of_good(result: object) -> float:
 
 @pytest.mark.parametrize("combination", [Combination.SUM, Combination.LOGIT_STACK])
 async def test_what_helped_comes_first_after_learning(platform: Platform, combination: Combination) -> None:
-    """A question that nobody asked before finds what helped others, and its hits' parts name what was learned."""
+    """A new question finds the items that helped others, and the parts of its hits include the learned reward."""
     collection = await _filled(platform)
     await collection.set_profile(replace(collection.profile, learned=Learned(combination=combination)))
     before = await collection.search("common word39", limit=6)
@@ -123,11 +123,11 @@ async def _searched_by_stack(
         )
     await collection.refresh()
     await collection.search("common")  # which reads the model
-    sent: list[str] = []
+    statements: list[str] = []
     read_each = Database.read_each
 
     async def spied(self: Database, tenant: int, each: Sequence[Compiled], *rest: Any, **named: Any) -> Any:
-        sent.extend(statement.text for statement in each)
+        statements.extend(statement.text for statement in each)
         return await read_each(self, tenant, each, *rest, **named)
 
     with monkeypatch.context() as patched:
@@ -135,28 +135,28 @@ async def _searched_by_stack(
         # Every second a search looks at the collection again, which is not what is counted.
         patched.setattr("retrieval.engine.collection_handle.FRESH_SECONDS", math.inf)
         hits = await collection.search("common", limit=3)
-    return hits, sent
+    return hits, statements
 
 
 async def test_a_search_reads_of_items_what_its_stack_weighs(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Their lengths and likeness in one statement; their statistics only where the stack weighs what they earned."""
+    """One statement reads lengths and likeness; statistics are read only if the stack weighs rewards."""
     collection = await platform.collection("docs")
     await collection.add([{"_id": f"i{number}", "text": "common" + " text" * number} for number in range(1, 8)])
-    found, sent = await _searched_by_stack(platform, collection, monkeypatch, relevance=0.1, length=1.0)
-    assert [hit.item_id for hit in found] == ["i7", "i6", "i5"]
-    assert {part.leg for part in found[0].explanation.contributions} == {"relevance", "length"}
-    assert found[0].score == pytest.approx(found[0].explanation.score)
-    assert [("rewarded_queries" in text, "FROM arms" in text) for text in sent].count((True, False)) == 1
-    assert not any("FROM arms" in text for text in sent)
+    hits, statements = await _searched_by_stack(platform, collection, monkeypatch, relevance=0.1, length=1.0)
+    assert [hit.item_id for hit in hits] == ["i7", "i6", "i5"]
+    assert {part.leg for part in hits[0].explanation.contributions} == {"relevance", "length"}
+    assert hits[0].score == pytest.approx(hits[0].explanation.score)
+    assert [("rewarded_queries" in text, "FROM arms" in text) for text in statements].count((True, False)) == 1
+    assert not any("FROM arms" in text for text in statements)
     _, also = await _searched_by_stack(platform, collection, monkeypatch, relevance=1.0, learned=0.1)
     assert sum("FROM arms" in text for text in also) == 1
-    assert len(also) == len(sent) + 1
+    assert len(also) == len(statements) + 1
 
 
 async def test_a_model_that_is_not_better_is_kept_and_not_used(platform: Platform) -> None:
-    """Verdicts by chance teach nothing: the version is stored with its reason, and searches are as they were."""
+    """Random verdicts teach nothing: the version is stored with its reason, and searches stay the same."""
     collection = await _filled(platform)
     before = await collection.search("common word39")
     results = await collection.search_each(QUESTIONS, limit=4)
@@ -224,20 +224,20 @@ async def test_thompson_slots_show_what_was_never_used_and_say_how_probable_that
     assert record is not None
     assert (record.policy, record.eligible) == ("thompson_slots/1", 24)
     assert sum(record.pool_signals["propensity"]) == pytest.approx(5)
-    shown = {impression.item_id: impression for impression in record.impressions}
-    assert shown[explored.item_id].propensity == explored.propensity
+    impressions = {impression.item_id: impression for impression in record.impressions}
+    assert impressions[explored.item_id].propensity == explored.propensity
     await platform.feedback(result.retrieval_id, explored.item_id, helpful=True)
     stored = await collection.refresh()
     plain = NamedProfile(name="plain", profile=replace(collection.profile, exploration=Exploration()))
-    asked = NamedProfile(name="exploring", profile=collection.profile, version=stored.profile_version)
+    target = NamedProfile(name="exploring", profile=collection.profile, version=stored.profile_version)
     compared = await compare_profiles(
-        platform.database, platform.tenant_id, stored, asked, plain, since=datetime.now(UTC) - timedelta(days=1)
+        platform.database, platform.tenant_id, stored, target, plain, since=datetime.now(UTC) - timedelta(days=1)
     )
     assert not compared.verdict.is_conclusive
 
 
 async def test_what_is_not_recorded_explores_nothing(platform: Platform) -> None:
-    """Nothing could be learned from it: a trial's order is that of the scores."""
+    """Nothing could be learned from it: an unrecorded search has the order of the scores."""
     collection = await _filled(platform)
     exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2, swaps=1.0)
     await collection.set_profile(replace(collection.profile, exploration=exploration))

@@ -1,6 +1,6 @@
-"""A day of searches, answers and verdicts: every reader of records makes the same figures of it, to the digit.
+"""A day of searches, answers and verdicts: every reader of records computes the same figures, to the digit.
 
-The figures were written down once. How records are kept may change; what is read of the same events may not.
+The figures are constants. The form of the records may change; the figures for the same events may not.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Day:
     seconds: float = 0.0
 
     def clock(self) -> float:
-        """It stands still until something happens."""
+        """A clock that advances only with events."""
         return MORNING.timestamp() + self.seconds
 
     def later(self) -> None:
@@ -77,7 +77,7 @@ async def _searched(day: Day) -> None:
 
 
 async def _judged(day: Day, number: int) -> None:
-    """Verdicts on the first, second and last hits, one of them twice, one on what was not shown."""
+    """Verdicts on the first, second and last hits, one of them twice, one on an item that was not shown."""
     hits = day.searches[number]
     events = [
         Feedback(
@@ -114,12 +114,12 @@ async def _mixed(day: Day) -> None:
 async def _composed(day: Day) -> None:
     for number in range(4):
         day.later()
-        shown = [
+        items = [
             ShownItem(item_id=f"i0{number}", score=0.9, signals={"relevance": 0.7, "urgency": 1.0}),
             ShownItem(item_id=f"i1{number}", score=0.4 - number, slot=Slot.EXPLORE, propensity=0.25),
         ]
         answer = await day.docs.record_answer(
-            "no connection", shown, origin="desk", retrieval_time_ms=12.5, context=Context(session="s0", domain="desk")
+            "no connection", items, origin="desk", retrieval_time_ms=12.5, context=Context(session="s0", domain="desk")
         )
         await day.platform.recorded()
         await day.platform.feedback(answer, f"i1{number}", reward=0.75)
@@ -161,16 +161,16 @@ def _rows(rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
 def _summed(rows: Iterable[Sequence[Any]]) -> list[Any]:
     """The number of rows, and for each column the sum of its numbers, or the number of its distinct values.
 
-    Numbers count more the further down they stand, so that the order counts too.
+    Numbers count more in later rows, so that the order counts too.
     """
-    found: list[Any] = [len(listed := list(rows))]
+    sums: list[Any] = [len(listed := list(rows))]
     for values in zip(*listed, strict=True):
-        known = [value for value in values if value is not None]
-        if known and all(isinstance(value, int | float) for value in known):
-            found.append(_number(float(sum(place * (value or 0) for place, value in enumerate(values, 1)))))
+        present = [value for value in values if value is not None]
+        if present and all(isinstance(value, int | float) for value in present):
+            sums.append(_number(float(sum(place * (value or 0) for place, value in enumerate(values, 1)))))
         else:
-            found.append(len(set(map(str, values))))
-    return found
+            sums.append(len(set(map(str, values))))
+    return sums
 
 
 async def _view(day: Day, name: str, *without: str) -> list[tuple[Any, ...]]:
@@ -244,9 +244,9 @@ async def _figures_of_judges(day: Day) -> dict[str, Any]:
 
 async def _figures_of_records(day: Day) -> dict[str, Any]:
     listed = await day.docs.retrievals(limit=100)
-    told = [await day.platform.retrieval(retrieval.retrieval_id) for retrieval in listed]
+    searches = [await day.platform.retrieval(retrieval.retrieval_id) for retrieval in listed]
     replays = [await day.platform.replay(retrieval.retrieval_id) for retrieval in listed]
-    shown = [
+    impressions = [
         (
             rank,
             impression.item_id,
@@ -257,12 +257,12 @@ async def _figures_of_records(day: Day) -> dict[str, Any]:
             impression.rank_propensity,
             impression.pulls,
         )
-        for rank, search in enumerate(told)
+        for rank, search in enumerate(searches)
         for impression in search.impressions
     ]
     signals = [
         (name, *(part.get(key) for key in ("rank", "raw", "weight", "value")))
-        for search in told
+        for search in searches
         for impression in search.impressions
         for name, part in sorted(impression.signals.items())
         if name != "team"
@@ -275,13 +275,13 @@ async def _figures_of_records(day: Day) -> dict[str, Any]:
                 *(str(sorted(retrieval.request)), retrieval.profile_version, retrieval.policy, retrieval.path),
                 *(len(retrieval.notes), len(retrieval.timings_ms), retrieval.candidates),
             )
-            for retrieval in told
+            for retrieval in searches
         ),
-        "shown": _summed(shown),
+        "shown": _summed(impressions),
         "signals": _summed(signals),
         "teams": "".join(
             impression.signals["team"]
-            for search in told
+            for search in searches
             for impression in search.impressions
             if "team" in impression.signals
         ),
@@ -350,7 +350,7 @@ EXPECTED: dict[str, Any] = {
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_every_figure_of_the_day_is_as_it_was(day: Day) -> None:
-    """Views, off-policy estimates, interleaving, examples to learn from, what is told and replayed, answers."""
+    """Views, off-policy estimates, interleaving, training examples, records, replays and answers."""
     figures = {**await _figures_of_views(day), **await _figures_of_judges(day), **await _figures_of_records(day)}
     assert figures == _near(EXPECTED)
 

@@ -47,7 +47,7 @@ UNION = Profile(
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "options",
     [
         {},
         {"profile": SUM, "limit": 3},
@@ -76,10 +76,10 @@ UNION = Profile(
     ],
 )
 async def test_an_unchanged_search_is_reproduced_and_answered_the_same(
-    platform: Platform, asked: dict[str, Any]
+    platform: Platform, options: dict[str, Any]
 ) -> None:
     """Its ranking follows from its record, and today's answer is the same."""
-    result = await (await _filled(platform)).search('word1 common -"word5"', **asked)
+    result = await (await _filled(platform)).search('word1 common -"word5"', **options)
     assert result.retrieval_id is not None
     replay = await platform.replay(result.retrieval_id)
     assert (replay.why_not, replay.changes, replay.differences) == ((), (), ())
@@ -196,7 +196,7 @@ async def test_another_seed_draws_otherwise(platform: Platform) -> None:
 
 @pytest.mark.parametrize("least", ["min_score", "min_relevance"])
 async def test_a_drawing_is_replayed_where_hits_are_below_the_least(platform: Platform, least: str) -> None:
-    """The items that were drawn and not let through have their chance too; another seed is told as without bounds."""
+    """Drawn items below the bound keep their probabilities; a different seed is reported as without bounds."""
     collection = await _filled(platform)
     exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2)
     profile = replace(SUM, exploration=exploration, calibration=CALIBRATION)
@@ -233,7 +233,7 @@ async def test_what_exploration_drew_is_told(platform: Platform) -> None:
 
 
 async def test_a_bonus_by_counts_alone_is_replayed(platform: Platform) -> None:
-    """Without a model it goes by the uses, which the record has."""
+    """Without a model it uses the counts of uses, which the record has."""
     collection = await _filled(platform)
     used = [
         Feedback(collection="docs", item_id=f"i{n}", helpful=False, actor=f"a{k}") for n in range(8) for k in range(3)
@@ -271,7 +271,7 @@ async def test_a_search_that_has_become_impossible_says_so(platform: Platform) -
 
 @pytest.mark.parametrize("collection", [None, "docs"])
 async def test_an_unknown_record_is_not_found(platform: Platform, collection: str | None) -> None:
-    """Nor is an identifier of another kind, or one of another collection or tenant."""
+    """Neither is an identifier of another kind, or one of another collection or tenant."""
     for unknown in (uuid.uuid4(), uuid.UUID(int=0), uuid.UUID(int=2**128 - 1)):
         with pytest.raises(NotFoundError, match="there is no recorded search"):
             await platform.replay(unknown, collection)
@@ -297,32 +297,32 @@ async def test_what_is_no_identifier_is_refused(platform: Platform) -> None:
 
 
 async def test_a_pseudonym_replaces_an_actor_everywhere(platform: Platform) -> None:
-    """The same one in all of the actor's rows; others keep their names, and no session is left."""
+    """It is the same in all of the actor's rows; other names stay, and the sessions are deleted."""
     collection = await _filled(platform)
     for actor in ("ann", "ann", "bob"):
         result = await collection.search("common", context=Context(actor=actor, session="s"))
         assert result.retrieval_id is not None
         await platform.feedback(result.retrieval_id, result[0].item_id, helpful=True, actor=actor)
     await platform.quarantine("ann")
-    done = await platform.pseudonymise("ann")
-    assert (done.retrievals, done.feedback) == (2, 2)
-    assert done.pseudonym.startswith("pseudonym-")
+    report = await platform.pseudonymise("ann")
+    assert (report.retrievals, report.feedback) == (2, 2)
+    assert report.pseudonym.startswith("pseudonym-")
     async with platform.database.transaction(platform.tenant_id) as connection:
         for table in ("retrievals", "feedback"):
             query = sql.SQL("SELECT DISTINCT actor FROM {} ORDER BY 1").format(sql.Identifier(table))
             cursor = await connection.execute(query)
-            assert [row[0] for row in await cursor.fetchall()] == ["bob", done.pseudonym]
+            assert [row[0] for row in await cursor.fetchall()] == ["bob", report.pseudonym]
         cursor = await connection.execute("SELECT DISTINCT session FROM retrievals WHERE actor <> 'bob'")
         assert await cursor.fetchall() == [("",)]
         cursor = await connection.execute("SELECT actor FROM quarantines")
-        assert await cursor.fetchall() == [(done.pseudonym,)]
+        assert await cursor.fetchall() == [(report.pseudonym,)]
     again = await platform.pseudonymise("ann")
     assert (again.retrievals, again.feedback) == (0, 0)
-    assert again.pseudonym != done.pseudonym
+    assert again.pseudonym != report.pseudonym
 
 
 @pytest.mark.parametrize("actor", ["", "x" * 201, "a\x00b"])
 async def test_a_name_that_no_actor_has_is_refused(platform: Platform, actor: str) -> None:
-    """Nobody's rows are touched."""
+    """No row is changed."""
     with pytest.raises(InvalidRequestError):
         await platform.pseudonymise(actor)

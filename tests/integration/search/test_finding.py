@@ -1,4 +1,4 @@
-"""Finding in spite of typing: words that no item holds, and what else a search gives when it is asked for."""
+"""Finding in spite of typing errors, and the optional parts of a search."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ async def filled(platform: Platform, name: str = "papers", **settings: Any) -> C
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The texts of the statements of each round trip."""
-    read_each, made = Database.read_each, list[list[str]]()
+    read_each, round_trips = Database.read_each, list[list[str]]()
 
     async def noted(self: Database, tenant_id: int | None, each: Sequence[Compiled], *more: Any) -> list[Any]:
-        made.append([statement.text for statement in each])
+        round_trips.append([statement.text for statement in each])
         return await read_each(self, tenant_id, each, *more)
 
     monkeypatch.setattr(Database, "read_each", noted)
-    return made
+    return round_trips
 
 
 async def test_a_plain_search_makes_one_round_trip_of_one_statement(platform: Platform, asked: list[list[str]]) -> None:
@@ -56,7 +56,7 @@ async def test_a_plain_search_makes_one_round_trip_of_one_statement(platform: Pl
 
 
 @pytest.mark.parametrize(
-    ("query", "found", "taken"),
+    ("query", "item_id", "replacement"),
     [
         ("bondary layr transtion", "1", "'bondary' as 'boundary', 'layr' as 'layer', 'transtion' as 'transition'"),
         ("ptatoes", "3", "'ptatoes' as 'potatoes'"),
@@ -67,14 +67,14 @@ async def test_a_plain_search_makes_one_round_trip_of_one_statement(platform: Pl
     ],
 )
 async def test_unknown_words_are_taken_for_the_known_ones_near_to_them(
-    platform: Platform, query: str, found: str, taken: str
+    platform: Platform, query: str, item_id: str, replacement: str
 ) -> None:
-    """A letter or two off, or the beginning of a known word; the notes say what was taken for what."""
+    """They differ by one or two letters, or begin a known word; the notes list the replacements."""
     papers = await filled(platform)
     assert not await papers.search(query.split(maxsplit=1)[0], legs=["lexical"])
     result = await papers.search(query, legs=["lexical"], typos=True)
-    assert result[0].item_id == found
-    assert result.notes[0] == f"no item holds these words; they were taken for others: {taken}"
+    assert result[0].item_id == item_id
+    assert result.notes[0] == f"no item holds these words; they were taken for others: {replacement}"
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ async def test_other_queries_stay_as_they_are(platform: Platform, query: str) ->
 
 
 async def test_known_words_cost_one_statement_and_unknown_ones_few(platform: Platform, asked: list[list[str]]) -> None:
-    """Whatever the number of words."""
+    """The number of words does not matter."""
     papers = await filled(platform)
     asked.clear()
     await papers.search("boundary layers of a hypersonic wing", legs=["lexical"], typos=True)
@@ -102,47 +102,47 @@ async def test_what_was_written_a_moment_ago_is_known(platform: Platform) -> Non
     papers = await filled(platform)
     await papers.add([{"id": "n", "text": "zeppelins over Lakehurst"}])
     assert not (await papers.search("zeppelins", legs=["lexical"], typos=True)).notes
-    told = "no item has a word of the query; misspelt words are found with typos"
-    assert (await papers.search("zepelins", legs=["lexical"])).notes == (told,)
+    note = "no item has a word of the query; misspelt words are found with typos"
+    assert (await papers.search("zepelins", legs=["lexical"])).notes == (note,)
     assert not (await papers.search("zeppelins zepelins", legs=["lexical"])).notes
     assert not (await papers.search("zepelins", legs=["lexical"], syntax=False)).notes
     assert [hit.item_id for hit in await papers.search("zepelins", legs=["lexical"], typos=True)] == ["n"]
 
 
-@pytest.mark.parametrize(("query", "taken"), [("univrsitees", "universities"), ("analisys", "analyses")])
+@pytest.mark.parametrize(("query", "replacement"), [("univrsitees", "universities"), ("analisys", "analyses")])
 async def test_a_term_that_is_no_word_is_told_as_the_word_it_stands_for(
-    platform: Platform, query: str, taken: str
+    platform: Platform, query: str, replacement: str
 ) -> None:
     """The stem of a stem may be another: "univers" would be searched as "univer", which no item holds."""
     papers = await filled(platform)
     await papers.add([{"id": "u", "text": "Universities grant degrees; analyses of relativity at the boundary."}])
     result = await papers.search(query, legs=["lexical"], typos=True)
     assert "u" in [hit.item_id for hit in result]
-    assert f"'{query}' as '{taken}'" in result.notes[0]
+    assert f"'{query}' as '{replacement}'" in result.notes[0]
 
 
 async def test_advice_names_no_attribute_that_no_item_holds_any_more(platform: Platform) -> None:
-    """Wherever a field is asked for: in a filter, as a group, in facets and pages."""
+    """This applies to every use of a field: in a filter, for grouping, in facets and pages."""
     papers = await filled(platform)
     await papers.add([{"id": "gone", "text": "x", "areal": "m"}])
     with pytest.raises(InvalidRequestError, match="areal"):
         await papers.search("heat", where={"areale": "m"})
     await papers.delete(["gone"])
-    for asked in (
+    for search in (
         papers.search("heat", where={"areale": "m"}),
         papers.search("heat", group_by="areale"),
         papers.search("heat", facets=["areale"]),
         papers.search_each(["heat"], where={"areale": "m"}),
         papers.page({"areale": "m"}),
     ):
-        with pytest.raises(InvalidRequestError, match="did you mean 'area'") as told:
-            await asked
-        assert "areal'" not in str(told.value)
+        with pytest.raises(InvalidRequestError, match="did you mean 'area'") as error:
+            await search
+        assert "areal'" not in str(error.value)
     assert not await papers.search("heat", where={"areal": "m"})
 
 
 async def test_the_record_holds_the_corrected_query(platform: Platform) -> None:
-    """So that a replay asks the same."""
+    """A replay then searches the same."""
     papers = await filled(platform)
     result = await papers.search("bondary", legs=["lexical"], typos=True)
     await platform.recorded()
@@ -256,10 +256,10 @@ async def test_what_is_typed_is_completed_from_words_and_titles(platform: Platfo
     papers = await filled(platform)
     await papers.add([{"id": "5", "title": "Wings and the boundary layer", "text": "Boundary layers, boundary layer"}])
     asked.clear()
-    found = await papers.complete("boundary la")
+    completion = await papers.complete("boundary la")
     assert [len(texts) for texts in asked] == [1, 1]
-    assert found.queries == ("boundary layer", "boundary layers", "boundary laminar")
-    assert [title.id for title in found.titles] == ["1", "5"]
+    assert completion.queries == ("boundary layer", "boundary layers", "boundary laminar")
+    assert [title.id for title in completion.titles] == ["1", "5"]
     assert (await papers.complete("BOUND")).queries == ("boundary",)
     assert [title.title for title in (await papers.complete("boundary ")).titles] == [
         "Boundary layers",
@@ -267,7 +267,7 @@ async def test_what_is_typed_is_completed_from_words_and_titles(platform: Platfo
     ]
     assert (await papers.complete("so", where={"area": "aero"})) == (await papers.complete("qqq"))
     assert len((await papers.complete("b", limit=1)).titles) == 1
-    assert found.as_dict()["titles"][0] == {"id": "1", "title": "Boundary layers"}
+    assert completion.as_dict()["titles"][0] == {"id": "1", "title": "Boundary layers"}
 
 
 @pytest.mark.parametrize("text", ["%_\\", "b(*", "qqq", "-"])
@@ -309,23 +309,23 @@ async def test_pages_are_the_search_in_parts(platform: Platform, legs: list[str]
 async def test_a_cursor_survives_writes(platform: Platform) -> None:
     """Items that come first, change or go between two pages: no hit is doubled, and none that was there is lost."""
     notes = await numbered(platform, range(10, 40))
-    seen, ranks, page = list[str](), list[int](), 0
+    item_ids, ranks, page = list[str](), list[int](), 0
     after: str | None = ""
     while after is not None:
         hits = await notes.search("wind", legs=["lexical"], limit=7, after=after)
-        seen, after, page = [*seen, *(hit.item_id for hit in hits)], hits.next, page + 1
+        item_ids, after, page = [*item_ids, *(hit.item_id for hit in hits)], hits.next, page + 1
         ranks += [hit.rank for hit in hits]
         await notes.add([{"id": f"new{page}-{number}", "text": "wind wind"} for number in range(3) if page < 4])
         await notes.add([{"id": "n039", "text": "wind wind wind"}, {"id": "n010", "text": "wind " + "late " * 60}])
         await notes.delete(["n011"])
-    assert len(seen) == len(set(seen))
-    assert ranks == list(range(1, len(seen) + 1))
-    assert set(seen) >= {f"n{number:03}" for number in range(10, 40)}
+    assert len(item_ids) == len(set(item_ids))
+    assert ranks == list(range(1, len(item_ids) + 1))
+    assert set(item_ids) >= {f"n{number:03}" for number in range(10, 40)}
 
 
 @pytest.mark.parametrize("after", ["x", "AAAA", 7, "\u00e9" * 8, "A" * 16_000])
 async def test_what_is_no_cursor_of_this_search_is_refused(platform: Platform, after: Any) -> None:
-    """So is the cursor of another question."""
+    """So is the cursor of another query."""
     notes = await numbered(platform, range(3))
     with pytest.raises(InvalidRequestError, match="cursor"):
         await notes.search("wind", after=after)

@@ -1,4 +1,4 @@
-"""The legs that an order of an index ranks, and that of links: what they find, and by which index."""
+"""The legs that an index orders, and the leg of links: their results, and the index that they use."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ KEYS: dict[LegName, Key] = {
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def opened(database_url: str) -> AsyncIterator[tuple[Platform, Collection]]:
     """20,000 memories of 10 projects."""
-    asked = Settings(tenant="memory-legs", database_schema=SCHEMA, embedder="none")
-    async with connect(database_url, settings=asked) as platform:
+    own_settings = Settings(tenant="memory-legs", database_schema=SCHEMA, embedder="none")
+    async with connect(database_url, settings=own_settings) as platform:
         yield platform, await filled(platform, "memories", SIZE, PROJECTS)
 
 
@@ -60,8 +60,8 @@ async def _found(platform: Platform, request: CandidateRequest) -> Found:
     return await find_candidates(platform.database, platform.tenant_id, request, Query(entities=ENTITIES))
 
 
-def _ids(found: Found, leg: LegName) -> list[str]:
-    return [candidate.item_id for candidate in found.rankings[leg.value]]
+def _ids(legs_found: Found, leg: LegName) -> list[str]:
+    return [candidate.item_id for candidate in legs_found.rankings[leg.value]]
 
 
 def _best(leg: LegName, among: list[Memory], depth: int = DEPTH) -> list[str]:
@@ -79,9 +79,9 @@ async def test_each_leg_brings_its_best_active_memories(
     projects = where.get("project_id", [f"p{number}" for number in range(PROJECTS)])
     since = where.get("item_id", {}).get("gte", "")
     among = [memory for memory in ACTIVE if memory.project in projects and memory.item_id >= since]
-    found = await _found(platform, await _request(collection, *KEYS, **where))
+    legs_found = await _found(platform, await _request(collection, *KEYS, **where))
     for leg in KEYS:
-        assert _ids(found, leg) == _best(leg, among), leg
+        assert _ids(legs_found, leg) == _best(leg, among), leg
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -91,11 +91,11 @@ async def test_a_walk_that_meets_too_few_is_followed_by_a_look_at_all_that_match
     """If what matches is all at the far end of an order, the page is full and right nevertheless."""
     platform, collection = opened
     request = await _request(collection, *KEYS, item_id={"gte": "015000"})
-    found = await _found(platform, request)
-    assert found.fell_short
+    legs_found = await _found(platform, request)
+    assert legs_found.fell_short
     for leg in KEYS:
         among = [memory for memory in ACTIVE if memory.number >= 15_000]
-        assert _ids(found, leg) == _best(leg, among), leg
+        assert _ids(legs_found, leg) == _best(leg, among), leg
 
 
 async def _scans(platform: Platform, request: CandidateRequest) -> tuple[list[str], dict[str, str]]:
@@ -107,8 +107,8 @@ async def _scans(platform: Platform, request: CandidateRequest) -> tuple[list[st
         cursor = await connection.execute(explain.encode(), statement.parameters)
         plan = [without_shard(row[0]) for row in await cursor.fetchall()]
     started = [line for line in plan if "never executed" not in line]
-    found = [re.search(r"(\w[\w ]*Scan)(?: Backward)? using (\w+) on", line) for line in started]
-    return plan, {match[2]: match[1] for match in found if match}
+    matches = [re.search(r"(\w[\w ]*Scan)(?: Backward)? using (\w+) on", line) for line in started]
+    return plan, {match[2]: match[1] for match in matches if match}
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -117,7 +117,7 @@ async def _scans(platform: Platform, request: CandidateRequest) -> tuple[list[st
 async def test_a_leg_walks_its_own_index_under_the_policies(
     opened: tuple[Platform, Collection], leg: LegName, where: dict[str, Any]
 ) -> None:
-    """With a filter that many pass and without one; no table is read whole."""
+    """With a filter that many items match, and without one; no table is read as a whole."""
     platform, collection = opened
     plan, scans = await _scans(platform, await _request(collection, leg, **where))
     assert INDEXES[leg] in scans, plan
@@ -148,11 +148,11 @@ async def test_those_that_stand_best_are_found_by_walking_each_order(
     request = replace(await _request(collection, *ORDERED, **where), depth=400, enough=100, standing=standing)
     query = Query(as_of=NOW, now=NOW)
 
-    found = await find_candidates(platform.database, platform.tenant_id, request, query)
+    legs_found = await find_candidates(platform.database, platform.tenant_id, request, query)
 
-    item_ids = {candidate.item_id for candidates in found.rankings.values() for candidate in candidates}
-    wanted = condition_of(where)
-    best = sorted((memory for memory in ACTIVE if wanted(memory)), key=_stands, reverse=True)
+    item_ids = {candidate.item_id for candidates in legs_found.rankings.values() for candidate in candidates}
+    is_match = condition_of(where)
+    best = sorted((memory for memory in ACTIVE if is_match(memory)), key=_stands, reverse=True)
     assert {memory.item_id for memory in best[:20]} <= item_ids
     assert 100 <= len(item_ids) <= 200
     plan, used = await _scans(platform, request)
@@ -206,7 +206,7 @@ async def test_a_filter_knows_the_links_of_active_memories(opened: tuple[Platfor
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_what_expired_is_neither_popular_nor_relevant(opened: tuple[Platform, Collection]) -> None:
-    """By the clock, whatever the moment that is asked as of; without a clock it still is."""
+    """The clock decides, whatever ``as_of`` is; without a clock expired memories are found."""
     platform, collection = opened
     request = await _request(collection, LegName.POPULAR, LegName.RELEVANT)
     first = {leg: _best(leg, ACTIVE)[0] for leg in (LegName.POPULAR, LegName.RELEVANT)}
@@ -253,7 +253,7 @@ async def memories(platform: Platform) -> Collection:
     ids=["recency", "keyword", "fused", "lexical", "recent"],
 )
 async def test_a_page_is_full_of_what_has_not_expired(memories: Collection, profile: Profile) -> None:
-    """The legs go deeper for those that expired ones crowd out, by any profile and for each query of a call."""
+    """The legs read more candidates if expired memories displace some, for any profile and each query of a call."""
     [first, other] = await memories.search_each(["alpha beta", "beta"], profile=profile, limit=10)
     for result in (first, other, await memories.search("alpha beta", profile=profile, where={"project_id": "p"})):
         assert [hit.item_id[0] for hit in result] == ["g"] * 10
@@ -262,7 +262,7 @@ async def test_a_page_is_full_of_what_has_not_expired(memories: Collection, prof
 async def test_what_has_expired_since_is_not_found_as_of_an_earlier_moment(
     memories: Collection, platform: Platform
 ) -> None:
-    """The clock counts, not the moment that is asked for."""
+    """The clock decides, not ``as_of``."""
     then = platform.now - timedelta(days=1, minutes=1)
     hits = await memories.search("alpha beta", profile=Profile(legs={"lexical": 1.0}), as_of=then)
     assert [hit.item_id[0] for hit in hits] == ["g"] * 10

@@ -172,11 +172,11 @@ async def test_the_lexical_leg_walks_the_index_of_lexemes_under_the_policies(cor
 async def test_what_stands_beside_a_candidate_is_looked_up_by_its_key(
     corpus: Corpus, legs: tuple[LegName, ...]
 ) -> None:
-    """The planner takes what a function gives for 1,000 rows; the collection's items are not read whole for ten."""
+    """The planner estimates 1,000 rows for a function; the collection's items are not scanned for ten."""
     _, stored = await _opened(corpus.large)
     request = replace(_request(stored, LegName.LEXICAL, Path.NONE), legs=legs, depth=10)
-    for asked in (replace(request, with_items=True), replace(request, fields=(parse_field("group"),))):
-        plan = await _plan(corpus.large, asked, Query("word17 common"))
+    for variant in (replace(request, with_items=True), replace(request, fields=(parse_field("group"),))):
+        plan = await _plan(corpus.large, variant, Query("word17 common"))
         assert "Seq Scan on items" not in plan
         assert "Hash" not in plan
         assert "Index Scan using items_pkey on items" in plan
@@ -201,7 +201,7 @@ async def test_a_lexical_search_looks_at_few_items_and_finds_the_best(corpus: Co
 @not_on_a_cluster("what a transaction scans is counted by the node")
 @pytest.mark.asyncio(loop_scope="module")
 async def test_phrases_and_prefixes_walk_their_indexes_under_the_policies(corpus: Corpus) -> None:
-    """A phrase is looked up in the index of lexemes, a prefix in that of spellings; no table is read whole."""
+    """A phrase uses the index of lexemes, a prefix that of spellings; no table is read as a whole."""
     _, stored = await _opened(corpus.large)
     async with corpus.large.database.transaction(corpus.large.tenant_id) as connection:
         for statement, index in (
@@ -220,22 +220,22 @@ async def test_phrases_and_prefixes_walk_their_indexes_under_the_policies(corpus
 @not_on_a_cluster("what a transaction scans is counted by the node")
 @pytest.mark.asyncio(loop_scope="module")
 async def test_what_facets_tell_is_found_in_the_table_of_vectors_alone(corpus: Corpus) -> None:
-    """Compared, by the index of facets beside the vectors; walked, by the HNSW index; neither looks at an item."""
+    """Exact searches use the index of facets, walks the HNSW index; neither reads the table of items."""
     _, stored = await _opened(corpus.large)
     assert stored.space is not None
     facets = f"{stored.space.table_name}_facets_idx"
     request = _request(stored, LegName.DENSE, Path.EXACT, group=3)
-    counted = replace(request, path=Path.APPROXIMATE, few=MANY)
+    by_count = replace(request, path=Path.APPROXIMATE, few=MANY)
     walked = replace(request, path=Path.APPROXIMATE, few=-1, reach=MANY)
-    for asked, index in ((request, facets), (counted, facets), (walked, _hnsw(stored))):
-        scanned = await _scanned(corpus.large, asked, query="", vector=corpus.queries[0])
+    for variant, index in ((request, facets), (by_count, facets), (walked, _hnsw(stored))):
+        scanned = await _scanned(corpus.large, variant, query="", vector=corpus.queries[0])
         assert scanned.pop(index) == 1
         assert not {"items_pkey", f"{stored.space.table_name}_pkey", facets, _hnsw(stored)} & scanned.keys()
 
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_filter_that_many_surely_match_counts_nothing(corpus: Corpus) -> None:
-    """Common facets are known with the index; the matches of others are counted."""
+    """The index knows the shares of common facets; the matches of other facets are counted."""
     _, stored = await _opened(corpus.large)
     assert stored.ann_index is not None
     for where, share in (({"status": "active"}, 1.0), ({"group": 3}, 0.0), ({"status": "active", "group": 3}, 0.0)):
@@ -251,7 +251,7 @@ async def test_a_filter_that_many_surely_match_counts_nothing(corpus: Corpus) ->
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_lexical_page_is_full_if_enough_items_match(corpus: Corpus) -> None:
-    """A rare word beside a common one does not leave the page short."""
+    """A rare word together with a common one does not leave the page short."""
     collection, _ = await _opened(corpus.large)
     hits = await collection.search("word17 common", legs=["lexical"], limit=1000)
     assert len(hits) == 1000
@@ -266,12 +266,12 @@ async def test_a_filtered_page_of_words_is_full_and_right_whether_few_match_or_m
     """Two words that all items or many hold: matches are counted to a number only, and the best of them are found."""
     _, stored = await _opened(corpus.large)
     way = choose_way(stored, (LegName.LEXICAL,), depth=100, limit=100, is_filtered=True)
-    asked = replace(
+    lexical = replace(
         _request(stored, LegName.LEXICAL, way.path, **where), few=way.few, reach=way.reach, documents=stored.documents
     )
     each = [
         (await find_candidates(corpus.large.database, corpus.large.tenant_id, request, Query("common group7"))).rankings
-        for request in (asked, replace(asked, path=Path.EXACT))
+        for request in (lexical, replace(lexical, path=Path.EXACT))
     ]
     page, true = ([candidate.score for candidate in rankings["lexical"]] for rankings in each)
     assert len(page) == 100
@@ -281,7 +281,7 @@ async def test_a_filtered_page_of_words_is_full_and_right_whether_few_match_or_m
 @not_on_a_cluster("what a transaction scans is counted by the node")
 @pytest.mark.asyncio(loop_scope="module")
 async def test_an_approximate_search_walks_its_own_hnsw_index_and_an_exact_one_none(corpus: Corpus) -> None:
-    """The path that was chosen is the path that is taken, whatever the planner would have liked."""
+    """The statement takes the chosen path, whatever the planner would prefer."""
     _, stored = await _opened(corpus.large)
     for vector in corpus.queries[:5]:
         request = _request(stored, LegName.DENSE, Path.APPROXIMATE)
@@ -295,7 +295,7 @@ async def test_an_approximate_search_walks_its_own_hnsw_index_and_an_exact_one_n
 @not_on_a_cluster("what a transaction scans is counted by the node")
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_small_collection_never_walks_the_large_ones_index(corpus: Corpus) -> None:
-    """Neither path of a small collection's search touches the index of the large one beside it."""
+    """Neither path of a small collection's search uses the large collection's index."""
     _, large = await _opened(corpus.large)
     _, small = await _opened(corpus.small)
     for path in (Path.EXACT, Path.APPROXIMATE):
@@ -307,16 +307,16 @@ async def test_a_small_collection_never_walks_the_large_ones_index(corpus: Corpu
 async def test_the_approximate_search_finds_what_the_exact_one_finds(corpus: Corpus) -> None:
     """Recall at 10 is at least .99 against an exact run, and a page of 100 or 1000 is full."""
     collection, stored = await _opened(corpus.large)
-    found = wanted = 0
+    hits_found = nearest = 0
     for vector in corpus.queries:
         page = await collection.search(vector=vector, limit=100, legs=["dense"])
         assert len(page) == 100
         request = _request(stored, LegName.DENSE, Path.EXACT)
         true = await find_candidates(corpus.large.database, corpus.large.tenant_id, request, Query(vector=vector))
         exact = {candidate.item_id for candidate in true.rankings["dense"][:10]}
-        found += len(exact & {hit.item_id for hit in page[:10]})
-        wanted += 10
-    assert found / wanted >= 0.99
+        hits_found += len(exact & {hit.item_id for hit in page[:10]})
+        nearest += 10
+    assert hits_found / nearest >= 0.99
     assert len(await collection.search(vector=corpus.queries[0], limit=1000, legs=["dense"])) == 1000
 
 
@@ -352,7 +352,7 @@ async def test_a_search_is_two_statements(
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_filtered_page_is_full_and_right(corpus: Corpus) -> None:
-    """A 2 % filter gives as many hits as were asked for, the nearest of those that match."""
+    """A 2 % filter gives as many hits as requested, the nearest of the matching items."""
     collection, _ = await _opened(corpus.large)
     hits = await collection.search(vector=corpus.queries[0], where={"group": 3}, limit=100)
     assert len(hits) == 100
@@ -407,11 +407,11 @@ async def _plan_filtered(
 
 def _scans(plan: list[str]) -> dict[str, str]:
     """The scan of each table that holds items, by its index."""
-    found = [
+    scans = [
         re.search(r"(\w[\w ]*Scan) using (\w+) on (\w+)", line) or re.search(r"(Seq Scan)() on (\w+)", line)
         for line in plan
     ]
-    return {match[2] or match[3]: match[1] for match in found if match and match[3] in TABLES}
+    return {match[2] or match[3]: match[1] for match in scans if match and match[3] in TABLES}
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -501,14 +501,14 @@ async def test_matching_items_are_found_once_and_not_for_each_item(
     fresh: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rows that the statements touch grow with the items, and not with their square."""
-    read = Database.read
+    read_one = Database.read
     touched: list[float] = []
 
     async def explained(self: Database, tenant_id: int | None, statement: Compiled) -> list[Any]:
         explain = Compiled(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement.text}", statement.parameters)
-        [[plan]] = await read(self, tenant_id, explain)
+        [[plan]] = await read_one(self, tenant_id, explain)
         touched.append(sum(_rows((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"])))
-        return await read(self, tenant_id, statement)
+        return await read_one(self, tenant_id, statement)
 
     monkeypatch.setattr(Database, "read", explained)
     for where in ({"tags": "t"}, {"tags": {"all": ["t", "u"]}}, {"tags": "t", "path": {"exists": True}}):

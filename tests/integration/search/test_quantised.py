@@ -1,4 +1,4 @@
-"""The quantised index: bits are walked, stored vectors rank; where bits tell too little, the platform notices."""
+"""The quantised index: a walk uses bits, stored vectors rank; the platform notices if bits do not suffice."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def structured(number: int, seed: int = 0) -> Vectors:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def corpus(database_url: str) -> AsyncIterator[Corpus]:
     """1,200 vectors of 1,536 dimensions, with the quantised index that they ask for."""
-    wanted = Settings(tenant="quantised", database_schema=SCHEMA, embedder="none")
-    async with connect(database_url, settings=wanted) as platform:
-        made = await make_corpus(platform, structured(SIZE), queries=QUERIES)
+    own_settings = Settings(tenant="quantised", database_schema=SCHEMA, embedder="none")
+    async with connect(database_url, settings=own_settings) as platform:
+        filled = await make_corpus(platform, structured(SIZE), queries=QUERIES)
         await platform.collection("corpus", index="quantised")
-        assert await kept(platform, made.collection) is IndexOutcome.BUILT
-        yield replace(made, queries=structured(QUERIES, seed=5))
+        assert await kept(platform, filled.collection) is IndexOutcome.BUILT
+        yield replace(filled, queries=structured(QUERIES, seed=5))
 
 
 async def kept(platform: Platform, collection: Collection) -> IndexOutcome:
@@ -90,7 +90,7 @@ async def test_a_collection_that_asks_for_it_has_a_quantised_index_of_its_own(co
 async def test_a_walk_is_one_scan_of_that_index_and_sorts_nothing_else(
     corpus: Corpus, where: dict[str, Any] | None
 ) -> None:
-    """As the application role, without a filter, with one that facets tell and with one that they do not."""
+    """As the application role, without a filter, and with filters that facets can test or cannot."""
     request = await walk_request(corpus.collection, where)
     stored = await corpus.collection.refresh()
     assert stored.space is not None
@@ -107,7 +107,7 @@ async def test_a_walk_is_one_scan_of_that_index_and_sorts_nothing_else(
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_hits_are_ranked_by_their_stored_vectors(corpus: Corpus) -> None:
-    """The score is the cosine similarity of the vectors; the rows that were compared are told."""
+    """The score is the cosine similarity of the vectors; the number of compared rows is reported."""
     index = (await corpus.collection.refresh()).ann_index
     assert index is not None
     for query in corpus.queries:
@@ -139,15 +139,17 @@ async def test_the_recall_contract_holds(corpus: Corpus, per_mille: int | None, 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_without_enough_rows_to_rank_the_nearest_are_missed(corpus: Corpus) -> None:
     """The effort is needed: the ten that share the most bits are not the ten nearest."""
-    asked = [Query(vector=query / np.linalg.norm(query)) for query in corpus.queries]
+    query_vectors = [Query(vector=query / np.linalg.norm(query)) for query in corpus.queries]
     each = []
     for effort in (10, 400):
         request = await walk_request(corpus.collection, effort=effort, reach=0)
         database, tenant = corpus.platform.database, corpus.platform.tenant_id
-        answers = await database.read_each(tenant, [bound(request, depth) for depth in asked], settings(request))
+        answers = await database.read_each(
+            tenant, [bound(request, depth) for depth in query_vectors], settings(request)
+        )
         scores = [sorted((row[2] for row in rows if row[0] == "dense"), reverse=True) for rows in answers]
         each.append(
-            np.mean([_share(corpus, query, found) for query, found in zip(corpus.queries, scores, strict=True)])
+            np.mean([_share(corpus, query, scored) for query, scored in zip(corpus.queries, scores, strict=True)])
         )
     assert each[0] < 0.9
     assert each[1] >= 0.99
@@ -163,8 +165,8 @@ async def test_another_tenants_vectors_stay_unseen(corpus: Corpus) -> None:
     """Both collections lie in one table, each with an index of its own."""
     stored = await corpus.collection.refresh()
     assert stored.space is not None
-    wanted = corpus.platform.settings.changed(tenant="quantised-other")
-    async with connect(corpus.platform.database.url, settings=wanted) as other:
+    own_settings = corpus.platform.settings.changed(tenant="quantised-other")
+    async with connect(corpus.platform.database.url, settings=own_settings) as other:
         theirs = await other.collection("theirs", space=stored.space.space, index="quantised")
         await theirs.add([{"_id": f"their{n}"} for n in range(SIZE)], embeddings=structured(SIZE, seed=8))
         assert await kept(other, theirs) is IndexOutcome.BUILT
@@ -220,7 +222,7 @@ async def test_the_kind_is_chosen_when_the_collection_is_made_and_can_be_changed
 
 
 async def test_what_an_interrupted_replacement_left_is_removed(platform: Platform, small: Collection) -> None:
-    """It is valid, and would be maintained for nobody; the one that searches walk is the one that was measured."""
+    """It is valid, and would cost maintenance without use; searches walk the measured index."""
     await kept(platform, small)
     stored = await small.refresh()
     assert stored.space is not None

@@ -43,7 +43,7 @@ async def calibrated(
 async def test_each_hit_tells_its_relevance_whatever_the_page(
     platform: Platform, legs: list[str] | None, kind: FusionKind
 ) -> None:
-    """A number that does not hang on the limit, nor on whether the search is one of many."""
+    """The number depends neither on the limit, nor on whether the search is one of a batch."""
     notes = await calibrated(platform, fusion=Fusion(kind=kind))
 
     many = await notes.search("database connection timeout", legs=legs)
@@ -58,7 +58,7 @@ async def test_each_hit_tells_its_relevance_whatever_the_page(
 
 
 async def test_the_relevance_is_that_of_the_legs_scores(platform: Platform) -> None:
-    """By hand, from what the explanation tells of the best hit of a search by meaning."""
+    """It is computed by hand from the explanation of the best hit of a dense search."""
     notes = await calibrated(platform)
 
     first, second, *_ = await notes.search("database connection timeout", legs=["dense"])
@@ -96,7 +96,7 @@ async def test_a_profile_of_the_call_keeps_the_collections_calibration(platform:
 
 @pytest.mark.parametrize("name", ["min_score", "min_relevance"])
 async def test_hits_below_the_least_are_left_out(platform: Platform, name: str) -> None:
-    """The others keep their ranks; exactly the least stays; the record has what was shown."""
+    """The others keep their ranks; a hit exactly at the bound stays; the record has the shown hits."""
     notes = await calibrated(platform)
     every = await notes.search("database connection timeout")
     values = [getattr(hit, name.removeprefix("min_")) for hit in every]
@@ -119,15 +119,15 @@ async def test_hits_below_the_least_are_left_out(platform: Platform, name: str) 
 async def test_an_answer_without_hits_says_what_the_best_had(platform: Platform) -> None:
     """In each call that searches."""
     notes = await calibrated(platform)
-    asked: dict[str, Any] = {"min_relevance": 0.99, "min_score": 5}
+    bounds: dict[str, Any] = {"min_relevance": 0.99, "min_score": 5}
 
-    hits = await notes.search("database connection timeout", **asked)
-    [each] = await notes.search_each(["database connection timeout"], **asked)
+    hits = await notes.search("database connection timeout", **bounds)
+    [each] = await notes.search_each(["database connection timeout"], **bounds)
     mixed = await notes.interleave(
-        "database connection timeout", profiles={"now": notes.profile, "words": Profile(legs={"lexical": 1})}, **asked
+        "database connection timeout", profiles={"now": notes.profile, "words": Profile(legs={"lexical": 1})}, **bounds
     )
-    passages = await notes.passages("database connection timeout", **asked)
-    preview = await notes.preview("database connection timeout", profiles={"now": notes.profile}, **asked)
+    passages = await notes.passages("database connection timeout", **bounds)
+    preview = await notes.preview("database connection timeout", profiles={"now": notes.profile}, **bounds)
 
     assert (list(hits), list(each), list(mixed), preview.previews[0].hits) == ([], [], [], ())
     assert (passages.text, passages.notes) == ("", hits.why_no_hits)
@@ -140,7 +140,7 @@ async def test_an_answer_without_hits_says_what_the_best_had(platform: Platform)
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("bounds", "message"),
     [
         ({"min_relevance": 1.5}, "min_relevance is 1.5; it must be a number from 0 to 1"),
         ({"min_relevance": "high"}, "min_relevance is 'high'"),
@@ -149,12 +149,12 @@ async def test_an_answer_without_hits_says_what_the_best_had(platform: Platform)
         ({"min_score": float("inf")}, "min_score is inf"),
     ],
 )
-async def test_what_is_no_number_is_refused(platform: Platform, asked: dict[str, Any], message: str) -> None:
+async def test_what_is_no_number_is_refused(platform: Platform, bounds: dict[str, Any], message: str) -> None:
     """By name."""
     notes = await calibrated(platform)
     with pytest.raises(InvalidRequestError, match=message) as raised:
-        await notes.search("database", **asked)
-    assert raised.value.place == tuple(asked)
+        await notes.search("database", **bounds)
+    assert raised.value.place == tuple(bounds)
 
 
 async def test_items_that_only_a_rewrite_or_a_preference_brought_are_told_too(platform: Platform) -> None:
@@ -171,7 +171,7 @@ QUESTIONS = {note["text"].split(";")[0].split(",")[0]: [note["id"]] for note in 
 
 
 async def test_judged_queries_fit_a_calibration_of_ones_own(platform: Platform) -> None:
-    """Stored in a new version of the profile, and used from then on; what nothing answers is told as that."""
+    """It is stored in a new version of the profile and used from then on; unanswered queries count as such."""
     notes = await calibrated(platform, calibration=None)
     judged = {f"{words} {number}": ids for number in range(3) for words, ids in QUESTIONS.items()}
     judged |= {f"apple pie {number}": [] for number in range(3)}
@@ -192,7 +192,7 @@ async def test_judged_queries_fit_a_calibration_of_ones_own(platform: Platform) 
 
 
 async def test_words_alone_can_be_calibrated(database_url: str, settings: Settings) -> None:
-    """A collection without an embedding space tells by its words."""
+    """A collection without an embedding space uses BM25 only."""
     async with connect(database_url, settings=settings) as platform:
         notes = await platform.collection("notes")
         await notes.add(NOTES)
@@ -273,8 +273,8 @@ async def test_hits_that_wait_for_their_vector_are_told(platform: Platform, kind
         await connection.execute(sql.SQL("DELETE FROM {} WHERE item_id = 'pool'").format(table))
     hits = await notes.search("database connection timeout")
     assert "pool" in [hit.item_id for hit in hits]
-    told = f"1 of {len(hits)} hits have no vector yet and were found by words alone; make the vectors with: "
-    assert hits.notes == (f"{told}retrieval jobs run embed --collection notes",)
+    message = f"1 of {len(hits)} hits have no vector yet and were found by words alone; make the vectors with: "
+    assert hits.notes == (f"{message}retrieval jobs run embed --collection notes",)
 
 
 async def test_a_page_tells_of_its_own_hits_alone(platform: Platform) -> None:

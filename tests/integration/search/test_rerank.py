@@ -36,7 +36,7 @@ RERANKED = replace(LEXICAL, rerank=Rerank(candidates=10, milliseconds=2000))
 
 
 class Told:
-    """A reranker that says what it is told to."""
+    """A reranker that returns the scores that a test sets."""
 
     name = "told/1"
 
@@ -44,7 +44,7 @@ class Told:
         self.answer, self.seconds, self.calls = answer, seconds, 0
 
     async def rerank(self, _query: str, texts: Sequence[str]) -> Any:
-        """The answer that it is told to give."""
+        """The scores that the test set."""
         self.calls += 1
         await asyncio.sleep(self.seconds)
         if isinstance(self.answer, BaseException):
@@ -57,19 +57,19 @@ class Told:
 
 @asynccontextmanager
 async def stored(
-    settings: Settings, database_url: str, given: Reranker | None = None, **others: object
+    settings: Settings, database_url: str, reranker: Reranker | None = None, **others: object
 ) -> AsyncIterator[tuple[Platform, Collection]]:
     """An open platform with the items."""
-    chosen = settings.changed(database_url=SecretStr(database_url), embedder="hashing", **others)
-    async with connect(settings=chosen, reranker=given) as platform:
+    own_settings = settings.changed(database_url=SecretStr(database_url), embedder="hashing", **others)
+    async with connect(settings=own_settings, reranker=reranker) as platform:
         collection = await platform.collection("docs")
         await collection.add(ITEMS)
         yield platform, collection
 
 
-def ids(found: Any) -> list[str]:
+def ids(hits: Any) -> list[str]:
     """The ids of hits."""
-    return [hit.item_id for hit in found]
+    return [hit.item_id for hit in hits]
 
 
 async def test_the_reranker_makes_the_order_and_the_explanation_says_so(settings: Settings, database_url: str) -> None:
@@ -122,19 +122,19 @@ async def test_a_weight_shares_the_score_and_a_replay_computes_it_again(
         assert 0 <= min(hit.score for hit in hits) <= max(hit.score for hit in hits) <= 1
         calls = len(reranker.said)
         replay = await platform.replay(str(hits.retrieval_id))
-        kept = await platform.retrieval(str(hits.retrieval_id))
+        search = await platform.retrieval(str(hits.retrieval_id))
 
     assert replay.is_reproduced, replay.why_not
     assert replay.is_same_today, replay.differences
     assert len(reranker.said) == calls, "a replay asks no reranker"
-    assert kept.request["reranker"] == "overlap/1"
-    for hit, shown in zip(hits, kept.impressions, strict=True):
-        assert shown.signals.keys() == {part.leg for part in hit.explanation.contributions}
-        assert shown.score == pytest.approx(hit.score)
+    assert search.request["reranker"] == "overlap/1"
+    for hit, impression in zip(hits, search.impressions, strict=True):
+        assert impression.signals.keys() == {part.leg for part in hit.explanation.contributions}
+        assert impression.score == pytest.approx(hit.score)
 
 
 async def test_a_reranked_search_explores_and_is_replayed(settings: Settings, database_url: str) -> None:
-    """Exploration draws after the reranking, so that propensities are those of what is shown."""
+    """Exploration draws after the reranking, so that propensities are those of the shown hits."""
     profile = replace(RERANKED, exploration=Exploration(policy=PolicyName.THOMPSON_SLOTS, swaps=0.5))
     async with stored(settings, database_url, OverlapReranker()) as (platform, collection):
         for _ in range(5):
@@ -160,19 +160,19 @@ async def test_a_reranked_search_explores_and_is_replayed(settings: Settings, da
 async def test_a_reranker_that_fails_or_lies_leaves_the_order(
     settings: Settings, database_url: str, answer: Any, note: str
 ) -> None:
-    """The hits are those of the fused order, with a note, which is on record."""
+    """The hits have the fused order, with a note, which is recorded."""
     async with stored(settings, database_url, Told(answer)) as (platform, collection):
         fused = await collection.search(QUERY, profile=LEXICAL)
         hits = await collection.search(QUERY, profile=RERANKED)
         replay = await platform.replay(str(hits.retrieval_id))
-        kept = await platform.retrieval(str(hits.retrieval_id))
+        search = await platform.retrieval(str(hits.retrieval_id))
 
     assert [(hit.item_id, hit.score) for hit in hits] == [(hit.item_id, hit.score) for hit in fused]
-    [said] = hits.notes
-    assert said.startswith("the hits were not reranked: ")
-    assert note in said
-    assert "secret" not in said
-    assert list(kept.notes) == [said]
+    [message] = hits.notes
+    assert message.startswith("the hits were not reranked: ")
+    assert note in message
+    assert "secret" not in message
+    assert list(search.notes) == [message]
     assert replay.is_reproduced, replay.why_not
 
 
@@ -226,23 +226,23 @@ async def test_a_stored_profile_reranks_every_search(settings: Settings, databas
     async with stored(settings, database_url, reranker) as (_, collection):
         await collection.set_profile(RERANKED)
         each = await collection.search_each([QUERY, "log files disk"])
-        assert [ids(found)[0] for found in each] == ["b", "c"]
+        assert [ids(answer)[0] for answer in each] == ["b", "c"]
         first = await collection.search(QUERY, limit=2, after="")
         second = await collection.search(QUERY, limit=2, after=first.next)
         assert [*ids(first), *ids(second)] == ids(await collection.search(QUERY))
         assert ids(await collection.search(QUERY, group_by="kind")) == ["b"]
-    assert all(said for said in reranker.said)
+    assert all(texts for texts in reranker.said)
 
     def ask() -> list[str]:
-        chosen = settings.changed(database_url=SecretStr(database_url), embedder="hashing")
-        with plain.connect(settings=chosen, reranker=OverlapReranker()) as platform:
+        own_settings = settings.changed(database_url=SecretStr(database_url), embedder="hashing")
+        with plain.connect(settings=own_settings, reranker=OverlapReranker()) as platform:
             return ids(platform.collection("docs").search(QUERY))
 
     assert (await asyncio.to_thread(ask))[0] == "b"
 
 
 async def test_a_comparison_uses_recorded_scores_where_it_has_them(settings: Settings, database_url: str) -> None:
-    """The recorded scores of the reranker alone tell what another profile would have shown."""
+    """Only recorded scores of the reranker can tell what another profile would have shown."""
     async with stored(settings, database_url, OverlapReranker()) as (platform, collection):
         hits = await collection.search(QUERY, profile=RERANKED, limit=1)
         await collection.search(QUERY, profile=replace(LEXICAL, recording=Recording(wait=True)), limit=1)
@@ -265,13 +265,13 @@ async def test_a_comparison_uses_recorded_scores_where_it_has_them(settings: Set
 async def test_an_endpoint_reranks_and_its_faults_degrade(settings: Settings, database_url: str, shape: str) -> None:
     """By settings alone, with each of the four shapes; the key goes into the header, and nowhere else."""
     async with RerankServer() as server:
-        chosen: dict[str, Any] = {
+        options: dict[str, Any] = {
             "reranker": shape,
             "reranker_model": "" if shape == "tei" else "small",
             "reranker_api_key": SecretStr(KEY),
             "reranker_base_url": f"{server.url}/{shape}",
         }
-        async with stored(settings, database_url, **chosen) as (_, collection):
+        async with stored(settings, database_url, **options) as (_, collection):
             assert ids(await collection.search(QUERY, profile=RERANKED))[0] == "b"
             [(path, headers, body)] = server.received
             assert (path, headers["authorization"]) == (shape, f"Bearer {KEY}")

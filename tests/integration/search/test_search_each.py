@@ -30,7 +30,7 @@ REFINED = replace(BOTH_SCORES, refining=Refining(share=0.3))
 
 
 class CountingEmbedder(HashingEmbedder):
-    """Counts what it is asked for."""
+    """Counts the texts that it embeds."""
 
     def __init__(self) -> None:
         super().__init__(64)
@@ -103,7 +103,7 @@ async def test_many_queries_are_answered_as_one_by_one(docs: Docs, same: dict[st
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("where", [None, {"group": [1, 2, 3]}], ids=["all", "filtered"])
 async def test_a_weighted_sum_knows_the_score_of_a_candidate_in_both_legs(docs: Docs, where: Any) -> None:
-    """Also in the leg that did not bring it: it is the one that a deeper search finds there. No page changes it."""
+    """The other leg's score is the one that a deeper search finds there. The page size does not change it."""
     deep = replace(BOTH_SCORES, depth=300)
     for query in QUERIES:
         page = await docs.collection.search(query, where=where, profile=BOTH_SCORES, limit=10)
@@ -120,7 +120,7 @@ def _raw(hit: Hit) -> tuple[tuple[str, float], ...]:
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_vectors_of_ones_own_are_answered_as_one_by_one(docs: Docs) -> None:
-    """With words beside them, without words, and with words alone, in one call."""
+    """With words, without words, and with words alone, in one call."""
     vectors = [*np.random.default_rng(6).normal(size=(2, 64)), None]
     queries = ["disk full", "", "login"]
     each = await docs.collection.search_each(queries, vectors=vectors)
@@ -131,7 +131,7 @@ async def test_vectors_of_ones_own_are_answered_as_one_by_one(docs: Docs) -> Non
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_the_words_of_all_queries_are_embedded_in_one_call(docs: Docs) -> None:
-    """Each text once, however often it is asked."""
+    """Each text is embedded once, however often it occurs."""
     docs.embedder.asked.clear()
     await docs.collection.search_each(["one of a kind", "two of them", "one of a kind"])
     assert docs.embedder.asked == [(TextRole.QUERY, ["one of a kind", "two of them"])]
@@ -140,11 +140,11 @@ async def test_the_words_of_all_queries_are_embedded_in_one_call(docs: Docs) -> 
 @pytest.fixture
 def round_trips(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The texts of the statements of each round trip; a transaction of its own is refused."""
-    made: list[list[str]] = []
+    statements: list[list[str]] = []
     read_each = Database.read_each
 
     async def noted(self: Database, tenant_id: int | None, each: Sequence[Any], *more: Any) -> Any:
-        made.append([statement.text for statement in each])
+        statements.append([statement.text for statement in each])
         return await read_each(self, tenant_id, each, *more)
 
     def refused(*_: object) -> None:
@@ -154,7 +154,7 @@ def round_trips(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     monkeypatch.setattr(Database, "transaction", refused)
     # Every second a search looks at the collection again, which is not what is counted.
     monkeypatch.setattr("retrieval.engine.collection_handle.FRESH_SECONDS", math.inf)
-    return made
+    return statements
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -171,7 +171,7 @@ async def test_many_queries_take_two_round_trips(docs: Docs, round_trips: list[l
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("same", [{}, {"where": {"group": 1}}, {"legs": ["dense"]}, {"group_by": "group"}])
 async def test_no_vector_is_sent_back(docs: Docs, round_trips: list[list[str]], same: dict[str, Any]) -> None:
-    """Vectors are compared where they lie: no statement selects one, and each says what it selects."""
+    """Vectors are compared in the database: no statement selects one, and each names its columns."""
     vector = np.random.default_rng(6).normal(size=64)
     await docs.collection.search("disk full", vector=vector, **same)
     await docs.collection.search("disk full", vector=vector, profile=BOTH_SCORES, **same)
@@ -212,8 +212,8 @@ async def test_signals_read_what_they_weigh_once_for_all_queries(docs: Docs, rou
     """Recency and similarity read no title, no body and no attributes; those are read for the hits alone."""
     signals = (Recency(weight=0.5), VectorSimilarity(weight=0.5))
     profile = Profile(fusion=Fusion(kind=FusionKind.UNION), signals=signals)
-    found = await docs.collection.search_each(QUERIES, profile=profile, limit=3)
-    assert all(len(result) == 3 and result[0].body for result in found)
+    results = await docs.collection.search_each(QUERIES, profile=profile, limit=3)
+    assert all(len(result) == 3 and result[0].body for result in results)
     _, facts, hits = round_trips
     assert len(facts) == 1 + len(QUERIES)
     assert not any(f"items.{name}" in facts[0] for name in ("title", "body", "attributes"))

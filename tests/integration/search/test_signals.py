@@ -61,10 +61,10 @@ async def _asked(notes: Collection, profile: Profile = PROFILE, limit: int = 30)
 
 
 async def test_the_score_is_the_sum_of_the_signals(notes: Collection) -> None:
-    """Weight × value of each, which the explanation shows beside the legs that brought the hit, weighing nothing."""
-    found = await _asked(notes)
-    assert len(found) == 30
-    for hit in found:
+    """It is the sum of weight × value; the explanation also shows the legs that found the hit, with contribution 0."""
+    hits = await _asked(notes)
+    assert len(hits) == 30
+    for hit in hits:
         parts = {part.leg: part for part in hit.explanation.contributions}
         assert set(parts) <= {"recency", "keyword", "priority", "vector_similarity", "dense", "lexical"}
         assert parts["lexical"].value == parts["lexical"].weight == 0
@@ -74,7 +74,7 @@ async def test_the_score_is_the_sum_of_the_signals(notes: Collection) -> None:
         assert hit.score == pytest.approx(sum(part.weight * part.raw_score for part in signals))
         assert hit.score == pytest.approx(hit.explanation.score)
         assert hit.explanation.fusion == "union"
-    assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
 
 async def test_hits_below_the_least_score_are_left_out(notes: Collection) -> None:
@@ -175,13 +175,13 @@ async def test_tags_and_verdicts_make_the_score_with_words_and_without(notes: Co
     assert parts["tag_match"].value == 0.2
     assert parts["rating"].value == 0.5
     await platform.recorded()
-    for found in (both, by_tags, by_nothing):
-        again = await platform.replay(found.retrieval_id or "")
+    for hits in (both, by_tags, by_nothing):
+        again = await platform.replay(hits.retrieval_id or "")
         assert (again.is_reproduced, again.is_same_today) == (True, True)
 
 
 async def test_a_leg_of_tags_needs_some(notes: Collection) -> None:
-    """Alone it says so; beside others it is left out, as that of entities is."""
+    """Alone it is an error; with other legs it is left out, like the leg of entities."""
     with pytest.raises(InvalidRequestError, match=r"tags=\["):
         await notes.search(legs=["tagged"])
     assert len(await notes.search(legs=["tagged", "recent"])) == 10
@@ -246,7 +246,7 @@ async def test_no_page_changes_a_score(notes_refined: Collection, where: Any) ->
 
 
 async def test_items_without_a_vector_keep_their_scores(notes_refined: Collection) -> None:
-    """Those that wait for theirs; and where no vector was asked for or one leg answers, all do."""
+    """This applies to pending items, and to all items without a query vector or with a single leg."""
     await notes_refined.add([{"_id": "waiting", "text": "a b"}])
     page = await notes_refined.search("a b", **ASKED, profile=REFINED, limit=60)
     plain = {hit.item_id: hit for hit in await notes_refined.search("a b", **ASKED, profile=PLAIN, limit=60)}
@@ -264,8 +264,8 @@ async def test_items_without_a_vector_keep_their_scores(notes_refined: Collectio
 
 async def test_more_rankings_are_refined_too(notes_refined: Collection) -> None:
     """Preferred rankings, the best of groups, and one leg's preferred rankings."""
-    for asked in ({"prefer": {"group": 1}}, {"group_by": "group"}):
-        hits = await notes_refined.search("a b", **ASKED, profile=REFINED, limit=6, **asked)
+    for option in ({"prefer": {"group": 1}}, {"group_by": "group"}):
+        hits = await notes_refined.search("a b", **ASKED, profile=REFINED, limit=6, **option)
         assert all(REFINING in _parts(hit) for hit in hits)
         assert all(hit.explanation.score == hit.score for hit in hits)
     dense = replace(REFINED, legs={"dense": 1.0})
@@ -274,22 +274,22 @@ async def test_more_rankings_are_refined_too(notes_refined: Collection) -> None:
 
 
 async def test_a_record_tells_what_refining_did(notes_refined: Collection, platform: Platform) -> None:
-    """The same parts in the answer, in its record, and in the view for analysts, however much is kept of the pool."""
+    """The parts are the same in the answer, in its record, and in the analysts' view, for any pool size."""
     for pool in (100, 3):
         profile = replace(REFINED, recording=replace(REFINED.recording, pool=pool))
         result = await notes_refined.search("a b", **ASKED, profile=profile, limit=5)
         await platform.recorded()
         assert result.retrieval_id is not None
-        kept = await find_recorded(platform.database, platform.tenant_id, result.retrieval_id)
-        assert kept is not None
-        said = [{part.leg: (part.rank, part.raw_score) for part in hit.explanation.contributions} for hit in result]
-        assert [_ranked(impression.signals) for impression in kept.impressions] == said
+        search = await find_recorded(platform.database, platform.tenant_id, result.retrieval_id)
+        assert search is not None
+        parts = [{part.leg: (part.rank, part.raw_score) for part in hit.explanation.contributions} for hit in result]
+        assert [_ranked(impression.signals) for impression in search.impressions] == parts
         async with platform.database.snapshot(platform.tenant_id) as connection:
             rows = await connection.execute(
                 f"SELECT signals FROM {SCHEMA}.impressions WHERE retrieval_id = %s ORDER BY rank",  # noqa: S608
                 (result.retrieval_id,),
             )
-            assert [_ranked(row[0]) for row in await rows.fetchall()] == said
+            assert [_ranked(row[0]) for row in await rows.fetchall()] == parts
 
 
 def _ranked(signals: Any) -> dict[str, tuple[int, float]]:
@@ -299,7 +299,7 @@ def _ranked(signals: Any) -> dict[str, tuple[int, float]]:
 async def test_a_refining_profile_is_judged_by_what_its_own_weights_answered(
     notes_refined: Collection, platform: Platform
 ) -> None:
-    """With another share, or none, it would have shown what it shows; with other weights the record cannot tell."""
+    """With another share, or none, the outcome is known; with other weights the record does not suffice."""
     await notes_refined.set_profile(REFINED)
     await notes_refined.search("a b", **ASKED, limit=5)
     await platform.recorded()
@@ -308,9 +308,9 @@ async def test_a_refining_profile_is_judged_by_what_its_own_weights_answered(
         (pool,) = [pool async for pool in read_pools(connection, stored.collection_id, since=EPOCH, most=1)]
     for share in (0.0, 0.2, 0.7):
         other = replace(REFINED, refining=Refining(share=share))
-        shown = await notes_refined.search("a b", **ASKED, profile=other, limit=5)
+        hits = await notes_refined.search("a b", **ASKED, profile=other, limit=5)
         slate = target_slate(pool, NamedProfile(name="other", profile=other))
-        assert slate == {hit.item_id: 1.0 for hit in shown}
+        assert slate == {hit.item_id: 1.0 for hit in hits}
     heavier = replace(REFINED, legs={"dense": 0.2, "lexical": 0.8})
     assert target_slate(pool, NamedProfile(name="heavier", profile=heavier)) is Unanswerable.REFINED
     alone = replace(REFINED, legs={"dense": 1.0})
@@ -347,7 +347,7 @@ async def test_what_is_preferred_ranks_higher_and_nothing_is_left_out(notes_pref
 
 
 async def test_the_explanation_shows_what_preference_adds(notes_preferred: Collection) -> None:
-    """A ranking of each leg within what is preferred, for each wording, and the parts add up."""
+    """Each leg has a ranking within the preference, for each wording, and the parts add up."""
     hits = await notes_preferred.search("pool", prefer=MAY, rewrites=["lobby"])
     parts = {part.leg: part.value for part in hits[0].explanation.contributions}
     assert hits[0].item_id == "n05"
@@ -363,7 +363,7 @@ async def test_a_filter_holds_for_what_is_preferred_too(notes_preferred: Collect
 
 
 async def test_one_leg_with_a_preference_is_fused(notes_preferred: Collection) -> None:
-    """The leg's ranking and its ranking of what is preferred."""
+    """The leg's ranking is fused with its ranking of the preferred items."""
     hits = await notes_preferred.search("pool", prefer=MAY, legs=["lexical"], limit=3)
     assert hits[0].item_id == "n05"
     assert hits[0].explanation.fusion == "rrf"
@@ -377,7 +377,7 @@ async def test_a_preference_for_an_unknown_field_is_an_error(notes_preferred: Co
 
 
 async def test_it_is_recorded_and_can_be_replayed(platform: Platform, notes_preferred: Collection) -> None:
-    """The record holds what was preferred, and today's answer is the same."""
+    """The record has the preference, and today's answer is the same."""
     hits = await notes_preferred.search("pool", prefer=MAY, limit=5)
     assert hits.retrieval_id is not None
     replayed = await platform.replay(hits.retrieval_id)
@@ -410,7 +410,7 @@ async def test_preferring_nothing_changes_nothing(notes_preferred: Collection, p
 
 
 async def test_a_preference_that_is_given_twice_counts_once(notes_preferred: Collection) -> None:
-    """Its first place counts."""
+    """Its first position counts."""
     once, twice = [await notes_preferred.search("pool", prefer=[MAY] * number) for number in (1, 2)]
     assert once.hits == twice.hits
 

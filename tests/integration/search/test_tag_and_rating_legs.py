@@ -1,4 +1,4 @@
-"""The legs of tags and of verdicts, and the filters on verdicts: what they find, and by which index."""
+"""The legs of tags and of verdicts, and the filters on verdicts: their results, and the index that they use."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ Wanted = Callable[[Tagged], bool]
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def opened(database_url: str) -> AsyncIterator[Opened]:
     """12,000 items, every third with verdicts."""
-    asked = Settings(tenant="tag-legs", database_schema=SCHEMA, embedder="none")
-    async with connect(database_url, settings=asked) as platform:
+    own_settings = Settings(tenant="tag-legs", database_schema=SCHEMA, embedder="none")
+    async with connect(database_url, settings=own_settings) as platform:
         yield platform, await filled(platform, "items", SIZE)
 
 
@@ -44,8 +44,8 @@ async def _found(platform: Platform, request: CandidateRequest, *tags: str) -> F
     return await find_candidates(platform.database, platform.tenant_id, request, Query(tags=tags))
 
 
-def _ids(found: Found, leg: LegName) -> list[str]:
-    return [candidate.item_id for candidate in found.rankings[leg.value]]
+def _ids(legs_found: Found, leg: LegName) -> list[str]:
+    return [candidate.item_id for candidate in legs_found.rankings[leg.value]]
 
 
 def _among(where: dict[str, Any]) -> list[Tagged]:
@@ -76,8 +76,8 @@ async def test_items_with_most_of_the_tags_come_first_then_the_latest_stored(
 ) -> None:
     """Without a filter, with many matches and with few; also for tags that all items have."""
     platform, collection = opened
-    found = await _found(platform, await _request(collection, LegName.TAGGED, where=where), *tags)
-    assert _ids(found, LegName.TAGGED) == _best_tagged(_among(where), tags)
+    legs_found = await _found(platform, await _request(collection, LegName.TAGGED, where=where), *tags)
+    assert _ids(legs_found, LegName.TAGGED) == _best_tagged(_among(where), tags)
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -85,8 +85,8 @@ async def test_items_with_most_of_the_tags_come_first_then_the_latest_stored(
 async def test_the_best_rated_come_first(opened: Opened, where: dict[str, Any]) -> None:
     """Without a filter, with many matches and with few."""
     platform, collection = opened
-    found = await _found(platform, await _request(collection, LegName.RATED, where=where))
-    assert _ids(found, LegName.RATED) == _best_rated(_among(where))
+    legs_found = await _found(platform, await _request(collection, LegName.RATED, where=where))
+    assert _ids(legs_found, LegName.RATED) == _best_rated(_among(where))
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -97,9 +97,9 @@ async def test_a_walk_that_meets_too_few_is_followed_by_a_look_at_all_that_match
     best = {LegName.TAGGED: _best_tagged(_among(where), ("all",)), LegName.RATED: _best_rated(_among(where))}
     request = replace(await _request(collection, *best, where=where), few=50, reach=200)
     for leg, expected in best.items():
-        found = await _found(platform, replace(request, legs=(leg,)), "all")
-        assert found.fell_short, leg
-        assert _ids(found, leg) == expected
+        legs_found = await _found(platform, replace(request, legs=(leg,)), "all")
+        assert legs_found.fell_short, leg
+        assert _ids(legs_found, leg) == expected
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -110,23 +110,24 @@ async def test_another_tenant_sees_neither_the_tags_nor_the_verdicts(
     """Another tenant that gives the collection's number gets no rows: the database's policies hide them."""
     _, collection = opened
     request = await _request(collection, LegName.TAGGED, LegName.RATED, where=where)
-    asked = Settings(tenant="tag-legs-of-another", database_schema=SCHEMA, embedder="none")
-    async with connect(database_url, settings=asked) as other:
-        found = await _found(other, request, "all", "t7")
-    assert found.rankings == {"tagged": [], "rated": []}
+    own_settings = Settings(tenant="tag-legs-of-another", database_schema=SCHEMA, embedder="none")
+    async with connect(database_url, settings=own_settings) as other:
+        legs_found = await _found(other, request, "all", "t7")
+    assert legs_found.rankings == {"tagged": [], "rated": []}
 
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_items_without_verdicts_stand_in_the_middle_the_latest_stored_first(database_url: str) -> None:
-    """After those that are better than that, before those that are worse."""
-    asked = Settings(tenant="tag-legs", database_schema=SCHEMA, embedder="none")
-    async with connect(database_url, settings=asked) as platform:
+    """They rank below better items and above worse items."""
+    own_settings = Settings(tenant="tag-legs", database_schema=SCHEMA, embedder="none")
+    async with connect(database_url, settings=own_settings) as platform:
         collection = await filled(platform, "some", 90, judged_from=45)
         among = [Tagged(number, 45) for number in range(90)]
-        found = await _found(platform, await _request(collection, LegName.RATED, where={}))
-        assert _ids(found, LegName.RATED) == _best_rated(among)
+        legs_found = await _found(platform, await _request(collection, LegName.RATED, where={}))
+        assert _ids(legs_found, LegName.RATED) == _best_rated(among)
         places = [
-            item.uses > 0 for item in sorted(among, key=lambda item: _ids(found, LegName.RATED).index(item.item_id))
+            item.uses > 0
+            for item in sorted(among, key=lambda item: _ids(legs_found, LegName.RATED).index(item.item_id))
         ]
         first, last = places.index(False), len(places) - places[::-1].index(False)
         assert 0 < first < last < 90
@@ -134,17 +135,17 @@ async def test_items_without_verdicts_stand_in_the_middle_the_latest_stored_firs
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_the_best_rated_may_be_gone(database_url: str) -> None:
-    """Deleted items keep their verdicts; however many stand before them, the others are found."""
-    asked = Settings(tenant="tag-legs", database_schema=SCHEMA, embedder="none")
-    async with connect(database_url, settings=asked) as platform:
+    """Deleted items keep their verdicts; the remaining items are found behind any number of them."""
+    own_settings = Settings(tenant="tag-legs", database_schema=SCHEMA, embedder="none")
+    async with connect(database_url, settings=own_settings) as platform:
         collection = await filled(platform, "gone", 90)
         best = _best_rated([Tagged(number) for number in range(90)])
         await collection.delete(best[:12])
         for where in ({}, {"verdict_count": {"gte": 1}}):
             request = replace(await _request(collection, LegName.RATED, where=where), depth=1, few=5)
-            found = await _found(platform, request)
-            assert _ids(found, LegName.RATED) == best[12:13]
-            assert not found.fell_short
+            legs_found = await _found(platform, request)
+            assert _ids(legs_found, LegName.RATED) == best[12:13]
+            assert not legs_found.fell_short
 
 
 async def _scans(platform: Platform, request: CandidateRequest, *tags: str) -> tuple[list[str], dict[str, int]]:
@@ -156,8 +157,8 @@ async def _scans(platform: Platform, request: CandidateRequest, *tags: str) -> t
         cursor = await connection.execute(explain.encode(), statement.parameters)
         plan = [without_shard(row[0]) for row in await cursor.fetchall()]
     started = [line for line in plan if "never executed" not in line]
-    found = [re.search(r"Scan(?: Backward)? using (\w+) on.*rows=(\d+)", line) for line in started]
-    rows = sorted((int(match[2]), match[1]) for match in found if match)
+    matches = [re.search(r"Scan(?: Backward)? using (\w+) on.*rows=(\d+)", line) for line in started]
+    rows = sorted((int(match[2]), match[1]) for match in matches if match)
     return plan, {index: most for most, index in rows}
 
 
@@ -174,13 +175,16 @@ async def _scans(platform: Platform, request: CandidateRequest, *tags: str) -> t
 async def test_a_leg_walks_its_own_index_under_the_policies(
     opened: Opened, leg: LegName, tags: tuple[str, ...], index: str, where: dict[str, Any]
 ) -> None:
-    """With a filter that many pass and without one; no table is read whole. The few that match are looked up by key."""
+    """With a filter that many items match, and without one; no table is read as a whole.
+
+    Few matches are looked up by key.
+    """
     platform, collection = opened
     plan, scans = await _scans(platform, await _request(collection, leg, where=where), *tags)
     assert (scans.get(index, 0) > 1) == (where != FEW), plan
     assert not [line for line in plan if "Seq Scan on" in line and "Seq Scan on collections" not in line]
-    read = [int(match[1]) for line in plan if (match := re.search(r"Scan.* on (?:items|arms).*rows=(\d+)", line))]
-    assert max(read, default=0) <= 10_000, plan
+    row_counts = [int(match[1]) for line in plan if (match := re.search(r"Scan.* on (?:items|arms).*rows=(\d+)", line))]
+    assert max(row_counts, default=0) <= 10_000, plan
 
 
 VERDICTS: dict[str, tuple[dict[str, Any], Wanted]] = {
@@ -225,6 +229,8 @@ async def test_the_legs_keep_to_a_filter_on_verdicts(opened: Opened, kind: str) 
     platform, collection = opened
     where, is_wanted = VERDICTS[kind]
     among = [item for item in ACTIVE if is_wanted(item)]
-    found = await _found(platform, await _request(collection, LegName.TAGGED, LegName.RATED, where=where), "all", "t7")
-    assert _ids(found, LegName.TAGGED) == _best_tagged(among, ("all", "t7"))
-    assert _ids(found, LegName.RATED) == _best_rated(among)
+    legs_found = await _found(
+        platform, await _request(collection, LegName.TAGGED, LegName.RATED, where=where), "all", "t7"
+    )
+    assert _ids(legs_found, LegName.TAGGED) == _best_tagged(among, ("all", "t7"))
+    assert _ids(legs_found, LegName.RATED) == _best_rated(among)

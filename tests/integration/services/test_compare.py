@@ -1,4 +1,4 @@
-"""Comparing profiles on recorded searches: what is found, and when nothing may be."""
+"""Comparing profiles on recorded searches: the verdict, and when there is none."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ WORST = NamedProfile(name="worst", profile=Profile(legs={"dense": 1.0}))
 
 
 def explored(searches: int) -> list[Recorded]:
-    """Two of four items by a fair draw; most of what was shown is rated, by what the items are worth."""
-    rng, made = np.random.default_rng(11), []
+    """Two of four items by a fair draw; most shown items are rated, by their true values."""
+    rng, traffic = np.random.default_rng(11), []
     for number in range(searches):
         items = rng.choice(list(WORTH), size=2, replace=False).tolist()
-        shown = [Shown(item, 0.5, _said(WORTH[item], rng)) for item in items]
-        made.append(_search(number, shown))
-    return made
+        hits = [Shown(item, 0.5, _said(WORTH[item], rng)) for item in items]
+        traffic.append(_search(number, hits))
+    return traffic
 
 
 def unexplored(searches: int) -> list[Recorded]:
@@ -50,9 +50,9 @@ def unexplored(searches: int) -> list[Recorded]:
     ]
 
 
-def _search(number: int, shown: Sequence[Shown]) -> Recorded:
+def _search(number: int, hits: Sequence[Shown]) -> Recorded:
     at = SINCE + timedelta(minutes=number)
-    return Recorded(retrieved_at=at, shown=shown, legs=LEGS, request={"limit": 2, "group_by": None})
+    return Recorded(retrieved_at=at, shown=hits, legs=LEGS, request={"limit": 2, "group_by": None})
 
 
 def _said(worth: float, rng: np.random.Generator) -> tuple[Feedback, ...]:
@@ -75,7 +75,7 @@ async def compared(
 
 
 async def test_the_better_profile_is_found_before_it_was_ever_used(platform: Platform) -> None:
-    """Its value is about what its items are worth, by every estimator, and the interval of the difference says so."""
+    """Each estimator gives about the true value, and the interval of the difference decides."""
     stored = await prepared(platform, explored(360))
     comparison = await compared(platform, stored)
     assert (comparison.searches, comparison.changed, comparison.left_out) == (360, 360, {})
@@ -91,7 +91,7 @@ async def test_the_better_profile_is_found_before_it_was_ever_used(platform: Pla
 
 
 async def test_what_was_never_shown_cannot_be_judged(platform: Platform) -> None:
-    """Without exploration the other profile's items have no support, which is said instead of a verdict."""
+    """Without exploration the other profile's items have no support, and the report says so instead of a verdict."""
     stored = await prepared(platform, unexplored(240))
     comparison = await compared(platform, stored)
     assert (comparison.verdict.is_conclusive, comparison.verdict.better) == (False, None)
@@ -110,12 +110,12 @@ async def test_little_traffic_is_refused(platform: Platform) -> None:
 
 
 async def test_the_version_that_answered_is_worth_what_it_earned(platform: Platform) -> None:
-    """Its SNIPS, with propensities of its own, is the mean reward of what it showed."""
+    """Its SNIPS estimate, with its own propensities, is the mean reward of its hits."""
     searches = unexplored(240)
     stored = await prepared(platform, searches)
     active = await named_profile(platform.database, platform.tenant_id, stored, "active")
     comparison = await compared(platform, stored, active, active)
-    rewards = [said.reward for search in searches for shown in search.shown for said in shown.feedback]
+    rewards = [event.reward for search in searches for hit in search.shown for event in hit.feedback]
     snips = next(estimate for estimate in comparison.estimates if estimate.estimator is Estimator.SNIPS)
     assert snips.first.value == pytest.approx(np.mean(rewards))
     assert (snips.difference.value, snips.difference.standard_error) == (0.0, 0.0)
@@ -125,11 +125,11 @@ async def test_the_version_that_answered_is_worth_what_it_earned(platform: Platf
 
 async def test_searches_that_tell_nothing_are_counted_by_reason(platform: Platform) -> None:
     """A grouped search, one without candidates, and one without the leg; neither profile is judged by them."""
-    shown = [Shown("a", 0.5, (Feedback(1.0),))]
+    hits = [Shown("a", 0.5, (Feedback(1.0),))]
     odd = [
-        Recorded(retrieved_at=SINCE, shown=shown, legs=LEGS, request={"limit": 2, "group_by": "kind"}),
-        Recorded(retrieved_at=SINCE, shown=shown),
-        Recorded(retrieved_at=SINCE, shown=shown, legs={"dense": LEGS["dense"]}),
+        Recorded(retrieved_at=SINCE, shown=hits, legs=LEGS, request={"limit": 2, "group_by": "kind"}),
+        Recorded(retrieved_at=SINCE, shown=hits),
+        Recorded(retrieved_at=SINCE, shown=hits, legs={"dense": LEGS["dense"]}),
     ]
     comparison = await compared(platform, await prepared(platform, [*odd, *explored(3)]))
     assert comparison.searches == comparison.weighings[0].retrievals == 3
@@ -141,7 +141,7 @@ async def test_searches_that_tell_nothing_are_counted_by_reason(platform: Platfo
 
 
 async def test_the_latest_searches_are_looked_at(platform: Platform) -> None:
-    """As many as were asked for, over as many pages as that takes; a default reward counts what nobody rated."""
+    """It reads as many as requested, in several pages if needed; a default reward counts for unrated hits."""
     stored = await prepared(platform, explored(205))
     database, tenant = platform.database, platform.tenant_id
     late = await compare_profiles(database, tenant, stored, BEST, WORST, since=SINCE, most=203)
@@ -168,22 +168,22 @@ async def test_another_profiles_slate_is_what_a_search_by_it_shows(platform: Pla
         pools += [pool async for pool in read_pools(connection, stored.collection_id, since=SINCE, most=10)]
     for query, pool in zip(reversed(queries), pools, strict=True):
         for profile in profiles:
-            shown = await collection.search(query, limit=5, profile=profile)
+            hits = await collection.search(query, limit=5, profile=profile)
             slate = target_slate(pool, NamedProfile(name="other", profile=profile))
-            assert slate == {hit.item_id: 1.0 for hit in shown}
+            assert slate == {hit.item_id: 1.0 for hit in hits}
 
 
 async def test_another_tenants_searches_are_nobodys_evidence(platform: Platform) -> None:
     """Named by its number, the collection holds no search for a stranger."""
     stored = await prepared(platform, explored(5))
     stranger = await ensure_tenant(platform.database, f"not {platform.settings.tenant}")
-    found = await compare_profiles(platform.database, stranger, stored, BEST, WORST, since=SINCE)
-    assert (found.searches, found.estimates) == (0, ())
-    assert not found.verdict.is_conclusive
+    comparison = await compare_profiles(platform.database, stranger, stored, BEST, WORST, since=SINCE)
+    assert (comparison.searches, comparison.estimates) == (0, ())
+    assert not comparison.verdict.is_conclusive
 
 
 @pytest.mark.parametrize(
-    ("since", "default_reward", "most", "said"),
+    ("since", "default_reward", "most", "message"),
     [
         (SINCE.replace(tzinfo=None), None, 1, "no time zone"),
         (SINCE, 1.5, 1, "default reward"),
@@ -191,11 +191,11 @@ async def test_another_tenants_searches_are_nobodys_evidence(platform: Platform)
     ],
 )
 async def test_impossible_questions_are_refused(
-    platform: Platform, since: datetime, default_reward: float | None, most: int, said: str
+    platform: Platform, since: datetime, default_reward: float | None, most: int, message: str
 ) -> None:
     """Before anything is read."""
     stored = await prepared(platform, [])
-    with pytest.raises(InvalidRequestError, match=said):
+    with pytest.raises(InvalidRequestError, match=message):
         await compare_profiles(
             platform.database,
             platform.tenant_id,
@@ -235,7 +235,7 @@ async def test_a_profile_that_is_not_there_is_named(platform: Platform, name: st
 
 @pytest.mark.parametrize("text", ["{", "[1]", "{}"])
 async def test_a_file_without_a_profile_is_refused(platform: Platform, tmp_path: Path, text: str) -> None:
-    """With what it lacks."""
+    """The message names what is missing."""
     stored = await prepared(platform, [])
     path = tmp_path / "profile.json"
     path.write_text(text)

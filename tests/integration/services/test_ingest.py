@@ -25,7 +25,7 @@ from tests.support.killed_ingest import ingest_until
 
 
 class ObservedEmbedder(HashingEmbedder):
-    """Counts the texts that it is asked for, and fails or answers wrongly when told to."""
+    """Counts its texts, and fails or answers wrongly on demand."""
 
     def __init__(self) -> None:
         super().__init__(64)
@@ -36,7 +36,7 @@ class ObservedEmbedder(HashingEmbedder):
         self.calls = 0
 
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
-        """The vectors, what it was told to answer, or ``EmbedderUnavailableError``."""
+        """Return the vectors, the configured answer, or raise ``EmbedderUnavailableError``."""
         self.calls += 1
         if self.down:
             raise EmbedderUnavailableError("the embedder is down; try again")
@@ -80,7 +80,7 @@ def file(tmp_path: Path) -> Path:
 async def test_a_second_run_changes_nothing_and_embeds_nothing(
     observed: Platform, embedder: ObservedEmbedder, file: Path
 ) -> None:
-    """An item that is stored already costs no embedding and no write."""
+    """A stored item costs neither an embedding nor a write."""
     collection = await observed.collection("docs")
     path = written(file, map(line, range(1200)))
     first = await collection.ingest(read_items(path))
@@ -112,7 +112,7 @@ async def test_only_a_changed_text_is_embedded_again(
 async def test_pruning_archives_what_is_missing_and_the_same_input_revives_it(
     observed: Platform, embedder: ObservedEmbedder, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An archived item is kept and not found; given again as it was, it is found again without a new embedding."""
+    """An archived item is stored and not found; added again unchanged, it is found without a new embedding."""
     monkeypatch.setattr(ingest, "_PRUNE_PAGE", 400)  # so that what is stored is looked through in several pages
     collection = await observed.collection("docs")
     many = BATCH_ITEMS + 50
@@ -160,7 +160,7 @@ async def test_nothing_is_pruned_by_an_empty_input(platform: Platform, file: Pat
 
 
 async def test_a_bad_line_stops_before_its_batch(platform: Platform, file: Path) -> None:
-    """Batches before the bad line are stored whole; of its own batch, nothing is."""
+    """Batches before the bad line are stored; nothing of its own batch is."""
     collection = await platform.collection("docs")
     lines = [*map(line, range(BATCH_ITEMS + 10)), '{"_id": "bad", "occurred_at": "never"}', line(9999)]
     with pytest.raises(BadLineError, match=f"items.jsonl:{BATCH_ITEMS + 11}: "):
@@ -199,13 +199,13 @@ async def test_any_run_embeds_what_an_earlier_one_left(
     embedder.down = True
     await collection.ingest(read_items(written(file, map(line, range(300)))))
     embedder.down = False
-    told: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
     report = await collection.ingest(
         read_items(written(file, [line(1000)])),
-        progress=lambda so_far, _: told.append((so_far.read, so_far.items.embedded)),
+        progress=lambda so_far, _: progress.append((so_far.read, so_far.items.embedded)),
     )
     assert report.items.embedded == 301
-    assert told == [
+    assert progress == [
         (0, 0),
         (1, 1),
         (1, 1),
@@ -224,7 +224,7 @@ async def test_any_run_embeds_what_an_earlier_one_left(
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [
         (lambda vectors: vectors[:, :32], "32 dimensions"),
         (lambda vectors: vectors * np.nan, "NaN or infinity"),
@@ -233,13 +233,13 @@ async def test_any_run_embeds_what_an_earlier_one_left(
     ],
 )
 async def test_vectors_that_cannot_be_compared_are_refused_with_the_key(
-    observed: Platform, embedder: ObservedEmbedder, file: Path, answer: Any, said: str
+    observed: Platform, embedder: ObservedEmbedder, file: Path, answer: Any, message: str
 ) -> None:
     """Another dimension, NaN, infinity and zero never reach the database, and the report names the item."""
     collection = await observed.collection("docs")
     embedder.answer = answer
     report = await collection.ingest(read_items(written(file, [line(0)])))
-    assert any("'000000'" in note and said in note for note in report.items.notes)
+    assert any("'000000'" in note and message in note for note in report.items.notes)
     assert (report.items.pending, (await collection.info()).pending) == (1, 1)
     embedder.answer = None
     await collection.ingest(read_items(str(file)))
@@ -272,7 +272,7 @@ async def test_an_embedder_that_is_away_is_asked_once_a_run(
 async def test_an_embedder_that_refuses_everything_is_not_asked_item_by_item(
     observed: Platform, embedder: ObservedEmbedder, file: Path
 ) -> None:
-    """After a few refusals the fault is taken to be the embedder's."""
+    """After a few refusals the embedder is considered broken."""
     collection = await observed.collection("docs")
     embedder.answer = lambda vectors: vectors * 0
     report = await collection.ingest(read_items(written(file, map(line, range(1000)))))

@@ -55,7 +55,7 @@ async def test_nothing_is_weighed_while_the_average_stands(platform: Platform) -
 
 
 async def test_all_items_are_weighed_once_the_average_has_moved(platform: Platform, connection: Connection) -> None:
-    """Adding longer items weighs the others again."""
+    """Adding longer items changes the weights of the others."""
     collection, number = await _filled(platform, 10)
     await collection.add([{"_id": "long", "text": " ".join(f"other{place}" for place in range(200))}])
     assert await _stale(connection, number) == 0
@@ -65,7 +65,7 @@ async def test_all_items_are_weighed_once_the_average_has_moved(platform: Platfo
 async def test_a_refresh_that_was_interrupted_is_gone_on_with(
     platform: Platform, connection: Connection, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
-    """The average is taken as moved already, and the items that were not reached are not forgotten."""
+    """The new average is stored first, and the remaining items are still weighed later."""
     monkeypatch.setattr(textsearch, "_STEP", 7)
     _, number = await _filled(platform, 10)
     await _drift(platform, number)
@@ -82,12 +82,12 @@ async def test_a_refresh_that_was_interrupted_is_gone_on_with(
 async def test_refreshes_at_once_share_the_work_while_others_write(
     platform: Platform, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each item is weighed once, by whoever gets there, and writers neither deadlock nor leave stale weights."""
+    """Each item is weighed once, by either process, and writers neither deadlock nor leave stale weights."""
     monkeypatch.setattr(textsearch, "_STEP", 2)
     collection, number = await _filled(platform, 10)
     await _drift(platform, number)
-    done = await asyncio.gather(*(refresh_weights(platform.database, platform.tenant_id, number) for _ in range(3)))
-    assert sum(done) == 30
+    reports = await asyncio.gather(*(refresh_weights(platform.database, platform.tenant_id, number) for _ in range(3)))
+    assert sum(reports) == 30
     await _drift(platform, number)
     text = " ".join(f"word{place}" for place in range(10))
     refreshing = [refresh_weights(platform.database, platform.tenant_id, number) for _ in range(3)]

@@ -87,11 +87,11 @@ def test_a_notebook_shows_a_collection_as_it_was_last_read(platform: SyncPlatfor
     """Without waiting for the database."""
     tickets = platform.collection("tickets", filterable={"p": "text"})
     tickets.add(ITEMS)
-    shown = platform.collection("tickets")._repr_html_()
+    html = platform.collection("tickets")._repr_html_()
 
-    assert "<b>collection tickets</b>" in shown
-    assert "p (text)" in shown
-    assert ">3</td>" in shown
+    assert "<b>collection tickets</b>" in html
+    assert "p (text)" in html
+    assert ">3</td>" in html
 
 
 def test_another_tenants_view_is_opened_and_closed_beside_it(platform: SyncPlatform) -> None:
@@ -106,8 +106,8 @@ def test_answers_of_ones_own_are_recorded_and_learned_from(platform: SyncPlatfor
     """The items' statistics follow from the verdicts."""
     tickets = platform.collection("tickets")
     tickets.add(ITEMS)
-    shown = [ShownItem(item_id="2", score=1.0)]
-    answer = tickets.record_answer("disk", shown, origin="desk", retrieval_time_ms=1, context=Context(session="s"))
+    items = [ShownItem(item_id="2", score=1.0)]
+    answer = tickets.record_answer("disk", items, origin="desk", retrieval_time_ms=1, context=Context(session="s"))
     platform.feedback(answer, "2", helpful=True)
     assert [answer.retrieval_id for answer in tickets.answers_of("s", origin="desk")] == [answer]
     assert tickets.standings(["2"])["2"].successes == 1
@@ -197,17 +197,17 @@ def test_ingest_calls_its_callbacks(platform: SyncPlatform, tmp_path: Path) -> N
     """Progress is told from the start, and a bad line is handed over."""
     file = tmp_path / "items.jsonl"
     file.write_text('{"_id": "1", "title": "Good"}\n{"title": "No key"}\n')
-    told: list[IngestReport] = []
+    reports: list[IngestReport] = []
     bad: list[InputLine] = []
 
     report = platform.collection("files").ingest(
-        read_items(file), rejected=bad.append, progress=lambda so_far, _: told.append(so_far)
+        read_items(file), rejected=bad.append, progress=lambda so_far, _: reports.append(so_far)
     )
 
     assert (report.read, report.rejected) == (1, 1)
-    read = [report.read for report in told]
-    assert read == sorted(read)
-    assert (read[0], read[-1]) == (0, 1)
+    counts = [report.read for report in reports]
+    assert counts == sorted(counts)
+    assert (counts[0], counts[-1]) == (0, 1)
     assert [line.line for line in bad] == [2]
 
 

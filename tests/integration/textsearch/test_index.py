@@ -31,10 +31,10 @@ Admin = psycopg.AsyncConnection[Any]
 @pytest.fixture
 async def collection(platform: Platform) -> Collection:
     """A collection of 40 items, one of them archived."""
-    made = await platform.collection("docs", space=None)
-    await made.add([{"_id": str(number), "text": f"alpha w{number}"} for number in range(40)])
-    await made.add([{"_id": "old", "text": "alpha", "status": "archived"}])
-    return made
+    opened = await platform.collection("docs", space=None)
+    await opened.add([{"_id": str(number), "text": f"alpha w{number}"} for number in range(40)])
+    await opened.add([{"_id": "old", "text": "alpha", "status": "archived"}])
+    return opened
 
 
 async def _keep(platform: Platform, collection: Collection, rows: int) -> TextsearchOutcome:
@@ -177,8 +177,8 @@ async def test_a_writer_that_waited_for_the_table_to_be_made_keeps_it(
         await admin.execute(statement.encode())
     await admin.execute(holds.as_string().replace("advisory_lock(", "advisory_unlock(").encode())
     await adding
-    kept = sql.SQL("SELECT item_id FROM {}").format(sql.Identifier(table_name(number)))
-    assert await (await admin.execute(kept)).fetchall() == [("late",)]
+    query = sql.SQL("SELECT item_id FROM {}").format(sql.Identifier(table_name(number)))
+    assert await (await admin.execute(query)).fetchall() == [("late",)]
 
 
 async def test_of_many_wishes_at_once_one_builds_and_none_fails(platform: Platform, collection: Collection) -> None:
@@ -253,10 +253,10 @@ async def test_going_down_removes_tables_and_indexes(textsearch_url: str, settin
                 await collection.add([{"_id": "1", "text": "alpha"}])
                 assert await _keep(platform, collection, 1) is TextsearchOutcome.BUILT
             downgrade(url, SCHEMA, "base")
-            left = await admin.execute(
+            remaining = await admin.execute(
                 "SELECT relname FROM pg_class WHERE relname ~ '^textsearch_|_bm25$' "
                 "UNION SELECT proname FROM pg_proc WHERE pronamespace = %s::regnamespace AND proname ~ 'textsearch'",
                 (SCHEMA,),
             )
-            assert await left.fetchall() == []
+            assert await remaining.fetchall() == []
         upgrade(url, SCHEMA)

@@ -60,14 +60,14 @@ class Both:
 
     async def agree(self, query: str, limit: int = 1000) -> Ranking:
         """The ranking of both ways, which must agree; with a filter the portable way ranks every item."""
-        found = await self.by_extension(query, limit)
+        ranking = await self.by_extension(query, limit)
         rankings = await leg_rankings(
             handle_of(self._portable), query, legs=["lexical"], where={"kind": ""}, depth=limit
         )
         portable = {hit.item_id: hit.score for hit in rankings["lexical"]}
-        assert dict(found) == pytest.approx(portable, abs=1e-5)
-        assert found == sorted(found, key=lambda pair: (-pair[1], pair[0]))
-        return found
+        assert dict(ranking) == pytest.approx(portable, abs=1e-5)
+        assert ranking == sorted(ranking, key=lambda pair: (-pair[1], pair[0]))
+        return ranking
 
 
 async def _by_extension(platform: Platform, collection: int, query: str, limit: int) -> Ranking:
@@ -138,9 +138,9 @@ async def test_as_many_as_asked_for_and_the_best(both: Both) -> None:
     for query in QUERIES:
         longest = await both.agree(query)
         for limit in (1, 10, 100):
-            found = await both.by_extension(query, limit)
-            assert len(found) == min(limit, len(longest))
-            assert [score for _, score in found] == pytest.approx([score for _, score in longest[:limit]], rel=0.02)
+            ranking = await both.by_extension(query, limit)
+            assert len(ranking) == min(limit, len(longest))
+            assert [score for _, score in ranking] == pytest.approx([score for _, score in longest[:limit]], rel=0.02)
 
 
 @pytest.mark.parametrize(
@@ -249,8 +249,8 @@ async def test_the_lexical_leg_takes_the_extensions_way_unless_it_is_switched_of
     number = (await both.served.refresh()).collection_id
     assert await _walks(platform, number, "alpha w17", textsearch="") == 1
     assert await _walks(platform, number, "alpha w17", textsearch="off") == 0
-    found = (await leg_rankings(handle_of(both.served), "alpha w17", legs=["lexical"], depth=10))["lexical"]
-    assert [(hit.item_id, hit.score) for hit in found] == await both.by_extension("alpha w17", 10)
+    ranking = (await leg_rankings(handle_of(both.served), "alpha w17", legs=["lexical"], depth=10))["lexical"]
+    assert [(hit.item_id, hit.score) for hit in ranking] == await both.by_extension("alpha w17", 10)
 
 
 async def test_what_was_rolled_back_is_not_found(both: Both, admin: psycopg.AsyncConnection[Any]) -> None:

@@ -82,20 +82,20 @@ async def test_garbage_of_long_work_is_freed_before_it_grows_old() -> None:
 
 def test_large_json_is_read_without_the_collector() -> None:
     """The collector runs again afterwards, for valid and invalid texts; it stays off if it was off."""
-    seen = list[int]()
+    thresholds = list[int]()
 
     def note(phase: str, info: dict[str, int]) -> None:
         if phase == "start":
-            seen.append(info["generation"])
+            thresholds.append(info["generation"])
 
     text = json.dumps([[] for _ in range(100_000)]).encode()
     gc.callbacks.append(note)
     try:
         with uncollected():
-            seen.clear()
-            sent = json.loads(text)
-            collected = list(seen)
-        assert len(sent) == 100_000
+            thresholds.clear()
+            payload = json.loads(text)
+            collected = list(thresholds)
+        assert len(payload) == 100_000
         assert not collected
         assert gc.isenabled()
         with pytest.raises(json.JSONDecodeError), uncollected():

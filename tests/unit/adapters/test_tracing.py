@@ -64,15 +64,15 @@ async def test_work_in_the_background_belongs_to_no_request(monkeypatch: pytest.
 
     request.set("first")
     with span("search"):
-        found = await in_background(work())
+        value = await in_background(work())
         assert await asyncio.create_task(work()) == "first"
 
-    assert found == "none"
+    assert value == "none"
     assert [span.parent is None for span in spans.named("record")] == [True, False]
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "attributes"),
     [
         (
             "postgresql://user:hidden@db.example:5433/tickets",
@@ -83,6 +83,6 @@ async def test_work_in_the_background_belongs_to_no_request(monkeypatch: pytest.
         ("nothing of the kind", {}),
     ],
 )
-def test_a_server_is_named_without_what_opens_it(url: str, told: dict[str, str]) -> None:
+def test_a_server_is_named_without_what_opens_it(url: str, attributes: dict[str, str]) -> None:
     """Host, port and database; of a URL that may show its password anywhere, nothing."""
-    assert server_of(url) == {"db.system.name": "postgresql", **told}
+    assert server_of(url) == {"db.system.name": "postgresql", **attributes}

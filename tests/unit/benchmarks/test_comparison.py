@@ -35,10 +35,10 @@ def test_the_same_seed_makes_the_same_corpus(made: Made) -> None:
 def test_a_corpus_is_read_as_it_was_saved(made: Made, tmp_path: Path) -> None:
     """Other processes get the same ids, texts, vectors and attributes."""
     corpus = made.corpus
-    read = Corpus.read(corpus.save(tmp_path))
+    copy = Corpus.read(corpus.save(tmp_path))
 
-    assert (read.ids, read.texts, read.attributes) == (corpus.ids, corpus.texts, corpus.attributes)
-    assert np.array_equal(read.vectors, corpus.vectors)
+    assert (copy.ids, copy.texts, copy.attributes) == (corpus.ids, corpus.texts, corpus.attributes)
+    assert np.array_equal(copy.vectors, corpus.vectors)
 
 
 def test_the_shares_of_the_categories_add_up_to_one() -> None:

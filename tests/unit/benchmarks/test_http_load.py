@@ -16,27 +16,27 @@ from retrieval.domain.search.profile import Fusion
 
 async def test_every_client_sends_and_reads_until_the_time_is_over() -> None:
     """Answers count by status; those with 200 have a latency each."""
-    asked: list[bytes] = []
+    bodies: list[bytes] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(asyncio.IncompleteReadError):
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
-                asked.append(await reader.readexactly(length))
-                status = b"200 OK" if len(asked) % 2 else b"422 No"
+                bodies.append(await reader.readexactly(length))
+                status = b"200 OK" if len(bodies) % 2 else b"422 No"
                 writer.write(b"HTTP/1.1 " + status + b"\r\ncontent-length: 2\r\n\r\n{}")
         writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/search"
-        taken = await press(url, posts(url, [{"query": "a"}, {"query": "b"}]), clients=2, seconds=0.05)
+        measured = await press(url, posts(url, [{"query": "a"}, {"query": "b"}]), clients=2, seconds=0.05)
 
-    assert {*asked} == {b'{"query": "a"}', b'{"query": "b"}'}
-    assert set(taken.statuses) == {200, 422}
-    assert taken.answered == taken.statuses[200] == len(taken.latencies)
-    assert taken.a_second == pytest.approx(taken.answered / taken.seconds)
+    assert {*bodies} == {b'{"query": "a"}', b'{"query": "b"}'}
+    assert set(measured.statuses) == {200, 422}
+    assert measured.answered == measured.statuses[200] == len(measured.latencies)
+    assert measured.a_second == pytest.approx(measured.answered / measured.seconds)
 
 
 def test_the_bare_route_fuses_as_the_platform_does() -> None:
@@ -77,9 +77,9 @@ def test_what_is_aimed_at_is_said_with_what_was_reached() -> None:
 
 
 def _service(name: str, answered: int) -> http_load.Service:
-    taken = Taken(seconds=1.0, latencies=[0.01] * answered)
-    taken.statuses[200] = answered
-    made = http_load.Service(name, None, "")  # type: ignore[arg-type]
-    made.rounds.append(taken)
-    made.worked.append((0.2, 0.3, 0.01))
-    return made
+    measured = Taken(seconds=1.0, latencies=[0.01] * answered)
+    measured.statuses[200] = answered
+    service = http_load.Service(name, None, "")  # type: ignore[arg-type]
+    service.rounds.append(measured)
+    service.worked.append((0.2, 0.3, 0.01))
+    return service

@@ -27,8 +27,8 @@ def test_the_arms_of_a_log_are_those_of_its_events() -> None:
 @pytest.mark.parametrize(("size", "least"), [(0, -1e-9), (2_000, 0.04)])
 def test_shrinkage_predicts_better_than_tables_and_is_honest(size: int, least: float) -> None:
     """Lower log-loss after 2,000 events, none higher after none, and intervals that hold what they promise."""
-    found = [run_once(seed, size, SMALL, Spread()) for seed in range(2)]
-    row = summary(size, "shrinkage", [each["shrinkage"] for each in found])
+    results = [run_once(seed, size, SMALL, Spread()) for seed in range(2)]
+    row = summary(size, "shrinkage", [each["shrinkage"] for each in results])
 
     assert row["gain"] >= least
     assert row["calibration_error"] < 0.09
@@ -37,10 +37,10 @@ def test_shrinkage_predicts_better_than_tables_and_is_honest(size: int, least: f
 
 def test_without_the_cap_intervals_are_narrower_and_cover_less() -> None:
     """This is the reason for the cap."""
-    found = run_once(0, 2_000, SMALL, Spread())
+    result = run_once(0, 2_000, SMALL, Spread())
 
-    assert found["without cap"]["coverage"] < found["shrinkage"]["coverage"]
-    assert found["without shrinkage"]["log_loss"] > found["shrinkage"]["log_loss"]
+    assert result["without cap"]["coverage"] < result["shrinkage"]["coverage"]
+    assert result["without shrinkage"]["log_loss"] > result["shrinkage"]["log_loss"]
 
 
 def test_a_target_that_is_missed_is_shown_as_missed() -> None:
@@ -48,8 +48,8 @@ def test_a_target_that_is_missed_is_shown_as_missed() -> None:
     row = {"feedbacks": 20_000, "model": "shrinkage", "log_loss": 0.6, "gain": 0.05}
     row |= {"calibration_error": 0.02, "coverage": 0.9, "width": 0.3}
     cost = {"predict_200_shrinkage_ms": 1.0, "predict_200_logistic_ms": 9.0}
-    found = targets([row], cost)
+    rows = targets([row], cost)
     about = {"seeds": 1, "date": "2026-01-01"}
 
-    assert [each["met"] for each in found] == [False, True, True, True, False]
-    assert "| **no** |" in page({"about": about, "rows": [row], "less_alike": [], "cost": cost, "targets": found})
+    assert [each["met"] for each in rows] == [False, True, True, True, False]
+    assert "| **no** |" in page({"about": about, "rows": [row], "less_alike": [], "cost": cost, "targets": rows})

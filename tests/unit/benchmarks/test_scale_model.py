@@ -51,6 +51,6 @@ def test_twice_the_items_need_twice_the_disk_and_more_parts_more_processors() ->
 
 def test_the_command_prints_an_estimate(capsys: pytest.CaptureFixture[str]) -> None:
     """As JSON."""
-    given = ["estimate", "--items", "1000000", "--dimensions", "384", "--searches", "50", "--writes", "10000"]
-    assert scale_model.main(given) == 0
+    arguments = ["estimate", "--items", "1000000", "--dimensions", "384", "--searches", "50", "--writes", "10000"]
+    assert scale_model.main(arguments) == 0
     assert json.loads(capsys.readouterr().out)["items"] == 1_000_000

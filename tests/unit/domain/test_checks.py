@@ -61,7 +61,7 @@ def test_scripts_and_emoji_stay_whole(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("ab\u202ec", "U+202E RIGHT-TO-LEFT OVERRIDE at character 3"),
         ("\x1b[0m", "U+001B (an escape character) at character 1"),
@@ -72,9 +72,9 @@ def test_scripts_and_emoji_stay_whole(text: str) -> None:
         ("a\ufe0f\ufe00", "U+FE00 VARIATION SELECTOR-1 at character 3"),
     ],
 )
-def test_a_refusal_names_the_character_and_its_place(text: str, said: str) -> None:
+def test_a_refusal_names_the_character_and_its_place(text: str, message: str) -> None:
     """Counted from 1, by its number and name."""
-    assert text_fault(text) == said
+    assert text_fault(text) == message
 
 
 @pytest.mark.parametrize("sign", list("\t\n\r\u2028\u2029"))

@@ -17,22 +17,22 @@ def finding(severity: Severity, check: str = "any") -> Finding:
 
 def test_the_worst_stands_first_and_else_nothing_moves() -> None:
     """A reader sees errors before what is as it should be."""
-    given = [
+    findings = [
         finding(Severity.OK, "a"),
         finding(Severity.ERROR, "b"),
         finding(Severity.OK, "c"),
         finding(Severity.ADVICE),
     ]
-    made = diagnosis_of(given, NOW)
-    assert [finding.check for finding in made.findings] == ["b", "any", "a", "c"]
-    assert made.worst is Severity.ERROR
-    assert not made.is_sound
+    diagnosis = diagnosis_of(findings, NOW)
+    assert [finding.check for finding in diagnosis.findings] == ["b", "any", "a", "c"]
+    assert diagnosis.worst is Severity.ERROR
+    assert not diagnosis.is_sound
 
 
 def test_without_an_error_it_is_sound() -> None:
     """Warnings and advice do not fail a check."""
-    made = diagnosis_of([finding(Severity.ADVICE), finding(Severity.WARNING)], NOW)
-    assert (made.worst, made.is_sound) == (Severity.WARNING, True)
+    diagnosis = diagnosis_of([finding(Severity.ADVICE), finding(Severity.WARNING)], NOW)
+    assert (diagnosis.worst, diagnosis.is_sound) == (Severity.WARNING, True)
     assert diagnosis_of([], NOW).worst is Severity.OK
 
 

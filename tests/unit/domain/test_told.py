@@ -67,9 +67,9 @@ def test_a_value_is_told_by_its_fields_in_their_order() -> None:
     inner = Inner(at=datetime(2026, 3, 1, tzinfo=UTC))
     value = Outer(number=10, way=Way.UP, parts=(Part("a", 0.5),), inner=Inner(), named={Way.UP: inner}, key=UUID(int=1))
 
-    told = value.as_dict()
+    payload = value.as_dict()
 
-    assert told == {
+    assert payload == {
         "number": 10,
         "way": "up",
         "parts": [{"name": "a", "share": 0.5}],
@@ -78,10 +78,10 @@ def test_a_value_is_told_by_its_fields_in_their_order() -> None:
         "key": "00000000-0000-0000-0000-000000000001",
         "is_large": True,
     }
-    assert list(told) == ["number", "way", "parts", "inner", "named", "key", "is_large"]
-    assert type(told["way"]) is str
-    assert json.loads(json.dumps(told)) == told
-    assert plain([value]) == [told]
+    assert list(payload) == ["number", "way", "parts", "inner", "named", "key", "is_large"]
+    assert type(payload["way"]) is str
+    assert json.loads(json.dumps(payload)) == payload
+    assert plain([value]) == [payload]
 
 
 def test_a_figure_that_is_none_is_null() -> None:

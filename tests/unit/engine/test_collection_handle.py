@@ -39,9 +39,9 @@ class Reading:
 @pytest.fixture
 def reading(monkeypatch: pytest.MonkeyPatch) -> Reading:
     """A stand-in for the look-up."""
-    made = Reading()
-    monkeypatch.setattr(module, "find_collection", made)
-    return made
+    reader = Reading()
+    monkeypatch.setattr(module, "find_collection", reader)
+    return reader
 
 
 def _aged(seconds: float) -> tuple[CollectionHandle, list[float]]:
@@ -108,9 +108,9 @@ async def test_the_same_small_mapping_gives_the_same_filter_object(where: dict[s
 async def test_mappings_that_differ_in_type_or_order_alone_are_told_apart() -> None:
     """To Python 1, 1.0 and True are equal, and so are mappings in another order."""
     each: list[dict[str, Any]] = [{"a": 1}, {"a": 1.0}, {"a": True}, {"a": "1"}, {"a": 1, "b": 2}, {"b": 2, "a": 1}]
-    found = [await parsed_filter(where, DEFAULT_BOUNDS) for where in each]
-    assert len({id(wanted) for wanted in found}) == len(each)
-    assert [repr(wanted) for wanted in found] == [repr(parse_where(where)) for where in each]
+    filters = [await parsed_filter(where, DEFAULT_BOUNDS) for where in each]
+    assert len({id(parsed) for parsed in filters}) == len(each)
+    assert [repr(parsed) for parsed in filters] == [repr(parse_where(where)) for where in each]
 
 
 async def test_a_mapping_that_changes_is_parsed_anew() -> None:
@@ -130,10 +130,10 @@ async def test_other_mappings_are_parsed_each_time(where: Any) -> None:
         except InvalidFilterError as error:
             expected = repr(error)
         try:
-            found = repr(await parsed_filter(where, DEFAULT_BOUNDS))
+            message = repr(await parsed_filter(where, DEFAULT_BOUNDS))
         except InvalidFilterError as error:
-            found = repr(error)
-        assert found == expected
+            message = repr(error)
+        assert message == expected
 
 
 async def test_narrower_bounds_refuse_what_wider_ones_let_through() -> None:

@@ -76,11 +76,11 @@ async def test_similarity_without_a_vector_is_noted() -> None:
     """If no dense leg is asked for either, the note says what the score does without."""
     profile = Profile(legs={"lexical": 1}, fusion=UNION, signals=(VectorSimilarity(weight=1),))
     request = checked_request("words", profile=profile)
-    made = await query_vectors(SMALL, None, [request])
-    assert made.why_none is not None
-    assert made.why_none.startswith("vector_similarity is 0: no embedder for the space")
-    assert make_plan(SMALL, request, made.why_none).notes == (made.why_none,)
-    assert plan(SMALL, profile=Profile(legs={"lexical": 1}), vector_note=made.why_none).notes == ()
+    vectors = await query_vectors(SMALL, None, [request])
+    assert vectors.why_none is not None
+    assert vectors.why_none.startswith("vector_similarity is 0: no embedder for the space")
+    assert make_plan(SMALL, request, vectors.why_none).notes == (vectors.why_none,)
+    assert plan(SMALL, profile=Profile(legs={"lexical": 1}), vector_note=vectors.why_none).notes == ()
 
 
 def test_what_is_preferred_is_looked_up_as_deep_as_the_rest() -> None:
@@ -103,34 +103,34 @@ def test_a_small_collection_is_searched_exactly() -> None:
 
 def test_a_large_collection_walks_its_index() -> None:
     """With the effort that was measured for so many hits."""
-    made = plan(LARGE)
-    assert (made.request.path, made.request.few) == (Path.APPROXIMATE, 0)
-    assert made.request.effort == AnnIndex().effort_10
+    search_plan = plan(LARGE)
+    assert (search_plan.request.path, search_plan.request.few) == (Path.APPROXIMATE, 0)
+    assert search_plan.request.effort == AnnIndex().effort_10
 
 
 def test_under_a_filter_the_statement_chooses_by_how_many_match() -> None:
     """The plan only says up to how many matches are compared, and how far a walk may go."""
-    made = plan(LARGE, condition=parse_where({"kind": "x"}))
-    assert made.request.path is Path.APPROXIMATE
-    assert 0 < made.request.few < LARGE.documents
-    assert made.request.reach > made.request.depth
+    search_plan = plan(LARGE, condition=parse_where({"kind": "x"}))
+    assert search_plan.request.path is Path.APPROXIMATE
+    assert 0 < search_plan.request.few < LARGE.documents
+    assert search_plan.request.reach > search_plan.request.depth
 
 
 def test_a_search_of_one_leg_asks_for_its_hits_only() -> None:
     """There is nothing to fuse: its candidates are the hits, and come with their texts."""
-    made = plan(SMALL, profile=Profile(legs={LegName.LEXICAL: 1.0}), limit=7)
-    assert (made.request.depth, made.request.with_items) == (7, True)
+    search_plan = plan(SMALL, profile=Profile(legs={LegName.LEXICAL: 1.0}), limit=7)
+    assert (search_plan.request.depth, search_plan.request.with_items) == (7, True)
     assert not plan(SMALL, limit=7).request.with_items
 
 
 def test_a_leg_that_cannot_run_is_left_out_and_told() -> None:
     """The other leg answers."""
-    made = plan(SMALL, vector_note="the embedder is down")
-    assert made.request.legs == (LegName.LEXICAL,)
-    assert made.notes == ("the embedder is down",)
-    made = plan(SMALL, has_words=False)
-    assert made.request.legs == (LegName.DENSE,)
-    assert "no words" in made.notes[0]
+    search_plan = plan(SMALL, vector_note="the embedder is down")
+    assert search_plan.request.legs == (LegName.LEXICAL,)
+    assert search_plan.notes == ("the embedder is down",)
+    search_plan = plan(SMALL, has_words=False)
+    assert search_plan.request.legs == (LegName.DENSE,)
+    assert "no words" in search_plan.notes[0]
 
 
 def test_when_no_leg_can_run_the_reason_is_the_error() -> None:
@@ -142,11 +142,14 @@ def test_when_no_leg_can_run_the_reason_is_the_error() -> None:
 def test_legs_of_what_the_question_is_about_are_left_out_where_it_says_nothing_of_it() -> None:
     """Nobody has to be told; with the leg alone, the error names what to give."""
     both = Profile(legs={"tagged": 1, "rated": 1})
-    asked = checked_request(None, profile=both, needs_question=both.needs_question)
-    assert (make_plan(SMALL, asked, None).request.legs, make_plan(SMALL, asked, None).notes) == ((LegName.RATED,), ())
-    assert make_plan(SMALL, replace(asked, tags=frozenset("a")), None).request.legs == (LegName.TAGGED, LegName.RATED)
+    request = checked_request(None, profile=both, needs_question=both.needs_question)
+    assert (make_plan(SMALL, request, None).request.legs, make_plan(SMALL, request, None).notes) == (
+        (LegName.RATED,),
+        (),
+    )
+    assert make_plan(SMALL, replace(request, tags=frozenset("a")), None).request.legs == (LegName.TAGGED, LegName.RATED)
     with pytest.raises(InvalidRequestError, match=r"the tagged leg needs tags; give tags=\[...\]"):
-        make_plan(SMALL, replace(asked, profile=both.only(["tagged"])), None)
+        make_plan(SMALL, replace(request, profile=both.only(["tagged"])), None)
 
 
 def test_a_leg_with_weight_zero_does_not_run() -> None:
@@ -373,7 +376,7 @@ def _found(path: Path, weighed: int, *, fell_short: bool = False) -> Found:
 
 
 @pytest.mark.parametrize(
-    ("collection", "found", "is_filtered", "weighed", "why"),
+    ("collection", "legs_found", "is_filtered", "weighed", "why"),
     [
         (SMALL_WAY, _found(Path.NONE, 3), True, 0, "no dense leg"),
         (SMALL_WAY, _found(Path.EXACT, 10), False, 100, "no HNSW index: 100 items are few enough to compare all"),
@@ -393,12 +396,12 @@ def _found(path: Path, weighed: int, *, fell_short: bool = False) -> Found:
 )
 def test_the_account_says_how_many_rows_were_weighed_and_why(
     collection: StoredCollection,
-    found: Found,
+    legs_found: Found,
     is_filtered: bool,  # noqa: FBT001 - a case of the test
     weighed: int,
     why: str,
 ) -> None:
     """One sentence for each way that a search can go."""
-    number, said = account(collection, found, is_filtered=is_filtered)
+    number, said = account(collection, legs_found, is_filtered=is_filtered)
     assert number == weighed
     assert said.startswith(why)

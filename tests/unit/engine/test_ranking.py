@@ -26,22 +26,22 @@ def _ranked(*item_ids: str) -> list[Fused]:
 
 def test_one_legs_scores_are_the_hits() -> None:
     """A cosine stays a cosine; the explanation has the one part, which is the score."""
-    found = _found(dense=DENSE)
-    ranked = ranking(found, Profile(), 100)
+    legs_found = _found(dense=DENSE)
+    ranked = ranking(legs_found, Profile(), 100)
     assert [(candidate.item_id, candidate.score) for candidate in ranked] == [("a", 0.9), ("b", 0.4)]
     assert [(part.leg, part.rank, part.value) for candidate in ranked for part in candidate.contributions] == [
         ("dense", 1, 0.9),
         ("dense", 2, 0.4),
     ]
-    assert fusion_name(found, Profile()) == "none"
+    assert fusion_name(legs_found, Profile()) == "none"
 
 
 def test_several_legs_are_fused() -> None:
     """Also where one of them found nothing."""
     profile = Profile(legs={"dense": 1, "lexical": 1}, fusion=Fusion(kind=FusionKind.RRF, k=60))
-    found = _found(dense=DENSE, lexical=LEXICAL)
-    assert [candidate.item_id for candidate in ranking(found, profile, 100)] == ["b", "a"]
-    assert fusion_name(found, profile) == "rrf"
+    legs_found = _found(dense=DENSE, lexical=LEXICAL)
+    assert [candidate.item_id for candidate in ranking(legs_found, profile, 100)] == ["b", "a"]
+    assert fusion_name(legs_found, profile) == "rrf"
     assert ranking(_found(dense=DENSE, lexical=[]), profile, 100)[0].score == 1 / 61
 
 
@@ -115,13 +115,15 @@ def test_scores_without_parts_are_those_with_parts(
     scores: dict[str, dict[str, float]], profile: Profile, limit: int
 ) -> None:
     """To the last bit and in the same order, of one leg or several, with a least score or without."""
-    found = candidates_of(scores)
-    candidates = Found(found, Path.EXACT, 0)
+    legs_found = candidates_of(scores)
+    candidates = Found(legs_found, Path.EXACT, 0)
     explained = ranking(candidates, profile, limit)
     assert ranked_scores(candidates, profile, limit) == [
         (candidate.item_id, candidate.score) for candidate in explained
     ]
-    weights = profile.weights_of(found)
-    fused = fuse(found, weights, profile.fusion)
-    assert fused_scores(found, weights, profile.fusion) == [(candidate.item_id, candidate.score) for candidate in fused]
-    assert fused_ids(found, weights, profile.fusion) == [candidate.item_id for candidate in fused]
+    weights = profile.weights_of(legs_found)
+    fused = fuse(legs_found, weights, profile.fusion)
+    assert fused_scores(legs_found, weights, profile.fusion) == [
+        (candidate.item_id, candidate.score) for candidate in fused
+    ]
+    assert fused_ids(legs_found, weights, profile.fusion) == [candidate.item_id for candidate in fused]

@@ -258,11 +258,11 @@ async def test_one_that_cannot_be_written_down_does_not_cost_the_others() -> Non
 async def test_losses_are_told_once_with_the_search_they_were_first_sent_with(monkeypatch: pytest.MonkeyPatch) -> None:
     """If an answer was lost, the repetition brings the same search first and the same losses, later ones later."""
     monkeypatch.setattr(module, "FIRST_PAUSE_SECONDS", 60)
-    sent = list[tuple[int, int]]()
+    counts = list[tuple[int, int]]()
 
     class Noting(Store):
         async def __call__(self, database: Database, tenant: int, rows: Sequence[bytes], losses: Losses) -> Any:
-            sent.append((len(rows), sum(losses.values())))
+            counts.append((len(rows), sum(losses.values())))
             return await super().__call__(database, tenant, rows, losses)
 
     recorder = _recorder(Noting(errors=[DatabaseUnreachableError("the answer was lost")]), most_waiting=1)
@@ -275,7 +275,7 @@ async def test_losses_are_told_once_with_the_search_they_were_first_sent_with(mo
     recorder.offer(_search())
     await recorder.recorded()
     await recorder.aclose()
-    assert sent == [(1, 1), (2, 1), (0, 1)]
+    assert counts == [(1, 1), (2, 1), (0, 1)]
 
 
 async def test_losses_are_kept_where_the_search_they_were_sent_with_is_not_stored() -> None:

@@ -42,8 +42,8 @@ def test_a_ranking_follows_from_its_record(profile: Profile) -> None:
 
 def test_another_profile_does_not_reproduce_it() -> None:
     """The first signal that comes out differently is named."""
-    found = why_not_reproduced(_recorded(), SUM)
-    assert found[0].startswith("the score of c was recorded as 0.0322")
+    reasons = why_not_reproduced(_recorded(), SUM)
+    assert reasons[0].startswith("the score of c was recorded as 0.0322")
 
 
 def test_a_profile_that_is_gone_is_said() -> None:
@@ -61,29 +61,30 @@ def test_a_pool_that_is_too_small_is_said() -> None:
 
 def test_hits_in_another_order_are_said() -> None:
     """With the place, unless their scores are equal."""
-    made = _recorded()
-    first, second, third = made.impressions
+    search = _recorded()
+    first, second, third = search.impressions
     swapped = [replace(second, rank=1), replace(first, rank=2), third]
-    found = why_not_reproduced(replace(made, impressions=swapped), Profile())
-    assert found == ("a was shown at rank 1, where c belongs",)
+    reasons = why_not_reproduced(replace(search, impressions=swapped), Profile())
+    assert reasons == ("a was shown at rank 1, where c belongs",)
 
 
 def test_diverse_hits_may_stand_in_an_order_of_their_own() -> None:
     """Their scores are held to the record, their places are not."""
     profile = Profile(diversity=Diversity(relevance_share=0.5))
-    made = _recorded(profile)
-    first, second, third = made.impressions
-    diverse = replace(made, impressions=[first, replace(third, rank=2), replace(second, rank=3)])
+    search = _recorded(profile)
+    first, second, third = search.impressions
+    diverse = replace(search, impressions=[first, replace(third, rank=2), replace(second, rank=3)])
     assert why_not_reproduced(diverse, profile) == ()
 
 
 def test_a_better_candidate_that_was_not_shown_is_said() -> None:
     """It can only have been removed while the search ran."""
-    made = _recorded()
+    search = _recorded()
     without = replace(
-        made, impressions=[replace(impression, rank=rank) for rank, impression in enumerate(made.impressions[1:], 1)]
+        search,
+        impressions=[replace(impression, rank=rank) for rank, impression in enumerate(search.impressions[1:], 1)],
     )
-    full = replace(without, hits=2, request={**made.request, "limit": 2})
+    full = replace(without, hits=2, request={**search.request, "limit": 2})
     assert why_not_reproduced(full, Profile()) == ("c was passed over: it was removed while the search ran",)
 
 
@@ -94,13 +95,15 @@ def test_what_was_learned_is_summed_again() -> None:
     relevant["c"] += 0.6 * 5 / 9
     scores = {name: 0.25 * relevant[name] + 0.75 * learned[name] for name in learned}
     profile = replace(SUM, learned=Learned(share=0.75))
-    made = _recorded(profile, decided=Decided(model_version=4, scores=scores, signals={"learned": learned}))
-    shown = [replace(impression, score=scores[impression.item_id]) for impression in made.impressions]
-    shown.sort(key=lambda impression: -impression.score)
-    made = replace(made, impressions=[replace(impression, rank=rank) for rank, impression in enumerate(shown, 1)])
-    assert why_not_reproduced(made, profile) == ()
+    search = _recorded(profile, decided=Decided(model_version=4, scores=scores, signals={"learned": learned}))
+    impressions = [replace(impression, score=scores[impression.item_id]) for impression in search.impressions]
+    impressions.sort(key=lambda impression: -impression.score)
+    search = replace(
+        search, impressions=[replace(impression, rank=rank) for rank, impression in enumerate(impressions, 1)]
+    )
+    assert why_not_reproduced(search, profile) == ()
     wrong = replace(profile, learned=Learned(share=0.5))
-    assert why_not_reproduced(made, wrong)[0].startswith("the score of c was recorded as 0.")
+    assert why_not_reproduced(search, wrong)[0].startswith("the score of c was recorded as 0.")
 
 
 def test_a_stack_needs_its_model() -> None:
@@ -116,21 +119,21 @@ def test_a_stack_needs_its_model() -> None:
         "learned": dict.fromkeys(logits, 0.5), "logit_mean": {**logits},
         "affinity": {**dict.fromkeys(logits, 0.0), "b": 0.5}, "length": dict.fromkeys(logits, 0.0),
     }  # fmt: skip
-    made = _recorded(profile, decided=Decided(model_version=4, scores=scores, signals=signals))
+    search = _recorded(profile, decided=Decided(model_version=4, scores=scores, signals=signals))
     ordered = sorted(scores, key=lambda item_id: -scores[item_id])[:3]
-    shown = [
-        replace(made.impressions[0], item_id=item_id, rank=n, score=scores[item_id])
+    impressions = [
+        replace(search.impressions[0], item_id=item_id, rank=n, score=scores[item_id])
         for n, item_id in enumerate(ordered, 1)
     ]
-    made = replace(made, impressions=shown)
+    search = replace(search, impressions=impressions)
     stack = LogitStack(weights={"relevance": 3.0, "learned": 0.5, "affinity": 2.0})
     model = LearnedModel(
         version=4, reward=LearnedReward(), by_item=LearnedReward(), stack=stack, passed=frozenset(Combination)
     )
-    assert why_not_reproduced(made, profile) == ("model v4 is not stored any more: its scores cannot be computed",)
-    assert why_not_reproduced(made, profile, model) == ()
+    assert why_not_reproduced(search, profile) == ("model v4 is not stored any more: its scores cannot be computed",)
+    assert why_not_reproduced(search, profile, model) == ()
     other = replace(model, stack=replace(stack, intercept=1.0, weights={**stack.weights, "learned": 0.6}))
-    assert why_not_reproduced(made, profile, other)[0].startswith("the score of ")
+    assert why_not_reproduced(search, profile, other)[0].startswith("the score of ")
 
 
 def test_what_was_explored_is_not_held_to_its_score() -> None:
@@ -139,8 +142,8 @@ def test_what_was_explored_is_not_held_to_its_score() -> None:
     assert why_not_reproduced(_recorded(slate=slate), Profile()) == ()
 
 
-def _by_id(found: tuple[Difference, ...]) -> dict[str, Difference]:
-    return {difference.item_id: difference for difference in found}
+def _by_id(differences_found: tuple[Difference, ...]) -> dict[str, Difference]:
+    return {difference.item_id: difference for difference in differences_found}
 
 
 def test_the_same_answer_has_no_differences() -> None:
@@ -168,21 +171,21 @@ def test_each_item_says_why_it_moved() -> None:
         ItemState(MOMENT + timedelta(days=1), MOMENT + timedelta(days=1)),
         replace(OLD, updated_at=MOMENT + timedelta(days=1)),
     )
-    found = _by_id(differences(_recorded(), now, {"a": changed, "b": OLD, "e": new, "f": OLD})[1])
-    assert found["c"].why == ("the item was removed",)
-    assert (found["c"].rank_then, found["c"].rank_now, found["c"].score_now) == (1, None, None)
-    assert found["e"].why == ("the item is new", "dense rank beyond the pool then, 1 now")
-    assert found["a"].why == ("the item was changed", "dense score 0.9000 then, 0.7000 now")
-    assert found["f"].why == ("lexical rank beyond the pool then, 1 now",)
+    by_id = _by_id(differences(_recorded(), now, {"a": changed, "b": OLD, "e": new, "f": OLD})[1])
+    assert by_id["c"].why == ("the item was removed",)
+    assert (by_id["c"].rank_then, by_id["c"].rank_now, by_id["c"].score_now) == (1, None, None)
+    assert by_id["e"].why == ("the item is new", "dense rank beyond the pool then, 1 now")
+    assert by_id["a"].why == ("the item was changed", "dense score 0.9000 then, 0.7000 now")
+    assert by_id["f"].why == ("lexical rank beyond the pool then, 1 now",)
 
 
 def test_an_item_that_was_archived_is_told_from_one_that_changed() -> None:
     """Both were written since."""
     archived = ItemState(OLD.created_at, MOMENT + timedelta(days=1), is_active=False)
     now = _recorded(scores={"dense": {"b": 0.8, "c": 0.5}, "lexical": SCORES["lexical"]})
-    found = _by_id(differences(_recorded(), now, {**ALL_OLD, "a": archived})[1])
-    assert found["a"].why[0] == "the item was archived"
-    assert found["b"].why == ("dense rank 2 then, 1 now",)
+    by_id = _by_id(differences(_recorded(), now, {**ALL_OLD, "a": archived})[1])
+    assert by_id["a"].why[0] == "the item was archived"
+    assert by_id["b"].why == ("dense rank 2 then, 1 now",)
 
 
 def test_what_exploration_drew_is_said() -> None:
@@ -190,13 +193,13 @@ def test_what_exploration_drew_is_said() -> None:
     then = _recorded(slate=[Placed("b", Slot.EXPLORE, 0.5, 0.5)])
     then = replace(then, impressions=[replace(impression, rank=impression.rank + 1) for impression in then.impressions])
     now = _recorded(slate=[Placed("a", Slot.SWAP, 1.0, 0.5)])
-    found = _by_id(differences(then, now, ALL_OLD)[1])
-    assert found["b"].why == ("exploration drew it then",)
-    assert found["a"].why == ("exploration swapped it now",)
-    assert found["c"].why == ("others moved",)
+    by_id = _by_id(differences(then, now, ALL_OLD)[1])
+    assert by_id["b"].why == ("exploration drew it then",)
+    assert by_id["a"].why == ("exploration swapped it now",)
+    assert by_id["c"].why == ("others moved",)
 
 
 def test_an_item_that_only_the_profile_moved_says_so() -> None:
     """Its own scores and ranks are the same."""
-    found = differences(_recorded(), _recorded(SUM, profile_version=2), ALL_OLD)[1]
-    assert {difference.why for difference in found} == {("the profile was changed",)}
+    moved = differences(_recorded(), _recorded(SUM, profile_version=2), ALL_OLD)[1]
+    assert {difference.why for difference in moved} == {("the profile was changed",)}

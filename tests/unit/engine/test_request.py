@@ -43,10 +43,10 @@ def test_both_ends_of_the_range_are_allowed(limit: int) -> None:
     assert checked_request("words", limit=limit).limit == limit
 
 
-@pytest.mark.parametrize(("query", "said"), [(3, "must be text"), ("a\x00b", "NUL"), ("\ud800", "surrogate")])
-def test_a_query_that_postgresql_cannot_take_is_refused(query: Any, said: str) -> None:
+@pytest.mark.parametrize(("query", "message"), [(3, "must be text"), ("a\x00b", "NUL"), ("\ud800", "surrogate")])
+def test_a_query_that_postgresql_cannot_take_is_refused(query: Any, message: str) -> None:
     """With what to do about it."""
-    with pytest.raises(InvalidRequestError, match=said):
+    with pytest.raises(InvalidRequestError, match=message):
         checked_request(query)
 
 
@@ -193,10 +193,10 @@ def test_what_is_no_field_is_not_grouped_by(field: str) -> None:
 
 def test_several_queries_make_as_many_requests() -> None:
     """They differ in their words and vectors only."""
-    made = checked_requests(["a", " b "], vectors=[[1.0], None], limit=3, group_by="kind")
-    assert [request.query for request in made] == ["a", "b"]
-    assert [request.vector is None for request in made] == [False, True]
-    assert {(request.limit, request.group_by) for request in made} == {(3, parse_field("kind"))}
+    requests = checked_requests(["a", " b "], vectors=[[1.0], None], limit=3, group_by="kind")
+    assert [request.query for request in requests] == ["a", "b"]
+    assert [request.vector is None for request in requests] == [False, True]
+    assert {(request.limit, request.group_by) for request in requests} == {(3, parse_field("kind"))}
 
 
 @pytest.mark.parametrize("queries", ["one text", None, 3, {"a": 1}])
@@ -220,7 +220,7 @@ def test_each_query_needs_its_own_vector_where_vectors_are_given() -> None:
 
 
 @pytest.mark.parametrize(
-    ("queries", "more", "error", "said"),
+    ("queries", "more", "error", "message"),
     [
         (["a", ""], {}, EmptyQueryError, "query 2: the query is empty"),
         (["a\x00"], {}, InvalidRequestError, "query 1: .*NUL"),
@@ -229,8 +229,8 @@ def test_each_query_needs_its_own_vector_where_vectors_are_given() -> None:
     ],
 )
 def test_an_error_says_which_query_it_is_about(
-    queries: list[str], more: dict[str, Any], error: type[Exception], said: str
+    queries: list[str], more: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     """The error identifies one query of a thousand."""
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         checked_requests(queries, **more)

@@ -47,8 +47,8 @@ def test_the_version_that_answered_showed_what_it_showed() -> None:
     """Its candidates are not ranked again, even where they cannot be."""
     grouped = pool_of({}, is_grouped=True, shown={"x": 1.0, "y": 1.0}, profile_version=3)
     assert target_slate(grouped, asked(Profile(), version=3)) == {"x": 1.0, "y": 1.0}
-    drawn = pool_of(LEGS, **DRAWN, shown={"a": 1.0, "d": 0.4}, profile_version=3)
-    assert target_slate(drawn, asked(Profile(), version=3)) == {"a": 1.0, "b": 0.3, "c": 0.3, "d": 0.4}
+    pool = pool_of(LEGS, **DRAWN, shown={"a": 1.0, "d": 0.4}, profile_version=3)
+    assert target_slate(pool, asked(Profile(), version=3)) == {"a": 1.0, "b": 0.3, "c": 0.3, "d": 0.4}
 
 
 def test_a_calls_own_profile_is_nobodys_version() -> None:
@@ -105,7 +105,7 @@ def test_a_bonus_raises_what_is_uncertain() -> None:
 
 
 @pytest.mark.parametrize(
-    ("uses", "eligible", "fewer", "days", "known"),
+    ("uses", "eligible", "fewer", "days", "expected"),
     [
         (3.0, 1.0, 5, 30.0, True),  # hardly used
         (9.0, 1.0, 5, 30.0, True),  # young by seven days, so by thirty
@@ -117,18 +117,18 @@ def test_a_bonus_raises_what_is_uncertain() -> None:
     ],
 )
 def test_who_is_eligible_by_other_numbers_is_told_where_the_record_tells_it(
-    uses: float, eligible: float, fewer: int, days: float, *, known: bool | None
+    uses: float, eligible: float, fewer: int, days: float, *, expected: bool | None
 ) -> None:
     """By its uses, or because it was younger, or older, than the search asked for; else nothing is said."""
     columns = {"eligible": [eligible] * 4, "uses": [uses] * 4, "raw_successes": [1.0] * 4}
     pool = pool_of(LEGS, **columns, exploration=Exploration())
-    wanted = replace(THOMPSON, fewer_uses_than=fewer, younger_than_days=days)
-    slate = target_slate(pool, asked(Profile(legs={"dense": 1.0}, exploration=wanted)))
-    if known is None:
+    target = replace(THOMPSON, fewer_uses_than=fewer, younger_than_days=days)
+    slate = target_slate(pool, asked(Profile(legs={"dense": 1.0}, exploration=target)))
+    if expected is None:
         assert slate is Unanswerable.NO_ELIGIBLE
     else:
         assert not isinstance(slate, Unanswerable)
-        assert (len(slate) == 4) == known
+        assert (len(slate) == 4) == expected
 
 
 def test_a_stack_is_summed_by_the_model_of_the_search() -> None:
@@ -173,11 +173,11 @@ SCORES = st.dictionaries(st.sampled_from("abcdefg"), st.integers(-20, 100).map(f
 
 def rankings(legs: Mapping[str, Mapping[str, float]]) -> dict[str, list[Candidate]]:
     """Each leg's candidates, best first."""
-    found = {}
+    by_leg = {}
     for leg, scores in legs.items():
         ordered = sorted((-score, item) for item, score in scores.items())
-        found[leg] = [Candidate(leg, item, rank, -negative) for rank, (negative, item) in enumerate(ordered, 1)]
-    return found
+        by_leg[leg] = [Candidate(leg, item, rank, -negative) for rank, (negative, item) in enumerate(ordered, 1)]
+    return by_leg
 
 
 @given(SCORES, SCORES, st.sampled_from([FusionKind.RRF, FusionKind.WEIGHTED_SUM]), st.floats(0.1, 3))
@@ -187,10 +187,12 @@ def test_it_is_what_fusion_says(
     """The same items in the same order with the same scores, whatever the fusion."""
     legs = {"dense": dense, "lexical": lexical}
     profile = Profile(legs={"dense": 1.0, "lexical": weight}, fusion=Fusion(kind=kind))
-    wanted = [(candidate.item_id, candidate.score) for candidate in fuse(rankings(legs), profile.legs, profile.fusion)]
-    found = ranked(pool_of(legs), profile)
-    assert list(found.values()) == pytest.approx([score for _, score in wanted])
-    assert found == pytest.approx(dict(wanted))
+    expected = [
+        (candidate.item_id, candidate.score) for candidate in fuse(rankings(legs), profile.legs, profile.fusion)
+    ]
+    ranking = ranked(pool_of(legs), profile)
+    assert list(ranking.values()) == pytest.approx([score for _, score in expected])
+    assert ranking == pytest.approx(dict(expected))
 
 
 def test_one_leg_has_its_own_scores() -> None:
@@ -221,9 +223,9 @@ def test_a_learned_reward_is_summed_with_the_relevance() -> None:
         {"dense": {"a": 0.8, "b": 0.4, "c": 0.2}}, learned=[0.1, 0.9, None], effective_sample_size=[24.0, 8.0, None]
     )
     candidates = by_relevance(pool, Profile(legs={"dense": 1.0})) or []
-    found = in_order(with_learned(candidates, pool, Learned(), None) or [])
-    assert [(draw.item_id, draw.contender.uncertainty) for draw in found] == [("b", 1 / 6), ("a", 0.1)]
-    assert [draw.score for draw in found] == pytest.approx([0.4 * 0.5 + 0.6 * 0.9, 0.4 + 0.6 * 0.1])
+    draws = in_order(with_learned(candidates, pool, Learned(), None) or [])
+    assert [(draw.item_id, draw.contender.uncertainty) for draw in draws] == [("b", 1 / 6), ("a", 0.1)]
+    assert [draw.score for draw in draws] == pytest.approx([0.4 * 0.5 + 0.6 * 0.9, 0.4 + 0.6 * 0.1])
     assert with_learned(candidates, pool, Learned(combination=Combination.OFF), None) == candidates
     assert with_learned(candidates, pool, Learned(combination=Combination.LOGIT_STACK), None) is None
 

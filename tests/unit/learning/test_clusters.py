@@ -12,8 +12,8 @@ from retrieval.learning.clusters import MOST_CLUSTERS, centroids, nearest, numbe
 def _groups(seed: int, groups: int = 4, each: int = 30) -> Vectors:
     rng = np.random.default_rng(seed)
     rows = np.repeat(np.eye(groups, 8), each, axis=0) + rng.normal(scale=0.05, size=(groups * each, 8))
-    found: Vectors = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-    return found
+    vectors: Vectors = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    return vectors
 
 
 def test_groups_that_lie_apart_are_found() -> None:

@@ -77,9 +77,9 @@ def arms_of(history: Sequence[tuple[Event, int]], fading: float, cluster: int | 
     sums: dict[str, tuple[float, float]] = {}
     for event, times in history:
         for bucket in ("", *event.buckets - {""}):
-            won, lost = sums.get(bucket, (0.0, 0.0))
-            counted = fading * times * event.weight
-            sums[bucket] = (won + counted * event.reward, lost + counted * (1.0 - event.reward))
+            won, failures = sums.get(bucket, (0.0, 0.0))
+            weight = fading * times * event.weight
+            sums[bucket] = (won + weight * event.reward, failures + weight * (1.0 - event.reward))
     return ItemArms(item_id="a", arms={bucket: Arm(*both) for bucket, both in sums.items()}, cluster=cluster)
 
 
@@ -87,8 +87,8 @@ def after(item: ItemArms, event: Event) -> ItemArms:
     """With one more event, unfaded."""
     arms = dict(item.arms)
     for bucket in ("", *event.buckets - {""}):
-        won, lost = arms.get(bucket, Arm())[:2]
-        arms[bucket] = Arm(won + event.weight * event.reward, lost + event.weight * (1.0 - event.reward))
+        won, failures = arms.get(bucket, Arm())[:2]
+        arms[bucket] = Arm(won + event.weight * event.reward, failures + event.weight * (1.0 - event.reward))
     return replace(item, arms=arms)
 
 
@@ -173,19 +173,19 @@ def test_draws_have_that_mean_and_that_deviation(case: tuple[Shrinkage, tuple[st
     assert draws.var() == pytest.approx(predictions.sd**2, rel=5 * (max(excess, -1.9) + 2) ** 0.5 / 200 + 1e-6)
 
 
-def drawn(found: Prediction, rows: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def drawn(prediction: Prediction, rows: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     """Thompson sampling's draws from it."""
-    return reward_draws([ranked(found)], PosteriorKind.SHRUNK, rows, np.random.default_rng(1))[:, 0]
+    return reward_draws([ranked(prediction)], PosteriorKind.SHRUNK, rows, np.random.default_rng(1))[:, 0]
 
 
-def ranked(found: Prediction, item_id: str = "a") -> Ranked:
+def ranked(prediction: Prediction, item_id: str = "a") -> Ranked:
     """As exploration sees it."""
     return Ranked(
         item_id=item_id,
-        score=found.mean,
-        reward_mean=found.mean,
-        effective_sample_size=found.effective_sample_size,
-        uncertainty=found.uncertainty,
+        score=prediction.mean,
+        reward_mean=prediction.mean,
+        effective_sample_size=prediction.effective_sample_size,
+        uncertainty=prediction.uncertainty,
     )
 
 
@@ -198,13 +198,15 @@ def unanimous(times: int, reward: float) -> ItemArms:
 @pytest.mark.parametrize("reward", [0.0, 1.0])
 def test_equal_verdicts_leave_less_and_less_to_learn(buckets: int, reward: float) -> None:
     """After 12, 24, 48, 96, 200: no item is as uncertain as one that was never tried."""
-    found = [predicted(Shrinkage(), BUCKETS[:buckets], unanimous(times, reward)) for times in (0, 12, 24, 48, 96, 200)]
-    deviations = [reward_mean.sd for reward_mean in found]
+    predictions = [
+        predicted(Shrinkage(), BUCKETS[:buckets], unanimous(times, reward)) for times in (0, 12, 24, 48, 96, 200)
+    ]
+    deviations = [reward_mean.sd for reward_mean in predictions]
 
     assert deviations == sorted(deviations, reverse=True)
     assert deviations[-1] < 0.02
-    assert [abs(reward_mean.mean - reward) for reward_mean in found] == sorted(
-        (abs(reward_mean.mean - reward) for reward_mean in found), reverse=True
+    assert [abs(reward_mean.mean - reward) for reward_mean in predictions] == sorted(
+        (abs(reward_mean.mean - reward) for reward_mean in predictions), reverse=True
     )
 
 
@@ -222,12 +224,12 @@ def test_an_item_that_never_failed_may_still_fail(buckets: int) -> None:
 def test_the_bonus_never_puts_a_known_failure_before_what_was_never_tried(rate: float, prior: float) -> None:
     """Whatever their like earn: each failure lowers the sum of score and bonus."""
     model = Shrinkage(anywhere=ShrunkEstimate(prior, 0.5))
-    found = [
+    bonuses = [
         ranked(predicted(model, BUCKETS, unanimous(times, 0.0)), str(times)) for times in (96, 48, 24, 12, 3, 1, 0)
     ]
-    plan = UncertaintyBonus(rate=rate, floor=0.0).plan(found, len(found), np.random.default_rng())
+    plan = UncertaintyBonus(rate=rate, floor=0.0).plan(bonuses, len(bonuses), np.random.default_rng())
 
-    assert [found[place].item_id for place in plan.settled] == ["0", "1", "3", "12", "24", "48", "96"]
+    assert [bonuses[place].item_id for place in plan.settled] == ["0", "1", "3", "12", "24", "48", "96"]
 
 
 @given(cases(), st.data())
@@ -240,10 +242,12 @@ def test_the_logistic_model_is_as_sure_as_the_events_are_many(
     effects: Mapping[str, Mapping[str, float]] = {"item": {"a": data.draw(st.floats(-5.0, 5.0))}}
     logistic = Logistic(intercept=0.3, slopes={SHRUNK: Slope(0.8, 0.1)}, effects=effects)
     model = LearnedReward(shrinkage=shrinkage, logistic=logistic)
-    before, found = (
+    before, predictions = (
         model.predict(("", *contexts), [history])[0] for history in (item, after(item, data.draw(events(contexts))))
     )
 
-    assert found.uncertainty <= before.uncertainty + ROUNDING
-    assert found.sd**2 == pytest.approx(found.mean * (1.0 - found.mean) / (found.effective_sample_size + 1.0))
+    assert predictions.uncertainty <= before.uncertainty + ROUNDING
+    assert predictions.sd**2 == pytest.approx(
+        predictions.mean * (1.0 - predictions.mean) / (predictions.effective_sample_size + 1.0)
+    )
     assert before.effective_sample_size == predicted(shrinkage, contexts, item).effective_sample_size

@@ -41,16 +41,20 @@ def test_each_round_gives_both_teams_their_best_that_is_left(
 def test_the_propensities_are_how_often_it_happens() -> None:
     """4,000 drafts agree with the chances that come with them, by item and by rank."""
     first, second, draws = "xyzwq", "xwvyu", 4_000
-    rng, seen, said = np.random.default_rng(1), Counter[tuple[str, int]](), dict[tuple[str, int], float]()
-    shown = dict[str, float]()
+    rng, frequencies, propensities = (
+        np.random.default_rng(1),
+        Counter[tuple[str, int]](),
+        dict[tuple[str, int], float](),
+    )
+    chances = dict[str, float]()
     for _ in range(draws):
         for place, pick in enumerate(team_draft(first, second, 4, rng)):
-            seen[pick.item_id, place] += 1
-            said[pick.item_id, place] = pick.rank_propensity
-            shown[pick.item_id] = pick.propensity
-    assert math.fsum(shown.values()) == 4
-    for key, chance in said.items():
-        assert seen[key] / draws == pytest.approx(chance, abs=4 * math.sqrt(0.25 / draws))
+            frequencies[pick.item_id, place] += 1
+            propensities[pick.item_id, place] = pick.rank_propensity
+            chances[pick.item_id] = pick.propensity
+    assert math.fsum(chances.values()) == 4
+    for key, chance in propensities.items():
+        assert frequencies[key] / draws == pytest.approx(chance, abs=4 * math.sqrt(0.25 / draws))
 
 
 def test_where_one_ranking_ends_the_other_goes_on() -> None:
@@ -75,7 +79,7 @@ def test_a_slate_is_one_to_twenty_long(limit: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("won", "lost", "p_value", "low", "high"),
+    ("won", "losses", "p_value", "low", "high"),
     [
         (0, 1, 1.000000000000, 0.000000000000, 0.793450685623),
         (3, 9, 0.145996093750, 0.088941668394, 0.532305334934),
@@ -84,12 +88,12 @@ def test_a_slate_is_one_to_twenty_long(limit: int) -> None:
     ],
 )
 def test_the_sign_test_and_the_interval_are_the_textbooks(
-    won: int, lost: int, p_value: float, low: float, high: float
+    won: int, losses: int, p_value: float, low: float, high: float
 ) -> None:
     """The figures are those of SciPy's ``binomtest`` with ``proportion_ci(method="wilson")``."""
-    found = preference([(0.75, 0.5)] * won + [(0.0, 1.0)] * lost + [(0.5, 0.5)])
-    assert (found.first, found.second, found.even) == (won, lost, 1)
-    assert (found.p_value, found.low, found.high) == pytest.approx((p_value, low, high), abs=1e-10)
+    preferred = preference([(0.75, 0.5)] * won + [(0.0, 1.0)] * losses + [(0.5, 0.5)])
+    assert (preferred.first, preferred.second, preferred.even) == (won, losses, 1)
+    assert (preferred.p_value, preferred.low, preferred.high) == pytest.approx((p_value, low, high), abs=1e-10)
 
 
 def test_sums_that_differ_in_their_last_bits_are_even() -> None:
@@ -99,5 +103,5 @@ def test_sums_that_differ_in_their_last_bits_are_even() -> None:
 
 def test_nothing_decided_is_no_preference() -> None:
     """And null in JSON."""
-    found = preference([])
-    assert (found.p_value, found.as_dict()["share"]) == (1.0, None)
+    preferred = preference([])
+    assert (preferred.p_value, preferred.as_dict()["share"]) == (1.0, None)

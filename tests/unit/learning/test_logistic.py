@@ -59,8 +59,8 @@ def model(events: list[Event]) -> Logistic:
 def rate(model: Logistic, name: str, *buckets: str, relevance: float = 0.5) -> float:
     """The expected reward of one item at rank 1."""
     item = ItemArms(item_id=name, cluster=CLUSTERS.get(name))
-    found = logistic_mean(model, buckets, [item], {RELEVANCE: np.array([relevance])})
-    return float(sigmoid(found.logit)[0])
+    means = logistic_mean(model, buckets, [item], {RELEVANCE: np.array([relevance])})
+    return float(sigmoid(means.logit)[0])
 
 
 def test_it_learns_which_item_helps_and_where(model: Logistic) -> None:
@@ -99,9 +99,9 @@ def test_the_parts_add_up_to_the_logit(model: Logistic) -> None:
     """Whatever is known of relevance and signals."""
     items = [ItemArms(item_id=name, cluster=CLUSTERS.get(name)) for name in ("good", "bad", "new")]
     numbers = {RELEVANCE: np.array([0.3, np.nan, 0.9]), "dense": np.array([0.0, 1.0, np.nan])}
-    found = logistic_mean(model, ("", *DOMAINS), items, numbers)
+    means = logistic_mean(model, ("", *DOMAINS), items, numbers)
 
-    assert np.allclose(sum(part for _, part in found.parts), found.logit, atol=1e-12)
+    assert np.allclose(sum(part for _, part in means.parts), means.logit, atol=1e-12)
 
 
 def test_the_weights_are_where_the_posterior_is_highest() -> None:

@@ -50,7 +50,7 @@ def test_two_slots_by_hand() -> None:
 def test_many_rows_of_beta_posteriors_come_to_the_integral(slots: int) -> None:
     """The shares lie within five standard errors of the probability to be on top of a fresh draw."""
     rows = 100_000
-    laws = [beta_in_logits(won, lost) for won, lost in zip(SUCCESSES, FAILURES, strict=True)]
+    laws = [beta_in_logits(won, failures) for won, failures in zip(SUCCESSES, FAILURES, strict=True)]
     expected = on_top(laws, slots)
 
     propensities = finite_rows(beta_draws(SUCCESSES, FAILURES, rows, np.random.default_rng(1)), slots, 0.0).propensities
@@ -74,13 +74,13 @@ def test_many_rows_of_normal_posteriors_come_to_the_integral(slots: int) -> None
 
 def joint(lottery: Lottery) -> Floats:
     """The probability of each two to be drawn together, from the rows themselves."""
-    held = np.zeros((len(lottery.tops), lottery.size))
-    np.put_along_axis(held, lottery.tops, 1.0, axis=1)
+    indicators = np.zeros((len(lottery.tops), lottery.size))
+    np.put_along_axis(indicators, lottery.tops, 1.0, axis=1)
     rare = lottery.floor * lottery.slots / lottery.size
     uniform = np.full((lottery.size,) * 2, rare * (lottery.slots - 1) / (lottery.size - 1))
     np.fill_diagonal(uniform, rare)
-    found: Floats = (1 - lottery.floor) * held.T @ held / len(held) + uniform
-    return found
+    probabilities: Floats = (1 - lottery.floor) * indicators.T @ indicators / len(indicators) + uniform
+    return probabilities
 
 
 @pytest.mark.parametrize("slots", [1, 2])
@@ -90,8 +90,8 @@ def test_one_set_of_rows_is_drawn_from_as_often_as_it_says(slots: int) -> None:
     lottery = finite_rows(beta_draws(SUCCESSES, FAILURES, 64, rng), slots, 0.2)
     drawings = 20_000
 
-    drawn = np.concatenate([lottery.draw(rng) for _ in range(drawings)])
-    counts = np.bincount(drawn, minlength=lottery.size).astype(float)
+    draws_made = np.concatenate([lottery.draw(rng) for _ in range(drawings)])
+    counts = np.bincount(draws_made, minlength=lottery.size).astype(float)
 
     assert np.diag(joint(lottery)) == pytest.approx(lottery.propensities)
     assert p_value(counts, drawings * lottery.propensities, drawings * covariance_of_one(joint(lottery))) > 0.001
@@ -118,8 +118,8 @@ def test_wrong_propensities_are_found_out() -> None:
     lottery = finite_rows(beta_draws(SUCCESSES, FAILURES, 1024, rng), 1, 0.1)
     means = (SUCCESSES + 1) / (SUCCESSES + FAILURES + 2)
     logged = np.exp(means) / np.exp(means).sum()
-    drawn = np.concatenate([lottery.draw(rng) for _ in range(2000)])
-    counts = np.bincount(drawn, minlength=8).astype(float)
+    draws_made = np.concatenate([lottery.draw(rng) for _ in range(2000)])
+    counts = np.bincount(draws_made, minlength=8).astype(float)
 
     assert p_value(counts, 2000 * logged, 2000 * covariance_of_one(np.diag(logged))) < 1e-6
 
@@ -143,9 +143,9 @@ def test_propensities_add_up_to_the_slots_and_the_floor_holds(
     assert propensities.sum() == pytest.approx(slots, abs=1e-9)
     assert propensities.min() >= floor * slots / size - 1e-12
     assert propensities.max() <= 1
-    drawn = lottery.draw(rng)
-    assert len(set(drawn.tolist())) == slots
-    assert (propensities[drawn] > 0).all()
+    draws_made = lottery.draw(rng)
+    assert len(set(draws_made.tolist())) == slots
+    assert (propensities[draws_made] > 0).all()
 
 
 @pytest.mark.parametrize(("rows", "slots"), [(0, 1), (3, 0), (3, 5)])

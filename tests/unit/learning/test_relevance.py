@@ -23,10 +23,10 @@ def drawn(hits: int, seed: int = 0) -> list[JudgedHit]:
     """Hits that are relevant with the probability that ``TRUE`` tells."""
     rng = np.random.default_rng(seed)
     evidence = [Evidence(*map(float, row)) for row in rng.random((hits, 4))]
-    told = TRUE.relevances(evidence)
+    relevances = TRUE.relevances(evidence)
     return [
         JudgedHit(place // 10, legs, bool(rng.random() < (p or 0)))
-        for place, (legs, p) in enumerate(zip(evidence, told, strict=True))
+        for place, (legs, p) in enumerate(zip(evidence, relevances, strict=True))
     ]
 
 
@@ -98,21 +98,21 @@ def test_many_hits_forget_the_start() -> None:
 
 def test_queries_left_out_are_told_honestly() -> None:
     """A fit of the right shape is off by little on queries that it has not seen."""
-    found = held_out("both", drawn(5_000))
+    report = held_out("both", drawn(5_000))
 
-    assert found is not None
-    assert found.hits == 5_000
-    assert found.error < 0.05
-    assert found.told_apart is not None
-    assert found.told_apart > 0.75
-    assert sum(group.hits for group in found.bins) == 5_000
+    assert report is not None
+    assert report.hits == 5_000
+    assert report.error < 0.05
+    assert report.told_apart is not None
+    assert report.told_apart > 0.75
+    assert sum(group.hits for group in report.bins) == 5_000
 
 
 def test_honesty_by_hand() -> None:
     """Four hits in two bins, of which one pair of four is the wrong way round."""
-    found = honesty([0.1, 0.1, 0.9, 0.05], [False, True, True, False])
+    report = honesty([0.1, 0.1, 0.9, 0.05], [False, True, True, False])
 
-    assert found.told_apart == pytest.approx(3.5 / 4)
-    assert found.relevant == 0.5
-    assert [(group.hits, group.relevant) for group in found.bins] == [(1, 0.0), (2, 0.5), (1, 1.0)]
+    assert report.told_apart == pytest.approx(3.5 / 4)
+    assert report.relevant == 0.5
+    assert [(group.hits, group.relevant) for group in report.bins] == [(1, 0.0), (2, 0.5), (1, 1.0)]
     assert honesty([0.5], [True]).told_apart is None

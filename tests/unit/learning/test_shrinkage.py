@@ -43,25 +43,25 @@ def rate(model: Shrinkage, item_arms: ItemArms, *buckets: str) -> float:
 def many(count: int = 40, seed: int = 3) -> list[ItemArms]:
     """Items of three clusters, the first of them the best, each with up to 30 events."""
     rng = np.random.default_rng(seed)
-    found = []
+    histories = []
     for number in range(count):
         cluster, uses = number % 3, int(rng.integers(0, 30))
         inside = int(rng.integers(0, uses + 1))
         won = int(rng.binomial(uses, (0.8, 0.5, 0.3)[cluster]))
         won_inside = min(won, inside, int(rng.binomial(inside, 0.7)))
         lost_inside = min(inside - won_inside, uses - won)
-        found.append(item(won, uses - won, won_inside, lost_inside, cluster=cluster, name=str(number)))
-    return found
+        histories.append(item(won, uses - won, won_inside, lost_inside, cluster=cluster, name=str(number)))
+    return histories
 
 
 FITTED = fit_shrinkage(arm_table(many()))
 """The model fitted to those items."""
 
 
-@pytest.mark.parametrize(("won", "lost"), [(0, 0), (3, 1), (0, 9), (100, 20)])
-def test_an_item_under_a_known_rate_has_the_beta_binomial_mean(won: float, lost: float) -> None:
+@pytest.mark.parametrize(("won", "failures"), [(0, 0), (3, 1), (0, 9), (100, 20)])
+def test_an_item_under_a_known_rate_has_the_beta_binomial_mean(won: float, failures: float) -> None:
     """(successes + m × rate) / (uses + m), by the closed form of a Beta prior."""
-    assert rate(KNOWN, item(won, lost)) == pytest.approx((won + 5 * 0.2) / (won + lost + 5))
+    assert rate(KNOWN, item(won, failures)) == pytest.approx((won + 5 * 0.2) / (won + failures + 5))
 
 
 def test_an_item_in_a_bucket_is_shrunk_to_what_it_earned_elsewhere() -> None:
@@ -91,11 +91,11 @@ def test_several_buckets_add_up_on_the_logit_scale() -> None:
     model = Shrinkage(
         anywhere=ShrunkEstimate(0.0, 0.0), buckets={"x=1": ShrunkEstimate(1.0, 0.0), "y=1": ShrunkEstimate(-0.3, 0.0)}
     )
-    known = ItemArms(item_id="a", arms={"": Arm(2, 2)})
+    history = ItemArms(item_id="a", arms={"": Arm(2, 2)})
     first, other, both = (
-        posterior(model, buckets, [known]).logit_mean[0] for buckets in (("x=1",), ("y=1",), ("x=1", "y=1"))
+        posterior(model, buckets, [history]).logit_mean[0] for buckets in (("x=1",), ("y=1",), ("x=1", "y=1"))
     )
-    alone = posterior(model, (), [known]).logit_mean[0]
+    alone = posterior(model, (), [history]).logit_mean[0]
 
     assert both == pytest.approx(first + other - alone, abs=0.1)
     assert first > alone > other

@@ -63,16 +63,16 @@ def test_every_slate_keeps_the_rules(
 ) -> None:
     """Full, nobody twice, positive probabilities that add up, and those of the same seed for everybody else."""
     exploration = Exploration(**exploration.as_dict() | {"posterior": PosteriorKind.BETA})
-    found = candidates(count, eligible, unsure=0.2)
-    slate = compose(found, limit, exploration, np.random.default_rng(seed))
-    probabilities = slate_probabilities(found, limit, exploration, np.random.default_rng(seed))
+    pool = candidates(count, eligible, unsure=0.2)
+    slate = compose(pool, limit, exploration, np.random.default_rng(seed))
+    probabilities = slate_probabilities(pool, limit, exploration, np.random.default_rng(seed))
 
     assert len(slate) == len({place.item_id for place in slate}) == min(count, limit)
-    assert list(probabilities) == [candidate.item_id for candidate in found]
+    assert list(probabilities) == [candidate.item_id for candidate in pool]
     assert sum(probabilities.values()) == pytest.approx(min(count, limit), abs=1e-9)
     assert [place.propensity for place in slate] == [probabilities[place.item_id] for place in slate]
     assert all(0 < place.rank_propensity <= place.propensity <= 1 for place in slate)
-    assert slate == compose(found, limit, exploration, np.random.default_rng(seed))
+    assert slate == compose(pool, limit, exploration, np.random.default_rng(seed))
 
 
 @pytest.mark.parametrize("exploration", EVERY)
@@ -148,13 +148,13 @@ class TestThompsonSlots:
 
     def test_a_known_newcomer_does_not_displace_what_is_better(self) -> None:
         """Young, but with a posterior far below: by the floor alone."""
-        known = [
+        ranked = [
             Ranked(item_id=name, reward_mean=0.9 if name < "f" else 0.1, effective_sample_size=300, eligible=name > "e")
             for name in "abcdefgh"
         ]
         shrunk = Exploration(**THOMPSON.as_dict() | {"posterior": PosteriorKind.SHRUNK, "slots": 1})
 
-        chances = slate_probabilities(known, 5, shrunk, np.random.default_rng(0))
+        chances = slate_probabilities(ranked, 5, shrunk, np.random.default_rng(0))
 
         assert [chances[name] for name in "efgh"] == pytest.approx([0.925, 0.025, 0.025, 0.025])
 

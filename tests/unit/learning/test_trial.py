@@ -23,11 +23,11 @@ def _examples(questions: int, *, seed: int = 1, is_learnable: bool = True) -> Ex
     rng = np.random.default_rng(seed)
     rated, slates = [], []
     for number in range(questions):
-        shown = [ITEMS[place] for place in rng.choice(len(ITEMS), 10, replace=False)]
+        item_ids = [ITEMS[place] for place in rng.choice(len(ITEMS), 10, replace=False)]
         relevance = sorted(rng.random(10).tolist(), reverse=True)
-        lucky = set(shown[:3]) if is_learnable else set(rng.choice(shown, 3, replace=False))
-        rewards = [float(item in GOOD) if is_learnable else float(item in lucky) for item in shown]
-        for rank, (item, fits, reward) in enumerate(zip(shown, relevance, rewards, strict=True), 1):
+        lucky = set(item_ids[:3]) if is_learnable else set(rng.choice(item_ids, 3, replace=False))
+        rewards = [float(item in GOOD) if is_learnable else float(item in lucky) for item in item_ids]
+        for rank, (item, fits, reward) in enumerate(zip(item_ids, relevance, rewards, strict=True), 1):
             event = Event(item_id=item, buckets=(ANYWHERE,), reward=reward, relevance=fits, rank=rank)
             rated.append(Example(event=event, question=f"q{number}"))
         slates.append(
@@ -35,7 +35,7 @@ def _examples(questions: int, *, seed: int = 1, is_learnable: bool = True) -> Ex
                 question=f"q{number}",
                 vector=None,
                 buckets=(ANYWHERE,),
-                item_ids=shown,
+                item_ids=item_ids,
                 relevance=relevance,
                 legs={},
                 rewards=rewards,
@@ -106,8 +106,8 @@ def test_directions_of_an_earlier_time_leave_out_what_came_later() -> None:
 def test_searches_for_the_same_count_as_one() -> None:
     """However often two questions are asked, they are two."""
     few = _examples(2)
-    asked = [replace(slate, question=f"q{number % 2}") for number, slate in enumerate([*few.slates] * 40)]
-    outcomes = trial(replace(few, slates=asked), None, share=0.6)
+    slates = [replace(slate, question=f"q{number % 2}") for number, slate in enumerate([*few.slates] * 40)]
+    outcomes = trial(replace(few, slates=slates), None, share=0.6)
     assert all(outcome.reason.startswith("2 rated questions are too few") for outcome in outcomes.values())
 
 
@@ -115,8 +115,8 @@ def test_a_verdict_whose_question_is_not_known_is_in_no_fit_of_a_trial() -> None
     """It could be a verdict on the very question that is held out."""
     examples = _examples(4)
     forgotten = replace(examples, rated=[*examples.rated, replace(examples.rated[0], question=None)])
-    for wanted in (True, False):
-        part = forgotten.of(frozenset({"q1"}), wanted=wanted)
+    for has_question in (True, False):
+        part = forgotten.of(frozenset({"q1"}), wanted=has_question)
         assert None not in {rating.question for rating in part.rated}
 
 
@@ -126,20 +126,20 @@ def _long_ones_help(*, looks: float = 0.0, wrong: float = 0.0, questions: int = 
     octets = {f"i{number}": 200 if number % 2 else 2000 for number in range(questions * 10)}
     rated, slates = [], []
     for number in range(questions):
-        shown = [f"i{number * 10 + place}" for place in rng.permutation(10)]
+        item_ids = [f"i{number * 10 + place}" for place in rng.permutation(10)]
         relevance = sorted(rng.random(10).tolist(), reverse=True)
         rewards: list[float | None] = [
             float((octets[item] > 1000) != (rng.random() < wrong)) if rng.random() < rank**-looks else None
-            for rank, item in enumerate(shown, 1)
+            for rank, item in enumerate(item_ids, 1)
         ]
-        for rank, (item, fits, reward) in enumerate(zip(shown, relevance, rewards, strict=True), 1):
+        for rank, (item, fits, reward) in enumerate(zip(item_ids, relevance, rewards, strict=True), 1):
             if reward is not None:
                 event = Event(item_id=item, buckets=(ANYWHERE,), reward=reward, relevance=fits, rank=rank)
                 rated.append(Example(event=event, question=f"q{number}"))
         slates.append(
             Slate(
-                question=f"q{number}", vector=None, buckets=(ANYWHERE,), item_ids=shown, relevance=relevance, legs={},
-                rewards=rewards,
+                question=f"q{number}", vector=None, buckets=(ANYWHERE,), item_ids=item_ids, relevance=relevance,
+                legs={}, rewards=rewards,
             )
         )  # fmt: skip
     return Examples(rated=rated, slates=slates, clusters={}, octets=octets)
@@ -151,9 +151,9 @@ def _stack_of(examples: Examples) -> TrialOutcome:
 
 def test_a_model_learns_that_long_items_help() -> None:
     """Also for items without verdicts: length is a property of all items."""
-    known = _long_ones_help()
-    assert _stack_of(known).passed
-    assert not _stack_of(replace(known, octets={})).passed
+    examples = _long_ones_help()
+    assert _stack_of(examples).passed
+    assert not _stack_of(replace(examples, octets={})).passed
 
 
 def test_what_single_items_earned_counts_where_it_adds_something() -> None:

@@ -184,11 +184,11 @@ async def test_fused_is_compared_with_each_other_variant_on_the_first_metric() -
         rng=np.random.default_rng(3),
     )
 
-    found = [
+    rows = [
         (comparison.name_a, comparison.name_b, comparison.difference, comparison.p_value)
         for comparison in report.comparisons
     ]
-    assert found == [("fused", "lexical", 0.0, 1.0), ("fused", "dense", 0.5, 0.125)]
+    assert rows == [("fused", "lexical", 0.0, 1.0), ("fused", "dense", 0.5, 0.125)]
 
 
 async def test_without_a_fused_variant_nothing_is_compared() -> None:
@@ -198,16 +198,16 @@ async def test_without_a_fused_variant_nothing_is_compared() -> None:
 
 async def test_progress_counts_every_search() -> None:
     """From 1 to queries times variants."""
-    seen: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
 
     await evaluated(
         CannedSearch({}),
         variants=["lexical", "fused"],
         concurrency=3,
-        progress=lambda done, total: seen.append((done, total)),
+        progress=lambda done, total: progress.append((done, total)),
     )
 
-    assert seen == [(done, 8) for done in range(1, 9)]
+    assert progress == [(count, 8) for count in range(1, 9)]
 
 
 @pytest.mark.parametrize("concurrency", [1, 3, 100])
@@ -495,11 +495,11 @@ class Searched:
     ) -> SearchResult:
         """The ids written down, whatever the query, which is taken as it stands."""
         assert not syntax
-        chosen = None if legs is None else tuple(legs)
-        self.asked.append({"query": query, "where": where, "limit": limit, "legs": chosen})
+        leg_names = None if legs is None else tuple(legs)
+        self.asked.append({"query": query, "where": where, "limit": limit, "legs": leg_names})
         hits = [
             Hit(item_id=item_id, score=0.0, rank=rank, explanation=Explanation("rrf", ()))
-            for rank, item_id in enumerate(kept(self.answers[chosen], where), 1)
+            for rank, item_id in enumerate(kept(self.answers[leg_names], where), 1)
         ]
         return SearchResult(hits=tuple(hits), path=Path.NONE, why="", profile_version=1, notes=self.notes)
 

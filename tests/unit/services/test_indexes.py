@@ -73,10 +73,10 @@ def test_an_index_of_another_form_is_replaced_unless_it_goes_anyway(*, is_quanti
     """Measured or not, bloated or not."""
     for rows, index_bytes in ((1000, 1_000_000), (0, 0), (1000, 9_000_000)):
         index = AnnIndex(rows=rows, index_bytes=1_000_000, is_quantised=is_quantised)
-        wanted = partial(wanted_outcome, 1000, 1000, index, index_bytes, is_there=True)
+        outcome_of = partial(wanted_outcome, 1000, 1000, index, index_bytes, is_there=True)
         for form in (IndexForm(not is_quantised), IndexForm(is_quantised, parts=4)):
-            assert wanted(form=form) is IndexOutcome.REPLACED
-        assert wanted(form=IndexForm(is_quantised)) is not IndexOutcome.REPLACED
+            assert outcome_of(form=form) is IndexOutcome.REPLACED
+        assert outcome_of(form=IndexForm(is_quantised)) is not IndexOutcome.REPLACED
     assert wanted_outcome(1, 1000, MEASURED, 1, is_there=True, form=IndexForm(parts=4)) is IndexOutcome.DROPPED
 
 
@@ -110,7 +110,7 @@ def test_the_longer_the_vectors_the_fewer_make_an_index_worth_while(dimensions: 
 
 
 @pytest.mark.parametrize(
-    ("found", "true", "recall"),
+    ("scores", "true", "recall"),
     [
         ([0.9, 0.8, 0.7], [0.9, 0.8, 0.7], 1.0),
         ([0.9, 0.8, 0.6], [0.9, 0.8, 0.7], 2 / 3),
@@ -121,9 +121,9 @@ def test_the_longer_the_vectors_the_fewer_make_an_index_worth_while(dimensions: 
         ([], [], 1.0),
     ],
 )
-def test_recall_is_counted_by_scores(found: list[float], true: list[float], recall: float) -> None:
+def test_recall_is_counted_by_scores(scores: list[float], true: list[float], recall: float) -> None:
     """Equally near items are interchangeable; missing items were not found; without true items recall is 1."""
-    assert recall_of(found, true) == pytest.approx(recall)
+    assert recall_of(scores, true) == pytest.approx(recall)
 
 
 @pytest.mark.parametrize(

@@ -115,12 +115,12 @@ def test_a_damaged_gzip_stream_is_a_bad_line(tmp_path: Path) -> None:
         read_queries(path)
 
 
-@pytest.mark.parametrize("read", [read_queries, read_qrels])
-def test_a_file_that_cannot_be_read_is_the_callers_mistake(tmp_path: Path, read: Any) -> None:
+@pytest.mark.parametrize("reader", [read_queries, read_qrels])
+def test_a_file_that_cannot_be_read_is_the_callers_mistake(tmp_path: Path, reader: Any) -> None:
     """A missing file, a folder and an empty file each give a readable error."""
     for path in (tmp_path / "missing", tmp_path, written(tmp_path, "\n\n", "empty")):
         with pytest.raises(InvalidRequestError, match=path.name):
-            read(path)
+            reader(path)
 
 
 @pytest.mark.parametrize(
@@ -351,7 +351,7 @@ def test_a_csv_brings_queries_with_what_is_expected(tmp_path: Path, separator: s
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "no column expected_id and query in its first line"),
         ("question,answer\na,b\n", "no column expected_id and query"),
@@ -362,7 +362,7 @@ def test_a_csv_brings_queries_with_what_is_expected(tmp_path: Path, separator: s
         ('{"_id": "q", "text": "t"}\n', "without a file of judgements the queries come as CSV"),
     ],
 )
-def test_what_is_no_such_csv_is_refused(tmp_path: Path, text: str, told: str) -> None:
+def test_what_is_no_such_csv_is_refused(tmp_path: Path, text: str, message: str) -> None:
     """With what to write instead."""
-    with pytest.raises(InvalidRequestError, match=told):
+    with pytest.raises(InvalidRequestError, match=message):
         read_judged(written(tmp_path, text))

@@ -9,7 +9,7 @@ from retrieval.services.recall import bucket, measured
 
 
 @pytest.mark.parametrize(
-    ("found", "exact", "recall"),
+    ("scores", "exact", "recall"),
     [
         ([0.9, 0.8], [0.9, 0.8], 1.0),
         ([0.9, 0.7], [0.9, 0.8], 0.5),
@@ -19,9 +19,9 @@ from retrieval.services.recall import bucket, measured
         ([0.8, 0.8], [0.8, 0.8], 1.0),
     ],
 )
-def test_recall_is_the_share_of_the_truth(found: list[float], exact: list[float], recall: float) -> None:
+def test_recall_is_the_share_of_the_truth(scores: list[float], exact: list[float], recall: float) -> None:
     """The share of items as near as the last of the true nearest; equal items are interchangeable."""
-    assert recall_of(found, exact) == recall
+    assert recall_of(scores, exact) == recall
 
 
 @pytest.mark.parametrize(

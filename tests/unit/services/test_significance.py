@@ -93,9 +93,9 @@ def test_a_sampled_p_value_is_never_zero() -> None:
 def test_chance_is_found_significant_as_often_as_promised() -> None:
     """Between equal systems about 1 in 20 comparisons has p < 0.05, not many more."""
     rng = np.random.default_rng(11)
-    found = sum(compare(rng.random(30), rng.random(30), permutations=300).significant for _ in range(400))
+    count = sum(compare(rng.random(30), rng.random(30), permutations=300).significant for _ in range(400))
 
-    assert 6 <= found <= 38
+    assert 6 <= count <= 38
 
 
 def test_exact_and_sampled_p_values_agree_at_the_border() -> None:
@@ -138,10 +138,10 @@ def test_equal_input_gives_equal_output() -> None:
 
 def test_scores_by_query_are_paired_by_id() -> None:
     """The order of the mappings does not matter."""
-    found = compare_by_query({"x": 1.0, "y": 0.2}, {"y": 0.1, "x": 0.4}, names=("fused", "dense"))
+    comparison = compare_by_query({"x": 1.0, "y": 0.2}, {"y": 0.1, "x": 0.4}, names=("fused", "dense"))
 
-    assert found.difference == pytest.approx(0.35)
-    assert (found.name_a, found.name_b) == ("fused", "dense")
+    assert comparison.difference == pytest.approx(0.35)
+    assert (comparison.name_a, comparison.name_b) == ("fused", "dense")
 
 
 def test_systems_with_different_queries_are_not_compared() -> None:

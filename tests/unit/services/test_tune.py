@@ -212,11 +212,11 @@ def test_the_current_setting_and_each_leg_are_always_tried() -> None:
 def test_progress_counts_the_settings() -> None:
     """From 1 to the number of settings tried."""
     rankings, qrels = complementary(5)
-    seen: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
 
-    tune(rankings, qrels, EVEN, progress=lambda done, total: seen.append((done, total)))
+    tune(rankings, qrels, EVEN, progress=lambda done, total: progress.append((done, total)))
 
-    assert seen == [(number, 20) for number in range(1, 21)]
+    assert progress == [(number, 20) for number in range(1, 21)]
 
 
 def test_queries_without_a_relevant_item_are_left_out() -> None:
@@ -384,8 +384,10 @@ class Tuned:
             raise self.error
         number = int(query.removeprefix("text "))
         noise = [f"x{i}" for i in np.random.default_rng(number).permutation(30)]
-        found = {"lexical": [f"self {number}", "hit", *noise], "dense": [f"self {number}", *noise]}
-        return {leg: ranked_collection(leg, kept(found[leg], where)[:depth]) for leg in legs if leg not in self.missing}
+        rankings = {"lexical": [f"self {number}", "hit", *noise], "dense": [f"self {number}", *noise]}
+        return {
+            leg: ranked_collection(leg, kept(rankings[leg], where)[:depth]) for leg in legs if leg not in self.missing
+        }
 
     async def embeddings(self, item_ids: Sequence[str]) -> dict[str, Vector]:
         """Those that it was given."""
@@ -500,9 +502,9 @@ async def test_cancelled_while_it_calculates_it_stops_soon() -> None:
     tried: list[int] = []
     task: asyncio.Task[Any]
 
-    def follow(stage: str, done: int, _total: int) -> None:
+    def follow(stage: str, count: int, _total: int) -> None:
         if stage == TRYING:
-            tried.append(done)
+            tried.append(count)
             loop.call_soon_threadsafe(task.cancel)
             cancelled.wait()
 

@@ -25,7 +25,7 @@ class Asked(BaseModel):
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "said"),
+    ("field", "value", "message"),
     [
         ("text", 5, "must be a text, not a number"),
         ("text", None, "must be a text, not null"),
@@ -45,11 +45,11 @@ class Asked(BaseModel):
         ("kind", "c", "must be 'a' or 'b'"),
     ],
 )
-def test_a_value_is_told_what_it_must_be(field: str, value: object, said: str) -> None:
+def test_a_value_is_told_what_it_must_be(field: str, value: object, message: str) -> None:
     """And of which kind it is; never what it is."""
     with pytest.raises(ValidationError) as refused:
         Asked.model_validate({field: value})
-    assert [refusal_of(dict(error)) for error in refused.value.errors()] == [said]
+    assert [refusal_of(dict(error)) for error in refused.value.errors()] == [message]
 
 
 def test_other_refusals_keep_their_words() -> None:
@@ -68,13 +68,13 @@ def test_the_nearest_name_comes_first() -> None:
 def test_many_and_long_names_are_shown_in_part() -> None:
     """The number of the other names is shown; the nearest name is shown wherever it is in the list."""
     names = ["x" * 100, *(f"tickets-{number}" for number in range(62))]
-    told = arguments_there_are("tickets-6O", names)
-    assert told.startswith(f"did you mean 'tickets-6'? There are: {'x' * 59}…, tickets-0, ")
-    assert told.endswith(", tickets-18 and 43 more")
+    message = arguments_there_are("tickets-6O", names)
+    assert message.startswith(f"did you mean 'tickets-6'? There are: {'x' * 59}…, tickets-0, ")
+    assert message.endswith(", tickets-18 and 43 more")
 
 
-@pytest.mark.parametrize(("name", "meant"), [("filter", "where"), ("top_k", "limit"), ("querry", "query")])
-def test_a_name_of_other_services_leads_to_ours(name: str, meant: str) -> None:
+@pytest.mark.parametrize(("name", "name_here"), [("filter", "where"), ("top_k", "limit"), ("querry", "query")])
+def test_a_name_of_other_services_leads_to_ours(name: str, name_here: str) -> None:
     """The known name is suggested if the model has it; otherwise similar spellings count."""
-    assert arguments_there_are(name, ["query", "where", "limit"]).startswith(f"did you mean {meant!r}? There are: ")
+    assert arguments_there_are(name, ["query", "where", "limit"]).startswith(f"did you mean {name_here!r}? There are: ")
     assert "where" not in arguments_there_are("filter", ["file", "limit"])

@@ -76,8 +76,8 @@ def methods(cls: type) -> set[str]:
 
 def mirrored() -> dict[str, type]:
     """The classes of the sync door, by the name of what they stand for."""
-    shown = [getattr(retrieval.sync, name) for name in retrieval.sync.__all__]
-    mirrors = (mirror for mirror in shown if isinstance(mirror, type) and issubclass(mirror, Mirror))
+    public = [getattr(retrieval.sync, name) for name in retrieval.sync.__all__]
+    mirrors = (mirror for mirror in public if isinstance(mirror, type) and issubclass(mirror, Mirror))
     return {mirror.__name__.removeprefix("Sync"): mirror for mirror in mirrors}
 
 
@@ -91,8 +91,8 @@ def commands(group: Any = None, path: str = "retrieval") -> set[str]:
     """The commands that do something, by their path."""
     group = typer.main.get_command(app) if group is None else group
     below = getattr(group, "commands", {})
-    found = {command for name, inner in below.items() for command in commands(inner, f"{path} {name}")}
-    return found | ({path} if not below or path == "retrieval collections" else set())
+    paths = {command for name, inner in below.items() for command in commands(inner, f"{path} {name}")}
+    return paths | ({path} if not below or path == "retrieval collections" else set())
 
 
 @pytest.mark.parametrize(("what", "cells"), rows(), ids=lambda value: value if isinstance(value, str) else "")
@@ -118,9 +118,9 @@ def test_each_name_of_langchain_exists() -> None:
     names = named(LANGCHAIN)
     assert names
     for name in names:
-        found: Any = importlib.import_module("retrieval.surfaces.langchain")
+        target: Any = importlib.import_module("retrieval.surfaces.langchain")
         for part in name.split("."):
-            found = getattr(found, part)
+            target = getattr(target, part)
 
 
 def test_no_call_of_the_platform_is_missing() -> None:
@@ -175,7 +175,7 @@ def test_each_door_takes_what_the_call_takes(
     call: Callable[..., Any], body: type[BaseModel], command: str | None
 ) -> None:
     """By the same names; a new parameter needs its option and its field."""
-    wanted = in_parts(name for name in inspect.signature(call).parameters if name != "self")
-    assert in_parts(body.model_fields) == wanted
+    parameters = in_parts(name for name in inspect.signature(call).parameters if name != "self")
+    assert in_parts(body.model_fields) == parameters
     if command is not None:
-        assert in_parts(options_of(command)) == wanted
+        assert in_parts(options_of(command)) == parameters

@@ -64,13 +64,13 @@ async def test_keeps_the_contract_of_embedders() -> None:
 @pytest.mark.usefixtures("library")
 async def test_the_space_has_the_models_prompts_or_the_known_prefixes() -> None:
     """They are put before the texts once."""
-    known = await made()
-    assert (known.space.document_prefix, known.space.query_prefix) == ("passage: ", "query: ")
-    vectors = await known.embed(["apples"], TextRole.QUERY)
+    prefixed = await made()
+    assert (prefixed.space.document_prefix, prefixed.space.query_prefix) == ("passage: ", "query: ")
+    vectors = await prefixed.embed(["apples"], TextRole.QUERY)
     np.testing.assert_allclose(vectors[0], hashed_vector("query: apples", 48), atol=1e-6)
     own = await made(SETTINGS.changed(embedder="sentence-transformers:with/prompts"))
     assert (own.space.document_prefix, own.space.query_prefix) == ("D: ", "Q: ")
-    for embedder in (known, own):
+    for embedder in (prefixed, own):
         await embedder.aclose()
 
 

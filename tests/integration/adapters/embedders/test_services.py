@@ -81,16 +81,16 @@ async def test_the_vectors_are_the_services_own(name: str) -> None:
     """The key, the model and the texts arrive, and the role of a text where the service has a field for it."""
     async with serving(name) as server:
         embedder = await made(named(name, server))
-        asked = len(server.received)
+        earlier = len(server.received)
         document = await embedder.embed(["apples"], TextRole.DOCUMENT)
         query = await embedder.embed(["apples"], TextRole.QUERY)
         await embedder.aclose()
-    service, sent = SERVICES[name], server.received[asked:]
-    assert [request.body["model"] for request in sent] == [MODELS[name]] * 2
+    service, requests = SERVICES[name], server.received[earlier:]
+    assert [request.body["model"] for request in requests] == [MODELS[name]] * 2
     if name in KEYED:
-        assert {request.headers["authorization"] for request in sent} == {f"Bearer {KEY}"}
+        assert {request.headers["authorization"] for request in requests} == {f"Bearer {KEY}"}
     if service.role:
-        assert [request.body[service.role] for request in sent] == [service.roles[role] for role in TextRole]
+        assert [request.body[service.role] for request in requests] == [service.roles[role] for role in TextRole]
         assert not np.allclose(document, query)
     before = f"{service.roles[TextRole.QUERY]} " if service.role else ""
     expected = hashed_vector(f"{before}{embedder.space.query_prefix}apples", embedder.space.dimensions)
@@ -109,7 +109,7 @@ async def test_the_vectors_are_the_services_own(name: str) -> None:
     ],
 )
 async def test_models_that_need_prefixes_get_them(name: str, model: str, document: str, query: str) -> None:
-    """They are part of the space, and stand before the texts that are sent."""
+    """The prefixes are part of the space, and precede the texts."""
     async with serving(name) as server:
         embedder = configured_embedder(named(name, server, model))
         assert embedder is not None
@@ -149,7 +149,7 @@ async def test_a_server_of_one_model_is_asked_for_its_name(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["openai", "voyage", "cohere", "jina"])
 async def test_fewer_dimensions_are_asked_for(name: str) -> None:
-    """By the service's own field; the space is found again for what is stored."""
+    """The request has the service's own field; the same space is recognised for stored vectors."""
     async with serving(name) as server:
         settings = named(name, server, embedding_dimensions=256)
         embedder = await made(settings)
@@ -163,7 +163,7 @@ async def test_fewer_dimensions_are_asked_for(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_text_that_is_too_long_is_cut_and_told(name: str) -> None:
-    """The service is asked to refuse it, so that nothing is cut in silence."""
+    """The service is asked to refuse long texts, so that none is truncated silently."""
     async with serving(name, max_text_bytes=300) as server:
         embedder: Any = await made(named(name, server))
         texts = ["0123456789" * 60, "short"]
@@ -183,7 +183,7 @@ async def test_requests_are_as_large_as_the_service_takes() -> None:
 
 @pytest.mark.parametrize("name", KEYED)
 async def test_a_wrong_key_names_its_variable(name: str) -> None:
-    """At the service's own address; elsewhere the key is that of the address."""
+    """This applies to the service's own address; at another address the key belongs to that address."""
     async with serving(name, faults=deque([status(401)])) as server:
         embedder = await made(named(name, server))
         error = await failed(embedder)
@@ -217,7 +217,7 @@ async def test_a_key_goes_to_its_own_service_alone() -> None:
 
 
 async def test_a_model_that_ollama_lacks_is_told_with_the_command() -> None:
-    """The command that gets it stands in the message."""
+    """The message contains the command that downloads the model."""
     async with serving("ollama", faults=deque([_not_found])) as server:
         embedder = await made(named("ollama", server))
         error = await failed(embedder)
@@ -227,16 +227,16 @@ async def test_a_model_that_ollama_lacks_is_told_with_the_command() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [("ollama", "Ollama does not answer at"), ("tei", "does not answer at"), ("vllm", "vLLM does not")],
 )
-async def test_a_server_that_is_not_running_is_told_with_the_command(name: str, said: str) -> None:
-    """At once where its dimensions are asked for."""
+async def test_a_server_that_is_not_running_is_told_with_the_command(name: str, message: str) -> None:
+    """The error is raised at once if the dimensions are requested from the server."""
     async with serving(name) as server:
         settings = named(name, server, "new-model")
     with pytest.raises(EmbedderUnavailableError) as caught:
         await loaded_embedder(settings)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert f"start it with: {SERVICES[name].start}" in str(caught.value)
     assert "times" not in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -45,18 +45,18 @@ def waits() -> list[float]:
 @pytest.fixture
 async def make(server: OpenAIServer, waits: list[float]) -> AsyncIterator[Callable[..., OpenAILLM]]:
     """Makes language models of the server that do not really wait, and closes them."""
-    made: list[OpenAILLM] = []
+    models: list[OpenAILLM] = []
 
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
 
     def llm(**options: Any) -> OpenAILLM:
         usual = {"api_key": KEY, "base_url": server.url, "model": "small", "sleep": sleep}
-        made.append(OpenAILLM(**{**usual, "rng": random.Random(7), "now": lambda: NOW, **options}))
-        return made[-1]
+        models.append(OpenAILLM(**{**usual, "rng": random.Random(7), "now": lambda: NOW, **options}))
+        return models[-1]
 
     yield llm
-    for model in made:
+    for model in models:
         await model.aclose()
 
 
@@ -107,7 +107,7 @@ async def test_json_is_asked_for_by_its_schema(make: Callable[..., OpenAILLM], s
 
 
 async def test_a_refused_form_is_not_asked_for_again(make: Callable[..., OpenAILLM], server: OpenAIServer) -> None:
-    """The form that a server takes for a schema is kept in mind; a schema of no object has none."""
+    """The form that a server accepts is remembered; a schema that is not an object has no form."""
     server.forms = frozenset({"json_object", "text"})
     llm = make()
     for _ in range(2):
@@ -130,7 +130,7 @@ async def test_a_stricter_form_is_tried_again_after_a_while(
 
 
 async def test_a_request_that_no_form_helps_is_rejected(make: Callable[..., OpenAILLM], server: OpenAIServer) -> None:
-    """After the last form the server's own words are given."""
+    """After the last form, the error quotes the server."""
     server.faults.extend([status(400, said="no such parameter")] * 3)
     error = await failure(make())
     assert isinstance(error, LLMRejectedError)
@@ -176,7 +176,7 @@ async def test_a_server_that_stays_silent_is_unavailable(make: Callable[..., Ope
 async def test_a_long_retry_after_is_given_up_at_once(
     make: Callable[..., OpenAILLM], server: OpenAIServer, waits: list[float]
 ) -> None:
-    """A short one is waited for; nobody is kept waiting for an hour."""
+    """A short wait is respected; a wait of an hour is not."""
     server.faults.extend([status(429, retry_after="7"), status(429, retry_after="3600")])
     error = await failure(make())
     assert isinstance(error, LLMUnavailableError)
@@ -220,12 +220,12 @@ UNUSABLE: list[tuple[Fault, str]] = [
 async def test_unusable_answers_are_rejected(make: Callable[..., OpenAILLM], server: OpenAIServer) -> None:
     """Each is refused with its reason, and not asked for again."""
     llm = make(max_answer_bytes=2**16)
-    for asked, (fault, reason) in enumerate(UNUSABLE, start=1):
+    for calls, (fault, reason) in enumerate(UNUSABLE, start=1):
         server.faults.append(fault)
         error = await failure(llm)
         assert isinstance(error, LLMRejectedError)
         assert reason in str(error)
-        assert len(server.received) == asked
+        assert len(server.received) == calls
 
 
 async def test_requests_are_bounded(make: Callable[..., OpenAILLM], server: OpenAIServer) -> None:

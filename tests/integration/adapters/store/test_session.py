@@ -102,7 +102,7 @@ async def test_no_tenant_reads_another_s_row_through_a_connection_that_served_it
 
 
 async def test_a_kept_plan_does_not_outlive_the_growth_of_its_collection(database_url: str, settings: Settings) -> None:
-    """Searched at every size from nothing on, through one connection, the answers are those of a new connection."""
+    """At every size, the answers through one connection are those of a new connection."""
     random_vectors = np.random.default_rng(3).standard_normal((4000, 16)).astype(np.float32)
     vectors = random_vectors / np.linalg.norm(random_vectors, axis=1, keepdims=True)
     narrow = settings.changed(pool_size=1)

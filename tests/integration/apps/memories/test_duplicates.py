@@ -27,7 +27,7 @@ def store(platform: Platform) -> MemoryStore:
 
 
 async def test_near_duplicates_are_named_and_stored(store: MemoryStore) -> None:
-    """The most alike first; other facts, other projects and superseded memories are none."""
+    """The most similar come first; other facts, other projects and superseded memories are not duplicates."""
     await store.store_memory("p1", "note", FACT, memory_id="first")
     await store.store_memory("p1", "note", "Ann likes tea", memory_id="tea")
     await store.store_memory("p2", "note", FACT, memory_id="elsewhere")
@@ -85,7 +85,7 @@ async def test_memories_of_others_and_of_other_types_are_named_and_not_joined(st
 
 
 async def test_the_same_memory_at_once_becomes_one(database_url: str, settings: Settings) -> None:
-    """The first process stores the memory; the links of all processes are kept."""
+    """One process stores the memory; the links of all processes are kept."""
     async with connect(database_url, settings=settings) as first, connect(database_url, settings=settings) as two:
         stores = [MemoryStore(first), MemoryStore(two)]
         await stores[0].store_memory("p1", "note", "another")
@@ -130,7 +130,7 @@ class OneMeaning:
 
 
 async def test_a_shared_summary_makes_no_duplicate(database_url: str, settings: Settings) -> None:
-    """Vectors stand for summaries too; where there is one, the words of the contents alone decide."""
+    """Vectors include summaries; if a memory has a summary, only the words of the contents decide."""
     async with connect(database_url, settings=settings, embedder=OneMeaning()) as platform:
         store = MemoryStore(platform)
         await store.store_memory("p1", "note", "The deploy went well", summary="weekly report", memory_id="well")
@@ -146,7 +146,7 @@ async def test_a_shared_summary_makes_no_duplicate(database_url: str, settings: 
 
 @pytest.mark.parametrize("user_id", ["ann", None])
 async def test_what_others_have_and_what_expired_hides_nothing_to_join(store: MemoryStore, user_id: str | None) -> None:
-    """However many of theirs, of another type or expired are more alike."""
+    """More similar memories of other users, of other types or expired ones do not hide a mergeable memory."""
     long = f"{FACT} many small parts on the large host of the second team in the north"
     new: dict[str, Any] = {"project_id": "p1", "interaction_type": "note", "content": f"{long} now", "user_id": user_id}
     for number in range(6):

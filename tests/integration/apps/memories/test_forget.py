@@ -1,4 +1,4 @@
-"""Forgetting: nothing is left of a memory, anywhere in the schema, and what was recorded still adds up."""
+"""Forgetting: no trace of a memory stays in the schema, and the recorded figures stay consistent."""
 
 from __future__ import annotations
 
@@ -35,39 +35,39 @@ def gone(tenant: str) -> str:
 
 @pytest.fixture
 def word(tenant: str) -> str:
-    """Stands in the text that is to be forgotten, and in no other of the database; no stemmer knows it."""
+    """A word of the text to forget, which occurs nowhere else in the database and has no stem."""
     return f"{tenant.rpartition('-')[2].translate(_HEX_AS_LETTERS)}q"
 
 
 async def _holders(connection: psycopg.AsyncConnection[Any], *traces: str) -> set[tuple[str, str]]:
-    """The tables of the schema with a row in which one of the texts stands, as (table, text)."""
+    """The tables of the schema with a row that contains one of the texts, as (table, text)."""
     tables = await connection.execute(
         "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
         "WHERE n.nspname = %s AND c.relkind IN ('r', 'p')",
         (SCHEMA,),
     )
-    found = set()
+    holders = set()
     for (table,) in await tables.fetchall():
         for trace in traces:
             query = sql.SQL("SELECT 1 FROM {} AS entry WHERE strpos(entry::text, %s) > 0 LIMIT 1")
             row = await (await connection.execute(query.format(sql.Identifier(SCHEMA, table)), (trace,))).fetchone()
             if row is not None:
-                found.add((table, trace))
-    return found
+                holders.add((table, trace))
+    return holders
 
 
 @pytest.fixture
 async def store(platform: Platform, word: str, gone: str) -> MemoryStore:
     """Three memories, one of them to be forgotten: linked, and superseding another."""
-    made = MemoryStore(platform, chance=random.Random(3))
-    await made.store_memory("p1", "note", "the bridge is of steel", memory_id="other", linked_paper_ids=["x1"])
-    await made.store_memory("p1", "note", "the bridge is of wood", memory_id="old")
-    await made.supersede(
+    memory_store = MemoryStore(platform, chance=random.Random(3))
+    await memory_store.store_memory("p1", "note", "the bridge is of steel", memory_id="other", linked_paper_ids=["x1"])
+    await memory_store.store_memory("p1", "note", "the bridge is of wood", memory_id="old")
+    await memory_store.supersede(
         "old",
         {"project_id": "p1", "interaction_type": "note", "content": {"finding": f"{word} beetles eat the bridge"},
          "memory_id": gone, "user_id": "ann", "linked_paper_ids": ["x2"], "summary": "beetles"},
     )  # fmt: skip
-    return made
+    return memory_store
 
 
 async def _use(platform: Platform, word: str, gone: str) -> UUID | None:
@@ -115,7 +115,7 @@ async def _learn(platform: Platform, word: str, gone: str) -> None:
 async def test_nothing_is_left_of_a_forgotten_memory(
     store: MemoryStore, platform: Platform, database_url: str, word: str, gone: str
 ) -> None:
-    """Neither its id nor a word of its text nor its vectors are in any table; beforehand they were in many."""
+    """Its id, its words and its vectors were in many tables, and are in none afterwards."""
     await _use(platform, word, gone)
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
         before = {table for table, _ in await _holders(connection, gone, word)}
@@ -151,34 +151,34 @@ async def test_what_was_recorded_is_known_by_one_pseudonym(
             query = f"SELECT DISTINCT {column} FROM {table} WHERE collection_id = {number}"  # noqa: S608
             return {row[0] for row in await (await connection.execute(query)).fetchall()} - {None}
 
-        shown = await names("item_id", "impressions")
+        shown_ids = await names("item_id", "impressions")
         pools = await names("unnest(pool_items)", "retrievals")
         judged, arms = await names("item_id", "feedback"), await names("item_id", "arms")
         conditions = await names("condition::text", "retrievals")
         preferred = await names("(request -> 'preferred')::text", "retrievals")
-        kept = await names("superseded_by", "memories")
+        successors = await names("superseded_by", "memories")
         effects = await names("(definition #> '{reward,logistic,effects}')::text", "learned_models")
-    (pseudonym,) = shown - {"other"}
+    (pseudonym,) = shown_ids - {"other"}
     assert pseudonym.startswith("forgotten-")
-    assert shown == pools == judged == arms == {"other", pseudonym}
+    assert shown_ids == pools == judged == arms == {"other", pseudonym}
     assert any(pseudonym in condition and '"other"' in condition for condition in conditions)
     assert any(pseudonym in condition and '"other"' in condition for condition in preferred)
-    assert kept == {pseudonym}
-    (found,) = map(json.loads, effects)
-    assert found["item"] == {pseudonym: [0.5, 0.1], "other": [0.2, 0.1]}
+    assert successors == {pseudonym}
+    (effect,) = map(json.loads, effects)
+    assert effect["item"] == {pseudonym: [0.5, 0.1], "other": [0.2, 0.1]}
     assert await recount_arms(platform.database, platform.tenant_id, number, ["other", pseudonym], tolerance=1e-9) == (
         len(arms),
         0,
     ), "the arms still follow from their events"
-    for said in ({"retrieval_id": retrieval_id}, {"collection": "memories"}):
+    for place in ({"retrieval_id": retrieval_id}, {"collection": "memories"}):
         with pytest.raises(UnknownItemError):
-            await platform.feedback(item_id=gone, reward=1.0, **said)
+            await platform.feedback(item_id=gone, reward=1.0, **place)
 
 
 async def test_a_search_that_is_recorded_after_the_memory_was_forgotten_does_not_name_it(
     store: MemoryStore, platform: Platform, settings: Settings, database_url: str, gone: str
 ) -> None:
-    """Its record waits in another process: there the memory has a pseudonym, the others have their names."""
+    """The record waits in another process: it names the memory by a pseudonym, and other items by their ids."""
     named: Any = {"item_id": [gone, "other"]}
     async with connect(database_url, settings=settings) as other:
         collection = await other.collection("memories", create=False)
@@ -193,11 +193,11 @@ async def test_a_search_that_is_recorded_after_the_memory_was_forgotten_does_not
         assert await _holders(connection, gone) == set()
     async with platform.database.transaction(platform.tenant_id) as transaction:
         ((pool, condition, request),) = await (await transaction.execute(query, (number,))).fetchall()
-        shown = await (await transaction.execute("SELECT item_id FROM impressions ORDER BY rank")).fetchall()
-    assert sorted(pool) == sorted(row[0] for row in shown)
+        shown_ids = await (await transaction.execute("SELECT item_id FROM impressions ORDER BY rank")).fetchall()
+    assert sorted(pool) == sorted(row[0] for row in shown_ids)
     (pseudonym,) = set(pool) - {"other"}
     assert pseudonym.startswith("forgotten-")
-    assert all(f'"{name}"' in said for name in (pseudonym, "other") for said in (condition, request))
+    assert all(f'"{name}"' in text for name in (pseudonym, "other") for text in (condition, request))
 
 
 async def test_a_user_and_a_project_are_forgotten_whole(store: MemoryStore, gone: str) -> None:
@@ -212,13 +212,13 @@ async def test_a_user_and_a_project_are_forgotten_whole(store: MemoryStore, gone
 async def test_what_is_stored_while_a_user_is_forgotten_is_forgotten_too(
     store: MemoryStore, gone: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The user's memories are looked up again until none is left."""
+    """The call looks for the user's memories again until none is left."""
 
     async def overtaken(*where: Any) -> list[str]:
-        found = await memories_of_user(*where)
-        if gone in found:
+        memories = await memories_of_user(*where)
+        if gone in memories:
             await store.store_memory("p1", "note", "stored a moment later", user_id="ann", memory_id="late")
-        return found
+        return memories
 
     monkeypatch.setattr("retrieval.services.memories.memories_of_user", overtaken)
     assert await store.forget_user("ann") == 2
@@ -226,15 +226,15 @@ async def test_what_is_stored_while_a_user_is_forgotten_is_forgotten_too(
 
 
 async def test_expired_memories_are_forgotten_by_the_job(store: MemoryStore, platform: Platform, gone: str) -> None:
-    """Those whose time is over, and no others; then there is nothing to do."""
+    """The job forgets the expired memories and no others; afterwards it has nothing to do."""
     await store.update_memory(gone, expires_at=platform.now - timedelta(seconds=1))
     await store.update_memory("other", expires_at=platform.now + timedelta(days=1))
     target = JobTarget(platform.tenant_id, await (await platform.collection("memories")).refresh())
-    told: list[int] = []
+    counts: list[int] = []
 
     assert await is_anything_expired(platform.workplace, target)
-    assert await forget_expired(platform.workplace, target, told.append) == {"forgotten": 1}
-    assert told == [1]
+    assert await forget_expired(platform.workplace, target, counts.append) == {"forgotten": 1}
+    assert counts == [1]
     assert not await is_anything_expired(platform.workplace, target)
     assert set(await store.get_memories(["other", "old", gone])) == {"other", "old"}
 
@@ -242,15 +242,15 @@ async def test_expired_memories_are_forgotten_by_the_job(store: MemoryStore, pla
 async def test_a_memory_whose_expiry_is_put_off_meanwhile_is_kept(
     store: MemoryStore, platform: Platform, gone: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The job looks at the expiry again when it holds the memory: what it had looked up may no longer hold."""
+    """The job checks the expiry again when it holds the lock on the memory."""
     await store.update_memory(gone, expires_at=platform.now - timedelta(seconds=1))
     target = JobTarget(platform.tenant_id, await (await platform.collection("memories")).refresh())
 
     async def overtaken(*where: Any, **options: Any) -> list[str]:
-        found = await expired_memories(*where, **options)
-        if found:
+        memories = await expired_memories(*where, **options)
+        if memories:
             await store.store_memory("p1", "note", "said anew", memory_id=gone, duplicates="keep")
-        return found
+        return memories
 
     monkeypatch.setattr("retrieval.services.memories.expired_memories", overtaken)
     assert await forget_expired(platform.workplace, target) == {"forgotten": 0}
@@ -278,7 +278,7 @@ async def test_a_changed_text_leaves_no_vector_in_the_cache(store: MemoryStore, 
 
 
 async def test_a_text_that_joined_another_leaves_no_vector_in_the_cache(store: MemoryStore, platform: Platform) -> None:
-    """It was embedded to look for the other; what is kept is what that says."""
+    """The text was embedded for the comparison; only the embedding of the kept text stays."""
     before = await _cached(platform)
     joined = await store.store_memory("p1", "note", "The bridge is of STEEL!", duplicates="merge")
     assert joined.merged_into == "other"

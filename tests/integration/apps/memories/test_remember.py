@@ -37,7 +37,7 @@ BERLIN = [
 
 @pytest.fixture
 async def server() -> AsyncIterator[OpenAIServer]:
-    """A language model's service that says what a test tells it."""
+    """A language model's service with the answers that a test sets."""
     async with OpenAIServer() as serving:
         yield serving
 
@@ -57,15 +57,16 @@ def store(platform: Platform) -> MemoryStore:
     return MemoryStore(platform)
 
 
-def facts(*found: tuple[str, list[int]]) -> Any:
+def facts(*statements: tuple[str, list[int]]) -> Any:
     """The answer that names these facts with their turns."""
-    return said(json.dumps({"facts": [{"text": text, "turns": turns} for text, turns in found]}))
+    return said(json.dumps({"facts": [{"text": text, "turns": turns} for text, turns in statements]}))
 
 
-def decisions(*found: tuple[int, str, int]) -> Any:
+def decisions(*choices: tuple[int, str, int]) -> Any:
     """The answer that decides so: fact, decision, memory."""
     named = [
-        {"fact": number, "decision": what, "memory": memory, "reason": "she says so"} for number, what, memory in found
+        {"fact": number, "decision": what, "memory": memory, "reason": "she says so"}
+        for number, what, memory in choices
     ]
     return said(json.dumps({"decisions": named}))
 
@@ -130,8 +131,8 @@ async def test_the_same_messages_at_the_same_moment_are_stored_once(store: Memor
 async def test_a_fact_that_is_known_gains_its_turns(store: MemoryStore, server: OpenAIServer) -> None:
     """The same words need no decision, other ones do; the known memory keeps its text and its relevance."""
     server.faults.append(facts(("Ann lives in Berlin.", [1])))
-    known = str((await store.remember(BERLIN, "p1", session="s1")).facts[0].memory_id)
-    await store.set_relevance(known, 0.4)
+    memory_id = str((await store.remember(BERLIN, "p1", session="s1")).facts[0].memory_id)
+    await store.set_relevance(memory_id, 0.4)
     later = [{"role": "user", "name": "Ann", "content": "As I said, I live in Berlin, in Berlin I am at home."}]
     server.faults.append(facts(("ann lives in berlin", [1])))
     again = await store.remember(later, "p1", session="s2")
@@ -140,9 +141,9 @@ async def test_a_fact_that_is_known_gains_its_turns(store: MemoryStore, server: 
     third = await store.remember(later, "p1", session="s2", first_turn=2)
 
     assert [(fact.outcome, fact.memory_id) for report in (again, third) for fact in report.facts] == [
-        ("same", known)
+        ("same", memory_id)
     ] * 2
-    memory = await store.get_memory(known)
+    memory = await store.get_memory(memory_id)
     assert (memory.text, memory.sources) == ("Ann lives in Berlin.", ("s1/1", "s2/1", "s2/2"))
     assert memory.relevance_score == 0.4
     assert await texts(store) == ["Ann lives in Berlin."]
@@ -167,16 +168,16 @@ async def test_a_fact_takes_the_place_of_one_that_it_contradicts(
     """A search finds the current version alone, with the earlier ones where it asks for them."""
     first, second, third = await _moved(store, server)
     engine = RetrievalEngine(platform)
-    (found,) = await engine.retrieve_relevant_memories("p1", "where does Ann live?")
-    (told,) = await engine.retrieve_relevant_memories("p1", "where does Ann live?", include_history=True)
+    (memory,) = await engine.retrieve_relevant_memories("p1", "where does Ann live?")
+    (with_history,) = await engine.retrieve_relevant_memories("p1", "where does Ann live?", include_history=True)
 
-    assert (found.memory_id, found.history) == (third, ())
-    assert [version.memory_id for version in told.history] == [second, first]
-    assert [version["text"] for version in told.as_dict()["history"]] == [
+    assert (memory.memory_id, memory.history) == (third, ())
+    assert [version.memory_id for version in with_history.history] == [second, first]
+    assert [version["text"] for version in with_history.as_dict()["history"]] == [
         "Ann lives in Munich.",
         "Ann lives in Berlin.",
     ]
-    assert json.dumps(told.as_dict())
+    assert json.dumps(with_history.as_dict())
     assert await texts(store) == ["Ann lives in Rome."]
 
 
@@ -218,8 +219,8 @@ async def test_two_facts_of_one_call_change_one_memory_as_one_transaction(
     server.faults.append(facts(("Ann lives in Berlin.", [1])))
     old = str((await store.remember(BERLIN, "p1", session="s1")).facts[0].memory_id)
     moving = [{"role": "user", "name": "Ann", "content": "I lived in Berlin. I live in Munich. I live in Rome too."}]
-    found = ("Ann lived in Berlin", [1]), ("Ann lives in Munich", [1]), ("Ann lives in Rome too", [1])
-    server.faults.extend([facts(*found), decisions((1, "same", 1), (2, "supersedes", 1), (3, "supersedes", 1))])
+    statements = ("Ann lived in Berlin", [1]), ("Ann lives in Munich", [1]), ("Ann lives in Rome too", [1])
+    server.faults.extend([facts(*statements), decisions((1, "same", 1), (2, "supersedes", 1), (3, "supersedes", 1))])
     report = await store.remember(moving, "p1", session="s2")
 
     assert [fact.outcome for fact in report.facts] == ["same", "superseded", "added"]
@@ -248,7 +249,7 @@ REFUSED = [
 async def test_a_fact_that_does_not_come_from_its_turns_is_refused(
     store: MemoryStore, server: OpenAIServer, fact: tuple[str, list[int]], why: str
 ) -> None:
-    """It is told with the reason, and costs no other fact."""
+    """The report gives the reason, and other facts are stored."""
     server.faults.append(facts(fact, ("Ann has two cats", [1])))
     report = await store.remember(BERLIN, "p1", session="s1")
 
@@ -276,9 +277,9 @@ async def test_a_service_that_fails_at_the_decision_leaves_all_as_it_was(
     """Facts that needed no decision are not stored either."""
     server.faults.append(facts(("Ann lives in Berlin.", [1])))
     await store.remember(BERLIN, "p1", session="s1")
-    found = facts(("Ann lives in Berlin with cats", [1]), ("Tom and Ada", [3]))
+    extraction = facts(("Ann lives in Berlin with cats", [1]), ("Tom and Ada", [3]))
     for fault, kind in ((status(500), LLMUnavailableError), (said('{"decisions": [1]}'), LLMRejectedError)):
-        server.faults.extend([found, fault])
+        server.faults.extend([extraction, fault])
         with pytest.raises(kind, match="nothing of the messages was stored"):
             await store.remember(BERLIN, "p1", session="s2")
         assert await texts(store) == ["Ann lives in Berlin."]
@@ -328,7 +329,7 @@ async def test_memories_of_others_are_neither_shown_nor_changed(store: MemorySto
 
 
 async def test_systems_and_tools_say_nothing(store: MemoryStore, server: OpenAIServer) -> None:
-    """Their messages keep their numbers; parts of a content that are no text are left out."""
+    """Their messages keep their numbers; parts of a content that are not text are left out."""
     messages: list[dict[str, Any]] = [
         {"role": "system", "content": "The secret word is swordfish."},
         {"role": "user", "content": [{"type": "text", "text": "I like tea"}, {"type": "image_url", "image_url": {}}]},
@@ -379,7 +380,7 @@ async def test_without_a_language_model_the_error_says_what_to_set(database_url:
 
 
 async def test_a_model_of_ones_own_may_raise_anything(database_url: str, settings: Settings) -> None:
-    """Its error becomes a language model's, and nothing is stored."""
+    """Its error becomes an error of the language model, and nothing is stored."""
 
     class Broken(SimLLM):
         async def complete_json(self, *_: Any, **__: Any) -> Any:
@@ -394,7 +395,7 @@ async def test_a_model_of_ones_own_may_raise_anything(database_url: str, setting
 async def test_forgetting_a_user_forgets_that_the_messages_were_remembered(
     store: MemoryStore, server: OpenAIServer
 ) -> None:
-    """Nothing of them is left, superseded ones included."""
+    """No fact is left, nor any superseded version."""
     server.faults.append(facts(("Ann lives in Berlin.", [1])))
     await store.remember(BERLIN, "p1", session="s1", user_id="ann")
     assert await store.forget_user("ann") == 2

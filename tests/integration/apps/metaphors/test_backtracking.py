@@ -20,7 +20,7 @@ PIPES, RIVER, MARKET, CHESS, GARDEN, ORCHESTRA = CORPUS
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def retriever(house: Platform, corpus: MetaphorCorpus) -> MetaphorRetriever:
-    """Without a language model, on the corpus that nobody changes."""
+    """A retriever without a language model, on the read-only corpus."""
     return MetaphorRetriever(corpus, platform=house)
 
 
@@ -30,7 +30,7 @@ def ids(pairs: list[tuple[Metaphor, float]]) -> list[str]:
 
 
 async def test_what_failed_and_what_is_excluded_does_not_come_back(retriever: MetaphorRetriever) -> None:
-    """All others do, where they are wanted."""
+    """All other metaphors come, if requested."""
     answer = await retriever.retrieve_after_backtrack(FLOW, PIPES, "it broke", ["chess"], limit=9)
     assert sorted(ids(answer)) == ["garden", "market", "orchestra", "river"]
     assert answer.metrics.backtrack_count == 2
@@ -94,9 +94,9 @@ async def test_the_reason_says_what_is_preferred(
     assert list(after) == list(preferring)
     similar = {metaphor.id: score for metaphor, score in await retriever.retrieve_by_embedding(FLOW)}
     for metaphor, score in after:
-        wanted = metaphor.concreteness if attribute == "concreteness" else min(1, len(metaphor.operations) / 6)
-        assert wanted is not None
-        assert score == pytest.approx(0.7 * similar[metaphor.id] + 0.3 * wanted, abs=1e-5)
+        preference = metaphor.concreteness if attribute == "concreteness" else min(1, len(metaphor.operations) / 6)
+        assert preference is not None
+        assert score == pytest.approx(0.7 * similar[metaphor.id] + 0.3 * preference, abs=1e-5)
     assert ids(after) != ids(await retriever.retrieve(FLOW, exclude=["chess"]))
 
 
@@ -104,12 +104,12 @@ async def test_both_can_be_preferred_at_once(retriever: MetaphorRetriever) -> No
     """They share the 0.3."""
     similar = {metaphor.id: score for metaphor, score in await retriever.retrieve_by_embedding(FLOW)}
     for metaphor, score in await retriever.retrieve(FLOW, prefer_concrete=True, prefer_rich_operations=True):
-        wanted = (metaphor.concreteness or 0) + min(1, len(metaphor.operations) / 6)
-        assert score == pytest.approx(0.7 * similar[metaphor.id] + 0.15 * wanted, abs=1e-5)
+        preference = (metaphor.concreteness or 0) + min(1, len(metaphor.operations) / 6)
+        assert score == pytest.approx(0.7 * similar[metaphor.id] + 0.15 * preference, abs=1e-5)
 
 
 async def test_a_reason_without_good_candidates_calls_for_generation(house: Platform, corpus: MetaphorCorpus) -> None:
-    """The model is told what failed and why."""
+    """The prompt names the failed metaphor and the reason."""
     llm = ScriptedLLM([suggestion("", "")])
     retriever = MetaphorRetriever(corpus, llm, platform=house)
     answer = await retriever.retrieve_after_backtrack(FLOW, PIPES, "no good candidates for prices")
@@ -118,15 +118,15 @@ async def test_a_reason_without_good_candidates_calls_for_generation(house: Plat
     assert '"pipes"' in llm.prompts[0]
 
 
-@pytest.mark.parametrize("wanted", ["concrete", "rich_operations"])
+@pytest.mark.parametrize("wanted_id", ["concrete", "rich_operations"])
 async def test_what_is_preferred_does_not_hide_that_little_fits(
-    house: Platform, corpus: MetaphorCorpus, wanted: str
+    house: Platform, corpus: MetaphorCorpus, wanted_id: str
 ) -> None:
-    """Its score rises by what is preferred; whether candidates are called for, similarity alone says."""
+    """Its score rises by the preference; only similarity decides whether the model is asked."""
     odd = Problem(id="odd", description="zebras quarrel at midnight")
     retriever = MetaphorRetriever(corpus, ScriptedLLM([suggestion("", "")]), platform=house)
     answer = await retriever.retrieve(
-        odd, prefer_concrete=wanted == "concrete", prefer_rich_operations=wanted == "rich_operations"
+        odd, prefer_concrete=wanted_id == "concrete", prefer_rich_operations=wanted_id == "rich_operations"
     )
     assert answer[0][1] > GENERATE_BELOW
     assert "below 0.3" in (answer.why_generated or "")
@@ -138,12 +138,14 @@ async def test_the_best_of_the_corpus_are_told_before_what_is_excluded(house: Pl
     retriever = MetaphorRetriever(corpus, llm, platform=house)
     problem = Problem(id="order", description="plants grow where pieces threaten")
     await retriever.retrieve(problem, exclude=["market", "orchestra"], context="no good candidates")
-    told = llm.prompts[0]
-    assert max(told.index('"garden"'), told.index('"chess"')) < min(told.index('"market"'), told.index('"orchestra"'))
+    prompt = llm.prompts[0]
+    assert max(prompt.index('"garden"'), prompt.index('"chess"')) < min(
+        prompt.index('"market"'), prompt.index('"orchestra"')
+    )
 
 
 async def test_a_first_backtrack_alone_does_not(house: Platform, corpus: MetaphorCorpus) -> None:
-    """The question that was moved scores lower, which says nothing of how well the corpus fits the problem."""
+    """The moved question scores lower, which does not mean that the corpus fits the problem badly."""
     llm = ScriptedLLM([suggestion("", "")])
     retriever = MetaphorRetriever(corpus, llm, platform=house)
     (first, score), *_ = await retriever.retrieve(FLOW)
@@ -156,7 +158,7 @@ async def test_a_first_backtrack_alone_does_not(house: Platform, corpus: Metapho
 
 
 async def test_a_metaphor_of_no_corpus_can_fail_too(retriever: MetaphorRetriever) -> None:
-    """Its text stands for it."""
+    """Its text is used instead of its stored vector."""
     stranger = Metaphor(id="stranger", name="Stranger", description=PIPES.description)
     answer = await retriever.retrieve_after_backtrack(FLOW, stranger, "it broke", ["pipes"])
     assert lead(answer) < lead(await retriever.retrieve(FLOW, exclude=["pipes"])) - 0.05
@@ -171,6 +173,6 @@ async def test_an_answer_after_a_failure_can_be_replayed(retriever: MetaphorRetr
 
 @pytest.mark.parametrize(("failed", "reason"), [("pipes", "it broke"), (PIPES, None), (PIPES, 7)])
 async def test_what_is_no_failure_is_refused(retriever: MetaphorRetriever, failed: object, reason: object) -> None:
-    """A metaphor and a reason in words are wanted."""
+    """The arguments are a metaphor and a text."""
     with pytest.raises(InvalidRequestError):
         await retriever.retrieve_after_backtrack(FLOW, failed, reason)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The design of the metaphors' retrieval, section by section: what it states holds here."""
+"""The design of the metaphors' retrieval, section by section, as tests."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NewCorpus = Callable[..., Awaitable[MetaphorCorpus]]
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def retriever(house: Platform, corpus: MetaphorCorpus) -> AsyncIterator[MetaphorRetriever]:
-    """On the corpus that nobody changes."""
+    """A retriever on the read-only corpus."""
     yield MetaphorRetriever(corpus, platform=house)
 
 
@@ -77,8 +77,8 @@ def test_the_methods_have_the_stated_names_and_parameters() -> None:
         "retrieve_after_backtrack": ["problem", "failed_metaphor", "failure_reason", "exclude"],
         "retrieve_batch": ["problems", "limit"],
     }
-    for name, wanted in stated.items():
-        assert list(parameters(getattr(MetaphorRetriever, name)))[: len(wanted)] == wanted
+    for name, expected in stated.items():
+        assert list(parameters(getattr(MetaphorRetriever, name)))[: len(expected)] == expected
     assert parameters(MetaphorRetriever.retrieve_with_exploration)["exploration_rate"] == 0.1
     assert parameters(MetaphorRetriever.retrieve_batch)["limit"] == 5
     assert all(hasattr(RetrievalModel, name) for name in ("is_trained", "predict", "get_uncertainty"))
@@ -90,8 +90,8 @@ async def test_embedding_similarity_orders_the_corpus(retriever: MetaphorRetriev
     ranking = await retriever.retrieve_by_embedding(PROBLEM)
     assert len(ranking) == await corpus.count()
     [vector] = await corpus.collection.vectors_of([PROBLEM.description])
-    given = await retriever.retrieve_by_embedding(replace(PROBLEM, embedding=tuple(vector.tolist())))
-    assert [metaphor.id for metaphor, _ in given] == [metaphor.id for metaphor, _ in ranking]
+    by_vector = await retriever.retrieve_by_embedding(replace(PROBLEM, embedding=tuple(vector.tolist())))
+    assert [metaphor.id for metaphor, _ in by_vector] == [metaphor.id for metaphor, _ in ranking]
     embedded = await corpus.embed(PIPES)
     assert embedded.embedding is not None
     cosine = sum(ours * other for ours, other in zip(embedded.embedding, vector.tolist(), strict=True))
@@ -136,7 +136,7 @@ def test_generative_retrieval_is_for_when_the_corpus_has_nothing(situation: Situ
 
 
 def test_generative_retrieval_asks_for_three_with_their_operations() -> None:
-    """It tells problem, domain and the names of what does not fit."""
+    """The prompt has problem, domain and the names of the metaphors that do not fit."""
     prompt = suggestion_prompt(PROBLEM, ["pipes", "river"])
     assert SUGGESTIONS == 3
     assert all(
@@ -147,7 +147,7 @@ def test_generative_retrieval_asks_for_three_with_their_operations() -> None:
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_generated_metaphors_get_a_slight_penalty(house: Platform, new_corpus: NewCorpus) -> None:
-    """0.9 × similarity; the three best of the corpus are told as not fitting."""
+    """The score is 0.9 × similarity; the prompt names the three best of the corpus as not fitting."""
     llm = ScriptedLLM([suggestion("Sluice", "water pressure flows unevenly over gates")])
     retriever = MetaphorRetriever(await new_corpus(), llm, platform=house)
     best = await retriever.retrieve_by_embedding(PROBLEM, 3)
@@ -160,7 +160,7 @@ async def test_generated_metaphors_get_a_slight_penalty(house: Platform, new_cor
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_exploration_adds_rate_times_uncertainty(retriever: MetaphorRetriever) -> None:
-    """To what is expected of each metaphor of the corpus."""
+    """The bonus is added to the expected reward of each metaphor of the corpus."""
     base = {metaphor.id: score for metaphor, score in await retriever.retrieve_by_learning(PROBLEM)}
     answer = await retriever.retrieve_with_exploration(PROBLEM, exploration_rate=0.2)
     for metaphor, score in answer:
@@ -201,7 +201,7 @@ def test_static_corpus_has_the_stated_metaphors() -> None:
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_dynamic_corpus_refuses_a_known_id_and_iterates_over_both(new_corpus: NewCorpus) -> None:
-    """Static ones first; the source is ``generated`` unless it is said."""
+    """Static metaphors come first; the default source is ``generated``."""
     corpus = await new_corpus(CORPUS[:2])
     await corpus.add(CORPUS[2])
     with pytest.raises(ValueError, match="already exists"):

@@ -43,7 +43,7 @@ class GatedLLM(ScriptedLLM):
 
 
 async def test_a_batch_asks_for_four_problems_at_once(house: Platform, corpus: MetaphorCorpus) -> None:
-    """One after the other, the first would wait for ever for the fourth."""
+    """If the problems ran one after the other, the first would wait forever for the fourth."""
     llm = GatedLLM(4)
     retriever = MetaphorRetriever(corpus, llm, platform=house, generate_below=1, generation_timeout_seconds=30)
     problems = [Problem(id=str(number), description=f"zebras quarrel {number}") for number in range(4)]
@@ -67,9 +67,9 @@ async def test_an_answer_of_which_nothing_can_be_used_is_not_asked_for_again_at_
     """The notes say why each time."""
     llm = ScriptedLLM([suggestion("Pipes", "anything")])
     retriever = MetaphorRetriever(corpus, llm, platform=house, generate_below=1)
-    found = [await retriever.retrieve(FLOW) for _ in range(3)]
+    answers = [await retriever.retrieve(FLOW) for _ in range(3)]
     assert len(llm.prompts) == 1
-    assert all("much like 'pipes'" in answer.notes[0] for answer in found)
+    assert all("much like 'pipes'" in answer.notes[0] for answer in answers)
 
 
 async def test_verdicts_from_anywhere_settle_candidates(house: Platform, new_corpus: NewCorpus) -> None:
@@ -110,10 +110,10 @@ async def test_an_own_vector_is_what_a_metaphor_is_found_by(house: Platform, new
 async def test_huge_and_tiny_vectors_of_a_problem_are_as_good_as_any(house: Platform, corpus: MetaphorCorpus) -> None:
     """Their direction counts, before and after a backtrack."""
     retriever = MetaphorRetriever(corpus, platform=house, away=0)
-    asked = [Problem(id="p", description="d", embedding=(size,) * 256) for size in (1e308, 1e-320, 1.0)]
-    answers = [list(await retriever.retrieve(problem)) for problem in asked]
+    problems = [Problem(id="p", description="d", embedding=(size,) * 256) for size in (1e308, 1e-320, 1.0)]
+    answers = [list(await retriever.retrieve(problem)) for problem in problems]
     assert answers[0] == answers[1] == answers[2]
-    await MetaphorRetriever(corpus, platform=house).retrieve_after_backtrack(asked[0], CORPUS[0], "no")
+    await MetaphorRetriever(corpus, platform=house).retrieve_after_backtrack(problems[0], CORPUS[0], "no")
 
 
 async def test_what_waits_for_its_vector_is_said(
@@ -147,7 +147,7 @@ async def test_an_outcome_of_another_corpus_is_refused_before_it_counts(
 
 
 async def test_a_profile_without_cosines_cannot_be_explored_with(house: Platform, new_corpus: NewCorpus) -> None:
-    """It is told which profile can."""
+    """The message names a suitable profile."""
     corpus = await new_corpus()
     await corpus.collection.set_profile(Profile(legs={"lexical": 1.0}))
     pipes = Problem(id="p", description="water pressure narrow pipes")

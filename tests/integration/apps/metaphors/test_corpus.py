@@ -61,7 +61,7 @@ async def corpus(house: Platform) -> MetaphorCorpus:
 
 
 async def opened(platform: Platform, name: str, static: Sequence[Metaphor] = (PLUMBING, ECOSYSTEM)) -> MetaphorCorpus:
-    """The corpus of that name, with two static metaphors unless others are given."""
+    """The corpus of that name, with the given metaphors or two static ones."""
     return await MetaphorCorpus.open(platform, name, static)
 
 
@@ -86,11 +86,11 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def test_the_curated_ones_are_stored_and_found(standard: MetaphorCorpus) -> None:
-    """Each with its vector, ranked by the application's profile; what comes back is what was given."""
-    found = await standard.get([metaphor.id for metaphor in STANDARD_CORPUS])
+    """Each has its vector, and the application's profile ranks them; they are read back unchanged."""
+    metaphors = await standard.get([metaphor.id for metaphor in STANDARD_CORPUS])
 
-    assert list(found.values()) == STANDARD_CORPUS
-    assert set(await standard.embeddings(list(found))) == set(found)
+    assert list(metaphors.values()) == STANDARD_CORPUS
+    assert set(await standard.embeddings(list(metaphors))) == set(metaphors)
     assert standard.collection.profile == METAPHORS_PROFILE
     assert await ids_of(standard) == [metaphor.id for metaphor in STANDARD_CORPUS]
     assert await standard.count() == len(standard.static) == len(STANDARD_CORPUS)
@@ -126,7 +126,7 @@ async def test_opened_by_several_at_once_it_is_one_corpus(house: Platform) -> No
 
 
 async def test_an_empty_corpus_is_one_too(house: Platform) -> None:
-    """It can be asked everything, and the first metaphor can be added."""
+    """Every call works, and the first metaphor can be added."""
     corpus = await opened(house, "empty", [])
     assert await ids_of(corpus) == []
     assert await corpus.all_ids() == set()
@@ -177,9 +177,9 @@ async def test_added_ones_follow_the_static_ones(house: Platform, corpus: Metaph
 async def test_a_known_id_is_refused(corpus: MetaphorCorpus) -> None:
     """Whether static, dynamic, a candidate or rejected: a ``ValueError`` names it, and nothing changes."""
     await corpus.add(BEEHIVE)
-    for known in (PLUMBING, BEEHIVE):
-        with pytest.raises(ValueError, match=f"{known.id}' already exists"):
-            await corpus.add(replace(known, name="Another"))
+    for taken_id in (PLUMBING, BEEHIVE):
+        with pytest.raises(ValueError, match=f"{taken_id.id}' already exists"):
+            await corpus.add(replace(taken_id, name="Another"))
     await corpus.reject("beehive")
     with pytest.raises(InvalidRequestError, match="already exists"):
         await corpus.add_candidate(BEEHIVE)
@@ -189,7 +189,7 @@ async def test_a_known_id_is_refused(corpus: MetaphorCorpus) -> None:
 
 
 async def test_of_those_who_add_the_same_id_at_once_one_does(corpus: MetaphorCorpus) -> None:
-    """The others are refused, and the metaphor is the one that was added."""
+    """The others are refused, and the stored metaphor is the winner's."""
     versions = [replace(BEEHIVE, name=f"Beehive {number}") for number in range(4)]
     outcomes = await asyncio.gather(*(corpus.add(version) for version in versions), return_exceptions=True)
 
@@ -221,7 +221,7 @@ async def test_an_invalid_candidate_is_refused_with_its_issues(corpus: MetaphorC
 
 
 async def test_a_person_settles_what_becomes_of_a_candidate(corpus: MetaphorCorpus) -> None:
-    """Accepted it is in the corpus, rejected out of it; both can be taken back, and a static one cannot be rejected."""
+    """Accepting and rejecting can be undone; a static metaphor cannot be rejected."""
     await corpus.add_candidate(BEEHIVE)
     await corpus.accept("beehive")
     assert await corpus.dynamic() == [BEEHIVE]
@@ -249,7 +249,7 @@ async def test_a_candidate_proves_itself_by_use(house: Platform, corpus: Metapho
 
 
 async def test_a_candidate_fails_by_use(house: Platform, corpus: MetaphorCorpus) -> None:
-    """Four bad verdicts settle nothing, the fifth rejects it; it is kept, and its name is taken."""
+    """Four bad verdicts change nothing, the fifth rejects it; it stays stored, and its name stays reserved."""
     await corpus.add_candidate(BEEHIVE)
 
     assert await rate(house, corpus, "----") == "candidate"
@@ -260,7 +260,7 @@ async def test_a_candidate_fails_by_use(house: Platform, corpus: MetaphorCorpus)
 
 
 async def test_near_duplicates_are_found_by_name_and_by_meaning(corpus: MetaphorCorpus) -> None:
-    """The most alike first, candidates too, itself left out; a higher bar leaves the name alone."""
+    """The most similar come first, candidates included, itself excluded; a higher threshold still compares names."""
     await corpus.add_candidate(BEEHIVE)
     reworded = replace(PLUMBING, id="pipes", name="Pipes", examples=())
     namesake = replace(IMMUNE, id="plumbing-2", name="The plumbing")
@@ -277,7 +277,7 @@ async def test_near_duplicates_are_found_by_name_and_by_meaning(corpus: Metaphor
 
 
 async def test_a_metaphor_is_given_its_vector(corpus: MetaphorCorpus) -> None:
-    """As given, as stored, or made of its text where it says something else than what is stored."""
+    """The vector is the given one, the stored one, or is computed from a text that differs from the stored one."""
     stored = await corpus.embed(PLUMBING)
     other = await corpus.embed(replace(PLUMBING, description="Something else."))
     new = await corpus.embed(BEEHIVE)
@@ -289,7 +289,7 @@ async def test_a_metaphor_is_given_its_vector(corpus: MetaphorCorpus) -> None:
 
 
 async def test_without_vectors_names_still_tell_duplicates(database_url: str) -> None:
-    """A corpus without an embedder can be kept and looked through."""
+    """A corpus without an embedder can be stored and listed."""
     settings = Settings(tenant="metaphors-bare", database_schema=SCHEMA, embedder="none")
     async with connect(database_url, settings=settings) as platform:
         corpus = await opened(platform, "bare")
@@ -330,7 +330,7 @@ async def test_metaphors_are_compared_as_they_are_stored(standard: MetaphorCorpu
 async def test_verdicts_that_come_by_any_way_settle_candidates_when_the_corpus_is_opened(
     corpus: MetaphorCorpus, house: Platform
 ) -> None:
-    """Feedback of the platform knows nothing of candidates."""
+    """``platform.feedback`` does not settle candidates itself."""
     name = corpus.collection.name
     await corpus.add_candidate(BEEHIVE)
     waiting = replace(BEEHIVE, id="waiting", name="Anthill")

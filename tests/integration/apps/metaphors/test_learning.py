@@ -55,17 +55,17 @@ CASES: list[tuple[str, Context, Metaphor, float]] = [
 
 async def verdict(corpus: MetaphorCorpus, number: int, case: tuple[str, Context, Metaphor, float]) -> Feedback:
     """A verdict on a metaphor that was shown for a problem."""
-    description, context, shown, reward = case
+    description, context, position, reward = case
     question = f"{description} {number}"
     answer = await corpus.collection.record_answer(
         question,
-        [ShownItem(item_id=shown.id, score=0.5)],
+        [ShownItem(item_id=position.id, score=0.5)],
         context=context,
         vector=(await corpus.collection.vectors_of([question]))[0],
         origin="test",
         retrieval_time_ms=1.0,
     )
-    return Feedback(retrieval_id=answer, item_id=shown.id, reward=reward)
+    return Feedback(retrieval_id=answer, item_id=position.id, reward=reward)
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ async def test_each_feature_of_the_problem_moves_the_prediction(
 ) -> None:
     """A metaphor is expected to help where it helped before, and not where it failed."""
     bare = Problem(id="new", description=WATER)
-    helped, failed = (replace(bare, **said) for said in (where, elsewhere))
+    helped, failed = (replace(bare, **feature) for feature in (where, elsewhere))
     there, here = [await retriever.model.predict(problem, judged) for problem in (helped, failed)]
     assert there > here + 0.1
     untried = [await retriever.model.predict(problem, ORCHESTRA) for problem in (helped, failed)]
@@ -119,7 +119,7 @@ async def test_what_was_tried_more_is_less_uncertain(retriever: MetaphorRetrieve
 
 
 async def test_exploration_adds_to_the_expected_reward(retriever: MetaphorRetriever) -> None:
-    """Rate × standard deviation, over the whole corpus; without a rate it is what was learned alone."""
+    """Rate × standard deviation, over the whole corpus; without a rate the learned reward alone ranks."""
     learned = {metaphor.id: score for metaphor, score in await retriever.retrieve_by_learning(PIPES)}
     plain = await retriever.retrieve_with_exploration(PIPES, 0.0)
     assert {metaphor.id: score for metaphor, score in plain} == pytest.approx(learned)
@@ -169,7 +169,7 @@ async def test_after_a_backtrack_the_problem_is_of_the_kind_that_it_was(
 
 
 async def test_what_helped_comes_up_from_wherever_similarity_has_it(house: Platform) -> None:
-    """The limit cuts one ranking of the whole corpus, and the answer can be replayed."""
+    """The limit applies to one ranking of the whole corpus, and the answer can be replayed."""
     water = [metaphor(f"w{number:03}", f"water pressure {'again ' * (number % 9)}w{number}") for number in range(110)]
     far = metaphor("far", "quite another matter")
     corpus = await MetaphorCorpus.open(house, "large", [*water, far])

@@ -26,7 +26,7 @@ NewCorpus = Callable[..., Awaitable[MetaphorCorpus]]
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def retriever(house: Platform, corpus: MetaphorCorpus) -> MetaphorRetriever:
-    """Without a language model, on the corpus that nobody changes."""
+    """A retriever without a language model, on the read-only corpus."""
     return MetaphorRetriever(corpus, platform=house)
 
 
@@ -43,7 +43,7 @@ async def cosines(corpus: MetaphorCorpus, problem: Problem) -> dict[str, float]:
 
 
 async def test_scores_are_cosines_best_first(retriever: MetaphorRetriever, corpus: MetaphorCorpus) -> None:
-    """The whole corpus is ranked, and each metaphor comes back as it was given."""
+    """The whole corpus is ranked, and each metaphor is returned unchanged."""
     answer = await retriever.retrieve(FLOW, limit=6)
     expected = await cosines(corpus, FLOW)
     assert {metaphor.id: score for metaphor, score in answer} == pytest.approx(expected, abs=1e-3)
@@ -54,7 +54,7 @@ async def test_scores_are_cosines_best_first(retriever: MetaphorRetriever, corpu
 
 
 async def test_by_embedding_is_the_same_as_long_as_nothing_is_learned(retriever: MetaphorRetriever) -> None:
-    """All of the corpus unless a limit is given; nothing of it is recorded."""
+    """Without a limit it returns the whole corpus; it records nothing."""
     ranking = await retriever.retrieve_by_embedding(FLOW)
     assert list(ranking) == list(await retriever.retrieve(FLOW, limit=6))
     assert ranking.retrieval_id is None
@@ -63,14 +63,14 @@ async def test_by_embedding_is_the_same_as_long_as_nothing_is_learned(retriever:
 
 async def test_by_learning_falls_back_to_similarity_and_says_so(retriever: MetaphorRetriever) -> None:
     """As long as no model is trained."""
-    found = await retriever.retrieve_by_learning(FLOW)
-    assert list(found) == list(await retriever.retrieve_by_embedding(FLOW))
-    assert found.notes == ("nothing is learned yet: these are by similarity",)
+    answer = await retriever.retrieve_by_learning(FLOW)
+    assert list(answer) == list(await retriever.retrieve_by_embedding(FLOW))
+    assert answer.notes == ("nothing is learned yet: these are by similarity",)
     assert not await retriever.model.is_trained()
 
 
 async def test_an_excluded_metaphor_never_comes_back(retriever: MetaphorRetriever) -> None:
-    """And as many as are wanted come, where that many are left."""
+    """The answer has as many metaphors as requested, if that many are left."""
     answer = await retriever.retrieve(FLOW, limit=4, exclude=["pipes", "chess", "unknown"])
     assert len(answer) == 4
     assert not {"pipes", "chess"} & set(ids(answer))
@@ -122,13 +122,13 @@ async def test_what_a_retriever_cannot_be_made_of_is_refused(
     house: Platform, corpus: MetaphorCorpus, options: dict[str, Any]
 ) -> None:
     """Its constructor refuses it."""
-    given: dict[str, Any] = {"corpus": corpus, "platform": house, **options}
+    arguments: dict[str, Any] = {"corpus": corpus, "platform": house, **options}
     with pytest.raises(InvalidRequestError):
-        MetaphorRetriever(**given)
+        MetaphorRetriever(**arguments)
 
 
 async def test_a_batch_is_embedded_in_one_call(retriever: MetaphorRetriever, embedder: Any) -> None:
-    """And each problem has what it would have by itself."""
+    """Each problem gets the same answer as alone."""
     problems = [Problem(id=f"p{number}", description=f"plants and plans number {number}") for number in range(12)]
     embedder.calls = 0
     answers = await retriever.retrieve_batch(problems, limit=3)
@@ -142,7 +142,7 @@ async def test_a_batch_is_embedded_in_one_call(retriever: MetaphorRetriever, emb
 
 
 async def test_a_batch_with_an_id_twice_is_refused(retriever: MetaphorRetriever) -> None:
-    """Its answers could not be told apart."""
+    """The answers could not be distinguished."""
     with pytest.raises(InvalidRequestError, match="same id"):
         await retriever.retrieve_batch([FLOW, FLOW])
 
@@ -173,7 +173,7 @@ async def test_the_figures_of_a_retrieval_are_in_the_view(
 
 
 async def test_exploration_adds_a_bonus_for_what_is_uncertain(house: Platform, new_corpus: NewCorpus) -> None:
-    """Similarity + rate × standard deviation as long as nothing is learned: what was tried less comes up."""
+    """Similarity + rate × standard deviation as long as nothing is learned: rarely tried metaphors rise."""
     corpus = await new_corpus()
     retriever = MetaphorRetriever(corpus, platform=house)
     similar = {metaphor.id: score for metaphor, score in await retriever.retrieve_by_embedding(FLOW)}
@@ -204,7 +204,7 @@ async def test_a_rate_that_is_none_is_refused(retriever: MetaphorRetriever, rate
 
 
 async def test_a_prediction_is_for_metaphors_of_the_corpus(retriever: MetaphorRetriever) -> None:
-    """One half, as uncertain as can be, for what was never tried; an error for what is not there."""
+    """It is one half with the greatest uncertainty for an untried metaphor, and an error for an unknown one."""
     chess = CORPUS[3]
     assert await retriever.model.predict(FLOW, chess) == 0.5
     assert await retriever.model.get_uncertainty(FLOW, chess) == pytest.approx((1 / 12) ** 0.5)

@@ -1,4 +1,4 @@
-"""The design of the principles' retrieval, section by section: what it states of the store holds here."""
+"""The design of the principles' retrieval, section by section, as tests."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tests.integration.apps.principles.conftest import NOW, StoppedClock
 
 
 async def proven(db: Platform, count: int, *tags: str) -> None:
-    """So many old principles that helped each time, so that a page by score is full."""
+    """A number of old principles that always helped, so that a page by score is full."""
     names = [f"proven {number}" for number in range(count)]
-    made = [principle_item(name, name, "", tags, "active", actor="", created_at=db.now) for name in names]
-    await (await db.collection("principles")).add(made)
+    items = [principle_item(name, name, "", tags, "active", actor="", created_at=db.now) for name in names]
+    await (await db.collection("principles")).add(items)
     await db.feedback_each(Feedback(collection="principles", item_id=name, helpful=True) for name in names * 8)
 
 
@@ -36,9 +36,9 @@ async def test_problem_untested_principles_are_surfaced(
 
     hits = await store.search_principles(include_exploration=True)
     assert [hit.principle.id[:3] for hit in hits] == ["pro"] * 5 + ["new"] * 2
-    chosen = choose(await store.get_all_principles(), set(), random.Random(1), now=db.now)
-    assert len(chosen) == MAX_PRINCIPLES
-    assert {hit.principle.id for hit in chosen if hit.is_exploratory} == {"new 0", "new 1"}
+    choices = choose(await store.get_all_principles(), set(), random.Random(1), now=db.now)
+    assert len(choices) == MAX_PRINCIPLES
+    assert {hit.principle.id for hit in choices if hit.is_exploratory} == {"new 0", "new 1"}
 
 
 def test_1_search_has_the_stated_parameters_and_defaults() -> None:
@@ -75,24 +75,24 @@ async def test_1_search_explores_one_or_two_untested_ones(store: PrincipleStore,
 async def test_1_what_is_told_of_a_principle(store: PrincipleStore) -> None:
     """Id, title, tags, score, last use, success rate (none without a use) and use count."""
     principle_id = await store.add_principle("a lesson", tags=["sql"], principle_id="a")
-    [found] = await store.search_principles()
-    told = found.as_dict()
-    assert {"id": "a", "title": "a lesson", "tags": ["sql"], "score": 0.5, "use_count": 0}.items() <= told.items()
-    assert (told["last_used_at"], told["success_rate"]) == (None, None)
+    [hit] = await store.search_principles()
+    payload = hit.as_dict()
+    assert {"id": "a", "title": "a lesson", "tags": ["sql"], "score": 0.5, "use_count": 0}.items() <= payload.items()
+    assert (payload["last_used_at"], payload["success_rate"]) == (None, None)
 
     used = await store.record_usage(principle_id.id, None, True)  # noqa: FBT003 - as the design calls it
     assert (used.use_count, used.success_rate, used.last_used_at is not None) == (1, 1.0, True)
 
 
 async def test_2_each_matching_tag_adds_a_tenth(store: PrincipleStore) -> None:
-    """Project tags, recent tags and keywords together; beside the score."""
+    """Project tags, recent tags and keywords count together, in addition to the score."""
     await store.add_principle("a", tags=["react", "frontend", "css"], principle_id="a")
-    [chosen] = choose(await store.get_all_principles(), {"react", "frontend", "sql"}, random.Random(1), now=NOW)
-    [found] = await store.search_principles(tags=["react", "frontend", "sql"])
+    [choice] = choose(await store.get_all_principles(), {"react", "frontend", "sql"}, random.Random(1), now=NOW)
+    [hit] = await store.search_principles(tags=["react", "frontend", "sql"])
 
     assert TAG_BOOST == 0.1
-    assert chosen.score == pytest.approx(0.5 + 0.2)
-    assert found.score == pytest.approx(0.5 + 0.2)
+    assert choice.score == pytest.approx(0.5 + 0.2)
+    assert hit.score == pytest.approx(0.5 + 0.2)
     assert PRINCIPLES_PROFILE.signals == (Rating(weight=1.0), TagMatch(), VectorSimilarity(weight=2.0))
 
 

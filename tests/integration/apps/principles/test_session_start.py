@@ -1,4 +1,4 @@
-"""A session is started from a real database: what it is given is what the store would choose, and is recorded."""
+"""A session starts from a real database: it gets the principles that the store would choose, and they are recorded."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def places(database_url: str, settings: Settings) -> Settings:
 
 async def started(places: Settings, options: StartOptions, now: datetime, hook: HookInput | None = None) -> Started:
     """One start of a session, recorded."""
-    given: list[Started] = []
-    await start_session(options, places, hook or HookInput(), print, given.append, clock=lambda: now)
-    [shown] = given
-    return shown
+    starts: list[Started] = []
+    await start_session(options, places, hook or HookInput(), print, starts.append, clock=lambda: now)
+    [only_start] = starts
+    return only_start
 
 
 async def judged(store: PrincipleStore, db: Platform, name: str, uses: int, successes: int, *tags: str) -> None:
-    """Store an active principle with so many verdicts."""
+    """Store an active principle with that many verdicts."""
     await store.add_principle(f"{name} lesson", tags=tags, principle_id=name)
     await db.feedback_each(
         Feedback(collection="principles", item_id=name, helpful=number < successes) for number in range(uses)
@@ -75,13 +75,13 @@ async def test_a_session_is_given_the_best_and_some_that_are_new(
     clock.now += timedelta(days=30)
     await store.add_principle("new lesson", tags=["react"], principle_id="new", status=CANDIDATE)
 
-    given = await started(places, StartOptions(folder=project, session="s-1", limit=4, explore=2), clock.now)
+    session = await started(places, StartOptions(folder=project, session="s-1", limit=4, explore=2), clock.now)
 
-    ranked = best(await store.get_all_principles(), given.tags, min_score=0.3)
-    shown = [(choice.principle.id, choice.score, choice.is_exploratory) for choice in given.principles]
-    assert [row for row in shown if not row[2]] == [(hit.principle.id, hit.score, False) for hit in ranked[:3]]
-    assert shown[3:] == [("new", 0.6, True)]
-    assert given.principles[0].principle == ranked[0].principle
+    ranked = best(await store.get_all_principles(), session.tags, min_score=0.3)
+    rows = [(choice.principle.id, choice.score, choice.is_exploratory) for choice in session.principles]
+    assert [row for row in rows if not row[2]] == [(hit.principle.id, hit.score, False) for hit in ranked[:3]]
+    assert rows[3:] == [("new", 0.6, True)]
+    assert session.principles[0].principle == ranked[0].principle
 
 
 async def test_what_was_shown_is_what_the_session_was_started_with(
@@ -90,18 +90,18 @@ async def test_what_was_shown_is_what_the_session_was_started_with(
     """The store finds it by the session's name, and a verdict about it counts."""
     for number in range(3):
         await store.add_principle(f"lesson {number}", tags=["react"])
-    said = HookInput(session="from-the-hook", folder=str(project))
-    given = await started(places, StartOptions(limit=2, explore=1), clock.now, said)
+    hook_input = HookInput(session="from-the-hook", folder=str(project))
+    session = await started(places, StartOptions(limit=2, explore=1), clock.now, hook_input)
 
     loaded = await store.loaded("from-the-hook")
 
-    assert given.session == "from-the-hook"
-    assert given.surroundings.project_tags[:2] == ("javascript", "node")
+    assert session.session == "from-the-hook"
+    assert session.surroundings.project_tags[:2] == ("javascript", "node")
     assert [
         (choice.principle.id, choice.is_exploratory, choice.propensity, choice.rank_propensity) for choice in loaded
     ] == [
         (choice.principle.id, choice.is_exploratory, choice.propensity, choice.rank_propensity)
-        for choice in given.principles
+        for choice in session.principles
     ]
     assert loaded.retrieval_id is not None
     await db.feedback(loaded.retrieval_id, loaded[0].principle.id, helpful=True)
@@ -111,21 +111,21 @@ async def test_what_was_shown_is_what_the_session_was_started_with(
 async def test_a_profile_that_records_nothing_is_obeyed(
     store: PrincipleStore, db: Platform, clock: StoppedClock, places: Settings, tmp_path: Path
 ) -> None:
-    """The session gets its principles, and nobody knows which."""
+    """The session gets its principles, without a record of them."""
     await store.add_principle("a lesson")
     collection = await db.collection("principles")
     await collection.set_profile(replace(collection.profile, recording=Recording(rate=0.0)))
 
-    given = await started(places, StartOptions(folder=tmp_path, session="s-2"), clock.now)
+    session = await started(places, StartOptions(folder=tmp_path, session="s-2"), clock.now)
 
-    assert len(given.principles) == 1
+    assert len(session.principles) == 1
     assert len(await store.loaded("s-2")) == 0
 
 
 async def test_places_to_compete_are_not_taken_by_those_that_may_not(
     store: PrincipleStore, db: Platform, clock: StoppedClock, places: Settings, tmp_path: Path
 ) -> None:
-    """Neither by those that failed though they are young, nor by those shown anyway; half are kept for others' tags."""
+    """Failed young principles and shown principles do not compete; half of the places ignore the session's tags."""
     await store.add_principle("with its tag", tags=["sql"], principle_id="near", status=CANDIDATE)
     await store.add_principle("without tags", principle_id="far", status=CANDIDATE)
     clock.now += timedelta(hours=1)
@@ -136,15 +136,15 @@ async def test_places_to_compete_are_not_taken_by_those_that_may_not(
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(start, "MOST_UNSURE", 2)
-        given = await started(places, StartOptions(folder=tmp_path, limit=3, explore=2), clock.now)
+        session = await started(places, StartOptions(folder=tmp_path, limit=3, explore=2), clock.now)
 
-    assert [choice.principle.id for choice in given.principles] == ["top", "near", "far"]
+    assert [choice.principle.id for choice in session.principles] == ["top", "near", "far"]
 
 
 async def test_tags_of_what_went_well_lately_count(
     store: PrincipleStore, clock: StoppedClock, places: Settings, tmp_path: Path
 ) -> None:
-    """Those that the store tells, also where nothing else is known of the session."""
+    """The store's recent tags count, even if nothing else is known about the session."""
     await store.add_principle("one lesson", tags=["zebra"], principle_id="far")
     await store.add_principle("another lesson", tags=["sql"], principle_id="near")
     for number in range(25):
@@ -154,11 +154,11 @@ async def test_tags_of_what_went_well_lately_count(
     await store.add_trace("failed", ["zebra"], "failure")
     await store.add_trace("to come", ["zebra"], "success", clock.now + timedelta(days=1))
 
-    given = await started(places, StartOptions(folder=tmp_path, explore=0), clock.now)
+    session = await started(places, StartOptions(folder=tmp_path, explore=0), clock.now)
 
-    assert list(given.recent_tags) == await store.recent_tags()
-    assert [choice.principle.id for choice in given.principles] == ["near", "far"]
-    assert [round(choice.score, 9) for choice in given.principles] == [0.6, 0.5]
+    assert list(session.recent_tags) == await store.recent_tags()
+    assert [choice.principle.id for choice in session.principles] == ["near", "far"]
+    assert [round(choice.score, 9) for choice in session.principles] == [0.6, 0.5]
 
 
 async def test_a_session_that_ends_leaves_a_trace(
@@ -172,18 +172,18 @@ async def test_a_session_that_ends_leaves_a_trace(
         await end_session(db, options, HookInput(session="s-1"), context)
 
     traces = await store.search_traces()
-    given = await started(places, StartOptions(folder=tmp_path), clock.now)
+    session = await started(places, StartOptions(folder=tmp_path), clock.now)
 
     assert [(trace.title, trace.tags, trace.outcome.status, trace.session) for trace in traces] == [
         (f"{tmp_path.name}: Retry", ("sql", "react", "node"), "success", "s-1")
     ]
-    assert given.recent_tags == ("sql", "react", "node")
+    assert session.recent_tags == ("sql", "react", "node")
 
 
 async def test_a_session_ends_in_a_folder_whose_name_is_no_text(
     db: Platform, store: PrincipleStore, tmp_path: Path
 ) -> None:
-    """A sign stands for what could not be stored, as in a title or tag of one's own."""
+    """A replacement character stands for what cannot be stored, as in titles and tags of callers."""
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
     await end_session(db, EndOptions(folder=folder, session="s-1", tags=("x\udcff",)), HookInput(), Surroundings())
 
@@ -199,7 +199,7 @@ async def test_a_tenant_without_the_collection_is_told_so(places: Settings, cloc
 async def test_a_schema_of_another_revision_is_told(
     new_database: Callable[..., str], places: Settings, clock: StoppedClock
 ) -> None:
-    """Ahead, or not there at all: what to run is in the message."""
+    """If the schema is newer or missing, the message names the command."""
     for url, revision, advice in (
         (new_database(), "9999", "install the newer program"),
         (new_database(empty=True), None, "is not set up in this database; run: retrieval db upgrade"),

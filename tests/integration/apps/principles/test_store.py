@@ -27,7 +27,7 @@ from tests.integration.apps.principles.conftest import NOW, StoppedClock
 
 
 async def judged(store: PrincipleStore, db: Platform, name: str, uses: int, successes: int, *tags: str) -> None:
-    """Store an active principle with so many verdicts."""
+    """Store an active principle with that many verdicts."""
     await store.add_principle(f"{name} lesson", tags=tags, principle_id=name)
     await db.feedback_each(
         Feedback(collection="principles", item_id=name, helpful=number < successes) for number in range(uses)
@@ -60,8 +60,8 @@ async def test_a_principle_is_read_back_with_what_became_of_it(store: PrincipleS
 async def test_what_is_said_again_is_the_principle_that_is_there(store: PrincipleStore, clock: StoppedClock) -> None:
     """Without an id nothing changes; under a known id text and tags do, and age and use stay."""
     first = await store.add_principle("Measure before you optimise", tags=["performance"])
-    for said in ("measure before you OPTIMISE", "Measure  before\u3000you optimise "):
-        assert await store.add_principle(said, tags=["other"], status=CANDIDATE) == first
+    for wording in ("measure before you OPTIMISE", "Measure  before\u3000you optimise "):
+        assert await store.add_principle(wording, tags=["other"], status=CANDIDATE) == first
 
     await store.record_usage(first.id)
     clock.now += timedelta(days=3)
@@ -75,12 +75,12 @@ async def test_of_those_who_say_the_same_at_once_one_is_kept(store: PrincipleSto
 
     class Meanwhile(PrincipleStore):
         async def get(self, principle_ids: Sequence[str]) -> dict[str, Principle]:
-            found = await super().get(principle_ids)
-            if not found:
+            principles = await super().get(principle_ids)
+            if not principles:
                 proved = await store.add_principle("Halve it", tags=["mine"], status=CANDIDATE)
                 for number in range(3):
                     await store.record_usage(proved.id, session=f"s{number}")
-            return found
+            return principles
 
     last = await (await Meanwhile.open(db)).add_principle("halve it", tags=["other"], status=CANDIDATE)
     assert (last.status, last.tags, last.title, last.use_count) == (ACTIVE, ("mine",), "Halve it", 3)
@@ -102,7 +102,7 @@ async def test_an_item_of_another_kind_is_no_principle(store: PrincipleStore, db
 
 
 async def test_of_a_session_the_latest_verdict_counts(store: PrincipleStore) -> None:
-    """Also one that goes back to the first; another session's counts beside it, and without one each does."""
+    """A return to the first verdict counts too; another session's verdict is added, and without a session each is."""
     await store.add_principle("a lesson", principle_id="a")
     for helpful in (True, False, True):
         last = await store.record_usage("a", was_helpful=helpful, session="s1", actor="ann")
@@ -158,7 +158,7 @@ async def test_an_unknown_principle_cannot_be_judged(store: PrincipleStore) -> N
 
 
 async def test_a_search_adds_up_score_tags_and_likeness(store: PrincipleStore, db: Platform) -> None:
-    """And leaves out what has sunk, candidates, and what has none of the tags."""
+    """Failed principles, candidates and principles without any of the tags are left out."""
     await judged(store, db, "good", 8, 8, "sql", "api")
     await judged(store, db, "fair", 4, 2, "sql")
     await judged(store, db, "sunk", 8, 0, "sql")
@@ -169,9 +169,9 @@ async def test_a_search_adds_up_score_tags_and_likeness(store: PrincipleStore, d
     assert [(hit.principle.id, round(hit.score, 9)) for hit in hits] == [("good", 0.9 + 0.2), ("fair", 0.5 + 0.1)]
     assert all(hit.explanation and hit.explanation.score == pytest.approx(hit.score) for hit in hits)
 
-    asked = await store.search_principles("fair lesson")
-    assert {hit.principle.id for hit in asked} == {"good", "fair", "else"}
-    alike = {part.leg: part.value for part in asked[0].explanation.contributions} if asked[0].explanation else {}
+    answer = await store.search_principles("fair lesson")
+    assert {hit.principle.id for hit in answer} == {"good", "fair", "else"}
+    alike = {part.leg: part.value for part in answer[0].explanation.contributions} if answer[0].explanation else {}
     assert alike["vector_similarity"] > 0
     assert len(await store.search_principles()) == 3
     assert [hit.principle.id for hit in await store.search_principles(min_principle_score=0.8)] == ["else", "good"]
@@ -194,7 +194,7 @@ async def test_as_many_are_found_as_are_asked_for(store: PrincipleStore, db: Pla
 
 
 async def test_explored_ones_follow_are_marked_and_recorded(store: PrincipleStore, db: Platform) -> None:
-    """Two beside those that are shown anyway, with their probabilities; a verdict on them is one on that answer."""
+    """Two follow the others, with their probabilities; a verdict on them refers to that answer."""
     for number in range(3):
         await judged(store, db, f"good{number}", 20, 19 - number, "sql")
     for number in range(4):
@@ -220,7 +220,7 @@ async def test_explored_ones_follow_are_marked_and_recorded(store: PrincipleStor
 async def test_whoever_is_young_or_hardly_used_is_explored_and_nobody_else(
     store: PrincipleStore, db: Platform, clock: StoppedClock
 ) -> None:
-    """Neither an archived one, nor one that has sunk, nor one that is shown anyway."""
+    """Archived principles, failed ones and those that are shown anyway are not explored."""
     await judged(store, db, "old", 9, 9)
     clock.now += timedelta(days=8)
     await judged(store, db, "young", 9, 9)
@@ -257,30 +257,30 @@ async def test_a_profile_that_goes_by_use_alone_explores_by_words(store: Princip
 
 
 async def test_explored_ones_are_drawn_among_those_that_fit_the_question(store: PrincipleStore, db: Platform) -> None:
-    """With more than thirty of them, those that fit least have no chance."""
+    """If there are more than thirty, those that fit least are not drawn."""
     collection = await db.collection("principles")
     await collection.add(
         Item(item_id=f"p{number}", title=f"{'rollback the release' if number < 30 else 'colours of a page'} {number}",
              kind="principle", status="candidate", occurred_at=NOW)
         for number in range(40)
     )  # fmt: skip
-    picked = set[str]()
+    explored = set[str]()
     for _ in range(4):
         hits = await store.search_principles("rollback the release", include_exploration=True)
-        picked |= {hit.principle.id for hit in hits}
+        explored |= {hit.principle.id for hit in hits}
 
-    assert picked <= {f"p{number}" for number in range(30)}
-    assert len(picked) > 2
+    assert explored <= {f"p{number}" for number in range(30)}
+    assert len(explored) > 2
 
 
 async def test_a_candidate_proves_itself_or_fails(store: PrincipleStore) -> None:
     """With the third good verdict it is found for its score; with the fifth bad one it is never found again."""
     for name in ("good", "bad"):
         await store.add_principle(name, principle_id=name, status=CANDIDATE)
-    seen = [(await store.record_usage("good")).status for _ in range(3)]
-    assert seen == [CANDIDATE, CANDIDATE, ACTIVE]
-    seen = [(await store.record_usage("bad", was_helpful=False)).status for _ in range(5)]
-    assert seen == [CANDIDATE] * 4 + ["archived"]
+    statuses = [(await store.record_usage("good")).status for _ in range(3)]
+    assert statuses == [CANDIDATE, CANDIDATE, ACTIVE]
+    statuses = [(await store.record_usage("bad", was_helpful=False)).status for _ in range(5)]
+    assert statuses == [CANDIDATE] * 4 + ["archived"]
 
     assert [hit.principle.id for hit in await store.search_principles()] == ["good"]
     assert [principle.id for principle in await store.get_all_principles()] == ["good"]
@@ -327,7 +327,7 @@ async def test_of_those_who_change_a_status_at_once_one_does(db: Platform) -> No
 
 
 async def test_traces_tell_what_went_well_lately(store: PrincipleStore, clock: StoppedClock) -> None:
-    """The latest first, by time and outcome; tags of those that went well, the most frequent first."""
+    """The latest come first, by time and outcome; then the tags of the successful ones, the most frequent first."""
     assert await store.search_traces(status="success") == []
     assert await store.recent_tags() == []
     await store.add_trace("long ago", ["cobol"], at=NOW - timedelta(days=8))
@@ -355,10 +355,10 @@ async def test_what_a_session_was_started_with_is_known(store: PrincipleStore, d
     for name in ("a", "b", "c"):
         await store.add_principle(name, principle_id=name)
     collection = await db.collection("principles")
-    for shown in (["c"], ["b", "a"]):
+    for item_ids in (["c"], ["b", "a"]):
         items = [
             ShownItem(item_id=principle_id, score=0.5, slot=Slot.EXPLORE if principle_id == "a" else Slot.EXPLOIT)
-            for principle_id in shown
+            for principle_id in item_ids
         ]
         await collection.record_answer(
             "", items, context=Context(session="s1"), origin="session-start", retrieval_time_ms=1.0
@@ -371,7 +371,7 @@ async def test_what_a_session_was_started_with_is_known(store: PrincipleStore, d
 
 
 async def test_the_tags_in_use_are_counted(store: PrincipleStore) -> None:
-    """Those of candidates too."""
+    """Tags of candidates are included."""
     await store.add_principle("a", tags=["sql", "git"])
     await store.add_principle("b", tags=["sql"], status=CANDIDATE)
     assert [(tag.value, tag.items) for tag in await store.list_tags()] == [("sql", 2), ("git", 1)]
@@ -382,8 +382,8 @@ async def test_without_vectors_words_take_the_place_of_meaning(database_url: str
     async with connect(database_url, settings=settings) as without:
         store = await PrincipleStore.open(without)
         await store.add_principle("measure before you optimise")
-        [found] = await store.search_principles("optimise the loop")
-        assert found.score == pytest.approx(0.5 + 2 * 1 / 2)
+        [hit] = await store.search_principles("optimise the loop")
+        assert hit.score == pytest.approx(0.5 + 2 * 1 / 2)
     async with connect(database_url, settings=settings, embedder=HashingEmbedder()) as opened:
         await PrincipleStore.open(opened)
         collection = await opened.collection("principles")
@@ -436,22 +436,22 @@ async def test_only_of_those_that_are_picked_is_read_what_they_say(
     """For all others only the counts are read, also without a question."""
     for number in range(6):
         await store.add_principle(f"lesson {number}", f"body {number}", status=CANDIDATE)
-    read: set[object] = set()
+    texts_read: set[object] = set()
     read_each = Database.read_each
 
-    async def watched(self: Database, *asked: Any) -> list[list[Row]]:
-        answers = await read_each(self, *asked)
-        read.update(cell for rows in answers for row in rows for cell in row if isinstance(cell, str))
+    async def watched(self: Database, *statements: Any) -> list[list[Row]]:
+        answers = await read_each(self, *statements)
+        texts_read.update(cell for rows in answers for row in rows for cell in row if isinstance(cell, str))
         return answers
 
     monkeypatch.setattr(Database, "read_each", watched)
     bodies = {f"body {number}" for number in range(6)}
-    picked = {principle.body for principle in await store.get_exploratory_principles(2)}
-    assert read & bodies == picked
-    read.clear()
+    bodies_drawn = {principle.body for principle in await store.get_exploratory_principles(2)}
+    assert texts_read & bodies == bodies_drawn
+    texts_read.clear()
     explored = {hit.principle.body for hit in await store.search_principles(include_exploration=True)}
-    assert read & bodies == explored
-    assert len(explored) == len(picked) == 2
+    assert texts_read & bodies == explored
+    assert len(explored) == len(bodies_drawn) == 2
 
 
 async def test_the_cap_of_a_key_holds_for_ratings(platform: Platform, store: PrincipleStore) -> None:

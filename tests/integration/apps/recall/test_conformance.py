@@ -51,7 +51,7 @@ class TestRequirements:
     """Fast path, deep path, simulation first, graceful degradation."""
 
     async def test_a_simple_query_takes_the_fast_path(self, memories: Collection) -> None:
-        """No model is asked."""
+        """The model is not called."""
         llm = SimLLM()
         assert (await DualRetriever(memories, llm).search("Acme", where=MINE))[0].id == "ann"
         assert llm.calls == 0
@@ -78,7 +78,7 @@ class TestHeuristics:
          "last week", "recently", "before", "similar", "like", "connections"],
     )  # fmt: skip
     async def test_each_stated_term_triggers(self, retriever: DualRetriever, term: str) -> None:
-        """Anywhere in the query, as a whole word, in any case."""
+        """It may be anywhere in the query, as a whole word, in any case."""
         assert retriever.needs_deep_search(f"things {term} Acme")
         assert retriever.needs_deep_search(term.upper())
         assert not retriever.needs_deep_search(f"things {term}x Acme")
@@ -88,7 +88,7 @@ class TestQueryRewriting:
     """A query becomes two to three variations."""
 
     async def test_the_example(self, retriever: DualRetriever) -> None:
-        """As it is printed."""
+        """The example runs as printed."""
         rewrites = await retriever.rewrite_query("Who do I know at Acme?")
         assert rewrites == ["Acme", "works at Acme", "Acme Corp employee"]
 
@@ -143,16 +143,16 @@ class TestAPI:
         ids=lambda value: getattr(value, "__name__", ""),
     )
     async def test_parameters_and_defaults(self, method: Callable[..., Any], expected: dict[str, Any]) -> None:
-        """As they are printed; what comes after them is more."""
+        """They are as printed in the design; additional parameters follow."""
         parameters = list(inspect.signature(method).parameters.values())[1:]
-        found = {
+        defaults = {
             parameter.name: ... if parameter.default is parameter.empty else parameter.default
             for parameter in parameters
         }
-        assert dict(list(found.items())[: len(expected)]) == expected
+        assert dict(list(defaults.items())[: len(expected)]) == expected
 
     async def test_search_gives_a_list_of_entities(self, retriever: DualRetriever) -> None:
-        """Ranked by relevance, each with what is known of it."""
+        """The list is ranked by relevance, each entity with its fields."""
         entities = await retriever.search("Acme", where=MINE)
         assert isinstance(entities, list)
         assert all(isinstance(entity, Entity) for entity in entities)
@@ -169,7 +169,7 @@ class TestAPI:
 
 
 class _Overflowing:
-    """A storage that gives more than it is asked for."""
+    """A storage that returns more than requested."""
 
     async def search(self, query: str, **options: Any) -> SearchResult:
         """Each hit of the real one twice."""
@@ -185,7 +185,7 @@ class TestPreconditionsAndPostconditions:
 
     @pytest.mark.parametrize("query", ["", " \n"])
     async def test_the_query_must_not_be_empty(self, retriever: DualRetriever, query: str) -> None:
-        """Neither for a search, nor for rewrites, nor to judge whether it needs them."""
+        """This applies to searches, to rewrites, and to the check for rewriting."""
         with pytest.raises(EmptyQueryError):
             await retriever.search(query)
         with pytest.raises(EmptyQueryError):
@@ -211,7 +211,7 @@ class TestPreconditionsAndPostconditions:
         assert len(entities) == min(limit, 7)
 
     async def test_a_storage_that_breaks_its_word_is_an_error(self, memories: Collection) -> None:
-        """More than was asked for, or the same twice."""
+        """The storage returns more than requested, or an entity twice."""
         broken = DualRetriever(_Overflowing(memories), None)  # type: ignore[arg-type]
         with pytest.raises(RetrievalError, match="for a limit of 2"):
             await broken.search("Acme", limit=2)
@@ -223,14 +223,14 @@ class TestConsequences:
     """Consequences of the design."""
 
     async def test_deep_search_can_be_switched_off(self, memories: Collection) -> None:
-        """Then no model is asked, whatever the question."""
+        """The model is not called, whatever the question."""
         llm = SimLLM()
         entities = await DualRetriever(memories, llm).search("Who works at Acme?", where=MINE, deep_search=False)
         assert llm.calls == 0
         assert entities.degraded is None
 
     async def test_repeated_queries_are_answered_from_the_cache(self, memories: Collection) -> None:
-        """The model is asked once."""
+        """The model is called once."""
         llm = SimLLM(77)
         retriever = DualRetriever(memories, llm)
         first, again = [await retriever.search("What does Cleo play?", where=MINE) for _ in range(2)]

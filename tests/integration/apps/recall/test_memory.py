@@ -18,7 +18,7 @@ NOW = datetime(2026, 11, 18, 15, 30, tzinfo=UTC)
 
 
 async def test_what_was_stored_is_recalled(house: Platform) -> None:
-    """As it was made, with a score; with rewrites and without."""
+    """It comes back unchanged, with a score; with rewrites and without."""
     memory = Memory(await house.collection("recall memory"), SimLLM(42), rewrite_timeout_seconds=60)
     ann = Entity(name="Ann", content="Ann works at Acme.", event_time=NOW, attributes={"team": 7})
     assert await memory.store(ann) is ann
@@ -34,7 +34,7 @@ async def test_what_was_stored_is_recalled(house: Platform) -> None:
 
 
 async def test_the_same_memory_stored_twice_is_there_once(house: Platform) -> None:
-    """Its key follows from what it is; with a key of its own it takes the place of what has that."""
+    """Its key is derived from its fields; an entity with its own key replaces the entity of that key."""
     collection = await house.collection("recall twice")
     memory = Memory(collection, None)
     for user in ("me", "me", "other"):
@@ -53,23 +53,23 @@ async def test_what_was_found_can_be_stored_again(house: Platform) -> None:
     item = {"_id": "a", "title": "Ann", "text": "Tea.", "tags": ["drink"], "source": "mail", "kind": "person"}
     await collection.add([item])
     memory = Memory(collection, None)
-    (found,) = await memory.recall("tea")
-    await memory.store(found)
+    (entity,) = await memory.recall("tea")
+    await memory.store(entity)
     (again,) = await memory.recall("tea")
     assert again.hit is not None
     assert (again.entity_type, again.hit.tags, again.hit.source) == ("person", ("drink",), "mail")
 
 
-@pytest.mark.parametrize("given", [None, "Ann", {"name": "Ann", "content": "tea"}])
-async def test_only_entities_are_stored(house: Platform, given: Any) -> None:
+@pytest.mark.parametrize("value", [None, "Ann", {"name": "Ann", "content": "tea"}])
+async def test_only_entities_are_stored(house: Platform, value: Any) -> None:
     """The error says what to give."""
     memory = Memory(await house.collection("recall refused"), None)
     with pytest.raises(InvalidRequestError, match=r"Entity\(name="):
-        await memory.store(given)
+        await memory.store(value)
 
 
 @pytest.mark.parametrize("llm", [None, SimLLM(faults=SimFaults(fail_rate=1))], ids=["none", "failing"])
 async def test_without_a_model_a_question_is_its_only_wording(house: Platform, llm: SimLLM | None) -> None:
-    """As it was asked."""
+    """It is searched unchanged."""
     retriever = DualRetriever(await house.collection("recall memory"), llm)
     assert await retriever.rewrite_query("Who works at Acme?") == ["Who works at Acme?"]

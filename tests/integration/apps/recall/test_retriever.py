@@ -24,9 +24,9 @@ MINE = {"user": "me"}
 Make = Callable[..., DualRetriever]
 
 
-def ids(found: Recalled) -> list[str]:
+def ids(entities: Recalled) -> list[str]:
     """The keys, in order."""
-    return [entity.id for entity in found]
+    return [entity.id for entity in entities]
 
 
 async def test_rewrites_find_what_the_question_does_not_say(make: Make) -> None:
@@ -42,7 +42,7 @@ async def test_rewrites_find_what_the_question_does_not_say(make: Make) -> None:
 
 
 async def test_a_plain_question_asks_no_model(make: Make, server: OpenAIServer) -> None:
-    """Nor does one for which deep search is switched off."""
+    """This also applies if deep search is switched off."""
     assert ids(await make().search("Acme", where=MINE))[0] == "ann"
     assert (await make().search("who works at Acme", where=MINE, deep_search=False)).queries == ()
     assert server.received == []
@@ -51,7 +51,7 @@ async def test_a_plain_question_asks_no_model(make: Make, server: OpenAIServer) 
 async def test_the_model_is_asked_once_for_each_question(
     make: Make, server: OpenAIServer, memories: Collection
 ) -> None:
-    """Rewrites are kept in the database, by model and seed, for every process of the tenant."""
+    """The database keeps rewrites by model and seed for every process of the tenant."""
     first = await make().search("who plays chess", where=MINE)
     assert await make().search("who  plays chess ", where=MINE) == first
     assert len(server.received) == 1
@@ -66,17 +66,17 @@ async def test_rewrites_are_searched_in_the_same_round_trip(make: Make, monkeypa
     """One statement a wording, all in one, and the hits of all in another."""
     retriever = make()
     queries = await retriever.rewrite_query("who works at Acme")
-    made: list[int] = []
+    round_trips: list[int] = []
     read_each = Database.read_each
 
     async def noted(self: Database, tenant_id: int | None, each: Sequence[Any], *more: Any) -> Any:
-        made.append(len(each))
+        round_trips.append(len(each))
         return await read_each(self, tenant_id, each, *more)
 
     monkeypatch.setattr(Database, "read_each", noted)
     await retriever.search("who works at Acme", where=MINE)
-    assert 1 + len(queries) in made
-    assert made.count(1 + len(queries)) == 1
+    assert 1 + len(queries) in round_trips
+    assert round_trips.count(1 + len(queries)) == 1
 
 
 async def test_the_same_seed_gives_the_same_answers(memories: Collection) -> None:
@@ -136,7 +136,7 @@ async def test_a_model_without_a_state_is_reset_too(make: Make) -> None:
 async def test_a_time_range_is_half_open_and_knows_zones(
     make: Make, start: datetime, end: datetime, expected: set[str]
 ) -> None:
-    """Its first moment is inside, its last is not, wherever the clock stands."""
+    """The range includes its start and excludes its end, in any time zone."""
     entities = await make().search("launch", where=MINE, time_range=(start, end))
     assert set(ids(entities)) == expected
     assert entities.time_range == (start, end)
@@ -169,7 +169,7 @@ async def test_a_time_range_that_cannot_be_is_refused(make: Make, time_range: An
 
 
 async def test_a_time_in_the_question_is_preferred(make: Make) -> None:
-    """Memories of that time and the day after rank higher; none is left out."""
+    """Memories of that time and the day after rank higher; no memory is left out."""
     plain = await make(time_expressions="off").search("the launch on 17 November", where=MINE, deep_search=False)
     entities = await make().search("the launch on 17 November", where=MINE, deep_search=False)
     assert ids(plain)[0] == "launch"

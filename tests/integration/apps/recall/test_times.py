@@ -63,11 +63,11 @@ async def painted(house: Platform) -> Collection:
 
 async def firsts(retriever: DualRetriever, questions: dict[str, tuple[str, str]]) -> list[str]:
     """The first hit of each question among the memories of its case."""
-    found = []
+    first_ids = []
     for question in questions:
         answer = await retriever.search(question, where={"n": list(CASES).index(question)}, limit=3)
-        found.append(answer[0].id.partition(" ")[2])
-    return found
+        first_ids.append(answer[0].id.partition(" ")[2])
+    return first_ids
 
 
 @pytest.mark.parametrize("llm", [None, SimLLM(42)], ids=["no model", "rewrites"])

@@ -24,11 +24,11 @@ async def previewed(service: RetrievalService, config: object = None, domain: st
 
 @pytest.mark.parametrize("candidates", [None, 6])
 async def test_each_ranking_is_what_the_service_would_answer(service: RetrievalService, candidates: int | None) -> None:
-    """The four presets, the default first, over the same candidates: tickets and scores are those of ``process``."""
-    found = await previewed(service, {"top_k": 4, "candidates": candidates})
-    assert (found.baseline, found.candidates) == ("balanced", candidates or 4)
-    assert {preview.weighting.name for preview in found.previews} == set(PRESETS)
-    for preview in found.previews:
+    """The four presets, the default first, rank the same candidates; tickets and scores are those of ``process``."""
+    comparison = await previewed(service, {"top_k": 4, "candidates": candidates})
+    assert (comparison.baseline, comparison.candidates) == ("balanced", candidates or 4)
+    assert {preview.weighting.name for preview in comparison.previews} == set(PRESETS)
+    for preview in comparison.previews:
         request = RetrievalRequest(
             title=TITLE, description=DESCRIPTION, preset=preview.weighting.name, top_k=4, candidates=candidates
         )
@@ -56,7 +56,7 @@ async def test_what_moved_adds_up(service: RetrievalService) -> None:
 
 
 async def test_why_names_what_moved_it(service: RetrievalService) -> None:
-    """When metadata counts, what was urgent and soon resolved comes in, another goes out, and the words say why."""
+    """If metadata count, an urgent, soon resolved ticket replaces another one, and ``why`` explains the change."""
     preview = await previewed(
         service, {"weightings": {"words": (1, 0), "metadata": (0.3, 0.7)}, "top_k": 2, "candidates": 6}
     )
@@ -76,8 +76,8 @@ async def test_the_weights_of_a_search_configuration_are_held_against_the_servic
     service: RetrievalService,
 ) -> None:
     """As an agent's configuration names them; priorities and hours may be its own too."""
-    found = await previewed(service, {"top_k": 3, "vector_weight": 0.5, "metadata_weight": 0.5})
-    assert [preview.weighting.name for preview in found.previews] == ["balanced", "custom"]
+    comparison = await previewed(service, {"top_k": 3, "vector_weight": 0.5, "metadata_weight": 0.5})
+    assert [preview.weighting.name for preview in comparison.previews] == ["balanced", "custom"]
     custom = (await previewed(service, PreviewConfig(priority_weights=PriorityWeights(Critical=0.0)))).previews[1]
     first, second = custom.tickets[:2]
     assert (first.ticket.ticket_id, second.ticket.ticket_id) == ("SP-2", "MM-1")
@@ -86,7 +86,7 @@ async def test_the_weights_of_a_search_configuration_are_held_against_the_servic
 
 
 async def test_a_preview_is_one_search_and_not_recorded(service: RetrievalService, history: Platform) -> None:
-    """Nobody acts on it, so nothing is to be learned from it; its domain is the filter."""
+    """A preview leads to no action, so nothing can be learned from it; its domain is the filter."""
     preview = await previewed(service, domain="MM")
     assert (preview.domain, preview.candidates) == ("MM", 2)
     await history.recorded()
@@ -95,5 +95,5 @@ async def test_a_preview_is_one_search_and_not_recorded(service: RetrievalServic
 
 async def test_a_preview_of_nothing_is_empty(service: RetrievalService) -> None:
     """Each weighting has an empty page."""
-    found = await previewed(service, domain="nowhere")
-    assert [preview.tickets for preview in found.previews] == [[]] * 4
+    comparison = await previewed(service, domain="nowhere")
+    assert [preview.tickets for preview in comparison.previews] == [[]] * 4

@@ -45,9 +45,9 @@ async def test_a_csv_is_stored_by_its_columns(client: AsyncClient) -> None:
     sheet = b"Ref,Headline,Body,Year\nB1,Tide,The harbour\\n,2019\nB2,Snow,,2018\n,none,,\n"
     query = {"map": ["id=Ref", "text=Body"]}
     answer = await client.post(f"{ITEMS}/bulk", content=sheet, params=query, headers={"Content-Type": "text/csv"})
-    *told, last = [json.loads(line) for line in answer.content.splitlines()]
+    *answered, last = [json.loads(line) for line in answer.content.splitlines()]
 
-    assert [(line["line"], line.get("item_id")) for line in told] == [(2, "B1"), (3, "B2"), (4, None)]
+    assert [(line["line"], line.get("item_id")) for line in answered] == [(2, "B1"), (3, "B2"), (4, None)]
     assert (last["summary"]["added"], last["summary"]["rejected"]) == (2, 1)
     assert last["summary"]["notes"] == ["1 of 2 items has no text; an item's 'title' and 'text' are searched"]
     assert (await client.get(f"{ITEMS}/B1")).json()["metadata"] == {"Headline": "Tide", "Year": 2019}
@@ -67,7 +67,7 @@ async def test_a_body_without_any_text_is_refused_and_replaces_none(client: Asyn
 
 
 @pytest.mark.parametrize(
-    ("sheet", "said"),
+    ("sheet", "message"),
     [
         (
             b"Ref,Body\nB1,The harbour\n",
@@ -81,12 +81,12 @@ async def test_a_body_without_any_text_is_refused_and_replaces_none(client: Asyn
     ],
 )
 async def test_a_header_of_which_no_item_can_be_made_is_refused_before_the_stream(
-    client: AsyncClient, sheet: bytes, said: str
+    client: AsyncClient, sheet: bytes, message: str
 ) -> None:
     """With a problem document, in the words of requests."""
     answer = await client.post(f"{ITEMS}/bulk", content=sheet, headers={"Content-Type": "text/csv"})
     assert (answer.status_code, answer.headers["Content-Type"]) == (422, "application/problem+json")
-    assert answer.json()["detail"].startswith(said)
+    assert answer.json()["detail"].startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -150,14 +150,14 @@ async def test_each_line_is_told_what_became_of_it(client: AsyncClient) -> None:
     body = lines([{"id": "a", "text": "one"}, {"title": "no id"}, {"id": "b", "text": "b"}, {"id": "a", "text": "two"}])
     body += b'\n{"_id":"c", nonsense}\n\xff\n{"_id":"d","text":"' + b"x" * MAX_LINE_BYTES + b'"}\n{"_id":"e"}'
 
-    *told, last = await send(client, body)
+    *answered, last = await send(client, body)
 
-    results = [(line["line"], line.get("item_id"), line.get("result")) for line in told]
+    results = [(line["line"], line.get("item_id"), line.get("result")) for line in answered]
     assert results == [
         (1, "a", "added"), (2, None, None), (3, "b", "added"), (4, "a", "changed"),
         (6, None, None), (7, None, None), (8, None, None), (9, "e", "added"),
     ]  # fmt: skip
-    problems = [line["error"] for line in told if "error" in line]
+    problems = [line["error"] for line in answered if "error" in line]
     assert {(problem["type"], problem["status"]) for problem in problems} == {("/problems/invalid-item", 422)}
     assert [problem["detail"].split()[0] for problem in problems] == ["no", "not", "byte", "the"]
     counts = {
@@ -277,10 +277,10 @@ async def test_a_client_that_reads_nothing_until_it_has_sent_all_is_served(
     talk.is_reading.set()
     await serving
 
-    told = [line for line in await talk.hear() if "line" in line]
-    while len(told) < 3:
-        told += [line for line in await talk.hear() if "line" in line]
-    assert [line["item_id"] for line in told] == ["late0", "late1", "late2"]
+    answered = [line for line in await talk.hear() if "line" in line]
+    while len(answered) < 3:
+        answered += [line for line in await talk.hear() if "line" in line]
+    assert [line["item_id"] for line in answered] == ["late0", "late1", "late2"]
 
 
 async def test_a_stream_that_breaks_says_so(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,9 +295,9 @@ async def test_a_stream_that_breaks_says_so(client: AsyncClient, monkeypatch: py
         return await store(handle, items, more=more)
 
     monkeypatch.setattr("retrieval.surfaces.http.bulk.add_each", failing)
-    *told, last = await send(client, lines({"_id": f"b{number}", "text": "word"} for number in range(600)))
+    *answered, last = await send(client, lines({"_id": f"b{number}", "text": "word"} for number in range(600)))
 
-    assert [line["item_id"] for line in told] == [f"b{number}" for number in range(500)]
+    assert [line["item_id"] for line in answered] == [f"b{number}" for number in range(500)]
     assert last["summary"]["added"] == 500
     assert (last["error"]["type"], last["error"]["status"]) == ("/problems/database-unreachable", 503)
     assert "db.example" not in json.dumps(last)
@@ -338,20 +338,24 @@ async def test_a_stream_whose_items_take_too_long_is_summed_up(
     await serving
 
 
-@pytest.mark.parametrize("sent", ["application/pdf", "application/x-www-form-urlencoded", ""])
-async def test_a_body_of_another_type_is_refused_as_a_whole(client: AsyncClient, sent: str) -> None:
+@pytest.mark.parametrize("content_type", ["application/pdf", "application/x-www-form-urlencoded", ""])
+async def test_a_body_of_another_type_is_refused_as_a_whole(client: AsyncClient, content_type: str) -> None:
     """The answer says what is taken, instead of one error a line."""
     body = b"id,text\nB-1,Backups\n"
-    answer = await client.post(f"{ITEMS}/bulk", content=body, headers={"Content-Type": sent} if sent else {})
+    answer = await client.post(
+        f"{ITEMS}/bulk", content=body, headers={"Content-Type": content_type} if content_type else {}
+    )
     assert (answer.status_code, answer.json()["type"]) == (415, "/problems/media-type")
     assert "or a CSV, with Content-Type: application/x-ndjson or text/csv" in answer.json()["detail"]
 
 
-@pytest.mark.parametrize("sent", ["application/x-ndjson; charset=utf-8", "Application/JSONL", "application/ndjson"])
-async def test_each_name_of_json_lines_is_taken(client: AsyncClient, sent: str) -> None:
+@pytest.mark.parametrize(
+    "content_type", ["application/x-ndjson; charset=utf-8", "Application/JSONL", "application/ndjson"]
+)
+async def test_each_name_of_json_lines_is_taken(client: AsyncClient, content_type: str) -> None:
     """There is no registered one."""
     answer = await client.post(
-        f"{ITEMS}/bulk", content=lines([{"_id": "t", "text": "word"}]), headers={"Content-Type": sent}
+        f"{ITEMS}/bulk", content=lines([{"_id": "t", "text": "word"}]), headers={"Content-Type": content_type}
     )
     assert answer.status_code == 200
 

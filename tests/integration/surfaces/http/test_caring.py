@@ -24,9 +24,9 @@ async def test_a_key_is_told_of_its_own_collections_alone(
     """Nothing of the server, of its other sessions, or of what all tenants share."""
     await client.put("/v1/collections/examined", json={})
     monkeypatch.setattr(app.state, "insecure_local", False)
-    found = (await client.get("/v1/doctor")).json()["findings"]
-    assert {finding["check"] for finding in found} == {"collection", "embedder"}
-    assert any("'examined'" in finding["found"] for finding in found)
+    findings = (await client.get("/v1/doctor")).json()["findings"]
+    assert {finding["check"] for finding in findings} == {"collection", "embedder"}
+    assert any("'examined'" in finding["found"] for finding in findings)
     assert (await client.get("/v1/doctor?collection=nothing")).status_code == 404
 
 

@@ -73,8 +73,8 @@ async def test_items_have_to_fit_a_collections_schema(client: AsyncClient) -> No
     body = "".join(f"{json.dumps(item)}\n" for item in items)
     lines = {"Content-Type": "application/x-ndjson"}
     bulk = await client.post("/v1/collections/schema/items/bulk", content=body, headers=lines)
-    told = [json.loads(line) for line in bulk.text.splitlines()]
-    assert (told[0]["result"], told[1]["error"]["type"]) == ("added", "/problems/invalid-item")
+    answered = [json.loads(line) for line in bulk.text.splitlines()]
+    assert (answered[0]["result"], answered[1]["error"]["type"]) == ("added", "/problems/invalid-item")
 
 
 @pytest.mark.parametrize(
@@ -135,31 +135,31 @@ async def test_names_may_hold_anything(client: AsyncClient, name: str) -> None:
 
 async def test_of_those_who_make_it_at_once_with_other_settings_one_does(client: AsyncClient) -> None:
     """The others hear what it is."""
-    wanted = ("english", "german", "french")
+    languages = ("english", "german", "french")
     answers = await asyncio.gather(
-        *(client.put("/v1/collections/raced", json={"language": language}) for language in wanted)
+        *(client.put("/v1/collections/raced", json={"language": language}) for language in languages)
     )
-    made = (await client.get("/v1/collections/raced")).json()["text_search_config"]
-    assert made in wanted
-    for language, answer in zip(wanted, answers, strict=True):
-        assert answer.status_code in ({200, 201} if language == made else {409})
+    winner = (await client.get("/v1/collections/raced")).json()["text_search_config"]
+    assert winner in languages
+    for language, answer in zip(languages, answers, strict=True):
+        assert answer.status_code in ({200, 201} if language == winner else {409})
 
 
 async def test_what_is_told_of_all_collections_takes_as_long_as_of_one(
     client: AsyncClient, platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As many statements, in as many round trips, however many collections there are."""
-    asked: list[int] = []
+    counts: list[int] = []
     read_each = Database.read_each
 
     async def counted(self: Database, tenant_id: int | None, statements: Any, settings: Any = None) -> Any:
-        asked.append(len(statements))
+        counts.append(len(statements))
         return await read_each(self, tenant_id, statements, settings)
 
     async def cost(path: str) -> list[int]:
-        asked.clear()
+        counts.clear()
         assert (await client.get(path)).status_code == 200
-        return list(asked)
+        return list(counts)
 
     await platform.collection("many-0")
     paths = ("/v1/collections", "/v1/statistics")

@@ -70,7 +70,7 @@ async def test_files_are_stored_replaced_and_removed(client: AsyncClient) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "params", "said"),
+    ("name", "content", "params", "message"),
     [
         ("report", b"text", {}, "?format=, one of markdown, html, pdf, docx, text, code"),
         ("report.pdf", b"no pdf", {}, "cannot be read as pdf"),
@@ -81,12 +81,12 @@ async def test_files_are_stored_replaced_and_removed(client: AsyncClient) -> Non
     ],
 )
 async def test_a_file_that_cannot_be_stored_is_refused(
-    client: AsyncClient, name: str, content: bytes, params: dict[str, str], said: str
+    client: AsyncClient, name: str, content: bytes, params: dict[str, str], message: str
 ) -> None:
     """The answer says why, and what to do."""
     await client.put("/v1/collections/refused")
     answer = await client.put(f"/v1/collections/refused/documents/{name}", content=content, params=params)
-    assert (answer.status_code, said in answer.json()["detail"]) == (422, True), answer.text
+    assert (answer.status_code, message in answer.json()["detail"]) == (422, True), answer.text
 
 
 async def test_documents_are_listed_page_by_page(client: AsyncClient) -> None:
@@ -108,8 +108,8 @@ async def test_a_document_is_read_with_its_text(client: AsyncClient) -> None:
     long = " ".join(
         f"Rule {number} is about matter {number * 7} and what follows of it in every case." for number in range(700)
     )
-    given = {"id": "a/rules", "text": long, "format": "text", "metadata": {"year": 2024}}
-    await client.post(path, json={"documents": [given], "max_tokens": 32, "overlap": 8})
+    document = {"id": "a/rules", "text": long, "format": "text", "metadata": {"year": 2024}}
+    await client.post(path, json={"documents": [document], "max_tokens": 32, "overlap": 8})
     payload = (await client.get(f"{path}/a/rules")).json()
     assert (payload["id"], payload["metadata"], payload["text"]) == ("a/rules", {"year": 2024}, long)
     assert len(payload["item_ids"]) > 500  # read in more than one page
@@ -124,8 +124,8 @@ async def test_passages_name_their_documents(client: AsyncClient) -> None:
     """The text for a prompt has room for as many tokens as are asked for."""
     await _handbook(client, "passages")
     path = "/v1/collections/passages/passages"
-    asked = {"query": "how many weeks do parents get?", "where": {"team": "people"}}
-    payload = (await client.post(path, json=asked)).json()
+    request = {"query": "how many weeks do parents get?", "where": {"team": "people"}}
+    payload = (await client.post(path, json=request)).json()
     best = payload["passages"][0]
     assert (best["document"], best["title"]) == ("leave", "Leave")
     assert "fourteen weeks" in best["text"]
@@ -134,7 +134,7 @@ async def test_passages_name_their_documents(client: AsyncClient) -> None:
     feedback = {"retrieval_id": payload["retrieval_id"], "item_id": best["item_ids"][0], "helpful": True}
     assert (await client.post("/v1/feedback", json=feedback)).status_code == 200
 
-    none = (await client.post(path, json={**asked, "max_tokens": 0})).json()
+    none = (await client.post(path, json={**request, "max_tokens": 0})).json()
     assert none["errors"][0]["pointer"] == "/max_tokens"
-    wrong = (await client.post(path, json={**asked, "around": 11})).json()
+    wrong = (await client.post(path, json={**request, "around": 11})).json()
     assert wrong["errors"][0]["pointer"] == "/around"

@@ -59,8 +59,8 @@ class World:
         self.client = AsyncClient(transport=ASGITransport(app=self.app), base_url="http://localhost")
 
     async def _raise(self, which: str) -> None:
-        known = {"unknown": UnknownCollectionError("there is no collection 'a'"), "late": late()}
-        raise known.get(which) or (
+        errors = {"unknown": UnknownCollectionError("there is no collection 'a'"), "late": late()}
+        raise errors.get(which) or (
             DatabaseUnreachableError("cannot reach secret") if which == "away" else KeyError("secret")
         )
 
@@ -97,9 +97,9 @@ def bare(path: str) -> dict[str, object]:
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
     """One that takes ten requests at a time, of a hundred bytes."""
-    made = World()
-    async with made.client:
-        yield made
+    opened = World()
+    async with opened.client:
+        yield opened
 
 
 def problem(answer: Response) -> str:
@@ -150,8 +150,8 @@ async def test_an_error_within_an_answer_is_logged(world: World, caplog: pytest.
 async def test_a_request_keeps_the_id_that_it_brings(world: World) -> None:
     """An id that a log can hold is kept; otherwise the request gets a new one."""
     world.go_on.set()
-    kept = await world.client.get("/wait", headers={"X-Request-ID": "web-42"})
-    assert kept.json()["id"] == kept.headers["x-request-id"] == "web-42"
+    answer = await world.client.get("/wait", headers={"X-Request-ID": "web-42"})
+    assert answer.json()["id"] == answer.headers["x-request-id"] == "web-42"
     ids = [(await world.client.get("/wait", headers={"X-Request-ID": "a\tb"})).json()["id"] for _ in range(2)]
     assert len({*ids, "a\tb"}) == 3
 
@@ -243,16 +243,16 @@ class Cut:
 async def test_an_answer_that_nobody_reads_holds_no_place_and_is_dropped_in_time() -> None:
     """The place is free once the answer begins; the connection ends with the time of the request."""
     world, line, reading = World(seconds=0.01), Cut(), asyncio.Event()
-    sent: list[str] = []
+    headers_sent: list[str] = []
 
     async def send(message: MutableMapping[str, object]) -> None:
-        sent.append(str(message["type"]))
+        headers_sent.append(str(message["type"]))
         assert world.load.in_flight == 0
         await reading.wait()
 
     async with asyncio.timeout(60):
         await world.app({**bare("/errors/unknown"), "extensions": extensions(line)}, never, send)
-    assert sent == ["http.response.start"]
+    assert headers_sent == ["http.response.start"]
     assert line.dropped.is_set()
 
 
@@ -298,15 +298,15 @@ async def test_a_request_may_not_ask_for_more_time_than_there_is() -> None:
     world = World(seconds=5.0)
     world.go_on.set()
     async with world.client as client:
-        for asked, most in (("1", 1000), ("3600", 5000)):
-            answer = await client.get("/wait", headers={"X-Request-Timeout": asked})
+        for timeout, most in (("1", 1000), ("3600", 5000)):
+            answer = await client.get("/wait", headers={"X-Request-Timeout": timeout})
             assert most / 2 < answer.json()["milliseconds"] <= most
 
 
-@pytest.mark.parametrize("asked", ["soon", "0", "-1", "nan", ""])
-async def test_a_time_that_is_none_is_refused(world: World, asked: str) -> None:
+@pytest.mark.parametrize("header", ["soon", "0", "-1", "nan", ""])
+async def test_a_time_that_is_none_is_refused(world: World, header: str) -> None:
     """With how to write one."""
-    answer = await world.client.get("/wait", headers={"X-Request-Timeout": asked})
+    answer = await world.client.get("/wait", headers={"X-Request-Timeout": header})
     assert (answer.status_code, problem(answer)) == (422, "/problems/invalid-request")
     assert "X-Request-Timeout" in answer.json()["detail"]
 

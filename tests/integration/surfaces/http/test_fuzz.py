@@ -69,10 +69,10 @@ async def filled(app: FastAPI) -> AsyncIterator[dict[str, str]]:
 @pytest.fixture(scope="module")
 def ask(database_url: str) -> Iterator[Ask]:
     """Sends a case to the application, on a loop of its own; paths lead to what there is."""
-    chosen = Settings(
+    own_settings = Settings(
         tenant=f"fuzz-{uuid.uuid4()}", database_schema=SCHEMA, embedder="none", database_url=SecretStr(database_url)
     )
-    app = create_app(chosen, embedder=HashingEmbedder(), insecure_local=True)
+    app = create_app(own_settings, embedder=HashingEmbedder(), insecure_local=True)
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(filled(app)) as names:
 
         async def send(**request: Any) -> Response:
@@ -81,12 +81,14 @@ def ask(database_url: str) -> Iterator[Ask]:
 
         def answer(case: Case[Any]) -> Response:
             # What other cases ask for stays.
-            known = {"name": "away"} if case.method.upper() == "DELETE" else names
-            case.path_parameters.update({name: known[name] for name in case.path_parameters if name in known})
+            values = {"name": "away"} if case.method.upper() == "DELETE" else names
+            case.path_parameters.update({name: values[name] for name in case.path_parameters if name in values})
             request = case.as_transport_kwargs(base_url="http://localhost")
             body = {"content": request["data"]} if "data" in request else {}
-            kept = {name: request[name] for name in ("method", "url", "headers", "params", "json") if name in request}
-            return portal.call(lambda: send(**kept, **body))
+            arguments = {
+                name: request[name] for name in ("method", "url", "headers", "params", "json") if name in request
+            }
+            return portal.call(lambda: send(**arguments, **body))
 
         yield answer
 

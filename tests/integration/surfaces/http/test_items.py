@@ -31,20 +31,20 @@ async def docs(client: AsyncClient) -> None:
 
 async def test_an_item_is_put_read_and_removed(client: AsyncClient) -> None:
     """With its version as an entity tag; what is not there is not found."""
-    sent = {"title": "t", "text": "b", "tags": ["x"], "metadata": {"n": 1}, "occurred_at": "2026-05-31"}
-    first = await client.put(f"{ITEMS}/a", json=sent)
+    item_sent = {"title": "t", "text": "b", "tags": ["x"], "metadata": {"n": 1}, "occurred_at": "2026-05-31"}
+    first = await client.put(f"{ITEMS}/a", json=item_sent)
     other_words = {"_id": "a", "title": "t", "text": "b", "tags": ["x"], "metadata": {"n": 1}}
     again = await client.put(f"{ITEMS}/a", json=other_words | {"occurred_at": "2026-05-31T00:00:00Z"})
-    read = await client.get(f"{ITEMS}/a")
+    response = await client.get(f"{ITEMS}/a")
 
-    assert (first.status_code, again.status_code, read.status_code) == (201, 200, 200)
-    assert first.json() == again.json() == read.json()
-    assert read.json() == read.json() | sent | {
+    assert (first.status_code, again.status_code, response.status_code) == (201, 200, 200)
+    assert first.json() == again.json() == response.json()
+    assert response.json() == response.json() | item_sent | {
         "id": "a",
         "status": "active",
         "occurred_at": "2026-05-31T00:00:00+00:00",
     }
-    assert read.headers["ETag"] == f'"{read.json()["version"]}"'
+    assert response.headers["ETag"] == f'"{response.json()["version"]}"'
     assert (await client.delete(f"{ITEMS}/a")).status_code == 204
     for answer in (await client.get(f"{ITEMS}/a"), await client.delete(f"{ITEMS}/a")):
         assert (answer.status_code, answer.json()["type"]) == (404, "/problems/unknown-item")
@@ -106,13 +106,13 @@ async def test_what_no_item_is_called_is_refused(client: AsyncClient, path: str)
 
 async def test_what_was_read_may_be_put_back(client: AsyncClient) -> None:
     """It is unchanged, one by one, together and in a stream."""
-    sent = {"title": "t", "metadata": {"version": "2.1", "title": "another"}}
-    first = (await client.put(f"{ITEMS}/back", json=sent)).json()
+    item_sent = {"title": "t", "metadata": {"version": "2.1", "title": "another"}}
+    first = (await client.put(f"{ITEMS}/back", json=item_sent)).json()
     again = await client.put(f"{ITEMS}/back", json=first)
     added = await client.post(ITEMS, json={"items": [first]})
     streamed = await stream(client, json.dumps(first))
 
-    assert first["metadata"] == sent["metadata"]
+    assert first["metadata"] == item_sent["metadata"]
     assert again.json() == first
     assert added.json()["unchanged"] == 1
     assert json.loads(streamed.content.splitlines()[0])["result"] == "unchanged"
@@ -175,7 +175,7 @@ async def test_a_member_that_stands_twice_is_told_in_lines_and_in_filters_of_add
 
 
 @pytest.mark.parametrize(
-    ("address", "parameter", "known"),
+    ("address", "parameter", "parameters"),
     [
         (f"{ITEMS}?wher=%7B%7D&limit=1", "wher", "did you mean 'where'? There are: where, after, limit"),
         (f"{ITEMS}/any?foo=", "foo", "none is taken"),
@@ -183,12 +183,12 @@ async def test_a_member_that_stands_twice_is_told_in_lines_and_in_filters_of_add
     ],
 )
 async def test_a_parameter_that_there_is_not_is_refused(
-    client: AsyncClient, address: str, parameter: str, known: str
+    client: AsyncClient, address: str, parameter: str, parameters: str
 ) -> None:
     """Without the refusal a mistyped filter would return everything."""
     answer = await client.get(address)
     assert answer.status_code == 422
-    detail = f"there is no parameter '{parameter}'; {known}"
+    detail = f"there is no parameter '{parameter}'; {parameters}"
     assert answer.json()["errors"] == [{"parameter": parameter, "in": "query", "detail": detail}]
 
 
@@ -234,12 +234,12 @@ async def test_many_are_added_and_removed_together(client: AsyncClient) -> None:
     """All or none; a bad one is pointed at."""
     added = await client.post(ITEMS, json={"items": [{"_id": "m1", "text": "one"}, {"item_id": "m2", "level": 3}]})
     bad = await client.post(ITEMS, json={"items": [{"item_id": "m3"}, {"title": "no id"}]})
-    found = await client.get(f"{ITEMS}/m2")
+    response = await client.get(f"{ITEMS}/m2")
     deleted = await client.post(f"{ITEMS}/delete", json={"item_ids": ["m1", "m2", "m3"]})
 
     assert (added.status_code, added.json()["added"], added.json()["embedded"]) == (200, 2, 2)
     assert (bad.status_code, bad.json()["errors"][0]["pointer"]) == (422, "/items/1")
-    assert found.json()["metadata"] == {"level": 3}
+    assert response.json()["metadata"] == {"level": 3}
     assert deleted.json() == {"deleted": 2}
     assert (await client.post(ITEMS, json={"items": [{"item_id": "x"}] * 1001})).status_code == 422
 

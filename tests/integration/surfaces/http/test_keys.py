@@ -146,8 +146,8 @@ async def test_the_tenant_is_the_keys_whichever_header_bears_it(world: World) ->
         key = await world.key("read", platform=platform)
         for headers in (bearing(key), {"X-API-Key": key.text}):
             answer = await world.client.get("/things", headers=headers)
-            told = {"tenant": platform.settings.tenant, "key_id": key.key.key_id, "same": True}
-            assert (answer.status_code, answer.json()) == (200, told)
+            expected = {"tenant": platform.settings.tenant, "key_id": key.key.key_id, "same": True}
+            assert (answer.status_code, answer.json()) == (200, expected)
 
 
 @pytest.mark.parametrize("name", ["Authorization", "X-API-Key"])
@@ -260,13 +260,13 @@ async def test_a_key_for_pages_names_no_actor_and_another_one_has_its_cap(world:
     assert (page.key.feedback_cap, program.key.feedback_cap) == (100, 1000)
     hit = {"retrieval_id": str(hits.retrieval_id), "item_id": "1", "helpful": True}
     direct = {"collection": "judged", "item_id": "1", "helpful": True}
-    sent: list[tuple[str, dict[str, Any]]] = [
+    requests: list[tuple[str, dict[str, Any]]] = [
         ("/v1/feedback", {**hit, "actor": "bob"}),
         ("/v1/feedback", {**direct, "context": {"actor": "bob"}}),
         ("/v1/feedback/batch", {"events": [hit, {**direct, "actor": "bob"}]}),
         ("/v1/outcome", {"retrieval_id": hit["retrieval_id"], "used": ["1"], "reward": 1, "actor": "bob"}),
     ]
-    for path, body in sent:
+    for path, body in requests:
         refused = await world.client.post(path, json=body, headers=bearing(page))
         assert (refused.status_code, refused.json()["type"]) == (422, "/problems/invalid-request")
         assert "names no actor" in refused.json()["detail"]
@@ -293,13 +293,17 @@ async def test_the_last_use_of_a_key_is_told(world: World) -> None:
 async def test_a_write_that_is_repeated_is_done_once_and_answered_alike(world: World) -> None:
     """The same status, body and headers that matter, and the sign that it is an answer of before."""
     key, once = await world.key("write"), str(uuid.uuid4())
-    done = len(world.things.done)
+    writes_before = len(world.things.done)
     first = await world.post(key, b"one", once)
     again = await world.post(key, b"one", once)
-    assert len(world.things.done) == done + 1
+    assert len(world.things.done) == writes_before + 1
     assert "idempotency-replayed" not in first.headers
     assert again.headers["idempotency-replayed"] == "true"
-    assert (again.status_code, again.content) == (first.status_code, first.content) == (201, b"%d\xff" % (done + 1))
+    assert (
+        (again.status_code, again.content)
+        == (first.status_code, first.content)
+        == (201, b"%d\xff" % (writes_before + 1))
+    )
     assert [again.headers[name] for name in ("etag", "location")] == ['"1"', "/things/1"]
     assert again.headers["x-request-id"] != first.headers["x-request-id"]
 
@@ -307,9 +311,9 @@ async def test_a_write_that_is_repeated_is_done_once_and_answered_alike(world: W
 async def test_an_empty_answer_is_repeated_too(world: World) -> None:
     """A deletion of what is gone already is answered as when it was there."""
     headers = {**bearing(await world.key("write")), "Idempotency-Key": "delete"}
-    done = len(world.things.done)
+    writes_before = len(world.things.done)
     answers = [await world.client.delete("/things", headers=headers) for _ in range(2)]
-    assert len(world.things.done) == done + 1
+    assert len(world.things.done) == writes_before + 1
     assert [(answer.status_code, answer.content, "content-length" in answer.headers) for answer in answers] == [
         (204, b"", False)
     ] * 2
@@ -329,7 +333,7 @@ async def test_another_request_under_the_same_key_is_refused(world: World) -> No
 
 async def test_while_a_write_is_under_way_it_is_not_begun_again(world: World) -> None:
     """409 with the advice to ask again; then the answer of the first."""
-    key, done = await world.key("write"), len(world.things.done)
+    key, writes_before = await world.key("write"), len(world.things.done)
     first = asyncio.create_task(world.post(key, b"slow", "slow"))
     await world.things.entered.wait()
     refused = await world.post(key, b"slow", "slow")
@@ -337,14 +341,14 @@ async def test_while_a_write_is_under_way_it_is_not_begun_again(world: World) ->
     world.things.go_on.set()
     assert (await first).status_code == 201
     assert (await world.post(key, b"slow", "slow")).headers["idempotency-replayed"] == "true"
-    assert len(world.things.done) == done + 1
+    assert len(world.things.done) == writes_before + 1
 
 
 async def test_of_writes_that_come_at_once_one_is_done(world: World) -> None:
     """The others hear that it is being answered, or its answer."""
-    key, done = await world.key("write"), len(world.things.done)
+    key, writes_before = await world.key("write"), len(world.things.done)
     answers = await asyncio.gather(*(world.post(key, b"one", "at once") for _ in range(8)))
-    assert len(world.things.done) == done + 1
+    assert len(world.things.done) == writes_before + 1
     assert {answer.status_code for answer in answers} <= {201, 409}
     assert sum("idempotency-replayed" not in answer.headers for answer in answers if answer.status_code == 201) == 1
 
@@ -352,15 +356,15 @@ async def test_of_writes_that_come_at_once_one_is_done(world: World) -> None:
 @pytest.mark.parametrize(("body", "status"), [(b"refused", 409), (b"broken", 500)])
 async def test_a_write_that_failed_may_be_sent_again(world: World, body: bytes, status: int) -> None:
     """Its client was told so, and its key is free, also for what is right."""
-    key, done = await world.key("write"), len(world.things.done)
-    for sent, wanted in ((body, status), (body, status), (b"good", 201)):
-        assert (await world.post(key, sent, "again")).status_code == wanted
-    assert len(world.things.done) == done + 3
+    key, writes_before = await world.key("write"), len(world.things.done)
+    for content, expected in ((body, status), (body, status), (b"good", 201)):
+        assert (await world.post(key, content, "again")).status_code == expected
+    assert len(world.things.done) == writes_before + 3
 
 
 async def test_a_write_goes_on_when_its_client_hangs_up(world: World) -> None:
     """Nobody knows how far it came: who sends it again hears what became of it, and it is done once."""
-    key, done = await world.key("write"), len(world.things.done)
+    key, writes_before = await world.key("write"), len(world.things.done)
     world.things.entered.clear()
     world.things.go_on.clear()
     cut_off = asyncio.create_task(world.post(key, b"slow", "cut off"))
@@ -371,12 +375,12 @@ async def test_a_write_goes_on_when_its_client_hangs_up(world: World) -> None:
     await asyncio.wait([cut_off])
     answer = await world.post(key, b"slow", "cut off")
     assert (answer.status_code, "idempotency-replayed" in answer.headers) == (201, True)
-    assert len(world.things.done) == done + 1
+    assert len(world.things.done) == writes_before + 1
 
 
 async def test_a_write_that_is_late_goes_on_and_its_client_hears_what_became_of_it(world: World) -> None:
     """Its statements too have more time than those of other requests; sent again, it is not done again."""
-    key, done = await world.key("write"), len(world.things.done)
+    key, writes_before = await world.key("write"), len(world.things.done)
     world.things.entered.clear()
     world.things.go_on.clear()
     headers = {**bearing(key), "Idempotency-Key": "late", "X-Request-Timeout": "0.1"}
@@ -387,7 +391,7 @@ async def test_a_write_that_is_late_goes_on_and_its_client_hears_what_became_of_
     assert (await late).status_code == 201
     answer = await world.post(key, b"stored", "late")
     assert (answer.status_code, "idempotency-replayed" in answer.headers) == (201, True)
-    assert len(world.things.done) == done + 1
+    assert len(world.things.done) == writes_before + 1
 
 
 async def test_a_write_that_takes_much_too_long_is_told_to_be_late(
@@ -405,7 +409,7 @@ async def test_a_write_that_takes_much_too_long_is_told_to_be_late(
 
 async def test_a_write_whose_body_never_comes_may_be_sent_again(world: World) -> None:
     """It was not begun, and the key does not stay taken."""
-    key, done = await world.key("write"), len(world.things.done)
+    key, writes_before = await world.key("write"), len(world.things.done)
 
     awaited = asyncio.Event()
 
@@ -423,32 +427,32 @@ async def test_a_write_whose_body_never_comes_may_be_sent_again(world: World) ->
         while (answer := await world.post(key, b"one", "never")).status_code == 409:
             pass  # asking is a round trip to the database, and the key is freed behind it
     assert (answer.status_code, "idempotency-replayed" in answer.headers) == (201, False)
-    assert len(world.things.done) == done + 1
+    assert len(world.things.done) == writes_before + 1
 
 
 async def test_an_answer_too_long_to_be_kept_is_not_given_again_and_the_write_not_repeated(world: World) -> None:
     """The client is told that it was done."""
-    key, done = await world.key("write"), len(world.things.done)
+    key, writes_before = await world.key("write"), len(world.things.done)
     assert len((await world.post(key, b"long", "long")).content) == LONGEST_ANSWER + 1
     refused = await world.post(key, b"long", "long")
     assert (refused.status_code, refused.json()["type"]) == (409, "/problems/idempotency-conflict")
     assert "this was done, and answered with status 200" in refused.json()["detail"]
-    assert len(world.things.done) == done + 1
+    assert len(world.things.done) == writes_before + 1
 
 
 async def test_what_is_posted_to_ask_is_asked_every_time(world: World) -> None:
     """A search under an idempotency key searches; and so does what is no write."""
-    key, done = await world.key("write"), len(world.things.done)
+    key, writes_before = await world.key("write"), len(world.things.done)
     for _ in range(2):
         assert (await world.post(key, b"", "ask", "/things/search")).status_code == 201
-    assert len(world.things.done) == done + 2
+    assert len(world.things.done) == writes_before + 2
 
 
-@pytest.mark.parametrize("given", ["", "x" * 256, "\t", "é"])
-async def test_an_idempotency_key_that_is_none_is_refused(world: World, given: str) -> None:
+@pytest.mark.parametrize("idempotency_key", ["", "x" * 256, "\t", "é"])
+async def test_an_idempotency_key_that_is_none_is_refused(world: World, idempotency_key: str) -> None:
     """Before anything is done."""
     headers = [(b"authorization", f"Bearer {(await world.key('write')).text}".encode())]
-    refused = await world.client.post("/things", headers=[*headers, (b"idempotency-key", given.encode())])
+    refused = await world.client.post("/things", headers=[*headers, (b"idempotency-key", idempotency_key.encode())])
     assert refused.status_code == 422
     assert "1 to 255 printable ASCII characters" in refused.json()["detail"]
 
@@ -462,12 +466,12 @@ async def _change(platform: Platform, change: str, idempotency_key: str) -> None
 @pytest.mark.parametrize("change", ["expires_at = now()", "status = NULL, held_until = now()"])
 async def test_a_key_whose_time_is_over_is_free(world: World, change: str) -> None:
     """After a day; or when whoever began the write could not have taken longer, and died."""
-    key, done, once = await world.key("write"), len(world.things.done), str(uuid.uuid4())
+    key, writes_before, once = await world.key("write"), len(world.things.done), str(uuid.uuid4())
     await world.post(key, b"one", once)
     await _change(world.mine, change, once)
     again = await world.post(key, b"two", once)
     assert (again.status_code, "idempotency-replayed" in again.headers) == (201, False)
-    assert len(world.things.done) == done + 2
+    assert len(world.things.done) == writes_before + 2
 
 
 async def test_expired_answers_are_removed_by_the_job_that_prunes(world: World) -> None:
@@ -502,9 +506,9 @@ async def test_no_secret_is_told_in_logs_or_answers(world: World, caplog: pytest
     answers += [await world.client.get("/things", headers=bearing(key))]
     answers += [await world.client.get("/things", headers={"X-API-Key": text}) for text in (wrong, "rtv_secret")]
     assert [answer.status_code for answer in answers] == [200, 500, 201, 201, 429, 401, 401]
-    told = caplog.text + "".join(map(_everything, answers)) + repr(caplog.records)
+    texts = caplog.text + "".join(map(_everything, answers)) + repr(caplog.records)
     for secret in (key.text, key.text.split("_")[2], wrong, "rtv_secret"):
-        assert secret not in told
+        assert secret not in texts
 
 
 def _everything(answer: Response) -> str:

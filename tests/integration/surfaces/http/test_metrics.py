@@ -99,14 +99,14 @@ async def test_requests_are_counted_by_route_as_it_is_written(running: Running) 
     await running.client.request("BREW", "/livez")
 
     metrics = await running.metrics()
-    seen = {
+    routes = {
         (labels["method"], labels["route"], labels["status"]): value
         for (name, pairs), value in metrics.items()
         if name == "retrieval_http_request_duration_seconds_count" and (labels := dict(pairs))
     }
-    assert seen["GET", "/livez", "200"] >= 1
-    assert seen["GET", "none", "404"] == 2
-    assert any(method == "OTHER" for method, _, _ in seen)
+    assert routes["GET", "/livez", "200"] >= 1
+    assert routes["GET", "none", "404"] == 2
+    assert any(method == "OTHER" for method, _, _ in routes)
 
 
 async def test_searches_feedback_and_records_are_counted(running: Running) -> None:
@@ -140,9 +140,9 @@ async def test_the_state_is_told_as_it_is(running: Running) -> None:
 def asked_for(expression: str) -> list[tuple[str, set[str]]]:
     """The metrics that an expression of PromQL asks for, each with the labels that it selects or sums by."""
     selected = re.findall(r"([a-z_]+)\{([^}]*)\}", expression)
-    kept = {name.strip() for names in re.findall(r"\bby \(([^)]*)\)", expression) for name in names.split(",")}
+    grouped = {name.strip() for names in re.findall(r"\bby \(([^)]*)\)", expression) for name in names.split(",")}
     return [
-        (metric, {*re.findall(r"(\w+)(?:=|!)", within), *kept} - {"job", "instance"}) for metric, within in selected
+        (metric, {*re.findall(r"(\w+)(?:=|!)", within), *grouped} - {"job", "instance"}) for metric, within in selected
     ]
 
 
@@ -155,18 +155,18 @@ async def test_the_dashboard_asks_for_metrics_that_exist(running: Running) -> No
     await running.client.get("/livez")
     text = (await running.client.get("/metrics")).text
     declared = dict(re.findall(r"^# TYPE (\w+) (\w+)$", text, re.MULTILINE))
-    told = {name: {label for label, _ in pairs} for name, pairs in await running.metrics()}
+    exposed = {name: {label for label, _ in pairs} for name, pairs in await running.metrics()}
     listed = {f"{name}{end}" for name in declared for end in ("", "_bucket", "_count")}
     panels = [panel for panel in json.loads(DASHBOARD.read_text())["panels"] if panel["type"] != "row"]
 
     met = set()
     for panel in panels:
         for target in panel["targets"]:
-            wanted = asked_for(target["expr"])
-            assert wanted, panel["title"]
-            for metric, labels in wanted:
+            queried = asked_for(target["expr"])
+            assert queried, panel["title"]
+            for metric, labels in queried:
                 assert metric in listed, f"{panel['title']}: there is no {metric}"
-                assert labels <= told.get(metric, labels), f"{panel['title']}: {metric} has no {labels}"
+                assert labels <= exposed.get(metric, labels), f"{panel['title']}: {metric} has no {labels}"
                 met.add(metric.removesuffix("_bucket").removesuffix("_count"))
 
     ours = {name for name in declared if name.startswith("retrieval_") and not name.endswith("_created")}

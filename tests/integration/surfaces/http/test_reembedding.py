@@ -26,8 +26,8 @@ async def test_it_is_begun_steered_and_looked_at(client: AsyncClient, platform: 
     assert (await client.post(f"{PLACE}/resume")).json()["is_paused"] is False
     refused = await client.post(f"{PLACE}/rollback")
     assert (refused.status_code, "cannot do 'rollback' now" in refused.json()["detail"]) == (422, True)
-    asked = (await client.post(f"{PLACE}/switch")).json()
-    assert (asked["state"], asked["switching"]) == ("filling", "now")
+    body = (await client.post(f"{PLACE}/switch")).json()
+    assert (body["state"], body["switching"]) == ("filling", "now")
     await platform.reembedding("docs", "run")
     assert (await client.get(PLACE)).json()["state"] == "switched"
     payload = (await client.post("/v1/collections/docs/search", json={"query": "disk 3"})).json()

@@ -42,30 +42,30 @@ async def _found(client: AsyncClient, **body: Any) -> dict[str, Any]:
 
 async def test_a_search_answers_what_the_collection_does(client: AsyncClient, docs: Collection) -> None:
     """The same hits, scores and explanations, under the same names."""
-    found = await _found(client, query="full disk", where={"level": {"gte": 2}, "p": "High"}, limit=2)
+    payload = await _found(client, query="full disk", where={"level": {"gte": 2}, "p": "High"}, limit=2)
     same = (await docs.search("full disk", where={"level": {"gte": 2}, "p": "High"}, limit=2)).as_dict()
-    assert found["hits"] == same["hits"]
-    assert set(found) == set(same)
-    assert found["profile_version"] == 1
+    assert payload["hits"] == same["hits"]
+    assert set(payload) == set(same)
+    assert payload["profile_version"] == 1
 
 
 async def test_hits_below_the_least_are_left_out(client: AsyncClient) -> None:
     """In a search, in a batch, in a preview; where nothing tells the relevance, the error names the member."""
     best, *others = (await _found(client, query="full disk"))["hits"]
     assert others
-    found = await _found(client, query="full disk", min_score=best["score"])
-    assert [hit["id"] for hit in found["hits"]] == [best["id"]]
-    assert (found["hits"][0]["relevance"], found["why_no_hits"]) == (None, [])
+    payload = await _found(client, query="full disk", min_score=best["score"])
+    assert [hit["id"] for hit in payload["hits"]] == [best["id"]]
+    assert (payload["hits"][0]["relevance"], payload["why_no_hits"]) == (None, [])
     none = await client.post(f"{SEARCH}/batch", json={"queries": ["full disk"], "min_score": 1000})
     [reason] = none.json()["results"][0]["why_no_hits"]
     assert reason.startswith("nothing found: none of the best 6 items has score 1000")
     preview = {"query": "full disk", "profiles": {"now": "active"}, "min_score": 1000}
-    shown = await client.post("/v1/collections/docs/preview", json=preview)
-    assert shown.json()["previews"][0]["hits"] == []
-    for least, said in ((0.5, "retrieval calibrate docs"), (2, "must be 1 or less")):
+    preview_answer = await client.post("/v1/collections/docs/preview", json=preview)
+    assert preview_answer.json()["previews"][0]["hits"] == []
+    for least, message in ((0.5, "retrieval calibrate docs"), (2, "must be 1 or less")):
         refused = await client.post(SEARCH, json={"query": "disk", "min_relevance": least})
         assert refused.status_code == 422
-        assert said in refused.text
+        assert message in refused.text
         assert "min_relevance" in refused.text
 
 
@@ -104,7 +104,7 @@ async def test_typos_snippets_facets_and_pages_come_with_a_search(client: AsyncC
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         ({"snippet": 5}, "20"),
         ({"facets": ["nope"]}, "nope"),
@@ -114,12 +114,12 @@ async def test_typos_snippets_facets_and_pages_come_with_a_search(client: AsyncC
     ],
 )
 async def test_what_cannot_come_with_a_search_is_a_problem(
-    client: AsyncClient, body: dict[str, Any], said: str
+    client: AsyncClient, body: dict[str, Any], message: str
 ) -> None:
     """That says what to change."""
     answer = await client.post(SEARCH, json={"query": "disk", **body})
     assert answer.status_code == 422
-    assert said in answer.text
+    assert message in answer.text
 
 
 async def test_what_is_typed_is_completed(client: AsyncClient) -> None:
@@ -135,9 +135,9 @@ async def test_what_is_typed_is_completed(client: AsyncClient) -> None:
 
 async def test_explanations_can_be_left_out(client: AsyncClient) -> None:
     """For who shows hits and asks nothing more."""
-    found = await _found(client, query="disk", explain=False)
-    assert found["hits"]
-    assert not any("explanation" in hit for hit in found["hits"])
+    payload = await _found(client, query="disk", explain=False)
+    assert payload["hits"]
+    assert not any("explanation" in hit for hit in payload["hits"])
 
 
 @pytest.mark.parametrize(
@@ -172,9 +172,9 @@ async def test_what_is_wrong_is_pointed_at(client: AsyncClient, body: dict[str, 
 async def test_what_is_refused_is_told_in_plain_words(client: AsyncClient) -> None:
     """And with what there is instead."""
     answer = await client.post(SEARCH, json={"query": "disk", "context": {"actr": "kim"}})
-    known = "domain, complexity, actor, session, backtracks, generated"
+    fields = "domain, complexity, actor, session, backtracks, generated"
     assert answer.json()["errors"] == [
-        {"pointer": "/context/actr", "detail": f"there is no 'actr' here; did you mean 'actor'? There are: {known}"}
+        {"pointer": "/context/actr", "detail": f"there is no 'actr' here; did you mean 'actor'? There are: {fields}"}
     ]
     answer = await client.put("/v1/collections/x", json={"shema": {}})
     [refused] = answer.json()["errors"]
@@ -227,11 +227,11 @@ async def test_a_new_attribute_and_a_new_profile_are_seen(client: AsyncClient, p
 
 async def test_feedback_counts_once(client: AsyncClient) -> None:
     """For a hit; the same verdict again is a repetition, another one takes its place."""
-    found = await _found(client, query="disk", limit=1)
-    event = {"retrieval_id": found["retrieval_id"], "item_id": found["hits"][0]["id"], "actor": "kim"}
-    said = [(await client.post("/v1/feedback", json={**event, **more})).json()
+    payload = await _found(client, query="disk", limit=1)
+    event = {"retrieval_id": payload["retrieval_id"], "item_id": payload["hits"][0]["id"], "actor": "kim"}
+    reports = [(await client.post("/v1/feedback", json={**event, **more})).json()
             for more in ({"helpful": True}, {"helpful": True}, {"reward": 0.25})]  # fmt: skip
-    assert [(answer["recorded"], answer["repeated"], answer["superseding"]) for answer in said] == [
+    assert [(answer["recorded"], answer["repeated"], answer["superseding"]) for answer in reports] == [
         (1, 0, 0),
         (0, 1, 0),
         (1, 0, 1),
@@ -250,9 +250,9 @@ async def test_a_batch_of_feedback_is_stored_whole_or_not_at_all(client: AsyncCl
 
 async def test_an_outcome_is_shared_by_what_was_used(client: AsyncClient) -> None:
     """An event an item."""
-    found = await _found(client, query="disk", limit=2)
-    used = [hit["id"] for hit in found["hits"]]
-    body = {"retrieval_id": found["retrieval_id"], "used": used, "reward": 0.5}
+    payload = await _found(client, query="disk", limit=2)
+    used = [hit["id"] for hit in payload["hits"]]
+    body = {"retrieval_id": payload["retrieval_id"], "used": used, "reward": 0.5}
     assert (await client.post("/v1/outcome", json=body)).json()["recorded"] == 2
     nothing = await client.post("/v1/outcome", json={**body, "used": []})
     assert nothing.status_code == 422
@@ -260,11 +260,11 @@ async def test_an_outcome_is_shared_by_what_was_used(client: AsyncClient) -> Non
 
 async def test_a_recorded_search_is_read_and_asked_again(client: AsyncClient, platform: Platform) -> None:
     """The shown hits are on record, follow from it, and are the same today."""
-    found = await _found(client, query="disk", limit=2, context={"session": "s-http"})
-    path = f"/v1/retrievals/{found['retrieval_id']}"
+    body = await _found(client, query="disk", limit=2, context={"session": "s-http"})
+    path = f"/v1/retrievals/{body['retrieval_id']}"
     payload = (await client.get(path)).json()
-    assert payload == (await platform.retrieval(found["retrieval_id"])).as_dict()
-    assert [impression["item_id"] for impression in payload["impressions"]] == [hit["id"] for hit in found["hits"]]
+    assert payload == (await platform.retrieval(body["retrieval_id"])).as_dict()
+    assert [impression["item_id"] for impression in payload["impressions"]] == [hit["id"] for hit in body["hits"]]
     replayed = (await client.post(f"{path}/replay")).json()
     assert (replayed["is_reproduced"], replayed["is_same_today"]) == (True, True)
 
@@ -284,9 +284,9 @@ async def test_recorded_searches_are_listed_page_by_page(client: AsyncClient, do
     for _ in range(3):
         await docs.search("disk", context=Context(session="s-list"))
     path = "/v1/collections/docs/retrievals"
-    asked: dict[str, Any] = {"session": "s-list", "limit": 2}
-    first = (await client.get(path, params=asked)).json()
-    rest = (await client.get(path, params={**asked, "before": first["next"]})).json()
+    parameters: dict[str, Any] = {"session": "s-list", "limit": 2}
+    first = (await client.get(path, params=parameters)).json()
+    rest = (await client.get(path, params={**parameters, "before": first["next"]})).json()
     ids = [retrieval["retrieval_id"] for retrieval in (*first["retrievals"], *rest["retrievals"])]
     assert (len(ids), ids) == (3, sorted(ids, reverse=True))
     assert rest["next"] is None

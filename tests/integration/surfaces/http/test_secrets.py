@@ -87,10 +87,10 @@ async def test_a_database_that_is_away_or_misnamed_costs_no_secret(
 ) -> None:
     """Also where the password makes the address unreadable."""
     spans = record_spans(monkeypatch)
-    said = await asked(app_of(url, embedder))
+    texts = await asked(app_of(url, embedder))
 
-    assert said[0] == "5"
-    for text in (said, records.text, spans.text()):
+    assert texts[0] == "5"
+    for text in (texts, records.text, spans.text()):
         assert not [secret for secret in SECRETS if secret in text]
 
 
@@ -101,9 +101,9 @@ async def test_an_embedder_that_quotes_the_key_costs_no_secret(
     spans = record_spans(monkeypatch)
     embedder.faults.extend(status(code, said=f"the key {EMBEDDING_KEY} is no good") for code in (403, 400))
     app = app_of(database_url, embedder)
-    said = await asked(app) + await asked(app_of(database_url, embedder))
+    texts = await asked(app) + await asked(app_of(database_url, embedder))
 
-    assert said[0] == "5"
+    assert texts[0] == "5"
     assert spans.named("embeddings text-embedding-3-small")
-    for text in (said, records.text, spans.text()):
+    for text in (texts, records.text, spans.text()):
         assert not [secret for secret in SECRETS if secret in text]

@@ -89,9 +89,9 @@ async def test_a_profile_of_a_preview_that_is_wrong_is_named(client: AsyncClient
 
 async def test_statistics_are_those_of_the_platform(client: AsyncClient, platform: Platform) -> None:
     """As the command line shows them."""
-    told = (await client.get("/v1/statistics")).json()["collections"]
-    assert told == [collection.as_dict() for collection in await platform.statistics()]
-    assert told[0]["items"] == 4
+    statistics = (await client.get("/v1/statistics")).json()["collections"]
+    assert statistics == [collection.as_dict() for collection in await platform.statistics()]
+    assert statistics[0]["items"] == 4
 
 
 async def test_the_doctor_is_asked_too(client: AsyncClient, platform: Platform) -> None:
@@ -106,8 +106,8 @@ async def test_figures_are_those_of_the_platform(client: AsyncClient, platform: 
     """The views by name, and their rows of a collection and a period."""
     views = (await client.get("/v1/analytics")).json()["views"]
     assert [view["name"] for view in views] == [view.name for view in await platform.analytics_views()]
-    asked = {"collection": "docs", "since": "7d"}
-    rows = (await client.get("/v1/analytics/queries", params=asked)).json()["rows"]
+    parameters = {"collection": "docs", "since": "7d"}
+    rows = (await client.get("/v1/analytics/queries", params=parameters)).json()["rows"]
     assert rows == (await platform.analytics("queries", collection="docs")).as_dicts()
     assert rows[0]["query"] == "disk"
 

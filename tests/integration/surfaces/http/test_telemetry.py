@@ -49,9 +49,9 @@ def app(database_url: str) -> FastAPI:
     settings = Settings(
         tenant="telemetry", database_schema=SCHEMA, embedder="none", database_url=SecretStr(database_url)
     )
-    made = create_app(settings, embedder=HashingEmbedder(), insecure_local=True)
-    made.include_router(probe)
-    return made
+    service = create_app(settings, embedder=HashingEmbedder(), insecure_local=True)
+    service.include_router(probe)
+    return service
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -80,8 +80,8 @@ class Lines(logging.Handler):
 
     def of(self, logger: str) -> list[dict[str, object]]:
         """The lines of that logger."""
-        found = [json.loads(line) for line in self.lines]
-        return [line for line in found if line["logger"] == logger]
+        records = [json.loads(line) for line in self.lines]
+        return [line for line in records if line["logger"] == logger]
 
 
 @pytest.fixture
@@ -146,9 +146,9 @@ async def test_a_request_is_a_span_of_the_callers_trace(client: AsyncClient, mon
     assert server.parent is not None
     assert f"{server.context.trace_id:032x}" == "0af7651916cd43dd8448eb211c80319c"
     assert f"{server.parent.span_id:016x}" == "b7ad6b7169203331"
-    told = spans.attributes_of(server.name)
-    assert (told["http.route"], told["http.response.status_code"]) == (ROUTE, 200)
-    assert told["retrieval.request_id"] == answer.headers["X-Request-ID"]
+    attributes = spans.attributes_of(server.name)
+    assert (attributes["http.route"], attributes["http.response.status_code"]) == (ROUTE, 200)
+    assert attributes["retrieval.request_id"] == answer.headers["X-Request-ID"]
     assert "retrieval.search" in [span.name for span in spans.children_of(server)]
     assert "zweistromland" not in spans.text()
 
@@ -164,10 +164,10 @@ async def test_a_request_that_fails_is_told_by_its_status(client: AsyncClient, m
 
 async def test_a_client_that_hangs_up_is_told_as_499(app: FastAPI, said: Lines) -> None:
     """Nobody was answered: the application ended without a word."""
-    told = []
+    statuses = []
 
     async def nothing(*_: object) -> None:
-        told.append("called")
+        statuses.append("called")
 
     async def never() -> dict[str, object]:
         raise AssertionError
@@ -180,5 +180,5 @@ async def test_a_client_that_hangs_up_is_told_as_499(app: FastAPI, said: Lines) 
     access, limits = Access(service, insecure_local=True), Limits.of(service.settings)
     await Frame(nothing, access=access, limits=limits)(scope, never, unheard)
 
-    assert told == ["called"]
+    assert statuses == ["called"]
     assert [line["status"] for line in said.of("retrieval.access")] == [499]

@@ -84,9 +84,9 @@ class Source:
 def source(database_url: str) -> Iterator[Source]:
     """An empty one."""
     with psycopg.connect(database_url, autocommit=True) as connection:
-        made = Source(connection, database_url.replace("postgresql://", "postgresql+psycopg://"))
-        yield made
-        connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(made.schema)))
+        store = Source(connection, database_url.replace("postgresql://", "postgresql+psycopg://"))
+        yield store
+        connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(store.schema)))
 
 
 @pytest.fixture
@@ -131,8 +131,8 @@ def test_another_copy_changes_what_has_changed(docs: Source, sync_collection: Sy
     report = copied(docs, docs.store(name="docs"), sync_collection)
 
     assert report == CopyReport(read=5, copied=3, unchanged=2)
-    found = sync_collection.get(["d0", "d1"])
-    assert (found["d0"].body, dict(found["d1"].attributes)) == ("other", {"page": 9})
+    items = sync_collection.get(["d0", "d1"])
+    assert (items["d0"].body, dict(items["d1"].attributes)) == ("other", {"page": 9})
     assert sync_collection.embeddings(["d2"])["d2"][0] < 0
 
 
@@ -208,11 +208,11 @@ def test_a_table_of_its_own_has_metadata_in_columns(source: Source, sync_collect
     report = copied(source, source.store(table="documents"), sync_collection, page=1)
 
     assert report == CopyReport(read=2, copied=2)
-    found = sync_collection.get([first, second])
-    attributes = dict(found[first].attributes)
+    items = sync_collection.get([first, second])
+    attributes = dict(items[first].attributes)
     assert attributes.pop("added").startswith("2024-05-01T")
     assert attributes == {"source": "a.pdf", "page": 7, "price": 1.5, "extra": {"k": None}}
-    assert found[second].attributes == {}
+    assert items[second].attributes == {}
     assert [hit.item_id for hit in sync_collection.search("one", legs=["lexical"], where={"source": "a.pdf"})] == [
         first
     ]

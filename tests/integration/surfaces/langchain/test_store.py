@@ -69,9 +69,9 @@ def new_store(opened: Platform) -> NewStore:
     return make
 
 
-def told(found: Any) -> list[tuple[tuple[str, ...], str]]:
+def told(items: Any) -> list[tuple[tuple[str, ...], str]]:
     """The found items, in order."""
-    return [(item.namespace, item.key) for item in found]
+    return [(item.namespace, item.key) for item in items]
 
 
 LABELS = st.sampled_from(["a", "ab", "a.b", "%", "a_", "é'\""])
@@ -126,11 +126,11 @@ async def test_it_answers_as_the_store_in_memory_does(new_store: NewStore, batch
     for number, batch in enumerate(batches):
         # The model takes a namespace that was only read, or emptied, for one that there is.
         ops = sorted(batch, key=lambda op: not isinstance(op, ListNamespacesOp))
-        held = model._data  # noqa: SLF001 - it has no other way
-        for namespace in [name for name, items in held.items() if not items]:
-            del held[namespace]
-        found, expected = await store.abatch(ops), await model.abatch(ops)
-        assert [plain(item) for item in found] == [plain(item) for item in expected], number
+        namespaces = model._data  # noqa: SLF001 - it has no other way
+        for namespace in [name for name, items in namespaces.items() if not items]:
+            del namespaces[namespace]
+        results, expected = await store.abatch(ops), await model.abatch(ops)
+        assert [plain(item) for item in results] == [plain(item) for item in expected], number
 
 
 async def test_reads_see_what_was_before_the_batch_and_the_last_put_counts(new_store: NewStore) -> None:
@@ -289,10 +289,10 @@ async def test_writes_sweep_in_time(new_store: NewStore, opened: Platform) -> No
     store = await new_store("swept", wall_clock=now, ttl={"sweep_interval_minutes": 2})
     await store.aput(("a",), "k", {"n": 1}, ttl=1)
     collection = await opened.collection("swept")
-    for minutes, left in ((1.5, 2), (0.5, 2)):
+    for minutes, remaining in ((1.5, 2), (0.5, 2)):
         now.seconds += minutes * MINUTE
         await store.aput(("a",), str(minutes), {"n": 1})
-        assert len(await latest(handle_of(collection))) == left
+        assert len(await latest(handle_of(collection))) == remaining
     assert await store.asweep_ttl() == 0
 
 
@@ -307,10 +307,10 @@ async def test_puts_at_once_lose_nothing_and_raise_nothing(new_store: NewStore) 
         *(next(both).adelete(("a",), f"gone {n}") for n in range(10)),
         *(next(both).abatch([PutOp(("a",), f"x{n % 3}", {"n": n}), PutOp(("a",), "y", None)]) for n in range(20)),
     )
-    found = {item.key: item.value["n"] for item in await store.asearch(("a",), limit=1000)}
-    assert found.keys() == {"same", "x0", "x1", "x2", *(f"own {n}" for n in range(150))}
-    assert found["same"] in {148, 149}
-    assert {key: found[key] for key in found if key.startswith("own")} == {f"own {n}": n for n in range(150)}
+    values = {item.key: item.value["n"] for item in await store.asearch(("a",), limit=1000)}
+    assert values.keys() == {"same", "x0", "x1", "x2", *(f"own {n}" for n in range(150))}
+    assert values["same"] in {148, 149}
+    assert {key: values[key] for key in values if key.startswith("own")} == {f"own {n}": n for n in range(150)}
 
 
 async def test_what_others_keep_in_the_collection_is_none_of_its_business(

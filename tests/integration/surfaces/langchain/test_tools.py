@@ -179,15 +179,15 @@ async def test_a_state_may_be_an_object_and_so_may_its_configuration() -> None:
 
     state = SimpleNamespace(title=QUESTION["title"], description="", search_config=Config(top_k=1, vector_weight=None))
 
-    found = await pattern_recognition_agent(state)  # type: ignore[arg-type] # as LangGraph does
+    update = await pattern_recognition_agent(state)  # type: ignore[arg-type] # as LangGraph does
 
-    assert (found["status"], len(found["similar_tickets"])) == ("success", 1)
+    assert (update["status"], len(update["similar_tickets"])) == ("success", 1)
 
 
 async def test_a_preview_is_the_search_under_other_weights_and_is_not_recorded(platform: SyncPlatform) -> None:
     """It finds what the node would, and tells what moved."""
     config = {"top_k": 3, "vector_weight": 0.2, "metadata_weight": 0.8}
-    found = (await retrieval_node(QUESTION | {"classified_domain": "MM", "search_config": config}))["similar_tickets"]
+    similar = (await retrieval_node(QUESTION | {"classified_domain": "MM", "search_config": config}))["similar_tickets"]
     await asyncio.to_thread(platform.recorded)
     before = platform.recording
 
@@ -195,8 +195,8 @@ async def test_a_preview_is_the_search_under_other_weights_and_is_not_recorded(p
 
     await asyncio.to_thread(platform.recorded)
     assert platform.recording == before
-    assert preview["similar_tickets"] == found
-    assert preview["search_metadata"]["total_found"] == len(found)
+    assert preview["similar_tickets"] == similar
+    assert preview["search_metadata"]["total_found"] == len(similar)
     assert preview["config_used"]["vector_weight"] == 0.2
     assert [weighted["weighting"]["name"] for weighted in preview["preview"]["previews"]] == ["balanced", "custom"]
 
@@ -233,10 +233,10 @@ async def test_the_tools_in_turn_make_the_hybrid_score(platform: SyncPlatform) -
 
 
 @pytest.mark.parametrize(
-    "given", [{}, {"vector_weight": 0.5}, {"metadata_weight": 0.6}, {"vector_weight": 0.9, "metadata_weight": 0.9}]
+    "weights", [{}, {"vector_weight": 0.5}, {"metadata_weight": 0.6}, {"vector_weight": 0.9, "metadata_weight": 0.9}]
 )
 async def test_every_door_answers_a_request_alike(
-    platform: SyncPlatform, given: dict[str, float], monkeypatch: pytest.MonkeyPatch
+    platform: SyncPlatform, weights: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The service, with and without await, HTTP, the node, the preview and the two tools in turn.
 
@@ -246,33 +246,33 @@ async def test_every_door_answers_a_request_alike(
     monkeypatch.setenv("RETRIEVAL_TICKETS_COLLECTION", "many")
     config = RetrievalConfig()
     text = {"title": QUESTION["title"], "description": QUESTION["description"]}
-    asked: dict[str, Any] = {**text, "top_k": 10, **given}
+    arguments: dict[str, Any] = {**text, "top_k": 10, **weights}
     tools = {tool.name: tool for tool in ticket_tools(platform, config)}
     service = RetrievalService(config, platform)
-    sync = await asyncio.to_thread(service.process, RetrievalRequest(**asked))
+    sync = await asyncio.to_thread(service.process, RetrievalRequest(**arguments))
     expected = [(ticket.ticket_id, ticket.similarity_score, ticket.metadata_score) for ticket in sync.similar_tickets]
 
     async with served(platform) as (client, twin):
-        awaited = await tickets.RetrievalService(config, twin).process(RetrievalRequest(**asked))
-        over_http = await client.post("/v2/retrieval/search", json=asked)
-    node = await PatternRecognitionAgent(platform, config)({**text, "search_config": {"top_k": 10, **given}})
+        awaited = await tickets.RetrievalService(config, twin).process(RetrievalRequest(**arguments))
+        over_http = await client.post("/v2/retrieval/search", json=arguments)
+    node = await PatternRecognitionAgent(platform, config)({**text, "search_config": {"top_k": 10, **weights}})
     preview = await asyncio.to_thread(
-        service.preview_search, text["title"], text["description"], None, {"top_k": 10, **given}
+        service.preview_search, text["title"], text["description"], None, {"top_k": 10, **weights}
     )
     output = await tools["search_similar_tickets"].ainvoke({**text, "top_k": 10})
-    scored = tools["apply_hybrid_scoring"].invoke({"similar_tickets": output["similar_tickets"], **given})
+    scored = tools["apply_hybrid_scoring"].invoke({"similar_tickets": output["similar_tickets"], **weights})
 
     answers = {
         "async": awaited.model_dump(mode="json")["similar_tickets"],
         "http": over_http.json()["similar_tickets"],
         "node": node["similar_tickets"],
-        "preview": [ticket.ticket.model_dump(mode="json") for ticket in preview.previews[-1 if given else 0].tickets],
+        "preview": [ticket.ticket.model_dump(mode="json") for ticket in preview.previews[-1 if weights else 0].tickets],
         "tools": scored,
     }
     for door, answer in answers.items():
-        told = [(ticket["ticket_id"], ticket["similarity_score"], ticket["metadata_score"]) for ticket in answer]
-        assert [row[0] for row in told] == [row[0] for row in expected], door
-        assert [row[1:] for row in told] == [pytest.approx(row[1:]) for row in expected], door
+        rows = [(ticket["ticket_id"], ticket["similarity_score"], ticket["metadata_score"]) for ticket in answer]
+        assert [row[0] for row in rows] == [row[0] for row in expected], door
+        assert [row[1:] for row in rows] == [pytest.approx(row[1:]) for row in expected], door
 
 
 @asynccontextmanager
@@ -312,9 +312,9 @@ async def test_an_agents_calls_of_the_tools_are_answered_in_a_graph(platform: Sy
 
     state = await builder.compile().ainvoke({"messages": [AIMessage("", tool_calls=calls)]})
 
-    told = {message.tool_call_id: message.content for message in state["messages"][1:]}
-    assert f'"total_vectors": {len(TICKETS)}' in told["1"]
-    assert "similar_tickets" in told["2"]
+    contents = {message.tool_call_id: message.content for message in state["messages"][1:]}
+    assert f'"total_vectors": {len(TICKETS)}' in contents["1"]
+    assert "similar_tickets" in contents["2"]
 
 
 def test_the_tools_tell_a_model_what_to_give_them() -> None:

@@ -64,8 +64,8 @@ def test_metadata_come_back_as_they_were_given(store: RetrievalVectorStore) -> N
     [item_id] = store.add_documents([document])
 
     assert store.get_by_ids([item_id]) == [Document(id=item_id, page_content="  white\n space ", metadata=metadata)]
-    [found] = store.similarity_search("white space", k=1, filter={"attributes.title": "A"})
-    assert found.metadata == metadata
+    [read_back] = store.similarity_search("white space", k=1, filter={"attributes.title": "A"})
+    assert read_back.metadata == metadata
 
 
 def test_an_item_that_was_stored_otherwise_is_a_document_with_its_title_and_fields(
@@ -113,15 +113,15 @@ def test_a_filter_is_given_once(store: RetrievalVectorStore) -> None:
 def test_a_hit_is_explained_where_that_is_asked(store: RetrievalVectorStore, sync_platform: SyncPlatform) -> None:
     """The explanation adds up to the score, and its retrieval takes feedback."""
     [(document, score)] = store.similarity_search_with_score("login fails", k=1, explain=True)
-    told = document.metadata[EXPLANATION_KEY]
+    details = document.metadata[EXPLANATION_KEY]
 
     sync_platform.recorded()
-    report = sync_platform.feedback(told["retrieval_id"], document.id or "", helpful=True)
+    report = sync_platform.feedback(details["retrieval_id"], document.id or "", helpful=True)
 
     assert report.recorded == 1
-    assert told["rank"] == 1
-    assert told["score"] == score
-    assert sum(part["value"] for part in told["explanation"]["contributions"]) == pytest.approx(score)
+    assert details["rank"] == 1
+    assert details["score"] == score
+    assert sum(part["value"] for part in details["explanation"]["contributions"]) == pytest.approx(score)
     assert EXPLANATION_KEY not in store.similarity_search("login fails", k=1)[0].metadata
     store.add_documents([document])
     assert EXPLANATION_KEY not in store.get_by_ids([document.id or ""])[0].metadata
@@ -131,7 +131,7 @@ def test_relevance_is_the_cosine(store: RetrievalVectorStore) -> None:
     """From 0 to 1, falling, 1 for the very text, and a threshold keeps what reaches it."""
     pairs = store.similarity_search_with_relevance_scores(TEXTS[1], k=4)
     scores = [score for _, score in pairs]
-    kept = store.as_retriever(
+    documents = store.as_retriever(
         search_type="similarity_score_threshold", search_kwargs={"score_threshold": 0.999, "k": 4}
     ).invoke(TEXTS[1])
 
@@ -139,7 +139,7 @@ def test_relevance_is_the_cosine(store: RetrievalVectorStore) -> None:
     assert scores[0] == pytest.approx(1, abs=1e-3)
     assert scores == sorted(scores, reverse=True)
     assert all(0 <= score <= 1 for score in scores)
-    assert ids(kept) == ["2"]
+    assert ids(documents) == ["2"]
 
 
 def test_without_vectors_there_is_no_relevance(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,17 +331,17 @@ def test_searches_are_recorded_with_their_context(
     store = RetrievalVectorStore(sync_collection, explain=True, context=Context(session="s-1"))
     store.add_texts(TEXTS)
 
-    found = [
+    rows = [
         store.similarity_search("login", k=1),
         store.similarity_search("login", k=1, context=Context(session="s-2")),
     ]
 
     sync_platform.recorded()
-    asked = "SELECT session FROM retrieval.retrievals WHERE retrieval_id = %s"
+    query = "SELECT session FROM retrieval.retrievals WHERE retrieval_id = %s"
     with psycopg.connect(database_url) as connection:
         sessions = [
-            connection.execute(asked, [document.metadata[EXPLANATION_KEY]["retrieval_id"]]).fetchall()
-            for [document] in found
+            connection.execute(query, [document.metadata[EXPLANATION_KEY]["retrieval_id"]]).fetchall()
+            for [document] in rows
         ]
     assert sessions == [[("s-1",)], [("s-2",)]]
 
@@ -353,8 +353,8 @@ def test_langchains_index_keeps_a_source_in_step(sync_collection: SyncCollection
     documents = [Document(page_content=text, metadata={"source": "a"}) for text in TEXTS]
 
     def kept(documents: list[Document]) -> dict[str, Any]:
-        done = index(documents, records, store, cleanup="full", source_id_key="source", key_encoder="sha256")
-        return {name: number for name, number in done.items() if number}
+        counts = index(documents, records, store, cleanup="full", source_id_key="source", key_encoder="sha256")
+        return {name: number for name, number in counts.items() if number}
 
     assert kept(documents) == {"num_added": 4}
     assert kept(documents[:3]) == {"num_skipped": 3, "num_deleted": 1}

@@ -47,33 +47,33 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[ClosedEmbedder]:
 
 async def test_every_embedder_that_was_made_is_closed_once(made: list[ClosedEmbedder]) -> None:
     """Also the configured one where another was made for the same space before; what is new uses that one."""
-    chosen = ChosenEmbedders(Settings())
+    choice = ChosenEmbedders(Settings())
     space = StoredSpace(1, HashingEmbedder().space)
-    assert chosen.of(space, DATABASE, 1) is not None
-    assert chosen.for_new() is made[0]
-    await chosen.aclose()
+    assert choice.of(space, DATABASE, 1) is not None
+    assert choice.for_new() is made[0]
+    await choice.aclose()
     assert [embedder.closed for embedder in made] == [1] * len(made)
 
 
 async def test_an_embedder_that_was_given_is_its_givers_to_close() -> None:
     """It serves its own space and what is new."""
-    given = ClosedEmbedder()
-    chosen = ChosenEmbedders(Settings(), given)
-    assert chosen.of(StoredSpace(1, given.space), DATABASE, 1) is not None
-    assert chosen.for_new() is given
-    await chosen.aclose()
-    assert given.closed == 0
+    own = ClosedEmbedder()
+    choice = ChosenEmbedders(Settings(), own)
+    assert choice.of(StoredSpace(1, own.space), DATABASE, 1) is not None
+    assert choice.for_new() is own
+    await choice.aclose()
+    assert own.closed == 0
 
 
 def test_the_queries_of_tenants_that_are_only_come_by_are_not_kept() -> None:
     """A worker comes by any number of them; the platform's own tenant finds its queries at hand."""
-    given = HashingEmbedder()
-    chosen = ChosenEmbedders(Settings(), given)
-    space = StoredSpace(1, given.space)
-    own = chosen.of(space, DATABASE, 1)
-    assert chosen.of(space, DATABASE, 1) is own
-    assert chosen.of(space, DATABASE, 1, keep=False) is own
-    others = [chosen.of(space, DATABASE, 2, keep=False) for _ in range(2)]
+    embedder = HashingEmbedder()
+    choice = ChosenEmbedders(Settings(), embedder)
+    space = StoredSpace(1, embedder.space)
+    own = choice.of(space, DATABASE, 1)
+    assert choice.of(space, DATABASE, 1) is own
+    assert choice.of(space, DATABASE, 1, keep=False) is own
+    others = [choice.of(space, DATABASE, 2, keep=False) for _ in range(2)]
     assert others[0] is not others[1]
 
 
@@ -90,5 +90,5 @@ def test_the_queries_of_tenants_that_are_only_come_by_are_not_kept() -> None:
 )
 def test_where_a_space_has_no_embedder_the_message_says_what_gives_one(provider: str, remedy: str) -> None:
     """A key, a package, or an address."""
-    told = no_embedder(EmbeddingSpace(provider=provider, model="m", dimensions=3))
-    assert told.endswith(f" is configured; {remedy}")
+    error = no_embedder(EmbeddingSpace(provider=provider, model="m", dimensions=3))
+    assert error.endswith(f" is configured; {remedy}")

@@ -159,11 +159,11 @@ async def test_a_call_that_hangs_costs_its_budget_once() -> None:
     assert (guard.outage.role, guard.outage.name) == ("embedder", "it")
     assert (service.asked, service.ended) == (1, 1)
 
-    clock.now, asked = 1.0, [asyncio.create_task(guard.in_time(service.ask, 60)) for _ in range(5)]
+    clock.now, calls = 1.0, [asyncio.create_task(guard.in_time(service.ask, 60)) for _ in range(5)]
     await asyncio.sleep(0.01)
     assert service.asked == 2
     service.gate.set()
-    answers = await asyncio.gather(*asked, return_exceptions=True)
+    answers = await asyncio.gather(*calls, return_exceptions=True)
     assert [isinstance(answer, EmbedderUnavailableError) for answer in answers] == [False, True, True, True, True]
     assert guard.outage is None
     assert await guard.in_time(service.ask, 60) == "answer"

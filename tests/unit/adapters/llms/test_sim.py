@@ -84,11 +84,11 @@ async def test_another_seed_may_answer_otherwise() -> None:
 async def test_rewrites_are_two_or_three_that_differ(query: str, seed: int) -> None:
     """From one another and from the query, whatever it is; a query without words is no query."""
     given_words = any(character.isalnum() for character in query)
-    found = await SimLLM(seed).complete(f"Rewrite. Query: {json.dumps(query)}")
+    answer = await SimLLM(seed).complete(f"Rewrite. Query: {json.dumps(query)}")
     if not given_words:
-        assert found.startswith("Simulated")
+        assert answer.startswith("Simulated")
         return
-    different = [rewrite.casefold() for rewrite in json.loads(found)]
+    different = [rewrite.casefold() for rewrite in json.loads(answer)]
     assert 2 <= len(set(different)) == len(different) <= 3
     assert " ".join(query.casefold().split()) not in different
 
@@ -126,9 +126,9 @@ SCHEMAS: list[dict[str, Any]] = [
 async def test_values_fit_schemas_of_every_kind(schema: dict[str, Any]) -> None:
     """Bounds, choices, references and recursion. With the least, too."""
     models = [*map(SimLLM, range(4)), SimLLM(faults=SimFaults(empty_rate=1))]
-    given = [await model.complete_json("some words", schema) for model in models]
+    values = [await model.complete_json("some words", schema) for model in models]
     fits = jsonschema.Draft202012Validator(schema).is_valid
-    assert [value for value in given if not fits(value)] == []
+    assert [value for value in values if not fits(value)] == []
 
 
 async def test_a_schema_beyond_its_rules_is_rejected() -> None:
@@ -139,15 +139,15 @@ async def test_a_schema_beyond_its_rules_is_rejected() -> None:
 
 async def outcomes(llm: SimLLM, number: int = 40) -> list[str]:
     """The outcomes of a number of calls."""
-    found = []
+    results = []
     for _ in range(number):
         try:
-            found.append(
+            results.append(
                 "answer" if (await llm.complete_json("rewrite the query: x", REWRITES))["rewrites"] else "empty"
             )
         except LLMError as error:
-            found.append(type(error).__name__)
-    return found
+            results.append(type(error).__name__)
+    return results
 
 
 async def test_faults_come_by_the_seed_and_again_after_a_reset() -> None:

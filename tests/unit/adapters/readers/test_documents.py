@@ -134,9 +134,9 @@ def test_a_title_that_is_given_goes_first_and_a_name_last() -> None:
 
 def test_characters_that_are_refused_are_taken_out_and_told() -> None:
     """A soft hyphen is no reason to leave a document out."""
-    found = read_document(RawDocument(document_id="x", data="a\u00adb".encode(), format="text"))
+    document = read_document(RawDocument(document_id="x", data="a\u00adb".encode(), format="text"))
 
-    assert (found.document.blocks, found.is_cleaned) == ((Block("ab"),), True)
+    assert (document.document.blocks, document.is_cleaned) == ((Block("ab"),), True)
 
 
 def with_entities(definition: str) -> bytes:

@@ -21,9 +21,9 @@ class Clock:
         return self.now
 
 
-def _used(session: Session, wanted: Mapping[str, str]) -> list[tuple[str, list[object]]]:
-    statements = session.changes(wanted)
-    session.settled(wanted)
+def _used(session: Session, session_settings: Mapping[str, str]) -> list[tuple[str, list[object]]]:
+    statements = session.changes(session_settings)
+    session.settled(session_settings)
     return [(statement.text, list(statement.parameters.values())) for statement in statements]
 
 

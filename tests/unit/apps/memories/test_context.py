@@ -32,7 +32,7 @@ BLOCK = re.compile(
 
 def memory(**changed: Any) -> RelevantMemory:
     """A memory with something everywhere."""
-    given = {
+    fields = {
         "memory_id": "m1", "project_id": "p", "interaction_type": "insights", "computed_relevance_score": 0.8512,
         "rank": 1, "explanation": Explanation("union", ()), "occurred_at": WHEN,
         "summary": "Generated insights for hypothesis testing", "text": "Key findings",
@@ -40,7 +40,7 @@ def memory(**changed: Any) -> RelevantMemory:
         "relevance_score": 1.0, "accesses": 0, "last_accessed_at": None, "expires_at": None, "superseded_by": None,
         "status": "active", "metadata": {}, "created_at": WHEN, "updated_at": WHEN,
     }  # fmt: skip
-    return RelevantMemory(**(given | changed))  # type: ignore[arg-type]
+    return RelevantMemory(**(fields | changed))  # type: ignore[arg-type]
 
 
 def test_the_format_is_the_stated_one() -> None:
@@ -54,9 +54,9 @@ def test_the_format_is_the_stated_one() -> None:
     )
 
     fared = Standing(item_id="m1", created_at=WHEN, uses=3, successes=2, last_used_at=WHEN)
-    known = memory(user_id="ann", accesses=1)
+    entry = memory(user_id="ann", accesses=1)
 
-    assert context_text([known, other], standings={"m1": fared}).text == (
+    assert context_text([entry, other], standings={"m1": fared}).text == (
         "## Previous Context (2 relevant memories)\n"
         "\n"
         f"{STORED_NOTE}\n"
@@ -126,14 +126,14 @@ def test_what_memories_say_cannot_break_out(kind: str, summary: str, text: str, 
     title, note, *blocks = context_text([entry, entry]).text.split("\n\n")
 
     assert (title, note) == ("## Previous Context (2 relevant memories)", STORED_NOTE)
-    read = [BLOCK.fullmatch(block) for block in blocks]
-    assert [found and found["number"] for found in read] == ["1", "2"]
-    for found in filter(None, read):
-        assert found["kind"] == named(kind) or json.loads(found["kind"])
+    matches = [BLOCK.fullmatch(block) for block in blocks]
+    assert [match and match["number"] for match in matches] == ["1", "2"]
+    for match in filter(None, matches):
+        assert match["kind"] == named(kind) or json.loads(match["kind"])
         for part in ("summary", "content"):
-            said = re.sub(r"\\.", "", found[part])
-            assert not re.search(r"`{3}|~{3}|\*\*|##|<!--|-->", said), found[part]
-            assert len(found[part].splitlines()) <= 1
+            said = re.sub(r"\\.", "", match[part])
+            assert not re.search(r"`{3}|~{3}|\*\*|##|<!--|-->", said), match[part]
+            assert len(match[part].splitlines()) <= 1
 
 
 @given(st.lists(st.integers(0, 400), max_size=6), st.integers(1, 1500))

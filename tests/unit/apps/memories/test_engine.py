@@ -28,10 +28,10 @@ def test_keywords_are_the_share_of_the_querys_words() -> None:
 
 def test_entities_are_the_share_of_those_asked_about() -> None:
     """Two of three; the same id of another type is another entity."""
-    asked = {"questions": ["q1", "q2"], "hypotheses": ["h1"]}
+    entities = {"questions": ["q1", "q2"], "hypotheses": ["h1"]}
 
-    assert compute_entity_score(asked, {"questions": ["q1"], "hypotheses": ["h1"]}) == 2 / 3
-    assert compute_entity_score(asked, {"hypotheses": ["q1"]}) == 0
+    assert compute_entity_score(entities, {"questions": ["q1"], "hypotheses": ["h1"]}) == 2 / 3
+    assert compute_entity_score(entities, {"hypotheses": ["q1"]}) == 0
     assert compute_entity_score({}, {"questions": ["q1"]}) == 0
 
 

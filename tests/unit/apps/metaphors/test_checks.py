@@ -26,18 +26,18 @@ class Unnamed:
 
 
 @pytest.mark.parametrize(
-    "given", [["a", "b"], ("a", "b"), {"a": 1, "b": 2}.keys(), (letter for letter in "ab"), {"a", "b"}]
+    "value", [["a", "b"], ("a", "b"), {"a": 1, "b": 2}.keys(), (letter for letter in "ab"), {"a", "b"}]
 )
-def test_ids_come_in_anything_that_can_be_gone_through(given: Any) -> None:
+def test_ids_come_in_anything_that_can_be_gone_through(value: Any) -> None:
     """A generator and the keys of a dictionary too."""
-    assert sorted(checked_ids(given)) == ["a", "b"]
+    assert sorted(checked_ids(value)) == ["a", "b"]
 
 
-@pytest.mark.parametrize("given", ["ab", b"ab", 5, [5], {5}])
-def test_what_are_no_ids_is_refused(given: Any) -> None:
+@pytest.mark.parametrize("value", ["ab", b"ab", 5, [5], {5}])
+def test_what_are_no_ids_is_refused(value: Any) -> None:
     """A text is one id, and no list of them."""
     with pytest.raises(InvalidRequestError, match="ids to exclude"):
-        checked_ids(given)
+        checked_ids(value)
 
 
 @pytest.mark.parametrize(

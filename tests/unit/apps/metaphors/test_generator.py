@@ -132,9 +132,9 @@ NAMED = st.fixed_dictionaries(
 @given(st.lists(NAMED, min_size=1, max_size=5))
 def test_whatever_comes_is_bounded(answer: list[dict[str, Any]]) -> None:
     """Few, short, named, on one line, and storable."""
-    found = suggested_metaphors([said(), *answer], PROBLEM)
-    assert 1 <= len({metaphor.name.casefold() for metaphor in found}) <= SUGGESTIONS
-    for metaphor in found:
+    metaphors = suggested_metaphors([said(), *answer], PROBLEM)
+    assert 1 <= len({metaphor.name.casefold() for metaphor in metaphors}) <= SUGGESTIONS
+    for metaphor in metaphors:
         assert 0 < len(metaphor.name) <= NAME_LENGTH_MAX
         for text in (metaphor.id, metaphor.name, metaphor.domain, metaphor.description, *metaphor.examples):
             assert text == " ".join(text.split())
@@ -160,9 +160,9 @@ def test_what_comes_from_outside_stands_in_its_tags_as_json(description: str, fa
 
 def test_few_names_of_what_was_tried_are_told() -> None:
     """The first, each cut."""
-    told = data(suggestion_prompt(PROBLEM, ["n" * 500] * 99), "tried")
-    assert len(told) == NAMES_MAX
-    assert all(len(name) == NAME_LENGTH_MAX for name in told)
+    names = data(suggestion_prompt(PROBLEM, ["n" * 500] * 99), "tried")
+    assert len(names) == NAMES_MAX
+    assert all(len(name) == NAME_LENGTH_MAX for name in names)
 
 
 def test_a_problem_is_known_again_by_its_text() -> None:

@@ -49,9 +49,9 @@ def test_what_it_is_filtered_and_preferred_by_stands_in_attributes() -> None:
 @pytest.mark.parametrize(("operations", "expected"), [(0, 0.0), (3, 0.5), (6, 1.0), (9, 1.0)])
 def test_richness_is_the_share_of_six_operations(operations: int, expected: float) -> None:
     """More than six make it no richer."""
-    given = tuple(Operation(name=f"step {number}") for number in range(operations))
+    steps = tuple(Operation(name=f"step {number}") for number in range(operations))
 
-    assert richness(replace(BARE, operations=given)) == expected
+    assert richness(replace(BARE, operations=steps)) == expected
 
 
 def test_its_origin_is_kept() -> None:

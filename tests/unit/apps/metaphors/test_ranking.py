@@ -128,8 +128,8 @@ def test_a_domain_is_unusual_once_enough_is_known_and_nothing_of_it(
     expected: bool,  # noqa: FBT001
 ) -> None:
     """Twenty verdicts, none of them in it, and no metaphor from it."""
-    told = is_unusual(verdicts=verdicts, verdicts_of_domain=of_domain, is_a_metaphors_domain=is_known)
-    assert told == expected
+    is_told = is_unusual(verdicts=verdicts, verdicts_of_domain=of_domain, is_a_metaphors_domain=is_known)
+    assert is_told == expected
 
 
 @pytest.mark.parametrize(
@@ -150,9 +150,9 @@ def test_the_reason_says_what_to_prefer(reason: str, expected: DirectionPreferen
 
 def test_the_failure_is_told_with_name_and_reason() -> None:
     """In one context."""
-    told = context_after(Metaphor(id="plumbing", name="Plumbing"), "no good candidates for pressure")
-    assert "Plumbing" in told
-    assert "no good candidates for pressure" in told
+    context = context_after(Metaphor(id="plumbing", name="Plumbing"), "no good candidates for pressure")
+    assert "Plumbing" in context
+    assert "no good candidates for pressure" in context
 
 
 def vector(seed: int) -> Vector:

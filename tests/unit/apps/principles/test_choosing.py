@@ -43,21 +43,21 @@ def test_each_shared_tag_adds_a_tenth() -> None:
 def test_explored_ones_have_their_places_within_the_page() -> None:
     """A store full of good principles still shows new ones; they come last, and are marked."""
     new = Principle(id="new", title="new", status=CANDIDATE, created_at=NOW)
-    chosen = choose([*MANY, new, known("untested", 0, 0)], set(), random.Random(1), now=NOW, most=5)
+    choices = choose([*MANY, new, known("untested", 0, 0)], set(), random.Random(1), now=NOW, most=5)
 
-    assert [choice.principle.id for choice in chosen[:3]] == ["good0", "good1", "good2"]
-    assert {choice.principle.id for choice in chosen[3:]} == {"new", "untested"}
-    assert [choice.is_exploratory for choice in chosen] == [False, False, False, True, True]
+    assert [choice.principle.id for choice in choices[:3]] == ["good0", "good1", "good2"]
+    assert {choice.principle.id for choice in choices[3:]} == {"new", "untested"}
+    assert [choice.is_exploratory for choice in choices] == [False, False, False, True, True]
 
 
 def test_nothing_is_shown_twice_and_the_page_is_full() -> None:
     """One that the score shows is not explored beside that; where few can be explored, the score fills the page."""
     every = [known("top", 4, 4), *MANY]
-    chosen = choose(every, set(), random.Random(1), now=NOW, most=4)
-    names = [choice.principle.id for choice in chosen]
+    choices = choose(every, set(), random.Random(1), now=NOW, most=4)
+    names = [choice.principle.id for choice in choices]
 
     assert len(names) == len(set(names)) == 4
-    assert not any(choice.is_exploratory for choice in chosen)
+    assert not any(choice.is_exploratory for choice in choices)
 
 
 def test_neither_sunk_ones_nor_archived_ones_are_shown() -> None:
@@ -82,8 +82,8 @@ def newcomers(fitting: int, others: int) -> list[Principle]:
 
 def explored(new: list[Principle], slots: int, seed: int) -> list[str]:
     """The principles that are explored in a session about SQL."""
-    chosen = choose([*MANY, *new], {"sql"}, random.Random(seed), now=NOW, slots=slots, rows=1)
-    return [choice.principle.id for choice in chosen if choice.is_exploratory]
+    choices = choose([*MANY, *new], {"sql"}, random.Random(seed), now=NOW, slots=slots, rows=1)
+    return [choice.principle.id for choice in choices if choice.is_exploratory]
 
 
 def test_half_of_the_places_are_for_those_that_fit_the_session() -> None:
@@ -150,11 +150,11 @@ def test_little_is_known_below_five_uses_or_seven_days(
 
 def _direct(candidates: list[Tried], count: int, rng: random.Random) -> list[str]:
     """A draw of Beta(successes + 1, failures + 1) of each, and the highest."""
-    drawn = {
+    scores = {
         principle.id: rng.betavariate(principle.successes + 1, principle.uses - principle.successes + 1)
         for principle in candidates
     }
-    return sorted(drawn, key=lambda principle_id: -drawn[principle_id])[:count]
+    return sorted(scores, key=lambda principle_id: -scores[principle_id])[:count]
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -169,7 +169,7 @@ def test_picks_are_as_frequent_as_those_of_direct_sampling(count: int) -> None:
         direct[tuple(_direct(FEW, count, rng))] += 1
     orders = [principle_id for principle_id in {*ours, *direct} if ours[principle_id] + direct[principle_id] >= 10]
 
-    table = [[found[order] for order in orders] for found in (ours, direct)]
+    table = [[counts[order] for order in orders] for counts in (ours, direct)]
     assert chi2_contingency(table).pvalue > 0.001
 
 
@@ -184,16 +184,16 @@ def test_the_order_of_the_list_does_not_count() -> None:
 def test_propensities_are_exact() -> None:
     """Given the rows: what each way of choosing a row picks, counted over all rows, is what the propensities say."""
     rows = 10
-    picked, said = Counter[str](), dict[str, float]()
+    frequencies, propensities = Counter[str](), dict[str, float]()
     for choice in range(rows):
         rng = _ChoosesRow(5)
         rng.row = choice
         for pick in thompson(FEW, 2, rng, rows=rows):
-            picked[pick.id] += 1
-            said[pick.id] = pick.propensity
+            frequencies[pick.id] += 1
+            propensities[pick.id] = pick.propensity
 
-    assert sum(said.values()) == pytest.approx(2)
-    assert {principle_id: times / rows for principle_id, times in picked.items()} == pytest.approx(said)
+    assert sum(propensities.values()) == pytest.approx(2)
+    assert {principle_id: times / rows for principle_id, times in frequencies.items()} == pytest.approx(propensities)
 
 
 @pytest.mark.parametrize("fitting", [frozenset[str](), frozenset({"new", "bad"})])
@@ -201,17 +201,17 @@ def test_propensities_are_exact() -> None:
 def test_propensities_of_places_are_exact(count: int, fitting: frozenset[str]) -> None:
     """Given the rows, counted over all of them: also where all are picked, and where some have places of their own."""
     rows = 20
-    picked, said = Counter[tuple[int, str]](), dict[tuple[int, str], float]()
+    frequencies, propensities = Counter[tuple[int, str]](), dict[tuple[int, str], float]()
     ever, total = Counter[str](), dict[str, float]()
     for choice in range(rows):
         rng = _ChoosesRow(5)
         rng.row = choice
         for place, pick in enumerate(thompson(FEW, count, rng, rows=rows, fitting=fitting)):
-            picked[place, pick.id] += 1
+            frequencies[place, pick.id] += 1
             ever[pick.id] += 1
-            said[place, pick.id], total[pick.id] = pick.rank_propensity, pick.propensity
+            propensities[place, pick.id], total[pick.id] = pick.rank_propensity, pick.propensity
 
-    assert {principle_id: times / rows for principle_id, times in picked.items()} == pytest.approx(said)
+    assert {principle_id: times / rows for principle_id, times in frequencies.items()} == pytest.approx(propensities)
     assert {principle_id: times / rows for principle_id, times in ever.items()} == pytest.approx(total)
 
 

@@ -66,8 +66,8 @@ def test_the_time_of_the_resolution_follows_from_the_hours_and_the_hours_from_it
 )
 def test_what_does_not_follow_is_left_out(fields: dict[str, Any]) -> None:
     """No creation, no number, no time: the ticket is stored as it is."""
-    given = {name: value for name, value in fields.items() if name != "created"}
-    stored = {"resolved_at": given["resolved"]} if "resolved" in given else given
+    record = {name: value for name, value in fields.items() if name != "created"}
+    stored = {"resolved_at": record["resolved"]} if "resolved" in record else record
     assert attributes(**fields) == stored
 
 
@@ -95,9 +95,9 @@ def test_a_row_of_csv_is_the_item_that_its_file_makes(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     with file.open(encoding="utf-8", newline="") as rows:
-        made = [ticket_item(row) for row in csv.DictReader(rows)]
-    assert made == [line.item for line in InputFiles([str(file)], columns={}, file_format=None).lines()]
-    first, second, third = made
+        items = [ticket_item(row) for row in csv.DictReader(rows)]
+    assert items == [line.item for line in InputFiles([str(file)], columns={}, file_format=None).lines()]
+    first, second, third = items
     assert (first.tags, first.attributes["severity"]) == (("Code Fix", "#MM"), 3)
     assert (first.attributes["resolution_time_hours"], first.attributes["domain"]) == (4.5, "42")
     assert (second.body, second.tags, dict(second.attributes), second.occurred_at) == ("", (), {}, None)

@@ -18,14 +18,14 @@ def test_the_score_is_the_formulas() -> None:
         {"ticket_id": "c", "vector_similarity": -0.5},
     ]
 
-    found = rescored(tickets, 0.6, 0.4)
+    rescored_tickets = rescored(tickets, 0.6, 0.4)
 
-    assert [ticket["ticket_id"] for ticket in found] == ["b", "a", "c"]
+    assert [ticket["ticket_id"] for ticket in rescored_tickets] == ["b", "a", "c"]
     metadata = [0.6 * 1.0 + 0.4 * 0.8, 0.6 * 0.3 + 0.4 * 0.2, 0.6 * 0.5 + 0.4 * 0.76]
-    assert [ticket["metadata_score"] for ticket in found] == pytest.approx(metadata)
+    assert [ticket["metadata_score"] for ticket in rescored_tickets] == pytest.approx(metadata)
     expected = [0.6 * 0.8 + 0.4 * metadata[0], 0.6 * 0.9 + 0.4 * metadata[1], 0.4 * metadata[2]]
-    assert [ticket["similarity_score"] for ticket in found] == pytest.approx(expected)
-    assert found[1]["extra"] == 1
+    assert [ticket["similarity_score"] for ticket in rescored_tickets] == pytest.approx(expected)
+    assert rescored_tickets[1]["extra"] == 1
     assert "similarity_score" not in tickets[0]
 
 
@@ -58,12 +58,12 @@ def test_a_ticket_needs_its_similarity(value: Any) -> None:
 def test_one_weight_is_completed_and_two_hold() -> None:
     """As in a request."""
     tickets = [{"vector_similarity": 0.5, "priority": "High", "resolution_time_hours": 100}]
-    found = [
+    rescored_tickets = [
         rescored(tickets, vector_weight=0.8),
         rescored(tickets, metadata_weight=0.2),
         rescored(tickets, vector_weight=0.9, metadata_weight=0.9),
     ]
-    scores = [ticket["similarity_score"] for [ticket] in found]
+    scores = [ticket["similarity_score"] for [ticket] in rescored_tickets]
     assert scores == pytest.approx([0.8 * 0.5 + 0.2 * 0.48] * 2 + [0.9 * 0.5 + 0.9 * 0.48])
 
 

@@ -64,7 +64,7 @@ def test_huge_and_tiny_vectors_keep_their_direction() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "error", "said"),
+    ("row", "error", "message"),
     [
         ([1, 2], WrongDimensionError, "'b'?.*2 dimensions.*has 3|inhomogeneous|same length"),
         ([1, float("nan"), 0], InvalidVectorError, "'b': the vector holds NaN"),
@@ -73,20 +73,20 @@ def test_huge_and_tiny_vectors_keep_their_direction() -> None:
     ],
 )
 def test_a_vector_that_cannot_be_ranked_is_refused_with_its_key(
-    row: list[float], error: type[InvalidVectorError], said: str
+    row: list[float], error: type[InvalidVectorError], message: str
 ) -> None:
     """The message names the item, for a thousand come at a time."""
     rows = [row] if len(row) != 3 else [[1, 0, 0], row]
     keys = ["b"] if len(row) != 3 else ["a", "b"]
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         checked_vectors(rows, SPACE, keys)
 
 
-@pytest.mark.parametrize("given", ["text", [["a", "b", "c"]], [[1, 2, 3], [1]], 7, [[[1, 2, 3]]]])
-def test_what_is_no_array_of_vectors_is_refused(given: object) -> None:
+@pytest.mark.parametrize("value", ["text", [["a", "b", "c"]], [[1, 2, 3], [1]], 7, [[[1, 2, 3]]]])
+def test_what_is_no_array_of_vectors_is_refused(value: object) -> None:
     """Anything else than rows of numbers is an error of the caller's, in our tree."""
     with pytest.raises(InvalidVectorError):
-        checked_vectors(given, SPACE, ["a"])
+        checked_vectors(value, SPACE, ["a"])
 
 
 def test_no_vectors_are_an_empty_array_of_the_right_shape() -> None:

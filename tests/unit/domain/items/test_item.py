@@ -24,7 +24,7 @@ from retrieval.domain.items.item import (
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"item_id": ""}, "non-empty id"),
         ({"item_id": "x" * (MAX_KEY_BYTES + 1)}, "longer than 512 bytes"),
@@ -46,9 +46,9 @@ from retrieval.domain.items.item import (
         ({"occurred_at": datetime.max.replace(tzinfo=timezone(-timedelta(hours=1)))}, "years 1 to 9999"),
     ],
 )
-def test_what_cannot_be_stored_is_refused_with_its_reason(fields: Mapping[str, Any], said: str) -> None:
+def test_what_cannot_be_stored_is_refused_with_its_reason(fields: Mapping[str, Any], message: str) -> None:
     """Each refusal names the field and what is wrong."""
-    with pytest.raises(InvalidItemError, match=said):
+    with pytest.raises(InvalidItemError, match=message):
         Item(**{"item_id": "a", **fields})
 
 
@@ -82,9 +82,9 @@ def test_times_among_the_attributes_become_text() -> None:
 
 def test_attributes_cannot_be_changed_afterwards() -> None:
     """An item is frozen, its attributes too, also those of the dictionary it was made from."""
-    given = {"priority": "High"}
-    item = Item(item_id="a", attributes=given)
-    given["priority"] = "Low"
+    attributes = {"priority": "High"}
+    item = Item(item_id="a", attributes=attributes)
+    attributes["priority"] = "Low"
     assert item.attributes["priority"] == "High"
     with pytest.raises(TypeError):
         item.attributes["priority"] = "Low"  # type: ignore[index]
@@ -144,14 +144,16 @@ def test_times_before_1970_have_versions_too() -> None:
     assert version_of(b"", datetime(1, 1, 1, tzinfo=UTC)) != version_of(b"", datetime(9999, 1, 1, tzinfo=UTC))
 
 
-@pytest.mark.parametrize(("found", "wanted"), [(None, None), ("v", None), ("v", "v"), (None, ABSENT), ("v", ANY)])
-def test_an_item_that_is_as_wanted_passes(found: str | None, wanted: str | None) -> None:
+@pytest.mark.parametrize(
+    ("stored_version", "required_version"), [(None, None), ("v", None), ("v", "v"), (None, ABSENT), ("v", ANY)]
+)
+def test_an_item_that_is_as_wanted_passes(stored_version: str | None, required_version: str | None) -> None:
     """However it is, in a version, absent, or there at all."""
-    check_version("a", found, wanted)
+    check_version("a", stored_version, required_version)
 
 
 @pytest.mark.parametrize(
-    ("found", "wanted", "said"),
+    ("stored_version", "required_version", "message"),
     [
         ("v", "w", "was changed since"),
         (None, "w", "there is no item 'a'"),
@@ -159,10 +161,12 @@ def test_an_item_that_is_as_wanted_passes(found: str | None, wanted: str | None)
         ("v", ABSENT, "is there already"),
     ],
 )
-def test_an_item_that_is_not_as_wanted_is_a_conflict(found: str | None, wanted: str, said: str) -> None:
+def test_an_item_that_is_not_as_wanted_is_a_conflict(
+    stored_version: str | None, required_version: str, message: str
+) -> None:
     """The message says what is the matter and what to do, and the error names the item."""
-    with pytest.raises(VersionConflictError, match=said) as raised:
-        check_version("a", found, wanted)
+    with pytest.raises(VersionConflictError, match=message) as raised:
+        check_version("a", stored_version, required_version)
     assert raised.value.item_id == "a"
 
 
@@ -242,7 +246,7 @@ def test_a_bottomless_patch_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ([], "changes are an object"),
         ({"colour": "red"}, "an item has no 'colour'"),
@@ -250,9 +254,9 @@ def test_a_bottomless_patch_is_refused() -> None:
         ({"attributes": 3}, "metadata must be an object"),
     ],
 )
-def test_changes_name_fields_of_an_item(changes: Any, said: str) -> None:
+def test_changes_name_fields_of_an_item(changes: Any, message: str) -> None:
     """Unknown fields, and the id, are refused; the error has the item's id."""
-    with pytest.raises(InvalidItemError, match=said) as raised:
+    with pytest.raises(InvalidItemError, match=message) as raised:
         checked_changes("a", changes)
     assert raised.value.item_id == "a"
 

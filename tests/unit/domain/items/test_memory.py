@@ -41,22 +41,22 @@ CIRCULAR["again"] = CIRCULAR
 
 def new(**more: Any) -> NewMemory:
     """A memory to store."""
-    given = {
+    fields = {
         "memory_id": "m", "project_id": "p", "interaction_type": "t", "content": "Some words", "occurred_at": MAY,
         **more,
     }  # fmt: skip
-    return NewMemory(**given)
+    return NewMemory(**fields)
 
 
 def stored(**more: Any) -> Memory:
     """A memory as it is read."""
-    given = {
+    fields = {
         "memory_id": "m", "project_id": "p", "interaction_type": "t", "content": "Some words", "text": "Some words",
         "summary": "", "user_id": None, "links": {"papers": ("x",)}, "relevance_score": 0.5, "accesses": 7,
         "last_accessed_at": None, "occurred_at": MAY, "expires_at": None, "superseded_by": None, "status": "active",
         "metadata": {}, "created_at": MAY, "updated_at": MAY, **more,
     }  # fmt: skip
-    return Memory(**given)
+    return Memory(**fields)
 
 
 def test_the_item_of_a_memory_holds_all_that_filters_go_by() -> None:
@@ -71,11 +71,11 @@ def test_the_item_of_a_memory_holds_all_that_filters_go_by() -> None:
 
 def test_a_change_keeps_the_text_of_content_whose_keys_came_back_in_another_order() -> None:
     """As a merge does; new content has its own text."""
-    known = stored(content={"b": 1, "first": 2}, text="first: 2\nb: 1")
-    assert changed(known, {"summary": "S"}).item().body == "first: 2\nb: 1"
-    assert merged(known, new(content={"first": 2, "b": 1})).item().body == "first: 2\nb: 1"
-    assert to_store(known).fingerprint == new(content={"first": 2, "b": 1}).fingerprint
-    assert changed(known, {"content": {"b": 1}}).item().body == "b: 1"
+    former = stored(content={"b": 1, "first": 2}, text="first: 2\nb: 1")
+    assert changed(former, {"summary": "S"}).item().body == "first: 2\nb: 1"
+    assert merged(former, new(content={"first": 2, "b": 1})).item().body == "first: 2\nb: 1"
+    assert to_store(former).fingerprint == new(content={"first": 2, "b": 1}).fingerprint
+    assert changed(former, {"content": {"b": 1}}).item().body == "b: 1"
 
 
 def test_fingerprints_go_by_words_and_project() -> None:
@@ -168,17 +168,17 @@ def test_a_change_replaces_what_it_names_alone() -> None:
 
 def test_of_two_that_are_joined_the_greater_counts() -> None:
     """The known text stays; links are united; the latest time, the highest relevance, the last expiry."""
-    known = stored(expires_at=MAY + DAY, summary="", metadata={"k": 1})
+    former = stored(expires_at=MAY + DAY, summary="", metadata={"k": 1})
     other = new(
         links={"labs": ["l"]}, occurred_at=MAY + DAY, relevance_score=0.8, expires_at=MAY + 2 * DAY, summary="S",
         content="SOME words", metadata={"k": 2, "l": 3},
     )  # fmt: skip
-    memory = merged(known, other)
+    memory = merged(former, other)
     assert (memory.memory_id, memory.content, memory.summary) == ("m", "Some words", "S")
     assert memory.links == {"papers": ("x",), "labs": ("l",)}
     assert (memory.occurred_at, memory.relevance_score, memory.expires_at) == (MAY + DAY, 0.8, MAY + 2 * DAY)
     assert memory.metadata == {"k": 1, "l": 3}
-    assert merged(known, new()).expires_at is None
+    assert merged(former, new()).expires_at is None
 
 
 @pytest.mark.parametrize(

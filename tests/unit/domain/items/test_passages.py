@@ -63,8 +63,8 @@ def test_chunks_of_one_section_are_joined_without_a_seam() -> None:
     first, two = hit(1, 0), hit(2, 1)
     same = {"headings": ["Ch"]}
     hits = [
-        Hit(**{name: getattr(found, name) for name in Hit.__slots__} | {"attributes": {**found.attributes, **same}})
-        for found in (first, two)
+        Hit(**{name: getattr(passage, name) for name in Hit.__slots__} | {"attributes": {**passage.attributes, **same}})
+        for passage in (first, two)
     ]
 
     assert passages_of(hits, {}, [], fits=always)[0][0].text == "One is here. Two follows it."
@@ -74,8 +74,8 @@ def test_hits_come_before_what_stands_beside_them() -> None:
     """Room goes to hits first, then to the chunks beside them."""
     beside = {("a.md", 1): chunk(1), ("a.md", 2): chunk(2)}
     hits = [hit(1, 0), hit(2, 2, "b.md")]
-    wanted = places_around(hits, 2)
-    passages, _, _ = passages_of(hits, beside, wanted, fits=lambda page: page.count("\n> ") <= 4)
+    places = places_around(hits, 2)
+    passages, _, _ = passages_of(hits, beside, places, fits=lambda page: page.count("\n> ") <= 4)
 
     assert [(passage.document, len(passage.item_ids)) for passage in passages] == [("a.md", 2), ("b.md", 1)]
 

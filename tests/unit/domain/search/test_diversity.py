@@ -39,10 +39,10 @@ def test_the_formula_by_hand() -> None:
 
 def test_scores_count_by_their_place_between_the_lowest_and_the_highest() -> None:
     """So that those of BM25 and those of a fusion weigh the same beside a cosine."""
-    wanted = Diversity(relevance_share=0.5)
+    diversity = Diversity(relevance_share=0.5)
     for scale, offset in ((100.0, 3.0), (0.001, -7.0)):
         scores = [scale * score + offset for score in SCORES]
-        assert diversified(scores, ALIKE, wanted, 4) == diversified(SCORES, ALIKE, wanted, 4)
+        assert diversified(scores, ALIKE, diversity, 4) == diversified(SCORES, ALIKE, diversity, 4)
 
 
 def test_relevance_alone_keeps_the_order() -> None:
@@ -56,11 +56,11 @@ def test_difference_alone_begins_with_the_best_and_goes_to_the_least_alike() -> 
 
 
 @pytest.mark.parametrize(
-    ("above", "kept"), [(0.95, [0, 2, 3]), (0.96, [0, 1, 2, 3]), (0.25, [0, 2]), (1.0, [0, 1, 2, 3])]
+    ("above", "expected"), [(0.95, [0, 2, 3]), (0.96, [0, 1, 2, 3]), (0.25, [0, 2]), (1.0, [0, 1, 2, 3])]
 )
-def test_a_near_duplicate_of_a_better_one_is_left_out(above: float, kept: list[int]) -> None:
+def test_a_near_duplicate_of_a_better_one_is_left_out(above: float, expected: list[int]) -> None:
     """From that similarity on; the rest keep their order."""
-    assert diversified(SCORES, ALIKE, Diversity(collapse_above=above), 4) == kept
+    assert diversified(SCORES, ALIKE, Diversity(collapse_above=above), 4) == expected
 
 
 def test_what_is_like_one_that_was_left_out_stays() -> None:
@@ -90,9 +90,9 @@ def test_without_collapse_every_candidate_comes_once(number: int, seed: int, sha
     """Equal scores included."""
     points = np.random.default_rng(seed).normal(size=(number, 3)).astype(np.float32)
     points /= np.linalg.norm(points, axis=1, keepdims=True)
-    taken = diversified([1.0] * number, points @ points.T, Diversity(relevance_share=share), number)
-    assert sorted(taken) == list(range(number))
-    assert taken[0] == 0
+    places = diversified([1.0] * number, points @ points.T, Diversity(relevance_share=share), number)
+    assert sorted(places) == list(range(number))
+    assert places[0] == 0
 
 
 @pytest.mark.parametrize("above", [0, -0.1, 1.01, float("nan"), True, "0.9"])
@@ -170,8 +170,8 @@ def test_a_score_is_a_share_of_the_legs_and_a_share_of_likeness() -> None:
     """Worked by hand: c is like the best, b the opposite; both had the same."""
     rankings = {"dense": ranking("dense", a=1.0, b=0.5, c=0.5), "lexical": ranking("lexical", a=2.0, b=1.0, c=1.0)}
     weights = {"dense": 3.0, "lexical": 1.0, REFINING: 0.2}
-    found = refined(rankings, weights, SUM, 10, vectors(a=[1, 0], b=[-1, 0], c=[1, 0]))
-    best, second, third = fuse(found, weights, SUM)
+    pool = refined(rankings, weights, SUM, 10, vectors(a=[1, 0], b=[-1, 0], c=[1, 0]))
+    best, second, third = fuse(pool, weights, SUM)
     assert [candidate.item_id for candidate in (best, second, third)] == ["a", "c", "b"]
     assert (best.score, second.score, third.score) == pytest.approx((1.0, 0.8 * 0.5 + 0.2, 0.8 * 0.5))
     dense, lexical, likeness = second.contributions
@@ -184,8 +184,8 @@ def test_who_has_no_vector_keeps_the_own_score() -> None:
     rankings = {"dense": ranking("dense", b=0.9, c=0.8), "lexical": ranking("lexical", a=5.0, b=4.0, c=1.0)}
     weights = {"dense": 0.5, "lexical": 0.5, REFINING: 0.5}
     plain = {candidate.item_id: candidate for candidate in fuse(rankings, weights, SUM)}
-    found = refined(rankings, weights, SUM, 10, vectors(b=[1, 0], c=[0, 1]))
-    scored = {candidate.item_id: candidate for candidate in fuse(found, weights, SUM)}
+    pool = refined(rankings, weights, SUM, 10, vectors(b=[1, 0], c=[0, 1]))
+    scored = {candidate.item_id: candidate for candidate in fuse(pool, weights, SUM)}
     assert scored["a"] == plain["a"]
     assert scored["b"].score == pytest.approx(plain["b"].score / 2 + 0.5)
     assert refined(rankings, weights, SUM, 10, NO_VECTORS) == rankings
@@ -211,19 +211,19 @@ def test_contributions_add_up_and_a_record_gives_the_same(drawn: dict[str, Any])
     """For any candidates, whichever have vectors: between 0 and 1, in order, and from what a record keeps."""
     rankings = {leg: ranking(leg, **scores) for leg, scores in drawn["legs"].items()}
     weights = {leg: 1.0 + place for place, leg in enumerate(rankings)} | {REFINING: drawn["share"]}
-    known = vectors(
+    item_vectors = vectors(
         **{item_id: np.random.default_rng(seed).normal(size=4) for item_id, seed in drawn["vectors"].items()}
     )
-    found = refined(rankings, weights, SUM, drawn["depth"], known)
-    fused = fuse(found, weights, SUM)
-    assert [candidate.item_id for candidate in fused] == fused_ids(found, weights, SUM)
+    pool = refined(rankings, weights, SUM, drawn["depth"], item_vectors)
+    fused = fuse(pool, weights, SUM)
+    assert [candidate.item_id for candidate in fused] == fused_ids(pool, weights, SUM)
     assert [candidate.score for candidate in fused] == sorted((candidate.score for candidate in fused), reverse=True)
     for candidate in fused:
         assert candidate.score == sum(part.value for part in candidate.contributions)
         assert all(part.value >= 0 for part in candidate.contributions)
         assert candidate.score <= 1 + 1e-12
     items = [candidate.item_id for candidate in fused]
-    raw = {leg: {candidate.item_id: candidate.score for candidate in some} for leg, some in found.items()}
+    raw = {leg: {candidate.item_id: candidate.score for candidate in some} for leg, some in pool.items()}
     legs = {leg: [scores.get(item_id) for item_id in items] for leg, scores in raw.items()}
     if REFINING in legs:
         legs[REFINING] = from_steps(in_steps(legs[REFINING]))
@@ -237,18 +237,18 @@ def test_contributions_add_up_and_a_record_gives_the_same(drawn: dict[str, Any])
 def test_a_deeper_page_changes_no_score(drawn: dict[str, Any], more: int) -> None:
     """If the legs were asked for more than the pool, the first candidates have the scores that they had."""
     legs = {leg: scores | {"a": 60.0, "b": 55.0} for leg, scores in drawn["legs"].items()}
-    known = vectors(**{item_id: np.random.default_rng(ord(item_id)).normal(size=4) for item_id in ITEMS})
+    item_vectors = vectors(**{item_id: np.random.default_rng(ord(item_id)).normal(size=4) for item_id in ITEMS})
     weights = dict.fromkeys(legs, 1.0) | {REFINING: drawn["share"]}
     deep = {leg: ranking(leg, **scores) for leg, scores in legs.items()}
     # Scores of both legs are looked up, so what a leg brought within the pool is all that differs.
     pool = {candidate.item_id for some in deep.values() for candidate in some[: drawn["depth"]]}
     deeper = pool | {candidate.item_id for some in deep.values() for candidate in some[: drawn["depth"] + more]}
-    shown = []
+    pages = []
     for items in (pool, deeper):
         some = {leg: ranking(leg, **{i: s for i, s in scores.items() if i in items}) for leg, scores in legs.items()}
-        found = refined(some, weights, SUM, drawn["depth"], known)
-        shown.append({candidate.item_id: candidate.score for candidate in fuse(found, weights, SUM)})
-    assert {item_id: shown[1][item_id] for item_id in shown[0]} == pytest.approx(shown[0], abs=1e-4)
+        found = refined(some, weights, SUM, drawn["depth"], item_vectors)
+        pages.append({candidate.item_id: candidate.score for candidate in fuse(found, weights, SUM)})
+    assert {item_id: pages[1][item_id] for item_id in pages[0]} == pytest.approx(pages[0], abs=1e-4)
 
 
 def test_likenesses_are_kept_in_two_bytes_and_lose_nothing() -> None:

@@ -98,7 +98,7 @@ def test_times_are_read_in_any_usual_form(written: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "said"),
+    ("where", "message"),
     [
         ("priority=High", "must be a mapping"),
         ({"": 1}, "non-empty text"),
@@ -138,9 +138,9 @@ def test_times_are_read_in_any_usual_form(written: Any) -> None:
         ({"or": ["kind"]}, "must be a mapping"),
     ],
 )
-def test_what_cannot_be_understood_is_said(where: Any, said: str) -> None:
+def test_what_cannot_be_understood_is_said(where: Any, message: str) -> None:
     """Each refusal names the field and what it takes."""
-    with pytest.raises(InvalidFilterError, match=said):
+    with pytest.raises(InvalidFilterError, match=message):
         parse_where(where)
 
 
@@ -339,8 +339,8 @@ FILTERS: st.SearchStrategy[Filter] = st.recursive(
 @given(FILTERS)
 def test_the_mapping_says_the_same_filter(condition: Filter) -> None:
     """Through JSON and the parser it is equal, down to the types of its values."""
-    found = parse_where(json.loads(json.dumps(as_mapping(condition))))
-    assert (found, repr(found)) == (condition, repr(condition))
+    parsed = parse_where(json.loads(json.dumps(as_mapping(condition))))
+    assert (parsed, repr(parsed)) == (condition, repr(condition))
 
 
 def test_times_are_iso_texts() -> None:

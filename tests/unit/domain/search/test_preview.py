@@ -60,8 +60,8 @@ def test_shares_add_up_and_a_score_of_nothing_has_none() -> None:
 
 def test_a_preview_is_plain_json() -> None:
     """With each profile as it would be stored."""
-    read = json.loads(json.dumps(PREVIEW.as_dict()))
-    assert read["baseline"] == "now"
-    assert [preview["name"] for preview in read["previews"]] == ["now", "words"]
-    assert read["previews"][1]["profile"]["legs"] == {"lexical": 1.0}
-    assert read["previews"][1]["notes"] == ["a note"]
+    payload = json.loads(json.dumps(PREVIEW.as_dict()))
+    assert payload["baseline"] == "now"
+    assert [preview["name"] for preview in payload["previews"]] == ["now", "words"]
+    assert payload["previews"][1]["profile"]["legs"] == {"lexical": 1.0}
+    assert payload["previews"][1]["notes"] == ["a note"]

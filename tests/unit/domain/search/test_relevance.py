@@ -52,12 +52,12 @@ def test_words_that_the_collection_does_not_know_lower_the_share() -> None:
 
 def test_the_model_is_that_of_what_is_known() -> None:
     """Cosine and words, one of both, or nothing."""
-    known = [Evidence(0.8, 0.0, 0.5, 0.0), Evidence(0.8, 0.0, None, 0.0), Evidence(None, 0.0, 0.5, 0.0)]
+    evidence = [Evidence(0.8, 0.0, 0.5, 0.0), Evidence(0.8, 0.0, None, 0.0), Evidence(None, 0.0, 0.5, 0.0)]
 
-    told = BOTH.relevances([*known, Evidence(None, 0.0, None, 0.0), Evidence(-200.0, 0.0, None, 0.0)])
+    relevances = BOTH.relevances([*evidence, Evidence(None, 0.0, None, 0.0), Evidence(-200.0, 0.0, None, 0.0)])
 
     expected = [1 / (1 + math.exp(-z)) for z in (-4 + 4 + 4.5, -5 + 5.6, -3 + 4.5)]
-    assert told == [*map(pytest.approx, expected), None, 0.0]
+    assert relevances == [*map(pytest.approx, expected), None, 0.0]
 
 
 def test_without_coefficients_nothing_is_told() -> None:
@@ -66,7 +66,7 @@ def test_without_coefficients_nothing_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
+    "coefficients",
     [
         {"both": (1, 2)},
         {"dense": (1, 2, float("nan"))},
@@ -75,10 +75,10 @@ def test_without_coefficients_nothing_is_told() -> None:
         {"fitted_on": "x" * 1001},
     ],
 )
-def test_coefficients_that_cannot_be_are_refused(given: dict[str, object]) -> None:
+def test_coefficients_that_cannot_be_are_refused(coefficients: dict[str, object]) -> None:
     """The error names the part."""
-    with pytest.raises(InvalidProfileError, match=f"calibration {next(iter(given))} is"):
-        Calibration(**{"space": "s", **given})  # type: ignore[arg-type]
+    with pytest.raises(InvalidProfileError, match=f"calibration {next(iter(coefficients))} is"):
+        Calibration(**{"space": "s", **coefficients})  # type: ignore[arg-type]
 
 
 def test_a_profile_keeps_its_calibration() -> None:

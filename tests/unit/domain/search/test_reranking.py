@@ -38,7 +38,7 @@ def test_a_profile_is_stored_and_read_with_its_reranking() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "why"),
+    ("values", "why"),
     [
         ({"candidates": 0}, "candidates"),
         ({"candidates": 1001}, "candidates"),
@@ -56,10 +56,10 @@ def test_a_profile_is_stored_and_read_with_its_reranking() -> None:
         ("cohere", "is an object of"),
     ],
 )
-def test_a_reranking_that_cannot_be_is_refused(said: Any, why: str) -> None:
+def test_a_reranking_that_cannot_be_is_refused(values: Any, why: str) -> None:
     """In one line that names the part."""
     with pytest.raises(InvalidProfileError, match=why):
-        Profile.from_dict({"legs": {"lexical": 1}, "rerank": said})
+        Profile.from_dict({"legs": {"lexical": 1}, "rerank": values})
 
 
 def test_another_value_is_refused_in_python_too() -> None:

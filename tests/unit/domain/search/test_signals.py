@@ -89,10 +89,10 @@ def test_keyword_overlap_is_the_share_of_the_words_that_stand_in_the_text(words:
 @given(st.text(max_size=40), st.text(max_size=80))
 def test_keyword_overlap_is_that_of_the_two_sets_of_words(words: str, text: str) -> None:
     """Looking for the words gives what taking the text apart would."""
-    wanted, held = tokens(words), tokens(f"\n{text}")
-    found = KeywordOverlap(weight=1).value(Facts(body=text), Question(now=NOW, words=words))
-    assert found == (len(wanted & held) / len(wanted) if wanted else 0.0)
-    assert not wanted & STOP_WORDS
+    query_words, item_words = tokens(words), tokens(f"\n{text}")
+    share = KeywordOverlap(weight=1).value(Facts(body=text), Question(now=NOW, words=words))
+    assert share == (len(query_words & item_words) / len(query_words) if query_words else 0.0)
+    assert not query_words & STOP_WORDS
 
 
 def test_entity_overlap_is_the_share_of_the_questions_entities() -> None:
@@ -104,11 +104,12 @@ def test_entity_overlap_is_the_share_of_the_questions_entities() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "value"), [("Critical", 1.0), (" high ", 0.8), ("MEDIUM", 0.5), ("Low", 0.3), ("Whatever", 0.5), (7, 0.5)]
+    ("stored", "value"),
+    [("Critical", 1.0), (" high ", 0.8), ("MEDIUM", 0.5), ("Low", 0.3), ("Whatever", 0.5), (7, 0.5)],
 )
-def test_a_priority_has_its_worth_and_an_unknown_one_the_middle(given: object, value: float) -> None:
+def test_a_priority_has_its_worth_and_an_unknown_one_the_middle(stored: object, value: float) -> None:
     """Case and spaces around it do not count."""
-    assert Priority(weight=1).value(Facts(attributes={"priority": given}), ASKED) == value
+    assert Priority(weight=1).value(Facts(attributes={"priority": stored}), ASKED) == value
 
 
 @pytest.mark.parametrize(
@@ -143,20 +144,20 @@ def test_vector_similarity_is_the_cosine_above_zero(cosine: float | None, value:
     assert VectorSimilarity(weight=1).value(Facts(cosine=cosine), ASKED) == value
 
 
-@pytest.mark.parametrize(("given", "value"), [(0.3, 0.3), (4.0, 1.0), (-1.0, 0.0)])
-def test_base_relevance_stays_within_its_range(given: float, value: float) -> None:
+@pytest.mark.parametrize(("stored", "value"), [(0.3, 0.3), (4.0, 1.0), (-1.0, 0.0)])
+def test_base_relevance_stays_within_its_range(stored: float, value: float) -> None:
     """Whatever the application said."""
-    assert BaseRelevance(weight=1).value(Facts(base_relevance=given), ASKED) == value
+    assert BaseRelevance(weight=1).value(Facts(base_relevance=stored), ASKED) == value
 
 
 @pytest.mark.parametrize(
-    ("tags", "asked", "added"),
+    ("tags", "query_tags", "added"),
     [({"a", "b", "c"}, {"a", "c", "d"}, 0.2), ({"A"}, {"a"}, 0.0), (set(), {"a"}, 0.0), ({"a"}, set(), 0.0)],
 )
-def test_each_matching_tag_adds_a_tenth(tags: set[str], asked: set[str], added: float) -> None:
+def test_each_matching_tag_adds_a_tenth(tags: set[str], query_tags: set[str], added: float) -> None:
     """As they are stored: case counts."""
     signal = TagMatch()
-    value = signal.value(Facts(tags=frozenset(tags)), Question(now=NOW, tags=frozenset(asked)))
+    value = signal.value(Facts(tags=frozenset(tags)), Question(now=NOW, tags=frozenset(query_tags)))
     assert signal.weight * value == added
 
 
@@ -176,13 +177,13 @@ def test_a_rating_is_the_rate_of_good_verdicts_with_one_of_each_added(good: int,
 
 
 @pytest.mark.parametrize(
-    ("given", "value"),
+    ("stored", "value"),
     [(0.7, 0.7), (1, 1.0), (3.5, 1.0), (-2, 0.0), (math.inf, 1.0)]
     + [(none, 0.5) for none in (None, True, "0.9", [0.9], math.nan)],
 )  # fmt: skip
-def test_an_attribute_value_is_its_number_between_0_and_1(given: object, value: float) -> None:
+def test_an_attribute_value_is_its_number_between_0_and_1(stored: object, value: float) -> None:
     """A missing value, or one that is no number, counts as the middle."""
-    facts = Facts(attributes={"concreteness": given})
+    facts = Facts(attributes={"concreteness": stored})
     assert AttributeValue(weight=1).value(facts, ASKED) == value
     assert AttributeValue(weight=1, attribute="other", missing=0.2).value(facts, ASKED) == 0.2
 

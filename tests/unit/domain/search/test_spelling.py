@@ -47,10 +47,10 @@ def test_of_a_pasted_text_the_first_words_are_compared() -> None:
     assert len(checkable("words " * 1000, syntax=True)) == MAX_CHECKED
 
 
-@pytest.mark.parametrize("meant", ["layer", "lay", "lary", "lair", "clayr", "ayr"])
-def test_each_kind_of_edit_is_made(meant: str) -> None:
+@pytest.mark.parametrize("word", ["layer", "lay", "lary", "lair", "clayr", "ayr"])
+def test_each_kind_of_edit_is_made(word: str) -> None:
     """A letter added, left out, exchanged with its neighbour, replaced; at the beginning too."""
-    assert meant in one_edit_away("layr", accents=False)
+    assert word in one_edit_away("layr", accents=False)
 
 
 def test_an_accent_that_was_left_out_is_one_edit() -> None:

@@ -69,7 +69,7 @@ def test_what_waits_is_worse_where_nobody_sees_to_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("index", "stored", "found", "mend"),
+    ("index", "stored", "text", "mend"),
     [
         (None, {"ann_index": None}, "no index", "retrieval jobs run indexes --collection tickets"),
         (hnsw(bytes=90 << 20), {}, "twice as many bytes", "retrieval reindex tickets"),
@@ -97,11 +97,11 @@ def test_what_waits_is_worse_where_nobody_sees_to_it() -> None:
     ],
 )
 def test_an_index_that_does_not_fit_the_collection_is_told(
-    index: IndexState | None, stored: dict[str, Any], found: str, mend: str
+    index: IndexState | None, stored: dict[str, Any], text: str, mend: str
 ) -> None:
     """Missing, bloated, measured at another size, or not needed."""
     (finding,) = [finding for finding in findings(index, stored=stored) if finding.check == "hnsw"]
-    assert found in finding.found
+    assert text in finding.found
     assert finding.mend == mend
 
 
@@ -131,7 +131,7 @@ def test_a_queue_with_a_worker_is_not_spoken_of() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "severity", "found"),
+    ("changes", "severity", "text"),
     [
         ({"workers": 0, "silent_seconds": 7200.0}, Severity.WARNING, "2 hours ago: it hangs or was killed"),
         ({"workers": 0, "silent_seconds": None, "due_seconds": None}, Severity.ADVICE, "no worker has ever run"),
@@ -141,10 +141,10 @@ def test_a_queue_with_a_worker_is_not_spoken_of() -> None:
         ({"waiting": 9, "oldest_seconds": 9000.0}, Severity.WARNING, "the oldest for 2 hours"),
     ],
 )
-def test_a_queue_that_nobody_sees_to_is_told(changes: dict[str, Any], severity: Severity, found: str) -> None:
+def test_a_queue_that_nobody_sees_to_is_told(changes: dict[str, Any], severity: Severity, text: str) -> None:
     """A worker that is gone, and jobs that failed, hang or wait."""
     (finding,) = check_queue(queue(**changes))
-    assert (finding.severity, found in finding.found) == (severity, True)
+    assert (finding.severity, text in finding.found) == (severity, True)
     assert "retrieval" in finding.mend
 
 
@@ -161,16 +161,16 @@ def test_months_that_are_missing_are_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "severity", "found"),
+    ("state", "severity", "text"),
     [
         (EmbedderState(space="a (3)", is_configured=False), Severity.WARNING, "no embedder is configured"),
         (EmbedderState(space="a (3)", is_configured=True, problem="it is down"), Severity.ERROR, "it is down"),
     ],
 )
-def test_an_embedder_that_gives_no_vectors_is_told(state: EmbedderState, severity: Severity, found: str) -> None:
+def test_an_embedder_that_gives_no_vectors_is_told(state: EmbedderState, severity: Severity, text: str) -> None:
     """There is none, or it does not answer."""
     (finding,) = check_embedders([EmbedderState(space="good", is_configured=True), state])
-    assert (finding.severity, finding.about, found in finding.found) == (severity, "a (3)", True)
+    assert (finding.severity, finding.about, text in finding.found) == (severity, "a (3)", True)
 
 
 def test_an_index_in_parts_is_looked_at_as_one() -> None:

@@ -31,7 +31,7 @@ def test_a_sound_server_is_not_spoken_of() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "severity", "found", "mend"),
+    ("changes", "severity", "text", "mend"),
     [
         ({"version_number": 150010, "version": "15.10"}, Severity.ERROR, "PostgreSQL 15.10", "upgrade the server"),
         ({"is_standby": True}, Severity.ERROR, "standby", "primary"),
@@ -41,11 +41,11 @@ def test_a_sound_server_is_not_spoken_of() -> None:
     ],
 )
 def test_what_is_wrong_with_the_server_is_told(
-    changes: dict[str, Any], severity: Severity, found: str, mend: str
+    changes: dict[str, Any], severity: Severity, text: str, mend: str
 ) -> None:
     """Each with the way to mend it."""
     (finding,) = check_server(server(**changes))
-    assert (finding.severity, found in finding.found, mend in finding.mend) == (severity, True, True)
+    assert (finding.severity, text in finding.found, mend in finding.mend) == (severity, True, True)
 
 
 @pytest.mark.parametrize(
@@ -171,13 +171,11 @@ def test_settings_are_read_in_bytes_and_seconds(setting: str, unit: str, value: 
     assert setting_value(setting, unit) == value
 
 
-@pytest.mark.parametrize(
-    ("connections", "pool", "found"), [(80, 8, "80 of 97"), (5, 100, "RETRIEVAL_POOL_SIZE is 100")]
-)
-def test_connections_near_the_limit_are_told(connections: int, pool: int, found: str) -> None:
+@pytest.mark.parametrize(("connections", "pool", "text"), [(80, 8, "80 of 97"), (5, 100, "RETRIEVAL_POOL_SIZE is 100")])
+def test_connections_near_the_limit_are_told(connections: int, pool: int, text: str) -> None:
     """Used up already, or by this process alone."""
     (finding,) = check_connections(server(connections=connections), pool)
-    assert (finding.severity, found in finding.found) == (Severity.WARNING, True)
+    assert (finding.severity, text in finding.found) == (Severity.WARNING, True)
     assert list(check_connections(server(), 8)) == []
 
 
@@ -216,9 +214,9 @@ def test_rows_that_are_not_frozen_in_time_are_told(age: int, severity: Severity 
     )
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(90, "ahead of"), (-90, "behind")])
-def test_clocks_that_differ_are_told(seconds: int, said: str) -> None:
+@pytest.mark.parametrize(("seconds", "text"), [(90, "ahead of"), (-90, "behind")])
+def test_clocks_that_differ_are_told(seconds: int, text: str) -> None:
     """In which direction, and by how much."""
     (finding,) = check_clock(server(now=NOW + timedelta(seconds=seconds)), NOW)
-    assert f"90 seconds {said} this machine's" in finding.found
+    assert f"90 seconds {text} this machine's" in finding.found
     assert list(check_clock(server(), NOW)) == []

@@ -36,13 +36,13 @@ def test_a_missing_command_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"), [(["--before", "3"], "give --sequence too"), (["--before", "0", "--after", "0"], "--none")]
+    ("options", "message"), [(["--before", "3"], "give --sequence too"), (["--before", "0", "--after", "0"], "--none")]
 )
-def test_neighbours_that_change_nothing_are_an_error(options: list[str], said: str) -> None:
+def test_neighbours_that_change_nothing_are_an_error(options: list[str], message: str) -> None:
     """The setting that there is would be shown as if it were the new one."""
     error = CliRunner().invoke(app, ["collections", "neighbours", "talks", *options]).exception
     assert isinstance(error, InvalidRequestError)
-    assert said in str(error)
+    assert message in str(error)
 
 
 def test_an_unexpected_error_exits_with_70_and_names_its_type() -> None:

@@ -58,10 +58,10 @@ def test_a_mistake_is_a_hint_and_no_failure(
     """One line on standard error that says what would do; wrong usage too."""
     monkeypatch.setenv("RETRIEVAL_HOME", str(tmp_path / "none"))
     assert run_program(["session-start", *arguments]) == 0
-    said = capfd.readouterr()
-    assert (said.out, said.err.count("\n")) == ("", 1)
-    assert said.err.startswith("retrieval session-start: ")
-    assert reason in said.err
+    captured = capfd.readouterr()
+    assert (captured.out, captured.err.count("\n")) == ("", 1)
+    assert captured.err.startswith("retrieval session-start: ")
+    assert reason in captured.err
 
 
 def test_settings_that_cannot_work_are_a_hint(

@@ -24,24 +24,24 @@ def test_scripts_and_emoji_stay_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"), [(None, "–"), (True, "yes"), (False, "no"), (1234567, "1,234,567"), (0.5, "0.5000"), ("x", "x")]
+    ("value", "text"), [(None, "–"), (True, "yes"), (False, "no"), (1234567, "1,234,567"), (0.5, "0.5000"), ("x", "x")]
 )
-def test_values_are_shown_alike_in_every_table(value: object, shown: str) -> None:
+def test_values_are_shown_alike_in_every_table(value: object, text: str) -> None:
     """Whole numbers have separators, fractions four digits."""
-    assert cell_text(value) == shown
+    assert cell_text(value) == text
 
 
 def test_numbers_stand_on_the_right() -> None:
     """Columns of numbers can be compared by eye; texts begin on the left."""
-    made = table(["name", "size", "speed"], [("a", 1, "9.0"), ("b", None, "10.0")], right=("speed",))
-    assert [column.justify for column in made.columns] == ["left", "left", "right"]
+    lines = table(["name", "size", "speed"], [("a", 1, "9.0"), ("b", None, "10.0")], right=("speed",))
+    assert [column.justify for column in lines.columns] == ["left", "left", "right"]
     assert table(["size"], [(1,), (20.5,)]).columns[0].justify == "right"
 
 
 def test_a_column_that_is_empty_in_every_row_is_left_out() -> None:
     """0 and no value are something; without rows all columns are there."""
-    made = table(["name", "pending", "model", "size"], [("a", "", "", 0), ("b", "", "v1", None)])
-    assert [column.header for column in made.columns] == ["name", "model", "size"]
+    lines = table(["name", "pending", "model", "size"], [("a", "", "", 0), ("b", "", "v1", None)])
+    assert [column.header for column in lines.columns] == ["name", "model", "size"]
     assert len(table(["name", "size"], []).columns) == 2
 
 
@@ -49,11 +49,15 @@ def test_a_column_that_is_empty_in_every_row_is_left_out() -> None:
 def test_ids_are_never_broken(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, others: int) -> None:
     """Other columns shrink, and where that does not do the line is longer than the terminal's."""
     monkeypatch.setenv("COLUMNS", "80")
-    known = "01a20206-45aa-77ad-9d9a-229001806734"
-    row = ["a text of many words, of which some stand on another line", *[known] * (1 + others), "a reason of its own"]
+    identifier = "01a20206-45aa-77ad-9d9a-229001806734"
+    row = [
+        "a text of many words, of which some stand on another line",
+        *[identifier] * (1 + others),
+        "a reason of its own",
+    ]
     console().print(table(["text", "id", *["superseded"] * others, "reason"], [row]))
     output = capsys.readouterr().out
-    assert output.count(known) == 1 + others
+    assert output.count(identifier) == 1 + others
     assert "words," in output
     assert others or max(map(len, output.splitlines())) <= 80
 

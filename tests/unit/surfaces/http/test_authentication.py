@@ -59,11 +59,11 @@ class Keys:
             raise self.error
         return self.stored.get(key_id)
 
-    async def note(self, found: StoredKey, at: datetime) -> None:
+    async def note(self, key: StoredKey, at: datetime) -> None:
         """As the store does it."""
         if self.error is not None:
             raise self.error
-        self.used.append((found.key.key_id, at))
+        self.used.append((key.key.key_id, at))
 
     def now(self) -> datetime:
         """The time of day."""
@@ -73,9 +73,9 @@ class Keys:
 @pytest.fixture
 def keys() -> Keys:
     """With one key."""
-    made = Keys()
-    made.add(TEXT)
-    return made
+    store = Keys()
+    store.add(TEXT)
+    return store
 
 
 @pytest.fixture
@@ -181,9 +181,9 @@ async def test_requests_at_the_same_moment_share_one_look_up(keys: Keys, authent
     await keys.asked_first.wait()
     waiting[0].cancel()
     keys.gate.set()
-    found = await asyncio.gather(*waiting, return_exceptions=True)
-    assert isinstance(found[0], asyncio.CancelledError)
-    assert {key.key_id for key in found[1:] if isinstance(key, ApiKey)} == {key_id_of(TEXT)}
+    results = await asyncio.gather(*waiting, return_exceptions=True)
+    assert isinstance(results[0], asyncio.CancelledError)
+    assert {key.key_id for key in results[1:] if isinstance(key, ApiKey)} == {key_id_of(TEXT)}
     assert len(keys.asked) == 1
 
 

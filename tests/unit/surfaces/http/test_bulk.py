@@ -47,10 +47,10 @@ def test_records_of_a_csv_may_have_several_lines(size: int) -> None:
     reader = LineReader("text/csv; charset=utf-8", ["id=Ref", "text=Body"])
     parts = [CSV[start : start + size] for start in range(0, len(CSV), size)]
     cut = [*(line for part in parts for line in reader.cutter.feed(part)), *reader.cutter.end()]
-    read = [(line.number, reader.read(line)) for line in reader.begin(cut)]
-    items = [(number, item.item_id, item.body) for number, item in read if isinstance(item, Item)]
+    records = [(line.number, reader.read(line)) for line in reader.begin(cut)]
+    items = [(number, item.item_id, item.body) for number, item in records if isinstance(item, Item)]
     assert items == [(2, "B1", 'two\r\nlines; "quoted"'), (4, "B2", 'a 5" disk'), (7, "B4", "e\nf")]
-    refused = [(number, str(item)[:43]) for number, item in read if isinstance(item, InvalidItemError)]
+    refused = [(number, str(item)[:43]) for number, item in records if isinstance(item, InvalidItemError)]
     assert refused == [
         (6, "not CSV: ';' expected after '\"'"),
         (9, "no 'id' (or '_id', 'item_id'); every item n"),
@@ -75,9 +75,9 @@ def test_json_lines_without_ids_get_hashes() -> None:
     assert isinstance(first, Item)
     assert isinstance(other, Item)
     assert (len(first.item_id), first.body, other.item_id) == (24, "one", "a")
-    for sent, name in (("text/csv", "text"), ("application/x-ndjson", "")):
+    for content_type, name in (("text/csv", "text"), ("application/x-ndjson", "")):
         with pytest.raises(InvalidRequestError, match=r"map a column: \?map=id=NAME"):
-            LineReader(sent, [], name)
+            LineReader(content_type, [], name)
 
 
 def test_a_line_without_an_id_is_told_how_to_name_it() -> None:
@@ -88,16 +88,16 @@ def test_a_line_without_an_id_is_told_how_to_name_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mapping", "said"),
+    ("mapping", "message"),
     [
         (["_id"], "write FIELD=NAME"),
         (["id=a", "id=b"], "mapped twice"),
         (["txt=Body"], "no field 'txt'; did you mean 'text'?"),
     ],
 )
-def test_a_mapping_that_cannot_be_is_refused_before_a_line_is_read(mapping: list[str], said: str) -> None:
+def test_a_mapping_that_cannot_be_is_refused_before_a_line_is_read(mapping: list[str], message: str) -> None:
     """The message says what to write."""
-    with pytest.raises(InvalidRequestError, match=re.escape(said)):
+    with pytest.raises(InvalidRequestError, match=re.escape(message)):
         LineReader("text/csv", mapping)
 
 
@@ -108,8 +108,8 @@ def test_a_header_of_which_no_item_can_be_made_ends_the_stream() -> None:
     assert detail_of(refused.value).endswith("map the column of the ids: ?map=id=NAME")
 
 
-@pytest.mark.parametrize("sent", ["application/pdf", ""])
-def test_another_content_type_is_refused(sent: str) -> None:
+@pytest.mark.parametrize("content_type", ["application/pdf", ""])
+def test_another_content_type_is_refused(content_type: str) -> None:
     """With those that are taken."""
     with pytest.raises(MediaTypeError, match="application/x-ndjson or text/csv"):
-        LineReader(sent, [])
+        LineReader(content_type, [])

@@ -68,5 +68,5 @@ async def test_of_two_headers_nobody_knows_which_one_counts(name: str) -> None:
     """Also where both would do."""
     async with AsyncClient(transport=ASGITransport(app=local), base_url="http://localhost") as client:
         headers = {"Host": "localhost", "Origin": "http://localhost"}
-        given = [*headers.items(), (name, headers[name])]
-        assert (await client.get("/", headers=given)).status_code == 421
+        doubled = [*headers.items(), (name, headers[name])]
+        assert (await client.get("/", headers=doubled)).status_code == 421

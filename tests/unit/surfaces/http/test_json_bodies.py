@@ -35,13 +35,13 @@ def service() -> FastAPI:
     routes = APIRouter(route_class=JSONBodies)
 
     @routes.post("/search")
-    async def search(sent: _Search) -> int:
-        return len(sent.tags)
+    async def search(body: _Search) -> int:
+        return len(body.tags)
 
-    made = FastAPI(exception_handlers={MalformedBodyError: _on_malformed})
-    made.include_router(routes)
-    made.state.large = asyncio.Semaphore(1)
-    return made
+    app = FastAPI(exception_handlers={MalformedBodyError: _on_malformed})
+    app.include_router(routes)
+    app.state.large = asyncio.Semaphore(1)
+    return app
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from retrieval.surfaces.http.problems import BodyTooLargeError
 
 def test_the_limits_are_those_of_the_settings() -> None:
     """A stream of items has one of its own, and so has what is written; all else has that of searches."""
-    given = Settings().changed(
+    settings = Settings().changed(
         http_max_search_bytes=1024, http_max_body_bytes=2048, http_max_bulk_bytes=4096, http_deadline_seconds=7
     )
-    limits = Limits.of(given)
+    limits = Limits.of(settings)
     items = "/v1/collections/a/items"
     assert limits.body_of({"method": "POST", "path": items}) == 2048
     assert limits.body_of({"method": "POST", "path": f"{items}/bulk"}) == 4096

@@ -28,18 +28,18 @@ WITH_KEY = [operation for operation in OPERATIONS if str(operation.values[0]).st
 def resolved(part: dict[str, Any]) -> dict[str, Any]:
     """The target of a reference."""
     while "$ref" in part:
-        found: Any = DESCRIBED
+        schema: Any = DESCRIBED
         for step in part["$ref"].removeprefix("#/").split("/"):
-            found = found[step]
-        part = found
+            schema = schema[step]
+        part = schema
     return part
 
 
 def has_example(content: dict[str, Any]) -> bool:
     """Whether some media type is shown by an example."""
     schemas = [media.get("schema", {}) for media in content.values()]
-    shown = [set(part) for part in (*content.values(), *schemas, *map(resolved, schemas))]
-    return any({"example", "examples"} & names for names in shown)
+    keys = [set(part) for part in (*content.values(), *schemas, *map(resolved, schemas))]
+    return any({"example", "examples"} & names for names in keys)
 
 
 @pytest.mark.parametrize(("path", "method", "operation"), OPERATIONS)

@@ -97,11 +97,11 @@ def test_an_item_that_is_wrong_is_named() -> None:
 
 def test_wrong_parts_of_a_body_are_pointed_at() -> None:
     """By JSON pointers, with their two characters escaped; parameters by their names."""
-    found: list[Mapping[str, Any]] = [
+    errors_found: list[Mapping[str, Any]] = [
         {"loc": ("body", "where", "a/b~c", 0), "msg": "Value error, no"},
         {"loc": ("query", "limit"), "msg": "too large"},
     ]
-    problem = invalid(found, instance="/x")
+    problem = invalid(errors_found, instance="/x")
     assert problem["errors"] == [
         {"pointer": "/where/a~1b~0c/0", "detail": "no"},
         {"parameter": "limit", "in": "query", "detail": "too large"},
@@ -113,13 +113,13 @@ def test_wrong_parts_of_a_body_are_pointed_at() -> None:
 def test_places_are_those_of_the_body() -> None:
     """Not the kinds that a value may be of; each is told once."""
     body = {"items": [{"item_id": 1.5}], "profiles": {"a": "nope"}}
-    found: list[Mapping[str, Any]] = [
+    errors_found: list[Mapping[str, Any]] = [
         {"loc": ("body", "items", 0, "item_id", "str"), "msg": "a text"},
         {"loc": ("body", "items", 0, "item_id", "int"), "msg": "a whole number"},
         {"loc": ("body", "profiles", "a", "dict[str,any]"), "msg": "an object"},
         {"loc": ("body", "query"), "type": "missing", "msg": "Field required"},
     ]
-    assert invalid(found, body=body)["errors"] == [
+    assert invalid(errors_found, body=body)["errors"] == [
         {"pointer": "/items/0/item_id", "detail": "a text; or: a whole number"},
         {"pointer": "/profiles/a", "detail": "an object"},
         {"pointer": "/query", "detail": "is missing; it is needed"},

@@ -20,15 +20,15 @@ JSON, TEXT = (ServiceFormatter(REDACTION, as_json=as_json) for as_json in (True,
 def record(message: str, *arguments: object, name: str = "retrieval.access", **extra: Any) -> logging.LogRecord:
     """A record of that message."""
     level = extra.pop("level", logging.INFO)
-    made = logging.LogRecord(name, level, __file__, 1, message, arguments, extra.pop("exc_info", None))
-    made.__dict__.update(extra)
-    return made
+    log_record = logging.LogRecord(name, level, __file__, 1, message, arguments, extra.pop("exc_info", None))
+    log_record.__dict__.update(extra)
+    return log_record
 
 
 def test_a_json_line_holds_what_is_told() -> None:
     """One object a line, its time in UTC."""
-    told = {"method": "POST", "status": 200, "ms": 3.1, "key_id": None}
-    line = JSON.format(record("POST %s", "/v1\nx", told=told))
+    fields = {"method": "POST", "status": 200, "ms": 3.1, "key_id": None}
+    line = JSON.format(record("POST %s", "/v1\nx", told=fields))
 
     payload = json.loads(line)
     assert "\n" not in line
@@ -86,9 +86,9 @@ def test_the_secrets_of_the_settings_are_known() -> None:
         mcp_token=SecretStr("m" * 20),
         metrics_token=SecretStr("p" * 20),
     )
-    said = Redaction.of(settings)(f"pass-word, sk-embedding, sk-language, {'m' * 20}, {'p' * 20}")
+    redacted = Redaction.of(settings)(f"pass-word, sk-embedding, sk-language, {'m' * 20}, {'p' * 20}")
 
-    assert said == ", ".join(["[secret]"] * 5)
+    assert redacted == ", ".join(["[secret]"] * 5)
 
 
 @pytest.mark.parametrize(
@@ -110,8 +110,8 @@ def test_an_error_is_told_by_its_class_and_place(*, debug: bool) -> None:
     """Its message may quote the query, and is shown only when debugging."""
     with pytest.raises(ValueError, match="zweistromland") as raised:
         raise ValueError("zweistromland") from KeyError("mesopotamia")
-    told = (raised.type, raised.value, raised.tb)
-    line = ServiceFormatter(REDACTION, as_json=True, debug=debug).format(record("failed", exc_info=told))
+    exc_info = (raised.type, raised.value, raised.tb)
+    line = ServiceFormatter(REDACTION, as_json=True, debug=debug).format(record("failed", exc_info=exc_info))
 
     assert "builtins.ValueError" in line
     assert "builtins.KeyError" in line

@@ -70,17 +70,17 @@ def awaited_elsewhere(bridge: Bridge[Any], call: Callable[[], Any]) -> Any:
 async def test_a_loop_that_waits_for_its_caller_is_told(carry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The caller gives up, so that nobody waits for ever, and the call is never made."""
     monkeypatch.setattr(carried, "BEGIN_SECONDS", 0.02)
-    bridge, made = Bridge(connect()), list[int]()
+    bridge, results = Bridge(connect()), list[int]()
 
     async def call() -> None:
-        made.append(1)
+        results.append(1)
 
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(carry, bridge, call)
         with pytest.raises(RunningLoopError, match=r"blocked.*ainvoke"):
             waiting.result(30)  # as a chain's sync call within the loop waits for its threads
     await asyncio.sleep(0.01)
-    assert not made
+    assert not results
 
 
 async def test_an_open_platform_belongs_to_the_loop_that_opened_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -154,13 +154,13 @@ def test_a_model_that_is_not_told_has_to_be_named(embeddings: Embeddings) -> Non
 
 async def test_a_service_is_not_sent_the_empty_text() -> None:
     """Most refuse it."""
-    seen = list[str]()
+    texts_sent = list[str]()
 
     class Picky(Answers):
         def embed_documents(self, texts: list[str]) -> list[list[float]]:
-            seen.extend(texts)
+            texts_sent.extend(texts)
             return super().embed_documents(texts)
 
     await LangChainEmbedder(Picky([1.0]), dimensions=1).embed(["", "a"], TextRole.DOCUMENT)
 
-    assert seen == [" ", "a"]
+    assert texts_sent == [" ", "a"]

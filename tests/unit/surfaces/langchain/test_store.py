@@ -65,9 +65,9 @@ async def test_one_that_is_refused_costs_no_other() -> None:
     store = Store(faults={"b": InvalidItemError("no")})
     tasks = await begun(Writes(store), "a", "b", "c")
     allow(store)
-    told = await asyncio.gather(*tasks, return_exceptions=True)
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
 
-    assert [type(outcome) for outcome in told] == [type(None), InvalidItemError, type(None)]
+    assert [type(outcome) for outcome in outcomes] == [type(None), InvalidItemError, type(None)]
     assert set(store.kept) == {"a", "c"}
 
 
@@ -76,9 +76,9 @@ async def test_a_database_that_is_away_is_asked_once() -> None:
     store = Store(faults={"b": DatabaseUnreachableError("away")})
     tasks = await begun(Writes(store), "a", "b", "c")
     allow(store)
-    told = await asyncio.gather(*tasks, return_exceptions=True)
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
 
-    assert [type(outcome) for outcome in told] == [type(None), DatabaseUnreachableError, DatabaseUnreachableError]
+    assert [type(outcome) for outcome in outcomes] == [type(None), DatabaseUnreachableError, DatabaseUnreachableError]
     assert store.calls == [{"a"}, {"b", "c"}]
 
 
@@ -90,9 +90,11 @@ async def test_one_that_is_cancelled_costs_no_other(place: int) -> None:
     tasks[place].cancel()
     await asyncio.sleep(0)
     allow(store)
-    told = await asyncio.gather(*tasks, return_exceptions=True)
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
 
-    assert [isinstance(outcome, asyncio.CancelledError) for outcome in told] == [number == place for number in range(3)]
+    assert [isinstance(outcome, asyncio.CancelledError) for outcome in outcomes] == [
+        number == place for number in range(3)
+    ]
     assert set(store.kept) == {"a", "b", "c"} - {"abc"[place]}
 
 

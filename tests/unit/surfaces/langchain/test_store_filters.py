@@ -36,9 +36,9 @@ FILTERS = st.dictionaries(
 )
 
 
-def lets_through(wanted: Mapping[str, Any], value: Mapping[str, Any]) -> bool:
+def lets_through(filter_: Mapping[str, Any], value: Mapping[str, Any]) -> bool:
     """Whether the filter lets a value through."""
-    return matches(Item(item_id="one", attributes={"value": value}), value_filter(wanted))
+    return matches(Item(item_id="one", attributes={"value": value}), value_filter(filter_))
 
 
 @given(FILTERS, st.dictionaries(NAMES, VALUES, max_size=3))
@@ -49,7 +49,7 @@ def test_equality_means_what_it_means_in_langgraph(wanted: dict[str, Any], value
 
 
 @pytest.mark.parametrize(
-    ("wanted", "passing", "failing"),
+    ("filter_", "passing", "failing"),
     [
         ({"n": {"$lt": 10}}, [9, 9.5, -1], [10, "9", None, True, [9], {"n": 9}]),
         ({"n": {"$gte": 9, "$ne": 10}}, [9, 11], [8, 10, "9"]),
@@ -62,11 +62,11 @@ def test_equality_means_what_it_means_in_langgraph(wanted: dict[str, Any], value
         ({"n": [{"$gt": 1}, "x"]}, [[2, "x"]], [[1, "x"], [2, "x", "y"], [2], {"0": 2, "1": "x"}]),
     ],
 )
-def test_values_compare_by_type(wanted: dict[str, Any], passing: list[Any], failing: list[Any]) -> None:
+def test_values_compare_by_type(filter_: dict[str, Any], passing: list[Any], failing: list[Any]) -> None:
     """Numbers with numbers, texts with texts; nothing else passes, and what is missing never does."""
-    assert [value for value in passing if not lets_through(wanted, {"n": value})] == []
-    assert [value for value in failing if lets_through(wanted, {"n": value})] == []
-    assert not lets_through(wanted, {})
+    assert [value for value in passing if not lets_through(filter_, {"n": value})] == []
+    assert [value for value in failing if lets_through(filter_, {"n": value})] == []
+    assert not lets_through(filter_, {})
 
 
 def test_what_is_missing_is_not_equal_to_anything() -> None:
@@ -78,7 +78,7 @@ def test_what_is_missing_is_not_equal_to_anything() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "said"),
+    ("filter_", "message"),
     [
         ("status=open", "filter is a mapping"),
         ({"n": {"$like": 1}}, "no operator '\\$like'; there are \\$eq, \\$ne, \\$gt"),
@@ -92,10 +92,10 @@ def test_what_is_missing_is_not_equal_to_anything() -> None:
         ({str(number): number for number in range(1001)}, "more than 100 conditions"),
     ],
 )
-def test_a_filter_that_makes_no_sense_is_refused(wanted: Any, said: str) -> None:
+def test_a_filter_that_makes_no_sense_is_refused(filter_: Any, message: str) -> None:
     """The message says what there is."""
-    with pytest.raises(InvalidFilterError, match=said):
-        value_filter(wanted)
+    with pytest.raises(InvalidFilterError, match=message):
+        value_filter(filter_)
 
 
 def test_a_filter_has_an_end() -> None:

@@ -30,11 +30,11 @@ def test_each_item_has_an_id_of_its_own(
 @given(NAMESPACES, NAMESPACES)
 def test_tags_tell_what_a_namespace_begins_with(namespace: tuple[str, ...], prefix: tuple[str, ...]) -> None:
     """The filter for a prefix asks for a tag that exactly the namespaces have that begin so, element by element."""
-    wanted = within(prefix)
+    condition = within(prefix)
 
-    assert isinstance(wanted, AllTags)
-    assert set(wanted.tags) <= set(tags_of(namespace)) or namespace[: len(prefix)] != prefix
-    assert namespace[: len(prefix)] == prefix or not set(wanted.tags) <= set(tags_of(namespace))
+    assert isinstance(condition, AllTags)
+    assert set(condition.tags) <= set(tags_of(namespace)) or namespace[: len(prefix)] != prefix
+    assert namespace[: len(prefix)] == prefix or not set(condition.tags) <= set(tags_of(namespace))
     assert all(len(tag.encode()) <= MAX_KEY_BYTES for tag in tags_of(namespace))
 
 

@@ -46,13 +46,13 @@ def piped(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pipes]:
     (asked_from, ask), (answered, answer_to) = os.pipe(), os.pipe()
     with (
         os.fdopen(asked_from) as stdin,
-        os.fdopen(ask, "wb") as asked,
+        os.fdopen(ask, "wb") as requests,
         os.fdopen(answered, "rb") as answers,
         os.fdopen(answer_to, "w") as stdout,
     ):
         monkeypatch.setattr(sys, "stdin", stdin)
         monkeypatch.setattr(sys, "stdout", stdout)
-        yield Pipes(asked, answers)
+        yield Pipes(requests, answers)
         monkeypatch.undo()
 
 

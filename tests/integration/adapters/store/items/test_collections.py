@@ -30,11 +30,11 @@ def _complete_item(item_id: str) -> Item:
 
 async def _rows(platform: Platform, collection: Collection) -> dict[str, int]:
     number = (await collection.refresh()).collection_id
-    found = {}
+    counts = {}
     for table in TABLES:
         statement = Compiled(f"SELECT count(*) FROM {table} WHERE collection_id = {number}")  # noqa: S608
-        found[table] = (await platform.database.read(platform.tenant_id, statement))[0][0]
-    return found
+        counts[table] = (await platform.database.read(platform.tenant_id, statement))[0][0]
+    return counts
 
 
 async def _found(collection: Collection, **where: Any) -> list[str]:
@@ -42,7 +42,7 @@ async def _found(collection: Collection, **where: Any) -> list[str]:
 
 
 async def test_declaring_indexes_the_items_that_are_there(platform: Platform) -> None:
-    """And those that come; what is declared shows."""
+    """Items that are added later are indexed too; ``info`` shows the declaration."""
     collection = await platform.collection("docs")
     await collection.add([_complete_item("1"), _item("2", priority="Low", hours=10)])
     assert await _rows(platform, collection) == dict(zip(TABLES, (2, 0, 0, 0), strict=True))
@@ -56,7 +56,7 @@ async def test_declaring_indexes_the_items_that_are_there(platform: Platform) ->
 
 
 async def test_declaring_again_changes_nothing_and_another_type_is_refused(platform: Platform) -> None:
-    """The message holds the command that changes the type; adding to what is declared is no change."""
+    """The message contains the command that changes the type; repeating a declaration changes nothing."""
     collection = await platform.collection("docs", filterable={"hours": "number"})
     await platform.collection("docs", filterable={"hours": "number", "priority": "text"})
     assert (await collection.info()).filterable == {"hours": "number", "priority": "text"}
@@ -82,7 +82,7 @@ async def test_what_is_taken_back_leaves_no_row_and_filters_still_work(platform:
 
 @pytest.mark.parametrize("kind", ["texts", "", None, 3])
 async def test_a_type_that_there_is_not_is_refused(platform: Platform, kind: Any) -> None:
-    """The message names those that there are, and no collection is made."""
+    """The message lists the types, and no collection is created."""
     with pytest.raises(InvalidRequestError, match="there are text, number, boolean, time"):
         await platform.collection("docs", filterable={"hours": kind})
     assert await platform.collections() == []
@@ -183,7 +183,7 @@ async def test_a_writer_that_waits_for_a_declaration_indexes_by_it(platform: Pla
 
 
 async def test_many_declarations_and_writers_at_once_agree(platform: Platform) -> None:
-    """Nobody waits for another crosswise, and each item is indexed by each attribute."""
+    """The writers do not deadlock, and each item is indexed by each attribute."""
     collection = await platform.collection("docs")
     names = [f"a{number}" for number in range(6)]
 

@@ -97,21 +97,21 @@ async def opened(database_url: str) -> AsyncIterator[tuple[Platform, list[Collec
         yield platform, collections
 
 
-async def _found(platform: Platform, collection: Collection, wanted: Filter, **way: Any) -> set[str]:
+async def _found(platform: Platform, collection: Collection, filter_: Filter, **way: Any) -> set[str]:
     """The items that the dense leg brings, the nearest thousand."""
     stored = await collection.refresh()
     assert stored.space is not None
     request = CandidateRequest(
-        collection_id=stored.collection_id, legs=(LegName.DENSE,), depth=1000, condition=wanted,
+        collection_id=stored.collection_id, legs=(LegName.DENSE,), depth=1000, condition=filter_,
         filterable=stored.filterable, space_id=stored.space.space_id, dimensions=SPACE.dimensions, **way,
     )  # fmt: skip
     query = Query(vector=VECTORS[0] / np.linalg.norm(VECTORS[0]))
-    brought = (await find_candidates(platform.database, platform.tenant_id, request, query)).rankings["dense"]
-    assert [candidate.score for candidate in brought] == sorted(
-        (candidate.score for candidate in brought), reverse=True
+    candidates = (await find_candidates(platform.database, platform.tenant_id, request, query)).rankings["dense"]
+    assert [candidate.score for candidate in candidates] == sorted(
+        (candidate.score for candidate in candidates), reverse=True
     )
-    assert len({candidate.item_id for candidate in brought}) == len(brought)
-    return {candidate.item_id for candidate in brought}
+    assert len({candidate.item_id for candidate in candidates}) == len(candidates)
+    return {candidate.item_id for candidate in candidates}
 
 
 WAYS: list[dict[str, Any]] = [
@@ -159,8 +159,8 @@ def test_facets_answer_conjunctions_of_few_values(where: dict[str, Any], clauses
     """Every other filter takes the general way."""
     condition = parse_where(where)
     assert condition is not None
-    found = facet_clauses(condition)
-    assert (None if found is None else len(found)) == clauses
+    facets = facet_clauses(condition)
+    assert (None if facets is None else len(facets)) == clauses
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -171,18 +171,18 @@ def test_facets_answer_conjunctions_of_few_values(where: dict[str, Any], clauses
 async def test_a_facet_is_the_same_in_python(
     opened: tuple[Platform, list[Collection]], value: str | float, field: str
 ) -> None:
-    """A walk is planned by what is known of the filter's facets; 0 and -0 are one number."""
+    """Python computes the facets that plan a walk; 0 and -0 are one number."""
     statement = Compiled(
         "SELECT facet(7, %(field)s::text, %(value)s::jsonb)::text",
         {"field": field, "value": psycopg.types.json.Jsonb(value)},
     )
     platform, _ = opened
-    made = await platform.database.read(platform.tenant_id, statement)
-    assert made[0][0] == facet(7, field, value)
+    rows = await platform.database.read(platform.tenant_id, statement)
+    assert rows[0][0] == facet(7, field, value)
 
 
 async def _stale(platform: Platform, collection: Collection) -> list[str]:
-    """The items whose vector has other facets beside it than they have, or none at all."""
+    """The items whose vector has missing facets, or other facets than the item."""
     stored = await collection.refresh()
     assert stored.space is not None
     text = (
@@ -229,7 +229,7 @@ async def test_facets_follow_what_becomes_of_an_item(platform: Platform) -> None
 
 
 async def test_who_writes_facets_of_a_window_waits_for_who_mixes_its_vectors(platform: Platform) -> None:
-    """The mixer has read the items before and would write what it read; it holds the totals, not the items."""
+    """The mixer would write the state that it read earlier; it locks the totals, not the items."""
     collection = await platform.collection("talks", space=SPACE, neighbours=TALKS)
     some = [Item(item_id=f"{n}", body=f"{n}", attributes={"talk": "a", "turn": n, "colour": "red"}) for n in range(4)]
     await collection.add(some, embeddings=VECTORS[:4])
@@ -277,7 +277,7 @@ async def test_facets_are_right_after_many_writers_at_once(platform: Platform, n
 
 
 async def test_common_facets_are_known_until_the_last_of_them_is_forgotten(platform: Platform) -> None:
-    """Those of a twentieth of the items and more, with their share; a facet that is forgotten is not kept."""
+    """Facets of at least a twentieth of the items are stored with their share; a forgotten facet is removed."""
     collection = await platform.collection("docs", space=SPACE)
     some = [Item(item_id=f"{n}", body="text", attributes={"colour": "red" if n < 50 else f"{n}"}) for n in range(100)]
     await collection.add(some, embeddings=VECTORS[:100])
@@ -293,8 +293,8 @@ async def test_common_facets_are_known_until_the_last_of_them_is_forgotten(platf
     async def common() -> dict[str, float]:
         statement = Compiled("SELECT common_facets FROM ann_indexes WHERE collection_id = %(id)s")
         rows = await platform.database.read(platform.tenant_id, statement.bind(id=stored.collection_id))
-        known: dict[str, float] = rows[0][0]
-        return known
+        shares: dict[str, float] = rows[0][0]
+        return shares
 
     assert await common() == {red: 0.5, active: 1.0, facet(stored.collection_id, "kind", ""): 1.0}
     await forget_items(*where, {"0": "pseudonym"})

@@ -54,7 +54,7 @@ async def test_any_query_has_a_place(platform: Platform, query: str) -> None:
 
 
 async def test_another_model_or_other_instructions_start_afresh(platform: Platform) -> None:
-    """Rewrites are kept separately for each model and each text of instructions."""
+    """Rewrites are stored separately for each model and each text of instructions."""
     await keep(platform, "query", "first", instructions="1")
     assert await kept(platform, "query", model="n", instructions="1") is None
     assert await kept(platform, "query", instructions="2") is None
@@ -63,7 +63,7 @@ async def test_another_model_or_other_instructions_start_afresh(platform: Platfo
 
 
 async def test_what_has_expired_is_not_read_and_gives_way(platform: Platform) -> None:
-    """Its last moment is the one before it expires; what is kept anew takes its place."""
+    """The last valid moment is the one before the expiry; a new rewrite replaces an expired one."""
     await keep(platform, "query", "old", until=NOW)
     assert await kept(platform, "query") is None
     await keep(platform, "query", "new")
@@ -73,7 +73,7 @@ async def test_what_has_expired_is_not_read_and_gives_way(platform: Platform) ->
 
 
 async def test_many_may_keep_the_same_query_at_once(platform: Platform) -> None:
-    """Nobody fails; one of them stays whole."""
+    """No writer fails, and one complete entry remains."""
     await asyncio.gather(*(keep(platform, "query", f"{number} a", f"{number} b") for number in range(8)))
     first, second = await kept(platform, "query") or []
     assert (first[1:], second) == (" a", f"{first[0]} b")
@@ -82,7 +82,7 @@ async def test_many_may_keep_the_same_query_at_once(platform: Platform) -> None:
 async def test_each_tenant_has_rewrites_of_its_own(
     platform: Platform, database_url: str, settings: Settings, tenant: str
 ) -> None:
-    """They would tell what another tenant asks."""
+    """Rewrites would reveal another tenant's queries."""
     await keep(platform, "query", "secret")
     async with connect(database_url, settings=settings, tenant=f"{tenant} too") as other:
         assert await kept(other, "query") is None

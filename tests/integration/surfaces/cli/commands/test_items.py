@@ -1,4 +1,4 @@
-"""``retrieval items`` and ``retrieval collections remove``, from their arguments to what they print."""
+"""``retrieval items`` and ``retrieval collections remove``, from their arguments to their output."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_an_item_is_put_shown_changed_and_removed() -> None:
 
 
 def test_items_are_listed() -> None:
-    """Page by page, those that the conditions let through; one is shown."""
+    """The list has the items that match the conditions, page by page; ``get`` shows one."""
     assert [item["id"] for item in said("items", "list", "docs", "-w", "level!=y", "-n", "5")] == ["x", "z"]
     assert "--after y" in call("items", "list", "docs", "--after", "x", "-n", "1").output
     assert "level" in call("items", "get", "docs", "x").output

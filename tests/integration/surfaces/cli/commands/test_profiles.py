@@ -1,4 +1,4 @@
-"""``retrieval profiles`` and ``retrieval retrievals``, from their arguments to what they print."""
+"""``retrieval profiles`` and ``retrieval retrievals``, from their arguments to their output."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ def test_a_preview_shows_what_moves(searched: str, tmp_path: Path) -> None:
     assert searched
     path = tmp_path / "latest.json"
     path.write_text(json.dumps(Profile(legs={"recent": 1.0}).as_dict()))
-    asked = ("profiles", "preview", "docs", "cat sat", "-p", "active", "-p", str(path))
-    lines = printed(*asked).splitlines()
+    arguments = ("profiles", "preview", "docs", "cat sat", "-p", "active", "-p", str(path))
+    lines = printed(*arguments).splitlines()
     assert lines[0] == "active:"
     assert lines[1].startswith("   1. 1  First  (stays at 1: ")
     assert lines[lines.index(f"{path}:") + 1].startswith("   1. 2  Second  (up 1, from 2 to 1: recent 100% (was 0%)")
-    assert [preview["name"] for preview in read(*asked)["previews"]] == ["active", str(path)]
+    assert [preview["name"] for preview in read(*arguments)["previews"]] == ["active", str(path)]
     twice = CliRunner().invoke(app, ["profiles", "preview", "docs", "cat", "-p", "1", "-p", "1"])
     assert isinstance(twice.exception, InvalidRequestError)
 
@@ -90,15 +90,15 @@ def test_a_recorded_search_is_listed_and_shown(searched: str) -> None:
     line = printed("retrievals", "list", "docs")
     assert line.startswith(f"{searched}  ")
     assert line.endswith("UTC  2 hits  cat\n")
-    shown = printed("retrievals", "show", searched).splitlines()
-    assert shown[0].startswith("docs: 'cat', ")
-    assert shown[1] == "actor kim, session s-1"
-    assert [line.split()[0] for line in shown[-2:]] == ["1", "2"]
+    lines = printed("retrievals", "show", searched).splitlines()
+    assert lines[0].startswith("docs: 'cat', ")
+    assert lines[1] == "actor kim, session s-1"
+    assert [line.split()[0] for line in lines[-2:]] == ["1", "2"]
     assert read("retrievals", "show", searched)["context"]["actor"] == "kim"
 
 
 def test_what_is_not_there_is_refused(searched: str) -> None:
-    """A version, a file and a search that nobody has."""
+    """A missing version, file or search."""
     assert searched
     for arguments in (
         ["profiles", "use", "docs", "9"],

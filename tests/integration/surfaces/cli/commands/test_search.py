@@ -42,14 +42,14 @@ def test_every_option_reaches_the_search(platform: SyncPlatform, tmp_path: Path)
     """The record has the typed values."""
     path = tmp_path / "words.json"
     path.write_text(json.dumps(Profile(legs={"lexical": 1.0}).as_dict()))
-    found = said(
+    payload = said(
         *("search", "docs", "cat", "--profile", str(path), "--rewrite", "kitten", "--rewrite", "tom", "-n", "1"),
         *("--prefer", "level=high", "--entity", "questions:q1", "--entity", "questions:q2", "--tag", "pet"),
         *("--as-of", "2026-03-01", "--actor", "ann", "--session", "s-1", "--domain", "pets", "--complexity", "0.5"),
         *("--backtracks", "2", "--generated"),
     )
-    assert [hit["id"] for hit in found["hits"]] == ["2"]
-    record = platform.retrieval(found["retrieval_id"])
+    assert [hit["id"] for hit in payload["hits"]] == ["2"]
+    record = platform.retrieval(payload["retrieval_id"])
     assert record.context == Context(
         domain="pets", complexity=0.5, actor="ann", session="s-1", backtracks=2, generated=True
     )
@@ -62,13 +62,13 @@ def test_every_option_reaches_the_search(platform: SyncPlatform, tmp_path: Path)
 
 
 def test_a_vector_takes_the_place_of_the_words(platform: SyncPlatform, tmp_path: Path) -> None:
-    """A vector in a file finds what is nearest; one of another length is refused, and so is nothing at all."""
+    """A vector in a file finds the nearest items; another length is refused, and so is a missing query."""
     [vector] = platform.collection("docs").vectors_of(["First\nthe cat sat"])
     path, short = tmp_path / "vector.json", tmp_path / "short.json"
     path.write_text(json.dumps([float(number) for number in vector]))
     short.write_text("[1, 0.5]")
-    found = said("search", "docs", "--vector", str(path), "--profile", "1")
-    assert (found["hits"][0]["id"], found["profile_version"]) == ("1", None)
+    payload = said("search", "docs", "--vector", str(path), "--profile", "1")
+    assert (payload["hits"][0]["id"], payload["profile_version"]) == ("1", None)
     assert said("search", "docs", "cat", "--about", str(path))["hits"]
     for option in ("--vector", "--about"):
         refused = CliRunner().invoke(app, ["search", "docs", "cat", option, str(short)])
@@ -78,11 +78,11 @@ def test_a_vector_takes_the_place_of_the_words(platform: SyncPlatform, tmp_path:
 
 @pytest.mark.usefixtures("platform")
 def test_a_preview_takes_the_query_as_text_too() -> None:
-    """With ``--plain`` a minus excludes nothing; who asks is taken as in a search."""
-    asked = ("profiles", "preview", "docs", "cat -sat", "-p", "active", "--session", "s-1", "--domain", "pets")
+    """With ``--plain`` a minus excludes nothing; the context is given as for a search."""
+    arguments = ("profiles", "preview", "docs", "cat -sat", "-p", "active", "--session", "s-1", "--domain", "pets")
 
     def shown(*more: str) -> list[str]:
-        return [hit["hit"]["id"] for hit in said(*asked, *more)["previews"][0]["hits"]]
+        return [hit["hit"]["id"] for hit in said(*arguments, *more)["previews"][0]["hits"]]
 
     assert shown() == ["2"]
     assert sorted(shown("--plain")) == ["1", "2"]
@@ -93,7 +93,7 @@ JUDGED = "query,expected_id\n" + "".join(f"cat sat {number},1\nhigh a cat {numbe
 
 @pytest.mark.usefixtures("platform")
 def test_a_calibration_is_fitted_shown_and_used(tmp_path: Path) -> None:
-    """Nothing is stored before ``--apply``; then the hits tell their relevance, which a search can ask for."""
+    """Nothing is stored before ``--apply``; then hits have a relevance, and a search can require one."""
     path = tmp_path / "judged.csv"
     path.write_text(JUDGED)
     trial = CliRunner().invoke(app, ["calibrate", "docs", "--queries", str(path)])
@@ -113,8 +113,8 @@ def test_a_calibration_is_fitted_shown_and_used(tmp_path: Path) -> None:
     table = CliRunner().invoke(app, ["search", "docs", "cat sat", "--min-score", "100"])
     assert "0 hits" in table.output
     assert "note: nothing found: none of the best 2 items has score 100" in table.output
-    shown = CliRunner().invoke(app, ["search", "docs", "cat sat"])
-    assert f"{first['score']:.4f}  {first['relevance']:>4.0%}  1  First" in shown.output
+    result = CliRunner().invoke(app, ["search", "docs", "cat sat"])
+    assert f"{first['score']:.4f}  {first['relevance']:>4.0%}  1  First" in result.output
 
 
 def test_a_calibration_that_cannot_be_is_refused(platform: SyncPlatform, tmp_path: Path) -> None:

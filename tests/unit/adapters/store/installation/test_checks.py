@@ -98,15 +98,15 @@ def test_the_head_is_current() -> None:
 
 
 @pytest.mark.parametrize(
-    ("current", "told"),
+    ("current", "message"),
     [
         (None, "not set up in this database; run: retrieval db upgrade"),
         ("9999+abc", "revision 9999, which this version of the program does not know"),
     ],
 )
-def test_a_schema_that_is_missing_or_ahead_is_told_with_what_to_do(current: str | None, told: str) -> None:
+def test_a_schema_that_is_missing_or_ahead_is_told_with_what_to_do(current: str | None, message: str) -> None:
     """Each has its own message."""
-    with pytest.raises(SchemaRevisionError, match=told):
+    with pytest.raises(SchemaRevisionError, match=message):
         status_of("retrieval", current).check()
 
 

@@ -108,9 +108,9 @@ def test_a_filter_is_evaluated_once_for_all_legs() -> None:
 @pytest.mark.parametrize(("depth", "effort", "set_to"), [(10, 40, "40"), (100, 40, "100"), (1000, 2000, "1000")])
 def test_a_walk_looks_at_no_less_than_it_returns(depth: int, effort: int, set_to: str) -> None:
     """The search effort is at least the depth, at most what pgvector allows, and the scan goes on till it is full."""
-    wanted = settings(replace(REQUEST, path=Path.APPROXIMATE, depth=depth, effort=effort))
-    assert wanted["hnsw.ef_search"] == set_to
-    assert wanted["hnsw.iterative_scan"] == "relaxed_order"
+    session_settings = settings(replace(REQUEST, path=Path.APPROXIMATE, depth=depth, effort=effort))
+    assert session_settings["hnsw.ef_search"] == set_to
+    assert session_settings["hnsw.iterative_scan"] == "relaxed_order"
 
 
 @pytest.mark.parametrize("path", [Path.EXACT, Path.NONE])
@@ -152,9 +152,9 @@ def test_what_facets_tell_is_asked_of_no_item(path: Path) -> None:
 def test_a_walk_without_a_filter_weighs_the_rows_that_it_brings() -> None:
     """With one, the account tells; and an index that brings too few fell short."""
     walk = replace(REQUEST, legs=(LegName.DENSE,), path=Path.APPROXIMATE, depth=2, documents=9)
-    brought = [("dense", "a", 0.9), ("dense", "b", 0.5)]
-    assert (found(brought, walk).weighed, found(brought, walk).fell_short) == (2, False)
-    assert found(brought[:1], walk).fell_short
-    assert found([*brought, ("walked", "", 7.0)], walk).weighed == 7
-    compared = found([*brought, ("compared", "", 4.0)], walk)
+    rows = [("dense", "a", 0.9), ("dense", "b", 0.5)]
+    assert (found(rows, walk).weighed, found(rows, walk).fell_short) == (2, False)
+    assert found(rows[:1], walk).fell_short
+    assert found([*rows, ("walked", "", 7.0)], walk).weighed == 7
+    compared = found([*rows, ("compared", "", 4.0)], walk)
     assert (compared.weighed, compared.path) == (4, Path.EXACT)

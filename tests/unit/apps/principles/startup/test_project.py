@@ -268,15 +268,15 @@ BROKEN = [
 
 def test_a_broken_manifest_says_what_its_name_says() -> None:
     """Nothing is raised, and nothing takes long, whatever the text."""
-    for name, known in MANIFESTS.items():
+    for name, manifest in MANIFESTS.items():
         for text in BROKEN:
-            assert set(known.tags) <= set(tags_of_manifest(name, text)), (name, text[:50])
+            assert set(manifest.tags) <= set(tags_of_manifest(name, text)), (name, text[:50])
 
 
 def test_one_that_could_not_be_read_does_so_too() -> None:
     """A huge file, say."""
     assert {name: tuple(tags_of_manifest(name, None)) for name in MANIFESTS} == {
-        name: known.tags for name, known in MANIFESTS.items()
+        name: manifest.tags for name, manifest in MANIFESTS.items()
     }
 
 
@@ -300,9 +300,9 @@ def test_what_projects_have_is_parsed() -> None:
     """Long lists on one line, and tables in tables."""
     listed = ", ".join(f'"package-{number}>=1.{number}.0"' for number in range(150))
     text = f"[project]\ndependencies = [{listed}]\n" + "[tool.a.b.c.d]\n" + "".join(f"k{n} = 1\n" for n in range(2_000))
-    found = parsed_toml(text)
-    assert len(found["project"]["dependencies"]) == 150
-    assert len(found["tool"]["a"]["b"]["c"]["d"]) == 2_000
+    parsed = parsed_toml(text)
+    assert len(parsed["project"]["dependencies"]) == 150
+    assert len(parsed["tool"]["a"]["b"]["c"]["d"]) == 2_000
 
 
 def test_headings_of_every_level_are_found_without_their_signs() -> None:
@@ -323,8 +323,8 @@ def test_a_page_of_headings_is_read_in_part() -> None:
 
 def test_words_of_most_texts_come_first() -> None:
     """A word counts once a text; equals stand in the order in which they came."""
-    found = keywords(["Retry timeouts, retry!", "Timeouts in the parser", "Parser of timeouts"])
-    assert found == ("timeouts", "parser", "retry")
+    words = keywords(["Retry timeouts, retry!", "Timeouts in the parser", "Parser of timeouts"])
+    assert words == ("timeouts", "parser", "retry")
 
 
 def test_stop_words_and_those_of_commits_are_left_out() -> None:
@@ -333,7 +333,7 @@ def test_stop_words_and_those_of_commits_are_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "words"),
     [
         ("error-handling", ("error-handling", "error", "handling")),
         ("snake_case names", ("snake_case", "snake", "case", "names")),
@@ -346,9 +346,9 @@ def test_stop_words_and_those_of_commits_are_left_out() -> None:
         ("x" * 41, ()),
     ],
 )
-def test_what_is_a_word(text: str, found: tuple[str, ...]) -> None:
+def test_what_is_a_word(text: str, words: tuple[str, ...]) -> None:
     """Compounds count whole and by their parts; numbers, short, long and wordless texts do not."""
-    assert set(keywords([text])) == {tag.casefold() for tag in found}
+    assert set(keywords([text])) == {tag.casefold() for tag in words}
 
 
 def test_there_are_never_more_than_asked_for() -> None:

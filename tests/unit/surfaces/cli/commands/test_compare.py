@@ -50,13 +50,13 @@ FOUND = ProfileComparison(
 )
 
 
-def printed(found: ProfileComparison | InterleavedComparison) -> str:
+def printed(comparison: ProfileComparison | InterleavedComparison) -> str:
     """The output on a terminal of 140 columns, with single blanks."""
     out = Console(file=io.StringIO(), width=140)
-    if isinstance(found, ProfileComparison):
-        print_comparison(out, found)
+    if isinstance(comparison, ProfileComparison):
+        print_comparison(out, comparison)
     else:
-        print_interleaved(out, found)
+        print_interleaved(out, comparison)
     assert isinstance(out.file, io.StringIO)
     return "\n".join(" ".join(line.split()) for line in out.file.getvalue().splitlines())
 
@@ -88,9 +88,9 @@ def test_nothing_to_compare_is_said_without_figures() -> None:
 def test_interleaved_searches_are_counted() -> None:
     """The number of wins of each, and the verdict."""
     won = preference([(1.0, 0.0)] * 20 + [(0.0, 1.0)] * 4 + [(1.0, 1.0)])
-    found = InterleavedComparison(
+    comparison = InterleavedComparison(
         collection="docs", names=NAMES, since=SINCE, searches=31, preference=won, verdict=by_preference(NAMES, won)
     )
-    output = printed(found)
+    output = printed(comparison)
     assert "31 25 20 4 1 0.0015" in output
     assert "profile 3 is better than profile 2: 20 searches against 4, 1 even, p = 0.0015" in output

@@ -26,8 +26,10 @@ def test_a_finding_is_a_line_with_what_to_do_below() -> None:
 def test_fix_names_what_it_leaves_to_people(monkeypatch: pytest.MonkeyPatch) -> None:
     """SQL, which a person has to agree to."""
     sql = "ALTER SYSTEM SET jit = 'off'; SELECT pg_reload_conf()"
-    left = Finding(check="settings", severity=Severity.ADVICE, found="jit is on", mend=sql)
-    monkeypatch.setattr("retrieval.surfaces.cli.commands.doctor.diagnosis", lambda *_, **__: diagnosis_of([left], NOW))
+    finding = Finding(check="settings", severity=Severity.ADVICE, found="jit is on", mend=sql)
+    monkeypatch.setattr(
+        "retrieval.surfaces.cli.commands.doctor.diagnosis", lambda *_, **__: diagnosis_of([finding], NOW)
+    )
     result = CliRunner().invoke(app, ["doctor", "--fix", "--yes"])
     assert result.stderr == f"not run: {sql}\n"
 

@@ -84,14 +84,14 @@ def test_the_settings_in_the_documentation_can_be_pasted(page: Path) -> None:
 
 def test_the_page_names_every_tool() -> None:
     """With its group."""
-    said = (DOCS / "mcp.md").read_text(encoding="utf-8")
+    page = (DOCS / "mcp.md").read_text(encoding="utf-8")
     served = Served(Settings(), Offer(groups=EVERY_TOOL))
     tools = [tool for group in (PrincipleTools, ItemTools, MemoryTools) for tool in group(served).as_tools()]
-    assert not [tool.tool.name for tool in tools if f"`{tool.tool.name}" not in said]
+    assert not [tool.tool.name for tool in tools if f"`{tool.tool.name}" not in page]
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (("--tools", "memory"), "there are no tools 'memory'; did you mean 'memories'?"),
         (("--keys",), "--keys goes with --transport http"),
@@ -99,7 +99,7 @@ def test_the_page_names_every_tool() -> None:
     ],
 )
 def test_options_that_do_not_work_are_refused_at_once(
-    capsys: pytest.CaptureFixture[str], options: tuple[str, ...], said: str
+    capsys: pytest.CaptureFixture[str], options: tuple[str, ...], message: str
 ) -> None:
     """With the way to say it."""
-    assert said in refused(capsys, *options)
+    assert message in refused(capsys, *options)

@@ -40,10 +40,10 @@ def result(*hits: Hit, notes: tuple[str, ...] = ()) -> SearchResult:
     )
 
 
-def shown(found: SearchResult, *, explain: bool = False, width: int = 60) -> str:
+def shown(answer: SearchResult, *, explain: bool = False, width: int = 60) -> str:
     """The lines that are printed."""
     out = io.StringIO()
-    print_result(Console(file=out, width=width, markup=False, emoji=False, highlight=False), found, explain=explain)
+    print_result(Console(file=out, width=width, markup=False, emoji=False, highlight=False), answer, explain=explain)
     return out.getvalue()
 
 
@@ -75,10 +75,10 @@ def test_the_footer_names_the_retrieval_for_feedback_and_replay() -> None:
 
 def test_the_footer_says_how_many_rows_were_weighed() -> None:
     """The footer has the number if the dense leg weighed any."""
-    found = replace(result(hit()), weighed=3)
-    assert next(iter(footer(found))) == "1 hit · exact, 3 rows weighed · profile v3"
-    found = replace(result(hit()), path=Path.NONE, why="no dense leg", weighed=0)
-    assert next(iter(footer(found))) == "1 hit · no dense leg · profile v3"
+    answer = replace(result(hit()), weighed=3)
+    assert next(iter(footer(answer))) == "1 hit · exact, 3 rows weighed · profile v3"
+    answer = replace(result(hit()), path=Path.NONE, why="no dense leg", weighed=0)
+    assert next(iter(footer(answer))) == "1 hit · no dense leg · profile v3"
 
 
 def test_no_hit_is_said() -> None:

