@@ -258,7 +258,7 @@ WHERE = {"and": [{"priority": ["High", 1]}, {"occurred_at": {"gte": datetime(202
 )
 def test_a_request_comes_back(search_request: SearchRequest) -> None:
     """Words, limit, grouping, prefixes, phrases and filter, in a form that means the same."""
-    back = request_of(recorded_search(record(answered(search_request=search_request)), None))
+    back = request_of(recorded_search(record(answered(request=search_request)), None))
     assert back is not None
     assert replace(back, condition=None) == replace(search_request, condition=None)
     assert _flat(back.condition) == _flat(search_request.condition)
