@@ -1,11 +1,13 @@
-"""Items arrive in a collection: how many of the good ones are found, and what looking for them costs.
+"""Items arrive in a collection: how many of the good ones are found, and the cost of finding them.
 
-Many runs at once. Each search asks about one topic and has that topic's items as candidates, each with a relevance of
-its own. Users look at the first place always, at later ones less, and reward what they look at with the probability
-1 / (1 + e^-(quality + relevance)). What is learned is each item's quality, with the topic's mean as its prior, updated
-with each reward or its absence (Chapelle and Li, NIPS 2011, algorithm 3). How sure that is goes by the number of looks,
-as in the product: the reward is Beta with an effective sample size that the topic begins and each look raises by one.
-The score is 0.4 relevance + 0.6 learned reward, as shipped, or the model that the users are made by: a logit stack.
+Many runs at once. Each search has a topic and has that topic's items as candidates, each with its own relevance. Users
+always look at the first place, less often at later ones, and reward an item that they look at with the probability
+1 / (1 + e^-(quality + relevance)).
+
+The model learns each item's quality, with the topic's mean as its prior, updated with each reward or its absence
+(Chapelle and Li, NIPS 2011, algorithm 3). Its certainty follows from the number of looks, as in the product: the reward
+is Beta with an effective sample size that starts with the topic's and grows by one with each look. The score is 0.4
+relevance + 0.6 learned reward, as shipped, or the model that generates the users' rewards: a logit stack.
 """
 
 from __future__ import annotations
@@ -87,7 +89,7 @@ class Items:
 
     @classmethod
     def made(cls, about: Collection, runs: int, rng: np.random.Generator) -> Items:
-        """Established ones have been looked at; the others arrive evenly and are believed to be as their topic."""
+        """Established items have been rated; the others arrive evenly, with their topic's rate as prior."""
         shape = (runs, about.established + about.arriving)
         topic = about.base_logit + about.topic_sd * rng.standard_normal((runs, about.topics))
         mean = topic[:, np.arange(shape[1]) % about.topics]
@@ -106,7 +108,7 @@ class Items:
         return items
 
     def learn(self, slates: Indices, relevance: Floats, rewarded: Bools, looked: Bools) -> None:
-        """One step for each item that was shown, shape (runs, places); what nobody looked at tells nothing."""
+        """One step for each shown item, shape (runs, places); hits that users did not look at have no effect."""
         runs = np.arange(len(slates))[:, None]
         rates = expit(self.mean[runs, slates] + relevance)
         variance = 1 / (1 / self.variance[runs, slates] + looked * rates * (1 - rates))
@@ -116,7 +118,7 @@ class Items:
         self.successes[runs, slates] += looked & rewarded
 
     def top_decile(self, about: Collection) -> Bools:
-        """The best tenth of those that arrive, by quality."""
+        """The best tenth of the arriving items, by quality."""
         arriving = self.quality[:, about.established :]
         return np.asarray(arriving >= np.quantile(arriving, 0.9, axis=1, keepdims=True))
 
@@ -232,7 +234,7 @@ def expit(logits: Floats) -> Floats:
 
 
 def row(name: str, outcome: Outcome, without: Outcome) -> dict[str, Any]:
-    """The figures of one way, beside those without slots."""
+    """The figures of one policy, compared with those without slots."""
     total, base = outcome.regret.sum(axis=1), without.regret.sum(axis=1)
     # The runs of both have the same items, arrivals and luck.
     error = (total - base).std(ddof=1) / np.sqrt(len(total)) / base.mean()

@@ -102,7 +102,7 @@ def mixed(policy: Policy, share: float) -> Policy:
 
 @dataclass(frozen=True)
 class World:
-    """Arms with a gap: one has ``best``, all others ``other``; which one changes every so many pulls."""
+    """Arms with a gap: one has ``best``, all others ``other``; the best one changes every so many pulls."""
 
     arms: int = 10
     best: float = 0.5
@@ -131,7 +131,7 @@ class Regret:
 def simulate(
     world: World, policy: Policy, runs: int, seed: int, *, half_life: float | None = None, batch: int = 1
 ) -> Regret:
-    """Pull ``world.horizon`` times in each run; the policy sees what was observed up to the last full batch."""
+    """Pull ``world.horizon`` times in each run; the policy sees the observations up to the last full batch."""
     rng = np.random.default_rng(seed)
     best = world.best_arms(runs, rng)
     counts = Counts.nothing(runs, world.arms, half_life)

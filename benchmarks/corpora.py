@@ -73,7 +73,7 @@ class Corpus:
         return cls(content["ids"], content["texts"], np.load(folder / "vectors.npy"), content["attributes"])
 
     def matching(self, where: Where) -> NDArray[np.bool_]:
-        """The items that the filter lets through, shape (n,)."""
+        """The items that match the filter, shape (n,)."""
         return np.array([all(row[name] == value for name, value in where.items()) for row in self.attributes])
 
     def nearest(self, vector: Vectors, k: int, allowed: NDArray[np.bool_] | None = None) -> list[str]:

@@ -154,7 +154,7 @@ def newcomers(extent: Extent, *, stack: bool) -> list[dict[str, Any]]:
 
 
 def targets(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Each target with its figure; the policies are those that are shipped."""
+    """Each target with its figure; the policies are the shipped ones."""
     regret = {row["policy"]: row["regret"] for row in result["stationary"]["rows"]}
     close = {row["what"]: row["ratio"] for row in result["closer"]}
     arriving = {(row["score"], row["policy"]): row for row in result["arrivals"]}
@@ -252,7 +252,7 @@ def _curve(curve: Sequence[bandits.Floats]) -> dict[str, list[float]]:
 
 
 def say(text: str) -> None:
-    """Tell how far it is."""
+    """Print the progress."""
     print(text, file=sys.stderr, flush=True)
 
 

@@ -129,7 +129,7 @@ def _compared(writers: Sequence[Writer], events: Sequence[Feedback], rounds: int
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """A process that writes what it is sent."""
+    """A process that writes the items that it receives."""
 
     channel: Connection
 

@@ -76,7 +76,7 @@ def write(result: Mapping[str, Any], commit: str) -> None:
 
 
 def commit_of(folder: Path) -> str:
-    """The commit that the checkout stands at, or "unknown"."""
+    """The commit of the checkout, or "unknown"."""
     command = ["git", "-C", str(folder), "rev-parse", "--short", "HEAD"]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     return process.stdout.strip() or "unknown"

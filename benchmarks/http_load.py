@@ -276,7 +276,7 @@ _CROWD = "Ours answers what it can and turns the others away with 503, at once; 
 
 
 def page(result: Mapping[str, Any]) -> str:
-    """The page of what was measured."""
+    """The page of the measurements."""
     about = result["about"]
     server = ", ".join(f"{name} {value}" for name, value in about["server"].items())
     parts = [

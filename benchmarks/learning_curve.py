@@ -156,7 +156,7 @@ async def filled(server: Server, data: Path, world: World, learned: Learned, emb
 
 
 async def curve(platform: Platform, place: Place, crowd: Crowd, looks: Sequence[int]) -> list[dict[str, Any]]:
-    """The quality after so many verdicts, for one crowd of users."""
+    """The quality after each number of verdicts, for one crowd of users."""
     world = place.world
     collection = await platform.collection(world.task.collection)
     users = Users(world.asked, world.qrels, crowd.seed, noise=crowd.noise, wrong=crowd.wrong)

@@ -216,7 +216,7 @@ def page(results: dict[str, Any], chunking: Chunking) -> str:
 
 
 async def main(data: Path, most: int, chunking: Chunking) -> None:
-    """Measure what is there, print, write."""
+    """Measure the existing collections, print, write."""
     results = {}
     async with connect(settings=Settings().changed(embedder="minilm")) as platform:
         for task in (CRANFIELD, SCIFACT):

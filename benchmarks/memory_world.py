@@ -59,7 +59,7 @@ class World:
 
 
 def made(number: int, *, is_hard: bool = False, seed: int = 1) -> World:
-    """So many memories."""
+    """That many memories."""
     chance = random.Random(seed)  # noqa: S311 - nothing is kept secret by it
     sentences = _sentences()
     texts = [_text(sentences, chance) for _ in range(number)]
@@ -84,7 +84,7 @@ def made(number: int, *, is_hard: bool = False, seed: int = 1) -> World:
 
 
 def questions(number: int, seed: int = 2) -> dict[str, list[Question]]:
-    """So many questions of each kind, by the kind's name."""
+    """That many questions of each kind, by the kind's name."""
     chance = random.Random(seed)  # noqa: S311 - nothing is kept secret by it
     titles = _titles()
 

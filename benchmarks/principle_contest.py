@@ -47,7 +47,7 @@ Policy = Callable[[State, int, int], list[str]]
 
 
 def exploring(slots: int) -> Policy:
-    """The product's choice with so many places to explore."""
+    """The product's choice with that many places to explore."""
 
     def policy(state: State, session: int, places: int) -> list[str]:
         now = START + timedelta(days=session / state.about.sessions_a_day)

@@ -99,7 +99,7 @@ def _unit(vectors: Vectors) -> Vectors:
 
 
 def truths(vectors: Vectors, questions: Vectors, every: int) -> list[set[str]]:
-    """The ids of each question's nearest among the items that the filter lets through."""
+    """The ids of each question's nearest items that match the filter."""
     stored = vectors[::every].astype(np.float16).astype(np.float32)
     nearest = np.argsort(-(questions @ stored.T), axis=1)[:, :K]
     return [{str(place * every) for place in row} for row in nearest]

@@ -73,7 +73,7 @@ async def questions(collection: Collection, data: Path) -> list[Asked]:
 
 
 async def recalls(collection: Collection, questions_asked: Sequence[Asked], moment: Moment) -> Recalls:
-    """R@10 of each question, by what is done about time."""
+    """R@10 of each question, by the handling of times."""
     by_mode: dict[TimeExpressions, list[float]] = {mode: [] for mode in MODES}
     for mode in MODES:
         retriever = DualRetriever(collection.unrecorded(), None, time_expressions=mode)
@@ -87,7 +87,7 @@ async def recalls(collection: Collection, questions_asked: Sequence[Asked], mome
 def table(
     questions_asked: Sequence[Asked], by_mode: Recalls, groups: Mapping[str, Callable[[Asked], bool]]
 ) -> list[str]:
-    """R@10 of each group of questions, by what is done about time."""
+    """R@10 of each group of questions, by the handling of times."""
     rows = ["| Questions | | " + " | ".join(MODES) + " |", "|---|---|" + "---|" * len(MODES)]
     for name, belongs in groups.items():
         places = [place for place, question in enumerate(questions_asked) if belongs(question)]

@@ -63,7 +63,7 @@ async def nothing(_query: str, texts: Sequence[str]) -> list[float]:
 
 
 def perfect(task: Task, data: Path, queries: Sequence[JudgedQuery], qrels: Qrels) -> Scores:
-    """1 for what is judged relevant."""
+    """1 for relevant texts."""
     ids = {query.text: query.query_id for query in queries}
     lines = read_items(data / task.collection / "corpus.jsonl.gz")
     items = [line.item for line in lines if line.item is not None]

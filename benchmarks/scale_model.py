@@ -222,7 +222,7 @@ def measure_parts(server: Server, home: Path, number: int, counts: Sequence[int]
 
 
 async def _split(url: str, parts: int, memory: int) -> int:
-    """Build the index in so many parts, in place of the former one; gives the effort that it needs for ten hits."""
+    """Build the index in that many parts, replacing the former one; return the effort that it needs for ten hits."""
     async with platform_at(url) as platform:
         least = min(memory, _LEAST_MEMORY)
         with patch.object(indexes, "_MOST_MEMORY", memory), patch.object(indexes, "_LEAST_MEMORY", least):
@@ -413,7 +413,7 @@ class Model:
         return alike + vectors, alike + vectors - self.bytes_of("items")
 
     def slower(self, dimensions: int) -> float:
-        """The factor of a build's time with so many dimensions against 64."""
+        """The factor of a build's time with that many dimensions against 64."""
         return self.by_dimensions(dimensions, "build", "server_s") / self.by_dimensions(64, "build", "server_s")
 
 
@@ -473,7 +473,7 @@ WORKED: Sequence[Mapping[str, Any]] = (
 
 
 def checks(model: Model) -> list[dict[str, Any]]:
-    """The model's figures of the larger sizes beside the measured ones."""
+    """The model's figures of the larger sizes, compared with the measured ones."""
     rows = []
     for number, row in sorted(model.sizes.items()):
         if number <= FITTED[1]:
@@ -494,7 +494,7 @@ def checks(model: Model) -> list[dict[str, Any]]:
 
 
 def checks_of_parts(model: Model, rows: Rows) -> list[dict[str, Any]]:
-    """The model's figures of indexes in parts beside the measured ones."""
+    """The model's figures of indexes in parts, compared with the measured ones."""
     checked = []
     for row in rows:
         number, parts = row["items"], row["parts"]

@@ -55,7 +55,7 @@ class Server:
         return self._made(name, _PLATFORM if platform else "template1")
 
     def copy(self, name: str, of: str) -> str:
-        """The URL of a new database with everything that another one holds, to which nobody is connected."""
+        """The URL of a new database with the content of another one, which has no connections."""
         return self._made(name, of)
 
     def _made(self, name: str, template: str) -> str:
@@ -73,7 +73,7 @@ class Server:
         return f"{parts.scheme}://{parts.netloc}/{quote(name)}{query}"
 
     def drop(self, name: str) -> None:
-        """Remove a database, with whoever is still connected."""
+        """Remove a database, with its connections."""
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 

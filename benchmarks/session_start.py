@@ -126,7 +126,7 @@ async def _fill(url: str, tenant: str, number: int) -> None:
 
 
 def _repository(folder: Path, commits: int) -> None:
-    """A repository of so many commits, with a manifest."""
+    """A repository of that many commits, with a manifest."""
     (folder / "package.json").write_text('{"dependencies": {"react": "19", "express": "5"}}')
     lines = [
         b"commit refs/heads/main\ncommitter A <a@example.org> %d +0000\n" % (1_700_000_000 + n) for n in range(commits)
@@ -142,7 +142,7 @@ def _repository(folder: Path, commits: int) -> None:
 
 
 def _programs(extent: Extent) -> dict[str, list[str]]:
-    """Arguments of the interpreter by what they measure."""
+    """Arguments of the interpreter by measured program."""
     program = "from retrieval.surfaces.cli import main; main()"
     return {
         EMPTY: ["-c", "pass"],

@@ -181,7 +181,7 @@ def about(server: Server, size: Size, peers_python: str | None) -> dict[str, Any
 
 
 def peer_versions() -> dict[str, str]:
-    """The pinned versions of what is compared."""
+    """The pinned versions of the compared systems."""
     lines = (FOLDER / "requirements-peers.txt").read_text(encoding="utf-8").splitlines()
     pins = [line.split("==") for line in lines if "==" in line]
     return {name: version for name, version in pins if name.startswith(_PEERS)}
@@ -194,7 +194,7 @@ def write(result: Mapping[str, Any], out: Path) -> None:
 
 
 def write_json(result: Mapping[str, Any], out: Path) -> None:
-    """The JSON file, also of a run that is not over: what was measured is not lost if a later part fails."""
+    """The JSON file, also of an unfinished run: a later failure loses no measurement."""
     out.mkdir(parents=True, exist_ok=True)
     (out / "side_by_side.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 

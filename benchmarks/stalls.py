@@ -303,7 +303,7 @@ content tells; 504 is what is not done within the service's deadline, here {dead
 
 
 def page(result: Mapping[str, Any]) -> str:
-    """The page of what was measured."""
+    """The page of the measurements."""
     about, rows = result["about"], result["rows"]
     worst = max(rows[2:], key=lambda row: row["livez_max_ms"])
     met = "yes" if worst["livez_max_ms"] <= MOST_MS else "**no**"

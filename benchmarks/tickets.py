@@ -139,7 +139,7 @@ def scored_pages(
 
 
 def without_unknown_hours() -> Profile:
-    """The profile in which hours that nobody knows are worth nothing."""
+    """The profile in which unknown hours count as 0."""
     profile = tickets_profile()
     signals = (
         replace(signal, unknown_hours=None) if isinstance(signal, ResolutionTime) else signal

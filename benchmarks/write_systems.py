@@ -37,7 +37,7 @@ class System(Protocol):
         """Store the whole corpus and build both indexes."""
 
     async def open(self, url: str) -> None:
-        """Get ready to write to what was loaded."""
+        """Prepare for writes to the loaded items."""
 
     async def add(self, key: str, corpus: Corpus, place: int) -> None:
         """Store a new item, durably."""
@@ -52,7 +52,7 @@ class System(Protocol):
         """Ten items by words and vector, or by vector alone where that is all that is compared."""
 
     async def close(self) -> None:
-        """Give back what is open."""
+        """Release the resources."""
 
 
 class Platform:
@@ -200,7 +200,7 @@ class Bench:
         return times, time.process_time() - worked
 
     async def until(self, what: str, seconds: float, prefix: str, first: int) -> tuple[list[float], float]:
-        """The same with new keys for so many seconds."""
+        """Repeat with new keys for that many seconds."""
         call, corpus, times = getattr(self.system, what), self._given, list[float]()
         begun, worked = time.perf_counter(), time.process_time()
         while (started := time.perf_counter()) < begun + seconds:

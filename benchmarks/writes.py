@@ -182,7 +182,7 @@ class _Bench:
     spent: ServerTime
 
     def loads(self) -> list[dict[str, Any]]:
-        """Each system's first loads, by turns; the last one's database is left."""
+        """Each system's first loads, by turns; the last one's database is kept."""
         rows = []
         for turn in range(self.extent.loads):
             for name in _ordered(list(self.trees), turn):
@@ -214,7 +214,7 @@ class _Bench:
 
     @contextlib.contextmanager
     def _writers(self, name: str) -> Iterator[list[Process]]:
-        """Those who write, and last one who searches; all have warmed up."""
+        """The writers, and last a searcher; all have warmed up."""
         with ExitStack() as stack:
             processes = [stack.enter_context(Process(name, self.trees[name])) for _ in range(self.extent.writers + 1)]
             for process in processes:
@@ -239,7 +239,7 @@ class _Bench:
         return {"system": name, "what": what, "times": times, "python": worked, "server": server}
 
     def _together(self, name: str, processes: Sequence[Process], turn: int) -> dict[str, Any]:
-        """Searches alone, then beside all writers."""
+        """Searches alone, then during all writes."""
         *writers, searcher = processes
         quiet, _ = searcher.call("until", "search", self.extent.seconds / 2, "q", turn * 10_000)
         begun, server = time.perf_counter(), self.spent.seconds()

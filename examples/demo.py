@@ -27,7 +27,7 @@ COLLECTION = "demo"
 
 @dataclass(frozen=True)
 class Question:
-    """One search of the tour, and what it shows."""
+    """One search of the tour, and its subject."""
 
     shows: str
     query: str

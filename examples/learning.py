@@ -24,12 +24,12 @@ ITEMS = [
 
 
 def helps(item_id: str) -> bool:
-    """Tell what only readers know: the later versions are the good ones."""
+    """Whether the guide helps, which only readers know: the later versions are the good ones."""
     return int(item_id.rpartition("-")[2]) >= 3
 
 
 async def judge(platform: Platform, guides: Collection) -> None:
-    """Sixty questions, each with a verdict on what was shown."""
+    """Sixty questions, each with a verdict on its hits."""
     for number in range(60):
         topic, other = TOPICS[number % 5], TOPICS[(number + 1 + number // 5) % 5]
         hits = await guides.search(f"{topic} or {other} {number}", context=Context(domain="help desk"))

@@ -78,7 +78,7 @@ class World:
         ]
 
     def is_solved(self, problem: Problem, metaphor: Metaphor) -> bool:
-        """Whether that metaphor solves that problem: the same answer whoever asks."""
+        """Whether the metaphor solves the problem, the same for every caller."""
         rate = SOLVES if metaphor.id in self.works[problem.domain] else SOLVES_ANYWAY
         return chance_of(self.seed, problem.id, metaphor.id).random() < rate
 
@@ -89,7 +89,7 @@ def chance_of(*what: object) -> random.Random:
 
 
 def drawn(chance: random.Random, ids: Sequence[str], weights: Sequence[float], number: int) -> list[str]:
-    """So many of them, each once, the heavier ones more likely."""
+    """That many of them, each once, with probabilities by weight."""
     return sorted(ids, key=lambda metaphor_id: chance.random() ** (1 / weights[ids.index(metaphor_id)]))[-number:]
 
 
@@ -124,7 +124,7 @@ async def solve(retriever: MetaphorRetriever, llm: LLM, world: World, problem: P
 async def run(
     platform: Platform, corpus: MetaphorCorpus, llm: LLM, seed: int = 1, learn_after: Sequence[int] = LEARN_AFTER
 ) -> tuple[list[int], list[int]]:
-    """The attempts that worked, problem by problem: with what was learned, and by similarity alone."""
+    """The successful attempts, problem by problem: with learned rewards, and by similarity alone."""
     # Nothing is generated here: what a simulated model suggests is not worth trying.
     retriever = MetaphorRetriever(corpus, platform=platform)
     world = await World.made(seed, retriever)

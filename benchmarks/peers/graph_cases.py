@@ -32,7 +32,7 @@ _VALUES: dict[str, dict[str, Any]] = {
 
 
 class MadeUp(Embeddings):
-    """Vectors that are made of nothing but the text, shape (64,)."""
+    """Vectors derived from the text, shape (64,)."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """One for each."""

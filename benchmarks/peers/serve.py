@@ -22,7 +22,7 @@ from peers.contract import Peer
 
 
 def made(name: str) -> Peer:
-    """The system of that name. What it needs is imported here."""
+    """The system of that name. Its dependencies are imported here."""
     module, _, kind = PEERS[name].partition(":")
     peer: Peer = getattr(importlib.import_module(module), kind)()
     return peer

@@ -39,7 +39,7 @@ def test_ips_and_snips_are_the_pipelines(found: list[Estimated]) -> None:
 
 
 def test_intervals_hold_what_the_policy_earned_itself(found: list[Estimated]) -> None:
-    """SNIPS by the other's log, for every policy and campaign; IPS too, by the log that shows all items alike."""
+    """SNIPS by the other policy's log, for every policy and campaign; IPS too, by the uniform log."""
     for comparison in found:
         snips, ips = comparison.estimates[Estimator.SNIPS], comparison.estimates[Estimator.IPS]
         assert snips.low <= comparison.on_policy <= snips.high
@@ -48,6 +48,6 @@ def test_intervals_hold_what_the_policy_earned_itself(found: list[Estimated]) ->
 
 
 def test_a_log_without_a_floor_is_refused_where_it_cannot_speak(found: list[Estimated]) -> None:
-    """BTS hardly ever showed some women's items: of 10,000 rows, two are left to tell what a uniform choice earns."""
+    """BTS hardly ever showed some items: of 10,000 rows, only two tell what a uniform choice earns."""
     refused = {(comparison.campaign, comparison.target) for comparison in found if comparison.weighing.objections()}
     assert refused == {("women", "random")}

@@ -1,4 +1,4 @@
-"""The reference of the figures: what the catalogue says, as it stands in the documentation."""
+"""The reference of the figures: the catalogue's descriptions, as in the documentation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from retrieval.domain.records.analytics import AnalyticsView
 
 
 def mark(view: AnalyticsView) -> str:
-    """The comment that stands above a view's reference."""
+    """The comment above a view's reference."""
     return f"<!-- view: {view.name} -->\n"
 
 

@@ -1,4 +1,4 @@
-"""Corpora whose nearest neighbours are known: what a search finds is held against NumPy."""
+"""Corpora with known nearest neighbours: NumPy computes the truth."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NOISE = 0.6
 
 @dataclass(frozen=True)
 class Corpus:
-    """A collection, and what is true of it."""
+    """A collection, and its truth."""
 
     platform: Platform
     collection: Collection

@@ -25,7 +25,7 @@ VARIABLES = frozenset(map(variable, Settings.model_fields))
 
 
 def check_command(place: str, words: Sequence[str]) -> None:
-    """Fail unless ``retrieval`` has such a command with such options; ``place`` says where it stands."""
+    """Fail unless ``retrieval`` has this command with these options; ``place`` is the place of the reference."""
     assert words[0] == "retrieval", place
     command: Any = typer.main.get_command(app)
     rest = list(words[1:])

@@ -1,4 +1,4 @@
-"""The items that a filter lets through: in Python, and both ways in which the database finds them."""
+"""The items that match a filter: in Python, and by both ways of the database."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from retrieval.domain.search.filters import (
 
 
 def matches(item: Item, filter_: Filter, filterable: Filterable = ()) -> bool:
-    """Whether the filter lets the item through; declared times compare as instants."""
+    """Whether the item matches the filter; declared times compare as instants."""
     match filter_:
         case And(filters):
             return all(matches(item, part, filterable) for part in filters)
@@ -145,7 +145,7 @@ def _ordered(stored: Any, operator: str, value: Any) -> bool:
 
 
 async def found_both_ways(platform: Platform, stored: StoredCollection, where: Mapping[str, Any]) -> list[list[str]]:
-    """The ids of the active items that the filter lets through: by keys, and as a question about each item."""
+    """The ids of the active items that match the filter: by keys, and by a condition on each item."""
     filter_ = parse_where(where)
     assert filter_ is not None
     active = items.c.collection_id == stored.collection_id, items.c.status != "archived"

@@ -1,4 +1,4 @@
-"""A collection that has something of everything, and what it answers: to be moved, saved and restored."""
+"""A collection with every kind of content, and its answers: for moving, backup and restore."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Received:
 
     @property
     def form(self) -> str:
-        """The form of answer that is asked for."""
+        """The requested form of the answer."""
         return str(self.body.get("response_format", {"type": "text"})["type"])
 
 
@@ -174,7 +174,7 @@ SPEECHES = {
 
 @dataclass(slots=True)
 class OpenAIServer:
-    """Serves while it is entered; vectors are those of ``hashed_vector``, and ``SimLLM`` answers in chats.
+    """A server, running within ``async with``; vectors are those of ``hashed_vector``, and ``SimLLM`` answers chats.
 
     Each request takes the next of ``faults``, if one is left, and is answered properly otherwise.
     """
@@ -221,7 +221,7 @@ class OpenAIServer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop listening and answer nobody any more."""
+        """Stop listening and close all connections."""
         self.open_gate.set()
         if self._runner is not None:
             await self._runner.cleanup()
@@ -301,7 +301,7 @@ def _schema_of(instructions: str) -> dict[str, Any] | None:
 
 
 def said(content: object, *, finish_reason: str = "stop", **message: object) -> Fault:
-    """An answer in a chat with that content; ``message`` is what else stands beside it."""
+    """A chat's answer with that content; ``message`` has its other members."""
 
     async def fault(_: OpenAIServer, __: web.Request, body: dict[str, Any]) -> web.Response:
         return _chat(body, finish_reason, content=content, **message)

@@ -97,7 +97,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A search as it was answered."""
+    """A search with its answer."""
 
     retrieved_at: datetime
     shown: Sequence[Shown]
@@ -108,7 +108,7 @@ class Recorded:
 
 
 async def record(connection: Connection, collection_id: int, recorded: Sequence[Recorded]) -> None:
-    """Store the searches, what they showed, and what was said about it. The transaction acts as the tenant."""
+    """Store the searches, their hits and their feedback. The transaction acts as the tenant."""
     async with connection.cursor() as cursor:
         await cursor.executemany(_RETRIEVAL, [_retrieval(collection_id, search) for search in recorded])
         await cursor.executemany(_FEEDBACK, [row for search in recorded for row in _feedback(collection_id, search)])

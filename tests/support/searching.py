@@ -1,4 +1,4 @@
-"""Requests for candidates as searches make them, and the filter that leaves an item out as a stand-in reads it."""
+"""Requests for candidates, as searches make them, and a filter that leaves out one item."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def kept(item_ids: Iterable[str], where: dict[str, Any] | None) -> list[str]:
 
 
 async def leg_request(collection: Collection, *legs: LegName, depth: int, where: dict[str, Any]) -> CandidateRequest:
-    """The request of a search with these legs, so many candidates of each."""
+    """The request of a search with these legs, and that many candidates of each."""
     stored = await collection.refresh()
     way = choose_way(stored, legs, depth=depth, limit=depth, is_filtered=bool(where))
     return CandidateRequest(

@@ -52,7 +52,7 @@ class Tagged:
 
     @property
     def item_id(self) -> str:
-        """Its key."""
+        """The item's key."""
         return f"{self.number:06}"
 
     @property
@@ -83,7 +83,7 @@ class Tagged:
 
 
 async def filled(platform: Platform, name: str, size: int, *, judged_from: int = 0) -> Collection:
-    """A collection of so many items; those below ``judged_from`` have no verdicts."""
+    """A collection of that many items; those below ``judged_from`` have no verdicts."""
     collection = await platform.collection(name, filterable={"group": "text"})
     collection_id = (await collection.refresh()).collection_id
     values: dict[str, Any] = {"id": collection_id, "now": NOW, "size": size, "judged_from": judged_from}

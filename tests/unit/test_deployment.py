@@ -1,4 +1,4 @@
-"""The files of a deployment beside the containers': Kubernetes' and Grafana's."""
+"""The files of a deployment other than the containers': Kubernetes' and Grafana's."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_each_deployment_runs_what_the_compose_file_runs(name: str) -> None:
 
 
 def test_ports_lead_from_the_service_to_the_command() -> None:
-    """A container's port is the one that its command listens on, and its service names it."""
+    """A container's port is the port of its command, and its service refers to the port by name."""
     services = {
         manifest["metadata"]["name"]: manifest
         for name in ("http", "mcp")
@@ -169,7 +169,7 @@ def test_the_example_can_be_built() -> None:
 
 
 def test_the_dashboard_can_be_imported() -> None:
-    """Panels have ids of their own, stand beside one another, and take the data source that is chosen."""
+    """Panels have different ids, do not overlap, and use the chosen data source."""
     dashboard = json.loads(DASHBOARD.read_text())
     panels = dashboard["panels"]
     cells = [

@@ -169,7 +169,7 @@ def test_the_image_is_built_and_run_on_the_same_python(instructions: list[tuple[
 def test_the_trial_of_the_image_says_whose_python_it_takes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without the image's Python the one that runs the script stands for it, outside of the repository."""
+    """Without the image's Python the script's own Python replaces it, outside of the repository."""
     monkeypatch.setattr("shutil.which", lambda _name: None)
 
     python = check_image.image_python()
@@ -233,7 +233,7 @@ def test_every_variable_is_a_setting(services: dict[str, Any]) -> None:
 
 
 def test_what_serves_is_healthy_by_readiness(services: dict[str, Any]) -> None:
-    """The HTTP service is asked for its readiness, where it listens; the others for the state of the database."""
+    """The HTTP service is asked for its readiness, at its port; the others for the state of the database."""
     http = services["http"]
     port = http["command"][http["command"].index("--port") + 1]
 
@@ -276,7 +276,7 @@ def test_the_limits_of_the_proxy_fit_those_of_the_service() -> None:
 
 
 def test_the_proxy_bounds_what_the_service_leaves_to_it() -> None:
-    """Slow heads and bodies, answers that nobody reads, idle connections, and what one address may open and ask."""
+    """Slow headers and bodies, unread answers, idle connections, and the connections and requests of one address."""
     seconds = {name: int(value) for name, value in re.findall(r"(\w+_timeout) (\d+)s;", PROXY)}
     heads = re.search(r"large_client_header_buffers (\d+) (\d+)k;", PROXY)
 
@@ -289,7 +289,7 @@ def test_the_proxy_bounds_what_the_service_leaves_to_it() -> None:
 
 
 def test_the_replica_follows_the_database_and_serves_what_searches(services: dict[str, Any]) -> None:
-    """Its server is the primary's release, its script is there, and the services that search are told of it alone."""
+    """Its server is the primary's release, its script exists, and only the searching services know it."""
     added = compose(name="compose.replicas.yaml")
     replica, primary = added["services"]["replica"], services["database"]
     variable = {"RETRIEVAL_READ_DATABASE_URLS"}
@@ -331,7 +331,7 @@ def test_the_nodes_of_a_cluster_are_alike_and_let_each_other_in_from_their_own_n
 
 
 def test_a_reference_without_a_value_stops_the_start() -> None:
-    """The reader of the file names what is missing, as the engine does."""
+    """The reader of the file names the missing variable, like the engine."""
     with pytest.raises(KeyError, match="MCP_TOKEN"):
         compose(dict.fromkeys(SECRETS - {"MCP_TOKEN"}, "x"))
 

@@ -44,7 +44,7 @@ def test_each_picture_is_shown_on_light_and_dark_pages() -> None:
 
 
 def test_every_page_is_linked_to() -> None:
-    """No page of the documentation can be reached by nobody."""
+    """No page of the documentation is unreachable."""
     reached = {(page.parent / link.partition("#")[0]).resolve() for page in PAGES for link in links(page)}
 
     assert not [page.name for page in PAGES[1:] if page not in reached]
@@ -83,7 +83,7 @@ PLAIN_DEFAULTS = {
 
 @pytest.mark.parametrize(("name", "default"), PLAIN_DEFAULTS.items())
 def test_the_page_of_settings_shows_a_plain_default_as_it_is(name: str, default: str) -> None:
-    """A default that is a number or a name stands in the table."""
+    """The table shows a default that is a number or a name."""
     row = next(line for line in SETTINGS_PAGE.splitlines() if line.startswith(f"| `{variable(name)}`"))
 
     assert row.startswith(f"| `{variable(name)}` | `{default}` |")
@@ -115,7 +115,7 @@ def test_decisions_say_context_decision_and_consequences() -> None:
 
 
 def _threats() -> list[tuple[str, list[str]]]:
-    """The rows of the threat model: what is threatened, and the tests that it names."""
+    """The rows of the threat model: the threats, and the tests that they name."""
     lines = (ROOT / "docs" / "concepts" / "threats.md").read_text(encoding="utf-8").splitlines()
     rows = [line.split("|")[1:-1] for line in lines if line.startswith("| ") and not line.startswith("| Threat")]
     return [(row[0].strip(), re.findall(r"`([^`]+)`", row[-1])) for row in rows]

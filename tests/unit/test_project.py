@@ -75,7 +75,7 @@ def test_every_dependency_is_pinned_within_its_range(pyproject: dict[str, Any]) 
 
 
 def test_every_dependency_has_a_lower_bound(pyproject: dict[str, Any]) -> None:
-    """A dependency without one would be installed at a version that nobody has tried."""
+    """A dependency without one could be installed in an untested version."""
     for requirement in requirements(pyproject):
         operators = {specifier.operator for specifier in requirement.specifier}
         assert operators & {">=", "=="}, str(requirement)
@@ -87,7 +87,7 @@ def test_no_dependency_brings_a_gpu_runtime() -> None:
 
 
 def test_every_lint_rule_that_is_switched_off_has_its_reason(pyproject: dict[str, Any]) -> None:
-    """Each ignored rule stands on a line of its own that ends in a comment."""
+    """Each ignored rule is on its own line, which ends in a comment."""
     lint = pyproject["tool"]["ruff"]["lint"]
     ignored = [*lint["ignore"], *(rule for rules in lint["per-file-ignores"].values() for rule in rules)]
     lines = (ROOT / "pyproject.toml").read_text()

@@ -1,4 +1,4 @@
-"""Public facts about the package: what it shows, and what importing it does not do."""
+"""Public facts about the package: its names, and what importing it does not do."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def test_the_public_names_are_sorted_and_few() -> None:
 
 
 def test_what_is_visible_is_what_is_public() -> None:
-    """``dir`` shows the public names and none besides; ``open`` is one that no star import puts before Python's."""
+    """``dir`` shows only the public names; a star import does not replace Python's ``open``."""
     assert [name for name in dir(retrieval) if not name.startswith("_")] == sorted([*retrieval.__all__, "open"])
 
 
 @pytest.mark.parametrize("name", [*retrieval.__all__, "open"])
 def test_a_public_name_says_where_it_is_public_and_what_it_is(name: str) -> None:
-    """Its module is the package, where users import it from, and it has a docstring."""
+    """Its module is the package, from which users import it, and it has a docstring."""
     value = getattr(retrieval, name)
 
     assert value.__module__ == "retrieval"
@@ -53,7 +53,7 @@ def test_values_can_be_pickled_by_their_public_name() -> None:
 
 
 def test_a_name_that_is_not_there_raises_attribute_error() -> None:
-    """A misspelling is told as Python tells it."""
+    """A misspelling raises Python's own error."""
     with pytest.raises(AttributeError, match="has no attribute 'conect'"):
         retrieval.conect  # type: ignore[attr-defined]  # noqa: B018
 
@@ -142,7 +142,7 @@ READING_ORDER = {
 
 @pytest.mark.parametrize("cls", FRONT, ids=lambda cls: cls.__name__)
 def test_a_class_of_the_front_door_is_whole_in_its_file(cls: type) -> None:
-    """It inherits nothing, and each of its methods can be read there; most of what it says is how to call it."""
+    """It inherits nothing, and its file has each of its methods; most of their text is docstrings."""
     source = Path(retrieval.__file__).parent / f"{cls.__name__.lower()}.py"
     assert cls.__bases__ == (object,)
     methods = [inspect.unwrap(value) for value in vars(cls).values() if inspect.isfunction(value)]

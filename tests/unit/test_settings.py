@@ -64,7 +64,7 @@ def test_each_setting_has_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_secrets_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the key nor the URL's password stands in a repr."""
+    """Neither the key nor the URL's password is in a repr."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.setenv("RETRIEVAL_DATABASE_URL", "postgresql://me:hunter2@db/x")
     assert "sk-secret" not in repr(Settings())
@@ -130,7 +130,7 @@ def test_an_embedder_is_named_with_its_model_and_address(text: str, kind: str, m
     ],
 )
 def test_an_embedder_that_is_not_there_is_told(text: str, message: str) -> None:
-    """The message says what may stand there."""
+    """The message lists the valid names."""
     with pytest.raises(ValidationError) as caught:
         Settings(embedder=text)
     assert message in refused(caught.value)
@@ -138,14 +138,14 @@ def test_an_embedder_that_is_not_there_is_told(text: str, message: str) -> None:
 
 
 def test_a_schedule_is_json_and_names_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cron expression a job, or off; unset it is left to the jobs' own."""
+    """A cron expression a job, or off; a job that is not named keeps its default."""
     assert Settings().jobs_schedule is None
     monkeypatch.setenv("RETRIEVAL_JOBS_SCHEDULE", '{"indexes": "*/10 * * * *", "recall": "off"}')
     assert Settings().jobs_schedule == {"indexes": "*/10 * * * *", "recall": "off"}
 
 
 def test_changed_settings_are_checked_like_the_rest() -> None:
-    """And the others stay."""
+    """The other settings stay."""
     settings = Settings().changed(tenant="acme")
     assert settings.tenant == "acme"
     with pytest.raises(ValidationError):
@@ -170,7 +170,7 @@ def test_changed_settings_are_those_that_were_read(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_language_model_that_is_set_to_nothing_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As compose files leave what nobody filled in."""
+    """Compose files set empty values for missing variables."""
     monkeypatch.setenv("RETRIEVAL_LLM", "")
     assert Settings().llm == "none"
 

@@ -110,7 +110,7 @@ def test_both_are_made_and_connected_alike() -> None:
 
 
 def test_every_mirror_is_compared() -> None:
-    """None that the door shows is left out of these tests."""
+    """Every public class of the sync package is compared by these tests."""
     values = [value for name in retrieval.sync.__all__ if isinstance(value := getattr(retrieval.sync, name), type)]
     assert {mirror for mirror in values if issubclass(mirror, Mirror)} == {plain for _, plain in TWINS}
 
@@ -169,7 +169,7 @@ def test_it_refuses_to_be_used_before_it_is_opened() -> None:
 
 
 def test_arguments_go_before_the_settings() -> None:
-    """The address and the tenant that are given replace the configured ones."""
+    """The given address and tenant override the configured ones."""
     platform = retrieval.sync.connect("postgresql://db.example/app", tenant="acme", settings=Settings())
 
     assert platform.settings.tenant == "acme"

@@ -1,4 +1,4 @@
-"""The conformance suites catch what they are for."""
+"""The conformance suites detect the faults for which they exist."""
 
 from __future__ import annotations
 

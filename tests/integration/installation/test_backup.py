@@ -86,7 +86,7 @@ async def use(url: str, settings: Settings, moment: float) -> list[Any]:
 
 
 def content(url: str) -> dict[str, list[Any]]:
-    """Every row of every table of the schema, except for the table of locations."""
+    """Every row of every table of the schema."""
     with opened(url) as connection:
         names = connection.execute(
             "SELECT c.relname FROM pg_class c WHERE c.relnamespace = %s::regnamespace AND c.relkind = 'r'", (SCHEMA,)

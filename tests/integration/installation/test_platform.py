@@ -85,7 +85,7 @@ async def test_a_given_language_model_is_used_and_stays_open(database_url: str, 
 
 
 async def test_tenants_share_connections_and_models_and_no_data(platform: Platform) -> None:
-    """One pool and one embedder serve both; each sees its own collections, and outlives what it opened."""
+    """One pool and one embedder serve both; each tenant sees its own collections."""
     await (await platform.collection("docs")).add([{"_id": "a", "text": "mine"}])
     async with platform.of_tenant(f"{platform.settings.tenant}-other") as other:
         assert other.database is platform.database

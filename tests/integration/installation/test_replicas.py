@@ -356,7 +356,7 @@ def _kill(server: Cluster) -> None:
 
 
 async def test_what_is_no_replica_is_passed_over(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The primary itself, nobody, another server's copy: searches go on, and each is told."""
+    """The primary itself, a missing server and another server's copy are skipped and reported; searches work."""
     nobody = "postgresql://postgres@127.0.0.1:1/retrieval"
     urls = (servers.primary.url, nobody)
     async with connect(settings=servers.settings("no", read_database_urls=urls)) as platform:

@@ -1,6 +1,6 @@
-"""Whatever is done in whatever order, items, verdicts and memories are what a plain model in Python says.
+"""After any order of operations, items, verdicts and memories equal those of a plain model in Python.
 
-``RETRIEVAL_TEST_EXAMPLES=500`` tries longer, with other runs each time.
+``RETRIEVAL_TEST_EXAMPLES=500`` runs longer, with other runs each time.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ async def test_the_winner_is_named_in_either_order(platform: Platform, collectio
 
 
 async def test_it_can_be_replayed_like_any_search(platform: Platform, collection: Collection) -> None:
-    """Its ranking does not follow from its record, which is said; today's answer is the collection's own profile's."""
+    """Its ranking does not follow from its record, and replay says so; today's answer uses the active profile."""
     search = await collection.interleave("red tree", profiles=PROFILES, limit=4)
     assert search.retrieval_id is not None
     replay = await platform.replay(search.retrieval_id)

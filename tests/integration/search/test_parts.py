@@ -251,7 +251,7 @@ asyncio.run(split())
 async def test_a_split_whose_process_is_killed_is_finished_by_the_next(
     platform: Platform, small: Collection, settings: Settings
 ) -> None:
-    """Killed as it begins its second part, and again with its last: searches go on, and nothing is left over."""
+    """Killed at the start of the second part, and again at the last one: searches go on, and nothing is left over."""
     [former] = await _names(platform, small)
     for begun in (2, 4):
         arguments = (platform.database.url, settings.tenant, SCHEMA)

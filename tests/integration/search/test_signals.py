@@ -161,7 +161,7 @@ LEARNED = Profile(
 
 
 async def test_tags_and_verdicts_make_the_score_with_words_and_without(notes: Collection, platform: Platform) -> None:
-    """Words and tags, tags alone, or nothing: what can be asked is; .1 for a tag, and the rate of good verdicts."""
+    """Words and tags, tags alone, or nothing: .1 for each tag, and the rate of good verdicts."""
     await notes.add([{"_id": "t1", "text": "unlike", "tags": ["react", "web"]}, {"_id": "t2", "text": "unlike"}])
     await platform.feedback_each([Feedback(item_id="t2", collection="notes", helpful=True, key=key) for key in "ab"])
     both = await notes.search("pool lobby", tags=["react", "web", "x"], profile=LEARNED, limit=50)

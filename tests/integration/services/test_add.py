@@ -344,7 +344,7 @@ async def test_items_do_not_wait_long_for_their_vectors(
 
 
 async def test_an_item_whose_vector_comes_soon_is_stored_with_it_in_one_transaction(platform: Platform) -> None:
-    """Nobody sees it without: its row and its vector's are of one transaction, and of one are many items."""
+    """One transaction stores rows and vectors, so no reader sees an item without its vector."""
     collection = await platform.collection("docs")
     await collection.add([{"_id": str(number), "text": f"word{number}"} for number in range(20)])
     stored = await collection.refresh()

@@ -78,7 +78,7 @@ async def test_what_a_failed_build_left_is_replaced(
 async def test_of_many_wishes_at_once_one_builds_and_none_fails(
     platform: Platform, collection: Collection, admin: psycopg.AsyncConnection[Any]
 ) -> None:
-    """Concurrent builds on one table deadlock in PostgreSQL: here one builds, and the others go on without waiting."""
+    """Concurrent builds on one table would deadlock: one process builds, and the others continue without waiting."""
     stored = await collection.refresh()
     for _ in range(3):
         outcomes = await asyncio.gather(

@@ -132,7 +132,7 @@ def test_memories_are_stored_and_read_without_await(platform: SyncPlatform) -> N
 
 
 def test_a_corpus_is_iterated_and_counted_as_a_list_is(platform: SyncPlatform) -> None:
-    """The static metaphors, then those that were added; the collection is the door's."""
+    """The static metaphors come first, then the added ones; the collection is a sync one."""
     corpus = MetaphorCorpus.open(platform, static=STANDARD_CORPUS[:2])
     corpus.add(Metaphor(id="beehive", name="Beehive"))
     again = MetaphorCorpus(corpus.collection, STANDARD_CORPUS[:2])
@@ -147,7 +147,7 @@ def test_a_corpus_is_iterated_and_counted_as_a_list_is(platform: SyncPlatform) -
 
 
 def test_a_question_is_recalled_without_await(platform: SyncPlatform) -> None:
-    """With and without rewrites; what needs no waiting waits for nothing."""
+    """With and without rewrites; properties need no waiting."""
     tickets = platform.collection("tickets")
     tickets.add(ITEMS)
     retriever = DualRetriever(tickets, SimLLM(seed=1), seed=1)
@@ -171,7 +171,7 @@ def variables_of(settings: Settings) -> dict[str, str]:
 def test_tickets_are_served_without_await(
     platform: SyncPlatform, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a platform that is given, or on one of its own by the environment."""
+    """The platform is the given one, or one from the environment."""
     assert RetrievalService(platform=platform).health_check()["status"] == "unhealthy"
     for name, value in variables_of(settings).items():
         monkeypatch.setenv(name, value)
@@ -194,7 +194,7 @@ def test_a_profile_is_stored_and_used(platform: SyncPlatform) -> None:
 
 
 def test_ingest_calls_its_callbacks(platform: SyncPlatform, tmp_path: Path) -> None:
-    """Progress is told from the start, and a bad line is handed over."""
+    """Progress is reported from the start, and bad lines are passed on."""
     file = tmp_path / "items.jsonl"
     file.write_text('{"_id": "1", "title": "Good"}\n{"title": "No key"}\n')
     reports: list[IngestReport] = []
@@ -271,7 +271,7 @@ def test_leaving_ends_the_thread_and_closes_the_door(settings: Settings) -> None
 
 
 def test_a_closed_platform_can_be_opened_again(settings: Settings) -> None:
-    """One value serves several ``with`` blocks, one after the other."""
+    """One value serves several successive ``with`` blocks."""
     platform = connect(settings=settings)
     with platform:
         platform.collection("tickets").add(ITEMS)
@@ -280,7 +280,7 @@ def test_a_closed_platform_can_be_opened_again(settings: Settings) -> None:
 
 
 def test_it_is_opened_and_closed_without_with(settings: Settings) -> None:
-    """So that the cells of a notebook go on; the door is shut afterwards, and closing again does nothing."""
+    """The cells of a notebook share it; after closing, calls fail, and closing again does nothing."""
     platform = open_sync(settings=settings, embedder=HashingEmbedder())
     tickets = platform.collection("tickets")
     tickets.add(ITEMS)

@@ -96,7 +96,7 @@ async def test_what_a_failed_build_left_is_replaced(platform: Platform, collecti
 async def test_an_interrupted_run_is_taken_up_again(
     platform: Platform, collection: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Cut off after one step of the filling, the next run stores what is missing; what was written since is right."""
+    """It was interrupted after one step; the next run stores the rest, and later writes are included."""
     fetched = store.fill_table
 
     async def cut_off(*arguments: Any) -> None:
@@ -132,7 +132,7 @@ async def _words(platform: Platform, collection: Collection) -> int:
 
 
 async def test_nothing_written_meanwhile_is_lost(platform: Platform, collection: Collection) -> None:
-    """Writers go on while the table is filled and the index built; afterwards it holds what they wrote."""
+    """Writers go on while the table is filled and the index built; afterwards it has their writes."""
     finished = asyncio.Event()
 
     async def write(writer: int) -> set[str]:
@@ -182,14 +182,14 @@ async def test_a_writer_that_waited_for_the_table_to_be_made_keeps_it(
 
 
 async def test_of_many_wishes_at_once_one_builds_and_none_fails(platform: Platform, collection: Collection) -> None:
-    """One builds, the others go on without waiting."""
+    """One process builds, the others go on without waiting."""
     outcomes = await asyncio.gather(*(_keep(platform, collection, 40) for _ in range(4)))
     assert outcomes.count(TextsearchOutcome.BUILT) == 1
     assert set(outcomes) <= {TextsearchOutcome.BUILT, TextsearchOutcome.PRESENT, TextsearchOutcome.BUSY}
 
 
 async def test_a_writer_that_takes_long_is_not_waited_for(platform: Platform, collection: Collection) -> None:
-    """The table is made when no write of the collection is open; until then the next run sees to it."""
+    """The table is created when no write of the collection is open; otherwise the next run creates it."""
     number = (await collection.refresh()).collection_id
     async with platform.database.transaction(platform.tenant_id) as connection:
         await connection.execute("SELECT FROM hold_items(%s, '{1}')", (number,))
@@ -198,7 +198,7 @@ async def test_a_writer_that_takes_long_is_not_waited_for(platform: Platform, co
 
 
 async def test_an_index_is_built_anew_while_it_serves(platform: Platform, collection: Collection) -> None:
-    """Afterwards it finds the same; a collection without one is left alone."""
+    """It finds the same afterwards; a collection without one stays without."""
     stored = await collection.refresh()
     assert await rebuild_textsearch_index(platform.database, stored) is TextsearchOutcome.NOT_NEEDED
     await _keep(platform, collection, 40)

@@ -123,7 +123,7 @@ async def test_both_ways_agree_after_any_changes(both: Both, seed: int) -> None:
 
 
 async def test_equal_scores_are_ordered_by_item_id(both: Both) -> None:
-    """Items with the same words rank alike, and come by their ids."""
+    """Items with the same words have the same score, and are ordered by id."""
     await both.add([{"_id": f"{number:02}", "text": "alpha beta"} for number in reversed(range(30))])
     await both.add([{"_id": "none", "text": "gamma"}])
     assert [item_id for item_id, _ in await both.agree("alpha")] == [f"{number:02}" for number in range(30)]
@@ -157,7 +157,7 @@ async def test_as_many_as_asked_for_and_the_best(both: Both) -> None:
     ],
 )
 async def test_text_of_every_script_is_found_alike(both: Both, text: str, query: str) -> None:
-    """The extension is given the platform's own lexemes, so it needs to split no script itself."""
+    """The extension gets the platform's own lexemes, so it need not split any script itself."""
     await both.add([{"_id": "it", "text": text}, {"_id": "other", "text": "nothing 别的东西 ほかのもの อื่นๆ"}])
     assert [item_id for item_id, _ in await both.agree(query)] == ["it"]
 
@@ -204,7 +204,7 @@ async def test_an_item_is_analyzed_again_only_when_its_words_change(
 async def test_another_tenants_collection_is_refused(
     both: Both, textsearch_url: str, settings: Settings, admin: psycopg.AsyncConnection[Any]
 ) -> None:
-    """Neither the function nor the table behind it shows a tenant what is another's."""
+    """Neither the function nor its table shows another tenant's rows."""
     await both.add([{"_id": "1", "text": "alpha"}])
     number = (await both.served.refresh()).collection_id
     async with connect(textsearch_url, settings=settings.changed(tenant=f"{settings.tenant}-2")) as other:
@@ -274,7 +274,7 @@ async def test_what_was_rolled_back_is_not_found(both: Both, admin: psycopg.Asyn
 async def test_concurrent_writers_leave_the_words_of_the_active_items(
     both: Both, admin: psycopg.AsyncConnection[Any]
 ) -> None:
-    """Eight writers of overlapping items neither deadlock nor leave a word of what is gone."""
+    """Eight writers of overlapping items neither deadlock nor leave a word of a deleted item."""
 
     async def write(writer: int) -> None:
         chance = random.Random(writer)

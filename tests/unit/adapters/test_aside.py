@@ -1,4 +1,4 @@
-"""Long computations run beside the event loop."""
+"""Long computations run outside the event loop."""
 
 from __future__ import annotations
 

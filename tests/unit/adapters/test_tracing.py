@@ -1,4 +1,4 @@
-"""Spans: nothing where nobody keeps them, and never what an error says."""
+"""Spans: none without a recorder, and never an error's message."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_span_within_another_is_its_child(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_span_that_fails_names_the_error_and_not_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Errors quote the query, and those that caused them worse."""
+    """Messages of errors and their causes may quote the query."""
     spans = record_spans(monkeypatch)
     with pytest.raises(ValueError, match="secret"), span("search"):
         raise ValueError("a secret thing")
@@ -55,7 +55,7 @@ def test_a_span_that_fails_names_the_error_and_not_what_it_says(monkeypatch: pyt
 
 
 async def test_work_in_the_background_belongs_to_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither its span nor what its request has set goes on into it."""
+    """Neither its span nor its request's context continues into it."""
     spans, request = record_spans(monkeypatch), contextvars.ContextVar("request", default="none")
 
     async def work() -> str:

@@ -20,7 +20,7 @@ def test_a_turn_says_who_spoke_and_when() -> None:
 
 
 def test_slashes_in_names_make_no_two_turns_one() -> None:
-    """Nor two sessions one."""
+    """Sessions neither."""
     names = [("a/b", "c"), ("a", "b/c"), ("a%2Fb", "c"), ("a", "b%2Fc")]
     items = [turn_item(talk, session, 1, speaker="Ann", text="Yes!", at=MAY) for talk, session in names]
     assert len({item.item_id for item in items}) == len({item.attributes["session"] for item in items}) == 4

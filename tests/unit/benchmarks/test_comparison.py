@@ -42,7 +42,7 @@ def test_a_corpus_is_read_as_it_was_saved(made: Made, tmp_path: Path) -> None:
 
 
 def test_the_shares_of_the_categories_add_up_to_one() -> None:
-    """So that a category's name says how many items have it."""
+    """A category's name states its share of the items."""
     assert sum(share * count for _, share, count in (*SHARES, *RARE_SHARES)) == pytest.approx(1)
 
 
@@ -69,7 +69,7 @@ def test_latencies_are_compared_at_equal_recall() -> None:
 
 
 def test_a_system_that_never_reaches_the_recall_counts_with_the_most_it_has() -> None:
-    """Its row shows the recall, so nobody is misled."""
+    """Its row shows the recall."""
     assert best([row("a", 1, 0.5), row("a", 9, 0.8)], "a") == row("a", 9, 0.8)
     assert best([], "a") is None
 
@@ -97,7 +97,7 @@ def test_the_durations_between_two_marks_are_those_of_one_search() -> None:
 
 
 def test_a_tuning_names_only_what_differs_from_the_defaults() -> None:
-    """So that the default variant is the extension's default, untouched."""
+    """The default variant then has the extension's own defaults."""
     assert TUNINGS["default"].settings() == {}
     assert TUNINGS["relaxed"].settings() == {"hnsw.iterative_scan": "relaxed_order"}
 
@@ -125,7 +125,7 @@ def test_a_table_has_every_column_of_its_rows() -> None:
 
 
 def test_the_readme_shows_the_figures_of_the_results() -> None:
-    """Its table is made from them: python benchmarks/headline.py."""
+    """``python benchmarks/headline.py`` writes its table."""
     result = json.loads((RESULTS / "side_by_side.json").read_text(encoding="utf-8"))
     page = README.read_text(encoding="utf-8")
     assert f"{BEGIN}\n{readme_table(result)}\n{END}" in page

@@ -1,4 +1,4 @@
-"""The load on the HTTP service: how it is pressed, how the bare route fuses, and what is said of it."""
+"""The HTTP benchmark: its clients, the fusion of the bare route, and its report."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ SMALL = Extent(seeds=2, logistic_from=10**9, shape=Shape(6, 3, 60, 6))
 
 
 def test_the_arms_of_a_log_are_those_of_its_events() -> None:
-    """Counted by table here, one after the other there."""
+    """The test counts in a table, the benchmark event by event."""
     world = make_world(np.random.default_rng(0), SMALL.shape)
     log = make_log(np.random.default_rng(1), world, 300)
     counted = {item.item_id: item.arms for item in arms_of_log(log, world) if item.arms}
@@ -26,7 +26,7 @@ def test_the_arms_of_a_log_are_those_of_its_events() -> None:
 
 @pytest.mark.parametrize(("size", "least"), [(0, -1e-9), (2_000, 0.04)])
 def test_shrinkage_predicts_better_than_tables_and_is_honest(size: int, least: float) -> None:
-    """Lower log-loss after 2,000 events, none higher after none, and intervals that hold what they promise."""
+    """Log-loss is lower after 2,000 events and equal after none, and the intervals have their coverage."""
     results = [run_once(seed, size, SMALL, Spread()) for seed in range(2)]
     row = summary(size, "shrinkage", [each["shrinkage"] for each in results])
 

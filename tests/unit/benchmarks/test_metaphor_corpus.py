@@ -20,7 +20,7 @@ def test_a_problem_counts_where_a_fitting_one_is_among_the_first() -> None:
 
 
 def test_every_fitting_metaphor_is_a_curated_one() -> None:
-    """Also those that are reworded, or that others are related to; and each text says something of each metaphor."""
+    """This includes reworded and related problems; and each text includes the name of each metaphor."""
     data = json.loads(DATA.read_text(encoding="utf-8"))
     named = {metaphor_id for kind in ("work", "life") for problem in data[kind] for metaphor_id in problem["fitting"]}
     named |= {problem["of"] for kind in ("reworded", "related") for problem in data[kind]}

@@ -42,7 +42,7 @@ def test_snips_divides_them_by_the_weights_of_what_is_rated() -> None:
 
 
 def test_dr_adds_the_weighed_errors_to_what_the_model_expects() -> None:
-    """1.0 + 0.5 × 0.5 expected, and 2 × 0.5, 0.5 × -0.5 and 1 × 0.25 of what it got wrong."""
+    """1.0 + 0.5 × 0.5 expected, and the weighted errors 2 × 0.5, 0.5 × -0.5 and 1 × 0.25."""
     assert estimates(two_searches())[Estimator.DR].value == pytest.approx((1 + 0.25 + 1 - 0.25 + 0.25) / 2.5)
 
 
@@ -78,7 +78,7 @@ def test_a_perfect_model_leaves_dr_nothing_to_correct() -> None:
 
 
 def test_errors_are_clustered_by_retrieval() -> None:
-    """Hits of one search that fare alike tell as much as one hit: the error does not shrink by copying them."""
+    """Copies of a search's hits add no information: the error does not shrink."""
     rng = np.random.default_rng(3)
     reward = (rng.random(200) < 0.4).astype(float)
     alone = Traffic.of_rows(propensity=np.ones(200), target=np.ones(200), reward=reward)
@@ -106,7 +106,7 @@ def test_nothing_rated_is_nothing_estimated() -> None:
 
 
 def test_one_search_has_a_value_and_no_error() -> None:
-    """Nothing is known of how searches differ."""
+    """The variance between searches is unknown."""
     estimate = estimates(Traffic.of_rows(propensity=[0.5], target=[0.5], reward=[1.0]))[Estimator.IPS]
     assert estimate.value == 1.0
     assert math.isnan(estimate.standard_error)
@@ -188,7 +188,7 @@ GOOD: dict[str, Any] = {"propensity": [0.5, 1.0], "target": [0.0, 1.0], "reward"
     ],
 )
 def test_what_does_not_fit_is_refused(changed: dict[str, Any], message: str) -> None:
-    """With a sentence that names what is wrong."""
+    """The message names the fault."""
     with pytest.raises(InvalidRequestError, match=message):
         Traffic.of_rows(**{**GOOD, **changed})
 

@@ -1,4 +1,4 @@
-"""The benchmark of principles: it runs, and a small version of what it shows holds."""
+"""The benchmark of principles runs, and a small version of its results holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scale model: what it says follows from what was measured."""
+"""The scale model: its estimates follow from the measurements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_line_goes_through_its_points() -> None:
 
 
 def test_the_published_page_is_what_the_script_makes_of_the_published_figures() -> None:
-    """Nobody wrote into it."""
+    """No figure was edited by hand."""
     assert scale_model.page(STORED) == (RESULTS / "scale_model.md").read_text(encoding="utf-8")
 
 

@@ -54,7 +54,7 @@ def test_every_control_and_format_character_is_refused_but_those_that_are_needed
     ],
 )  # fmt: skip
 def test_scripts_and_emoji_stay_whole(text: str) -> None:
-    """Joiners, marks, one variation selector behind what it varies, and the flags of three countries."""
+    """Joiners, marks, a single variation selector after its character, and the flags of three countries."""
     assert text_fault(text, is_line=True) is None
     assert clean_text(text) == text
     assert json.loads(escaped_json(json.dumps(text, ensure_ascii=False))) == text
@@ -86,7 +86,7 @@ def test_a_body_has_lines_and_tabs_and_a_line_has_not(sign: str) -> None:
 
 
 def test_cleaning_takes_out_what_is_refused() -> None:
-    """Separators are line breaks, colours go as a whole, and half of a pair leaves a sign."""
+    """Separators become line breaks, colour sequences are removed as a whole, and half of a pair becomes a sign."""
     assert (
         clean_text("\ufeffsoft\xadware\x0cpage \x1b[1;31mred\x1b[0m \ud800 a\u200bb") == "software\npage red \ufffd ab"
     )
@@ -127,7 +127,7 @@ def test_a_word_is_named_as_it_is() -> None:
 
 
 def test_provenance_says_who_and_how() -> None:
-    """Also where nobody was named, and nobody judged."""
+    """This includes an unknown author, and an unrated text."""
     assert provenance("ann lee", 3, 2) == 'added by "ann lee" \u00b7 helped in 2 of 3 uses'
     assert provenance(" ", 0, 0) == provenance(None, 0, 0) == "added by nobody named \u00b7 not rated yet"
 

@@ -16,7 +16,7 @@ def finding(severity: Severity, check: str = "any") -> Finding:
 
 
 def test_the_worst_stands_first_and_else_nothing_moves() -> None:
-    """A reader sees errors before what is as it should be."""
+    """A reader sees errors first."""
     findings = [
         finding(Severity.OK, "a"),
         finding(Severity.ERROR, "b"),
@@ -37,7 +37,7 @@ def test_without_an_error_it_is_sound() -> None:
 
 
 def test_it_is_told_as_plain_json() -> None:
-    """Every finding with what was found and how to mend it."""
+    """Every finding has its observation and its repair."""
     payload = json.loads(json.dumps(diagnosis_of([finding(Severity.WARNING)], NOW).as_dict()))
     assert payload == {
         "examined_at": "2026-03-01T00:00:00+00:00",

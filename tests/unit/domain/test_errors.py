@@ -15,7 +15,7 @@ CLASSES = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if is
 
 @pytest.mark.parametrize("error", CLASSES, ids=lambda kind: kind.__name__)
 def test_every_error_hangs_on_the_root_and_says_what_it_is(error: type[Exception]) -> None:
-    """Catching the root catches all; a docstring tells each apart."""
+    """Catching the root catches all; each has a docstring of its own."""
     assert issubclass(error, errors.RetrievalError)
     assert error.__doc__
 

@@ -36,7 +36,7 @@ class Inner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outer(Told):
-    """A value that is told."""
+    """A value with a plain form."""
 
     told_also = ("is_large",)
     untold = frozenset({"secret"})
@@ -63,7 +63,7 @@ class Figure(ToldFigures):
 
 
 def test_a_value_is_told_by_its_fields_in_their_order() -> None:
-    """Whatever they hold becomes JSON's; properties that are told come last."""
+    """All values become JSON; the listed properties come last."""
     inner = Inner(at=datetime(2026, 3, 1, tzinfo=UTC))
     value = Outer(number=10, way=Way.UP, parts=(Part("a", 0.5),), inner=Inner(), named={Way.UP: inner}, key=UUID(int=1))
 

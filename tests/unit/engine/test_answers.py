@@ -1,4 +1,4 @@
-"""Answers of one's own are checked before they wait to be recorded, and recorded whole."""
+"""Composed answers are checked before they wait for recording, and recorded completely."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _answer(**more: Any) -> ComposedAnswer:
 
 
 def test_a_record_has_what_models_and_figures_need() -> None:
-    """Candidates by relevance, hits as they were shown, and the application's own time."""
+    """Candidates by relevance, hits as shown, and the application's own time."""
     answer = _answer(cluster=3, model_version=2, vector=np.array([0.6, 0.8], dtype=np.float32))
     row = value_of(encoded(answer.record()), "vector")
     search = recorded_search(answer.record(), None)
@@ -47,7 +47,7 @@ def test_a_record_has_what_models_and_figures_need() -> None:
 
 
 def test_chance_of_the_applications_own_is_named_after_it() -> None:
-    """If nothing was left to chance, the policy is that of a search that explores nothing."""
+    """Without a propensity, the policy is that of a search without exploration."""
     assert _answer().record().policy == "off/1"
     item = ShownItem(item_id="c", score=0.1, slot=Slot.EXPLORE, propensity=0.5)
     assert _answer(shown=[*SHOWN, item]).record().policy == "advice/1"

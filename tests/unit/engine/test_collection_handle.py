@@ -1,4 +1,4 @@
-"""A collection's handle: what was read of it is read again once, however many calls find it old."""
+"""A collection's handle: an old state is read once, by any number of calls."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Reading:
 
 @pytest.fixture
 def reading(monkeypatch: pytest.MonkeyPatch) -> Reading:
-    """A stand-in for the look-up."""
+    """A stand-in for the query."""
     reader = Reading()
     monkeypatch.setattr(module, "find_collection", reader)
     return reader
@@ -61,14 +61,14 @@ async def _many(handle: CollectionHandle, reading: Reading) -> list[StoredCollec
 
 
 async def test_calls_that_find_it_old_at_once_share_one_reading(reading: Reading) -> None:
-    """The others wait for the first one's, and have what it brought."""
+    """They wait for the first call's query, and share its result."""
     handle, _ = _aged(2.0)
     assert await _many(handle, reading) == [SMALL] * 5
     assert reading.times == 1
 
 
 async def test_a_reading_that_fails_is_the_first_calls_alone(reading: Reading) -> None:
-    """Those that waited for it read for themselves."""
+    """The waiting calls read for themselves."""
     handle, _ = _aged(2.0)
     reading.fails = 1
     failed, *others = await _many(handle, reading)

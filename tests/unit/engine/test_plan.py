@@ -1,4 +1,4 @@
-"""The plan: the legs that run, their path, exact or approximate, and what the caller is told."""
+"""The plan: legs, path, exact or approximate, and notes for the caller."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def plan(
 
 
 async def test_similarity_without_a_vector_is_noted() -> None:
-    """If no dense leg is asked for either, the note says what the score does without."""
+    """Without a dense leg too, the note says what is missing from the score."""
     profile = Profile(legs={"lexical": 1}, fusion=UNION, signals=(VectorSimilarity(weight=1),))
     request = checked_request("words", profile=profile)
     vectors = await query_vectors(SMALL, None, [request])
@@ -102,7 +102,7 @@ def test_a_small_collection_is_searched_exactly() -> None:
 
 
 def test_a_large_collection_walks_its_index() -> None:
-    """With the effort that was measured for so many hits."""
+    """It uses the effort measured for that many hits."""
     search_plan = plan(LARGE)
     assert (search_plan.request.path, search_plan.request.few) == (Path.APPROXIMATE, 0)
     assert search_plan.request.effort == AnnIndex().effort_10
@@ -140,7 +140,7 @@ def test_when_no_leg_can_run_the_reason_is_the_error() -> None:
 
 
 def test_legs_of_what_the_question_is_about_are_left_out_where_it_says_nothing_of_it() -> None:
-    """Nobody has to be told; with the leg alone, the error names what to give."""
+    """There is no note; if the leg is the only one, the error names the missing input."""
     both = Profile(legs={"tagged": 1, "rated": 1})
     request = checked_request(None, profile=both, needs_question=both.needs_question)
     assert (make_plan(SMALL, request, None).request.legs, make_plan(SMALL, request, None).notes) == (
@@ -161,12 +161,12 @@ def test_a_leg_with_weight_zero_does_not_run() -> None:
 
 @pytest.mark.parametrize(("limit", "depth"), [(10, 50), (500, 500)])
 def test_each_leg_brings_at_least_as_many_candidates_as_hits_are_wanted(limit: int, depth: int) -> None:
-    """A page of 500 is not made of 50 candidates."""
+    """A page of 500 needs more than 50 candidates a leg."""
     assert plan(SMALL, limit=limit).request.depth == depth
 
 
 def test_memories_are_weighed_where_several_stored_signals_make_the_score() -> None:
-    """Four times the depth a leg, of which the depth stays; not by one signal alone, nor by one that no row tells."""
+    """The legs bring four times the depth, of which the depth stays; not for a single or a computed signal."""
     union = Fusion(kind=FusionKind.UNION)
     stored = (Recency(weight=0.4, decay_days=7), BaseRelevance(weight=0.6))
     legs = {"recent": 1.0, "relevant": 1.0}
@@ -332,7 +332,7 @@ def test_more_are_compared_where_that_saves_every_walk_half_its_effort() -> None
 
 @pytest.mark.parametrize("is_filtered", [False, True])
 def test_an_effort_above_the_most_means_exact(is_filtered: bool) -> None:  # noqa: FBT001 - a case of the test
-    """If no effort finds enough, and if too many hits are wanted for any effort."""
+    """This also applies if too many hits are requested for any effort."""
     useless = replace(LARGE_WAY, ann_index=NONE_DOES)
     assert choose_way(useless, DENSE, depth=10, limit=10, is_filtered=is_filtered) == Way(Path.EXACT)
     assert choose_way(LARGE_WAY, DENSE, depth=1000, limit=1000, is_filtered=is_filtered) == Way(Path.EXACT)

@@ -52,7 +52,7 @@ def test_no_candidates_make_an_empty_ranking() -> None:
 
 
 def test_of_each_group_the_best_stays_in_order() -> None:
-    """Whatever kind of value names the group; the number 1 and the text "1" are two."""
+    """Any type of value can be a group; the number 1 and the text "1" differ."""
     groups = {"a": "x", "b": "x", "c": 1, "d": "1", "e": 1, "f": True}
     assert [candidate.item_id for candidate in best_of_groups(_ranked("a", "b", "c", "d", "e", "f"), groups)] == [
         "a",

@@ -30,7 +30,7 @@ def told_of(search: Answered) -> RecordedSearch:
 
 
 def test_a_record_has_a_value_for_every_column() -> None:
-    """Columns and fields are the same, so that none stays empty because nobody thought of it."""
+    """Columns and fields are the same, so that no column stays empty by mistake."""
     names = {field.name for field in fields(SearchRecord)}
     assert names | {"pool_scores_exact"} == {column.name for column in retrievals.columns} == set(COLUMNS)
 
@@ -57,14 +57,14 @@ def test_the_pool_keeps_every_signal_in_the_order_of_relevance() -> None:
 
 @pytest.mark.parametrize(("size", "expected"), [(0, []), (2, ["c", "a"])])
 def test_the_pool_is_as_large_as_the_profile_says(size: int, expected: list[str]) -> None:
-    """None at 0; the best ones otherwise."""
+    """At 0 it is empty; otherwise it has the best candidates."""
     search = told_of(answered(profile=Profile(recording=Recording(pool=size))))
     assert search.pool_items == expected
     assert len(search.pool_signals["relevance"]) == size
 
 
 def test_what_was_learned_and_drawn_stands_beside_the_relevance() -> None:
-    """The stages after fusion say what they went by, item by item."""
+    """The stages after fusion add their values for each item."""
     decided = Decided(
         model_version=3,
         statistics_at=MOMENT - timedelta(minutes=1),
@@ -96,7 +96,7 @@ def test_the_impressions_explain_their_scores() -> None:
 
 
 def stacked(pool: int) -> Answered:
-    """A search whose four candidates a stack scored by relevance and length, and so many of which are kept."""
+    """A search with four candidates, which a stack scored by relevance and length; the pool has that many."""
     lengths = {"a": 0.5, "b": 0.0, "c": -1.0, "d": 0.0}
     decided = Decided(
         model_version=3,
@@ -108,7 +108,7 @@ def stacked(pool: int) -> Answered:
 
 
 def test_the_parts_that_a_stack_made_of_scores_follow_from_its_weights() -> None:
-    """Rank and signal are those of the candidates, and equal ones are in the order of relevance."""
+    """Rank and signal are the candidates', and ties have the order of relevance."""
     assert record(stacked(pool=4)).shown_signals == {"relevance": 10.0, "length": 2.0}
     first, second, third = told_of(stacked(pool=4)).impressions
     assert first.signals["length"] == {"rank": 4, "raw": -1.0, "weight": 2.0, "value": -2.0}
@@ -164,7 +164,7 @@ def test_a_vector_is_kept_only_where_the_caller_gave_it() -> None:
 
 
 def test_a_profile_of_the_calls_own_is_kept_with_the_request() -> None:
-    """Its version is 0, and the request has it whole."""
+    """The version is 0, and the request has the profile."""
     own = Profile(legs={"dense": 2.0}, fusion=Fusion(kind=FusionKind.WEIGHTED_SUM))
     request = SearchRequest(query="x", vector=None, limit=3, condition=None, profile=own)
     stored_record = record(answered(profile=own, request=request, profile_version=None))
@@ -174,7 +174,7 @@ def test_a_profile_of_the_calls_own_is_kept_with_the_request() -> None:
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
 def test_what_is_no_number_is_refused(number: float) -> None:
-    """Wherever it stands."""
+    """This applies to every field."""
     scored = record(answered(scores={**SCORES, "dense": {"a": number}}))
     for stored_record in (scored, replace(record(answered()), retrieval_time_ms=number, timings_ms={})):
         with pytest.raises(ValueError, match="no finite number"):
@@ -184,7 +184,7 @@ def test_what_is_no_number_is_refused(number: float) -> None:
 
 
 def test_scores_take_half_the_room_where_they_lose_nothing() -> None:
-    """Those that real holds are sent as such; one that it would round takes all of them along."""
+    """Scores that ``real`` represents exactly are sent as such; a single other score makes all ``double``."""
     halves = record(answered(scores={"dense": {"a": 0.5, "b": 0.25}}))
     assert (value_of(encoded(halves), "pool_scores"), value_of(encoded(halves), "pool_scores_exact")) == (
         [[0.5, 0.25]],
@@ -196,7 +196,7 @@ def test_scores_take_half_the_room_where_they_lose_nothing() -> None:
 
 
 def test_a_row_says_what_the_record_says() -> None:
-    """Column by column, as PostgreSQL reads it; what is as usual is not there."""
+    """Each column has PostgreSQL's form; usual values are left out."""
     stored_record = record(answered())
     row = {name: value_of(encoded(stored_record), name) for name in COLUMNS}
     same = (
@@ -275,7 +275,7 @@ def _flat(condition: Filter | None) -> list[Filter]:
     "condition", [Or((Contains("x"), OneOf(parse_field("kind"), ("note",)))), Not(Not(Contains("x")))]
 )
 def test_a_filter_that_no_mapping_can_say_is_told_apart_from_none(condition: Filter) -> None:
-    """It cannot be asked again, and that is on record."""
+    """It cannot be repeated, and the record says so."""
     unsayable = checked_request("words", condition=condition)
     assert recorded_request(unsayable).condition == {}
     assert recorded_request(unsayable).request["is_whole"] is False

@@ -1,4 +1,4 @@
-"""The recorder: batches, waits for a database that is away, and counts what it cannot keep."""
+"""The recorder: batches, waiting for an unavailable database, and counting losses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CHANCE = random.Random(5)
 
 @dataclass
 class Pool:
-    """Stands for the database, of which the recorder itself asks only whether it is in use."""
+    """A stand-in for the database; the recorder itself only asks whether it is in use."""
 
     is_used: bool = False
 
@@ -153,7 +153,7 @@ async def test_a_search_that_waits_knows_its_record_is_stored() -> None:
 
 
 async def test_a_search_beyond_the_room_is_counted_at_once() -> None:
-    """The caller learns that it has no record, and the database is told of it with the next one."""
+    """The caller's result has no record, and the next record reports the loss to the database."""
     store = Store()
     recorder = _recorder(store, most_waiting=2)
     assert [recorder.offer(_search()) for _ in range(4)] == [True, True, False, False]
@@ -279,7 +279,7 @@ async def test_losses_are_told_once_with_the_search_they_were_first_sent_with(mo
 
 
 async def test_losses_are_kept_where_the_search_they_were_sent_with_is_not_stored() -> None:
-    """Its collection may be gone: then the next statement tells them."""
+    """If its collection was removed, the next statement sends the losses."""
     store = Store()
 
     async def gone(*_: object) -> frozenset[UUID]:
@@ -308,7 +308,7 @@ async def test_losses_are_told_at_the_end_although_the_database_was_away_once() 
 
 
 async def test_an_error_of_another_kind_is_no_end() -> None:
-    """Whatever goes wrong, the next searches are recorded."""
+    """After any error, later searches are recorded."""
     store = Store(errors=[RuntimeError("a defect")])
     recorder = _recorder(store)
     recorder.offer(_search())
@@ -321,7 +321,7 @@ async def test_an_error_of_another_kind_is_no_end() -> None:
 
 
 async def test_flushing_ends_beside_searches_that_never_cease() -> None:
-    """It waits for what was offered before it, and not for what each statement finds offered after it."""
+    """It waits for the searches offered before it, not for later ones."""
     searches = [_search() for _ in range(20)]
 
     class Beside(Store):

@@ -1,4 +1,4 @@
-"""A recorded ranking follows from its record, or it is said where not; and what differs today is said item by item."""
+"""Replay: a ranking follows from its record, or the reason why not; and differences to today by item."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_what_was_learned_is_summed_again() -> None:
 
 
 def test_a_stack_needs_its_model() -> None:
-    """Without it that is said; with it the scores are summed again and compared."""
+    """Without the model it is reported; with it the scores are summed again and compared."""
     profile = replace(SUM, learned=Learned(combination=Combination.LOGIT_STACK))
     logits = {"a": 0.0, "b": 1.0, "c": -1.0, "d": 0.5}
     relevant = dict(zip(*(_recorded(SUM).pool_items, _recorded(SUM).pool_signals["scaled"]), strict=True))
@@ -147,7 +147,7 @@ def _by_id(differences_found: tuple[Difference, ...]) -> dict[str, Difference]:
 
 
 def test_the_same_answer_has_no_differences() -> None:
-    """Whatever its identifier and its time."""
+    """Identifier and time do not matter."""
     assert differences(_recorded(), _recorded(ms=1), ALL_OLD) == ((), ())
 
 

@@ -20,7 +20,7 @@ def test_stages_of_one_name_add_up() -> None:
 
 
 def test_each_stage_has_a_span_and_the_one_that_fails_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within the span of the search, one after the other."""
+    """They are children of the search's span, in sequence."""
     spans = record_spans(monkeypatch)
 
     def fail() -> None:

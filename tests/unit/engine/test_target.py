@@ -44,7 +44,7 @@ def test_without_exploration_the_best_are_shown_for_certain() -> None:
 
 
 def test_the_version_that_answered_showed_what_it_showed() -> None:
-    """Its candidates are not ranked again, even where they cannot be."""
+    """Its candidates are not ranked again, even if they cannot be."""
     grouped = pool_of({}, is_grouped=True, shown={"x": 1.0, "y": 1.0}, profile_version=3)
     assert target_slate(grouped, asked(Profile(), version=3)) == {"x": 1.0, "y": 1.0}
     pool = pool_of(LEGS, **DRAWN, shown={"a": 1.0, "d": 0.4}, profile_version=3)
@@ -83,7 +83,7 @@ def test_what_the_record_does_not_tell_is_not_guessed(
 
 
 def test_an_exploring_profile_shows_by_chance() -> None:
-    """Its slate's probabilities add up to the places, the same every time; the settled place is certain."""
+    """The probabilities of its slate add up to the number of places, reproducibly; other places are certain."""
     target = asked(Profile(legs={"dense": 1.0}, learned=Learned(share=0.9), exploration=THOMPSON))
     slate = target_slate(pool_of(LEGS, **DRAWN), target)
     assert not isinstance(slate, Unanswerable)
@@ -94,7 +94,7 @@ def test_an_exploring_profile_shows_by_chance() -> None:
 
 
 def test_a_bonus_raises_what_is_uncertain() -> None:
-    """And the floor reaches the others; where nothing learned counts, it goes by the uses."""
+    """The floor includes the others; without learned rewards, the uses decide."""
     plain = Profile(legs={"dense": 1.0}, learned=PLAIN, exploration=BONUS)
     even, used = (pool_of(LEGS, **LEARNED, **{**COUNTED, "uses": uses}) for uses in ([2.0] * 4, [900.0, 900.0, 0, 0]))
     assert target_slate(even, asked(plain)) == pytest.approx({"a": 1.0, "b": 0.8, "c": 0.1, "d": 0.1})
@@ -119,7 +119,7 @@ def test_a_bonus_raises_what_is_uncertain() -> None:
 def test_who_is_eligible_by_other_numbers_is_told_where_the_record_tells_it(
     uses: float, eligible: float, fewer: int, days: float, *, expected: bool | None
 ) -> None:
-    """By its uses, or because it was younger, or older, than the search asked for; else nothing is said."""
+    """Eligibility follows from the uses, or from an age outside both limits; otherwise it is unknown."""
     columns = {"eligible": [eligible] * 4, "uses": [uses] * 4, "raw_successes": [1.0] * 4}
     pool = pool_of(LEGS, **columns, exploration=Exploration())
     target = replace(THOMPSON, fewer_uses_than=fewer, younger_than_days=days)
@@ -149,7 +149,7 @@ def test_a_stack_is_summed_by_the_model_of_the_search() -> None:
 
 
 def test_a_stack_needs_only_what_it_weighs() -> None:
-    """One that does not weigh what items earned is summed without that, and cannot tell what a sum would show."""
+    """Without weights for rewards it is summed without them, and says nothing about a sum."""
     profile = Profile(legs={"dense": 1.0}, learned=Learned(combination=Combination.LOGIT_STACK))
     weights = LogitStack(weights={"relevance": 1.0, "length": 1.0})
     model = LearnedModel(
@@ -202,7 +202,7 @@ def test_one_leg_has_its_own_scores() -> None:
 
 
 def test_a_leg_that_was_not_recorded_leaves_it_open() -> None:
-    """Its candidates are unknown; a leg without a weight is not needed."""
+    """Its candidates are unknown; a leg with weight 0 is not needed."""
     pool = pool_of({"dense": {"a": 0.5}})
     assert by_relevance(pool, Profile()) is None
     assert ranked(pool, Profile(legs={"dense": 1.0, "lexical": 0.0})) == {"a": 0.5}
@@ -218,7 +218,7 @@ def test_recorded_ranks_and_best_scores_count_those_that_the_pool_does_not_hold(
 
 
 def test_a_learned_reward_is_summed_with_the_relevance() -> None:
-    """0.4 × relevance, from 0 to 1, + 0.6 × what was learned then; of which nothing was, was no candidate."""
+    """0.4 × relevance, from 0 to 1, + 0.6 × the recorded reward; an item without a reward was not a candidate."""
     pool = pool_of(
         {"dense": {"a": 0.8, "b": 0.4, "c": 0.2}}, learned=[0.1, 0.9, None], effective_sample_size=[24.0, 8.0, None]
     )
@@ -231,7 +231,7 @@ def test_a_learned_reward_is_summed_with_the_relevance() -> None:
 
 
 def test_where_nothing_learned_counted_nothing_does() -> None:
-    """Whatever the combination."""
+    """The combination does not matter."""
     pool = pool_of({"dense": {"a": 0.8}})
     candidates = by_relevance(pool, Profile(legs={"dense": 1.0})) or []
     for combination in Combination:

@@ -34,7 +34,7 @@ def test_going_on_from_earlier_centroids_keeps_their_numbers() -> None:
 
 
 def test_the_same_seed_gives_the_same_centroids() -> None:
-    """So that a job that runs again changes nothing."""
+    """A repeated job then changes nothing."""
     rows = _groups(1)
     assert np.array_equal(centroids(rows, 5, seed=3), centroids(rows, 5, seed=3))
 

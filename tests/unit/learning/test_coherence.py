@@ -1,4 +1,4 @@
-"""Mean, deviation, effective sample size and draws of a prediction tell of one distribution, and of the events.
+"""Mean, deviation, effective sample size and draws of a prediction come from one distribution, and from the events.
 
 Histories are unanimous, mixed and decayed, in no to three buckets, of items with and without a cluster.
 """
@@ -73,7 +73,7 @@ def events(contexts: Sequence[str]) -> st.SearchStrategy[Event]:
 
 
 def arms_of(history: Sequence[tuple[Event, int]], fading: float, cluster: int | None) -> ItemArms:
-    """The item after these events, all of them faded alike."""
+    """The item after these events, all with the same decay."""
     sums: dict[str, tuple[float, float]] = {}
     for event, times in history:
         for bucket in ("", *event.buckets - {""}):
@@ -111,7 +111,7 @@ def cases(draw: st.DrawFn) -> tuple[Shrinkage, tuple[str, ...], ItemArms]:
 def test_one_more_event_never_raises_the_uncertainty(
     case: tuple[Shrinkage, tuple[str, ...], ItemArms], data: st.DataObject
 ) -> None:
-    """One in just this context is worth its weight, one elsewhere at most that; whatever it says."""
+    """An event in exactly this context adds its weight, one elsewhere at most that, whatever its reward."""
     model, contexts, item = case
     event = data.draw(events(contexts))
     before, predictions = predicted(model, contexts, item), predicted(model, contexts, after(item, event))
@@ -148,7 +148,7 @@ def test_a_success_never_lowers_the_mean_and_a_failure_never_raises_it(
 def test_mean_and_deviation_are_those_of_one_beta_distribution(
     case: tuple[Shrinkage, tuple[str, ...], ItemArms],
 ) -> None:
-    """So the deviation never exceeds what the mean allows."""
+    """The deviation never exceeds the mean's limit."""
     predictions = predicted(*case)
     most = predictions.mean * (1.0 - predictions.mean)
 
@@ -190,7 +190,7 @@ def ranked(prediction: Prediction, item_id: str = "a") -> Ranked:
 
 
 def unanimous(times: int, reward: float) -> ItemArms:
-    """So many equal verdicts in all three buckets."""
+    """That many equal verdicts in all three buckets."""
     return arms_of([(Event(reward, 1.0, frozenset(BUCKETS)), times)] if times else [], 1.0, CLUSTER)
 
 
@@ -212,7 +212,7 @@ def test_equal_verdicts_leave_less_and_less_to_learn(buckets: int, reward: float
 
 @pytest.mark.parametrize("buckets", [0, 1, 2, 3])
 def test_an_item_that_never_failed_may_still_fail(buckets: int) -> None:
-    """After 200 of 200 the rate of failure is that of less than one, and not of a thousandth of one; no draw is low."""
+    """After 200 successes of 200 the failure rate is that of about one event, not a thousandth; no draw is low."""
     predictions = predicted(Shrinkage(), BUCKETS[:buckets], unanimous(200, 1.0))
 
     assert 0.1 < 200 * (1.0 - predictions.mean) < 5
@@ -222,7 +222,7 @@ def test_an_item_that_never_failed_may_still_fail(buckets: int) -> None:
 @pytest.mark.parametrize("rate", [0.1, 1.0])
 @pytest.mark.parametrize("prior", [-4.0, 0.0, 4.0])
 def test_the_bonus_never_puts_a_known_failure_before_what_was_never_tried(rate: float, prior: float) -> None:
-    """Whatever their like earn: each failure lowers the sum of score and bonus."""
+    """Each failure lowers the sum of score and bonus, whatever similar items earn."""
     model = Shrinkage(anywhere=ShrunkEstimate(prior, 0.5))
     bonuses = [
         ranked(predicted(model, BUCKETS, unanimous(times, 0.0)), str(times)) for times in (96, 48, 24, 12, 3, 1, 0)
@@ -237,7 +237,7 @@ def test_the_bonus_never_puts_a_known_failure_before_what_was_never_tried(rate: 
 def test_the_logistic_model_is_as_sure_as_the_events_are_many(
     case: tuple[Shrinkage, tuple[str, ...], ItemArms], data: st.DataObject
 ) -> None:
-    """Its mean is its own; with one more event it is no less sure."""
+    """Its mean is its own; one more event never lowers its certainty."""
     shrinkage, contexts, item = case
     effects: Mapping[str, Mapping[str, float]] = {"item": {"a": data.draw(st.floats(-5.0, 5.0))}}
     logistic = Logistic(intercept=0.3, slopes={SHRUNK: Slope(0.8, 0.1)}, effects=effects)

@@ -1,4 +1,4 @@
-"""Events: what is refused, how they fade, and the arms that they add up to."""
+"""Events: refusals, decay, and the sums in arms."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_half_life_of_nothing_is_refused() -> None:
 
 
 def test_arms_are_the_sums_of_their_events_in_each_bucket() -> None:
-    """Weighted and, beside, counted."""
+    """Both weighted and unweighted."""
     first = Event(item_id="a", buckets=("", "domain=x"), reward=0.75, weight=2.0, occurred_at=NOW)
     second = Event(item_id="a", buckets=("domain=y",), reward=0.0, occurred_at=NOW - timedelta(days=1))
     (item,) = arms_of([first, second], {"a": 3})

@@ -58,7 +58,7 @@ def test_the_propensities_are_how_often_it_happens() -> None:
 
 
 def test_where_one_ranking_ends_the_other_goes_on() -> None:
-    """Until nobody has anything left."""
+    """The other ranking fills the rest."""
     assert {item for item, _ in drafted("a", "abc", 3)} == {"a", "b", "c"}
     assert drafted("", "ab", 5) == [("a", "b"), ("b", "b")]
     assert drafted("", "", 5) == []

@@ -39,14 +39,14 @@ def test_without_trust_only_what_was_tried_and_passed_is_used(learned: Learned, 
 
 @pytest.mark.parametrize(("trusted_from", "is_served"), [(20, True), (1, True), (21, False), (None, False)])
 def test_a_profile_may_trust_a_model_of_so_many_verdicts(trusted_from: int | None, *, is_served: bool) -> None:
-    """Whatever its trial said, in either combination."""
+    """The result of its trial does not matter, for either combination."""
     assert LOST.serves(Learned(trusted_from=trusted_from)) is is_served
     assert LOST.serves(Learned(trusted_from=trusted_from, share=0.5)) is is_served
     assert LOST.serves(Learned(trusted_from=trusted_from, combination=Combination.LOGIT_STACK)) is is_served
 
 
 def test_trust_cannot_make_up_for_what_there_is_not() -> None:
-    """A stack that weighs nothing has no order, and what is off stays off."""
+    """A stack without weights gives no order, and ``off`` stays off."""
     empty = replace(LOST, stack=LogitStack())
     assert not empty.serves(Learned(trusted_from=1, combination=Combination.LOGIT_STACK))
     assert not LOST.serves(Learned(trusted_from=1, combination=Combination.OFF))
@@ -60,7 +60,7 @@ def test_a_number_of_verdicts_is_a_whole_number(number: object) -> None:
 
 
 def test_a_profile_is_stored_with_its_trust() -> None:
-    """And one that was stored before trust was known has none."""
+    """A profile stored before that field existed has no trust."""
     learned = Learned(trusted_from=20)
     assert Learned(**learned.as_dict()) == learned
     assert Learned(combination=Combination.SUM, share=0.6).trusted_from is None

@@ -1,4 +1,4 @@
-"""The logistic model: nested effects, numbers, and what it says of what it has not met."""
+"""The logistic model: nested effects, numbers, and predictions for unseen items."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ def test_it_learns_which_item_helps_and_where(model: Logistic) -> None:
 
 
 def test_relevance_counts_and_the_rank_is_only_a_nuisance(model: Logistic) -> None:
-    """A prediction is for rank 1, where what is good is seen most."""
+    """A prediction is for rank 1, where users see an item most."""
     assert rate(model, "good", "domain=x", relevance=0.9) > rate(model, "good", "domain=x", relevance=0.2) + 0.1
     assert model.slopes[RANK].weight == pytest.approx(-0.8, abs=0.35)
 
 
 def test_a_prediction_at_a_given_rank_is_lower(model: Logistic) -> None:
-    """For judging the model by what was shown there."""
+    """Such predictions evaluate the model on shown hits."""
     item = [ItemArms(item_id="good", cluster=1)]
     first, fifth = (logistic_mean(model, ("domain=x",), item, {RANK: np.array([rank])}).logit[0] for rank in (1.0, 5.0))
 
@@ -96,7 +96,7 @@ def test_what_was_never_met_adds_nothing(model: Logistic) -> None:
 
 
 def test_the_parts_add_up_to_the_logit(model: Logistic) -> None:
-    """Whatever is known of relevance and signals."""
+    """This holds for any relevance and signals."""
     items = [ItemArms(item_id=name, cluster=CLUSTERS.get(name)) for name in ("good", "bad", "new")]
     numbers = {RELEVANCE: np.array([0.3, np.nan, 0.9]), "dense": np.array([0.0, 1.0, np.nan])}
     means = logistic_mean(model, ("", *DOMAINS), items, numbers)

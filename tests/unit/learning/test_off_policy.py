@@ -33,7 +33,7 @@ WORSE = Estimate(value=-0.1, standard_error=0.01)
 
 
 def test_a_sample_of_two_hundred_is_enough() -> None:
-    """And one below is not, which is said."""
+    """One less is not enough, and the message says so."""
     assert replace(FINE, effective_sample_size=200.0).objections() == ()
     (message,) = replace(FINE, effective_sample_size=199.4).objections()
     assert message.startswith("its effective sample size is 199, below 200")
@@ -87,7 +87,7 @@ def test_interleaved_searches_are_judged_by_a_sign_test(won: int, losses: int, b
 
 
 def filled(**rewards: dict[str, float]) -> RewardModel:
-    """A model that was told these rewards by retrieval."""
+    """A model with these rewards by retrieval."""
     model = RewardModel()
     for retrieval_id, its in rewards.items():
         model.add(retrieval_id, its)
@@ -102,7 +102,7 @@ def test_an_item_is_shrunk_to_what_all_items_earn() -> None:
 
 
 def test_a_retrieval_hears_nothing_of_itself() -> None:
-    """Its rewards change no prediction for it, but those for others."""
+    """Its rewards change only the predictions for others."""
     low = filled(r1={"a": 0.0}, r2={"a": 0.5, "b": 1.0})
     high = filled(r1={"a": 1.0}, r2={"a": 0.5, "b": 1.0})
     assert low.predict("r1", "a") == pytest.approx(high.predict("r1", "a"))

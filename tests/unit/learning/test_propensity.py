@@ -1,4 +1,4 @@
-"""Propensities of Thompson sampling are exact: by hand, by integration, and by counting; who is eligible for a slot."""
+"""Propensities of Thompson sampling are exact: by hand, by integration, and by counting; eligibility for a slot."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_one_set_of_rows_is_drawn_from_as_often_as_it_says(slots: int) -> None:
 
 
 def test_drawings_from_many_sets_of_rows_are_as_often_as_they_say() -> None:
-    """Each set of rows with its own probabilities: what is drawn agrees with their sum."""
+    """Each set of rows has its own probabilities: the draws agree with their sum."""
     rng = np.random.default_rng(6)
     counts, expected, covariance = np.zeros(8), np.zeros(8), np.zeros((8, 8))
     for _ in range(100):
@@ -134,7 +134,7 @@ def test_wrong_propensities_are_found_out() -> None:
 def test_propensities_add_up_to_the_slots_and_the_floor_holds(
     size: int, rows: int, floor: float, slots: int, seed: int
 ) -> None:
-    """Whatever the draws are, ties included; nobody is below the floor's share, nobody above 1."""
+    """This holds for any draws, including ties; every probability is at least the floor's share, and at most 1."""
     slots = min(slots, size)
     rng = np.random.default_rng(seed)
     lottery = finite_rows(rng.integers(0, 3, (rows, size)).astype(float), slots, floor)
@@ -150,7 +150,7 @@ def test_propensities_add_up_to_the_slots_and_the_floor_holds(
 
 @pytest.mark.parametrize(("rows", "slots"), [(0, 1), (3, 0), (3, 5)])
 def test_a_lottery_needs_rows_and_slots_that_can_be_filled(rows: int, slots: int) -> None:
-    """The message says how many can be asked for."""
+    """The message has the largest valid number."""
     with pytest.raises(InvalidRequestError, match="ask for 1 to 4"):
         finite_rows(np.zeros((rows, 4)), slots, 0.1)
 
@@ -184,7 +184,7 @@ def test_the_shrunk_posterior_is_that_of_the_learned_reward() -> None:
 
 
 def test_extreme_beliefs_stay_rates() -> None:
-    """No error, no warning, and the order of the means is kept."""
+    """There is no error and no warning, and the order of the means stays."""
     candidates = [Ranked(item_id=str(mean), reward_mean=mean, effective_sample_size=1e12) for mean in (0.0, 0.5, 1.0)]
 
     draws = reward_draws(candidates, PosteriorKind.SHRUNK, 2, np.random.default_rng(3))
@@ -194,7 +194,7 @@ def test_extreme_beliefs_stay_rates() -> None:
 
 
 def test_counters_that_have_drifted_break_no_search() -> None:
-    """More successes than uses: as if all had been successes."""
+    """With more successes than uses, all uses count as successes."""
     drifted = Ranked(item_id="a", arm=Arm(uses=1, raw_successes=3))
 
     draws = reward_draws([drifted], PosteriorKind.BETA, ROWS, np.random.default_rng(4))
@@ -235,12 +235,12 @@ OLD = NOW - timedelta(days=100)
 def test_fewer_than_five_uses_or_younger_than_seven_days(
     uses: int, created_at: datetime | None, *, expected: bool
 ) -> None:
-    """Uses are raw; what was stored exactly seven days ago is not younger."""
+    """Uses are raw counts; an item stored exactly seven days ago is not younger."""
     assert is_eligible(Arm(uses=uses), created_at, NOW, Exploration()) is expected
 
 
 def test_the_profile_says_how_few_and_how_young() -> None:
-    """0 uses and 0 days: nobody."""
+    """With 0 uses and 0 days, no item is eligible."""
     nobody = Exploration(fewer_uses_than=0, younger_than_days=0)
 
     assert not is_eligible(Arm(), NOW, NOW, nobody)
@@ -248,5 +248,5 @@ def test_the_profile_says_how_few_and_how_young() -> None:
 
 
 def test_decayed_counts_make_nobody_eligible_again() -> None:
-    """An item that was used often long ago is known."""
+    """A frequently used item stays known after a long time."""
     assert not is_eligible(Arm(successes=0.001, failures=0.001, uses=50), OLD, NOW, Exploration())

@@ -1,4 +1,4 @@
-"""The fit of how sure a hit is, on hits whose probability is known."""
+"""The fit of the calibration, on hits with known probabilities."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ TRUE = Calibration(space="s", both=(-3.0, 4.0, -6.0, 5.0, -8.0))
 
 
 def drawn(hits: int, seed: int = 0) -> list[JudgedHit]:
-    """Hits that are relevant with the probability that ``TRUE`` tells."""
+    """Hits that are relevant with the probability of ``TRUE``."""
     rng = np.random.default_rng(seed)
     evidence = [Evidence(*map(float, row)) for row in rng.random((hits, 4))]
     relevances = TRUE.relevances(evidence)
@@ -50,7 +50,7 @@ def test_hits_that_weigh_nothing_change_nothing() -> None:
 
 
 def test_too_few_hits_of_a_kind_fit_nothing() -> None:
-    """Neither a model nor a figure is made of them."""
+    """The result has neither a model nor a figure."""
     hits = [hit._replace(is_relevant=place < FEWEST - 1) for place, hit in enumerate(drawn(100))]
 
     assert not can_fit(hits)
@@ -78,7 +78,7 @@ def test_from_a_start_few_hits_are_enough_to_be_more_honest() -> None:
 
 
 def test_without_hits_the_start_stays() -> None:
-    """Also that of a model of which nothing is known."""
+    """A model without hits keeps its start too."""
     hits = [hit._replace(is_relevant=place < FEWEST_FROM_START - 1) for place, hit in enumerate(drawn(100))]
 
     fitted = fit_calibration({"both": hits}, space="t", fitted_on="none", start=TRUE)
@@ -88,7 +88,7 @@ def test_without_hits_the_start_stays() -> None:
 
 
 def test_many_hits_forget_the_start() -> None:
-    """A wrong one costs nothing in the end."""
+    """A wrong start has no effect in the end."""
     start = Calibration(space="s", both=(2.0, -4.0, 0.0, -5.0, 8.0))
 
     fitted = fit_calibration({"both": drawn(40_000)}, space="s", fitted_on="drawn", start=start)

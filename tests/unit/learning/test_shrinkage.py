@@ -65,7 +65,7 @@ def test_an_item_under_a_known_rate_has_the_beta_binomial_mean(won: float, failu
 
 
 def test_an_item_in_a_bucket_is_shrunk_to_what_it_earned_elsewhere() -> None:
-    """That is the prior mean of its estimate in the bucket; the 10 events it is worth weigh 1 / (1 / 10 + 1 / 4)."""
+    """Its rate elsewhere is the prior mean in the bucket; the 10 events weigh 1 / (1 / 10 + 1 / 4)."""
     elsewhere, weight = (5 + 5 * 0.2) / (5 + 5), 1 / (1 / 10 + 1 / 4)
 
     assert rate(KNOWN, item(6, 2, 1, 2), DOMAIN) == pytest.approx((1 + weight * elsewhere) / (3 + weight))
@@ -106,7 +106,7 @@ def test_several_buckets_add_up_on_the_logit_scale() -> None:
 def test_more_successes_never_lower_the_mean_and_more_failures_never_raise_it(
     won: int, lost: int, won_inside: int, lost_inside: int, base: float
 ) -> None:
-    """An event counts for the item and in the bucket alike."""
+    """An event counts for the item and in the bucket."""
     model = Shrinkage(
         anywhere=ShrunkEstimate(base, 0.5),
         levels={"domain": Level(8.0, 0.1, 0.4)},
@@ -124,7 +124,7 @@ def test_more_successes_never_lower_the_mean_and_more_failures_never_raise_it(
 @given(st.lists(st.tuples(events, events, events, events), min_size=1, max_size=5))
 @settings(max_examples=25, deadline=None)
 def test_what_the_levels_gave_adds_up_to_the_logit(counts: list[tuple[int, int, int, int]]) -> None:
-    """For any items, in a bucket that is known and in one that is not."""
+    """This holds for any items, in known and unknown buckets."""
     items = [item(a + c, b + d, c, d, cluster=a % 4) for a, b, c, d in counts]
     estimates = posterior(FITTED, ("", DOMAIN, "complexity=low"), items)
 
@@ -148,7 +148,7 @@ def test_every_event_adds_to_what_is_known() -> None:
 
 
 def test_the_order_of_the_items_makes_no_difference() -> None:
-    """Neither to what is learned nor to what is predicted."""
+    """Neither the model nor the predictions depend on it."""
     items = many()
     there, back = fit_shrinkage(arm_table(items)), fit_shrinkage(arm_table(items[::-1]))
 

@@ -1,4 +1,4 @@
-"""The slate as a whole: who is in it, why, and with what probability."""
+"""The slate as a whole: its items, their slots, and their probabilities."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ THOMPSON = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2, posterior=Post
 
 
 def candidates(count: int, eligible: str = "all", *, unsure: float = 0.0) -> list[Ranked]:
-    """``a``, ``b``, ``c`` … by falling score; ``eligible`` names who is."""
+    """``a``, ``b``, ``c`` … by falling score; ``eligible`` names the eligible ones."""
     return [
         Ranked(
             item_id=chr(97 + place),
@@ -61,7 +61,7 @@ EVERY = [
 def test_every_slate_keeps_the_rules(
     exploration: Exploration, count: int, limit: int, eligible: str, seed: int
 ) -> None:
-    """Full, nobody twice, positive probabilities that add up, and those of the same seed for everybody else."""
+    """Full, without repetitions, with positive probabilities that add up, and reproducible from the seed."""
     exploration = Exploration(**exploration.as_dict() | {"posterior": PosteriorKind.BETA})
     pool = candidates(count, eligible, unsure=0.2)
     slate = compose(pool, limit, exploration, np.random.default_rng(seed))
@@ -126,7 +126,7 @@ class TestThompsonSlots:
             assert place.rank_propensity == pytest.approx(place.propensity / 2)
 
     def test_who_keeps_its_place_is_there_by_its_score(self) -> None:
-        """``e`` is drawn like the others, whether eligible or not, and marked as what the score shows."""
+        """``e`` is drawn like the others, eligible or not, and marked as shown by score."""
         one_slot = Exploration(**THOMPSON.as_dict() | {"slots": 1})
         for eligible in ("g", "eg"):
             lasts = {place.item_id: place for seed in range(60) for place in drawn(9, 5, one_slot, seed, eligible)[4:]}
@@ -134,7 +134,7 @@ class TestThompsonSlots:
             assert all(0 < place.propensity < 1 for place in lasts.values())
 
     def test_what_the_score_shows_always_has_a_chance(self) -> None:
-        """So a policy that shows nothing else can be evaluated on what this one recorded."""
+        """Its records can evaluate a policy that shows only these items."""
         hopeless = [
             Ranked(item_id=name, reward_mean=0.01 if name in "de" else 0.99, effective_sample_size=900, eligible=True)
             for name in "abcdefgh"
@@ -182,7 +182,7 @@ class TestThompsonSlots:
         assert drawn(9, 5, THOMPSON, 0, eligible) == [Placed(name) for name in "abcde"]
 
     def test_two_slots_of_two_places_leave_the_first_to_the_score(self) -> None:
-        """So there is one."""
+        """The result is a single slot."""
         slates = [drawn(9, 2, THOMPSON, seed) for seed in range(60)]
 
         assert {names(slate[:1]) for slate in slates} == {"a"}
@@ -251,7 +251,7 @@ class TestSwaps:
     """Neighbours change places."""
 
     def test_one_pair_of_neighbours_at_most(self) -> None:
-        """All three pairs come; both are marked, the others are not."""
+        """All three pairs occur; both hits of a pair are marked, and no others."""
         slates = [drawn(9, 4, Exploration(swaps=0.5), seed) for seed in range(200)]
 
         assert {names(slate) for slate in slates} == {"abcd", "bacd", "acbd", "abdc"}
@@ -285,7 +285,7 @@ class TestSwaps:
 
 
 def test_served_slates_agree_with_their_propensities() -> None:
-    """300 whole slates, each with a seed of its own, by a chi-square test over those whom the slot may show."""
+    """300 slates with different seeds, by a chi-square test over the items that the slot may show."""
     exploration = Exploration(**THOMPSON.as_dict() | {"slots": 1, "swaps": 0.02})
     found = candidates(9)
     pool = "efghi"

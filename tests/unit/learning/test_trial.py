@@ -104,7 +104,7 @@ def test_directions_of_an_earlier_time_leave_out_what_came_later() -> None:
 
 
 def test_searches_for_the_same_count_as_one() -> None:
-    """However often two questions are asked, they are two."""
+    """Two questions stay two, however often they are asked."""
     few = _examples(2)
     slates = [replace(slate, question=f"q{number % 2}") for number, slate in enumerate([*few.slates] * 40)]
     outcomes = trial(replace(few, slates=slates), None, share=0.6)
@@ -157,13 +157,13 @@ def test_a_model_learns_that_long_items_help() -> None:
 
 
 def test_what_single_items_earned_counts_where_it_adds_something() -> None:
-    """Not where all that is to be known is a property that all items have."""
+    """It is left out if a property of all items explains the rewards."""
     assert not trial(_examples(60), None, share=0.6)[Combination.LOGIT_STACK].is_shared
     assert _stack_of(_long_ones_help()).is_shared
 
 
 def test_a_model_passes_that_learned_from_what_was_looked_at() -> None:
-    """First places have most of the verdicts; it is not held against it that it moves others there."""
+    """First places have most of the verdicts; moving other items there is not counted against the model."""
     assert _stack_of(_long_ones_help(looks=1.0)).passed
 
 

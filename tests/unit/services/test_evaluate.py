@@ -36,7 +36,7 @@ QRELS = {f"q{number}": {f"d{number}": 1} for number in range(4)}
 
 
 class CannedSearch:
-    """Answers from a table by variant and text, and remembers what it was asked."""
+    """Answers from a table by variant and text, and records the calls."""
 
     def __init__(self, answers: Mapping[tuple[str, str], Sequence[str]]) -> None:
         self.answers = answers
@@ -70,7 +70,7 @@ async def evaluated(search: CannedSearch, **options: Any) -> Report:
 
 
 async def test_every_variant_is_asked_every_judged_query() -> None:
-    """In the order of the variants and the queries; unjudged queries are left out and counted."""
+    """In the order of variants and queries; unjudged queries are left out and counted."""
     search = CannedSearch({})
     queries = [JudgedQuery(query_id="unjudged", text="nobody knows"), *QUERIES[:2]]
 
@@ -111,7 +111,7 @@ async def test_the_deepest_metric_says_how_many_results_are_asked_for(metrics: s
 
 
 async def test_a_querys_own_item_is_left_out_and_costs_no_place() -> None:
-    """The search ranks as if it did not exist, so the relevant one moves up."""
+    """The metrics are those of a ranking without it, so the relevant item moves up."""
     queries = [
         JudgedQuery(query_id="q0", text="text 0", metadata={"self_id": "me"}),
         JudgedQuery(query_id="q1", text="text 1"),
@@ -155,7 +155,7 @@ async def test_each_query_searches_within_its_own_filter() -> None:
 
 
 async def test_nothing_is_searched_when_a_query_lacks_its_filter() -> None:
-    """The mistake in the last query is told before the first search."""
+    """The last query's mistake is reported before the first search."""
     queries = [JudgedQuery(query_id="q0", text="text 0", metadata={"room": "r"}), *QUERIES[1:]]
     search = CannedSearch({})
 
@@ -234,7 +234,7 @@ async def test_searches_run_side_by_side_up_to_the_limit(concurrency: int) -> No
 
 
 async def test_the_report_does_not_depend_on_the_concurrency() -> None:
-    """Queries stay in order whoever finishes first."""
+    """Queries keep their order, whichever ends first."""
     answers = {("fused", "text 1"): ["d1"], ("fused", "text 3"): ["x", "d3"]}
 
     report = await evaluated(CannedSearch(answers), concurrency=1, clock=lambda: 0.0)
@@ -312,7 +312,7 @@ def test_the_users_spelling_is_kept() -> None:
 
 
 def test_a_comma_inside_parentheses_belongs_to_the_metric() -> None:
-    """Metrics with parameters can stand in a list."""
+    """Metrics with parameters can be in a list."""
     assert tuple(metric.name for metric in parse_metrics("P(rel=2, judged_only=True)@5,AP")) == (
         "P(rel=2, judged_only=True)@5",
         "AP",
@@ -336,7 +336,7 @@ def test_a_comma_inside_parentheses_belongs_to_the_metric() -> None:
     ],
 )
 def test_an_unknown_metric_is_answered_with_examples(name: str) -> None:
-    """Names that do not parse, have no use for their cutoff or no provider are all refused alike."""
+    """Metrics that do not parse, ignore their cutoff or have no provider are refused in the same way."""
     with pytest.raises(InvalidRequestError, match=r"nDCG@10, R@100, MRR@10"):
         parse_metric(name)
 
@@ -395,7 +395,7 @@ def test_grades_below_zero_are_irrelevant() -> None:
 
 @pytest.mark.parametrize("grades", [{"spam": -5}, {"spam": 0}, {}])
 def test_queries_with_nothing_relevant_score_zero(grades: dict[str, int]) -> None:
-    """Such queries are measured beside others, whatever their grades."""
+    """They are measured together with the others."""
     run = {"q1": ["a", "b", "x"], "q3": ["spam", "a"]}
 
     result = measure(run, QRELS_METRICS | {"q3": grades}, parse_metrics("nDCG@10,R@2,MRR@10,AP"))
@@ -487,13 +487,13 @@ class Searched:
     absent: frozenset[str] = frozenset()
 
     async def get(self, item_ids: Sequence[str]) -> dict[str, object]:
-        """All but those that are absent."""
+        """The items that exist."""
         return {item_id: object() for item_id in item_ids if item_id not in self.absent}
 
     async def search(
         self, query: str, *, where: dict[str, Any] | None, limit: int, legs: Sequence[str] | None, syntax: bool
     ) -> SearchResult:
-        """The ids written down, whatever the query, which is taken as it stands."""
+        """The stored ids of the query, whose text is passed unchanged."""
         assert not syntax
         leg_names = None if legs is None else tuple(legs)
         self.asked.append({"query": query, "where": where, "limit": limit, "legs": leg_names})
@@ -522,7 +522,7 @@ async def test_each_leg_is_measured_alone_and_then_the_profile() -> None:
 
 
 async def test_the_legs_come_first() -> None:
-    """So that one that cannot run is reported before the long work."""
+    """A leg that cannot run is then reported before the long work."""
     collection = both_legs()
     await evaluate_collection(collection, QUERIES_COLLECTION, QRELS_COLLECTION, metrics=METRICS)
 
@@ -550,7 +550,7 @@ async def test_one_leg_is_compared_with_nothing() -> None:
 
 
 async def test_queries_bring_their_filter_and_leave_themselves_out() -> None:
-    """The own item costs no place, and a search is never asked for more than it gives."""
+    """The query's own item does not count, and a search requests at most its maximum."""
     collection = Searched({("dense",): ["x", "y", "a", "b"]})
     report = await evaluate_collection(
         collection,
@@ -587,7 +587,7 @@ async def test_a_metric_deeper_than_a_search_is_refused_before_the_first() -> No
 
 
 def test_legs_without_weight_are_not_measured() -> None:
-    """Unless they are asked for."""
+    """Naming them explicitly overrides this."""
     profile = Profile(legs={LegName.DENSE: 0.0, LegName.LEXICAL: 1.0})
     assert chosen_legs(profile, None) == ("lexical",)
     assert chosen_legs(profile, ["dense", "dense"]) == ("dense",)

@@ -64,7 +64,7 @@ def test_the_index_follows_the_size_with_hysteresis(
     [(1000, IndexOutcome.BUILT), (501, IndexOutcome.BUILT), (499, IndexOutcome.DROPPED)],
 )
 def test_what_a_failed_build_left_is_built_again_or_removed(documents: int, outcome: IndexOutcome) -> None:
-    """An index that is there and not valid costs writes and helps nobody."""
+    """An invalid index costs writes without use."""
     assert wanted_outcome(documents, 1000, None, 0, is_there=True) is outcome
 
 
@@ -98,7 +98,7 @@ def test_an_index_of_another_form_is_replaced_unless_it_goes_anyway(*, is_quanti
 def test_the_kind_follows_the_wish_and_what_was_measured(
     kind: IndexKind, dimensions: int, index: AnnIndex | None, *, wants: bool
 ) -> None:
-    """A wish is kept, whatever was measured."""
+    """The requested kind is kept, whatever the measurement."""
     space = StoredSpace(1, EmbeddingSpace(provider="test", model="kinds", dimensions=dimensions))
     assert wants_bits(collection(stored={"space": space, "ann_index": index, "index_kind": kind}).stored) is wants
 
@@ -145,6 +145,6 @@ def test_an_index_in_parts_has_a_name_for_each() -> None:
 
 @pytest.mark.parametrize("ending", ["", "_bits", "_2_of_4", "_bits_2_of_4", "_ccnew", "_bits_2_of_4_ccold1"])
 def test_the_indexes_of_a_collection_are_known_by_the_beginning_of_their_names(ending: str) -> None:
-    """Those that an interrupted build left included; other indexes are themselves."""
+    """This includes those of interrupted builds; other names do not match."""
     assert stem_of(f"embeddings_4_7_hnsw{ending}") == "embeddings_4_7_hnsw"
     assert stem_of("items_pkey") == "items_pkey"

@@ -58,7 +58,7 @@ def test_line_separators_inside_a_text_do_not_end_the_line(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", ["queries.jsonl.gz", "queries.jsonl"])
 def test_gzip_is_read_whatever_the_file_is_called(tmp_path: Path, name: str) -> None:
-    """A gzipped file is known by its content."""
+    """The content decides."""
     path = written(tmp_path, gzip.compress(b'{"_id": "q", "text": "t"}\n'), name)
 
     assert [query.query_id for query in read_queries(path)] == ["q"]
@@ -247,7 +247,7 @@ def test_nothing_at_all_is_refused(queries: list[JudgedQuery], qrels: dict[str, 
     ],
 )
 def test_a_query_filters_by_a_value_of_its_own(text: str, expected: dict[str, Any]) -> None:
-    """The query's value stands on the left, so the item's side of a comparison is mirrored."""
+    """The query's value is on the left, so the comparison is mirrored for the item."""
     query = a_query(conversation="c1", as_of="2022-08-24", level=0, open=False)
 
     assert WhereFrom.parse(text).filter_for(query) == expected
@@ -323,7 +323,7 @@ def test_the_same_filter_twice_is_one() -> None:
 
 @pytest.mark.parametrize(("metadata", "expected"), [({"self_id": "d7"}, "d7"), ({"self_id": 7}, "7"), ({}, None)])
 def test_a_query_names_the_item_that_it_was(metadata: dict[str, Any], expected: str | None) -> None:
-    """Its own item is left out; a query that was no item leaves nothing out."""
+    """The item itself is left out; a query without an item leaves nothing out."""
     assert DropSelf.parse("metadata.self_id").exclude_for(a_query(**metadata)) == expected
 
 
@@ -336,7 +336,7 @@ def test_where_the_own_item_stands_must_be_metadata(text: str) -> None:
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 def test_a_csv_brings_queries_with_what_is_expected(tmp_path: Path, separator: str) -> None:
-    """A query in two rows expects two items; other columns are left alone."""
+    """A query in two rows expects two items; other columns are ignored."""
     rows = [
         ("Query", "by", "Expected_ID"),
         ("why, so", "me", "a"),

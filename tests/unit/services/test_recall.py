@@ -1,4 +1,4 @@
-"""Recall from scores, and by how many items filters let through."""
+"""Recall from scores, grouped by the number of items that match the filter."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_searches_are_grouped_by_what_their_filters_let_through(matches: int | N
 
 
 def test_each_group_has_its_mean_and_its_short_pages() -> None:
-    """The least effort stands for the group."""
+    """The group's effort is the least one."""
     probes = [
         Probe(recall=1.0, is_short=False, matches=None, effort=100),
         Probe(recall=0.5, is_short=True, matches=None, effort=80),

@@ -108,7 +108,7 @@ def test_exact_and_sampled_p_values_agree_at_the_border() -> None:
 
 
 def test_pairs_without_a_difference_do_not_change_the_p_value() -> None:
-    """Queries that both systems answer alike say nothing about which is better, and keep the test exact."""
+    """Ties say nothing about the better system, and the test stays exact."""
     few = compare([1.0, 0.8, 0.9, 0.7, 1.0, 0.6], [0.0] * 6)
     padded = compare([1.0, 0.8, 0.9, 0.7, 1.0, 0.6] + [0.5] * 100, [0.0] * 6 + [0.5] * 100)
 
@@ -127,7 +127,7 @@ def test_the_interval_covers_the_true_difference_as_often_as_promised() -> None:
 
 
 def test_equal_input_gives_equal_output() -> None:
-    """Without a generator the seed is fixed; a generator of one's own is used when given."""
+    """Without a generator the seed is fixed; a given generator is used."""
     rng = np.random.default_rng(1)
     a, b = rng.random(40), rng.random(40)
 

@@ -79,7 +79,7 @@ def complementary(queries: int, seed: int = 1) -> Case:
 
 
 def split(*, dense: int, lexical: int) -> Case:
-    """So many queries that only dense answers, and so many that only lexical answers."""
+    """That many queries that only dense answers, and that many that only lexical answers."""
     legs = ["dense"] * dense + ["lexical"] * lexical
     rankings = {f"q{number}": {leg: ranked(leg, ["hit"])} for number, leg in enumerate(legs)}
     return rankings, {query_id: {"hit": 1} for query_id in rankings}
@@ -154,7 +154,7 @@ def test_a_gain_that_vanishes_on_held_out_queries_is_not_believed() -> None:
 
 
 def test_held_out_queries_have_no_say_in_their_own_setting() -> None:
-    """Dense answers half of the queries and lexical the rest: the others always choose the leg that fails."""
+    """Dense answers half of the queries, lexical the rest: the others always choose the failing leg."""
     rankings, qrels = split(dense=4, lexical=4)
 
     report = tune(rankings, qrels, Setting({"dense": 1.0}), settings=[LEXICAL], folds=8)
@@ -274,7 +274,7 @@ def test_the_grid_goes_from_simple_to_elaborate() -> None:
 
 
 def test_weighted_sums_with_the_dense_leg_are_tried_refined_where_that_can_be_told() -> None:
-    """With vectors, that is: after those that are not, so that equal quality goes to the simpler one."""
+    """This needs vectors; refined settings come after unrefined ones, so that a tie goes to the simpler one."""
     added = [profile for profile in grid(["dense", "lexical"], with_refining=True) if not profile.refining.is_off]
 
     assert added == [replace(profile, refining=REFINED) for profile in grid(["dense", "lexical"])[-9:]]
@@ -283,7 +283,7 @@ def test_weighted_sums_with_the_dense_leg_are_tried_refined_where_that_can_be_to
 
 
 def test_refining_is_proposed_where_it_helps() -> None:
-    """The second relevant item stands far behind in both legs, and is like the first: only vectors show it."""
+    """The second relevant item ranks low in both legs, and is similar to the first: only vectors show it."""
     others = [f"x{number}" for number in range(20)]
     in_order = {leg: ranked(leg, ["first", *others[:12], "hit", *others[12:]]) for leg in ("dense", "lexical")}
     rankings = {f"q{number}": in_order for number in range(20)}
@@ -360,7 +360,7 @@ def ranked_collection(leg: str, item_ids: Sequence[str]) -> list[Candidate]:
 
 @dataclass
 class Tuned:
-    """Its lexical leg is always right and its dense leg is noise; each finds the query itself first."""
+    """Its lexical leg is always right, and its dense leg is noise; each finds the query's own item first."""
 
     profile: Profile = field(default_factory=Profile)
     missing: tuple[str, ...] = ()
@@ -390,7 +390,7 @@ class Tuned:
         }
 
     async def embeddings(self, item_ids: Sequence[str]) -> dict[str, Vector]:
-        """Those that it was given."""
+        """The given vectors."""
         return {item_id: self.vectors[item_id] for item_id in item_ids if item_id in self.vectors}
 
     async def set_profile(self, profile: Profile, *, note: str) -> int:
@@ -424,7 +424,7 @@ async def test_applying_stores_the_profile_with_how_it_was_found() -> None:
 
 
 async def test_refining_is_tuned_by_the_vectors_of_the_candidates() -> None:
-    """Only those of the dense leg's noise have one here; what is proposed, refined or not, becomes the profile."""
+    """Only the noise of the dense leg has vectors here; the proposal, refined or not, becomes the profile."""
     chance = np.random.default_rng(1)
     collection = Tuned(vectors={f"x{number}": chance.normal(size=3).astype(np.float32) for number in range(30)})
     tuning = await tune_collection(collection, QUERIES, QRELS)
@@ -471,7 +471,7 @@ async def test_the_querys_own_item_takes_no_rank() -> None:
 
 
 async def test_a_leg_that_cannot_run_says_so_itself() -> None:
-    """Without it, tuning would choose among what is left and call it the best."""
+    """Otherwise tuning would choose among the remaining legs."""
     collection = Tuned(missing=("dense",), error=EmbedderUnavailableError("no connection"))
     with pytest.raises(EmbedderUnavailableError, match="no connection"):
         await tune_collection(collection, QUERIES, QRELS)
@@ -479,7 +479,7 @@ async def test_a_leg_that_cannot_run_says_so_itself() -> None:
 
 
 async def test_a_leg_that_failed_once_ends_the_tuning() -> None:
-    """Even though it works again when it is asked alone."""
+    """Even if a later call of the leg works."""
     with pytest.raises(EmbedderError, match="dense leg failed on query 'q0'"):
         await tune_collection(Tuned(missing=("dense",)), QUERIES, QRELS)
 

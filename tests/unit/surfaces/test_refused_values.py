@@ -46,7 +46,7 @@ class Asked(BaseModel):
     ],
 )
 def test_a_value_is_told_what_it_must_be(field: str, value: object, message: str) -> None:
-    """And of which kind it is; never what it is."""
+    """The message names the expected type, but never the value."""
     with pytest.raises(ValidationError) as refused:
         Asked.model_validate({field: value})
     assert [refusal_of(dict(error)) for error in refused.value.errors()] == [message]

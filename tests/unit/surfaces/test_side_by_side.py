@@ -75,7 +75,7 @@ def methods(cls: type) -> set[str]:
 
 
 def mirrored() -> dict[str, type]:
-    """The classes of the sync door, by the name of what they stand for."""
+    """The classes of the sync package, by the names of the async ones."""
     public = [getattr(retrieval.sync, name) for name in retrieval.sync.__all__]
     mirrors = (mirror for mirror in public if isinstance(mirror, type) and issubclass(mirror, Mirror))
     return {mirror.__name__.removeprefix("Sync"): mirror for mirror in mirrors}
@@ -131,12 +131,12 @@ def test_no_call_of_the_platform_is_missing() -> None:
 
 
 def test_the_operations_are_those_of_the_service() -> None:
-    """None that is not there, and none left out."""
+    """All operations are listed, and no others."""
     assert set(named(HTTP)) == operations()
 
 
 def test_the_commands_are_those_of_the_program() -> None:
-    """None that is not there, and none left out."""
+    """All commands are listed, and no others."""
     assert set(named(COMMANDS)) == commands()
 
 
@@ -153,7 +153,7 @@ async def test_the_tools_are_those_of_the_mcp_server() -> None:
 
 
 def in_parts(names: Iterable[str]) -> set[str]:
-    """The names, those of a value's parts instead of the value's own; without what is a door's."""
+    """The names, with those of a value's parts instead of its own name; without those of one surface only."""
     found = set()
     for name in names:
         whole: Any = IN_PARTS.get(name)

@@ -125,7 +125,7 @@ async def test_a_profile_that_records_nothing_is_obeyed(
 async def test_places_to_compete_are_not_taken_by_those_that_may_not(
     store: PrincipleStore, db: Platform, clock: StoppedClock, places: Settings, tmp_path: Path
 ) -> None:
-    """Failed young principles and shown principles do not compete; half of the places ignore the session's tags."""
+    """Failed and shown principles do not compete; one place is for a principle without a matching tag."""
     await store.add_principle("with its tag", tags=["sql"], principle_id="near", status=CANDIDATE)
     await store.add_principle("without tags", principle_id="far", status=CANDIDATE)
     clock.now += timedelta(hours=1)

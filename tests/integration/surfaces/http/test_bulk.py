@@ -54,7 +54,7 @@ async def test_a_csv_is_stored_by_its_columns(client: AsyncClient) -> None:
 
 
 async def test_a_body_without_any_text_is_refused_and_replaces_none(client: AsyncClient) -> None:
-    """A forgotten mapping costs no text that is stored."""
+    """A forgotten mapping overwrites no stored text."""
     await client.put(f"{ITEMS}/B1", json={"text": "Snow fell."})
     answer = await client.post(
         f"{ITEMS}/bulk", content=b"Ref,Body\nB1,The harbour\n", params={"map": "id=Ref"},
@@ -103,7 +103,7 @@ async def test_a_body_without_items_is_told(client: AsyncClient, kind: str, body
     ("kind", "body"), [("text/csv", b"id,text\n,one\n,two\n"), ("application/x-ndjson", b'{"text": "one"}\n[]\n')]
 )
 async def test_a_body_of_which_no_line_is_an_item_is_refused(client: AsyncClient, kind: str, body: bytes) -> None:
-    """As a whole where it came as a whole; while the answer is under way the summary says so."""
+    """A body that has arrived is refused as a whole; otherwise the summary says so."""
     headers = {"Content-Type": kind}
     answer = await client.post(f"{ITEMS}/bulk", content=body, headers=headers)
     assert (answer.status_code, answer.headers["Content-Type"]) == (422, "application/problem+json")
@@ -146,7 +146,7 @@ async def test_a_search_right_after_it_knows_how_many_items_there_are(client: As
 
 
 async def test_each_line_is_told_what_became_of_it(client: AsyncClient) -> None:
-    """In order; blank lines are none, bad ones cost no other, and the last line sums up."""
+    """The answers are in order; blank lines have none, bad lines do not affect others, and the last line sums up."""
     body = lines([{"id": "a", "text": "one"}, {"title": "no id"}, {"id": "b", "text": "b"}, {"id": "a", "text": "two"}])
     body += b'\n{"_id":"c", nonsense}\n\xff\n{"_id":"d","text":"' + b"x" * MAX_LINE_BYTES + b'"}\n{"_id":"e"}'
 
@@ -194,7 +194,7 @@ async def test_the_same_lines_again_change_nothing(client: AsyncClient) -> None:
 
 
 class Conversation:
-    """A client that sends a line, and reads what is answered meanwhile: at once, or once it ``is_reading``."""
+    """A client that sends a line, and reads the answers meanwhile: at once, or once it ``is_reading``."""
 
     def __init__(self, client: AsyncClient) -> None:
         transport = client._transport  # noqa: SLF001 - the application behind the client
@@ -241,7 +241,7 @@ class Conversation:
 
 
 async def test_a_line_is_answered_before_the_next_one_is_sent(client: AsyncClient) -> None:
-    """And what was answered is stored, also when the client then goes away in the middle of a line."""
+    """An answered line is stored, even if the client then disconnects in the middle of a line."""
     talk = Conversation(client)
     talk.is_reading.set()
     serving = talk.begin()
@@ -284,7 +284,7 @@ async def test_a_client_that_reads_nothing_until_it_has_sent_all_is_served(
 
 
 async def test_a_stream_that_breaks_says_so(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lines that have an answer are stored; the others are to be sent again."""
+    """The answered lines are stored; the client has to send the others again."""
     store, calls = add_each, 0
 
     async def failing(handle: CollectionHandle, items: Any, *, more: bool = False) -> Any:
@@ -304,7 +304,7 @@ async def test_a_stream_that_breaks_says_so(client: AsyncClient, monkeypatch: py
 
 
 async def test_a_stream_that_is_late_is_summed_up(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client sent nothing for as long as it may; what has its line stays as it is told."""
+    """The client was silent for too long; answered lines stay stored."""
 
     async def at_once(handle: CollectionHandle, items: Any, *, more: bool = False) -> AddedEach:  # noqa: ARG001 - as the function
         return AddedEach()
@@ -323,7 +323,7 @@ async def test_a_stream_that_is_late_is_summed_up(client: AsyncClient, monkeypat
 async def test_a_stream_whose_items_take_too_long_is_summed_up(
     client: AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its client is told so, and may send again what has no line."""
+    """The summary says so, and the client may send the unanswered lines again."""
 
     async def endless(handle: CollectionHandle, items: Any, *, more: bool = False) -> Any:  # noqa: ARG001 - as the function
         await asyncio.Event().wait()
@@ -340,7 +340,7 @@ async def test_a_stream_whose_items_take_too_long_is_summed_up(
 
 @pytest.mark.parametrize("content_type", ["application/pdf", "application/x-www-form-urlencoded", ""])
 async def test_a_body_of_another_type_is_refused_as_a_whole(client: AsyncClient, content_type: str) -> None:
-    """The answer says what is taken, instead of one error a line."""
+    """The answer names the accepted types, instead of one error a line."""
     body = b"id,text\nB-1,Backups\n"
     answer = await client.post(
         f"{ITEMS}/bulk", content=body, headers={"Content-Type": content_type} if content_type else {}

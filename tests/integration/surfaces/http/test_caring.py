@@ -1,4 +1,4 @@
-"""The doctor, what was learned, and actors, over HTTP."""
+"""The doctor, learning and actors, over HTTP."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def test_the_doctor_answers_with_findings(client: AsyncClient) -> None:
 async def test_a_key_is_told_of_its_own_collections_alone(
     app: FastAPI, client: AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing of the server, of its other sessions, or of what all tenants share."""
+    """It contains nothing about the server, its other sessions, or shared tables."""
     await client.put("/v1/collections/examined", json={})
     monkeypatch.setattr(app.state, "insecure_local", False)
     findings = (await client.get("/v1/doctor")).json()["findings"]
@@ -48,7 +48,7 @@ async def test_how_feedback_counts_can_be_said(client: AsyncClient) -> None:
 
 
 async def test_an_actor_is_quarantined_released_and_made_a_pseudonym(client: AsyncClient) -> None:
-    """With how much of what it said that changed."""
+    """The answers have the number of changed events."""
     await client.put("/v1/collections/judged", json={})
     await client.put("/v1/collections/judged/items/1", json={"text": "a cat"})
     event = {"collection": "judged", "item_id": "1", "helpful": True, "actor": "bot-7"}

@@ -19,7 +19,7 @@ SETTINGS = {"language": "german", "filterable": {"priority": "text"}, "profile":
 
 
 async def test_a_collection_is_made_once(client: AsyncClient) -> None:
-    """The same request again finds it as it is, and what it adds is added."""
+    """The same request again changes nothing, and new settings are added."""
     first = await client.put("/v1/collections/made", json=SETTINGS)
     again = await client.put("/v1/collections/made", json=SETTINGS)
     more = await client.put(
@@ -47,7 +47,7 @@ async def test_the_kind_of_index_is_chosen_and_changed(client: AsyncClient) -> N
 
 
 async def test_what_cannot_be_changed_is_a_conflict(client: AsyncClient) -> None:
-    """The answer says what it is; nothing is changed."""
+    """The answer has the present setting; nothing is changed."""
     await client.put("/v1/collections/fixed", json=SETTINGS)
     space = {"provider": "own", "model": "m", "dimensions": 3}
     for change in ({"language": "english"}, {"profile": {"legs": {"dense": 1.0}}}, {"space": space}):
@@ -109,7 +109,7 @@ async def test_collections_are_listed_page_by_page(client: AsyncClient) -> None:
 
 
 async def test_a_collection_is_removed_with_its_items(client: AsyncClient) -> None:
-    """Its name is free for a new one, and gone it is not found."""
+    """Its name is free for a new collection, and the removed one is not found."""
     await client.put("/v1/collections/gone/items/a", json={"title": "no collection"})
     await client.put("/v1/collections/gone")
     await client.put("/v1/collections/gone/items/a", json={"title": "t"})
@@ -122,7 +122,7 @@ async def test_a_collection_is_removed_with_its_items(client: AsyncClient) -> No
 
 @pytest.mark.parametrize("name", ["ä\n/b", "..", "a?b#c%2F"])
 async def test_names_may_hold_anything(client: AsyncClient, name: str) -> None:
-    """Percent-encoded; those that no collection can have are refused."""
+    """They are percent-encoded; impossible names are refused."""
     path = f"/v1/collections/{quote(name, safe='')}"
     if name == "..":
         path = "/v1/collections/%2e%2e%2f"
@@ -134,7 +134,7 @@ async def test_names_may_hold_anything(client: AsyncClient, name: str) -> None:
 
 
 async def test_of_those_who_make_it_at_once_with_other_settings_one_does(client: AsyncClient) -> None:
-    """The others hear what it is."""
+    """The others get the winner's collection, or a conflict."""
     languages = ("english", "german", "french")
     answers = await asyncio.gather(
         *(client.put("/v1/collections/raced", json={"language": language}) for language in languages)

@@ -30,7 +30,7 @@ def _counts(answer: Response) -> tuple[int, int, int, int]:
 
 
 async def test_texts_are_stored_by_their_content(client: AsyncClient) -> None:
-    """Unchanged texts cost nothing, and the other chunks of a changed document stay."""
+    """Unchanged texts cost nothing, and unchanged chunks of a changed document stay."""
     path = await _handbook(client, "by-content")
     again = await client.post(path, json={"documents": [{"id": "travel", "text": TRAVEL}]})
     longer = await client.post(
@@ -46,7 +46,7 @@ async def test_texts_are_stored_by_their_content(client: AsyncClient) -> None:
 
 
 async def test_files_are_stored_replaced_and_removed(client: AsyncClient) -> None:
-    """The same file again costs nothing; its format is the parameter's, the media type's or the ending's."""
+    """The same file again costs nothing; the parameter, the media type or the ending gives its format."""
     await client.put("/v1/collections/files")
     path = "/v1/collections/files/documents"
     new = await client.put(f"{path}/hand/leave.md", content=LEAVE.encode(), params={"metadata": '{"team": "people"}'})
@@ -121,7 +121,7 @@ async def test_a_document_is_read_with_its_text(client: AsyncClient) -> None:
 
 
 async def test_passages_name_their_documents(client: AsyncClient) -> None:
-    """The text for a prompt has room for as many tokens as are asked for."""
+    """The text for a prompt has at most the requested number of tokens."""
     await _handbook(client, "passages")
     path = "/v1/collections/passages/passages"
     request = {"query": "how many weeks do parents get?", "where": {"team": "people"}}

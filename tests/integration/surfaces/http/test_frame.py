@@ -103,7 +103,7 @@ async def world() -> AsyncIterator[World]:
 
 
 def problem(answer: Response) -> str:
-    """The type of the problem, which has to be told as one."""
+    """The type of the problem, after a check of its form."""
     assert answer.headers["content-type"] == "application/problem+json"
     payload = answer.json()
     assert payload["status"] == answer.status_code
@@ -121,14 +121,14 @@ def problem(answer: Response) -> str:
     ],
 )
 async def test_every_error_is_a_problem_document(world: World, which: str, status: int, type_: str) -> None:
-    """Also one that nobody expected; and none tells of the inside."""
+    """This includes unexpected errors; none reveals internals."""
     answer = await world.client.get(f"/errors/{which}")
     assert (answer.status_code, problem(answer)) == (status, type_)
     assert "secret" not in answer.text
 
 
 async def test_what_the_client_cannot_mend_is_logged(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    """With what the client is not told; what it can mend is not."""
+    """The log has the details that the client does not get; the client's own mistakes are not logged."""
     with caplog.at_level(logging.INFO, "retrieval"):
         await world.client.get("/errors/unknown")
         assert {record.name for record in caplog.records if record.name.startswith("retrieval")} == {"retrieval.access"}
@@ -148,7 +148,7 @@ async def test_an_error_within_an_answer_is_logged(world: World, caplog: pytest.
 
 
 async def test_a_request_keeps_the_id_that_it_brings(world: World) -> None:
-    """An id that a log can hold is kept; otherwise the request gets a new one."""
+    """A valid id is kept; otherwise the request gets a new one."""
     world.go_on.set()
     answer = await world.client.get("/wait", headers={"X-Request-ID": "web-42"})
     assert answer.json()["id"] == answer.headers["x-request-id"] == "web-42"
@@ -158,7 +158,7 @@ async def test_a_request_keeps_the_id_that_it_brings(world: World) -> None:
 
 @pytest.mark.parametrize("chunked", [False, True])
 async def test_a_body_that_is_too_large_is_refused(world: World, *, chunked: bool) -> None:
-    """Whether or not it says beforehand how large it is; one that just fits is taken."""
+    """This applies with and without a content length; a body of exactly the limit is accepted."""
 
     async def parts() -> AsyncIterator[bytes]:
         for _ in range(LIMIT + 1):
@@ -176,7 +176,7 @@ async def test_a_stream_of_items_may_be_longer(world: World) -> None:
 
 
 async def test_what_comes_beside_too_many_is_told_to_come_again() -> None:
-    """At once, and not what tells how the service is; then there is room again."""
+    """The refusal is immediate; probes are not refused, and afterwards requests are accepted again."""
     world = World(requests=1)
     async with world.client as client:
         waiting = asyncio.create_task(client.get("/wait"))
@@ -200,7 +200,7 @@ class Keyed(Access):
 
 
 async def test_a_key_leaves_room_for_others() -> None:
-    """A key with as many requests in flight as there are free slots is told to come again."""
+    """A key with as many requests in flight as there are free slots is refused for now."""
     world = World(requests=2, access=lambda service: Keyed(service, insecure_local=True))
     world.client.headers["X-API-Key"] = "a"
     async with world.client as client:
@@ -284,7 +284,7 @@ async def test_a_client_that_hangs_up_ends_its_request(world: World, *, is_lost:
 
 
 async def test_a_request_that_takes_too_long_is_ended(world: World) -> None:
-    """By the time that it asks for itself, and its handler is told."""
+    """The client's own limit applies, and the handler is cancelled."""
     answer = await world.client.get("/wait", headers={"X-Request-Timeout": "0.01"})
     assert (answer.status_code, problem(answer)) == (504, "/problems/deadline")
     assert isinstance(world.ended_by, asyncio.CancelledError)
@@ -294,7 +294,7 @@ async def test_a_request_that_takes_too_long_is_ended(world: World) -> None:
 
 
 async def test_a_request_may_not_ask_for_more_time_than_there_is() -> None:
-    """The service's own limit stands."""
+    """The service's own limit applies."""
     world = World(seconds=5.0)
     world.go_on.set()
     async with world.client as client:

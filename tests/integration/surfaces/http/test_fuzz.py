@@ -1,4 +1,4 @@
-"""Whatever is sent, the service answers as it says it does, and never with an error of its own."""
+"""Fuzzing of the service: every answer matches its description, without an internal error."""
 
 from __future__ import annotations
 

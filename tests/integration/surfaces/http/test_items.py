@@ -30,7 +30,7 @@ async def docs(client: AsyncClient) -> None:
 
 
 async def test_an_item_is_put_read_and_removed(client: AsyncClient) -> None:
-    """With its version as an entity tag; what is not there is not found."""
+    """The answer has the version as an entity tag; a missing item is 404."""
     item_sent = {"title": "t", "text": "b", "tags": ["x"], "metadata": {"n": 1}, "occurred_at": "2026-05-31"}
     first = await client.put(f"{ITEMS}/a", json=item_sent)
     other_words = {"_id": "a", "title": "t", "text": "b", "tags": ["x"], "metadata": {"n": 1}}
@@ -90,7 +90,7 @@ async def test_a_merge_patch_changes_what_it_names(client: AsyncClient) -> None:
 
 @pytest.mark.parametrize("item_id", ["a/b", "ä 日\u200d", "bulk", "a%2Fb", '?#&"\\'])
 async def test_an_item_may_be_called_anything(client: AsyncClient, item_id: str) -> None:
-    """Percent-encoded, it comes back as it was."""
+    """The id is percent-encoded, and comes back unchanged."""
     path = f"{ITEMS}/{quote(item_id, safe='')}"
     assert (await client.put(path, json={"title": "t"})).json()["id"] == item_id
     assert (await client.get(path)).json()["id"] == item_id
@@ -128,7 +128,7 @@ async def test_a_ticket_keeps_its_hours(client: AsyncClient) -> None:
 
 @pytest.mark.parametrize("content_type", ["application/x-www-form-urlencoded", "text/plain", ""])
 async def test_a_body_of_another_type_is_told_which_to_use(client: AsyncClient, content_type: str) -> None:
-    """As a tool sends it that nobody told what it sends."""
+    """Some tools send a default type."""
     headers = {"Content-Type": content_type} if content_type else {}
     for method, path in (("POST", ITEMS), ("PUT", f"{ITEMS}/a"), ("PUT", "/v1/collections/docs")):
         answer = await client.request(method, path, content=b"{}", headers=headers)
@@ -152,7 +152,7 @@ async def test_a_body_of_another_type_is_told_which_to_use(client: AsyncClient, 
     ids=["deep", "no text", "digits", "half", "member", "inner member", "UTF-16", "no mark", "NaN"],
 )
 async def test_a_body_that_cannot_be_read_is_malformed(client: AsyncClient, body: bytes, reason: str) -> None:
-    """It is told why; nothing of it is taken."""
+    """The answer gives the reason, and nothing is stored."""
     for method, path in (("POST", ITEMS), ("PATCH", f"{ITEMS}/twice"), ("POST", "/v1/collections/docs/search")):
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         answer = await client.request(method, path, content=body, headers={"Content-Type": kind})
@@ -202,7 +202,7 @@ async def test_a_parameter_that_there_is_not_is_refused(
     ],
 )
 async def test_a_name_that_is_no_utf_8_is_refused(client: AsyncClient, method: str, address: str) -> None:
-    """It would be taken for another one."""
+    """It would be confused with another name."""
     answer = await client.request(method, address, json={} if method == "PUT" else None)
     assert (answer.status_code, answer.json()["type"]) == (422, "/problems/invalid-request")
     assert "is not UTF-8" in answer.json()["detail"]
@@ -270,7 +270,7 @@ async def test_vectors_of_ones_own_are_taken(client: AsyncClient) -> None:
 async def test_every_operation_needs_its_scope(
     client: AsyncClient, monkeypatch: pytest.MonkeyPatch, scope: Scope, operations: list[str]
 ) -> None:
-    """Reading, changing items, and what is the administrator's; with all others it is refused."""
+    """Reading, changing items, and administration: any other scope is refused."""
 
     async def caller(*_: object) -> tuple[Caller, None]:
         return Caller("any", EVERY_SCOPE - {scope, Scope.ADMIN}), None
@@ -284,7 +284,7 @@ async def test_every_operation_needs_its_scope(
 
 
 async def test_items_are_listed_page_by_page(client: AsyncClient) -> None:
-    """Those that a filter lets through; what is no filter is refused."""
+    """The list has the items that match the filter; an invalid filter is refused."""
     await client.put("/v1/collections/pages")
     where = json.dumps({"even": True})
     pages = "/v1/collections/pages/items"

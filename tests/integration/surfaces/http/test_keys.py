@@ -112,7 +112,7 @@ def bearing(key: NewApiKey) -> dict[str, str]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def world(database_url: str) -> AsyncIterator[World]:
-    """For all tests: what they do, they do with keys of their own."""
+    """One service for all tests, each of which uses its own keys."""
     settings = Settings(
         tenant=f"tenant-{uuid.uuid4()}", database_schema=SCHEMA, embedder="none", database_url=SecretStr(database_url)
     )
@@ -160,13 +160,13 @@ async def test_of_two_keys_none_counts(world: World, name: str) -> None:
 
 
 async def test_without_keys_whoever_asks_is_the_services_own_tenant(client: AsyncClient) -> None:
-    """On this machine, started so; nobody is counted."""
+    """This is for ``--insecure-local``; requests are not counted."""
     answer = await client.get("/nowhere")
     assert (answer.status_code, "ratelimit-limit" in answer.headers) == (404, False)
 
 
 async def test_a_body_that_is_compressed_is_refused(world: World) -> None:
-    """Before it is read, and the client is told what it may send."""
+    """It is refused before it is read, with the accepted encodings."""
     key = await world.key("write")
     answers = [
         await world.client.post("/things", content=b"one", headers={**bearing(key), "Content-Encoding": encoding})
@@ -227,7 +227,7 @@ async def test_a_revoked_key_stores_no_more_of_a_stream(world: World, monkeypatc
 
 @pytest.mark.parametrize("named", ["", "rtv_secret", "a\x00b", "a" * 12])
 async def test_a_key_that_is_none_cannot_be_revoked(world: World, named: str) -> None:
-    """Nor another tenant's; what may be a secret with a slip in it is not repeated."""
+    """Neither can another tenant's key; a mistyped secret is not repeated."""
     with pytest.raises(UnknownKeyError, match="retrieval keys list") as refused:
         await world.mine.revoke_key(named)
     assert "rtv_" not in str(refused.value)
@@ -237,7 +237,7 @@ async def test_a_key_that_is_none_cannot_be_revoked(world: World, named: str) ->
 
 
 async def test_a_key_has_its_own_number_of_requests_a_minute(world: World) -> None:
-    """Each answer says how many are left; beyond them it is 429 with the time to wait, also for what would fail."""
+    """Each answer has the remaining number; beyond the limit it is 429 with the time to wait, for any request."""
     key = await world.key("read", per_minute=2)
     first = await world.client.get("/things", headers=bearing(key))
     assert (first.headers["ratelimit-limit"], first.headers["ratelimit-remaining"]) == ("2", "1")
@@ -251,7 +251,7 @@ async def test_a_key_has_its_own_number_of_requests_a_minute(world: World) -> No
 
 
 async def test_a_key_for_pages_names_no_actor_and_another_one_has_its_cap(world: World) -> None:
-    """One by one, in batches and as outcomes; what does not count is told."""
+    """In single events, batches and outcomes; the answer reports discounted events."""
     docs = await world.mine.collection("judged")
     await docs.add([{"_id": "1", "text": "a cat"}])
     hits = await docs.search("cat", context=Context(actor="ann"))
@@ -309,7 +309,7 @@ async def test_a_write_that_is_repeated_is_done_once_and_answered_alike(world: W
 
 
 async def test_an_empty_answer_is_repeated_too(world: World) -> None:
-    """A deletion of what is gone already is answered as when it was there."""
+    """Deleting again gets the first answer."""
     headers = {**bearing(await world.key("write")), "Idempotency-Key": "delete"}
     writes_before = len(world.things.done)
     answers = [await world.client.delete("/things", headers=headers) for _ in range(2)]
@@ -345,7 +345,7 @@ async def test_while_a_write_is_under_way_it_is_not_begun_again(world: World) ->
 
 
 async def test_of_writes_that_come_at_once_one_is_done(world: World) -> None:
-    """The others hear that it is being answered, or its answer."""
+    """The others get a conflict, or the answer."""
     key, writes_before = await world.key("write"), len(world.things.done)
     answers = await asyncio.gather(*(world.post(key, b"one", "at once") for _ in range(8)))
     assert len(world.things.done) == writes_before + 1
@@ -355,7 +355,7 @@ async def test_of_writes_that_come_at_once_one_is_done(world: World) -> None:
 
 @pytest.mark.parametrize(("body", "status"), [(b"refused", 409), (b"broken", 500)])
 async def test_a_write_that_failed_may_be_sent_again(world: World, body: bytes, status: int) -> None:
-    """Its client was told so, and its key is free, also for what is right."""
+    """Its client gets the error, and the key is free, also for a corrected request."""
     key, writes_before = await world.key("write"), len(world.things.done)
     for content, expected in ((body, status), (body, status), (b"good", 201)):
         assert (await world.post(key, content, "again")).status_code == expected
@@ -363,7 +363,7 @@ async def test_a_write_that_failed_may_be_sent_again(world: World, body: bytes, 
 
 
 async def test_a_write_goes_on_when_its_client_hangs_up(world: World) -> None:
-    """Nobody knows how far it came: who sends it again hears what became of it, and it is done once."""
+    """The client cannot know the state: a repetition gets the result, and the write is done once."""
     key, writes_before = await world.key("write"), len(world.things.done)
     world.things.entered.clear()
     world.things.go_on.clear()
@@ -379,7 +379,7 @@ async def test_a_write_goes_on_when_its_client_hangs_up(world: World) -> None:
 
 
 async def test_a_write_that_is_late_goes_on_and_its_client_hears_what_became_of_it(world: World) -> None:
-    """Its statements too have more time than those of other requests; sent again, it is not done again."""
+    """Its statements have more time than those of other requests; a repetition does not repeat the write."""
     key, writes_before = await world.key("write"), len(world.things.done)
     world.things.entered.clear()
     world.things.go_on.clear()
@@ -397,7 +397,7 @@ async def test_a_write_that_is_late_goes_on_and_its_client_hears_what_became_of_
 async def test_a_write_that_takes_much_too_long_is_told_to_be_late(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody knows how far it came: its key stays taken for a while."""
+    """Its state is unknown: the key stays reserved for a while."""
     monkeypatch.setattr(admission, "FINISH_SECONDS", 0.5)
     key = await world.key("write")
     world.things.go_on.clear()
@@ -431,7 +431,7 @@ async def test_a_write_whose_body_never_comes_may_be_sent_again(world: World) ->
 
 
 async def test_an_answer_too_long_to_be_kept_is_not_given_again_and_the_write_not_repeated(world: World) -> None:
-    """The client is told that it was done."""
+    """The answer says that the write was done."""
     key, writes_before = await world.key("write"), len(world.things.done)
     assert len((await world.post(key, b"long", "long")).content) == LONGEST_ANSWER + 1
     refused = await world.post(key, b"long", "long")
@@ -441,7 +441,7 @@ async def test_an_answer_too_long_to_be_kept_is_not_given_again_and_the_write_no
 
 
 async def test_what_is_posted_to_ask_is_asked_every_time(world: World) -> None:
-    """A search under an idempotency key searches; and so does what is no write."""
+    """A search with an idempotency key runs each time; so does every read."""
     key, writes_before = await world.key("write"), len(world.things.done)
     for _ in range(2):
         assert (await world.post(key, b"", "ask", "/things/search")).status_code == 201
@@ -465,7 +465,7 @@ async def _change(platform: Platform, change: str, idempotency_key: str) -> None
 
 @pytest.mark.parametrize("change", ["expires_at = now()", "status = NULL, held_until = now()"])
 async def test_a_key_whose_time_is_over_is_free(world: World, change: str) -> None:
-    """After a day; or when whoever began the write could not have taken longer, and died."""
+    """After a day, or after the longest possible duration of a write whose process died."""
     key, writes_before, once = await world.key("write"), len(world.things.done), str(uuid.uuid4())
     await world.post(key, b"one", once)
     await _change(world.mine, change, once)
@@ -497,7 +497,7 @@ async def _idempotency_keys(platform: Platform, key: NewApiKey) -> set[str]:
 
 
 async def test_no_secret_is_told_in_logs_or_answers(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    """Whatever becomes of a request, neither its key nor a wrong one stands in a record or an answer."""
+    """Neither the request's key nor a wrong one appears in a log record or an answer, for any outcome."""
     caplog.set_level(logging.DEBUG)
     key = await world.key("read", "write", per_minute=4)
     wrong = key.text[:-1] + ("a" if key.text[-1] != "a" else "b")

@@ -43,7 +43,7 @@ def sent(text: str, session: str = "s1", **others: Any) -> dict[str, Any]:
 
 
 async def test_facts_are_remembered_once_and_their_versions_are_read(client: AsyncClient, platform: Platform) -> None:
-    """The answers are those of Python."""
+    """The answers equal those of Python."""
     assert (await client.post(PATH, json=sent("I live in lovely Berlin."))).status_code == 404
     await memories_collection(platform)
     first = (await client.post(PATH, json=sent("I live in lovely Berlin."))).json()
@@ -77,7 +77,7 @@ async def test_facts_are_remembered_once_and_their_versions_are_read(client: Asy
     ],
 )
 async def test_what_are_no_messages_is_refused(client: AsyncClient, platform: Platform, body: dict[str, Any]) -> None:
-    """With a problem document, and before the language model is asked."""
+    """The answer is a problem document, before the language model is called."""
     await memories_collection(platform)
     calls = LLM.calls
     answer = await client.post(PATH, json=body)

@@ -147,7 +147,7 @@ def asked_for(expression: str) -> list[tuple[str, set[str]]]:
 
 
 async def test_the_dashboard_asks_for_metrics_that_exist(running: Running) -> None:
-    """Each panel's are told by a service that has searched, added and judged, with the labels that it selects by."""
+    """A service that has searched, added and rated exposes each panel's metrics, with the labels that it selects by."""
     collection = await running.platform.collection("docs")
     await collection.add([Item(item_id="c", body="a disk that is full")])
     result = await collection.search("disk")
@@ -174,7 +174,7 @@ async def test_the_dashboard_asks_for_metrics_that_exist(running: Running) -> No
 
 
 async def test_recall_and_jobs_are_read_from_the_database_seldom(running: Running) -> None:
-    """A collection's lowest, as measured last; a second look within the minute asks nobody."""
+    """The lowest recall of a collection, as last measured; a second scrape within the minute reads nothing."""
     stored = await (await running.platform.collection("docs")).refresh()
     assert stored.space is not None
     where = (running.platform.database, running.platform.tenant_id, stored.collection_id, stored.space.space_id)
@@ -212,7 +212,7 @@ async def test_metrics_open_to_their_token_alone(database_url: str) -> None:
 
 
 async def test_without_a_token_nobody_is_shown_metrics(database_url: str) -> None:
-    """And how to set one is said."""
+    """The answer says how to set one."""
     app = app_of(database_url, insecure_local=False)
     async with app.router.lifespan_context(app), client_of(app) as client:
         answer = await client.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"})

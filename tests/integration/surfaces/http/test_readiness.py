@@ -23,13 +23,13 @@ OTHER = sql.SQL("UPDATE {}.alembic_version SET version_num = '9999'").format(sql
 
 
 class Failing(HashingEmbedder):
-    """One that can be down, and counts how often it is asked."""
+    """An embedder that can be down, and counts its calls."""
 
     is_down = False
     asked = 0
 
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
-        """As it is."""
+        """Embed like the base class."""
         self.asked += 1
         if self.is_down:
             raise EmbedderUnavailableError("http://secret.example does not answer")
@@ -37,7 +37,7 @@ class Failing(HashingEmbedder):
 
 
 async def test_each_part_says_what_is_wrong_with_it(new_database: Callable[[], str], settings: Settings) -> None:
-    """And nothing of the inside; what was well a moment ago is not asked again."""
+    """It reveals no internals; a healthy dependency is not checked again within a moment."""
     url, embedder, now = new_database(), Failing(), 0.0
     settings = settings.changed(database_url=SecretStr(url))
     async with Service(settings, embedder=embedder) as service:
@@ -69,7 +69,7 @@ async def test_a_service_without_an_embedder_is_ready(database_url: str, setting
 
 
 async def test_a_database_that_is_away_says_so(settings: Settings) -> None:
-    """From the start; nobody asks the rest."""
+    """This holds from the start; the other checks are skipped."""
     nowhere = settings.changed(database_url=SecretStr("postgresql://secret@127.0.0.1:1/none"))
     async with Service(nowhere, embedder=HashingEmbedder()) as service:
         state = await ReadinessCheck(service)()

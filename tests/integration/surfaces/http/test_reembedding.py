@@ -13,7 +13,7 @@ PLACE = "/v1/collections/docs/reembedding"
 
 
 async def test_it_is_begun_steered_and_looked_at(client: AsyncClient, platform: Platform) -> None:
-    """The cost is told first; a worker fills and switches, and the way back is at once."""
+    """The cost comes first; a worker fills and switches, and the rollback is immediate."""
     docs = await platform.collection("docs", space=None)
     await docs.add([{"_id": f"i{n}", "text": f"disk {n}"} for n in range(4)])
     assert (await client.get(PLACE)).status_code == 422

@@ -1,4 +1,4 @@
-"""Searches over HTTP, what is said of their hits, and what is on record of them."""
+"""Searches over HTTP, feedback on their hits, and their records."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def test_a_search_answers_what_the_collection_does(client: AsyncClient, do
 
 
 async def test_hits_below_the_least_are_left_out(client: AsyncClient) -> None:
-    """In a search, in a batch, in a preview; where nothing tells the relevance, the error names the member."""
+    """This applies to a search, a batch and a preview; without a calibration, the error names the member."""
     best, *others = (await _found(client, query="full disk"))["hits"]
     assert others
     payload = await _found(client, query="full disk", min_score=best["score"])
@@ -116,7 +116,7 @@ async def test_typos_snippets_facets_and_pages_come_with_a_search(client: AsyncC
 async def test_what_cannot_come_with_a_search_is_a_problem(
     client: AsyncClient, body: dict[str, Any], message: str
 ) -> None:
-    """That says what to change."""
+    """The problem says what to change."""
     answer = await client.post(SEARCH, json={"query": "disk", **body})
     assert answer.status_code == 422
     assert message in answer.text
@@ -162,7 +162,7 @@ async def test_explanations_can_be_left_out(client: AsyncClient) -> None:
     ],
 )
 async def test_what_is_wrong_is_pointed_at(client: AsyncClient, body: dict[str, Any], pointer: str) -> None:
-    """By a JSON pointer, whoever found it: a model, the filter language, the collection."""
+    """A JSON pointer marks it, whichever layer found it: a model, the filter language, the collection."""
     answer = await client.post(SEARCH, json=body)
     assert answer.status_code == 422
     assert answer.headers["Content-Type"] == "application/problem+json"
@@ -215,7 +215,7 @@ async def test_a_collection_that_is_not_there_is_not_found(client: AsyncClient) 
 
 
 async def test_a_new_attribute_and_a_new_profile_are_seen(client: AsyncClient, platform: Platform) -> None:
-    """Handles are kept between requests, and what another process changes is seen by them."""
+    """Handles are kept between requests, and notice the changes of other processes."""
     other = await platform.collection("others", profile=Profile(legs={"lexical": 1.0}))
     await other.add([{"_id": "a", "text": "disk"}])
     path = "/v1/collections/others/search"
@@ -270,7 +270,7 @@ async def test_a_recorded_search_is_read_and_asked_again(client: AsyncClient, pl
 
 
 async def test_a_search_that_nobody_recorded_is_not_found(client: AsyncClient) -> None:
-    """And what is no identifier is told to be none."""
+    """An invalid identifier is reported as such."""
     for answer in (
         await client.get(f"/v1/retrievals/{uuid.uuid4()}"),
         await client.post(f"/v1/retrievals/{uuid.uuid4()}/replay"),

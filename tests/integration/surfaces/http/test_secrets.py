@@ -97,7 +97,7 @@ async def test_a_database_that_is_away_or_misnamed_costs_no_secret(
 async def test_an_embedder_that_quotes_the_key_costs_no_secret(
     database_url: str, embedder: OpenAIServer, records: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Some servers repeat what they were sent."""
+    """Some servers quote the request."""
     spans = record_spans(monkeypatch)
     embedder.faults.extend(status(code, said=f"the key {EMBEDDING_KEY} is no good") for code in (403, 400))
     app = app_of(database_url, embedder)

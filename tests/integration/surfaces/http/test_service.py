@@ -75,7 +75,7 @@ async def test_a_client_that_hangs_up_does_not_end_the_closing_of_anothers_view(
 
 
 async def test_a_request_holds_a_view_once(platform: Platform) -> None:
-    """However often it asks; what it gives back twice is given back once."""
+    """The number of uses does not matter; a view released twice counts once."""
     tenants = Tenants(platform, most_open=1)
     name = f"{platform.settings.tenant}-a"
     first, other = dict[str, Any](), dict[str, Any]()
@@ -125,7 +125,7 @@ async def test_a_view_that_could_not_be_opened_is_tried_again(
 
 
 async def _used(tenants: Tenants, name: str) -> Platform:
-    """The view that a whole request used."""
+    """The view that a complete request used."""
     holder: dict[str, Any] = {}
     try:
         return await tenants.platform(name, holder)
@@ -134,5 +134,5 @@ async def _used(tenants: Tenants, name: str) -> Platform:
 
 
 async def _settled(tenants: Tenants) -> None:
-    """Wait for what is being closed behind the requests."""
+    """Wait until the views released after requests are closed."""
     await asyncio.gather(*tenants._closing)  # noqa: SLF001 - nobody else waits for it

@@ -19,7 +19,7 @@ LATEST: dict[str, Any] = {"legs": {"recent": 1.0}}
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
 async def docs(platform: Platform) -> Collection:
-    """The collection that is asked about."""
+    """The collection of the requests."""
     collection = await platform.collection("docs")
     await collection.add(
         {"_id": f"i{n}", "text": f"disk {n}", "occurred_at": f"2026-01-0{n + 1}T00:00Z"} for n in range(4)

@@ -39,13 +39,13 @@ async def search(name: str, platform: CurrentPlatform, q: str) -> dict[str, int]
 
 @probe.post("/probe/broken")
 async def broken(q: str) -> None:
-    """Fails with all that it was given."""
+    """Fail with all arguments in the message."""
     raise RuntimeError(q)
 
 
 @pytest.fixture(scope="module")
 def app(database_url: str) -> FastAPI:
-    """The application, with routes of its own to be asked."""
+    """The application, with test routes."""
     settings = Settings(
         tenant="telemetry", database_schema=SCHEMA, embedder="none", database_url=SecretStr(database_url)
     )
@@ -125,7 +125,7 @@ async def test_operators_looks_are_no_lines(client: AsyncClient, said: Lines) ->
 
 
 async def test_what_leads_nowhere_and_what_fails_are_lines_too(client: AsyncClient, said: Lines) -> None:
-    """The first has no route; of the second the class of the error is said, and not what it said."""
+    """The first has no route; the second has the error's class, but not its message."""
     await client.get("/nowhere/zweistromland")
     await client.post("/probe/broken", params={"q": "zweistromland"})
 
@@ -138,7 +138,7 @@ async def test_what_leads_nowhere_and_what_fails_are_lines_too(client: AsyncClie
 
 
 async def test_a_request_is_a_span_of_the_callers_trace(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """W3C's ``traceparent`` is taken over, and the search is part of it."""
+    """It continues W3C's ``traceparent``, and the search is part of the trace."""
     spans = record_spans(monkeypatch)
     answer = await client.post("/probe/docs/search", params={"q": "zweistromland"}, headers={"traceparent": PARENT})
 
@@ -154,7 +154,7 @@ async def test_a_request_is_a_span_of_the_callers_trace(client: AsyncClient, mon
 
 
 async def test_a_request_that_fails_is_told_by_its_status(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And nothing of what it was given."""
+    """The span has no argument of the request."""
     spans = record_spans(monkeypatch)
     await client.post("/probe/broken", params={"q": "zweistromland"})
 
@@ -163,7 +163,7 @@ async def test_a_request_that_fails_is_told_by_its_status(client: AsyncClient, m
 
 
 async def test_a_client_that_hangs_up_is_told_as_499(app: FastAPI, said: Lines) -> None:
-    """Nobody was answered: the application ended without a word."""
+    """No answer was sent: the application ended without one."""
     statuses = []
 
     async def nothing(*_: object) -> None:

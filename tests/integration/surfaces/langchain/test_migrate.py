@@ -53,7 +53,7 @@ NAMED = """
 
 
 class Source:
-    """A schema of the source's, and what is written there."""
+    """A schema of the source, and its content."""
 
     def __init__(self, connection: psycopg.Connection[Any], url: str) -> None:
         self.connection, self.url = connection, url
@@ -122,7 +122,7 @@ def test_ids_texts_metadata_and_vectors_are_as_they_were(docs: Source, sync_coll
 
 
 def test_another_copy_changes_what_has_changed(docs: Source, sync_collection: SyncCollection) -> None:
-    """A text, metadata, a vector alone, or a document that is new; the rest is left alone."""
+    """A text, metadata, a single vector, or a new document; the rest stays."""
     copied(docs, docs.store(name="docs"), sync_collection)
     docs.connection.execute("UPDATE langchain_pg_embedding SET document = 'other' WHERE id = 'd0'")
     docs.connection.execute("UPDATE langchain_pg_embedding SET cmetadata = '{\"page\": 9}' WHERE id = 'd1'")
@@ -195,7 +195,7 @@ def test_the_tables_of_former_releases_are_read_too(source: Source, sync_collect
 
 
 def test_a_table_of_its_own_has_metadata_in_columns(source: Source, sync_collection: SyncCollection) -> None:
-    """Those that are null are none, the words of hybrid search are not metadata, and the JSON goes before."""
+    """Null columns are left out, the column of hybrid search is not metadata, and the JSON column takes precedence."""
     source.connection.execute(V2)
     first, second = sorted(str(uuid.uuid4()) for _ in range(2))
     source.connection.execute(
@@ -219,7 +219,7 @@ def test_a_table_of_its_own_has_metadata_in_columns(source: Source, sync_collect
 
 
 def test_columns_may_have_any_names(source: Source, sync_collection: SyncCollection) -> None:
-    """The key and the vector are found; what is not is asked for with what there is."""
+    """The columns of key and vector are found; for a missing one the error lists the columns."""
     source.connection.execute(NAMED)
     source.connection.execute("INSERT INTO named VALUES ('k''1', 'one', '[1,2,3,4,5,6]', '{\"a\": 1}')")
     store = source.store(table="named", content_column="body", metadata_column="meta")
@@ -252,7 +252,7 @@ def test_what_is_not_there_or_does_not_fit_is_told(docs: Source, sync_collection
 
 
 async def test_a_collection_without_vectors_takes_none(docs: Source, database_url: str, settings: Settings) -> None:
-    """It is told how to give it a space."""
+    """The message says how to give it a space."""
     async with connect(database_url, settings=settings) as platform:
         words = await platform.collection("words")
         with pytest.raises(InvalidRequestError, match="no embedding space"):

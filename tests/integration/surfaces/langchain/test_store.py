@@ -110,7 +110,7 @@ BATCHES = st.lists(
 
 
 def plain(result: Any) -> Any:
-    """A result without times, scores and the order of what has none."""
+    """A result without times, scores, and the order of unordered values."""
     if isinstance(result, Item):
         return result.namespace, result.key, result.value
     if isinstance(result, list) and all(isinstance(item, Item) for item in result):
@@ -121,7 +121,7 @@ def plain(result: Any) -> Any:
 @examples(max_examples=8, phases=[Phase.explicit, Phase.generate])
 @given(batches=BATCHES)
 async def test_it_answers_as_the_store_in_memory_does(new_store: NewStore, batches: list[list[Op]]) -> None:
-    """Any batches of puts, deletions, reads, searches and listings, with namespaces that look alike."""
+    """Any batches of puts, deletions, reads, searches and listings, with similar namespaces."""
     store, model = await new_store(), InMemoryStore()
     for number, batch in enumerate(batches):
         # The model takes a namespace that was only read, or emptied, for one that there is.
@@ -134,7 +134,7 @@ async def test_it_answers_as_the_store_in_memory_does(new_store: NewStore, batch
 
 
 async def test_reads_see_what_was_before_the_batch_and_the_last_put_counts(new_store: NewStore) -> None:
-    """In whatever order they stand in it; a deletion is a put like others."""
+    """The order within the batch does not matter; a deletion is a put too."""
     store = await new_store()
     await store.aput(("a",), "gone", {"n": 0})
     results = await store.abatch(
@@ -171,7 +171,7 @@ async def test_a_batch_that_cannot_be_understood_changes_nothing(new_store: NewS
 
 
 async def test_times_tell_when_an_item_was_made_and_changed(new_store: NewStore) -> None:
-    """A put of a key that is there keeps the first one; what was never put is None."""
+    """A put of an existing key keeps the creation time; a missing key is None."""
     store = await new_store()
     assert await store.aget(("a",), "k") is None
     await store.aput(("a",), "k", {"n": 1})
@@ -214,7 +214,7 @@ async def test_pages_are_full_and_leave_nothing_out(new_store: NewStore, monkeyp
 
 
 async def test_words_find_what_the_fields_say(new_store: NewStore) -> None:
-    """Those of the store, or of the put; the best first."""
+    """The fields are those of the store, or of the put; the best hits come first."""
     store = await new_store(index={"fields": ["text", "more[*].said"]})
     await store.aput(("m",), "pizza", {"text": "Ada likes pizza", "other": "trains"})
     await store.aput(("m",), "trains", {"text": "Ada rides", "more": [{"said": "fast trains"}]})
@@ -227,7 +227,7 @@ async def test_words_find_what_the_fields_say(new_store: NewStore) -> None:
 
 
 async def test_an_item_is_gone_to_the_moment(new_store: NewStore) -> None:
-    """From reads, searches, listings and counts alike, before it is swept and after."""
+    """Reads, searches, listings and counts all exclude it, before and after the sweep."""
     now = Now()
     store = await new_store(wall_clock=now)
     await store.aput(("a",), "short", {"n": 1}, ttl=1)
@@ -249,7 +249,7 @@ async def test_an_item_is_gone_to_the_moment(new_store: NewStore) -> None:
 
 
 async def test_use_puts_the_end_off(new_store: NewStore) -> None:
-    """A read and a search do, unless they are told not to; ``updated_at`` does not move with them."""
+    """A read and a search extend it, unless they are told not to; ``updated_at`` stays."""
     now = Now()
     store = await new_store(wall_clock=now, ttl={"default_ttl": 1})
     await store.aput(("a",), "k", {"n": 1})
@@ -272,7 +272,7 @@ async def test_use_puts_the_end_off(new_store: NewStore) -> None:
 
 
 async def test_the_first_item_that_expires_is_seen_from_elsewhere(new_store: NewStore) -> None:
-    """Another handle has not heard of expiry yet, and gives it to nobody all the same."""
+    """Another handle, which has not seen an expiry yet, does not return it either."""
     now = Now()
     store = await new_store("shared", wall_clock=now, ttl={"refresh_on_read": False})
     await store.aput(("a",), "k", {"n": 1})
@@ -284,7 +284,7 @@ async def test_the_first_item_that_expires_is_seen_from_elsewhere(new_store: New
 
 
 async def test_writes_sweep_in_time(new_store: NewStore, opened: Platform) -> None:
-    """Once the interval has passed, what has expired is removed with the next put."""
+    """After the interval, the next put removes expired items."""
     now = Now()
     store = await new_store("swept", wall_clock=now, ttl={"sweep_interval_minutes": 2})
     await store.aput(("a",), "k", {"n": 1}, ttl=1)
@@ -297,7 +297,7 @@ async def test_writes_sweep_in_time(new_store: NewStore, opened: Platform) -> No
 
 
 async def test_puts_at_once_lose_nothing_and_raise_nothing(new_store: NewStore) -> None:
-    """One key and many keys, from many tasks and two independent stores, beside deletions."""
+    """One key and many keys, from many tasks and two independent stores, together with deletions."""
     store = await new_store("busy")
     other = await new_store("busy")
     both = itertools.cycle([store, other])
@@ -316,7 +316,7 @@ async def test_puts_at_once_lose_nothing_and_raise_nothing(new_store: NewStore) 
 async def test_what_others_keep_in_the_collection_is_none_of_its_business(
     new_store: NewStore, opened: Platform
 ) -> None:
-    """Neither found nor listed nor swept, though it looks alike."""
+    """They are neither found nor listed nor swept, even if they are similar."""
     collection = await opened.collection("mixed")
     foreign = {"_id": "foreign", "text": "cats", "tags": ["namespace", "a"], "expires_at": 1, "namespace": "a"}
     await collection.add([{**foreign, "tags": ["a"]}])
@@ -330,7 +330,7 @@ async def test_what_others_keep_in_the_collection_is_none_of_its_business(
 
 
 async def test_values_come_back_as_json_has_them(new_store: NewStore) -> None:
-    """Whatever they hold; long namespaces and keys too."""
+    """This holds for any values; for long namespaces and keys too."""
     store = await new_store()
     value = {"": None, "é": [1, 1.5, True, "x", {"a": []}], "big": 10**30, "n\n": "\u2028'\"%_$", "$gt": 1}
     namespace, key = ("long" * 100, "other" * 60), "key" * 300
@@ -356,7 +356,7 @@ async def test_what_the_store_cannot_keep_to_is_refused(new_store: NewStore) -> 
 async def test_other_items_of_the_collection_are_neither_given_nor_changed(
     opened: Platform, new_store: NewStore
 ) -> None:
-    """Even where their id or their tags are like a store's; what is put beside them is."""
+    """This holds even if their ids or tags are similar; items that the store put are changed."""
     others: list[dict[str, Any]] = [
         {"_id": "ada/1", "text": "cats"},
         {"_id": "other", "text": "cats", "tags": ["namespace", "namespace:ada"], "namespace": ["ada"], "key": "x"},

@@ -24,7 +24,7 @@ class State(TypedDict, total=False):
 
 
 def graph(store: BaseStore, **nodes: Any) -> Any:
-    """A compiled graph of these nodes, one after the other."""
+    """A compiled graph with these nodes in sequence."""
     builder = StateGraph(State)
     for name, node in nodes.items():
         builder.add_node(name, node)

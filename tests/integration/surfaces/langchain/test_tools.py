@@ -92,7 +92,7 @@ def graph(node: Any = retrieval_node) -> Any:
 
 
 async def test_the_node_answers_in_a_compiled_graph_as_the_service_does(platform: SyncPlatform) -> None:
-    """Every key of the state contract is there, and the tickets are those of ``RetrievalService.process``."""
+    """The state has every key of the contract, and the tickets are those of ``RetrievalService.process``."""
     config = {"top_k": 2, "vector_weight": 0.5, "metadata_weight": 0.5}
 
     state = await graph().ainvoke(QUESTION | {"classified_domain": "MM", "search_config": config})
@@ -171,7 +171,7 @@ async def test_the_agent_works_on_a_platform_of_the_same_loop(platform: SyncPlat
 
 
 async def test_a_state_may_be_an_object_and_so_may_its_configuration() -> None:
-    """Graphs pass pydantic models and dataclasses, too; what is unset or None is the default."""
+    """Pydantic models and dataclasses work too; unset values and None mean the default."""
 
     class Config(BaseModel):
         top_k: int = 7
@@ -185,7 +185,7 @@ async def test_a_state_may_be_an_object_and_so_may_its_configuration() -> None:
 
 
 async def test_a_preview_is_the_search_under_other_weights_and_is_not_recorded(platform: SyncPlatform) -> None:
-    """It finds what the node would, and tells what moved."""
+    """It finds the node's tickets, and reports what moves."""
     config = {"top_k": 3, "vector_weight": 0.2, "metadata_weight": 0.8}
     similar = (await retrieval_node(QUESTION | {"classified_domain": "MM", "search_config": config}))["similar_tickets"]
     await asyncio.to_thread(platform.recorded)
@@ -240,8 +240,8 @@ async def test_every_door_answers_a_request_alike(
 ) -> None:
     """The service, with and without await, HTTP, the node, the preview and the two tools in turn.
 
-    Of forty tickets ten are wanted, and priorities and hours have nothing to do with nearness: it shows how many of the
-    nearest a door scores.
+    Ten of forty tickets are requested, and priorities and hours are independent of nearness, which shows how many of
+    the nearest each surface scores.
     """
     monkeypatch.setenv("RETRIEVAL_TICKETS_COLLECTION", "many")
     config = RetrievalConfig()
@@ -289,7 +289,7 @@ async def served(platform: SyncPlatform) -> AsyncIterator[tuple[AsyncClient, Pla
 
 
 def test_the_tools_work_without_await() -> None:
-    """``invoke`` is offered beside ``ainvoke``."""
+    """``invoke`` exists in addition to ``ainvoke``."""
     stats = get_index_stats.invoke({})
     output = search_similar_tickets.invoke({"title": "Login fails", "description": ""})
 

@@ -53,7 +53,7 @@ def ids(documents: list[Document]) -> list[str | None]:
 
 
 def test_metadata_come_back_as_they_were_given(store: RetrievalVectorStore) -> None:
-    """Whatever JSON can say, under any name, the names of an item's fields among them."""
+    """Any JSON value, under any name, including the names of an item's fields."""
     metadata = {
         "source": "a.pdf", "tags": ["x", "x", "y"], "status": "archived", "kind": 7, "title": "A",
         "nested": {"a": [1, None]},
@@ -71,7 +71,7 @@ def test_metadata_come_back_as_they_were_given(store: RetrievalVectorStore) -> N
 def test_an_item_that_was_stored_otherwise_is_a_document_with_its_title_and_fields(
     store: RetrievalVectorStore, sync_collection: SyncCollection
 ) -> None:
-    """The text has the title, which stands in the metadata too, and stored anew it comes back the same."""
+    """The text includes the title, which is in the metadata too, and storing it again changes nothing."""
     sync_collection.add(
         [{"_id": "t", "title": "Timeout", "text": "At peak hours", "tags": ["db"], "metadata": {"priority": "High"}}]
     )
@@ -99,7 +99,7 @@ def test_an_item_that_was_stored_otherwise_is_a_document_with_its_title_and_fiel
 def test_filters_are_the_collections_by_either_name(
     store: RetrievalVectorStore, where: dict[str, Any], expected: set[str]
 ) -> None:
-    """``filter`` and ``where`` are the same, and a page is full whenever so many match."""
+    """``filter`` and ``where`` are the same, and a page is full if enough documents match."""
     assert set(ids(store.similarity_search("login", k=4, filter=where))) == expected
     assert set(ids(store.similarity_search("login", k=4, where=where))) == expected
 
@@ -233,7 +233,7 @@ async def test_a_collections_embeddings_embed_for_its_own_space(sync_collection:
 async def test_a_call_that_is_cancelled_is_cancelled_where_it_runs(
     async_elsewhere: tuple[BlockingPortal, Platform],
 ) -> None:
-    """The other loop does not go on with what nobody waits for."""
+    """The other loop stops the call."""
     portal, platform = async_elsewhere
 
     async def made() -> Bridge[Platform]:
@@ -261,7 +261,7 @@ async def test_a_call_that_is_cancelled_is_cancelled_where_it_runs(
 def test_from_texts_opens_a_platform_of_its_own_and_closes_it(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The embeddings given are those of its collection, and the documents stay when it is closed."""
+    """The given embeddings become those of its collection, and the documents stay after it is closed."""
     tenant = f"tenant-{uuid.uuid4()}"
     monkeypatch.setenv("RETRIEVAL_TENANT", tenant)
     embedding = DeterministicFakeEmbedding(size=6)
@@ -276,7 +276,7 @@ def test_from_texts_opens_a_platform_of_its_own_and_closes_it(
 
 
 async def test_from_documents_fills_a_collection_that_is_given(sync_collection: SyncCollection) -> None:
-    """Its own embeddings, or those it was made with, and no others: vectors of two models are not mixed."""
+    """The embeddings must be the collection's own: vectors of two models are not mixed."""
     document = Document(id="d", page_content="text")
     own = RetrievalEmbeddings(sync_collection)
 
@@ -290,7 +290,7 @@ async def test_from_documents_fills_a_collection_that_is_given(sync_collection: 
 
 
 def test_the_retriever_explains_and_filters(store: RetrievalVectorStore, sync_collection: SyncCollection) -> None:
-    """Options given with the call go before its own; a filter narrows its own, which is often who may see what."""
+    """Options of a call override the retriever's; a filter narrows the retriever's, which often restricts access."""
     retriever = RetrievalRetriever(
         collection=sync_collection,
         k=3,
@@ -312,7 +312,7 @@ def test_the_retriever_explains_and_filters(store: RetrievalVectorStore, sync_co
 def test_a_retriever_takes_its_options_where_langchain_gives_them(
     store: RetrievalVectorStore, sync_collection: SyncCollection, sync_platform: SyncPlatform
 ) -> None:
-    """The number of documents among the others; another collection in a copy; and none that there is not."""
+    """The number of documents is an option; a copy may have another collection; an unknown option is an error."""
     retriever = RetrievalRetriever(collection=sync_collection, search_kwargs={"k": 1, "filter": {"source": "a.pdf"}})
     elsewhere = retriever.model_copy(update={"collection": sync_platform.collection(f"docs-{uuid.uuid4()}")})
 
@@ -370,7 +370,7 @@ def test_a_retriever_needs_a_collection() -> None:
 def test_the_retriever_mends_typing_and_gives_snippets(
     store: RetrievalVectorStore, sync_collection: SyncCollection
 ) -> None:
-    """By the options of a search; the snippet stands with what explains the document."""
+    """The options of a search apply; the snippet is in the document's explanation."""
     assert store.get_by_ids(["1"])
     retriever = RetrievalRetriever(
         collection=sync_collection, k=1, search_kwargs={"legs": ["lexical"], "typos": True, "snippet": 40}

@@ -120,7 +120,7 @@ async def test_results_keep_their_order() -> None:
 
 
 async def test_the_first_failure_is_raised_itself_and_stops_the_others() -> None:
-    """Callers catch the error they know, and nothing is left running."""
+    """Callers catch the original error, and no task is left running."""
     stopped = asyncio.Event()
 
     async def waits() -> None:
@@ -138,7 +138,7 @@ async def test_the_first_failure_is_raised_itself_and_stops_the_others() -> None
 
 
 def test_texts_that_are_read_in_part_are_counted() -> None:
-    """Only those that may be too long are split into tokens."""
+    """Only texts that may be too long are tokenised."""
     texts_asked: list[str] = []
 
     def count(texts: Sequence[str]) -> list[int]:
@@ -153,7 +153,7 @@ def test_texts_that_are_read_in_part_are_counted() -> None:
 
 
 def test_an_embedder_that_says_nothing_is_measured_by_estimate() -> None:
-    """Nobody knows what its model reads."""
+    """Its model's limit is unknown."""
     for measure in (measure_of(None), measure_of(HashingEmbedder())):
         assert measure.max_tokens is None
         assert measure.count_tokens(["", "a", "abcd"]) == [0, 1, 2]

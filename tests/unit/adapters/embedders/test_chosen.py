@@ -1,4 +1,4 @@
-"""The embedders of a platform: each is made once, kept where it is asked again, and closed."""
+"""The embedders of a platform: each is created once, reused, and closed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[ClosedEmbedder]:
 
 
 async def test_every_embedder_that_was_made_is_closed_once(made: list[ClosedEmbedder]) -> None:
-    """Also the configured one where another was made for the same space before; what is new uses that one."""
+    """This includes the configured embedder, even if another one was created for the same space."""
     choice = ChosenEmbedders(Settings())
     space = StoredSpace(1, HashingEmbedder().space)
     assert choice.of(space, DATABASE, 1) is not None
@@ -56,7 +56,7 @@ async def test_every_embedder_that_was_made_is_closed_once(made: list[ClosedEmbe
 
 
 async def test_an_embedder_that_was_given_is_its_givers_to_close() -> None:
-    """It serves its own space and what is new."""
+    """It serves its own space and new collections; the caller closes it."""
     own = ClosedEmbedder()
     choice = ChosenEmbedders(Settings(), own)
     assert choice.of(StoredSpace(1, own.space), DATABASE, 1) is not None

@@ -46,7 +46,7 @@ def test_an_empty_text_has_a_fixed_vector(text: str) -> None:
 
 
 def test_signs_without_words_differ() -> None:
-    """Texts of signs alone are told apart."""
+    """Texts without words differ too."""
     assert hashed_vector("!?", 256) @ hashed_vector("...", 256) < 0.99
 
 

@@ -1,4 +1,4 @@
-"""The breaker's states, with times that are told, and the calls that go through it."""
+"""The breaker's states, with a controlled clock, and the calls through it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def opened(now: float = 0.0) -> Breaker:
 
 
 def test_failures_in_a_row_open_it() -> None:
-    """A success between them begins the count anew."""
+    """A success restarts the count."""
     breaker = Breaker(most_failures=3)
     for _ in range(2):
         breaker.failed(permitted(breaker, 0), 0, is_spent=False)
@@ -45,7 +45,7 @@ def test_failures_in_a_row_open_it() -> None:
 
 
 def test_one_spent_budget_opens_it() -> None:
-    """The next ones are spared at once; those that began before change nothing."""
+    """Later calls are skipped at once; calls that started earlier change nothing."""
     breaker = Breaker()
     first, second = permitted(breaker, 0), permitted(breaker, 0)
     breaker.failed(first, 2, is_spent=True)
@@ -55,7 +55,7 @@ def test_one_spent_budget_opens_it() -> None:
 
 
 def test_one_probe_at_a_time_closes_it() -> None:
-    """While it is under way nobody else is let through, however long that takes."""
+    """Until it ends, all other calls are skipped, whatever its duration."""
     breaker = opened()
     permitted(breaker, 1)
     assert breaker.permit(1) is None
@@ -66,7 +66,7 @@ def test_one_probe_at_a_time_closes_it() -> None:
 
 
 def test_waits_grow_up_to_a_bound() -> None:
-    """Each failed probe doubles the wait; after a success it begins anew."""
+    """Each failed probe doubles the wait; a success resets it."""
     breaker, now, waits = opened(), 0.0, list[float]()
     for _ in range(7):
         wait = 0.0
@@ -115,7 +115,7 @@ def test_whatever_happens_it_is_asked_again(events: list[tuple[str, float]]) -> 
 
 
 class Service:
-    """Answers as it is told, and counts."""
+    """Answers as configured, and counts."""
 
     def __init__(self) -> None:
         self.asked = self.ended = 0
@@ -146,7 +146,7 @@ class Clock:
 
 
 async def test_a_call_that_hangs_costs_its_budget_once() -> None:
-    """The next fail at once and say why, and a probe that succeeds lets all through again."""
+    """Later calls fail at once with the reason, and a successful probe closes the breaker."""
     clock, service = Clock(), Service()
     guard = Guard(EMBEDDER, "it", clock)
     service.gate.clear()
@@ -225,7 +225,7 @@ async def test_who_allows_little_time_opens_nothing() -> None:
 
 
 async def test_who_hangs_up_opens_nothing_and_ends_the_call() -> None:
-    """Nothing is known of the service, and another call is the probe."""
+    """The state of the service is unknown, and the next call is the probe."""
     clock, service = Clock(), Service()
     guard = Guard(EMBEDDER, "it", clock)
     service.gate.clear()
@@ -244,7 +244,7 @@ async def test_who_hangs_up_opens_nothing_and_ends_the_call() -> None:
 
 
 async def test_a_late_answer_closes_it() -> None:
-    """A language model is not broken off: while it is late nobody waits for it, and when it answers all may."""
+    """A language model's call is not cancelled: later searches skip the model until its late answer."""
     service = Service()
     guard = Guard(EMBEDDER, "it", time.monotonic)
     service.gate.clear()

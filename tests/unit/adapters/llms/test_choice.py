@@ -42,12 +42,12 @@ def name_of(**values: Any) -> str | None:
     ],
 )
 def test_the_settings_choose(values: dict[str, Any], name: str | None) -> None:
-    """Nothing that costs is asked where only a key is at hand; a named server may do without one."""
+    """A key alone selects no paid service; a named server may work without a key."""
     assert name_of(**values) == name
 
 
 def test_the_key_for_everything_serves_the_model_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """But the model has to be asked for, and its own key goes before."""
+    """The model has to be configured, and its own key takes precedence."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-shared")
     assert name_of() is None
     assert name_of(llm="auto", llm_model="small") == "openai/small"
@@ -76,7 +76,7 @@ def test_a_model_that_cannot_be_made_says_which_setting(values: dict[str, Any], 
 
 
 async def test_the_chosen_one_is_made_once_and_closed() -> None:
-    """Only when it is asked for; after closing, a new one is made."""
+    """It is created at the first use; after closing, a new one is created."""
     choice = ChosenLLM(Settings(llm="sim"))
     model = choice.get()
     assert model is not None

@@ -25,7 +25,7 @@ COLOUR = JSONShape(
 
 
 def body(content: object, *, finish_reason: str = "stop", usage: object = None, **message: object) -> bytes:
-    """An answer with that content; ``message`` is what else stands beside it."""
+    """An answer with that content; ``message`` has its other members."""
     choice = {"index": 0, "finish_reason": finish_reason, "message": {"content": content, **message}}
     return json.dumps({"choices": [choice], "usage": usage}).encode()
 

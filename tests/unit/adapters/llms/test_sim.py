@@ -132,7 +132,7 @@ async def test_values_fit_schemas_of_every_kind(schema: dict[str, Any]) -> None:
 
 
 async def test_a_schema_beyond_its_rules_is_rejected() -> None:
-    """Nothing that does not fit is given out."""
+    """No answer violates its schema."""
     with pytest.raises(LLMRejectedError, match="does not fit"):
         await SimLLM().complete_json("some words", {"type": "string", "pattern": "^[0-9]{4}$"})
 
@@ -201,7 +201,7 @@ def test_what_is_no_fault_is_refused() -> None:
 
 
 async def test_faults_do_not_depend_on_other_prompts() -> None:
-    """Only on how often the same one was asked."""
+    """They depend only on the number of repetitions of the same prompt."""
     faults = SimFaults(fail_rate=0.5)
 
     async def fails(llm: SimLLM, prompt: str) -> bool:

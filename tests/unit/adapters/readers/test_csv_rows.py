@@ -44,7 +44,7 @@ def test_every_text_reads_back_as_it_was_written(rows: list[tuple[str, str]]) ->
 
 @given(data=st.binary(max_size=200))
 def test_no_bytes_stop_the_reader(data: bytes) -> None:
-    """Whatever a file holds below its header, every record is an item or an error."""
+    """For any content below the header, every record is an item or an error."""
     with tempfile.TemporaryDirectory() as folder:
         rows = read(Path(folder), b"_id,title\n1,a\n" + data)
 
@@ -149,7 +149,7 @@ def test_a_file_without_a_header_is_refused(tmp_path: Path, data: bytes, expecte
 
 
 def test_the_header_is_told_as_it_stands_in_the_file(tmp_path: Path) -> None:
-    """Once, when reading begins: what is put aside can follow it."""
+    """The callback runs once, when reading begins, so that rejected rows can follow the header."""
     file = tmp_path / "items.csv"
     file.write_bytes(b'\xef\xbb\xbf\n_id,"my\ntext"\r\n1,x\n')
     headers: list[str] = []

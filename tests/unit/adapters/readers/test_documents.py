@@ -1,4 +1,4 @@
-"""Documents of every format, and what is said of those that cannot be read."""
+"""Documents of every format, and the errors of unreadable ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read(data: bytes | str, form: str, **more: Any) -> Document:
 
 
 def told(document: Document) -> list[tuple[str, tuple[str, ...]]]:
-    """Its texts with the headings above them."""
+    """Its texts with their headings."""
     return [(block.text, block.headings) for block in document.blocks]
 
 
@@ -54,7 +54,7 @@ def test_the_front_matter_of_markdown_names_the_title() -> None:
 
 
 def test_markdown_loses_no_line() -> None:
-    """Lines outside of blocks, such as definitions of links, are kept; so are deeply nested blocks."""
+    """Lines outside of blocks, such as link definitions, are kept; so are deeply nested blocks."""
     text = f"[a]: http://x\n\ntext\n\n{'>' * 300} deep\n\n[b]: http://y"
 
     assert [word for block in read(text, "markdown").blocks for word in block.text.split()] == text.split()
@@ -95,7 +95,7 @@ def test_pdf_has_pages_and_the_headings_of_its_outline() -> None:
 
 
 def test_pdf_that_anybody_may_open_is_read() -> None:
-    """A password for its owner alone keeps nobody from reading it."""
+    """A password for the owner alone does not prevent reading."""
     assert told(read(pdf(["text"], password=""), "pdf")) == [("text", ())]
 
 
@@ -108,7 +108,7 @@ def test_docx_has_headings() -> None:
 
 
 def test_code_has_its_definitions_as_headings() -> None:
-    """Nested by indentation, with what stands right above them."""
+    """They are nested by indentation, with the comments directly above them."""
     code = "import os\n\n\n@final\nclass A:\n    x = 1\n\n    def f(self):\n        return 1\n\n\nY = 2\n"
 
     assert told(read(code, "code")) == [
@@ -166,7 +166,7 @@ EXPLODING = '<!ENTITY a "ha">' + "".join(
     ],
 )
 def test_what_cannot_be_read_is_refused_with_a_reason(form: str, data: bytes, reason: str) -> None:
-    """Whatever is wrong with it."""
+    """This covers every kind of damage."""
     with pytest.raises(InvalidItemError, match=reason):
         read(data, form)
 
@@ -178,7 +178,7 @@ def test_docx_that_is_large_unpacked_is_refused() -> None:
 
 
 def test_docx_opens_no_other_file() -> None:
-    """An entity that stands for one is nothing."""
+    """An entity for a file is ignored."""
     document = read(with_entities('<!ENTITY e SYSTEM "file:///etc/passwd">'), "docx")
 
     assert "root" not in "".join(block.text for block in document.blocks)

@@ -87,7 +87,7 @@ def test_a_file_that_is_gone_meanwhile_is_told(handbook: Path) -> None:
 
 
 def test_a_file_that_is_named_may_be_a_link(handbook: Path, tmp_path: Path) -> None:
-    """A named link stands for its target; its id is its name."""
+    """A named link stands for its target; its id is the link's name."""
     (tmp_path / "named.md").symlink_to(handbook / "backups.md")
     [file] = find_documents([tmp_path / "named.md"]).files
 
@@ -129,6 +129,6 @@ def test_folders_and_names_of_documents_are_told_from_files_of_items(handbook: P
 
 @pytest.mark.parametrize("value", ["", None, 5, b"folder"])
 def test_what_is_no_path_is_refused(value: Any) -> None:
-    """An empty name, as of a variable that is not set, does not stand for the current folder."""
+    """An empty name, such as that of an unset variable, does not mean the current folder."""
     with pytest.raises(InvalidRequestError, match="is no path"):
         find_documents([value])

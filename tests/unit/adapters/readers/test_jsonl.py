@@ -86,7 +86,7 @@ def test_every_item_reads_back_as_it_was_written(items: list[Item], *, escaped: 
 
 @given(data=st.binary(max_size=200))
 def test_no_bytes_stop_the_reader(data: bytes) -> None:
-    """Whatever a file holds, every line is an item or an error, and the next lines are read."""
+    """For any content, every line is an item or an error, and the next lines are read."""
     with tempfile.TemporaryDirectory() as folder:
         rows = read(Path(folder), b'{"_id": "a"}\n' + data + b'\n{"_id": "z"}')
 

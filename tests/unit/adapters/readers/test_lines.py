@@ -41,7 +41,7 @@ def test_an_empty_file_has_no_lines(file: Path) -> None:
 
 
 def test_a_file_of_one_byte_is_a_line(file: Path) -> None:
-    """Looking for gzip's two bytes loses nothing of a shorter file."""
+    """The check for gzip's two bytes loses nothing of a shorter file."""
     file.write_bytes(b"a")
     assert lines_of(file) == [b"a"]
 
@@ -78,13 +78,13 @@ def test_offsets_rise_to_the_size_on_disk(file: Path, *, packed: bool) -> None:
 
 
 def test_the_offset_of_a_small_file_is_what_was_given(file: Path) -> None:
-    """Not what was read ahead: the share that is done would be 100 % from the first line on."""
+    """Bytes read ahead do not count: otherwise progress would be 100 % from the first line on."""
     file.write_bytes(b"\xef\xbb\xbfabc\n" + b"x" * 20 + b"\nab")
     assert [line.offset for line in read_lines(str(file), max_line_bytes=10)] == [7, 28, 30]
 
 
 def test_a_line_that_is_too_long_is_cut_and_the_next_one_is_whole(file: Path) -> None:
-    """A line may have as many bytes as the limit, its end included; of a longer one the start is kept."""
+    """A line may have as many bytes as the limit, including its end; a longer line is truncated."""
     file.write_bytes(b"x" * 1999 + b"\n" + b"y" * 5000 + b"\n" + b"z\n")
 
     lines = list(read_lines(str(file), max_line_bytes=2000))
@@ -143,7 +143,7 @@ def test_standard_input_is_a_dash(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_closed_standard_input_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process without standard input is told to name a file."""
+    """The message asks for a file."""
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(InvalidRequestError, match="name a file"):
         list(read_lines("-"))

@@ -14,7 +14,7 @@ from retrieval.domain.items.item import MAX_KEY_BYTES, Item
 
 
 def nested(levels: int) -> Any:
-    """A list in a list, so many times."""
+    """A list nested that many times."""
     value: Any = []
     for _ in range(levels - 1):
         value = [value]
@@ -129,7 +129,7 @@ def test_nothing_that_a_record_says_is_lost() -> None:
 
 
 def test_null_counts_as_missing() -> None:
-    """Null entries are dropped at the top and in the metadata, and another name may stand in for them."""
+    """Null entries are dropped at the top and in the metadata, and another name may replace them."""
     record = {
         "_id": None,
         "id": "d1",

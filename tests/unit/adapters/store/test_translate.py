@@ -48,7 +48,7 @@ LOGIN = 'connection failed: connection to server at "db.example" failed: FATAL: 
     ],
 )
 def test_each_error_has_its_translation(error: psycopg.Error, kind: type[DatabaseError], hint: str) -> None:
-    """From the driver and through SQLAlchemy alike, in one line."""
+    """The driver's errors and SQLAlchemy's give the same one-line error."""
     for raised in (error, DBAPIError("SELECT 1", None, error)):
         with pytest.raises(kind, match=hint) as caught, translated(URL):
             raise raised
@@ -96,7 +96,7 @@ def test_a_server_is_named_by_what_is_not_secret(url: str, name: str) -> None:
     ],
 )
 async def test_nothing_of_a_url_that_cannot_be_read_is_shown(url: str) -> None:
-    """Its password may stand anywhere; how a URL looks is told instead."""
+    """Its password may be anywhere; the message shows the form of a URL instead."""
     with pytest.raises(ConfigurationError, match="it looks like postgresql://") as caught, translated(url):
         await psycopg.AsyncConnection.connect(url, connect_timeout=2)
     assert "topsecret" not in str(caught.value)

@@ -78,7 +78,7 @@ def test_the_format_is_the_stated_one() -> None:
 
 
 def test_times_are_told_in_utc() -> None:
-    """Noon in Tokyo is three in the morning, and microseconds are left out."""
+    """Noon in Tokyo is three in the morning, without microseconds."""
     tokyo = timezone(timedelta(hours=9))
 
     text = context_text([memory(occurred_at=datetime(2025, 1, 1, 12, 0, 0, 5, tzinfo=tokyo))]).text
@@ -98,7 +98,7 @@ def test_a_count_that_is_none_is_refused(number: Any) -> None:
 
 
 def test_without_memories_it_says_so() -> None:
-    """A page that can stand in a prompt as it is."""
+    """The page can be in a prompt as it is."""
     page = context_text([])
 
     assert page.text == f"## Previous Context (0 relevant memories)\n\n{NOTHING}"
@@ -120,7 +120,7 @@ def test_long_content_is_shortened() -> None:
 
 @given(HOSTILE, HOSTILE, HOSTILE, st.one_of(HOSTILE, st.dictionaries(HOSTILE, st.lists(HOSTILE, max_size=2))))
 def test_what_memories_say_cannot_break_out(kind: str, summary: str, text: str, content: Any) -> None:
-    """Whatever they hold, the page has its own lines and no others, and no fence, label or heading of theirs."""
+    """Whatever memories contain, the page has only its own lines, fences, labels and headings."""
     entry = memory(interaction_type=kind, summary=summary, text=text, content=content)
 
     title, note, *blocks = context_text([entry, entry]).text.split("\n\n")
@@ -138,7 +138,7 @@ def test_what_memories_say_cannot_break_out(kind: str, summary: str, text: str, 
 
 @given(st.lists(st.integers(0, 400), max_size=6), st.integers(1, 1500))
 def test_the_page_keeps_to_the_characters_and_cuts_no_header(lengths: list[int], most: int) -> None:
-    """Whole memories first, the last one perhaps with less content, and as many as the title says."""
+    """Whole memories come first, the last one perhaps with less content, and the title has their number."""
     memories = [memory(content="x" * length) for length in lengths]
 
     page = context_text(memories, Bounds(max_characters=most))
@@ -165,7 +165,7 @@ def test_tokens_are_four_characters_unless_somebody_counts_them() -> None:
 
 
 def test_where_no_memory_fits_it_says_nothing() -> None:
-    """That nothing is remembered would be false; where it is true it is said, if it fits."""
+    """ "Nothing is remembered" would be false; if true, it is stated, if it fits."""
     assert context_text([memory()], Bounds(max_characters=300)).text == ""
     assert NOTHING in context_text([], Bounds(max_characters=100)).text
     assert context_text([], Bounds(max_characters=10)).text == ""

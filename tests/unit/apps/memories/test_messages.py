@@ -1,4 +1,4 @@
-"""Facts of messages: what is asked, what is taken of an answer, what is refused."""
+"""Facts of messages: the prompt, the accepted answers, and the refusals."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_other_scripts_are_compared_too(fact: str, source: str, is_enough: bool)
 
 @given(st.text())
 def test_nothing_in_a_message_ends_the_marks_around_it(text: str) -> None:
-    """Whatever is said stays one JSON object on its line."""
+    """Every message stays one JSON object on its line."""
     prompt = extraction_prompt([Turn(1, "user", f"</messages>{text}<messages>")])
     inside = prompt.partition("<messages>\n")[2].removesuffix("\n</messages>")
 
@@ -114,7 +114,7 @@ def test_the_first_decision_on_a_fact_counts_and_reasons_are_short() -> None:
 
 
 def test_the_key_of_messages_is_of_what_was_said_where() -> None:
-    """Another session, project, user, type, number, name or text gives another one; messages nobody said do not."""
+    """Another session, project, user, type, number, name or text changes it; unread messages do not."""
     message = {"role": "user", "content": "tea"}
 
     def key(*, session: str = "s", first: int = 1, whose: tuple[Any, ...] = ("p", None, "fact"), **others: Any) -> str:

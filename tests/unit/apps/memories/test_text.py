@@ -49,7 +49,7 @@ def test_signs_of_markdown_lose_their_meaning() -> None:
 
 
 def test_control_characters_and_turned_text_are_left_out() -> None:
-    """Nothing is left that a terminal or a reader would obey."""
+    """No character is left that controls a terminal or misleads a reader."""
     assert format_content("a\x00\x1b[31mb\u202ec\x85d") == "abc d"
 
 

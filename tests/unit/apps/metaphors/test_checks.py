@@ -17,7 +17,7 @@ HUGE = 10**400
 
 
 class Unnamed:
-    """Something that cannot say what it is called."""
+    """A value whose text cannot be computed."""
 
     @property
     def name(self) -> str:

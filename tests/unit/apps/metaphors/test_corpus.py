@@ -1,4 +1,4 @@
-"""The curated metaphors are what they are said to be."""
+"""Facts about the curated metaphors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_each_is_complete(metaphor: Metaphor) -> None:
     ],
 )
 def test_the_best_known_have_their_operations(metaphor_id: str, operations: set[str]) -> None:
-    """Plumbing and ecosystem have at least the operations that they are known for."""
+    """Plumbing and ecosystem have at least their well-known operations."""
     [metaphor] = [metaphor for metaphor in STANDARD_CORPUS if metaphor.id == metaphor_id]
 
     assert operations <= {operation.name for operation in metaphor.operations}

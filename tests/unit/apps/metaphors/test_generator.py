@@ -59,7 +59,7 @@ def test_the_same_suggestion_for_another_problem_has_another_id() -> None:
 
 
 def test_at_most_three_names_are_taken() -> None:
-    """The first; one that stands twice is left to the caller, who tells it."""
+    """The first three count; the caller reports repeated names."""
     answer = [said("One"), said("one"), said("Two"), said("Three"), said("Four")]
     assert [metaphor.name for metaphor in suggested_metaphors(answer, PROBLEM)] == ["One", "one", "Two", "Three"]
 
@@ -79,7 +79,7 @@ def test_what_is_no_metaphor_is_left_out(answer: object) -> None:
 
 
 def test_fields_of_the_wrong_type_are_left_empty() -> None:
-    """The rest is taken."""
+    """The other fields are used."""
     changes: dict[str, Any] = {
         "domain": 7,
         "description": None,
@@ -99,7 +99,7 @@ def test_a_concreteness_that_is_no_share_is_left_out(concreteness: object) -> No
 
 
 def test_long_texts_are_cut_and_long_lists_end() -> None:
-    """So that what a model says cannot fill a database."""
+    """A model's answer cannot fill the database."""
     operation = {"name": "do", "description": "y" * 9999, "effects": ["z" * 9999] * 50}
     operations = [{**operation, "name": f"do {number}"} for number in range(50)]
     (metaphor,) = suggested_metaphors([said(description="x" * 9999, operations=operations)], PROBLEM)
@@ -166,6 +166,6 @@ def test_few_names_of_what_was_tried_are_told() -> None:
 
 
 def test_a_problem_is_known_again_by_its_text() -> None:
-    """Whatever its id."""
+    """Its id does not matter."""
     again, other = Problem(id="other", description=PROBLEM.description), Problem(id="p", description="Another")
     assert problem_hash(PROBLEM) == problem_hash(again) != problem_hash(other)

@@ -27,7 +27,7 @@ def test_what_is_stored_is_what_comes_back(metaphor: Metaphor) -> None:
 
 
 def test_its_vector_stands_for_name_description_and_examples() -> None:
-    """The item's text is what is embedded, and its operations are not part of it."""
+    """The item's text is embedded, and operations are not part of it."""
     text = metaphor_item(PLUMBING).indexed_text
 
     assert text == embedded_text(PLUMBING)
@@ -37,7 +37,7 @@ def test_its_vector_stands_for_name_description_and_examples() -> None:
 
 
 def test_what_it_is_filtered_and_preferred_by_stands_in_attributes() -> None:
-    """Domain, concreteness and richness; a concreteness that was not said is left out."""
+    """They are domain, concreteness and richness; a missing concreteness is left out."""
     attributes = metaphor_item(PLUMBING).attributes
 
     assert attributes["domain"] == "engineering"

@@ -42,7 +42,7 @@ def test_what_one_ranking_leaves_out_has_nothing_from_it() -> None:
 
 
 def test_equal_sums_are_ordered_by_id() -> None:
-    """Whatever order they came in."""
+    """The order of the input does not matter."""
     assert [metaphor.id for metaphor, _ in combine_scores([(C, 0.5), (A, 0.5), (B, 0.5)], [])] == ["a", "b", "c"]
 
 
@@ -172,6 +172,6 @@ def test_the_question_moves_away_from_what_failed(first: int, second: int, stren
 
 
 def test_a_question_that_is_the_failed_metaphor_stays() -> None:
-    """Nothing of it would be left."""
+    """The moved vector would be zero."""
     same = vector(1)
     assert away_from(same, same, 1.0) is same

@@ -51,7 +51,7 @@ def test_explored_ones_have_their_places_within_the_page() -> None:
 
 
 def test_nothing_is_shown_twice_and_the_page_is_full() -> None:
-    """One that the score shows is not explored beside that; where few can be explored, the score fills the page."""
+    """A principle shown by score is not explored too; if few can be explored, the score fills the page."""
     every = [known("top", 4, 4), *MANY]
     choices = choose(every, set(), random.Random(1), now=NOW, most=4)
     names = [choice.principle.id for choice in choices]
@@ -73,7 +73,7 @@ def test_neither_sunk_ones_nor_archived_ones_are_shown() -> None:
 
 
 def newcomers(fitting: int, others: int) -> list[Principle]:
-    """Candidates that nothing is known of; the first ones have the tag ``sql``."""
+    """Candidates without verdicts; the first ones have the tag ``sql``."""
     return [
         Principle(id=f"new{number}", title="x", tags=("sql",) * (number < fitting), status=CANDIDATE, created_at=NOW)
         for number in range(fitting + others)
@@ -87,7 +87,7 @@ def explored(new: list[Principle], slots: int, seed: int) -> list[str]:
 
 
 def test_half_of_the_places_are_for_those_that_fit_the_session() -> None:
-    """The first ones; for the others all compete, so that one that never fits is judged too."""
+    """The first places; all compete for the others, so that a principle without matching tags is rated too."""
     new = newcomers(3, 11)
     pairs = [explored(new, 2, seed) for seed in range(300)]
 
@@ -159,7 +159,7 @@ def _direct(candidates: list[Tried], count: int, rng: random.Random) -> list[str
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_picks_are_as_frequent_as_those_of_direct_sampling(count: int) -> None:
-    """Chi-square of 3,000 draws of each way, by who is picked and in which order."""
+    """A chi-square test of 3,000 draws of each way, by the picked principles and their order."""
     from scipy.stats import chi2_contingency
 
     ours, direct = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
@@ -216,7 +216,7 @@ def test_propensities_of_places_are_exact(count: int, fitting: frozenset[str]) -
 
 
 class _ChoosesRow(random.Random):
-    """A generator that draws by its seed, and chooses the row it is told."""
+    """A generator that draws by its seed, and chooses a fixed row."""
 
     row = 0
 
@@ -226,7 +226,7 @@ class _ChoosesRow(random.Random):
 
 
 def test_all_are_picked_where_there_are_no_more() -> None:
-    """For certain; and none where none is wanted, or there is none."""
+    """They are certain; without places or principles, none is picked."""
     assert {pick.id: pick.propensity for pick in thompson(FEW, 9, random.Random(1))} == {
         principle.id: 1.0 for principle in FEW
     }
@@ -235,7 +235,7 @@ def test_all_are_picked_where_there_are_no_more() -> None:
 
 
 def test_of_very_many_a_part_competes_and_the_propensities_say_so() -> None:
-    """Drawn anew each time, half of them here: no propensity is above one half, and many are picked in turn."""
+    """A sample of half of them is drawn each time: no propensity is above one half, and many are picked in turn."""
     many = [Tried(str(number), 2, number % 3) for number in range(2 * MOST_DRAWN)]
     picks = [thompson(many, 2, random.Random(seed), rows=5) for seed in range(20)]
 

@@ -47,7 +47,7 @@ def test_k_can_be_chosen() -> None:
 
 
 def test_equal_scores_are_ordered_by_id() -> None:
-    """Whatever order the lists come in."""
+    """The order of the lists does not matter."""
     assert [entity.id for entity in RETRIEVER.merge_rrf(entities("b"), entities("a"))] == ["a", "b"]
 
 
@@ -57,7 +57,7 @@ def test_nothing_merges_to_nothing() -> None:
 
 
 def test_what_a_list_holds_twice_counts_once() -> None:
-    """Its first place counts."""
+    """Its first position counts."""
     assert RETRIEVER.merge_rrf(entities("aba")) == RETRIEVER.merge_rrf(entities("ab"))
 
 

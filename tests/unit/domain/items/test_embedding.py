@@ -45,13 +45,13 @@ def test_what_tells_a_space_from_others_is_short_text(change: dict[str, Any]) ->
 
 
 def test_prefixes_follow_the_role() -> None:
-    """Queries and documents can be told apart."""
+    """Queries and documents get different prefixes."""
     space = EmbeddingSpace(provider="t", model="m", dimensions=3, document_prefix="passage: ", query_prefix="query: ")
     assert (space.prefix(TextRole.DOCUMENT), space.prefix(TextRole.QUERY)) == ("passage: ", "query: ")
 
 
 def test_vectors_come_back_at_unit_length() -> None:
-    """Directions are kept, lengths are not."""
+    """The direction stays the same."""
     vectors = checked_vectors([[3, 0, 4], [0, 2, 0]], SPACE, ["a", "b"])
     assert vectors.dtype == np.float32
     np.testing.assert_allclose(vectors, np.array([[0.6, 0.0, 0.8], [0.0, 1.0, 0.0]]), atol=1e-7)

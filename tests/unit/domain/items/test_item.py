@@ -105,13 +105,13 @@ def test_attributes_cannot_be_changed_afterwards() -> None:
     ],
 )
 def test_the_content_hash_follows_every_field(change: Mapping[str, Any]) -> None:
-    """Whatever changes, the hash does, so that the change is stored."""
+    """A change of any field changes the hash, so that the change is stored."""
     fields: dict[str, Any] = {"item_id": "a", "title": "t", "body": "b", "attributes": {"a": 1}}
     assert Item(**fields).content_hash != Item(**{**fields, **change}).content_hash
 
 
 def test_the_content_hash_is_the_same_for_the_same_content() -> None:
-    """Neither the order of attributes nor the time zone that a moment is written in counts."""
+    """Neither the order of attributes nor a time's zone matters."""
     moment = datetime(2024, 1, 1, 12, tzinfo=UTC)
     elsewhere = moment.astimezone(timezone(timedelta(hours=5)))
     item = Item(item_id="a", attributes={"x": 1, "y": 2}, occurred_at=moment)
@@ -148,7 +148,7 @@ def test_times_before_1970_have_versions_too() -> None:
     ("stored_version", "required_version"), [(None, None), ("v", None), ("v", "v"), (None, ABSENT), ("v", ANY)]
 )
 def test_an_item_that_is_as_wanted_passes(stored_version: str | None, required_version: str | None) -> None:
-    """However it is, in a version, absent, or there at all."""
+    """The required version, absence or existence matches the stored item."""
     check_version("a", stored_version, required_version)
 
 
@@ -164,7 +164,7 @@ def test_an_item_that_is_as_wanted_passes(stored_version: str | None, required_v
 def test_an_item_that_is_not_as_wanted_is_a_conflict(
     stored_version: str | None, required_version: str, message: str
 ) -> None:
-    """The message says what is the matter and what to do, and the error names the item."""
+    """The message gives the cause and the remedy, and the error names the item."""
     with pytest.raises(VersionConflictError, match=message) as raised:
         check_version("a", stored_version, required_version)
     assert raised.value.item_id == "a"
@@ -177,7 +177,7 @@ def test_a_version_is_a_text() -> None:
 
 
 def test_an_item_is_read_by_the_names_by_which_it_is_given() -> None:
-    """Beside the names of its fields."""
+    """The names of the fields work too."""
     item = Item(item_id="a", title="t", body="b", attributes={"n": 1})
     assert (item.id, item.text, item.metadata) == ("a", "b", {"n": 1})
 
@@ -225,7 +225,7 @@ def test_plain_values_are_those_of_the_item_and_its_version() -> None:
     ],
 )
 def test_a_patch_changes_what_it_names(target: Any, patch: Any, expected: Any) -> None:
-    """Null takes away, an object goes deeper, anything else takes the place of what was there."""
+    """Null removes a member, an object is merged, any other value replaces the old one."""
     assert merged(target, patch) == expected
 
 
@@ -262,11 +262,11 @@ def test_changes_name_fields_of_an_item(changes: Any, message: str) -> None:
 
 
 def test_changes_may_repeat_the_id() -> None:
-    """As who sends back what was read does."""
+    """A client may send back the item that it read."""
     assert checked_changes("a", {"id": "a", "title": "t"}) == {"item_id": "a", "title": "t"}
 
 
 def test_changes_have_the_names_by_which_items_are_given() -> None:
-    """The names of the fields are taken too."""
+    """The names of the fields work too."""
     fields = {"body": "t", "attributes": {"n": 1}}
     assert checked_changes("a", {"text": "t", "metadata": {"n": 1}}) == checked_changes("a", fields) == fields

@@ -60,7 +60,7 @@ def stored(**more: Any) -> Memory:
 
 
 def test_the_item_of_a_memory_holds_all_that_filters_go_by() -> None:
-    """Type, time, project and user; JSON content beside the text that stands for it."""
+    """Type, time, project and user; JSON content is stored in addition to its text."""
     item = new(content={"a": [1, "two"]}, user_id="ann", summary="S", metadata={"model": "m1"}).item()
     assert (item.kind, item.occurred_at, item.title, item.body) == ("t", MAY, "S", "a: 1\na: two")
     assert {name: item.attributes[name] for name in ("project_id", "user_id", "content", "model")} == {
@@ -119,7 +119,7 @@ def test_fingerprints_go_by_words_and_project() -> None:
     ],
 )
 def test_what_no_memory_can_be_is_refused(arguments: dict[str, Any], message: str) -> None:
-    """The message names what is wrong."""
+    """The message names the fault."""
     with pytest.raises(InvalidRequestError, match=message):
         new(**arguments)
 
@@ -158,7 +158,7 @@ def test_links_of_both_ways_come_together() -> None:
 
 
 def test_a_change_replaces_what_it_names_alone() -> None:
-    """Everything else is stored as it was, a superseded memory as superseded."""
+    """All other fields stay, including the superseded state."""
     memory = stored(status="archived", superseded_by="n", metadata={"k": 1})
     assert to_store(memory).item().content_hash == changed(memory, {"relevance_score": 0.9}).item().content_hash
     assert changed(memory, {"content": "x"}).status == "archived"
@@ -233,7 +233,7 @@ json_values = st.recursive(
 @examples(max_examples=10)
 @given(json_values)
 def test_every_text_of_a_content_is_in_its_text(content: Any) -> None:
-    """Whatever the nesting, no value is lost."""
+    """This holds for any nesting."""
 
     def texts(value: Any) -> list[str]:
         if isinstance(value, str):
@@ -274,7 +274,7 @@ def test_what_is_normalised_is_words_alone() -> None:
 def test_similarity_is_of_words_or_vectors_and_of_facts(
     first: str, other: str, cosine: float | None, least: float, most: float
 ) -> None:
-    """Other numbers, or a no on one side, are another statement, however alike the rest is."""
+    """Different numbers, or a negation on one side, make a different statement, however similar the texts are."""
     assert least <= similarity(first, other, cosine) <= most
     assert similarity(other, first, cosine) == similarity(first, other, cosine)
 

@@ -40,13 +40,13 @@ def test_complexity_is_told_in_thirds(complexity: float, named: str) -> None:
     ],
 )
 def test_what_is_no_context_is_refused(fields: dict[str, Any], message: str) -> None:
-    """In one line that says what it must be."""
+    """One line says what it must be."""
     with pytest.raises(InvalidRequestError, match=message):
         Context(**fields)
 
 
 @pytest.mark.parametrize("value", [None, {"domain": "x"}, "x"])
 def test_a_search_takes_a_context_and_nothing_like_it(value: object) -> None:
-    """A mapping would be taken for one and fail later."""
+    """A mapping would fail later."""
     with pytest.raises(InvalidRequestError, match=r"it must be a retrieval\.Context"):
         checked_context(value)

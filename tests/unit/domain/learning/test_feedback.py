@@ -64,7 +64,7 @@ def test_what_cannot_be_is_refused(values: dict[str, Any]) -> None:
 
 
 def test_helpful_is_a_reward_of_one_or_none_at_all() -> None:
-    """And a number next to zero is zero, which keeps what it is multiplied with from vanishing."""
+    """A number close to zero becomes zero, so that products with it do not underflow."""
     assert (shown().reward, shown(helpful=False).reward) == (1.0, 0.0)
     assert shown(helpful=None, reward=1e-300, weight=1e-12).reward == 0
     assert shown(weight=1e-12).weight == 0
@@ -102,14 +102,14 @@ def test_a_subject_is_what_a_later_verdict_replaces() -> None:
 
 
 def test_a_direct_event_of_nobody_has_no_key_of_its_own() -> None:
-    """Nothing tells two of them from one that was sent twice."""
+    """Two such events cannot be distinguished from one that was sent twice."""
     assert direct().own_key is None
     assert direct(actor="u").own_key is not None
     assert direct(context=Context(session="s")).own_key is not None
 
 
 def test_contexts_are_the_searchs_or_ones_own() -> None:
-    """A direct event counts in its context's buckets; that of a hit in those that were recorded."""
+    """A direct event counts in its context's buckets, a hit's event in those of its search."""
     assert shown().contexts is None
     assert direct(context=Context(domain="db", complexity=0.5)).contexts == ("", "domain=db", "complexity=medium")
 

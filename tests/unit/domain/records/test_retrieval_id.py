@@ -33,7 +33,7 @@ def test_any_uuid_has_a_time() -> None:
 
 
 def test_later_ones_sort_after_earlier_ones() -> None:
-    """The time stands first."""
+    """The time comes first."""
     chance = random.Random(2)
     ids = [uuid7(ms, chance) for ms in range(1000, 1100)]
     assert ids == sorted(ids)

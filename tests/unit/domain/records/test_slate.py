@@ -39,7 +39,7 @@ def test_relevance_is_its_signal_or_else_the_score(score: float, signals: dict[s
     ],
 )
 def test_what_cannot_be_recorded_is_refused(wrong: dict[str, Any], message: str) -> None:
-    """Its constructor refuses it, not the recorder after the answer."""
+    """The constructor refuses it, before the answer is sent."""
     with pytest.raises(InvalidRequestError, match=message):
         ShownItem(**{"item_id": "a", "score": 1.0, **wrong})
 

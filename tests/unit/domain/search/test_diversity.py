@@ -38,7 +38,7 @@ def test_the_formula_by_hand() -> None:
 
 
 def test_scores_count_by_their_place_between_the_lowest_and_the_highest() -> None:
-    """So that those of BM25 and those of a fusion weigh the same beside a cosine."""
+    """BM25 scores and fused scores then weigh the same against a cosine."""
     diversity = Diversity(relevance_share=0.5)
     for scale, offset in ((100.0, 3.0), (0.001, -7.0)):
         scores = [scale * score + offset for score in SCORES]
@@ -64,7 +64,7 @@ def test_a_near_duplicate_of_a_better_one_is_left_out(above: float, expected: li
 
 
 def test_what_is_like_one_that_was_left_out_stays() -> None:
-    """Only hits that are shown stand for others."""
+    """Only shown hits represent others."""
     chain: Similarities = np.array([[1, 0.9, 0.1], [0.9, 1, 0.9], [0.1, 0.9, 1]], dtype=np.float32)
     assert diversified([3.0, 2.0, 1.0], chain, Diversity(collapse_above=0.8), 3) == [0, 2]
 
@@ -132,7 +132,7 @@ def vectors(**each: Any) -> PoolVectors:
 
 
 def alike(*each: list[float], pool: list[bool] | None = None) -> list[float]:
-    """The likeness of candidates to the first, by default of the whole pool."""
+    """The likeness of candidates to the first, by default relative to the whole pool."""
     places = [place for place in range(len(each)) if pool is None or pool[place]]
     return likenesses(np.array(each, dtype=np.float32), places, 0)
 
@@ -148,7 +148,7 @@ def test_the_formula_of_refining_by_hand() -> None:
 
 
 def test_what_all_have_in_common_tells_nothing() -> None:
-    """Moved by the same vector they are as alike as before."""
+    """Adding the same vector to all does not change the likeness."""
     chance = np.random.default_rng(1)
     some = chance.normal(size=(9, 5))
     moved = some + np.array([7.0, 0, -3, 1, 0])
@@ -252,7 +252,7 @@ def test_a_deeper_page_changes_no_score(drawn: dict[str, Any], more: int) -> Non
 
 
 def test_likenesses_are_kept_in_two_bytes_and_lose_nothing() -> None:
-    """Each is a whole number of 32,767ths."""
+    """Each is a multiple of 1 / 32,767."""
     chance = np.random.default_rng(2)
     found: list[float | None] = [*alike(*chance.normal(size=(50, 8)).tolist()), None]
     steps = in_steps(found)
@@ -274,7 +274,7 @@ def test_ranks_cannot_be_refined() -> None:
 
 
 def test_a_profile_spells_it_in_json() -> None:
-    """And reads it back; what is wrong is named."""
+    """It is read back unchanged; a fault is named."""
     profile = Profile(fusion=SUM, refining=Refining(share=0.25))
     assert profile.as_dict()["refining"] == {"share": 0.25}
     assert Profile.from_dict(profile.as_dict()) == profile

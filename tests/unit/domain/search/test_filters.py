@@ -1,4 +1,4 @@
-"""The filter language: what people write, and what they get told."""
+"""The filter language: valid mappings, and the messages for invalid ones."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_what_people_write_is_what_it_says(where: Any, filter_: Any) -> None:
 
 
 def test_true_and_one_are_two_values() -> None:
-    """As they are in JSON, though Python holds them equal."""
+    """They differ in JSON, although they are equal in Python."""
     parsed = parse_where({"priority": [1, True, 1.0, True]})
     assert isinstance(parsed, OneOf)
     assert [repr(value) for value in parsed.values] == ["1.0", "True"]
@@ -139,7 +139,7 @@ def test_times_are_read_in_any_usual_form(written: Any) -> None:
     ],
 )
 def test_what_cannot_be_understood_is_said(where: Any, message: str) -> None:
-    """Each refusal names the field and what it takes."""
+    """Each refusal names the field and the valid values."""
     with pytest.raises(InvalidFilterError, match=message):
         parse_where(where)
 
@@ -164,7 +164,7 @@ JSON = st.recursive(
 
 @given(st.dictionaries(st.text() | st.sampled_from(["and", "or", "not", "tags", "occurred_at"]), JSON))
 def test_any_mapping_is_understood_or_refused(where: dict[str, Any]) -> None:
-    """Nothing else than our own error comes out, and what is understood can be a key of a cache."""
+    """Only our own error is raised, and a parsed filter can be a key of a cache."""
     try:
         parsed = parse_where(where)
     except InvalidFilterError:
@@ -173,7 +173,7 @@ def test_any_mapping_is_understood_or_refused(where: dict[str, Any]) -> None:
 
 
 def test_the_attributes_a_filter_speaks_of_are_found_at_any_depth() -> None:
-    """Unknown ones can then be told."""
+    """Unknown attributes can then be reported."""
     where = {"or": [{"a": 1}, {"not": {"b": {"gt": 2}}}], "kind": "x", "c": {"exists": True}, "tags": ["t"]}
     assert attribute_names(parse_where(where)) == {"a", "b", "c"}
     assert attribute_names(None) == frozenset()
@@ -211,7 +211,7 @@ def test_more_conditions_than_a_statement_takes_are_refused_with_the_way_out() -
     ],
 )
 def test_more_values_than_the_bound_are_refused_and_the_bound_is_named(where: dict[str, object]) -> None:
-    """All values of a filter count together; without a bound, as for what was recorded, any number may be there."""
+    """All values of a filter count together; without a limit, as for recorded filters, any number is valid."""
     with pytest.raises(InvalidFilterError, match=r"more than 100 values .*RETRIEVAL_MAX_FILTER_VALUES"):
         parse_where(where, most_values=100)
     assert parse_where(where) is not None
@@ -227,7 +227,7 @@ def test_a_filter_made_by_hand_has_the_same_bounds() -> None:
 
 
 def test_a_mapping_that_is_far_too_large_is_refused_at_a_glance() -> None:
-    """Nothing is made of its members, and none is looked at: their number says enough."""
+    """Its number of members decides, before any member is read."""
 
     class Unread(list[object]):
         def __iter__(self) -> NoReturn:
@@ -265,7 +265,7 @@ def test_a_date_is_the_text_that_says_it() -> None:
     ],
 )
 def test_an_error_tells_the_way_to_what_is_wrong(where: Any, place: tuple[str | int, ...]) -> None:
-    """Key by key and place by place, for who shows it beside the field."""
+    """The path of keys and places, for a user interface that shows the error beside the field."""
     with pytest.raises(InvalidFilterError) as caught:
         parse_where(where)
     assert caught.value.place == place
@@ -273,7 +273,7 @@ def test_an_error_tells_the_way_to_what_is_wrong(where: Any, place: tuple[str | 
 
 @pytest.mark.parametrize("time", ["0001-01-01T00:00+14:00", "2026-01-01T00:00+17:23"])
 def test_a_time_that_no_database_can_compare_is_refused(time: str) -> None:
-    """The message says what is wrong with it."""
+    """The message names the fault."""
     with pytest.raises(InvalidFilterError, match="UTC"):
         parse_where({"occurred_at": {"gte": time}})
 

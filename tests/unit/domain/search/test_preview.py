@@ -33,7 +33,7 @@ PREVIEW = preview_of(
 
 
 def test_each_hit_tells_how_far_it_moved_and_what_its_score_is_made_of() -> None:
-    """Up, staying, new: with the shares that changed, or that it is made of."""
+    """Up, staying, new: with the changed parts, or with all parts."""
     moved = [(change.hit.item_id, change.rank_before, change.moved, change.why) for change in PREVIEW.previews[1].hits]
     assert moved == [
         ("c", 3, 2, "up 2, from 3 to 1: lexical 100% (was 0%), dense 0% (was 100%)"),

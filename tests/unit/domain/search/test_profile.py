@@ -103,7 +103,7 @@ def test_a_profile_that_was_stored_without_diversity_has_none() -> None:
     "diversity", [{"collapse_above": 2}, {"relevance_share": -1}, {"lambda": 0.5}, {"relevance_share": "much"}, 3]
 )
 def test_a_stored_diversity_that_cannot_be_is_refused(diversity: Any) -> None:
-    """Out of range, of another name, or no mapping at all."""
+    """A number out of range, an unknown name, or a value that is not a mapping."""
     with pytest.raises(InvalidProfileError):
         Profile.from_dict({**Profile().as_dict(), "diversity": diversity})
 
@@ -119,7 +119,7 @@ def test_what_a_stored_profile_leaves_out_has_its_default() -> None:
 
 
 def test_a_part_that_no_profile_has_is_named() -> None:
-    """With those that it has."""
+    """The message lists the parts."""
     with pytest.raises(InvalidProfileError, match="a profile has no 'boost'; its parts are legs, fusion"):
         Profile.from_dict({"legs": {"lexical": 1.0}, "boost": 2})
 

@@ -34,7 +34,7 @@ def test_evidence_is_what_each_leg_knows_and_how_far_it_lies_behind_the_best() -
 
 
 def test_of_several_wordings_the_best_score_counts() -> None:
-    """A leg that did not run tells nothing."""
+    """A leg that did not run contributes nothing."""
     rankings = {"dense": candidates("dense", a=0.4), "dense:1": candidates("dense:1", a=0.6, b=0.7)}
 
     a, b = evidence_of(["a", "b"], rankings, 1.0, knows_all_words=True)
@@ -98,7 +98,7 @@ def test_a_profile_keeps_its_calibration() -> None:
 
 
 def test_what_is_shipped_is_what_the_benchmark_fitted() -> None:
-    """Nobody changes one of the two alone."""
+    """The calibration and the benchmark's result have to change together."""
     fitted = json.loads((ROOT / "benchmarks/results/relevance.json").read_text())["calibration"]
 
     assert SHIPPED["minilm", "all-MiniLM-L6-v2"].as_dict() == fitted
@@ -106,7 +106,7 @@ def test_what_is_shipped_is_what_the_benchmark_fitted() -> None:
 
 @pytest.mark.parametrize("shipped", SHIPPED.values())
 def test_what_is_shipped_tells_more_of_what_fits_better(shipped: Calibration) -> None:
-    """And tells little of what has nothing to do with the query."""
+    """An unrelated hit gets a low relevance."""
     far, near = Evidence(0.1, 0.0, 0.0, 0.0), Evidence(0.7, 0.0, 0.6, 0.0)
 
     low, high = shipped.relevances([far, near])

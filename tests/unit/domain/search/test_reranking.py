@@ -1,4 +1,4 @@
-"""Reranking in a profile, the scores that are taken, and the score that is made of them."""
+"""Reranking in a profile, valid scores, and the combined score."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_another_value_is_refused_in_python_too() -> None:
 
 
 def test_scores_of_numpy_are_taken() -> None:
-    """Whatever numbers they are."""
+    """Any numeric type is valid."""
     assert checked_scores(np.array([0.0, 0.5, 1.0], dtype=np.float32), 3) == [0.0, 0.5, 1.0]
     assert checked_scores((1,), 1) == [1.0]
     assert checked_scores([], 0) == []

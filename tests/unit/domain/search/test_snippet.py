@@ -1,4 +1,4 @@
-"""Snippets: which part of a text is shown, and what is marked in it."""
+"""Snippets: the selected part of a text, and its highlights."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def test_what_is_counted_from_now(query: str, expected: str) -> None:
     ],
 )
 def test_what_the_calendar_says(query: str, expected: str) -> None:
-    """Days, months, seasons and years, with what stands before them; without a year the latest that has begun."""
+    """Days, months, seasons and years, with their prepositions; without a year the latest that has begun."""
     assert stretch(query) == expected
     expression = time_expression(query, NOW)
     assert expression is not None
@@ -253,7 +253,7 @@ def test_hours_are_counted_as_they_pass() -> None:
 
 
 def test_now_needs_a_zone() -> None:
-    """Without one nobody knows which day it is."""
+    """Without one the day is unknown."""
     with pytest.raises(InvalidRequestError, match="time zone"):
         time_expressions("yesterday", NOW.replace(tzinfo=None))
 
@@ -272,7 +272,7 @@ WORDS = (
 
 @given(st.lists(st.sampled_from(WORDS.split()), max_size=12).map(" ".join), st.datetimes(timezones=st.just(UTC)))
 def test_nothing_that_can_be_said_is_an_error(query: str, now: datetime) -> None:
-    """Each expression stands in the query, and a closed stretch starts before it ends."""
+    """Each expression is a part of the query, and a closed range starts before it ends."""
     for expression in time_expressions(query, now):
         assert expression.text in query
         assert expression.start is None or expression.end is None or expression.start < expression.end

@@ -33,7 +33,7 @@ def findings(index: IndexState | None, *, has_worker: bool = False, **changes: A
 
 
 def test_a_sound_collection_is_not_spoken_of() -> None:
-    """Nor one without vectors, nor a small one without an index."""
+    """Neither is one without vectors, nor a small one without an index."""
     assert findings(hnsw()) == []
     assert findings(None, stored={"space": None, "ann_index": None}, recall=None) == []
     assert findings(None, stored={"documents": 500, "ann_index": None}, recall=None) == []
@@ -106,7 +106,7 @@ def test_an_index_that_does_not_fit_the_collection_is_told(
 
 
 def test_an_index_that_is_being_built_is_waited_for() -> None:
-    """An invalid one is told of with all indexes, and not twice."""
+    """The check of all indexes reports an invalid one, so this check does not."""
     assert findings(hnsw(is_valid=False, is_being_built=True), stored={"ann_index": None}, recall=None) == []
 
 
@@ -174,7 +174,7 @@ def test_an_embedder_that_gives_no_vectors_is_told(state: EmbedderState, severit
 
 
 def test_an_index_in_parts_is_looked_at_as_one() -> None:
-    """Its bytes add up; a part that is not valid spoils it, and one that is missing leaves none."""
+    """Its bytes add up; an invalid part makes it invalid, and with a missing part there is none."""
     divided = collection(stored={"parts": 2, "ann_index": AnnIndex(rows=20_000, index_bytes=40 << 20, parts=2)})
     each = [hnsw(name=f"embeddings_4_7_hnsw_{part}_of_2", bytes=20 << 20) for part in (1, 2)]
     whole = index_of(divided, {index.name: index for index in each})

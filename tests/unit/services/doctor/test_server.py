@@ -126,7 +126,7 @@ GOOD: dict[str, str | float] = {
 
 
 def test_settings_that_suit_are_not_spoken_of() -> None:
-    """Nor those that were not read."""
+    """Neither are settings that could not be read."""
     assert list(check_settings(GOOD, 10_000 * MB)) == []
     assert list(check_settings({}, 10_000 * MB)) == []
 
@@ -158,7 +158,7 @@ def test_a_setting_worth_changing_is_told(name: str, value: str | float, severit
 
 
 def test_little_memory_is_enough_for_little_data() -> None:
-    """The standard 128 MB hold a small database whole."""
+    """The standard 128 MB hold a small database completely."""
     assert list(check_settings({**GOOD, "shared_buffers": 128.0 * MB}, 20 * MB)) == []
 
 
@@ -208,7 +208,7 @@ def test_a_login_that_sees_only_itself_is_told_so() -> None:
     ("age", "severity"), [(399_000_000, None), (401_000_000, Severity.WARNING), (1_100_000_000, Severity.ERROR)]
 )
 def test_rows_that_are_not_frozen_in_time_are_told(age: int, severity: Severity | None) -> None:
-    """From twice the age at which the server sees to it, and as an error when it is half way to the end."""
+    """A warning from twice the age at which autovacuum starts, and an error at half of the maximum."""
     assert [finding.severity for finding in check_wraparound(server(frozen_age=age))] == (
         [severity] if severity else []
     )

@@ -18,7 +18,7 @@ from retrieval.surfaces.cli.errors import InterruptedRunError, described, one_li
 
 
 def test_our_errors_are_one_line_and_exit_code_1() -> None:
-    """Whatever stands in the message."""
+    """Any message fits one line."""
     assert described(EmptyQueryError("the query\n  is \x1b[1mempty")) == ("error: the query is empty", 1)
 
 
@@ -39,7 +39,7 @@ def test_a_missing_command_is_named() -> None:
     ("options", "message"), [(["--before", "3"], "give --sequence too"), (["--before", "0", "--after", "0"], "--none")]
 )
 def test_neighbours_that_change_nothing_are_an_error(options: list[str], message: str) -> None:
-    """The setting that there is would be shown as if it were the new one."""
+    """Otherwise the present setting would be shown like a new one."""
     error = CliRunner().invoke(app, ["collections", "neighbours", "talks", *options]).exception
     assert isinstance(error, InvalidRequestError)
     assert message in str(error)
@@ -89,7 +89,7 @@ def test_a_wrong_setting_is_named_by_its_variable(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_traceback_is_shown_only_when_debugging(capsys: pytest.CaptureFixture[str]) -> None:
-    """And the line stands last."""
+    """The error line is the last line."""
     assert report_error(EmptyQueryError("empty"), debug=False) == 1
     assert capsys.readouterr().err == "error: empty\n"
     report_error(EmptyQueryError("empty"), debug=True)
@@ -128,7 +128,7 @@ def test_lines_are_joined() -> None:
     ],
 )
 def test_an_option_of_the_program_after_a_command_is_told_where_it_goes(arguments: list[str], usage: str) -> None:
-    """One that no command has is told as ever."""
+    """An option of no command gets the usual message."""
     error = CliRunner().invoke(app, arguments, standalone_mode=False).exception
     unknown = CliRunner().invoke(app, ["search", "tickets", "x", "--tenat"], standalone_mode=False).exception
     assert error is not None

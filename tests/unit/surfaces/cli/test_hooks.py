@@ -67,7 +67,7 @@ def test_a_mistake_is_a_hint_and_no_failure(
 def test_settings_that_cannot_work_are_a_hint(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The settings are those of every other command, and a refused value is not repeated: it may be a password."""
+    """The settings are those of every command, and a refused value is not repeated, because it may be a password."""
     monkeypatch.setenv("RETRIEVAL_DATABASE_URL", "mysql://me:secret@db")
     assert run_program(["session-end"]) == 0
     line = capfd.readouterr().err

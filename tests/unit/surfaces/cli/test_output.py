@@ -13,7 +13,7 @@ from retrieval.surfaces.cli.output import cell_text, console, count, plain, prin
 
 
 def test_control_characters_do_not_reach_the_terminal() -> None:
-    """Escape sequences and bidirectional overrides in stored texts are taken out; white space is a space."""
+    """Escape sequences and bidirectional overrides in stored texts are removed; white space becomes a space."""
     assert plain("a\x1b[31mb\x07\u202ec\td\ne\u009b") == "abc d e"
 
 
@@ -70,7 +70,7 @@ def test_brackets_in_texts_are_not_markup() -> None:
 
 
 def test_nothing_is_coloured_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither standard output nor standard error."""
+    """This applies to standard output and standard error."""
     console().print("red", style="red")
     console(stderr=True).print("red", style="red")
     assert capsys.readouterr() == ("red\n", "red\n")
@@ -117,5 +117,5 @@ def test_counts_agree_with_their_noun() -> None:
     ],
 )
 def test_a_space_is_short_in_tables(name: str | None, short: str | None) -> None:
-    """Its model and dimensions tell it apart; JSON has the whole name."""
+    """Model and dimensions identify it; JSON has the whole name."""
     assert short_space(name) == short

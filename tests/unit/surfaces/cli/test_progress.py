@@ -30,7 +30,7 @@ def test_a_terminal_gets_a_bar_with_count_and_rate() -> None:
     ],
 )
 def test_a_terminal_shows_items_vectors_and_the_time_left_from_the_first_second(step: Step, text: str) -> None:
-    """So that nobody waits before an empty screen."""
+    """The user does not wait before an empty screen."""
     out = io.StringIO()
     terminal = Console(file=out, force_terminal=True, width=120, color_system=None)
     with progress("ingest tickets", "item", to=terminal) as update:
@@ -57,7 +57,7 @@ def test_elsewhere_lines_come_whether_or_not_there_is_news() -> None:
 
 
 def test_nothing_is_printed_once_the_work_is_done() -> None:
-    """And nothing of work that is done at once."""
+    """Work that ends at once prints nothing."""
     out = io.StringIO()
     with progress("ingest tickets", "item", to=Console(file=out, width=200)) as update:
         update(Step(1, 1, 1))
@@ -77,7 +77,7 @@ def test_quiet_means_not_a_word() -> None:
     [(1000, 2.0, "1,000 items (500/s)"), (3, 2.0, "3 items (1.5/s)"), (0, 5.0, "0 items"), (5, 0.0, "5 items")],
 )
 def test_a_rate_has_the_digits_it_deserves(count: int, seconds: float, text: str) -> None:
-    """Nothing is said before there is something to say."""
+    """Before the first item there is no rate."""
     assert counts(Step(0, None, count), "item", seconds) == text
 
 
@@ -86,5 +86,5 @@ def test_a_rate_has_the_digits_it_deserves(count: int, seconds: float, text: str
     [(1, 4, 10.0, "30 s left"), (1, 61, 10.0, "10 min left"), (0, 4, 10.0, ""), (4, 4, 10.0, ""), (4, None, 10.0, "")],
 )
 def test_the_time_left_follows_from_what_is_done(count: float, total: float | None, seconds: float, text: str) -> None:
-    """Nothing is said where nobody knows."""
+    """An unknown time is not shown."""
     assert time_left(Step(count, total, 0), seconds) == text

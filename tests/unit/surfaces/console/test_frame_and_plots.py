@@ -18,7 +18,7 @@ STATIC = Path(frame.__file__).parent / "static"
 
 
 def test_the_script_of_htmx_is_the_released_one() -> None:
-    """Version 2.0.11, byte by byte: what is in the package is what its authors released."""
+    """Version 2.0.11, byte by byte, as released by its authors."""
     file = (STATIC / "htmx.min.js").read_bytes()
 
     assert b'version:"2.0.11"' in file
@@ -26,7 +26,7 @@ def test_the_script_of_htmx_is_the_released_one() -> None:
 
 
 def test_only_the_sign_in_and_the_files_need_no_key() -> None:
-    """Whatever shows or changes data comes by a route that a caller was let in for."""
+    """Every other route needs an authenticated caller."""
     opened = {path for path in FRONT_PATHS if path.startswith("/console")}
 
     assert opened == {SIGN_IN, *CONSOLE_FILES}

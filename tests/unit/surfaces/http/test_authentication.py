@@ -44,7 +44,7 @@ class Keys:
     asked_first: asyncio.Event = field(default_factory=asyncio.Event)
 
     def add(self, text: str, **changes: object) -> StoredKey:
-        """Store a key; what is changed of it."""
+        """Store a key with these changes."""
         key = ApiKey(key_id=key_id_of(text) or "", tenant="acme", name="web", scopes=frozenset({Scope.READ}))
         self.stored[key.key_id] = StoredKey(replace(key, **changes), 1, key_hash(text))  # type: ignore[arg-type]
         return self.stored[key.key_id]
@@ -111,7 +111,7 @@ def test_a_key_stands_in_either_header(authorization: str | None, api_key: str |
 
 
 async def test_a_key_lets_in_as_what_it_was_made_for(authenticator: Authenticator) -> None:
-    """Its tenant and its scopes come from the database alone."""
+    """Its tenant and its scopes come only from the database."""
     key = await asked(authenticator, TEXT)
     assert key.tenant == "acme"
     assert key.scopes == {Scope.READ}
@@ -132,7 +132,7 @@ async def test_a_key_lets_in_as_what_it_was_made_for(authenticator: Authenticato
 async def test_whatever_is_wrong_with_a_key_the_answer_is_the_same(
     keys: Keys, authenticator: Authenticator, text: str, changes: dict[str, object]
 ) -> None:
-    """Missing, malformed, guessed, unknown, revoked, expired: 401, one text, and nothing of what was sent."""
+    """Missing, malformed, guessed, unknown, revoked, expired: 401, one text, and nothing of the request."""
     keys.add(TEXT, **changes)
     with pytest.raises(AuthenticationError) as refused:
         await asked(authenticator, text)
@@ -141,7 +141,7 @@ async def test_whatever_is_wrong_with_a_key_the_answer_is_the_same(
 
 
 async def test_a_key_is_looked_up_once_in_five_seconds(keys: Keys, authenticator: Authenticator) -> None:
-    """So a revoked one is out within that time; an unknown one is not asked for again either."""
+    """A revoked key works for at most that time; an unknown key is not looked up again either."""
     await asked(authenticator, TEXT)
     for _ in range(3):
         await asked(authenticator, TEXT)
@@ -156,7 +156,7 @@ async def test_a_key_is_looked_up_once_in_five_seconds(keys: Keys, authenticator
 
 
 async def test_a_key_made_a_moment_ago_gets_in(keys: Keys, authenticator: Authenticator) -> None:
-    """That it was unknown before is forgotten as fast."""
+    """The negative result is forgotten as fast."""
     with pytest.raises(AuthenticationError):
         await asked(authenticator, text_of(1))
     keys.add(text_of(1))
@@ -175,7 +175,7 @@ async def test_a_key_expires_at_its_moment_although_it_is_remembered(keys: Keys,
 
 
 async def test_requests_at_the_same_moment_share_one_look_up(keys: Keys, authenticator: Authenticator) -> None:
-    """A caller that stops waiting does not end the look-up of the others."""
+    """A cancelled caller does not end the look-up for the others."""
     keys.gate = asyncio.Event()
     waiting = [asyncio.create_task(asked(authenticator, TEXT)) for _ in range(5)]
     await keys.asked_first.wait()
@@ -210,7 +210,7 @@ async def test_what_is_remembered_is_bounded(keys: Keys) -> None:
 
 
 async def test_the_use_of_a_key_is_noted_once_a_minute_behind_the_request(keys: Keys) -> None:
-    """Not for what it is refused; at the end, what is under way is waited for."""
+    """Refused requests are not noted; closing waits for running updates."""
     async with Authenticator(keys.find, keys.note, clock=lambda: keys.seconds, now=keys.now) as authenticator:
         for keys.seconds in (0, 1, 59, 60, 61):
             await asked(authenticator, TEXT)
@@ -222,7 +222,7 @@ async def test_the_use_of_a_key_is_noted_once_a_minute_behind_the_request(keys: 
 async def test_a_use_that_cannot_be_noted_does_not_keep_anybody_out(
     keys: Keys, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is told in the log, by the key's id."""
+    """The log has the error, with the key's id."""
     caplog.set_level(logging.INFO)
     async with Authenticator(keys.find, keys.note, clock=lambda: keys.seconds, now=keys.now) as authenticator:
         await asked(authenticator, TEXT)

@@ -22,14 +22,14 @@ LINES = [
 
 @pytest.mark.parametrize("size", range(1, len(STREAM) + 1))
 def test_lines_do_not_depend_on_the_parts_in_which_they_come(size: int) -> None:
-    """Blank ones count and are left out; of one that is too long nothing is kept; the last one needs no end."""
+    """Blank lines are counted and left out; a line that is too long is not kept; the last one needs no end."""
     cutter = LineCutter(max_line_bytes=8)
     parts = [STREAM[start : start + size] for start in range(0, len(STREAM), size)]
     assert [*(line for part in parts for line in cutter.feed(part)), *cutter.end()] == LINES
 
 
 def test_a_line_of_just_the_limit_is_taken() -> None:
-    """Its end does not count."""
+    """Its line end does not count."""
     cutter = LineCutter(max_line_bytes=4)
     assert cutter.feed(b"1234\n12345\n") == [StreamLine(1, b"1234"), StreamLine(2, b"", too_long=True)]
     assert cutter.end() == []
@@ -67,7 +67,7 @@ def test_json_lines_are_mapped_too() -> None:
 
 
 def test_json_lines_without_ids_get_hashes() -> None:
-    """Of the entry that is named; a CSV has columns for ids."""
+    """The named member is hashed; a CSV has a column for ids."""
     reader = LineReader("application/x-ndjson", ["text=summary"], "text")
     first, other = (
         reader.read(StreamLine(1, line)) for line in (b'{"summary": "one"}', b'{"id": "a", "summary": "b"}')
@@ -110,6 +110,6 @@ def test_a_header_of_which_no_item_can_be_made_ends_the_stream() -> None:
 
 @pytest.mark.parametrize("content_type", ["application/pdf", ""])
 def test_another_content_type_is_refused(content_type: str) -> None:
-    """With those that are taken."""
+    """The answer lists the accepted types."""
     with pytest.raises(MediaTypeError, match="application/x-ndjson or text/csv"):
         LineReader(content_type, [])

@@ -12,7 +12,7 @@ from retrieval.surfaces.http.problems import MisdirectedError
 
 
 async def local(scope: Scope, receive: Receive, send: Send) -> None:
-    """Tells whether the request is taken for one of this machine's own."""
+    """Whether the request counts as one of this machine."""
     try:
         check_local(scope)
     except MisdirectedError as refused:

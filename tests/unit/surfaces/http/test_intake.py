@@ -41,7 +41,7 @@ async def test_what_has_arrived_is_given_together() -> None:
 
 
 async def test_no_more_is_read_than_a_batch_while_nobody_takes_it() -> None:
-    """Neither many lines nor large ones."""
+    """This applies to many lines and to large ones."""
     large = b"x" * (BATCH_BYTES // 4)
     for lines in ([b"\n".join([b"1"] * BATCH_LINES) + b"\n"] * 3, [large + b"\n"] * 12):
         receive, remaining = sender(*map(part, lines), part(b"", more=False))

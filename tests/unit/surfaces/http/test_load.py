@@ -17,7 +17,7 @@ def taken(load: Load, key_id: str) -> list[RequestRoom]:
 
 
 def test_no_key_takes_all_the_room() -> None:
-    """A key alone has half of it; the next ones have half of what is left, and a new one always gets in."""
+    """A single key gets half of the room; each further key gets half of the rest, and a new one is always admitted."""
     load = Load(100)
     assert [len(taken(load, key_id)) for key_id in ("a", "b", "c")] == [50, 25, 12]
     assert load.in_flight == 87
@@ -32,7 +32,7 @@ def test_a_key_gets_in_where_there_is_room_for_one() -> None:
 
 
 def test_what_is_left_is_free_again() -> None:
-    """Once, however often it is left; and nothing of a key is kept that has no request."""
+    """Releasing twice counts once; and a key without requests uses no memory."""
     load = Load(10)
     places = taken(load, "a")
     for place in [*places, *places]:

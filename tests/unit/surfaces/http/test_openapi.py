@@ -44,7 +44,7 @@ def has_example(content: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize(("path", "method", "operation"), OPERATIONS)
 def test_every_operation_says_what_it_is(path: str, method: str, operation: dict[str, Any]) -> None:
-    """Its name reads like that of the method it stands for; it has a title, a description, and a group that is told."""
+    """Its name is that of its method; it has a title, a description, and a documented group."""
     assert re.fullmatch(r"[a-z][a-z_]*[a-z]", operation["operationId"]), (path, method)
     assert operation["summary"]
     assert operation["description"]
@@ -103,7 +103,7 @@ def test_examples_of_tickets_are_what_may_be_sent() -> None:
 
 @pytest.mark.parametrize(("kind", "model"), list(VALUE_MODELS.items()), ids=lambda kind: kind.__name__)
 def test_a_model_of_a_value_has_what_the_value_tells(kind: type, model: type[BaseModel]) -> None:
-    """In the model of what is sent, a field more or less is that model's own."""
+    """The model of a request may differ from it."""
     if issubclass(model, AnswerPart):
         assert set(told_names(kind).values()) <= {field.alias or name for name, field in model.model_fields.items()}
 

@@ -12,7 +12,7 @@ from retrieval.surfaces.http.json_bodies import check_text, restored, told_apart
 
 @pytest.mark.parametrize("name", ["a/b", "//", "\n", "a\nb/", "ä/日本", "a b?c#d%2Fe", "..", "%"])
 def test_a_name_comes_back_whole(name: str) -> None:
-    """Whatever stands in it, no slash of its own divides the path."""
+    """Slashes in a name do not divide the path."""
     path = told_apart(f"/v1/{quote(name, safe='')}/items".encode())
     head, version, inner, tail = path.split("/")
     assert (head, version, restored(inner), tail) == ("", "v1", name, "items")

@@ -28,7 +28,7 @@ def _every(kind: type[RetrievalError] = RetrievalError) -> list[type[RetrievalEr
 
 
 def test_every_error_has_a_type_of_its_own() -> None:
-    """Whatever is added to the tree is a problem at once."""
+    """A new error gets a type automatically."""
     types = [problem_type(kind) for kind in dict.fromkeys(_every()) if kind.__module__.startswith("retrieval.")]
     assert len({problem.type for problem in types}) == len(types)
     assert all(
@@ -83,7 +83,7 @@ def test_what_may_pass_says_when_to_come_again() -> None:
 
 
 def test_a_search_error_points_at_its_part_of_the_search() -> None:
-    """Elsewhere nobody knows where the filter stands."""
+    """For other requests the place of the filter is unknown."""
     error = errors.UnknownFieldError("no item has a field 'size'")
     expected = [{"pointer": "/where", "detail": "no item has a field 'size'"}]
     assert problem_of(error, instance="/v1/collections/a/search")["errors"] == expected
@@ -91,7 +91,7 @@ def test_a_search_error_points_at_its_part_of_the_search() -> None:
 
 
 def test_an_item_that_is_wrong_is_named() -> None:
-    """So that a client finds it among those that it sent."""
+    """A client finds it among the items of its request."""
     assert problem_of(errors.InvalidItemError("no text", item_id="T-1"))["item_id"] == "T-1"
 
 
@@ -111,7 +111,7 @@ def test_wrong_parts_of_a_body_are_pointed_at() -> None:
 
 
 def test_places_are_those_of_the_body() -> None:
-    """Not the kinds that a value may be of; each is told once."""
+    """Alternative types of a value are not places; each error is reported once."""
     body = {"items": [{"item_id": 1.5}], "profiles": {"a": "nope"}}
     errors_found: list[Mapping[str, Any]] = [
         {"loc": ("body", "items", 0, "item_id", "str"), "msg": "a text"},

@@ -8,7 +8,7 @@ from retrieval.surfaces.http.authentication import RateLimits, burst
 
 
 class Clock:
-    """Stands still until it is moved."""
+    """A clock that the test moves."""
 
     now = 0.0
 
@@ -44,7 +44,7 @@ def test_a_minute_never_has_more_requests_than_the_burst_and_a_minutes_allowance
 
 
 def test_whoever_waits_as_long_as_told_gets_through() -> None:
-    """Not a moment before; and being refused costs nothing."""
+    """An earlier request is refused, and refusals cost nothing."""
     clock = Clock()
     limits = RateLimits(clock)
     taken(limits, "key", 60)
@@ -65,7 +65,7 @@ def test_keys_do_not_count_for_one_another() -> None:
 
 
 def test_a_client_is_told_how_much_it_may_still_ask() -> None:
-    """The limit, what is left of the burst, and when the bucket is full again."""
+    """The limit, the rest of the burst, and the time until the bucket is full."""
     limits = RateLimits(Clock())
     limits.take("key", 60)
     assert limits.take("key", 60).headers() == {
@@ -76,7 +76,7 @@ def test_a_client_is_told_how_much_it_may_still_ask() -> None:
 
 
 def test_there_are_only_so_many_buckets() -> None:
-    """The one that was used longest ago makes room; the others keep what they know."""
+    """The bucket unused for longest is dropped; the others keep their state."""
     limits = RateLimits(Clock(), most_buckets=2)
     taken(limits, "first", 60)
     taken(limits, "second", 60)

@@ -46,7 +46,7 @@ def test_a_line_of_text_leaves_out_what_is_empty() -> None:
 
 @pytest.mark.parametrize("formatter", [JSON, TEXT])
 def test_whatever_is_logged_within_a_request_bears_its_id(formatter: logging.Formatter) -> None:
-    """Also by parts that know nothing of requests."""
+    """This includes records of other libraries."""
     token = request_id.set_request_id("request-7")
     try:
         line = formatter.format(record("the connection was lost", name="retrieval.adapters.store.database"))
@@ -69,7 +69,7 @@ def test_whatever_is_logged_within_a_request_bears_its_id(formatter: logging.For
 )
 @pytest.mark.parametrize("formatter", [JSON, TEXT])
 def test_secrets_are_taken_out(formatter: logging.Formatter, message: str) -> None:
-    """Those of the settings, passwords within addresses, and the secret part of keys."""
+    """Secrets of the settings, passwords in URLs, and the secret part of keys."""
     line = formatter.format(record("it said: %s", message))
 
     assert "[secret]" in line
@@ -99,7 +99,7 @@ def test_the_secrets_of_the_settings_are_known() -> None:
     ],
 )
 def test_the_databases_password_is_known_as_it_stands_in_the_url_and_as_it_is(url: str) -> None:
-    """Libraries tell of either."""
+    """Libraries print either form."""
     redaction = Redaction.of(Settings(database_url=SecretStr(url)))
 
     assert redaction("it is p@ss/wörd, or p%40ss%2Fw%C3%B6rd") == "it is [secret], or [secret]"
@@ -107,7 +107,7 @@ def test_the_databases_password_is_known_as_it_stands_in_the_url_and_as_it_is(ur
 
 @pytest.mark.parametrize("debug", [False, True])
 def test_an_error_is_told_by_its_class_and_place(*, debug: bool) -> None:
-    """Its message may quote the query, and is shown only when debugging."""
+    """Its message may quote the query, and is logged only with ``--debug``."""
     with pytest.raises(ValueError, match="zweistromland") as raised:
         raise ValueError("zweistromland") from KeyError("mesopotamia")
     exc_info = (raised.type, raised.value, raised.tb)

@@ -35,7 +35,7 @@ def test_a_sync_platform_has_to_be_open() -> None:
 
 
 def test_an_async_platform_belongs_to_the_loop_that_called_first() -> None:
-    """Without one it is told that none is known, and after its end that it has ended."""
+    """Without a loop, and after its end, the error says so."""
     bridge = Bridge(connect())
 
     with pytest.raises(RunningLoopError, match="not known which event loop"):
@@ -68,7 +68,7 @@ def awaited_elsewhere(bridge: Bridge[Any], call: Callable[[], Any]) -> Any:
 
 @pytest.mark.parametrize("carry", [Bridge.run, awaited_elsewhere])
 async def test_a_loop_that_waits_for_its_caller_is_told(carry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The caller gives up, so that nobody waits for ever, and the call is never made."""
+    """The caller gives up after a timeout, and the call is never made."""
     monkeypatch.setattr(carried, "BEGIN_SECONDS", 0.02)
     bridge, results = Bridge(connect()), list[int]()
 

@@ -37,7 +37,7 @@ FILTERS = st.dictionaries(
 
 
 def lets_through(filter_: Mapping[str, Any], value: Mapping[str, Any]) -> bool:
-    """Whether the filter lets a value through."""
+    """Whether the value matches the filter."""
     return matches(Item(item_id="one", attributes={"value": value}), value_filter(filter_))
 
 
@@ -63,14 +63,14 @@ def test_equality_means_what_it_means_in_langgraph(wanted: dict[str, Any], value
     ],
 )
 def test_values_compare_by_type(filter_: dict[str, Any], passing: list[Any], failing: list[Any]) -> None:
-    """Numbers with numbers, texts with texts; nothing else passes, and what is missing never does."""
+    """Numbers with numbers, texts with texts; other types and missing values never match."""
     assert [value for value in passing if not lets_through(filter_, {"n": value})] == []
     assert [value for value in failing if lets_through(filter_, {"n": value})] == []
     assert not lets_through(filter_, {})
 
 
 def test_what_is_missing_is_not_equal_to_anything() -> None:
-    """``$ne`` lets it through, as ``ne`` does, and None asks for it."""
+    """``$ne`` matches it, like ``ne``, and so does None."""
     assert lets_through({"n": {"$ne": 1}}, {})
     assert lets_through({"n": None}, {})
     assert lets_through({"n": {"$eq": None}}, {"n": None})

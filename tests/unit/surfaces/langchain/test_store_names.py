@@ -1,4 +1,4 @@
-"""Namespaces and keys as ids and tags: nothing is taken for anything else."""
+"""Namespaces and keys as ids and tags: distinct ones stay distinct."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_an_empty_path_matches_every_namespace() -> None:
 
 @pytest.mark.parametrize("namespace", ["users", ("users", ""), ("users", 7), ("a\x00",), None])
 def test_a_namespace_has_texts_that_are_not_empty(namespace: object) -> None:
-    """Anything else is refused, a text too, whose letters would be taken for elements."""
+    """Other values are refused, also a text, which would be read as a list of letters."""
     with pytest.raises(InvalidRequestError, match="a namespace"):
         checked_namespace(namespace)
 

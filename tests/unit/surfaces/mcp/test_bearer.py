@@ -32,7 +32,7 @@ async def status(*headers: tuple[str, str]) -> int:
 
 
 async def test_a_request_that_bears_the_token_is_served() -> None:
-    """Whatever the case of the scheme."""
+    """The case of the scheme does not matter."""
     assert await status(("authorization", f"Bearer {TOKEN}")) == 200
     assert await status(("authorization", f"bearer {TOKEN}")) == 200
 

@@ -57,7 +57,7 @@ def piped(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pipes]:
 
 
 async def test_a_client_that_stops_listening_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The run ends as if it had closed standard input."""
+    """The run ends as if standard input were closed."""
     with piped(monkeypatch) as pipes:
         pipes.answered.close()
         pipes.ask(json.dumps(INITIALIZE))

@@ -18,7 +18,7 @@ $function$
 
 
 def test_no_plan_is_for_all_collections_and_nothing_hides_the_collection_of_a_row() -> None:
-    """A plan for any value and an expression around the key would both be asked of every node."""
+    """A generic plan and an expression around the key would both query every node."""
     statement = for_cluster(WRITES, is_query=False, is_set=False)
     assert statement == WRITES.replace("\n SET plan_cache_mode TO 'force_generic_plan'", "").replace(
         "_id + 0 =", "_id ="

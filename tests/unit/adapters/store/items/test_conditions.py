@@ -41,7 +41,7 @@ NASTY = "'; DROP TABLE items; -- \" \\ %s %(x)s :y $1"
     ],
 )
 def test_neither_a_value_nor_a_name_becomes_sql_text(where: dict[str, Any]) -> None:
-    """Whatever a caller writes travels as a parameter."""
+    """Every value of a caller is a parameter."""
     statement = sql_of(where)
     assert "DROP" not in statement.text
     values = repr([value.obj if isinstance(value, Jsonb) else value for value in statement.parameters.values()])

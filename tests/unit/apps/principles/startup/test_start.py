@@ -26,7 +26,7 @@ STARTED = Started(
 
 
 def test_the_text_is_a_short_list() -> None:
-    """Id, mark of what is explored, title, first line of the body, tags: a line each, and nothing that steers."""
+    """A line each with id, mark of exploration, title, first line of the body and tags, without control characters."""
     assert STARTED.as_text().splitlines() == [
         "# Principles for this session",
         "",
@@ -57,7 +57,7 @@ def test_a_long_title_is_cut() -> None:
 
 
 def test_json_says_why() -> None:
-    """The context, and of each principle what its score is made of."""
+    """It has the context, and the parts of each principle's score."""
     payload = json.loads(STARTED.as_json())
     assert payload["session_id"] == "s-1"
     assert payload["context"] == {
@@ -75,7 +75,7 @@ def test_json_says_why() -> None:
 
 
 def test_the_answer_is_recorded_with_its_chance() -> None:
-    """The tags are the query, the parts of each score are signals, and the seed and the rivals are known."""
+    """The tags are the query, the parts of each score are signals, and seed and competitors are recorded."""
     record = composed_answer(
         STARTED, retrieval_id=uuid7(0, random.Random(1)), collection_id=7, seed=11, eligible=3, took_ms=12.5
     ).record()
@@ -88,7 +88,7 @@ def test_the_answer_is_recorded_with_its_chance() -> None:
 
 
 def test_what_was_certain_has_no_policy() -> None:
-    """And a session of which nothing is known still asks for something."""
+    """A session without any information still has a query."""
     plain = Started(session="s", surroundings=surroundings(History(), ()), recent_tags=(), principles=SHOWN[:1])
     record = composed_answer(
         plain, retrieval_id=uuid7(0, random.Random(1)), collection_id=1, seed=1, eligible=0, took_ms=1.0

@@ -24,7 +24,7 @@ TOP_LEVEL = ("mcpServers", "servers", "context_servers")
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The line of a run that is refused; nothing else is said."""
+    """The line of a refused run, which prints nothing else."""
     assert run_program(["mcp", *arguments]) == 1
     out, err = capsys.readouterr()
     assert out == ""

@@ -60,7 +60,7 @@ def test_the_file_is_named_after_the_input(file: str, is_csv: bool, name: str) -
 
 
 def test_lines_are_kept_as_they_stood(place: Path, said: io.StringIO) -> None:
-    """One after the other, and each reason is shown with file and line."""
+    """They keep their order, and each reason has file and line."""
     paths = put_aside(bad("{x"), bad("é", line=7), said=said)
     assert [path.name for path in paths] == ["items.rejects.jsonl"]
     assert (place / "items.rejects.jsonl").read_text() == "{x\né\n"
@@ -81,7 +81,7 @@ def test_without_a_bad_line_there_is_no_file(place: Path, said: io.StringIO) -> 
 
 
 def test_csv_lines_follow_their_header(place: Path, said: io.StringIO) -> None:
-    """So that the file can be mended and ingested."""
+    """The file can then be corrected and ingested."""
     put_aside(bad("1,2,3", file="a.csv"), bad('2,"x', file="a.csv"), said=said, headers={"a.csv": 'id,"my text"'})
     assert (place / "a.rejects.csv").read_text() == 'id,"my text"\n1,2,3\n2,"x\n'
 
@@ -137,7 +137,7 @@ def test_a_file_of_other_columns_is_not_added_to(place: Path, said: io.StringIO)
 
 
 def test_a_file_that_cannot_be_written_is_reported(place: Path, said: io.StringIO) -> None:
-    """A folder stands in its place."""
+    """A folder has that name."""
     (place / "items.rejects.jsonl").mkdir()
     with pytest.raises(InvalidRequestError, match="cannot put bad lines aside"):
         put_aside(bad("{x"), said=said)

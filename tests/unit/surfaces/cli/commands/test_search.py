@@ -110,7 +110,7 @@ def test_long_titles_are_not_broken() -> None:
 
 @given(st.text(max_size=400), st.integers(1, 200))
 def test_any_body_fits_two_lines_of_any_console(body: str, width: int) -> None:
-    """Whatever the script, no line is wider than the console."""
+    """No line is wider than the console, for any script."""
     out = Console(file=io.StringIO(), width=width)
     lines = body_lines(out, body)
     assert len(lines) <= 2

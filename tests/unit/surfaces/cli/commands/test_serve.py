@@ -10,7 +10,7 @@ from retrieval.surfaces.cli.app import run_program
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The line of a run that is refused; nothing else is said."""
+    """The line of a refused run, which prints nothing else."""
     assert run_program(["serve", *arguments]) == 1
     out, err = capsys.readouterr()
     assert out == ""
