@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
@@ -144,11 +142,6 @@ def test_a_block_without_effects_gets_a_small_scale_and_one_with_strong_ones_a_l
 
     assert spreads["item"] >= 0.7
     assert spreads["item in domain"] <= 0.25
-
-
-def test_a_stored_model_comes_back_equal(model: Logistic) -> None:
-    """Through JSON and back nothing is lost."""
-    assert Logistic.from_dict(json.loads(json.dumps(model.as_dict()))) == model
 
 
 def test_a_broken_model_and_no_events_are_refused() -> None:

@@ -165,7 +165,7 @@ def test_tokens_are_four_characters_unless_somebody_counts_them() -> None:
 
 
 def test_where_no_memory_fits_it_says_nothing() -> None:
-    """ "Nothing is remembered" would be false; if true, it is stated, if it fits."""
+    """The text "nothing is remembered" would be false; if true, it is stated, if it fits."""
     assert context_text([memory()], Bounds(max_characters=300)).text == ""
     assert NOTHING in context_text([], Bounds(max_characters=100)).text
     assert context_text([], Bounds(max_characters=10)).text == ""
