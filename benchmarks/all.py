@@ -45,7 +45,7 @@ def commands(data: Path | None, peers_python: str | None, *, full: bool) -> list
             "analytics",
         )
     ]
-    # Held against simulated truth; with the Open Bandit data beside the collections, against that too.
+    # Compared with simulated truth, and with the Open Bandit data if they are among the collections.
     commands_found.append(
         _script("off_policy", *([str(data / "obd")] if data is not None and (data / "obd").is_dir() else []))
     )

@@ -170,7 +170,7 @@ class _Candidates:
     def __init__(self, items: Items, columns: Indices, relevance: Floats, search: int, about: Collection) -> None:
         arrives = items.arrives[:, columns]
         self.here = arrives <= search
-        # What is not there yet earns less than anything that is.
+        # An item that has not arrived earns less than any other.
         self.rates = np.where(self.here, expit(items.quality[:, columns] + relevance), -1.0)
         self.mean = items.mean[:, columns]
         self.uses, self.successes = items.uses[:, columns], items.successes[:, columns]
@@ -236,7 +236,7 @@ def expit(logits: Floats) -> Floats:
 def row(name: str, outcome: Outcome, without: Outcome) -> dict[str, Any]:
     """The figures of one policy, compared with those without slots."""
     total, base = outcome.regret.sum(axis=1), without.regret.sum(axis=1)
-    # The runs of both have the same items, arrivals and luck.
+    # Both policies' runs have the same items, arrivals and random numbers.
     error = (total - base).std(ddof=1) / np.sqrt(len(total)) / base.mean()
     return {
         "policy": name,

@@ -85,7 +85,7 @@ def run(extent: Extent, server_url: str | None) -> dict[str, Any]:
                 "in batches": _compared(writers, many, extent.rounds, extent.batch),
             }
         stored = asyncio.run(_stored_arms(url))
-        # The keys of the two runs are the same numbers: the first event with a key is the one that counts.
+        # Both runs use the same keys: the first event with a key counts.
         exact = expected_arms([*many, *single])
         wrong, worst = worst_difference(exact, stored)
         about = {
@@ -191,7 +191,7 @@ async def _prepare(url: str) -> None:
     async with connect(url, settings=Settings(tenant="bench", embedder="none")) as platform:
         collection = await platform.collection(COLLECTION)
         await collection.add([{"_id": item_id, "text": "a principle"} for item_id in item_ids(ITEMS)])
-        # The cap is for people; here each event is an actor's first or second.
+        # The cap is for people; here each actor has one or two events.
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(
             'CREATE TABLE by_hand (item_id text COLLATE "C" PRIMARY KEY, successes float8 NOT NULL, failures float8 '

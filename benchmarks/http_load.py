@@ -139,7 +139,7 @@ async def _in_turns(
             service.rounds.append(
                 await press(service.url, requests[service.name], clients=extent.clients, seconds=extent.seconds)
             )
-            await asyncio.sleep(0.2)  # records are stored behind the answers
+            await asyncio.sleep(0.2)  # records are stored after the answers
             after = _worked(service, postgres)
             service.worked.append((after[0] - before[0], after[1] - before[1], after[2] - before[2]))
 

@@ -204,7 +204,7 @@ async def serve_ours(url: str) -> None:
     settings = Settings(
         embedder="none", tenant=TENANT, pool_size=POOL, database_schema="retrieval", database_url=SecretStr(url)
     )
-    # As the command does; its lines go nowhere.
+    # Like the command, without its log.
     configure_service_logging(settings, as_json=True)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)

@@ -208,7 +208,7 @@ async def _quality(collection: Collection, world: World) -> float:
 
 async def _searched(collection: Collection, world: World, query: JudgedQuery) -> SearchResult:
     result = await collection.search(query.text, where=world.where(query), syntax=False)
-    if result.notes:  # one without its vector, say, would be judged by what no user would see
+    if result.notes:  # one without a vector, for example, would be evaluated by what users never see
         raise RuntimeError(f"{query.text!r}: {result.notes}")
     return result
 

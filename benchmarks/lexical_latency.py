@@ -71,7 +71,7 @@ async def searched(platform: Platform, collection_id: int, texts_asked: list[str
         for query in texts_asked:
             figures = {}
             for budget, measured in times.items():
-                # The first only warms up.
+                # The first query is a warm-up.
                 rows = await (await connection.execute(SEARCH, (collection_id, query, budget))).fetchall()
                 figures[budget] = [row[0] for row in rows]
                 measured.append(await milliseconds(connection, collection_id, query, budget))

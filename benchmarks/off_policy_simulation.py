@@ -68,7 +68,7 @@ def slates(rng: np.random.Generator, searches: int, floor: float) -> Run:
     reward[rng.random(item.size) > 0.4] = np.nan
     chances = np.zeros((searches, ITEMS))
     chances[:, sure], chances[:, last] = 1.0, target[context]
-    model = _rates(item, reward)  # so many that leaving one out moves nothing
+    model = _rates(item, reward)  # so many that leaving out one changes nothing
     traffic = Traffic.of_rows(
         retrieval=numbers,
         propensity=np.where(is_explored, np.repeat(recorded[context, explored], PLACES), 1.0),
@@ -106,7 +106,7 @@ def adaptive(rng: np.random.Generator, searches: int, floor: float) -> Run:
         modelled=model[item],
         direct=np.full(searches, model[:8].mean()),
     )
-    return Run(traffic, float(rates.mean()), math.nan)  # what it would earn on average, nobody knows
+    return Run(traffic, float(rates.mean()), math.nan)  # its mean reward is unknown
 
 
 @dataclass

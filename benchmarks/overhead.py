@@ -147,7 +147,7 @@ def by_search(text: str) -> tuple[list[float], list[int]]:
     """For each search, the sum of its statements' durations in milliseconds, and how many there were."""
     sums, counts = [], []
     for part in text.split(f"SELECT '{_MARK}'")[1:]:
-        # The last duration is the next mark's and none of the search.
+        # The last duration belongs to the next mark, not to the search.
         durations = [float(number) for number in _DURATION.findall(part)][:-1]
         sums.append(sum(durations))
         counts.append(len(durations))

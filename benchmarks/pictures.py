@@ -73,7 +73,7 @@ def _style(theme: Theme) -> Iterator[None]:
         "figure.constrained_layout.use": True,
         "font.size": 9,
         "legend.frameon": False,
-        # Texts stay texts, which readers can select, and the same data give the same file.
+        # Texts stay selectable texts, and the same data give the same file.
         "svg.fonttype": "none",
         "svg.hashsalt": "retrieval",
     }

@@ -87,7 +87,7 @@ def with_slots(slots: int) -> Policy:
     """The product's: the mean of Beta(successes + 1, failures + 1), tags, and so many places to explore."""
 
     def policy(state: State, tags: Collection[str], now: datetime) -> list[Chosen]:
-        # A single row picks as many do, in a fraction of the time; nobody asks for the propensities here.
+        # A single row gives the same frequencies in a fraction of the time; propensities are not needed here.
         every = state.known.values()
         return choose(every, tags, state.rng, now=now, most=state.about.places, slots=slots, rows=1)
 

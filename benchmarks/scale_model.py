@@ -247,7 +247,7 @@ async def _recall(url: str, made_: Made) -> float:
 
 def _searched(url: str, meter: Meter, kind: str, questions: Sequence[Question]) -> dict[str, float]:
     """The cost of one search and the pages that it touches, without the opening of the platform."""
-    walked = asyncio.run(_search(url, kind, questions))  # what is read for the first time comes into memory
+    walked = asyncio.run(_search(url, kind, questions))  # the first read loads the pages into memory
     once: dict[str, float] = {}
     all_of_them: dict[str, float] = {}
     touched = []

@@ -121,7 +121,7 @@ def running(url: str | None = None) -> Iterator[Server]:
                 server.drop(name)
         return
     home = Path(tempfile.mkdtemp(prefix="retrieval-bench-"))
-    # Root's server is another user, who must be able to enter.
+    # Root's server runs as another user, who must be able to enter.
     home.chmod(0o755)
     try:
         with start_embedded(home) as embedded:
@@ -137,7 +137,7 @@ def _set_up(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"ALTER SYSTEM SET shared_buffers = '{buffers}MB'".encode())
         connection.execute("ALTER SYSTEM SET max_connections = 300")
-        # A checkpoint in the middle of a measurement would hit whoever is measured then.
+        # A checkpoint during a measurement would slow the system that is measured then.
         connection.execute("ALTER SYSTEM SET checkpoint_timeout = '1h'")
         connection.execute("ALTER SYSTEM SET max_wal_size = '8GB'")
 

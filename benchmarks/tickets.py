@@ -62,7 +62,7 @@ async def loaded(platform: Platform, data: Path) -> Collection:
     """The tickets, as the application keeps them; a second time at no cost."""
     collection = await platform.collection(COLLECTION, filterable=TICKET_FILTERABLE)
     with gzip.open(data / TICKETS.collection / "corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
-        # The reports hold control characters, which cannot be stored.
+        # The reports contain control characters, which cannot be stored.
         await collection.add([ticket_item(clean_value(json.loads(line))) for line in lines])
     return collection.unrecorded()
 

@@ -62,7 +62,7 @@ class Platform:
     """
 
     def __init__(self) -> None:
-        # Before anything is measured.
+        # Before the measurement.
         importlib.import_module("peers.ours")
         self._stack = AsyncExitStack()
         self._collection: Any = None
@@ -220,7 +220,7 @@ async def serve(bench: Bench, channel: Connection) -> None:
     """Answer until the other side hangs up."""
     while True:
         try:
-            # Waiting blocks the loop on purpose: nothing may run beside what is measured.
+            # Waiting blocks the loop on purpose: nothing else may run during the measurement.
             method, arguments = channel.recv()
         except EOFError:
             break

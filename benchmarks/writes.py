@@ -230,7 +230,7 @@ class _Bench:
     def _single(self, name: str, process: Process, what: str, turn: int) -> dict[str, Any]:
         calls = range(self.extent.calls)
         keys = [f"single-{turn}-{place}" for place in calls]
-        # The first items that are not loaded; another one for a change.
+        # The first items that are not loaded; a different one for a change.
         shift = self.extent.items + (2 * turn + (what == "change")) * self.extent.calls
         places = [shift + place for place in calls]
         begun = self.spent.seconds()

@@ -112,7 +112,7 @@ async def solve(retriever: MetaphorRetriever, llm: LLM, world: World, problem: P
         metaphor, _ = answer[0]
         plan = await apply(llm, problem, metaphor)
         objection = await challenge(llm, problem, plan)
-        is_solved = world.is_solved(problem, metaphor)  # verified where it counts: in the world
+        is_solved = world.is_solved(problem, metaphor)  # verified in the world
         await retriever.record_outcome(answer, metaphor, helpful=is_solved, note=objection)
         if is_solved:
             return attempt
@@ -125,13 +125,13 @@ async def run(
     platform: Platform, corpus: MetaphorCorpus, llm: LLM, seed: int = 1, learn_after: Sequence[int] = LEARN_AFTER
 ) -> tuple[list[int], list[int]]:
     """The successful attempts, problem by problem: with learned rewards, and by similarity alone."""
-    # Nothing is generated here: what a simulated model suggests is not worth trying.
+    # Nothing is generated here: a simulated model's suggestions are not useful.
     retriever = MetaphorRetriever(corpus, platform=platform)
     world = await World.made(seed, retriever)
     learning, similar = list[int](), list[int]()
     for number, problem in enumerate(world.problems()):
         if number in learn_after:
-            await corpus.collection.learn()  # in production `retrieval worker` does it
+            await corpus.collection.learn()  # in production `retrieval worker` does this
         learning.append(await solve(retriever, llm, world, problem))
         similar.append(await by_similarity(retriever, world, problem))
     return learning, similar
@@ -151,7 +151,7 @@ def at_first_try(attempts: Sequence[int]) -> float:
 async def main() -> None:
     """Run the loop and print how often the first metaphor was the right one."""
     async with connect(tenant="metaphor-search-loop") as platform:
-        # A corpus of its own, so that nothing is known from a run before.
+        # A separate corpus, without the verdicts of an earlier run.
         corpus = await MetaphorCorpus.open(platform, f"loop-{uuid4().hex[:8]}")
         learning, similar = await run(platform, corpus, platform.llm or SimLLM())
     quarter = PROBLEMS // 4

@@ -117,7 +117,7 @@ class LangchainStore:
         )
 
     async def _index_attributes(self, engine: Any) -> None:
-        # The store makes none for columns; whoever filters by them would.
+        # The store creates no indexes on columns; users who filter by them would.
         async with engine._pool.begin() as connection:  # noqa: SLF001 - the engine shows its pool to its stores only
             for name in self._names:
                 await connection.execute(sql(f'CREATE INDEX ON {TABLE} ("{name}")'))

@@ -98,7 +98,7 @@ class LlamaIndexStore:
             sparse_top_k=k,
             mode=VectorStoreQueryMode.HYBRID,
         )
-        # Both lists one after the other; that is all its hybrid mode does.
+        # Its hybrid mode only concatenates both lists.
         return list(self._stores[variant].query(query).ids)[:k]
 
     async def close(self) -> None:

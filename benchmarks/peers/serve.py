@@ -52,7 +52,7 @@ async def serve(name: str, channel: Connection) -> None:
     peer = made(name)
     while True:
         try:
-            # Waiting blocks the loop on purpose: nothing may run beside what is measured.
+            # Waiting blocks the loop on purpose: nothing else may run during the measurement.
             method, arguments = channel.recv()
         except EOFError:
             break

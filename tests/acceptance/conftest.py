@@ -22,7 +22,7 @@ from tests.support.forked_program import run_forked
 ROOT = Path(__file__).parents[2]
 SECONDS = 120
 
-# A shell without job control has what it starts in the background ignore SIGINT, the tests and so their children too.
+# A shell without job control starts background processes with SIGINT ignored, so the tests' children ignore it too.
 _INTERRUPTIBLE = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -127,7 +127,7 @@ def home(run_folder: Path) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def own_home() -> Iterator[Path]:
     """The home of an embedded server for one module; its changes apply to every tenant."""
-    # Root's server is another user, who must be able to enter.
+    # Root's server runs as another user, who must be able to enter.
     folder = Path(tempfile.mkdtemp(prefix="retrieval-cli-"))
     folder.chmod(0o755)
     try:

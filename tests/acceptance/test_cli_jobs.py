@@ -100,7 +100,7 @@ def worker(program: Program) -> Iterator[subprocess.Popen[str]]:
 def test_the_job_of_a_killed_worker_is_taken_up_by_another(program: Program, admin: Admin) -> None:
     """The worker is killed in the middle of a job; the finished part is not repeated."""
     collection = make_pending(program, admin)
-    # One item of the second page is held, so that the job stands still in its middle.
+    # One item of the second page is locked, so that the job stops in the middle.
     with psycopg.connect(admin.info.dsn) as holder:
         holder.execute(
             "SELECT FROM retrieval.items WHERE collection_id = %s AND item_id = '0200' FOR UPDATE", (collection[0],)
@@ -112,12 +112,12 @@ def test_the_job_of_a_killed_worker_is_taken_up_by_another(program: Program, adm
             first.send_signal(signal.SIGKILL)
             assert first.wait(SECONDS) == -signal.SIGKILL
         holder.rollback()
-    # The server may end the statement that it has already.
+    # The server may finish the running statement.
     while has_company(admin):
         time.sleep(LOOKED_AT)
     embedded_items = embedded(admin, collection)
     assert embedded_items in (128, 256)
-    # Nothing is due any more: only taking up what was left can finish it.
+    # No job is due any more: only resuming can finish it.
     idle = json.dumps(dict.fromkeys(ONLY_EMBED, "off"))
     with worker(program.using(**QUICK | {"RETRIEVAL_JOBS_SCHEDULE": idle})) as second:
         while embedded(admin, collection) < ITEMS:

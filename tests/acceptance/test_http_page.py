@@ -26,7 +26,7 @@ PAGE = ROOT / "docs" / "how-to" / "http.md"
 README = ROOT / "README.md"
 ADDRESS = "http://127.0.0.1:8000"
 
-# Answers that are errors fail the block.
+# An answer with an error fails the block.
 STRICT = 'curl() { command curl -sS --fail-with-body "$@"; }\n'
 
 

@@ -47,7 +47,7 @@ def variables(database_url: str) -> dict[str, str]:
         "RETRIEVAL_DATABASE_URL": database_url,
         "RETRIEVAL_TENANT": tenant,
         "RETRIEVAL_EMBEDDER": "none",
-        # What is to succeed succeeds however slow the machine is.
+        # These calls succeed on a slow machine too.
         "RETRIEVAL_SESSION_START_SECONDS": str(SECONDS),
     }
 

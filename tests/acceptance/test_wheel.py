@@ -90,8 +90,8 @@ def installation(place: Path, wheel: Path) -> Installation:
     python = folder / "bin" / "python"
     site = run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], place).strip()
     borrowed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-    # A folder that a .pth file adds is searched last, and its own .pth files are not read: an editable
-    # installation there does not bring the checkout along.
+    # A folder that a .pth file adds is searched last, and its own .pth files are ignored: an editable
+    # installation there does not add the checkout.
     (Path(site) / "borrowed.pth").write_text("\n".join(sorted(borrowed)) + "\n")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python)]
     run([*pip, "install", "--quiet", "--no-index", "--no-deps", "--ignore-installed", str(wheel)], place)

@@ -56,7 +56,7 @@ INDEXED = 20
 
 
 def _settings() -> Settings:
-    # A writer has the environment that its fork server began with, which may name another tenant.
+    # A writer inherits the environment of its fork server, which may name another tenant.
     return Settings(tenant="faults", database_schema=SCHEMA, pool_size=3, pool_timeout_seconds=20, embedder="none")
 
 
@@ -254,7 +254,7 @@ class Place:
         for size in ("0", "unlimited"):
             with suppress(psutil.NoSuchProcess):
                 for process in (pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))):
-                    # As the server's own user, who alone may.
+                    # Only the server's own user may do this.
                     Binaries(Path("/usr/bin"), cluster.binaries.account).run(
                         "prlimit", f"--pid={process}", f"--fsize={size}:"
                     )
@@ -393,7 +393,7 @@ async def test_nothing_acknowledged_is_lost_and_the_service_recovers(
     report = "\n".join([*head, *rows])
     sys.stderr.write(f"{report}\n{len(place.acknowledged())} steps were acknowledged\n")
     async with connect(place.url, settings=_settings(), embedder=HashingEmbedder(64)) as platform:
-        info = await platform.split("docs", 4)  # whatever the killed ones have left
+        info = await platform.split("docs", 4)  # the killed processes' jobs too
         assert (info.parts, info.index_parts) == (4, 4)
         diagnosis = await platform.doctor("docs", deep=True)
         assert [finding.found for finding in diagnosis.findings if finding.severity is Severity.ERROR] == []

@@ -74,7 +74,7 @@ async def test_an_upgrade_that_is_killed_loses_nothing(home: Path) -> None:
         if (home / "data-17").exists():
             break
     if (home / "data-17").exists() and not (home / "data").exists():
-        (home / "data-17").rename(home / "data")  # as the error says that somebody does
+        (home / "data-17").rename(home / "data")  # as the error reports
     if not (home / "data-17").exists():
         child = forking().Process(target=upgrade_as_from_17, args=(str(home),))
         child.start()

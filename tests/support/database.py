@@ -38,7 +38,7 @@ SCHEMA = "retrieval"
 
 _ENGINE_SECONDS = 0.5
 _CONTAINER_SECONDS = 300.0
-# What is lost in a crash of the machine does not matter here.
+# Losses in a crash of the machine do not matter here.
 _FAST = ("fsync", "synchronous_commit", "full_page_writes")
 
 
@@ -156,7 +156,7 @@ def database_url(server: str, database: str, user: str | None = None) -> str:
 @contextlib.contextmanager
 def temporary_database(server: str, name: str, template: str = "template0") -> Iterator[str]:
     """The URL of a new database, which is dropped afterwards, with its connections."""
-    # Copying files takes a fifth of the time of writing all of it to the log, where nothing is synced.
+    # Without syncs, copying files takes a fifth of the time of logging all of it.
     create = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY")
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(create.format(sql.Identifier(name), sql.Identifier(template)))

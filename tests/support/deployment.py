@@ -32,5 +32,5 @@ def check_command(place: str, words: Sequence[str]) -> None:
     while rest and rest[0] in getattr(command, "commands", {}):
         command = command.commands[rest.pop(0)]
     assert not getattr(command, "commands", {}), f"{place}: {words} is no command"
-    # Parsed and not run; an option that there is not, or a value that it does not take, is an error.
+    # Parsed without running; an unknown option or an invalid value is an error.
     command.make_context(words[-1], rest, resilient_parsing=False)

@@ -78,7 +78,7 @@ def _run(arguments: list[str], folder: str, variables: dict[str, str], files: li
     warnings.simplefilter("error")
     from retrieval.surfaces.cli import main, output
 
-    # A run that takes long says so on standard error, where a test wants to see nothing but errors.
+    # A slow run reports progress on standard error, where tests expect only errors.
     output.LINE_SECONDS = 3600.0
 
     main()

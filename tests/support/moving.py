@@ -44,7 +44,7 @@ async def filled(platform: Platform, name: str = "docs", neighbours: Neighbours 
         for hit in result
     ]
     await platform.feedback_each(events)
-    # One verdict takes another's place, and one actor's do not count.
+    # One verdict replaces another, and one actor's do not count.
     for helpful, actor in ((True, "ann"), (False, "ann"), (True, "bot")):
         await platform.feedback(collection=name, item_id="i03", helpful=helpful, actor=actor)
     await platform.quarantine("bot", reason="a robot")
@@ -70,7 +70,7 @@ async def remembered(platform: Platform, name: str = "memories") -> Collection:
 
 async def answers(collection: Collection) -> list[Any]:
     """The hits and scores of some searches, by words, filters and context."""
-    # What exploration draws is another thing each time.
+    # Exploration draws differently each time.
     profile = replace(collection.profile, exploration=Exploration())
     rows = []
     for question in QUESTIONS:

@@ -251,7 +251,7 @@ class OpenAIServer:
     def rows(self, body: dict[str, Any]) -> list[dict[str, Any]]:
         """The ``data`` of a proper answer."""
         dimensions = body.get(self.speaks.dimensions, self.dimensions)
-        # A service that is told the role puts words of its own before a text.
+        # A service with an input type puts its own prefix before a text.
         before = body.get(self.speaks.role, "")
         vectors = [hashed_vector(f"{before} {text}" if before else text, dimensions) for text in texts_of(body)]
         if body.get("encoding_format") == "base64" and not self.float_lists:

@@ -95,7 +95,7 @@ async def filled(platform: Platform, name: str, size: int, *, judged_from: int =
 async def fill(platform: Platform, statement: str, values: dict[str, Any], tables: tuple[str, ...]) -> None:
     """Run the statement that fills the tables, without checks, and have them analyzed."""
     async with platform.database.maintenance() as connection:
-        # The checks of foreign keys would take most of the time.
+        # Checks of foreign keys would take most of the time.
         await connection.execute("SET session_replication_role = replica")
         await connection.execute("SELECT set_config('search_path', %s, false)", (platform.database.search_path,))
         await connection.execute(statement.encode(), values)

@@ -145,7 +145,7 @@ class Visitor:
 
     def accessibility(self, *rules: str) -> list[str]:
         """The serious findings of axe, of all its rules or of these."""
-        # What else axe could tell takes a quarter of its time.
+        # Other details of axe take a quarter of its time.
         options = {"resultTypes": ["violations"]} | ({"runOnly": list(rules)} if rules else {})
         violations = Axe().run(self.page, options=options).response["violations"]
         return [

@@ -132,7 +132,7 @@ def key_of(ask: Ask, *scopes: str) -> str:
 @pytest.fixture(scope="module")
 def guarded(address: str, console_settings: Settings) -> Iterator[str]:
     """The address of a service that asks for keys, while the module's tests run."""
-    del address  # its data is there first
+    del address  # after its data
     with serving(console_settings, insecure_local=False) as served:
         yield served
 

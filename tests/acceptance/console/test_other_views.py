@@ -360,15 +360,15 @@ def test_the_sql_of_each_plot_gives_the_numbers_of_its_table(
     )  # fmt: skip
     plots = 0
     for path in pages:
-        # The service stores searches of before a moment later; one that comes between the page and its SQL is in both
-        # the next time.
+        # The service stores earlier searches a moment later; a search between the page and its SQL is in both
+        # next time.
         for _ in range(3):
             plotted = figures(visitor.go(f"/console/{path}"))
             results = [in_thread(database_url, console_settings.tenant, sql) for sql, *_ in plotted]
             if [rows for rows, _ in results] == [rows for _, rows, _ in plotted]:
                 break
         for (sql, rows, columns), (given_rows, names) in zip(plotted, results, strict=True):
-            # Of a recorded search the database has what the scores were made from; the profile makes the parts of it.
+            # The database has the inputs of a recorded search's scores; the profile computes their parts.
             assert names == columns or (names[0], columns[0]) == ("rank", "rank"), path
             assert given_rows == rows, (path, sql)
         plots += len(plotted)

@@ -47,7 +47,7 @@ def program(served: Program) -> Program:
 @pytest.fixture(scope="module")
 def server(program: Program, url: str) -> Iterator[str]:
     """The URL of a server with every tool on the same database, in a thread: a process would cost seconds a test."""
-    del program  # its collection is there first
+    del program  # after its collection
     with serving_in_thread(url, Offer(groups=EVERY_TOOL), ServerPlace(port=0)) as served:
         yield served
 

@@ -150,7 +150,7 @@ async def test_what_is_asked_when_it_is_told_to_end_is_answered_or_sent_away(ser
 
     async def ask() -> None:
         async with httpx2.AsyncClient(headers=headers, timeout=SECONDS) as client:
-            with contextlib.suppress(httpx2.TransportError):  # once nobody listens
+            with contextlib.suppress(httpx2.TransportError):  # after the server has ended
                 while True:
                     statuses.append((await client.post(url, json=INITIALIZE)).status_code)
                     is_asked.set()

@@ -114,7 +114,7 @@ def rights(url: str) -> list[Any]:
             row for query in (tables, functions) for row in connection.execute(query.encode(), (SCHEMA,)).fetchall()
         ]
         policy_rows = connection.execute(policies.encode(), (SCHEMA,)).fetchall()
-    # The owner may do everything, whether or not that is said; the words for it differ by version.
+    # The owner has all rights, granted explicitly or not; the notation differs by version.
     return sorted(
         (
             name,

@@ -61,7 +61,7 @@ class Pair:
 def pair() -> Iterator[Pair]:
     """Two servers, the second a streaming replica of the first, with the platform's schema."""
     folder = Path(tempfile.mkdtemp(prefix="retrieval-failover-"))
-    folder.chmod(0o755)  # root's servers are another user
+    folder.chmod(0o755)  # root's servers run as another user
     with contextlib.ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         primary = stack.enter_context(start_embedded(folder / "primary"))
@@ -86,7 +86,7 @@ async def test_a_standby_says_what_to_do(pair: Pair) -> None:
 
 async def test_a_promoted_standby_is_found_without_a_restart(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
     """Acknowledged writes are there; failed writes are reported; searches and records continue."""
-    caplog.set_level(logging.CRITICAL)  # the pool tells of each vain attempt
+    caplog.set_level(logging.CRITICAL)  # the pool logs each failed attempt
     async with connect(pair.url, settings=SETTINGS) as platform:
         docs = await platform.collection("docs")
         await docs.add([{"id": "before", "text": "hello"}])

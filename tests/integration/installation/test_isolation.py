@@ -290,7 +290,7 @@ async def test_writing_into_another_tenants_collection_is_refused(
 ) -> None:
     """No statement puts a row where another tenant would find it."""
     await act_as(connection, neighbours.mine)
-    # A cluster moves no row to another collection, whoever's that is.
+    # A cluster moves no row to another collection, of any tenant.
     with pytest.raises(
         (pg.InsufficientPrivilege, pg.FeatureNotSupported) if cluster_url() else pg.InsufficientPrivilege
     ):
@@ -571,7 +571,7 @@ async def test_functions_with_rights_of_their_own_are_the_definers_and_pin_their
         (SCHEMA,),
     )
     functions = {name: (owner, config) for name, owner, config in await cursor.fetchall()}
-    # Each embedding space brings one of its own.
+    # Each embedding space adds its own.
     assert {name for name in functions if not name.startswith("nearest_in_embeddings_")} == {
         "drop_months",
         "ensure_months",

@@ -60,7 +60,7 @@ def bouncer(url: str) -> Iterator[str]:
     configuration = directory / "pgbouncer.ini"
     configuration.write_text(CONFIGURATION.format(server=server, directory=directory))
     user: list[str] = []
-    # It refuses to run as root, as the server does.
+    # PgBouncer refuses to run as root, like the server.
     if os.geteuid() == 0:
         user = ["-u", _other_user()]
         shutil.chown(directory, _other_user())

@@ -84,7 +84,7 @@ def _execute(server: Cluster, statement: str) -> tuple[Any, ...] | None:
 def servers() -> Iterator[Servers]:
     """The servers, with the platform's schema."""
     folder = Path(tempfile.mkdtemp(prefix="retrieval-replicas-"))
-    folder.chmod(0o755)  # root's servers are another user
+    folder.chmod(0o755)  # root's servers run as another user
     with contextlib.ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         primary = stack.enter_context(start_embedded(folder / "primary"))
@@ -315,7 +315,7 @@ async def test_a_search_that_shows_what_was_removed_is_recorded(servers: Servers
 
 async def test_a_killed_replica_costs_no_search(servers: Servers, caplog: pytest.LogCaptureFixture) -> None:
     """Searches go on while one of two replicas, and then both, die by kill -9; started again, they are read from."""
-    caplog.set_level(logging.CRITICAL)  # the pool tells of each vain attempt
+    caplog.set_level(logging.CRITICAL)  # the pool logs each failed attempt
     urls = tuple(replica.url for replica in servers.replicas)
     async with connect(settings=servers.settings("killed", read_database_urls=urls)) as platform:
         docs = await platform.collection("docs")

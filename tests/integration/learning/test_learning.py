@@ -132,7 +132,7 @@ async def _searched_by_stack(
 
     with monkeypatch.context() as patched:
         patched.setattr(Database, "read_each", spied)
-        # Every second a search looks at the collection again, which is not what is counted.
+        # Each second a search reads the collection again, which this test does not count.
         patched.setattr("retrieval.engine.collection_handle.FRESH_SECONDS", math.inf)
         hits = await collection.search("common", limit=3)
     return hits, statements

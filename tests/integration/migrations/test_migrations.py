@@ -155,7 +155,7 @@ def test_a_lock_that_is_not_to_be_had_is_a_readable_error(database: str, schema:
         other.execute(sql.SQL("LOCK TABLE {} IN SHARE MODE").format(sql.Identifier(schema, "items")))
         with pytest.raises(DatabaseError, match=r"gave up waiting: .*lock timeout; try again when it is less busy"):
             downgrade(database, schema, "base")
-    # The schema is whole still.
+    # The schema is still complete.
     assert status(database, schema).is_current
 
 

@@ -85,7 +85,7 @@ async def test_an_unchanged_search_is_reproduced_and_answered_the_same(
     assert (replay.why_not, replay.changes, replay.differences) == ((), (), ())
     assert replay.is_reproduced
     assert replay.is_same_today
-    assert platform.recording.recorded == 1  # the second answer is nobody's
+    assert platform.recording.recorded == 1  # the second answer has no actor
 
 
 async def test_each_difference_says_why(platform: Platform) -> None:
@@ -148,7 +148,7 @@ async def test_what_was_learned_is_replayed(platform: Platform, combination: Com
         assert result.retrieval_id is not None
         answers.append(result.retrieval_id)
         last = Feedback(retrieval_id=result.retrieval_id, item_id=result[0].item_id, helpful=False, actor="bob")
-        await platform.feedback_each([last])  # came later, so it did not count then
+        await platform.feedback_each([last])  # a later verdict, so it did not count then
         replay = await platform.replay(result.retrieval_id)
         assert (replay.why_not, [change for change in replay.changes if "candidates" in change]) == ((), [])
         await _check_another_profile(platform, collection)
@@ -239,7 +239,7 @@ async def test_a_bonus_by_counts_alone_is_replayed(platform: Platform) -> None:
         Feedback(collection="docs", item_id=f"i{n}", helpful=False, actor=f"a{k}") for n in range(8) for k in range(3)
     ]
     await platform.feedback_each(used)
-    # Without a floor, which gives the last place to any candidate now and then.
+    # Without a floor, which sometimes gives the last place to any candidate.
     exploration = Exploration(policy=PolicyName.UNCERTAINTY_BONUS, rate=1.0, floor=0.0)
     result = await collection.search("common", profile=replace(SUM, exploration=exploration), limit=5)
     assert result.retrieval_id is not None

@@ -173,7 +173,7 @@ async def test_an_endpoint_that_refuses_connections_is_asked_once_it_is_there(
     """No server listened at its port before."""
     async with OpenAIServer() as first:
         port, url = int(first.url.rsplit(":", 1)[1].split("/")[0]), first.url
-    # A busy machine may take longer than the short budget to find that out.
+    # A busy machine may need longer than the short budget for it.
     own_settings = asking(settings, database_url, url).changed(embedding_budget_seconds=2)
     async with connect(settings=own_settings) as platform:
         collection = await platform.collection("docs")

@@ -193,7 +193,7 @@ async def test_a_lexical_search_looks_at_few_items_and_finds_the_best(corpus: Co
         for budget in (None, 10**6):
             cursor = await connection.execute(statement, (stored.collection_id, prefixes, budget))
             ranked.append(await cursor.fetchall())
-    # Many are equally good.
+    # Several plans are equally good.
     assert [score for _, score in ranked[0]] == [score for _, score in ranked[1]]
     assert ranked[0][0][0] == "000003"
 
@@ -339,7 +339,7 @@ async def test_a_search_is_two_statements(
 
     monkeypatch.setattr(Database, "read_each", counted)
     monkeypatch.setattr(Database, "transaction", refused)
-    # Every second a search looks at the collection again, which is not what is counted.
+    # Each second a search reads the collection again, which this test does not count.
     monkeypatch.setattr("retrieval.engine.collection_handle.FRESH_SECONDS", math.inf)
     hits = await collection.search("common word3", vector=corpus.queries[0], where=where, limit=10)
     assert len(hits) == 10

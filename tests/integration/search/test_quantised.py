@@ -257,7 +257,7 @@ async def test_vectors_whose_bits_tell_too_little_get_a_full_index(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By itself a collection turns to the full one; one that asks for bits compares all vectors."""
-    # In random directions the nearest are hardly nearer than others; the more there are, the less bits tell.
+    # In random directions the nearest are hardly nearer than others; the more items, the less bits tell.
     monkeypatch.setattr("retrieval.services.indexes._EFFORTS", (40, 60))
     vectors = np.random.default_rng(3).normal(size=(SIZE, DIMENSIONS)).astype(np.float32)
     space = EmbeddingSpace(provider="test", model="isotropic", dimensions=DIMENSIONS)
@@ -271,7 +271,7 @@ async def test_vectors_whose_bits_tell_too_little_get_a_full_index(
     assert (await asking.search(vector=vectors[0])).path is Path.EXACT
     assert await kept(platform, asking) is IndexOutcome.PRESENT
 
-    # The same without a wish: the job turns to the full index.
+    # The same with ``auto``: the job builds the full index.
     await platform.collection("asking", index="auto")
     assert await kept(platform, asking) is IndexOutcome.REPLACED
     assert "halfvec_ip_ops" in await definition(platform, asking)

@@ -154,7 +154,7 @@ def _thousands_of_keys(corpus: Corpus) -> tuple[dict[str, Any], Mask]:
 
 
 def _none_of_thousands_of_keys(corpus: Corpus) -> tuple[dict[str, Any], Mask]:
-    # The nearest of the pole, so that what is left out is what the queries ask for.
+    # The nearest of the pole, so that the filter excludes the queries' nearest items.
     near = np.argsort(corpus.ranks, kind="stable")[-3000:]
     return {"item_id": {"nin": [f"{place:06}" for place in near]}}, ~np.isin(_places(), near)
 
@@ -333,7 +333,7 @@ async def test_an_index_that_no_effort_helps_is_not_walked(hard: Corpus) -> None
     useless = replace(
         collection, ann_index=replace(collection.ann_index, effort_10=1001, effort_100=1001, effort_200=1001)
     )
-    handle_of(hard.collection).stored = useless  # as if it had been measured so
+    handle_of(hard.collection).stored = useless  # an artificial measurement
     for where in (None, {"share": {"lt": 500}}):
         results = await hard.found(hard.queries[:3], where, 10)
         assert {result.path for result in results} == {Path.EXACT}

@@ -64,14 +64,14 @@ async def docs(database_url: str) -> AsyncIterator[Docs]:
     async with connect(database_url, settings=settings, embedder=embedder) as platform:
         collection = await platform.collection("docs")
         await collection.add(items)
-        # Their vectors are kept from now on: no test's search writes them beside what it counts.
+        # Their vectors are cached from now on: no later search writes them during a count.
         await collection.search_each(QUERIES)
         yield Docs(platform, collection, embedder)
 
 
 def _as_seen(result: SearchResult) -> dict[str, Any]:
     own = {"timings_ms", "retrieval_id", "why_no_hits"}
-    # Only a search alone can correct misspelt words, and says so.
+    # Only single searches correct misspelt words; a batch says so.
     notes = [note for note in result.notes if not note.endswith("with typos")]
     return {name: value for name, value in result.as_dict().items() if name not in own} | {"notes": notes}
 
@@ -152,7 +152,7 @@ def round_trips(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
     monkeypatch.setattr(Database, "read_each", noted)
     monkeypatch.setattr(Database, "transaction", refused)
-    # Every second a search looks at the collection again, which is not what is counted.
+    # Each second a search reads the collection again, which this test does not count.
     monkeypatch.setattr("retrieval.engine.collection_handle.FRESH_SECONDS", math.inf)
     return statements
 

@@ -271,7 +271,7 @@ async def test_a_reindex_builds_the_index_that_an_interrupted_build_left(
     await admin.execute(
         "UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass", (f"{SCHEMA}.{_name(stored)}",)
     )
-    # By its true size it needs none.
+    # Its true size needs no index.
     stored = await collection.refresh()
     assert await rebuild_index(platform.database, platform.tenant_id, stored) is IndexOutcome.DROPPED
     assert await left_over(stored, admin) == []

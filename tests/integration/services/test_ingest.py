@@ -113,7 +113,7 @@ async def test_pruning_archives_what_is_missing_and_the_same_input_revives_it(
     observed: Platform, embedder: ObservedEmbedder, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An archived item is stored and not found; added again unchanged, it is found without a new embedding."""
-    monkeypatch.setattr(ingest, "_PRUNE_PAGE", 400)  # so that what is stored is looked through in several pages
+    monkeypatch.setattr(ingest, "_PRUNE_PAGE", 400)  # so that stored items are read in several pages
     collection = await observed.collection("docs")
     many = BATCH_ITEMS + 50
     everything = list(map(line, range(2 * many)))
@@ -341,7 +341,7 @@ async def test_a_run_that_was_killed_anywhere_is_completed_by_the_next(
 ) -> None:
     """After SIGKILL at many points, one more run ends with the rows, vectors, terms and weights of a run unharmed."""
     old = [line(number, "old words here") for number in range(0, 3000, 3)]
-    # Few words: two of thousands may have one number, in one of the collections.
+    # Few words: with thousands, two could have the same number in one of the collections.
     new = [line(number, f"new {'of various length ' * (number % 7)}{number % 90}") for number in range(0, 4800, 2)]
     states = []
     for harmed in (False, True):
@@ -370,7 +370,7 @@ STORED = (
     """,
     "SELECT documents, total_length, weighing_after FROM collection_statistics WHERE collection_id = %s",
 )
-# Every item is weighed with the collection's own average.
+# The weights of every item use the collection's own average.
 STALE = """
     SELECT count(*) FROM item_terms JOIN collection_statistics USING (collection_id)
     WHERE collection_id = %s AND weights IS DISTINCT FROM bm25_weights(lexemes, frequencies, length, weighed_length)

@@ -110,7 +110,7 @@ async def test_the_whole_way(platform: Platform, moving: Platform, counting: Cou
     assert (await old.info()).space != (target := ready.target)
     switched = await moving.reembedding("docs", "switch")
     assert (switched.state, switched.pending) == (ReembeddingState.SWITCHED, 0)
-    # The first platform has read the collection less than a second ago, and has no embedder for the target.
+    # The first platform read the collection less than a second ago, and has no embedder for the target.
     assert (await new.info()).space == target
     for number in range(2, 8):
         item_id, score = await first(new, number)
@@ -141,7 +141,7 @@ async def test_a_reader_that_has_not_heard_of_the_switch_never_compares_two_spac
     await moving.reembed("docs")
     await moving.reembedding("docs", "run")
     before = await reader.refresh()
-    # As one row, at this moment, whatever the reader believes.
+    # One row changes, whatever the reader's copy is.
     handle = handle_of(reader)
     await moving.reembedding("docs", "switch")
     handle.stored, handle.embedder = before, handle.parts.embedders(before.space)
@@ -258,7 +258,7 @@ async def test_the_rate_is_kept(moving: Platform, platform: Platform) -> None:
     """A batch takes at least as long as its tokens may."""
     await filled(platform, 20)
     tokens = (await moving.reembed_cost("docs")).tokens
-    await moving.reembed("docs", tokens_a_minute=tokens * 60, batch_texts=5)  # a second for all
+    await moving.reembed("docs", tokens_a_minute=tokens * 60, batch_texts=5)  # one second in all
     began = asyncio.get_running_loop().time()
     assert (await moving.reembedding("docs", "run")).state is ReembeddingState.READY
     assert asyncio.get_running_loop().time() - began >= 1.0

@@ -335,7 +335,7 @@ def batch(number):
         record = {"_id": f"{number}-{place}", "text": "words " * 50}
         yield InputLine(file="-", line=1, raw="x", offset=0, item=item_from_record(record), error=None)
 
-# The tests may ignore it, and their children with them.
+# The tests may ignore SIGINT, and so their children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
     with connect() as platform:
@@ -361,4 +361,4 @@ def test_an_interrupt_leaves_cleanly(settings: Settings) -> None:
 
     assert output.splitlines()[-1] == "left"
     assert program.returncode == 0, errors
-    assert "Traceback" not in errors  # the driver may log that it gave up a connection
+    assert "Traceback" not in errors  # the driver may log a dropped connection

@@ -165,7 +165,7 @@ async def test_a_writer_that_waited_for_the_table_to_be_made_keeps_it(
     number = (await collection.refresh()).collection_id
     waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND NOT granted"
     async with platform.database.transaction(platform.tenant_id) as writer:
-        # Fills the session's caches.
+        # This fills the session's caches.
         await writer.execute("SELECT index_terms(%s, '{1}')", (number,))
     holds = sql.SQL("SELECT pg_advisory_lock(writers_lock({}))").format(number)
     await admin.execute(holds)

@@ -91,7 +91,7 @@ def test_a_better_candidate_that_was_not_shown_is_said() -> None:
 def test_what_was_learned_is_summed_again() -> None:
     """From the relevance, on a scale from 0 to 1, and the learned reward that was recorded."""
     learned = {"c": 0.9, "a": 0.2, "b": 0.5}
-    relevant = {"c": 0.4, "a": 0.6, "b": 0.6 * 8 / 9}  # c is the last of the dense leg's 0.5 of 0.9
+    relevant = {"c": 0.4, "a": 0.6, "b": 0.6 * 8 / 9}  # c is last in the dense leg: 0.5 of 0.9
     relevant["c"] += 0.6 * 5 / 9
     scores = {name: 0.25 * relevant[name] + 0.75 * learned[name] for name in learned}
     profile = replace(SUM, learned=Learned(share=0.75))

@@ -107,12 +107,12 @@ def test_a_bonus_raises_what_is_uncertain() -> None:
 @pytest.mark.parametrize(
     ("uses", "eligible", "fewer", "days", "expected"),
     [
-        (3.0, 1.0, 5, 30.0, True),  # hardly used
-        (9.0, 1.0, 5, 30.0, True),  # young by seven days, so by thirty
+        (3.0, 1.0, 5, 30.0, True),  # rarely used
+        (9.0, 1.0, 5, 30.0, True),  # younger than seven days, so younger than thirty
         (9.0, 1.0, 5, 2.0, None),
-        (9.0, 0.0, 5, 2.0, False),  # not young by seven days, so not by two
+        (9.0, 0.0, 5, 2.0, False),  # not younger than seven days, so not younger than two
         (9.0, 0.0, 5, 30.0, None),
-        (3.0, 1.0, 2, 7.0, None),  # it was eligible for its uses: how old it was, nobody asked
+        (3.0, 1.0, 2, 7.0, None),  # eligible by its uses: its age is unknown
         (3.0, 1.0, 2, 0.0, False),
     ],
 )

@@ -33,19 +33,19 @@ MEASURED = AnnIndex(rows=1000, index_bytes=1_000_000)
         (500, None, 0, IndexOutcome.NOT_NEEDED),
         (999, None, 0, IndexOutcome.NOT_NEEDED),
         (1000, None, 0, IndexOutcome.BUILT),
-        # With one, it stays down to the half.
+        # With one, it stays down to half of that.
         (1000, MEASURED, 1_000_000, IndexOutcome.PRESENT),
         (999, MEASURED, 1_000_000, IndexOutcome.PRESENT),
         (501, MEASURED, 800_000, IndexOutcome.PRESENT),
         (499, MEASURED, 500_000, IndexOutcome.DROPPED),
         (0, MEASURED, 1_000_000, IndexOutcome.DROPPED),
-        # It is measured as soon as it can be, and when the collection has doubled or halved since.
+        # It is measured as soon as possible, and after the collection has doubled or halved.
         (1000, AnnIndex(), 1_000_000, IndexOutcome.MEASURED),
         (1999, MEASURED, 2_000_000, IndexOutcome.PRESENT),
         (2000, MEASURED, 2_000_000, IndexOutcome.MEASURED),
         (1000, AnnIndex(rows=2000, index_bytes=2_000_000), 1_000_000, IndexOutcome.MEASURED),
         (500, MEASURED, 500_000, IndexOutcome.MEASURED),
-        # Rebuilt when each row takes more than twice the bytes, whatever else is due.
+        # It is rebuilt when each row takes more than twice the bytes, whatever else is due.
         (1000, MEASURED, 2_000_000, IndexOutcome.PRESENT),
         (1000, MEASURED, 2_000_001, IndexOutcome.REBUILT),
         (2000, MEASURED, 4_000_001, IndexOutcome.REBUILT),
@@ -86,7 +86,7 @@ def test_an_index_of_another_form_is_replaced_unless_it_goes_anyway(*, is_quanti
         (IndexKind.FULL, 3072, None, False),
         (IndexKind.QUANTISED, 64, None, True),
         (IndexKind.AUTO, 3072, None, False),
-        # What is there stays, but for bits that tell too little.
+        # The existing kind stays, except for bits that tell too little.
         (IndexKind.AUTO, 3072, MEASURED, False),
         (IndexKind.AUTO, 64, replace(MEASURED, is_quantised=True), True),
         (IndexKind.AUTO, 3072, AnnIndex(is_quantised=True, effort_10=1001), True),

@@ -496,7 +496,7 @@ async def test_both_stages_report_their_progress() -> None:
     assert trying[-1][1] == trying[-1][2] > 1
 
 
-@pytest.mark.asyncio(loop_scope="function")  # whose threads it ends
+@pytest.mark.asyncio(loop_scope="function")  # which ends its threads
 async def test_cancelled_while_it_calculates_it_stops_soon() -> None:
     """The thread ends at its next step instead of trying every setting."""
     tried: list[int] = []

@@ -113,7 +113,7 @@ async def test_cancelling_leaves_it_usable(embedder: MiniLMEmbedder) -> None:
     before = await embedder.embed(TEXTS, TextRole.DOCUMENT)
     many = [f"{TEXTS[3]} {number}" for number in range(2000)]
     call = asyncio.create_task(embedder.embed(many, TextRole.DOCUMENT))
-    # A query is answered in between, which shows that the long call is under way and shares the threads.
+    # A query is answered meanwhile, so the long call is running and shares the threads.
     await embedder.embed(["a query"], TextRole.QUERY)
     assert not call.done()
     call.cancel()

@@ -213,7 +213,7 @@ async def test_a_cancelled_search_leaves_the_pool_whole(database_url: str, setti
             for _ in range(steps):
                 await asyncio.sleep(0)
             task.cancel()
-            # Python 3.11 can lose a cancellation that comes as what is waited for arrives (bpo-37658).
+            # Python 3.11 can lose a cancellation that arrives together with the awaited result (bpo-37658).
             with contextlib.suppress(asyncio.CancelledError):
                 await task
         await _open_connections(platform, 2)
@@ -263,7 +263,7 @@ async def test_a_connection_that_a_cancelled_call_gives_back_is_not_lost(databas
 
         task = asyncio.create_task(work())
         await entered.wait()
-        await platform.database.give_back(first)  # which is the spare one: the next goes back to the pool
+        await platform.database.give_back(first)  # the spare connection: the next one goes back to the pool
         async with pool._lock:  # noqa: SLF001
             leave.set()
             while not pool._lock._waiters:  # noqa: SLF001, ASYNC110 - no event tells

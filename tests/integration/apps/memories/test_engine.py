@@ -189,7 +189,7 @@ async def test_a_good_old_memory_is_not_lost_for_words_that_nobody_said(open_pla
 
     for query in (None, " ", "the of"):
         if strategy == "semantic" and query == "the of":
-            continue  # words, with a vector of their own
+            continue  # words with their own vector
         [memory] = await engine.retrieve_relevant_memories("p", query, strategy=strategy)
         assert memory.computed_relevance_score == pytest.approx(0.9 * 0.3 / 0.7)
         assert memory.explanation.score == pytest.approx(memory.computed_relevance_score)
@@ -326,7 +326,7 @@ async def test_an_item_that_was_stored_as_such_is_a_memory(open_platform: Platfo
     item = await store.get_memory("i0")
     assert (item.relevance_score, item.accesses, item.links, item.occurred_at) == (1.0, 0, {}, item.created_at)
     await store.set_relevance("i0", 0.25)
-    assert {memory.memory_id for memory in await store.list_memories("p")} == {"m", "i1", "i2"}  # what has a time
+    assert {memory.memory_id for memory in await store.list_memories("p")} == {"m", "i1", "i2"}  # memories with a time
     await store.supersede("i1", "i0")
     assert (await store.get_memory("i0")).relevance_score == 0.25
     assert (await store.get_memory("i1")).superseded_by == "i0"

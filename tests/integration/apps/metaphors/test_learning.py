@@ -35,7 +35,7 @@ async def trained(house: Platform) -> MetaphorCorpus:
     """
     corpus = await MetaphorCorpus.open(house, "trained", MANY)
     assert not await MetaphorRetriever(corpus, platform=house).model.is_trained()
-    await corpus.collection.learn()  # clusters, so that verdicts know theirs
+    await corpus.collection.learn()  # clusters, so that verdicts count in theirs
     await house.feedback_each([await verdict(corpus, number, case) for number in range(5) for case in CASES])
     report = await corpus.collection.learn()
     assert report["published"], report
@@ -190,7 +190,7 @@ async def test_what_helped_comes_up_from_wherever_similarity_has_it(house: Platf
     assert ids(answer)[0] == "far"
     every = await retriever.retrieve(problem, 1000)
     assert ids(every)[0] == "far"
-    # Of many that are all but equal, the moment of the question decides.
+    # Among nearly equal metaphors, the time of the question decides.
     assert [score for _, score in answer] == pytest.approx([score for _, score in every[:5]], abs=1e-6)
     assert answer.retrieval_id is not None
     assert (await house.replay(answer.retrieval_id)).is_reproduced

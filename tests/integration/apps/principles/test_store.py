@@ -127,7 +127,7 @@ async def test_a_sessions_verdict_is_one_on_the_answer_that_showed_it(store: Pri
     assert (after.use_count, after.success_count) == (1, 0)
     after = await store.record_usage("a", session="s1", retrieval_id=answers[0].retrieval_id)
     assert (after.use_count, after.success_count) == (1, 1)
-    # Another judge of that answer speaks for himself, once.
+    # Another actor's verdict on that answer counts separately, once.
     for helpful in (True, False, True):
         after = await store.record_usage("a", was_helpful=helpful, retrieval_id=answers[1].retrieval_id, actor="ann")
     assert (after.use_count, after.success_count) == (2, 2)

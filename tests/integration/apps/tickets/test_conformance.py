@@ -299,7 +299,7 @@ async def test_a_domain_of_two_percent_fills_its_page(database_url: str, setting
     """The filter is part of the search: 10 of 500 tickets are in the domain, far from the question, and all found."""
     random = np.random.default_rng(7)
     vectors = random.standard_normal((500, 64))
-    vectors[:490] += 3  # what is asked lies among those of the other domain
+    vectors[:490] += 3  # the query's nearest tickets are in the other domain
     space = EmbeddingSpace(provider="given", model="numbers", dimensions=64)
     async with connect(database_url, settings=settings) as platform:
         collection = await platform.collection("tickets", space=space, filterable={"domain": "text"})

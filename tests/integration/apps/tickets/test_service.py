@@ -33,7 +33,7 @@ async def test_what_a_ticket_lacks_is_empty_and_costs_no_search(service: Retriev
     by_key = {ticket.ticket_id: ticket for ticket in tickets}
     bare = by_key["SP-2"]
     assert (bare.priority, bare.domain, bare.labels, bare.resolution) == ("", "", [], None)
-    assert bare.metadata_score == pytest.approx(0.6 * 0.5 + 0.4)  # fewer than no hours count as none
+    assert bare.metadata_score == pytest.approx(0.6 * 0.5 + 0.4)  # negative hours count as none
     assert by_key["SP-1"].priority == "Somewhat urgent"
     assert (by_key["SP-1"].resolution_time_hours, by_key["SP-1"].resolution_time_known) == (24.0, False)
     assert by_key["SP-1"].metadata_score == pytest.approx(0.6 * 0.5 + 0.4 * 0.76)

@@ -112,7 +112,7 @@ async def test_a_document_is_read_with_its_text(client: AsyncClient) -> None:
     await client.post(path, json={"documents": [document], "max_tokens": 32, "overlap": 8})
     payload = (await client.get(f"{path}/a/rules")).json()
     assert (payload["id"], payload["metadata"], payload["text"]) == ("a/rules", {"year": 2024}, long)
-    assert len(payload["item_ids"]) > 500  # read in more than one page
+    assert len(payload["item_ids"]) > 500  # read in several pages
     leave = (await client.get(f"{path}/leave")).json()
     assert leave["title"] == "Leave"
     assert "fourteen weeks" in leave["text"]

@@ -80,7 +80,7 @@ def ask(database_url: str) -> Iterator[Ask]:
                 return await client.request(**request)
 
         def answer(case: Case[Any]) -> Response:
-            # What other cases ask for stays.
+            # Resources that other cases need stay.
             values = {"name": "away"} if case.method.upper() == "DELETE" else names
             case.path_parameters.update({name: values[name] for name in case.path_parameters if name in values})
             request = case.as_transport_kwargs(base_url="http://localhost")

@@ -284,7 +284,7 @@ async def test_the_last_use_of_a_key_is_told(world: World) -> None:
     await world.client.get("/things", headers=bearing(key))
     used = None
     async with asyncio.timeout(10):
-        while used is None:  # asking is a round trip to the database
+        while used is None:  # the look-up is a round trip to the database
             used = {key.key_id: key.last_used_at for key in await world.mine.keys()}[key.key.key_id]
     assert used >= (key.key.created_at or used)
     assert key.key.key_id not in {key.key_id for key in await world.other.keys()}
@@ -425,7 +425,7 @@ async def test_a_write_whose_body_never_comes_may_be_sent_again(world: World) ->
     await asyncio.wait([cut_off])
     async with asyncio.timeout(10):
         while (answer := await world.post(key, b"one", "never")).status_code == 409:
-            pass  # asking is a round trip to the database, and the key is freed behind it
+            pass  # the look-up is a round trip to the database, and the key is freed after it
     assert (answer.status_code, "idempotency-replayed" in answer.headers) == (201, False)
     assert len(world.things.done) == writes_before + 1
 

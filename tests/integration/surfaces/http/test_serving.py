@@ -129,7 +129,7 @@ async def _refuses(service: Served) -> None:
         except ConnectionRefusedError:
             return
         except ConnectionResetError:
-            continue  # it came just as the service stopped to listen
+            continue  # the connection arrived while the service stopped listening
 
 
 def is_away(answer: Response) -> bool:

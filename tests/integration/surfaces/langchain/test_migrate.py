@@ -27,21 +27,21 @@ from retrieval.surfaces.langchain import RetrievalVectorStore
 from retrieval.surfaces.langchain.migrate import CopyReport, LangChainStore, copy_store
 from retrieval.sync import SyncCollection, SyncPlatform
 
-# As ``PGVector`` of 0.0.7 and later makes them.
+# As created by ``PGVector`` of 0.0.7 and later.
 V1 = """
     CREATE TABLE langchain_pg_collection (uuid uuid PRIMARY KEY, name varchar NOT NULL UNIQUE, cmetadata json);
     CREATE TABLE langchain_pg_embedding (
         id varchar PRIMARY KEY, collection_id uuid REFERENCES langchain_pg_collection, embedding vector,
         document varchar, cmetadata jsonb);
 """
-# As the releases before it did.
+# As created by earlier releases.
 FORMER = """
     CREATE TABLE langchain_pg_collection (uuid uuid PRIMARY KEY, name varchar, cmetadata json);
     CREATE TABLE langchain_pg_embedding (
         collection_id uuid REFERENCES langchain_pg_collection, embedding vector, document varchar, cmetadata json,
         custom_id varchar, uuid uuid PRIMARY KEY);
 """
-# As ``PGEngine.init_vectorstore_table`` makes one, with metadata columns and hybrid search.
+# As created by ``PGEngine.init_vectorstore_table``, with metadata columns and hybrid search.
 V2 = """
     CREATE TABLE documents (
         langchain_id uuid PRIMARY KEY, content text NOT NULL, embedding vector(6) NOT NULL, source text, page integer,

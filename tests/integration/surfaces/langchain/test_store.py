@@ -124,7 +124,7 @@ async def test_it_answers_as_the_store_in_memory_does(new_store: NewStore, batch
     """Any batches of puts, deletions, reads, searches and listings, with similar namespaces."""
     store, model = await new_store(), InMemoryStore()
     for number, batch in enumerate(batches):
-        # The model takes a namespace that was only read, or emptied, for one that there is.
+        # The in-memory store lists namespaces that were only read, or emptied.
         ops = sorted(batch, key=lambda op: not isinstance(op, ListNamespacesOp))
         namespaces = model._data  # noqa: SLF001 - it has no other way
         for namespace in [name for name, items in namespaces.items() if not items]:

@@ -166,7 +166,7 @@ def test_a_directory_is_refused(tmp_path: Path) -> None:
 def test_a_file_without_permission_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says that the user may not read it."""
 
-    # The system would let root read any file, whatever its mode.
+    # Root may read any file, whatever its mode.
     def refuse(path: Path, _mode: str) -> None:
         raise PermissionError(13, "Permission denied", str(path))
 

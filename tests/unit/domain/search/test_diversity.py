@@ -26,7 +26,7 @@ from retrieval.domain.search.fusion import Candidate, fuse, fused_again, fused_i
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
 
 SCORES = [1.0, 0.9, 0.5, 0.0]
-# The second is nearly the first; the third is like nothing else.
+# The second is nearly the first; the third is unlike both.
 ALIKE: Similarities = np.array(
     [[1.0, 0.95, 0.1, 0.3], [0.95, 1.0, 0.2, 0.3], [0.1, 0.2, 1.0, 0.0], [0.3, 0.3, 0.0, 1.0]], dtype=np.float32
 )
@@ -141,7 +141,7 @@ def test_the_formula_of_refining_by_hand() -> None:
     """Around (.5, .5) the first points to (.5, -.5): the second the other way, the third at a right angle."""
     corners = [1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 0.0]
     assert alike(*corners) == pytest.approx([1, 0, 0.5, 0.5], abs=STEP)
-    # The third is not of the pool: the middle is (1/3, 1/3), and it stands at a right angle to the first from there.
+    # The third is not in the pool: the mean is (1/3, 1/3), from which it is at a right angle to the first.
     found = alike(*corners, pool=[True, True, False, True])
     assert found[0] == 1
     assert found[2] == pytest.approx((1 + 2 / 9 / np.sqrt(8 / 9 * 5 / 9)) / 2, abs=STEP)
@@ -240,7 +240,7 @@ def test_a_deeper_page_changes_no_score(drawn: dict[str, Any], more: int) -> Non
     item_vectors = vectors(**{item_id: np.random.default_rng(ord(item_id)).normal(size=4) for item_id in ITEMS})
     weights = dict.fromkeys(legs, 1.0) | {REFINING: drawn["share"]}
     deep = {leg: ranking(leg, **scores) for leg, scores in legs.items()}
-    # Scores of both legs are looked up, so what a leg brought within the pool is all that differs.
+    # Scores of both legs are looked up, so only the legs' candidates within the pool differ.
     pool = {candidate.item_id for some in deep.values() for candidate in some[: drawn["depth"]]}
     deeper = pool | {candidate.item_id for some in deep.values() for candidate in some[: drawn["depth"] + more]}
     pages = []

@@ -289,7 +289,7 @@ ATTRIBUTES = st.builds(
     st.just(True),  # noqa: FBT003
     st.lists(TEXTS | st.sampled_from(["0", "-1", "a/b", "~1"]), max_size=2).map(tuple),
 )
-# Control and format characters are in no item's value, so that no filter asks for one.
+# No item's value has control or format characters, so filters with them are refused.
 STORABLE = st.text(st.characters(exclude_categories=["Cs", "Cc", "Cf", "Zl", "Zp", "Cn", "Co"]), max_size=5)
 JSON_MAPPING = st.recursive(
     STORABLE | NUMBERS | st.booleans() | st.none(),

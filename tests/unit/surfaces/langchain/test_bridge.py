@@ -78,7 +78,7 @@ async def test_a_loop_that_waits_for_its_caller_is_told(carry: Any, monkeypatch:
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(carry, bridge, call)
         with pytest.raises(RunningLoopError, match=r"blocked.*ainvoke"):
-            waiting.result(30)  # as a chain's sync call within the loop waits for its threads
+            waiting.result(30)  # like a chain's sync call within the loop, which waits for its threads
     await asyncio.sleep(0.01)
     assert not results
 

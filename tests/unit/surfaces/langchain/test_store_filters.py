@@ -17,7 +17,7 @@ from retrieval.surfaces.langchain.store_items import value_filter
 from tests.support.filtering import matches
 
 NAMES = st.sampled_from(["a", "b", "0"])
-# Without true and false, which Python takes for 1 and 0.
+# Without true and false, which equal 1 and 0 in Python.
 SCALARS = st.sampled_from([0, 1, 1.0, 9, 10, -1.5, "9", "10", "", "a"]) | st.none()
 VALUES = st.recursive(
     SCALARS,

@@ -76,7 +76,7 @@ async def test_a_line_that_is_no_message_is_told_in_the_log(
         pipes.ask(json.dumps(INITIALIZE | {"method": "tools/list", "params": {"cursor": "x"}}).replace("x", "\\ud800"))
         pipes.ask(json.dumps({"jsonrpc": "2.0", "id": 3, "method": "ping"}))
         running = asyncio.create_task(run_stdio(NOWHERE, Offer(), asyncio.Event()))
-        # A client that closed its end before it was answered would not be waited for.
+        # The server would not wait for a client that closed its end before the answer.
         answers = [await asyncio.to_thread(pipes.answered.readline) for _ in range(2)]
         assert [json.loads(line)["id"] for line in answers] == [1, 3]
         pipes.asked.close()

@@ -189,7 +189,7 @@ async def test_every_leg_searches_among_the_matching_items_and_all_of_them(
     try:
         rankings = await leg_rankings(handle_of(opened[1]), "any words", where=where, depth=1000)
     except IncomparableValueError:
-        # No item has a value of "deep" that the order could hold for; other parts of the filter may let items through.
+        # No item has a value of "deep" that is ordered; other parts of the filter may match items.
         reject()
     assert {leg: {row.item_id for row in rows} for leg, rows in rankings.items()} == {
         "dense": expected,

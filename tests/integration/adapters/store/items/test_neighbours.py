@@ -191,7 +191,7 @@ async def test_a_change_writes_exactly_the_neighbours_concerned(
     stored = await collection.refresh()
     assert stored.space is not None
     before = await indexed(connection, collection)
-    # A collection would weigh all its items again, as so few have another average length now.
+    # Otherwise the collection would recompute all weights, because few items have another average length.
     if change is None:
         del items["a4"]
         async with platform.database.transaction(platform.tenant_id) as writing:

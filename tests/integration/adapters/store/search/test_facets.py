@@ -78,7 +78,7 @@ leaves = st.one_of(
         st.lists(st.sampled_from(["x", "y", "z"]), min_size=1, max_size=2),
         st.sampled_from(["any", "all"]),
     ),
-    st.just({"n": {"gte": 1}}),  # which facets cannot tell
+    st.just({"n": {"gte": 1}}),  # which facets cannot test
 )
 wheres = st.builds(lambda parts: {"and": parts}, st.lists(leaves, min_size=1, max_size=3))
 

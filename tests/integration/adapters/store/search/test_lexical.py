@@ -46,7 +46,7 @@ async def _statistics(connection: Connection, number: int) -> dict[str, Any]:
     async with connection.cursor(row_factory=dict_row) as cursor:
         await cursor.execute("SELECT * FROM collection_statistics WHERE collection_id = %s", (number,))
         row = await cursor.fetchone()
-    # A collection that nothing was written into has none.
+    # A collection without writes has none.
     return row or {"documents": 0, "total_length": 0, "weighed_length": None, "weighing_after": None}
 
 
@@ -193,7 +193,7 @@ async def test_an_item_that_is_added_while_its_key_is_deleted_is_not_half_delete
         await store.hold_item(holder, number, "1")
         deleting = asyncio.create_task(collection.delete(["1", "2"]))
         await until_somebody_waits(platform)
-        await collection.add([{"_id": "2", "text": "beta"}])  # as long: nothing is to be weighed anew
+        await collection.add([{"_id": "2", "text": "beta"}])  # of equal length, so that no weights change
     assert await deleting == 1
     assert set(await collection.get(["1", "2"])) == {"2"}
     await assert_statistics_are_exact(platform, connection, number)
@@ -307,7 +307,7 @@ async def test_a_huge_text_is_stored_and_found(platform: Platform, name: str) ->
 
 async def test_a_query_of_100_kilobytes_is_answered(new_database: NewDatabase, settings: Settings) -> None:
     """A query with more known words than a sparse vector holds is answered by its rarest, where the bound allows it."""
-    # In a database of its own: what PostgreSQL knows of other tests' words would decide how long it takes.
+    # In a separate database: statistics of other tests' words would affect the duration.
     url = new_database()
     async with (
         connect(url, settings=settings.changed(max_query_bytes=200_000), embedder=HashingEmbedder()) as platform,

@@ -60,7 +60,7 @@ def test_items_are_listed() -> None:
     assert [item["id"] for item in said("items", "list", "docs", "-w", "level!=y", "-n", "5")] == ["x", "z"]
     assert "--after y" in call("items", "list", "docs", "--after", "x", "-n", "1").output
     assert "level" in call("items", "get", "docs", "x").output
-    # What is wrong is told: no JSON, options that exclude each other.
+    # Faults are reported: invalid JSON, contradictory options.
     assert isinstance(call("items", "put", "docs", "{").exception, InvalidItemError)
     assert isinstance(call("items", "put", "docs", "[]").exception, InvalidItemError)
     both = call("items", "put", "docs", '{"_id": "a"}', "--new", "--if-version", "x")

@@ -459,7 +459,7 @@ async def test_a_server_that_hangs_while_it_stops_is_ended_and_started_anew(home
 
 def test_what_to_do_about_a_server_that_does_not_answer_helps(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is suspended can neither be joined nor stopped; the command in the message ends it."""
-    # It is asked four times whether it answers, and each time waited for.
+    # The server is asked four times, with a timeout each.
     monkeypatch.setattr(cluster, "_ANSWER_SECONDS", 0.2)
     with start_embedded(home) as server:
         tell(server.url, "create table kept as select 7 as answer")
