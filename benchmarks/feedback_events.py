@@ -45,13 +45,13 @@ def made_events(count: int, *, items: int, seed: int, replays: float = 0.25) -> 
     fresh = round(count * (1 - replays))
     events: list[Feedback] = []
     while len(events) < fresh:
-        events += _said(chance, f"item-{chance.randrange(items):05}", len(events), fresh)
+        events += _events(chance, f"item-{chance.randrange(items):05}", len(events), fresh)
     events += chance.choices(events, k=count - len(events))
     chance.shuffle(events)
     return events
 
 
-def _said(chance: random.Random, item_id: str, number: int, most: int) -> list[Feedback]:
+def _events(chance: random.Random, item_id: str, number: int, most: int) -> list[Feedback]:
     context = Context(domain=chance.choice(_DOMAINS), complexity=chance.choice([None, chance.random()]))
     at = _NEWEST - timedelta(days=200) * chance.random()
     common: dict[str, Any] = {"item_id": item_id, "collection": COLLECTION, "context": context}

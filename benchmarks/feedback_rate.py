@@ -81,8 +81,8 @@ def run(extent: Extent, server_url: str | None) -> dict[str, Any]:
         many = made_events(extent.writers * extent.rounds * extent.events * 10, items=ITEMS, seed=2)
         with _writers(url, extent.writers) as writers:
             ways = {
-                "one by one": _compared(writers, single, extent.rounds, 1),
-                "in batches": _compared(writers, many, extent.rounds, extent.batch),
+                "one by one": _compare(writers, single, extent.rounds, 1),
+                "in batches": _compare(writers, many, extent.rounds, extent.batch),
             }
         stored = asyncio.run(_stored_arms(url))
         # Both runs use the same keys: the first event with a key counts.
@@ -97,7 +97,7 @@ def run(extent: Extent, server_url: str | None) -> dict[str, Any]:
     return {"about": about, "ways": ways, "arms": len(stored), "wrong raw counts": wrong, "worst difference": worst}
 
 
-def _compared(writers: Sequence[Writer], events: Sequence[Feedback], rounds: int, batch: int) -> dict[str, Any]:
+def _compare(writers: Sequence[Writer], events: Sequence[Feedback], rounds: int, batch: int) -> dict[str, Any]:
     """Turns of both ways, the second first in every other round; rates in events a second over all writers."""
     share = len(events) // (rounds * len(writers))
     parts = [events[start : start + share] for start in range(0, len(events), share)]

@@ -49,7 +49,7 @@ def of_ours(url: str, items: int) -> Mapping[str, Any]:
         return answers(store)
 
 
-def written(results: Mapping[str, Mapping[str, Any]], items: int) -> str:
+def report_of(results: Mapping[str, Mapping[str, Any]], items: int) -> str:
     """The report."""
     names = list(results)
     lines = [
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         }
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "graph_store.json").write_text(json.dumps({"items": items, **results}, indent=1) + "\n")
-    report = written(results, items)
+    report = report_of(results, items)
     (options.out / "graph_store.md").write_text(report)
     sys.stdout.write(report)
     return 0

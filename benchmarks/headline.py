@@ -50,7 +50,7 @@ def readme_table(result: Mapping[str, Any]) -> str:
     for what, cells, choose in _rows(result):
         values = [value for value in cells.values() if value is not None]
         best_value = choose(values) if values else None
-        cells_text = [_told(cells.get(name), is_best=cells.get(name) == best_value) for name in names]
+        cells_text = [_text(cells.get(name), is_best=cells.get(name) == best_value) for name in names]
         lines.append(f"| {what} | " + " | ".join(cells_text) + " |")
     return "\n".join(lines)
 
@@ -122,10 +122,10 @@ def _fastest(rows: Rows) -> Cells:
 
 def _pair(cells: Cells, choose: Callable[[list[float]], float]) -> str:
     peers = [value for name, value in cells.items() if name not in ("ours", "by hand") and value is not None]
-    return f"{_told(cells.get('ours'))} / {_told(choose(peers) if peers else None)}"
+    return f"{_text(cells.get('ours'))} / {_text(choose(peers) if peers else None)}"
 
 
-def _told(value: float | None, *, is_best: bool = False) -> str:
+def _text(value: float | None, *, is_best: bool = False) -> str:
     if value is None:
         return "–"
     text = f"{value:.3f}".lstrip("0") if value < 1 else f"{value:.1f}"

@@ -88,7 +88,7 @@ def run(extent: Extent, server_url: str | None) -> dict[str, Any]:
             {"query": question.text, "vector": [round(float(x), 6) for x in question.vector], "limit": 10}
             for question in corpus.questions
         ]
-        with _started("ours", url) as ours, _started("bare", url) as bare:
+        with _start("ours", url) as ours, _start("bare", url) as bare:
             load = os.getloadavg()[0]
             with asyncio.Runner(loop_factory=new_loop) as runner:
                 runner.run(_in_turns((ours, bare), bodies, _postgres(url), extent))
@@ -111,7 +111,7 @@ async def _load(url: str, corpus: Made) -> None:
 
 
 @contextlib.contextmanager
-def _started(name: str, url: str) -> Iterator[Service]:
+def _start(name: str, url: str) -> Iterator[Service]:
     command = [sys.executable, str(FOLDER / "http_services.py"), name, url]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:

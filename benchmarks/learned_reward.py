@@ -98,7 +98,7 @@ def run_once(seed: int, size: int, extent: Extent, spread: Spread) -> dict[str, 
     results = {"truth": {"log_loss": log_loss(world, world.rates)}, "averaged tables": {"log_loss": baseline}}
     for name, model in models(log, world, extent):
         means, sizes = model() if callable(model) else answer(model, log, world)
-        results[name] = judged(world, means, sizes, baseline)
+        results[name] = judge(world, means, sizes, baseline)
     return results
 
 
@@ -145,7 +145,7 @@ def answer(model: LearnedReward, log: Log, world: World) -> Answer:
     return means, sizes
 
 
-def judged(world: World, rates: Floats, sizes: Floats, baseline: float) -> dict[str, float]:
+def judge(world: World, rates: Floats, sizes: Floats, baseline: float) -> dict[str, float]:
     """Against the truth, uniformly over all cells."""
     loss = log_loss(world, rates)
     low, high = intervals(rates, sizes)

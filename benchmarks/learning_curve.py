@@ -146,7 +146,7 @@ class Place:
     start: float
 
 
-async def filled(server: Server, data: Path, world: World, learned: Learned, embedder: Remembering) -> Place:
+async def fill(server: Server, data: Path, world: World, learned: Learned, embedder: Remembering) -> Place:
     """The world's collection, searched by a profile that learns, in a database that crowds get copies of."""
     database = f"learning_{world.task.collection}_{len(server.made)}"
     async with connect(server.database(database, platform=True), settings=PATIENT, embedder=embedder) as platform:
@@ -217,9 +217,7 @@ async def run(options: argparse.Namespace, server: Server) -> dict[str, Any]:
     """Every crowd's curve, all collections with the first seed first."""
     curves: list[dict[str, Any]] = []
     learned, embedder = Learned(combination=Combination(options.combination)), Remembering()
-    places = [
-        await filled(server, options.data, WORLDS[name](options.data), learned, embedder) for name in options.tasks
-    ]
+    places = [await fill(server, options.data, WORLDS[name](options.data), learned, embedder) for name in options.tasks]
     if options.add:
         curves += earlier(options, places)
     result: dict[str, Any] = {}
@@ -237,7 +235,7 @@ async def run(options: argparse.Namespace, server: Server) -> dict[str, Any]:
         }
         if not options.quick:
             (RESULTS / "learning_curve.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-            (RESULTS / "learning_curve.md").write_text(written(result), encoding="utf-8")
+            (RESULTS / "learning_curve.md").write_text(page_of(result), encoding="utf-8")
     return result
 
 
@@ -313,7 +311,7 @@ def means(summary: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def written(result: Mapping[str, Any]) -> str:
+def page_of(result: Mapping[str, Any]) -> str:
     """The summary as a page."""
     lines = [
         "# Learning curve",
@@ -367,7 +365,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.quick:
         options.seeds, options.wrong, options.noise = [0], [0.0], [0.3]
     with running() as server:
-        print(written(asyncio.run(run(options, server))))
+        print(page_of(asyncio.run(run(options, server))))
     return 0
 
 

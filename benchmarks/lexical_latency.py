@@ -44,7 +44,7 @@ def spread(values: list[float]) -> Figures:
     return {"p50_ms": round(float(p50), 2), "p95_ms": round(float(p95), 2)}
 
 
-async def filled(platform: Platform, data: Path, size: int) -> tuple[Collection, float]:
+async def fill(platform: Platform, data: Path, size: int) -> tuple[Collection, float]:
     """A collection of that size, and the seconds that storing it took (0 where it was there)."""
     collection = await platform.collection(f"lexical {size}", space=None)
     if (await collection.info()).items >= size:
@@ -95,7 +95,7 @@ async def timed(act: Callable[[int], Awaitable[object]]) -> Figures:
     return spread(times)
 
 
-async def written(collection: Collection, texts: list[str]) -> dict[str, Figures]:
+async def write_costs(collection: Collection, texts: list[str]) -> dict[str, Figures]:
     """Single inserts, updates and deletes, each a call with its transaction and statistics."""
     return {
         "insert": await timed(lambda number: collection.add([{"_id": f"new {number}", "text": texts[number]}])),
@@ -128,7 +128,7 @@ async def beside_a_writer(
 
 async def measure(platform: Platform, data: Path, size: int, query_texts: list[str]) -> dict[str, Any]:
     """Everything about one size."""
-    collection, seconds = await filled(platform, data, size)
+    collection, seconds = await fill(platform, data, size)
     async with platform.database.maintenance() as connection:
         await connection.execute(f'VACUUM ANALYZE "{platform.database.names.schema}".item_terms')
     texts = list(documents(data, 2 * WRITES, seed=3))
@@ -136,7 +136,7 @@ async def measure(platform: Platform, data: Path, size: int, query_texts: list[s
     if seconds:
         result["bulk_items_per_second"] = round(size / seconds)
     result |= await searched(platform, (await collection.refresh()).collection_id, query_texts)
-    result["writes"] = await written(collection, texts)
+    result["writes"] = await write_costs(collection, texts)
     result["search_beside_a_writer"] = await beside_a_writer(platform, collection, query_texts, texts)
     return result
 

@@ -118,7 +118,7 @@ async def ranked(collection: Collection, talks: Talks, profile: Profile) -> dict
     return rankings
 
 
-async def asked(collection: Collection, talks: Talks) -> dict[str, Rankings]:
+async def rankings_by_question(collection: Collection, talks: Talks) -> dict[str, Rankings]:
     """The rankings of each leg for each question; fused by any weights, they equal a search with those weights."""
     gate = asyncio.Semaphore(AT_ONCE)
 
@@ -221,7 +221,7 @@ def hybrid(share: float) -> Profile:
     return replace(CONVERSATION_PROFILE, legs={"dense": share, "lexical": 1 - share} if share else {"lexical": 1.0})
 
 
-async def filled(platform: Platform, name: str, items: Sequence[Item], neighbours: Neighbours | None) -> Collection:
+async def fill(platform: Platform, name: str, items: Sequence[Item], neighbours: Neighbours | None) -> Collection:
     """A collection of these turns, indexed so."""
     collection = await platform.collection(name, filterable=CONVERSATION_FILTERABLE if neighbours else None)
     await collection.add(items)
@@ -233,16 +233,16 @@ async def measure(platform: Platform, data: Path) -> dict[str, Any]:
     """Everything that the page shows."""
     talks = Talks.read(data)
     variants: dict[str, Scores] = {}
-    plain = await filled(platform, "locomo plain", talks.plain, None)
-    titled = await filled(platform, "locomo titled", talks.turns, None)
+    plain = await fill(platform, "locomo plain", talks.plain, None)
+    titled = await fill(platform, "locomo titled", talks.turns, None)
     for label, collection in (("as it stands", plain), ("speaker and day as title", titled)):
-        rankings = await asked(collection, talks)
+        rankings = await rankings_by_question(collection, talks)
         for legs, share in (("words", 0.0), ("words and vectors", CONVERSATION_PROFILE.legs["dense"])):
             variants[f"{label}, {legs}"] = scored(fused(rankings, hybrid(share)), talks)
     tried: dict[str, Scores] = {}
     for window in WINDOWS:
-        near = await filled(platform, "locomo", talks.turns, window)
-        rankings = await asked(near, talks)
+        near = await fill(platform, "locomo", talks.turns, window)
+        rankings = await rankings_by_question(near, talks)
         for share in SHARES:
             name = f"{window.before} before, {window.after} after, own × {window.own_weight}, dense {share}"
             tried[name] = scored(fused(rankings, hybrid(share)), talks)
@@ -250,7 +250,7 @@ async def measure(platform: Platform, data: Path) -> dict[str, Any]:
                 variants[f"with neighbours, {'words and vectors' if share else 'words'}"] = tried[name]
     folds, joined = held_out(tried, talks)
     best = list(variants)[-1]
-    near = await filled(platform, "locomo", talks.turns, CONVERSATION_NEIGHBOURS)
+    near = await fill(platform, "locomo", talks.turns, CONVERSATION_NEIGHBOURS)
     variants[f"{best}, by search"] = scored(await ranked(near, talks, CONVERSATION_PROFILE), talks)
     return {
         "questions": len(talks.queries),

@@ -114,20 +114,20 @@ def _section(item: Item) -> str:
 async def measure(platform: Platform, data: Path, task: Task, most: int, chunking: Chunking) -> dict[str, Any]:
     """One set of abstracts in all four ways."""
     queries, qrels = task.queries(data)
-    items = chosen(data, task, qrels, most)
+    items = sample_of(data, task, qrels, most)
     name = f"{task.collection}_{len(items)}"
     alone = await anew(platform, name)
     added = await alone.add(items)
     alike = [{"id": i.item_id, "title": i.title, "text": i.body, "format": "text"} for i in items if i.indexed_text]
     collections: dict[str, tuple[Collection, Any]] = {}
     for way, documents in (("documents", alike), ("sections", joined(items)), ("plain", joined_plain(items))):
-        collections[way] = await stored(platform, f"{name}_{way}", documents, chunking)
+        collections[way] = await store(platform, f"{name}_{way}", documents, chunking)
     abstracts = Shown.of(items)
     rank: dict[str, Callable[[str], Any]] = {
         "alone": lambda text: _ids(alone, text),
         "documents": lambda text: _documents(collections["documents"][0], text),
-        "sections": lambda text: _shown(collections["sections"][0], text, abstracts),
-        "plain": lambda text: _shown(collections["plain"][0], text, abstracts),
+        "sections": lambda text: _found_abstracts(collections["sections"][0], text, abstracts),
+        "plain": lambda text: _found_abstracts(collections["plain"][0], text, abstracts),
     }
 
     async def search(text: str, *, where: dict[str, Any] | None, limit: int, variant: str) -> list[str]:  # noqa: ARG001
@@ -143,7 +143,7 @@ async def measure(platform: Platform, data: Path, task: Task, most: int, chunkin
     }
 
 
-def chosen(data: Path, task: Task, qrels: Qrels, most: int) -> list[Item]:
+def sample_of(data: Path, task: Task, qrels: Qrels, most: int) -> list[Item]:
     """The relevant abstracts and as many others, in the order of the file."""
     items = [line.item for line in read_items(data / task.collection / "corpus.jsonl.gz") if line.item is not None]
     items = [replace(item, attributes={}) for item in items]
@@ -166,7 +166,7 @@ async def anew(platform: Platform, name: str) -> Collection:
     return await platform.collection(name)
 
 
-async def stored(platform: Platform, name: str, documents: list[dict[str, str]], chunking: Chunking) -> Any:
+async def store(platform: Platform, name: str, documents: list[dict[str, str]], chunking: Chunking) -> Any:
     """The collection of those documents' chunks, and what became of them."""
     collection = await anew(platform, name)
     report = await collection.add_documents(documents, chunking=chunking)
@@ -184,7 +184,7 @@ async def _documents(collection: Collection, text: str) -> list[str]:
     return [str(hit.attributes["document"]) for hit in hits]
 
 
-async def _shown(collection: Collection, text: str, abstracts: Shown) -> list[str]:
+async def _found_abstracts(collection: Collection, text: str, abstracts: Shown) -> list[str]:
     return abstracts.by((await collection.search(text, limit=_DEEP, syntax=False)).hits)
 
 

@@ -91,7 +91,9 @@ def _copy(connection: psycopg.Connection[Any], collection_id: int, world: World)
                 rows.write_row((collection_id, kind, entity_id, item_id(number), world.happened_at(number)))
 
 
-async def measured(engine: RetrievalEngine, world: World, by_kind: dict[str, list[Question]]) -> list[dict[str, Any]]:
+async def measure_kinds(
+    engine: RetrievalEngine, world: World, by_kind: dict[str, list[Question]]
+) -> list[dict[str, Any]]:
     """Each kind's time and agreement with the truth; the kinds take turns, in an order shuffled anew each time."""
     chance = random.Random(3)  # noqa: S311 - the order of measurements is no secret
     times: dict[str, list[float]] = {kind: [] for kind in by_kind}
@@ -136,12 +138,12 @@ async def run_world(server: Server, extent: Extent, *, is_hard: bool) -> list[di
     """Fill and measure one world."""
     name = "memories_hard" if is_hard else "memories"
     url = server.database(name, platform=True)
-    world = memory_world.made(extent.memories, is_hard=is_hard)
+    world = memory_world.make_world(extent.memories, is_hard=is_hard)
     async with platform_of(url, name) as platform:
         started = time.perf_counter()
         await fill(platform, world, url)
         print(f"{name}: filled in {time.perf_counter() - started:.0f} s", file=sys.stderr)
-        return await measured(
+        return await measure_kinds(
             RetrievalEngine(platform, count_accesses=False), world, memory_world.questions(extent.questions)
         )
 

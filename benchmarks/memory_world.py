@@ -58,7 +58,7 @@ class World:
         return NOW - timedelta(days=float(self.days[number]))
 
 
-def made(number: int, *, is_hard: bool = False, seed: int = 1) -> World:
+def make_world(number: int, *, is_hard: bool = False, seed: int = 1) -> World:
     """That many memories."""
     chance = random.Random(seed)  # noqa: S311 - nothing is kept secret by it
     sentences = _sentences()

@@ -21,7 +21,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from locomo import HITS, Talks, filled, means, ranked, scored
+from locomo import HITS, Talks, fill, means, ranked, scored
 from report import table
 
 from retrieval import Platform, connect
@@ -54,7 +54,7 @@ def sessions(turns: Sequence[Item]) -> list[tuple[str, str, list[Item]]]:
     return [(key[0], f"D{key[1]}", list(members)) for key, members in groupby(ordered, place)]
 
 
-async def remembered(store: MemoryStore, turns: Sequence[Item]) -> Counter[str]:
+async def remember(store: MemoryStore, turns: Sequence[Item]) -> Counter[str]:
     """Remember every session, those of a conversation one after the other; gives the facts by outcome."""
     outcomes = Counter[str]()
     conversations = groupby(sessions(turns), lambda pair: pair[0])
@@ -118,12 +118,12 @@ async def kept_sources(store: MemoryStore, talks: Talks) -> tuple[int, int]:
     return len(current), len(ever)
 
 
-async def measured(
+async def measure_way(
     platform: Platform, talks: Talks, name: str, label: str
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """The rows of one way to remember, without and with superseded versions, and what became of the facts."""
     store = MemoryStore(platform, name)
-    outcomes = await remembered(store, talks.plain)
+    outcomes = await remember(store, talks.plain)
     current, ever = await kept_sources(store, talks)
     rows = []
     for with_history in (False, True) if outcomes["superseded"] else (False,):
@@ -139,18 +139,18 @@ async def measure(settings: Settings, data: Path) -> dict[str, Any]:
     talks = Talks.read(data)
     rows, facts, name = list[dict[str, Any]](), list[dict[str, Any]](), ""
     async with connect(settings=settings) as platform:
-        plain = await filled(platform, "locomo plain", talks.plain, None)
+        plain = await fill(platform, "locomo plain", talks.plain, None)
         scores = scored(await ranked(plain, talks, CONVERSATION_PROFILE), talks)
         rows.append({"found by": "turns"} | means(scores, talks.queries))
         name = platform.llm.name if platform.llm is not None else ""
         if platform.llm is not None:
-            part, outcomes = await measured(platform, talks, "memories", f"facts of {name}")
+            part, outcomes = await measure_way(platform, talks, "memories", f"facts of {name}")
             return {"model": name, **sizes(talks), "rows": [*rows, *part], "facts": [outcomes]}
     for place, (llm, label) in enumerate(
         ((EveryFactIsNew(), "facts, each new"), (SimLLM(), "facts, deduplicated and superseded"))
     ):
         async with connect(settings=settings, llm=llm) as platform:
-            part, outcomes = await measured(platform, talks, f"memories {place}", label)
+            part, outcomes = await measure_way(platform, talks, f"memories {place}", label)
             rows += part
             facts.append(outcomes)
     return {"model": "the simulated one", **sizes(talks), "rows": rows, "facts": facts}

@@ -147,7 +147,7 @@ should not; and pairs of curated ones. The nearest curated pair has {nearest:.2f
 """
 
 
-async def measured() -> str:
+async def measure() -> str:
     """Measure everything; gives the page."""
     data = json.loads(DATA.read_text(encoding="utf-8"))
     embedder = MiniLMEmbedder(threads=1)
@@ -164,7 +164,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=HERE / "results", help="folder of the page")
     options = parser.parse_args(arguments)
-    text = asyncio.run(measured())
+    text = asyncio.run(measure())
     (options.out / "metaphor_corpus.md").write_text(text, encoding="utf-8")
     print(text)
     return 0

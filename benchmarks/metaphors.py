@@ -253,7 +253,7 @@ def page(result: Mapping[str, Any]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-async def measured(server: Server, extent: Extent) -> dict[str, Any]:
+async def measure(server: Server, extent: Extent) -> dict[str, Any]:
     """All of it."""
     data = json.loads((HERE / "metaphor_corpus.json").read_text(encoding="utf-8"))
     problems = [problem["problem"] for kind in ("work", "life") for problem in data[kind][: extent.problems]]
@@ -276,7 +276,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=HERE / "results")
     options = parser.parse_args(arguments)
     with running(options.server) as server:
-        result = asyncio.run(measured(server, QUICK if options.quick else NORMAL))
+        result = asyncio.run(measure(server, QUICK if options.quick else NORMAL))
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "metaphors.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     (options.out / "metaphors.md").write_text(page(result), encoding="utf-8")

@@ -49,7 +49,7 @@ class Traffic:
     target: Floats
     """Shape (impressions,): the probability with which the target shows it; 0: never."""
     reward: Floats
-    """Shape (impressions,): 0 to 1; NaN: nobody said, which is no failure."""
+    """Shape (impressions,): 0 to 1; NaN: no feedback, which is not a failure."""
     expected: Floats
     """Shape (retrievals,): how many items the target shows, on average."""
     modelled: Floats

@@ -39,7 +39,7 @@ def one_place(rng: np.random.Generator, searches: int, floor: float) -> Run:
     recorded = _softmax(quality + rng.normal(0, 0.25, quality.shape), 0.1, floor)
     target = _softmax(quality + rng.normal(0, 0.12, quality.shape), 0.08, floor)
     context = rng.integers(CONTEXTS, size=searches)
-    item = _drawn(recorded[context], rng)
+    item = _draw(recorded[context], rng)
     reward = (rng.random(searches) < quality[context, item]).astype(np.float64)
     model = _left_out(item, item, reward)
     others = _left_out(np.broadcast_to(np.arange(ITEMS), (searches, ITEMS)), item, reward)
@@ -60,7 +60,7 @@ def slates(rng: np.random.Generator, searches: int, floor: float) -> Run:
     recorded = _softmax(quality[:, last] + rng.normal(0, 0.25, (CONTEXTS, last.size)), 0.1, floor)
     target = _softmax(quality[:, last] + rng.normal(0, 0.12, (CONTEXTS, last.size)), 0.08, floor)
     context = rng.integers(CONTEXTS, size=searches)
-    explored = _drawn(recorded[context], rng)
+    explored = _draw(recorded[context], rng)
     item = np.column_stack([np.broadcast_to(sure, (searches, sure.size)), last[explored]]).ravel()
     numbers = np.repeat(np.arange(searches), PLACES)
     is_explored = np.tile(np.arange(PLACES) == PLACES - 1, searches)
@@ -185,7 +185,7 @@ def _softmax(scores: Floats, temperature: float, floor: float) -> Floats:
     return mixed
 
 
-def _drawn(chances: Floats, rng: np.random.Generator) -> Ints:
+def _draw(chances: Floats, rng: np.random.Generator) -> Ints:
     """One column a row, by the row's probabilities."""
     picks: Ints = (chances.cumsum(axis=1) > rng.random(len(chances))[:, None]).argmax(axis=1)
     return picks

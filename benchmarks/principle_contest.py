@@ -83,7 +83,7 @@ class Outcome:
     """The mean helpfulness of what was shown."""
 
 
-def held(contest: Contest, policy: Policy, status: str, seed: int) -> Outcome:
+def hold(contest: Contest, policy: Policy, status: str, seed: int) -> Outcome:
     """One contest; the same seed gives the same outcome."""
     rng = random.Random(seed)  # noqa: S311 - a simulation
     names = [BETTER, *(f"other {number}" for number in range(1, contest.rivals))]
@@ -116,7 +116,7 @@ def rows(seeds: int, contests: Sequence[Contest] = CONTESTS) -> list[dict[str, A
     table = []
     for contest in contests:
         for name, (policy, status) in POLICIES.items():
-            outcomes = [held(contest, policy, status, seed) for seed in range(seeds)]
+            outcomes = [hold(contest, policy, status, seed) for seed in range(seeds)]
             uses = sorted(outcome.uses for outcome in outcomes if outcome.uses is not None)
             table.append(
                 {

@@ -27,16 +27,16 @@ async def by_weight(server: str | None, weights: Sequence[float], histories: int
         async with connect(url, settings=Settings(embedder="minilm")) as platform:
             for seed in range(histories):
                 chance = random.Random(seed)  # noqa: S311 - a simulation
-                store = await _filled(platform, f"principles_{seed}", chance)
+                store = await _fill(platform, f"principles_{seed}", chance)
                 collection = await principles_collection(platform, f"principles_{seed}")
                 for weight in weights:
                     await collection.set_profile(principles_profile(weight))
                     store = await PrincipleStore.open(platform, collection.name)
-                    figures[weight] += await _asked(store)
+                    figures[weight] += await _figures_by_words(store)
     return [_row(weight, rows) for weight, rows in figures.items()]
 
 
-async def _filled(platform: Platform, name: str, rng: random.Random) -> PrincipleStore:
+async def _fill(platform: Platform, name: str, rng: random.Random) -> PrincipleStore:
     """All principles, with verdicts that say nothing about what they fit."""
     store = await PrincipleStore.open(platform, name)
     events = []
@@ -51,7 +51,7 @@ async def _filled(platform: Platform, name: str, rng: random.Random) -> Principl
     return store
 
 
-async def _asked(store: PrincipleStore) -> list[dict[str, float]]:
+async def _figures_by_words(store: PrincipleStore) -> list[dict[str, float]]:
     """The figures of each situation, asked in words alone."""
     scores = {standing.principle.id: standing.score for standing in await store.get_principle_scores()}
     return [

@@ -71,7 +71,7 @@ NORMAL = (
 QUICK = (Data("like texts", 3072, 2_500, 0.58, 8), Data("isotropic", 3072, 2_500, 0.0, 4))
 
 
-def made(data: Data, seed: int = 1) -> tuple[Vectors, Vectors]:
+def make_vectors(data: Data, seed: int = 1) -> tuple[Vectors, Vectors]:
     """Vectors of unit length, and questions that lie near some of them."""
     chance = np.random.default_rng(seed)
 
@@ -107,7 +107,7 @@ def truths(vectors: Vectors, questions: Vectors, every: int) -> list[set[str]]:
 
 async def measure(platform: Platform, data: Data) -> list[dict[str, Any]]:
     """Both kinds of index on the same vectors; a row a kind and filter."""
-    vectors, questions = made(data)
+    vectors, questions = make_vectors(data)
     space = EmbeddingSpace(provider="bench", model=data.name, dimensions=data.dimensions)
     collections = {kind: await platform.collection(f"{data.name} {data.dimensions} {kind}", space=space, index=kind)
              for kind in KINDS}  # fmt: skip
@@ -120,12 +120,12 @@ async def measure(platform: Platform, data: Data) -> list[dict[str, Any]]:
         await collection.add(items, embeddings=vectors)
     stored = {kind: await collection.refresh() for kind, collection in collections.items()}
     settle(platform.database.url)
-    seconds = await _built(platform, stored)
+    seconds = await _build_seconds(platform, stored)
     rows = []
     for name, every in FILTERS.items():
         _say(f"{data.name}, {data.dimensions}: asking, filter {name}")
         where = None if every == 1 else {f"by{every}": 0}
-        results = await _asked(collections, questions, where, truths(vectors, questions, every))
+        results = await _results(collections, questions, where, truths(vectors, questions, every))
         for kind, stored_collection in stored.items():
             index = stored_collection.ann_index
             size = {"MB": round(index.index_bytes / 2**20, 1), "build_s": seconds[kind]} if index else {}
@@ -134,7 +134,7 @@ async def measure(platform: Platform, data: Data) -> list[dict[str, Any]]:
     return rows
 
 
-async def _built(platform: Platform, stored: Mapping[str, StoredCollection]) -> dict[str, float]:
+async def _build_seconds(platform: Platform, stored: Mapping[str, StoredCollection]) -> dict[str, float]:
     """The median seconds of the builds, each kind in turn."""
     schema, times = platform.database.names.schema, {kind: list[float]() for kind in stored}
     vector_schema = platform.database.facts.vector_schema or "public"
@@ -165,7 +165,7 @@ async def _build(
     return seconds
 
 
-async def _asked(
+async def _results(
     collections: Mapping[str, Collection], questions: Vectors, where: dict[str, Any] | None, true: Sequence[set[str]]
 ) -> dict[str, dict[str, Any]]:
     """Each question to every collection, in an order shuffled anew each time."""

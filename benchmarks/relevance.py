@@ -121,7 +121,7 @@ def together(*sets: Hits) -> dict[str, list[JudgedHit]]:
     }
 
 
-def measured(calibration: Calibration, hits: Hits) -> dict[str, Any]:
+def measure(calibration: Calibration, hits: Hits) -> dict[str, Any]:
     """The error of the calibration on the hits, by model."""
     return {name: _honest(calibration, some).as_dict() for name, some in hits.items()}
 
@@ -222,13 +222,13 @@ async def main(data: Path, cranqrel: Path | None) -> None:
     own = {name: held_out("both", hits["both"]) for name, hits in answered.items()}
     result = {
         "calibration": calibration.as_dict(),
-        "sets": {name: measured(calibration, hits) for name, hits in (answered | unanswerable).items()},
+        "sets": {name: measure(calibration, hits) for name, hits in (answered | unanswerable).items()},
         "error by chance": {name: by_chance(calibration, hits["both"]) for name, hits in answered.items()},
         "calibrated on the set itself, other fifths": {
             name: calibration.as_dict() for name, calibration in own.items() if calibration
         },
         "calibrated on a few queries": {name: with_few(calibration, hits) for name, hits in answered.items()},
-        "cranfield by grade": {name: measured(calibration, hits)["both"] for name, hits in graded.items()},
+        "cranfield by grade": {name: measure(calibration, hits)["both"] for name, hits in graded.items()},
         "operations": notes,
     }
     RESULT.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")

@@ -33,7 +33,7 @@ import numpy as np
 import psutil
 import psycopg
 from corpora import Made, Question, clustered
-from peers.ours import COLLECTION, items, made, platform_at
+from peers.ours import COLLECTION, items, make_collection, platform_at
 from report import table
 from server import Server, running, settle
 from side_by_side import RESULTS, say
@@ -148,7 +148,7 @@ async def _load(url: str, made_: Made) -> None:
     """Add all items. The HNSW index is left out: it is built apart, so that its cost is seen apart."""
     left_out = AsyncMock(return_value=IndexOutcome.NOT_NEEDED)
     async with platform_at(url) as platform:
-        collection = await made(platform, COLLECTION, made_.corpus.dimensions)
+        collection = await make_collection(platform, COLLECTION, made_.corpus.dimensions)
         await collection.make_filterable(dict.fromkeys(made_.corpus.names, "text"))
         with patch("retrieval.services.items.keep_index", left_out):
             await collection.add(items(made_.corpus), embeddings=made_.corpus.vectors)
@@ -191,7 +191,7 @@ def measure_size(server: Server, home: Path, number: int, dimensions: int, *, se
     }  # fmt: skip
     if searches:
         row["searches"] = {kind: _searched(url, meter, kind, made_.questions) for kind in KINDS}
-        row["recorded"] = _recorded(url, meter, made_.questions)
+        row["recorded"] = _record_cost(url, meter, made_.questions)
     server.drop(f"scale_{number}_{dimensions}")
     return row
 
@@ -261,7 +261,7 @@ def _searched(url: str, meter: Meter, kind: str, questions: Sequence[Question]) 
     return {**spent, "pages": (touched[1] - touched[0]) / number, "walked": walked}
 
 
-def _recorded(url: str, meter: Meter, questions: Sequence[Question]) -> dict[str, float]:
+def _record_cost(url: str, meter: Meter, questions: Sequence[Question]) -> dict[str, float]:
     """The cost of a search's record: the server's time, its log and its rows."""
     quiet: dict[str, float] = {}
     spoken: dict[str, float] = {}
@@ -599,12 +599,12 @@ def page(stored: Mapping[str, Any]) -> str:
 def _side_by_side(worked: Rows) -> str:
     names = [name for name in worked[0] if name not in ("items", "dimensions")]
     heads = [f"{row['items']:,} × {row['dimensions']}" for row in worked]
-    rows = [[name.replace("_", " "), *(_told(row[name]) for row in worked)] for name in names]
+    rows = [[name.replace("_", " "), *(_text(row[name]) for row in worked)] for name in names]
     lines = [["", *heads], ["---"] * (len(worked) + 1), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _told(value: float | bool) -> str:  # noqa: FBT001 - a cell
+def _text(value: float | bool) -> str:  # noqa: FBT001 - a cell
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

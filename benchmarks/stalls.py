@@ -235,7 +235,7 @@ def _idle(service: str, extent: Extent) -> dict[str, Any]:
     waits = list[float]()
     with _probing(service, waits):
         time.sleep(extent.seconds)
-    return {"attack": "nothing", "collection": "", "answered": "", "p50_ms": None, **_told(waits)}
+    return {"attack": "nothing", "collection": "", "answered": "", "p50_ms": None, **_text(waits)}
 
 
 def _row(service: str, attack: Attack, extent: Extent, collection: str = COLLECTION) -> dict[str, Any]:
@@ -244,7 +244,7 @@ def _row(service: str, attack: Attack, extent: Extent, collection: str = COLLECT
         times = _press(service, attack, extent, collection)
     statuses = ", ".join(f"{number} × {status}" for status, number in sorted(times.statuses.items()))
     median = round(1e3 * float(np.median(times.latencies)), 1) if times.latencies else None
-    return {"attack": attack.name, "collection": collection, "answered": statuses, "p50_ms": median, **_told(waits)}
+    return {"attack": attack.name, "collection": collection, "answered": statuses, "p50_ms": median, **_text(waits)}
 
 
 def _press(service: str, attack: Attack, extent: Extent, collection: str = COLLECTION) -> Taken:
@@ -284,7 +284,7 @@ async def probe(service: str) -> list[float]:
     return waits
 
 
-def _told(waits: Sequence[float]) -> dict[str, Any]:
+def _text(waits: Sequence[float]) -> dict[str, Any]:
     p50, p99 = np.percentile(waits, (50, 99))
     return {
         "livez_p50_ms": round(float(p50), 1),

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from corpora import Made, clustered
-from peers.ours import items, made, platform_at
+from peers.ours import items, make_collection, platform_at
 from server import Server, settle
 
 from retrieval import Collection
@@ -56,7 +56,7 @@ async def _load(url: str, count: int, corpus: Made, say: Say) -> float:
     async def load_tenant(number: int) -> None:
         nonlocal count_done
         async with gate, platform_at(url, _name(number), pool_size=1) as platform:
-            collection = await made(platform, "notes", TENANT_DIMENSIONS)
+            collection = await make_collection(platform, "notes", TENANT_DIMENSIONS)
             await collection.add(stored, embeddings=corpus.corpus.vectors)
         count_done += 1
         if count_done % 500 == 0:

@@ -51,7 +51,7 @@ def synthetic(data: Path, documents: int) -> Iterator[dict[str, str]]:
         yield {"_id": f"{number:07}", "text": " ".join(text[: WORDS + 20])}
 
 
-async def filled(platform: Platform, data: Path, documents: int) -> Collection:
+async def fill(platform: Platform, data: Path, documents: int) -> Collection:
     """The collection of that many synthetic documents; made once."""
     collection = await platform.collection(f"synthetic {documents}")
     if (await collection.refresh()).documents != documents:
@@ -65,7 +65,7 @@ async def filled(platform: Platform, data: Path, documents: int) -> Collection:
     return collection
 
 
-async def compared(ways: dict[str, Collection], queries: list[JudgedQuery], qrels: Qrels) -> dict[str, Any]:
+async def compare_ways(ways: dict[str, Collection], queries: list[JudgedQuery], qrels: Qrels) -> dict[str, Any]:
     """Each way's latency and quality, and how much of the first 10 and of all they share."""
     times: dict[str, list[float]] = {way: [] for way in ways}
     hits_by_way: dict[str, dict[str, list[str]]] = {way: {} for way in ways}
@@ -109,7 +109,7 @@ async def measure(data: Path, documents: int) -> dict[str, Any]:
         platform = await stack.enter_async_context(connect(url, settings=settings))
         plain = await stack.enter_async_context(connect(off, settings=settings))
         platforms = [await SCIFACT.ingested(platform, data)]
-        platforms += [await filled(platform, data, documents)] if documents else []
+        platforms += [await fill(platform, data, documents)] if documents else []
         queries, qrels = SCIFACT.queries(data)
         for collection in platforms:
             began = time.perf_counter()
@@ -118,7 +118,7 @@ async def measure(data: Path, documents: int) -> dict[str, Any]:
                 raise SystemExit(outcome.value)
             built = round(time.perf_counter() - began, 1) if outcome is TextsearchOutcome.BUILT else None
             ways = {"portable": await plain.collection(collection.name), "textsearch": collection}
-            figures = await compared(ways, queries, qrels)
+            figures = await compare_ways(ways, queries, qrels)
             result[collection.name] = {"build_seconds": built, **figures}
     return result
 

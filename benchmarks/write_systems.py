@@ -75,10 +75,10 @@ class Platform:
 
     async def load(self, url: str, corpus: Corpus) -> None:
         """One ``add``; it builds both indexes."""
-        from peers.ours import COLLECTION, items, made, platform_at
+        from peers.ours import COLLECTION, items, make_collection, platform_at
 
         async with platform_at(url) as platform:
-            collection = await made(platform, COLLECTION, corpus.dimensions)
+            collection = await make_collection(platform, COLLECTION, corpus.dimensions)
             await collection.add(items(corpus), embeddings=corpus.vectors)
 
     async def open(self, url: str) -> None:

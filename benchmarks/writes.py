@@ -210,7 +210,7 @@ class _Bench:
                     single += [self._single(name, processes[name][0], what, turn) for what in OPERATIONS]
                     together.append(self._together(name, processes[name], turn))
                     print(together[-1], file=sys.stderr, flush=True)
-        return _summed(single, self.trees), _compared(together, self.trees)
+        return _summed(single, self.trees), _compare(together, self.trees)
 
     @contextlib.contextmanager
     def _writers(self, name: str) -> Iterator[list[Process]]:
@@ -289,7 +289,7 @@ def _summed(rows: Sequence[Mapping[str, Any]], names: Mapping[str, Path]) -> lis
     return sums
 
 
-def _compared(rows: Sequence[Mapping[str, Any]], names: Mapping[str, Path]) -> list[dict[str, Any]]:
+def _compare(rows: Sequence[Mapping[str, Any]], names: Mapping[str, Path]) -> list[dict[str, Any]]:
     keys = [key for key in rows[0] if key not in {"system", "items"}]
     return [{"system": name, **{key: _middle(rows, name, key) for key in keys}} for name in names]
 

@@ -61,7 +61,7 @@ class World:
             ranked = await retriever.retrieve_by_embedding(Problem(id=domain, description=f"{domain}: {places[0]}"))
             ids = [metaphor.id for metaphor, _ in ranked]
             weights = [1 / (rank + len(ids) / 2) for rank in range(len(ids))]
-            works[domain] = frozenset(drawn(chance, ids, weights, WORKING))
+            works[domain] = frozenset(draw(chance, ids, weights, WORKING))
         return cls(seed, works)
 
     def problems(self) -> list[Problem]:
@@ -88,7 +88,7 @@ def chance_of(*what: object) -> random.Random:
     return random.Random(repr(what))  # noqa: S311 - it simulates
 
 
-def drawn(chance: random.Random, ids: Sequence[str], weights: Sequence[float], number: int) -> list[str]:
+def draw(chance: random.Random, ids: Sequence[str], weights: Sequence[float], number: int) -> list[str]:
     """That many of them, each once, with probabilities by weight."""
     return sorted(ids, key=lambda metaphor_id: chance.random() ** (1 / weights[ids.index(metaphor_id)]))[-number:]
 

@@ -21,7 +21,7 @@ from peers import PEERS
 from peers.contract import Peer
 
 
-def made(name: str) -> Peer:
+def make_system(name: str) -> Peer:
     """The system of that name. Its dependencies are imported here."""
     module, _, kind = PEERS[name].partition(":")
     peer: Peer = getattr(importlib.import_module(module), kind)()
@@ -49,7 +49,7 @@ async def _load(peer: Peer, url: str, folder: str) -> Mapping[str, float]:
 
 async def serve(name: str, channel: Connection) -> None:
     """Answer until the other side hangs up."""
-    peer = made(name)
+    peer = make_system(name)
     while True:
         try:
             # Waiting blocks the loop on purpose: nothing else may run during the measurement.

@@ -31,7 +31,7 @@ def variables(name: str) -> dict[str, str]:
     }
 
 
-def started(program: Program, name: str) -> subprocess.Popen[str]:
+def start(program: Program, name: str) -> subprocess.Popen[str]:
     """A process of the service."""
     return program.using(**variables(name)).start(*arguments(name))
 
@@ -41,11 +41,11 @@ def test_the_services_run_together(program: Program) -> None:
     program.using(**variables("migrate")).succeeds(*arguments("migrate"))
     names = ("http", "worker", "mcp")
     with ExitStack() as stack:
-        processes = {name: started(program, name) for name in names}
+        processes = {name: start(program, name) for name in names}
         for process in processes.values():
             stack.callback(process.communicate)
             stack.callback(process.kill)
-        http, mcp = (said(processes[name]) for name in ("http", "mcp"))
+        http, mcp = (printed_address(processes[name]) for name in ("http", "mcp"))
         while (ready := httpx2.get(f"{http}/readyz", timeout=SECONDS)).status_code == 503:
             """Its database is being opened."""
         assert ready.json()["status"] == "ready"
@@ -61,7 +61,7 @@ def test_the_services_run_together(program: Program) -> None:
             assert process.wait(SECONDS) == 0, name
 
 
-def said(process: subprocess.Popen[str]) -> str:
+def printed_address(process: subprocess.Popen[str]) -> str:
     """The address that a server prints."""
     assert process.stdout is not None
     line = process.stdout.readline()

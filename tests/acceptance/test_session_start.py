@@ -62,7 +62,7 @@ def program(variables: dict[str, str], tmp_path: Path) -> Program:
     return Program(tmp_path, variables)
 
 
-def hinted(program: Program, *arguments: str, stdin: str = "") -> str:
+def hint_of(program: Program, *arguments: str, stdin: str = "") -> str:
     """The one line of a hook without output, which exits with code 0."""
     process = program(*arguments, stdin=stdin)
     assert (process.returncode, process.stdout, process.stderr.count("\n")) == (0, "", 1), process
@@ -174,7 +174,7 @@ def silent_server() -> Iterator[str]:
 def test_a_database_that_does_not_answer_is_not_waited_for(program: Program, silent_server: str, command: str) -> None:
     """The command has a deadline; the hint names the setting that extends it."""
     waiting = program.using(RETRIEVAL_DATABASE_URL=silent_server, RETRIEVAL_SESSION_START_SECONDS="0.2")
-    line = hinted(waiting, command)
+    line = hint_of(waiting, command)
     assert line.startswith(f"retrieval {command}: ")
     assert "secret" not in line
 
@@ -205,7 +205,7 @@ def test_what_goes_wrong_is_a_hint(
     program: Program, arguments: tuple[str, ...], changed: dict[str, str], reason: str
 ) -> None:
     """One line on standard error, nothing on standard output, and exit code 0; wrong usage too."""
-    line = hinted(program.using(**changed), *arguments)
+    line = hint_of(program.using(**changed), *arguments)
     assert reason in line
     assert "secret" not in line
 
@@ -215,7 +215,7 @@ def test_an_embedded_database_is_never_made(program: Program, tmp_path: Path, co
     """Creating a database takes longer than a session may wait; the hint names the command."""
     inherited = {name: value for name, value in program.environment.items() if name != "RETRIEVAL_DATABASE_URL"}
     own = Program(program.folder, {**inherited, "RETRIEVAL_HOME": str(tmp_path / "home")})
-    assert "make the embedded one with: retrieval db upgrade" in hinted(own, command)
+    assert "make the embedded one with: retrieval db upgrade" in hint_of(own, command)
     assert not (tmp_path / "home").exists()
 
 

@@ -47,7 +47,7 @@ class Corpus:
 
     def true_scores(self, query: Vectors, mask: Mask, limit: int) -> NDArray[np.float64]:
         """The scores of the nearest that match, best first."""
-        scores = self.vectors[mask].astype(np.float64) @ stored(query[None])[0].astype(np.float64)
+        scores = self.vectors[mask].astype(np.float64) @ as_stored(query[None])[0].astype(np.float64)
         nearest: NDArray[np.float64] = np.sort(scores)[::-1][:limit]
         return nearest
 
@@ -69,7 +69,7 @@ class Corpus:
         return shares
 
 
-def stored(vectors: Vectors) -> Vectors:
+def as_stored(vectors: Vectors) -> Vectors:
     """The vectors as the database keeps them: of unit length, in half precision."""
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     halved: Vectors = unit.astype(np.float16).astype(np.float32)
@@ -97,7 +97,7 @@ async def make_corpus(
     chance = np.random.default_rng(seed)
     size, dimensions = vectors.shape
     space = EmbeddingSpace(provider="test", model=f"{platform.tenant_id}", dimensions=dimensions)
-    halved = stored(vectors)
+    halved = as_stored(vectors)
     pole = halved[0]
     shares = chance.permutation(size) * 1000 // size
     ranks = np.empty(size, dtype=np.int64)

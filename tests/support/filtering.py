@@ -46,7 +46,7 @@ def matches(item: Item, filter_: Filter, filterable: Filterable = ()) -> bool:
         case Exists() | Is() | HasType():
             return _matches_json(item, filter_)
         case OneOf(field, values):
-            value_or_values = _held(item, field, filterable)
+            value_or_values = _value_of(item, field, filterable)
             among = value_or_values if isinstance(value_or_values, list | tuple) else [value_or_values]
             operands = _all_said(values, field, filterable)
             # Values that are equal may differ in type: True and 1.
@@ -54,7 +54,7 @@ def matches(item: Item, filter_: Filter, filterable: Filterable = ()) -> bool:
                 _same(member, value) for member in among if member in operands for value in operands if value == member
             )
         case Compare(field, operator, value):
-            return _ordered(_held(item, field, filterable), operator, _said(value, field, filterable))
+            return _ordered(_value_of(item, field, filterable), operator, _operand(value, field, filterable))
         case Contains():
             raise AssertionError("no filter here is about words")
 
@@ -69,15 +69,15 @@ def _matches_json(item: Item, filter_: Exists | Is | HasType) -> bool:
             return _JSON_TYPES[_type(_at(item, field))] == json_type
 
 
-def _held(item: Item, field: Field, filterable: Filterable) -> Any:
+def _value_of(item: Item, field: Field, filterable: Filterable) -> Any:
     if not field.is_attribute:
         return getattr(item, field.name)
     value = _at(item, field)
     if field.path:
         return value
     if isinstance(value, list):
-        return [_said(part, field, filterable) for part in value]
-    return _said(value, field, filterable)
+        return [_operand(part, field, filterable) for part in value]
+    return _operand(value, field, filterable)
 
 
 def _at(item: Item, field: Field) -> Any:
@@ -115,10 +115,10 @@ def _is(value: Any, operand: Any) -> bool:
 
 def _all_said(values: tuple[Any, ...], field: Field, filterable: Filterable) -> tuple[Any, ...]:
     is_time = (field.name, AttributeType.TIME) in filterable
-    return tuple(_said(value, field, filterable) for value in values) if is_time else values
+    return tuple(_operand(value, field, filterable) for value in values) if is_time else values
 
 
-def _said(value: Any, field: Field, filterable: Filterable) -> Any:
+def _operand(value: Any, field: Field, filterable: Filterable) -> Any:
     if not isinstance(value, str) or (field.name, AttributeType.TIME) not in filterable:
         return value
     try:

@@ -16,7 +16,7 @@ QUESTIONS = ("common word3", "word5 word12", '"common text" -word2', "nothing of
 ITEMS = 30
 
 
-async def filled(platform: Platform, name: str = "docs", neighbours: Neighbours | None = None) -> Collection:
+async def fill(platform: Platform, name: str = "docs", neighbours: Neighbours | None = None) -> Collection:
     """Items of all sorts, two profiles, searches, feedback of all outcomes, clusters and a published model."""
     collection = await platform.collection(name, filterable={"n": "number", "kind_of": "text"}, neighbours=neighbours)
     await collection.add([
@@ -54,7 +54,7 @@ async def filled(platform: Platform, name: str = "docs", neighbours: Neighbours 
     return collection
 
 
-async def remembered(platform: Platform, name: str = "memories") -> Collection:
+async def remember(platform: Platform, name: str = "memories") -> Collection:
     """Memories with links and access counts, one of which expires."""
     store = MemoryStore(platform, name)
     for number in range(3):

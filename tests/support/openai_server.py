@@ -300,7 +300,7 @@ def _schema_of(instructions: str) -> dict[str, Any] | None:
     return json.loads(schema) if mark else None
 
 
-def said(content: object, *, finish_reason: str = "stop", **message: object) -> Fault:
+def chat_answer(content: object, *, finish_reason: str = "stop", **message: object) -> Fault:
     """A chat's answer with that content; ``message`` has its other members."""
 
     async def fault(_: OpenAIServer, __: web.Request, body: dict[str, Any]) -> web.Response:

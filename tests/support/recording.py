@@ -31,7 +31,7 @@ def found_of(scores: dict[str, dict[str, float]], path: Path = Path.EXACT) -> Fo
     return Found(rankings=rankings, path=path, weighed=0)
 
 
-def answered(
+def answered_search(
     *,
     profile: Profile | None = None,
     request: SearchRequest | None = None,

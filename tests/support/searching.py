@@ -24,7 +24,7 @@ def excluded_item(where: dict[str, Any] | None) -> str | None:
     return exclusions[0] if exclusions else None
 
 
-def kept(item_ids: Iterable[str], where: dict[str, Any] | None) -> list[str]:
+def without_excluded(item_ids: Iterable[str], where: dict[str, Any] | None) -> list[str]:
     """The ids without the one that the filter leaves out."""
     own = excluded_item(where)
     return [item_id for item_id in item_ids if item_id != own]

@@ -32,7 +32,7 @@ def requirements(pyproject: dict[str, Any]) -> list[Requirement]:
 
 
 def constraint_lines() -> list[str]:
-    """The lines of constraints.txt that are no comments."""
+    """The lines of constraints.txt that are not comments."""
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     return [line for line in lines if line and not line.startswith("#")]
 

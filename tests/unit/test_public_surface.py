@@ -59,7 +59,7 @@ def test_a_name_that_is_not_there_raises_attribute_error() -> None:
 
 
 @pytest.fixture(scope="module")
-def seen() -> dict[str, Any]:
+def import_record() -> dict[str, Any]:
     """Modules and files that a process of its own, with warnings as errors, has loaded and opened after each step."""
     program = """
 import json, sys, threading
@@ -85,33 +85,33 @@ print(json.dumps({"imported": imported, "connected": connected, "used": used, **
     return payload
 
 
-def test_importing_the_package_loads_nothing_heavy(seen: dict[str, Any]) -> None:
+def test_importing_the_package_loads_nothing_heavy(import_record: dict[str, Any]) -> None:
     """The command line's help and completion do not wait for the database's libraries."""
-    assert "retrieval" in seen["imported"]
-    assert set(HEAVY).isdisjoint(seen["imported"])
+    assert "retrieval" in import_record["imported"]
+    assert set(HEAVY).isdisjoint(import_record["imported"])
 
 
-def test_using_every_public_name_loads_no_optional_library(seen: dict[str, Any]) -> None:
+def test_using_every_public_name_loads_no_optional_library(import_record: dict[str, Any]) -> None:
     """Models, migrations and the terminal's libraries wait until they are used."""
-    assert "retrieval.platform" in seen["used"]
-    assert set(ONLY_WHEN_NEEDED).isdisjoint(seen["used"])
+    assert "retrieval.platform" in import_record["used"]
+    assert set(ONLY_WHEN_NEEDED).isdisjoint(import_record["used"])
 
 
-def test_a_program_that_searches_does_not_wait_for_other_modules(seen: dict[str, Any]) -> None:
+def test_a_program_that_searches_does_not_wait_for_other_modules(import_record: dict[str, Any]) -> None:
     """Half of the package's modules are for jobs, learning and examinations."""
-    ours = {name.rpartition(".")[2] for name in seen["connected"] if name.startswith("retrieval.")}
+    ours = {name.rpartition(".")[2] for name in import_record["connected"] if name.startswith("retrieval.")}
     assert "search" in ours
     assert ours.isdisjoint(NOT_FOR_A_SEARCH)
 
 
-def test_importing_and_connecting_open_nothing(seen: dict[str, Any]) -> None:
+def test_importing_and_connecting_open_nothing(import_record: dict[str, Any]) -> None:
     """No socket, no process, no thread and no event loop before a platform is entered."""
-    assert (seen["opened"], seen["threads"], seen["loop"]) == ([], 1, None)
+    assert (import_record["opened"], import_record["threads"], import_record["loop"]) == ([], 1, None)
 
 
-def test_the_sync_door_is_imported_only_when_asked_for(seen: dict[str, Any]) -> None:
+def test_the_sync_door_is_imported_only_when_asked_for(import_record: dict[str, Any]) -> None:
     """An asynchronous program never loads it."""
-    assert "retrieval.sync" not in seen["used"]
+    assert "retrieval.sync" not in import_record["used"]
 
 
 def test_the_command_line_starts_without_any_extra() -> None:

@@ -132,7 +132,7 @@ class Answer:
         return [principle["title"] for principle in self.value["principles"]]
 
 
-async def called(client: Client, name: str, **arguments: Any) -> Answer:
+async def tool_answer(client: Client, name: str, **arguments: Any) -> Answer:
     """A tool's answer, with text, and with structure as its schema says."""
     result = await client.call_tool(name, arguments)
     assert isinstance(result, CallToolResult)
@@ -144,7 +144,7 @@ async def called(client: Client, name: str, **arguments: Any) -> Answer:
     return Answer(content.text, result.structured_content)
 
 
-async def refused(client: Client, name: str, **arguments: Any) -> str:
+async def tool_error(client: Client, name: str, **arguments: Any) -> str:
     """The line of a call that is answered with an error."""
     result = await client.call_tool(name, arguments)
     assert isinstance(result, CallToolResult)

@@ -17,7 +17,7 @@ from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.surfaces.mcp.running import ServerPlace
 from retrieval.surfaces.mcp.server import EVERY_TOOL, Offer
 from tests.acceptance.conftest import SECONDS
-from tests.acceptance.mcp.conftest import TENANT, called, refused, serving_in_thread
+from tests.acceptance.mcp.conftest import TENANT, serving_in_thread, tool_answer, tool_error
 from tests.acceptance.mcp.test_http import INITIALIZE, TOKEN
 from tests.support.away import Away
 from tests.support.database import SCHEMA
@@ -69,7 +69,7 @@ async def test_a_key_is_offered_what_its_scopes_allow(keyed: str, url: str, mode
         judge = (await platform.create_key("judge", scopes=["feedback"])).text
     async with bearer(keyed, texts["read"], mode=mode) as client:
         assert await names(client) == READING
-        message = await refused(client, "add_items", collection="docs", items=[ITEM])
+        message = await tool_error(client, "add_items", collection="docs", items=[ITEM])
         assert "needs the scope 'write'" in message
         assert "retrieval keys create NAME --scope write" in message
     async with bearer(keyed, texts["write"], mode=mode) as client:
@@ -77,8 +77,8 @@ async def test_a_key_is_offered_what_its_scopes_allow(keyed: str, url: str, mode
         assert (await client.list_resources()).resources == []
         with pytest.raises(MCPError, match="needs the scope 'read'"):
             await client.read_resource("principles://all")
-        await called(client, "add_items", collection="docs", items=[ITEM])
-        assert "needs the scope 'read'" in await refused(client, "get_items", collection="docs", item_ids=["D-1"])
+        await tool_answer(client, "add_items", collection="docs", items=[ITEM])
+        assert "needs the scope 'read'" in await tool_error(client, "get_items", collection="docs", item_ids=["D-1"])
     async with bearer(keyed, judge, mode=mode) as client:
         assert await names(client) == {"rate_principle", "rate_hit"}
     for text in (texts["admin"], TOKEN):
@@ -94,14 +94,14 @@ async def test_a_key_shows_its_tenants_data_alone(keyed: str, url: str) -> None:
             await platform.collection("docs")
             texts.append((await platform.create_key("agent", scopes=["read", "write"])).text)
     async with bearer(keyed, texts[0]) as first, bearer(keyed, texts[1]) as other, bearer(keyed, TOKEN) as own:
-        await called(first, "add_items", collection="docs", items=[ITEM])
-        await called(first, "store_memory", project_id="p", interaction_type="plans", content="Move the server.")
-        assert "has no item" in await refused(other, "get_items", collection="docs", item_ids=["D-1"])
-        remembered = await called(first, "search_memories", project_id="p")
+        await tool_answer(first, "add_items", collection="docs", items=[ITEM])
+        await tool_answer(first, "store_memory", project_id="p", interaction_type="plans", content="Move the server.")
+        assert "has no item" in await tool_error(other, "get_items", collection="docs", item_ids=["D-1"])
+        remembered = await tool_answer(first, "search_memories", project_id="p")
         assert [memory["content"] for memory in remembered.value["memories"]] == ["Move the server."]
-        result = await called(first, "search_collection", collection="docs", query="fire extinguisher")
+        result = await tool_answer(first, "search_collection", collection="docs", query="fire extinguisher")
         assert [hit["id"] for hit in result.value["hits"]] == ["D-1"]
-        listed = await called(own, "list_collections")
+        listed = await tool_answer(own, "list_collections")
         assert "docs" not in [hit["name"] for hit in listed.value["collections"]]
 
 

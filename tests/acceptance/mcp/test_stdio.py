@@ -15,7 +15,7 @@ from mcp_types import TextResourceContents
 
 from retrieval.surfaces.listening import installed_version
 from tests.acceptance.conftest import Program
-from tests.acceptance.mcp.conftest import called, parameters, refused
+from tests.acceptance.mcp.conftest import parameters, tool_answer, tool_error
 from tests.support.away import Away
 
 TOOLS = [
@@ -60,32 +60,36 @@ async def without_a_database(client: Client) -> None:
     assert (client.server_info.name, client.server_info.version) == ("retrieval", installed_version())
     assert "rate_principle" in (client.instructions or "")
     assert [tool.name for tool in (await client.list_tools()).tools] == TOOLS
-    assert "the database cannot be reached" in await refused(client, "search_principles", query="anything")
+    assert "the database cannot be reached" in await tool_error(client, "search_principles", query="anything")
     with pytest.raises(MCPError, match="principles://all: the database cannot be reached"):
         await client.read_resource("principles://all")
 
 
 async def every_tool_and_resource(client: Client) -> None:
     """Add, find, rate and list."""
-    added = await called(client, "add_principle", title="Write a failing test first", body="It shows.", tags=["Tests"])
+    added = await tool_answer(
+        client, "add_principle", title="Write a failing test first", body="It shows.", tags=["Tests"]
+    )
     principle = added.value["principle"]
     assert (principle["status"], principle["tags"], principle["success_rate"]) == ("candidate", ["tests"], None)
     assert "until ratings prove it" in added.text
 
-    none = await called(client, "search_principles", query="a failing test")
+    none = await tool_answer(client, "search_principles", query="a failing test")
     assert none.titles == []
     assert "include_exploration=true gives up to two of them" in none.text
-    result = await called(client, "search_principles", query="a failing test", include_exploration=True)
+    result = await tool_answer(client, "search_principles", query="a failing test", include_exploration=True)
     assert [principle["exploring"] for principle in result.value["principles"]] == [True]
     assert f'**[{principle["id"]}]** (exploring) "Write a failing test first"' in result.text
 
-    rated = await called(client, "rate_principle", principle_id=principle["id"], was_helpful=True, context="it did")
+    rated = await tool_answer(
+        client, "rate_principle", principle_id=principle["id"], was_helpful=True, context="it did"
+    )
     assert (rated.value["principle"]["use_count"], rated.value["principle"]["success_rate"]) == (1, 1.0)
-    again = await called(client, "rate_principle", principle_id=principle["id"], was_helpful=False)
+    again = await tool_answer(client, "rate_principle", principle_id=principle["id"], was_helpful=False)
     assert (again.value["principle"]["use_count"], again.value["principle"]["success_rate"]) == (1, 0.0)
 
-    assert (await called(client, "list_tags")).value == {"tags": [{"tag": "tests", "principles": 1}]}
-    assert (await called(client, "list_loaded_principles", session_id="nobody's")).value["principles"] == []
+    assert (await tool_answer(client, "list_tags")).value == {"tags": [{"tag": "tests", "principles": 1}]}
+    assert (await tool_answer(client, "list_loaded_principles", session_id="nobody's")).value["principles"] == []
 
     uris = [str(resource.uri) for resource in (await client.list_resources()).resources]
     assert uris == ["principles://all", "principles://stats"]

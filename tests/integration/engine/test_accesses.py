@@ -51,7 +51,7 @@ async def test_counts_are_exact_beside_writers_in_several_platforms(database_url
 
 
 async def test_what_waits_is_counted_when_the_platform_is_closed(database_url: str, settings: Settings) -> None:
-    """A program that ends loses none; items that are no memories, and unrecorded readers, count nothing."""
+    """An ending program loses no access; items that are not memories and unrecorded readers count nothing."""
     async with connect(database_url, settings=settings) as platform:
         store = MemoryStore(platform)
         await store.store_memory("p", "t", "words", memory_id="m")

@@ -74,7 +74,7 @@ def wrong_calls(cls: type) -> list[Any]:
     return calls
 
 
-async def called(method: Callable[..., Any], name: str, value: object) -> object:
+async def outcome_of(method: Callable[..., Any], name: str, value: object) -> object:
     """The outcome of the call with that value, and with usual values for the other required arguments."""
     arguments = {
         parameter.name: {"a": Profile(), "b": Profile()} if parameter.name == "profiles" else USUAL.get(parameter.name)
@@ -96,7 +96,7 @@ async def test_a_collection_refuses_values_of_other_types(
     collection = await platform.collection("tests")
     await collection.add([ITEM])
     with pytest.raises(RetrievalError, match=argument if value == "x" else None):
-        await called(getattr(collection, method), argument, value)
+        await outcome_of(getattr(collection, method), argument, value)
 
 
 @pytest.mark.parametrize(("method", "argument", "value"), wrong_calls(Platform))
@@ -106,7 +106,7 @@ async def test_a_platform_refuses_values_of_other_types(
     """By an error that names a flag."""
     await platform.collection("tests")
     with pytest.raises(RetrievalError, match=argument if value == "x" else None):
-        await called(getattr(platform, method), argument, value)
+        await outcome_of(getattr(platform, method), argument, value)
 
 
 @pytest.mark.parametrize(

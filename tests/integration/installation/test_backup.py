@@ -44,7 +44,7 @@ from retrieval.domain.errors import (
 from tests.conftest import NewDatabase
 from tests.support.cluster import not_on_a_cluster
 from tests.support.database import SCHEMA, login, make_fast, opened, with_password
-from tests.support.moving import answers, filled, remembered
+from tests.support.moving import answers, fill, remember
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 OLD_PROGRAMS = "RETRIEVAL_TEST_OLD_POSTGRESQL"
@@ -69,8 +69,8 @@ async def use(url: str, settings: Settings, moment: float) -> list[Any]:
     """Fill the database with two tenants' data and a login; return the answers to some searches."""
     upgrade(url, SCHEMA)
     async with platform_at(url, settings, moment) as platform:
-        search_answers = await answers(await filled(platform))
-        await remembered(platform)
+        search_answers = await answers(await fill(platform))
+        await remember(platform)
         async with platform.of_tenant("theirs") as theirs:
             await (await theirs.collection("docs")).add([{"_id": "secret", "text": "common secret"}])
     with opened(url) as connection:

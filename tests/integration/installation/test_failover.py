@@ -73,7 +73,7 @@ def pair() -> Iterator[Pair]:
         yield both
 
 
-async def _found(collection: Collection) -> list[str]:
+async def _ids(collection: Collection) -> list[str]:
     return sorted(hit.item_id for hit in await collection.search("hello"))
 
 
@@ -90,18 +90,18 @@ async def test_a_promoted_standby_is_found_without_a_restart(pair: Pair, caplog:
     async with connect(pair.url, settings=SETTINGS) as platform:
         docs = await platform.collection("docs")
         await docs.add([{"id": "before", "text": "hello"}])
-        assert await _found(docs) == ["before"]
+        assert await _ids(docs) == ["before"]
         pair.kill_primary()
         for call in (docs.search("hello"), docs.add([{"id": "between", "text": "hello"}])):
             with pytest.raises(DatabaseUnreachableError, match="cannot reach PostgreSQL at"):
                 await call
         pair.promote()
-        assert await _found(docs) == ["before"]
+        assert await _ids(docs) == ["before"]
         await docs.add([{"id": "after", "text": "hello"}])
-        assert await _found(docs) == ["after", "before"]
+        assert await _ids(docs) == ["after", "before"]
     async with connect(pair.standby.url, settings=SETTINGS) as platform:
         docs = await platform.collection("docs", create=False)
-        assert await _found(docs) == ["after", "before"]
+        assert await _ids(docs) == ["after", "before"]
     with psycopg.connect(pair.standby.url, autocommit=True) as connection:
         recorded = connection.execute("SELECT count(*) FROM retrieval.retrievals").fetchone()
         assert recorded == (4,), "each search that was answered is recorded"

@@ -602,7 +602,7 @@ async def test_functions_with_rights_of_their_own_are_the_definers_and_pin_their
 
 @not_on_a_cluster("nodes log in at each other as these roles")
 async def test_no_role_can_log_in_or_pass_the_policies(connection: psycopg.AsyncConnection[Any]) -> None:
-    """The three roles are no superusers, bypass no policy, make no roles and have no password to log in with."""
+    """The three roles are not superusers, bypass no policy, create no roles and have no password to log in with."""
     cursor = await connection.execute(
         "SELECT rolcanlogin, rolsuper, rolbypassrls, rolcreaterole, rolcreatedb FROM pg_roles WHERE rolname = ANY(%s)",
         ([f"{SCHEMA}_app", f"{SCHEMA}_definer", f"{SCHEMA}_analyst"],),

@@ -112,7 +112,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return reads
 
 
-async def _found(collection: Collection, token: str | None = None) -> list[str]:
+async def _ids(collection: Collection, token: str | None = None) -> list[str]:
     return sorted(hit.item_id for hit in await collection.search("hello", after_write=token))
 
 
@@ -139,7 +139,7 @@ async def test_a_search_reads_from_the_replica_and_is_recorded_on_the_primary(
         docs = await platform.collection("docs")
         await docs.add([{"id": "a", "text": "hello"}])
         servers.follow()
-        assert await _found(docs) == ["a"]
+        assert await _ids(docs) == ["a"]
         await platform.recorded()
         read.clear()
         result = await docs.search("hello")
@@ -173,22 +173,22 @@ async def test_a_token_is_honoured_while_replay_is_paused(servers: Servers) -> N
         docs = await platform.collection("docs")
         await docs.add([{"id": "a", "text": "hello"}])
         servers.follow()
-        assert await _found(docs) == ["a"]
+        assert await _ids(docs) == ["a"]
         with paused(servers.replicas[0]):
             added = await docs.add([{"id": "b", "text": "hello"}])
             assert added.token
-            assert await _found(docs) == ["a"]
-            assert await _found(docs.unrecorded()) == ["a", "b"], "by these it is decided what is written"
-            assert await _found(docs, added.token) == ["a", "b"]
+            assert await _ids(docs) == ["a"]
+            assert await _ids(docs.unrecorded()) == ["a", "b"], "by these it is decided what is written"
+            assert await _ids(docs, added.token) == ["a", "b"]
             [each] = await docs.search_each(["hello"], after_write=added.token)
             assert len(each) == 2
             assert (await docs.complete("hel", after_write=added.token)).queries
             changed = await docs.change(["a"], lambda _, item: item and item.changed(body="goodbye"))
-            assert await _found(docs, changed.written.token) == ["b"]
+            assert await _ids(docs, changed.written.token) == ["b"]
             await docs.delete(["b"])
-            assert await _found(docs, await platform.write_token()) == []
-            assert await _found(docs) == ["a"]
-        assert await _found(docs, await platform.write_token()) == []
+            assert await _ids(docs, await platform.write_token()) == []
+            assert await _ids(docs) == ["a"]
+        assert await _ids(docs, await platform.write_token()) == []
 
 
 async def test_a_search_waits_for_a_replica_that_is_about_to_have_the_write(
@@ -201,7 +201,7 @@ async def test_a_search_waits_for_a_replica_that_is_about_to_have_the_write(
         servers.follow()
         with paused(servers.replicas[0]):
             token = (await docs.add([{"id": "b", "text": "hello"}])).token
-            searching = asyncio.create_task(_found(docs, token))
+            searching = asyncio.create_task(_ids(docs, token))
             await asyncio.sleep(0.3)
             assert not searching.done()
             read.clear()
@@ -220,7 +220,7 @@ async def test_a_replica_that_lags_is_passed_over_and_taken_again(servers: Serve
             await docs.add([{"id": "b", "text": "hello"}])
             written = time.monotonic()
             began = time.monotonic()
-            while await _found(docs) == ["a"]:
+            while await _ids(docs) == ["a"]:
                 assert began < written + 1.5, "a search began with what was older than the bound"
                 await asyncio.sleep(0.01)
                 began = time.monotonic()
@@ -230,7 +230,7 @@ async def test_a_replica_that_lags_is_passed_over_and_taken_again(servers: Serve
             assert state.lag_seconds is not None
             assert state.lag_seconds > 1
         await _soon(platform, is_used=True)
-        assert await _found(docs) == ["a", "b"]
+        assert await _ids(docs) == ["a", "b"]
 
 
 async def test_a_change_of_how_a_collection_is_searched_counts_at_once(servers: Servers) -> None:
@@ -262,10 +262,10 @@ async def test_a_replica_keeps_tenants_apart(servers: Servers, read: Counter[str
         await our_platform.collection("private")
         servers.follow()
         for _ in range(2):
-            assert await _found(mine) == ["mine"]
-            assert await _found(yours) == ["yours"]
+            assert await _ids(mine) == ["mine"]
+            assert await _ids(yours) == ["yours"]
         async with our_platform.of_tenant("theirs") as third:
-            assert await _found(await third.collection("docs")) == ["yours"]
+            assert await _ids(await third.collection("docs")) == ["yours"]
             with pytest.raises(UnknownCollectionError):
                 await third.collection("private", create=False)
         assert read[servers.replicas[0].url] > 3
@@ -329,7 +329,7 @@ async def test_a_killed_replica_costs_no_search(servers: Servers, caplog: pytest
         async def ask() -> None:
             nonlocal answered
             while not finished.is_set():
-                assert await _found(docs) == ["a"]
+                assert await _ids(docs) == ["a"]
                 answered += 1
 
         asking = [asyncio.create_task(ask()) for _ in range(4)]
@@ -362,13 +362,13 @@ async def test_what_is_no_replica_is_passed_over(servers: Servers, monkeypatch: 
     async with connect(settings=servers.settings("no", read_database_urls=urls)) as platform:
         docs = await platform.collection("docs")
         await docs.add([{"id": "a", "text": "hello"}])
-        assert await _found(docs) == ["a"]
+        assert await _ids(docs) == ["a"]
         itself, none = _replicas(platform).states
         assert itself.passed_over == "it is no standby"
         assert "cannot reach PostgreSQL" in none.passed_over
         assert none.server == "127.0.0.1:1, database 'retrieval'"
         await _replicas(platform).look()
-        assert await _found(docs) == ["a"]
+        assert await _ids(docs) == ["a"]
     async with connect(settings=servers.settings("no")) as platform:
         await _soon(platform, is_used=True)
         monkeypatch.setattr(_replicas(platform), "_system", 1)

@@ -48,7 +48,7 @@ async def tickets(platform: Platform) -> AsyncIterator[Collection]:
     yield await platform.collection("tickets", schema=SCHEMA)
 
 
-async def stored(collection: Collection) -> set[str]:
+async def stored_ids(collection: Collection) -> set[str]:
     """The ids of those items that are there."""
     return {item.item_id async for item in collection.scan()}
 
@@ -83,10 +83,10 @@ async def test_nothing_is_added_where_one_item_does_not_fit(tickets: Collection)
     for items in ([GOOD, BAD], [*many, BAD]):
         with pytest.raises(InvalidItemError, match="item 'bad' does not fit"):
             await tickets.add(items)
-        assert await stored(tickets) == set()
+        assert await stored_ids(tickets) == set()
     with pytest.raises(InvalidItemError, match="item 'bad' does not fit"):
         await add_new(handle_of(tickets), [GOOD, BAD])
-    assert await stored(tickets) == set()
+    assert await stored_ids(tickets) == set()
     assert (await tickets.add([GOOD])).added == 1
 
 
@@ -95,7 +95,7 @@ async def test_each_item_has_its_own_outcome(tickets: Collection) -> None:
     added = await add_each(handle_of(tickets), [GOOD, BAD, {"id": "none", "text": "no attributes"}])
     assert [outcome.error is None for outcome in added.outcomes] == [True, False, False]
     assert "attributes: 'priority' is a required property" in str(added.outcomes[2].error)
-    assert await stored(tickets) == {"good"}
+    assert await stored_ids(tickets) == {"good"}
 
 
 async def test_bad_lines_of_files_are_told_with_their_place(tickets: Collection, tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ async def test_bad_lines_of_files_are_told_with_their_place(tickets: Collection,
     rejected: list[Any] = []
     report = await tickets.ingest(read_items(file), rejected=rejected.append)
     assert (report.read, report.rejected, [line.line for line in rejected]) == (2, 1, [3])
-    assert await stored(tickets) == {"good", "last"}
+    assert await stored_ids(tickets) == {"good", "last"}
 
 
 async def test_changes_fit_too(tickets: Collection) -> None:

@@ -26,7 +26,7 @@ async def notes(platform: Platform) -> Collection:
     return collection
 
 
-def counted(_: str, item: Item | None) -> Item:
+def increment(_: str, item: Item | None) -> Item:
     """One more than the item says."""
     before = 0 if item is None else item.attributes["n"]
     return Item(item_id="counter", body="counts", attributes={"n": before + 1})
@@ -71,9 +71,9 @@ async def test_a_page_that_cannot_be_is_refused(notes: Collection) -> None:
 async def test_no_change_is_lost_however_many_make_one(platform: Platform) -> None:
     """Each sees what the one before left, for it is held meanwhile."""
     collection = await platform.collection("counters")
-    await collection.change(["counter"], counted)
+    await collection.change(["counter"], increment)
 
-    await asyncio.gather(*(collection.change(["counter"], counted) for _ in range(6)))
+    await asyncio.gather(*(collection.change(["counter"], increment) for _ in range(6)))
 
     assert (await collection.get(["counter"]))["counter"].attributes["n"] == 7
 

@@ -24,7 +24,7 @@ from tests.support.database import SCHEMA
 SPACE = EmbeddingSpace(provider="test", model="removal", dimensions=4)
 
 
-async def _filled(platform: Platform, name: str) -> Collection:
+async def _fill(platform: Platform, name: str) -> Collection:
     """A collection that has something in as many tables as can be."""
     collection = await platform.collection(name, space=SPACE, filterable={"n": "number"})
     vectors = np.random.default_rng(0).normal(size=(12, 4))
@@ -63,7 +63,7 @@ async def test_nothing_of_it_is_left_and_its_neighbour_is_whole(
     """Rows of no table, and no index; in several transactions where it is large."""
     monkeypatch.setattr(remove_collection, "ITEMS", 5)
     monkeypatch.setattr(remove_collection, "RECORDS", 2)
-    removed, neighbour = await _filled(platform, "gone"), await _filled(platform, "kept")
+    removed, neighbour = await _fill(platform, "gone"), await _fill(platform, "kept")
     stored, other = await removed.refresh(), await neighbour.refresh()
     await keep_index(platform.database, platform.tenant_id, stored, rows=12)
     before, beside = await _rows_of(admin, stored.collection_id), await _rows_of(admin, other.collection_id)
@@ -82,7 +82,7 @@ async def test_nothing_of_it_is_left_and_its_neighbour_is_whole(
 
 async def test_a_removed_one_is_unknown_and_can_be_made_anew(platform: Platform) -> None:
     """Removing it again is an error; the new collection has nothing of the old one."""
-    await _filled(platform, "docs")
+    await _fill(platform, "docs")
     assert await platform.remove_collection("docs")
     assert not await platform.delete_collection("docs"), "the other name of the same"
     with pytest.raises(UnknownCollectionError):
@@ -94,7 +94,7 @@ async def test_a_removed_one_is_unknown_and_can_be_made_anew(platform: Platform)
 
 async def test_what_an_interruption_left_can_be_searched_and_removed(platform: Platform) -> None:
     """Its statistics are those of the remaining items."""
-    docs = await _filled(platform, "docs")
+    docs = await _fill(platform, "docs")
     stored = await docs.refresh()
     await remove_next_items(platform.database, platform.tenant_id, stored.collection_id, 5)
 

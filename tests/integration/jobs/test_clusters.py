@@ -24,7 +24,7 @@ def _vectors() -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
     return vectors
 
 
-async def _filled(platform: Platform) -> Collection:
+async def _fill(platform: Platform) -> Collection:
     collection = await platform.collection("docs", space=SPACE)
     items = [{"_id": f"i{number}", "text": f"text {number}"} for number in range(NUMBER)]
     await collection.add(items, embeddings=_vectors())
@@ -33,7 +33,7 @@ async def _filled(platform: Platform) -> Collection:
 
 async def test_items_that_are_alike_share_a_cluster(platform: Platform) -> None:
     """The groups of the vectors come out as clusters, and a second run has nothing left to do."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     assert not await are_clusters_needed(platform.workplace, await target_of(platform, collection))
     await platform.feedback(collection="docs", item_id="i1", helpful=True)
     target = await target_of(platform, collection)
@@ -47,7 +47,7 @@ async def test_items_that_are_alike_share_a_cluster(platform: Platform) -> None:
 
 async def test_new_items_get_a_cluster_and_the_others_keep_theirs(platform: Platform) -> None:
     """Later items are assigned to the nearest existing cluster."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     await find_clusters(platform.workplace, await target_of(platform, collection))
     await collection.add([{"_id": "new", "text": "new"}], embeddings=np.eye(8, dtype=np.float32)[:1])
     assert await find_clusters(platform.workplace, await target_of(platform, collection)) == {
@@ -62,7 +62,7 @@ async def test_new_items_get_a_cluster_and_the_others_keep_theirs(platform: Plat
 
 async def test_a_search_is_recorded_with_the_cluster_of_its_query(platform: Platform) -> None:
     """Feedback then counts in the bucket of the question's subject."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     await find_clusters(platform.workplace, await target_of(platform, collection))
     stored = await collection.refresh()
     result = await collection.search(vector=np.eye(8)[3], legs=["dense"], limit=3)
@@ -89,7 +89,7 @@ async def test_there_are_no_clusters_before_enough_items_have_a_vector(platform:
 
 async def test_learning_tells_of_the_clusters_that_another_process_is_finding(platform: Platform) -> None:
     """It uses the clusters that exist so far."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     await find_clusters(platform.workplace, await target_of(platform, collection))
     stored = await collection.refresh()
     async with platform.database.only_one(f"job clusters {stored.collection_id}") as alone:

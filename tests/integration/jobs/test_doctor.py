@@ -46,7 +46,7 @@ async def platform(url: str, settings: Settings) -> AsyncIterator[Platform]:
         yield opened_platform
 
 
-def told(diagnosis: Diagnosis, check: str, about: str = "") -> Finding:
+def finding_of(diagnosis: Diagnosis, check: str, about: str = "") -> Finding:
     """The one finding of that check, about that."""
     (finding,) = [finding for finding in diagnosis.findings if finding.check == check and about in (finding.about, "")]
     return finding
@@ -60,9 +60,9 @@ async def test_a_sound_installation_has_no_error(platform: Platform) -> None:
     assert {finding.check for finding in diagnosis.findings} == LOOKED_AT
     fine = {finding.check for finding in diagnosis.findings if finding.severity is Severity.OK}
     assert fine >= LOOKED_AT - {"settings", "login", "worker"}
-    assert told(diagnosis, "login").severity is Severity.WARNING
-    assert told(diagnosis, "worker").found.startswith("no worker has ever run")
-    assert "'tickets': 1 item, nothing waits" in told(diagnosis, "collection").found
+    assert finding_of(diagnosis, "login").severity is Severity.WARNING
+    assert finding_of(diagnosis, "worker").found.startswith("no worker has ever run")
+    assert "'tickets': 1 item, nothing waits" in finding_of(diagnosis, "collection").found
 
 
 async def test_an_examination_makes_neither_a_tenant_nor_months(url: str, settings: Settings) -> None:
@@ -77,7 +77,7 @@ async def test_an_examination_makes_neither_a_tenant_nor_months(url: str, settin
         before = connection.execute(row_counts).fetchone()
         diagnosis = await examine(own)
         assert connection.execute(row_counts).fetchone() == before
-    finding = told(diagnosis, "tenant", "ghost")
+    finding = finding_of(diagnosis, "tenant", "ghost")
     assert (finding.severity, finding.found.split(":")[0]) == (Severity.ADVICE, "there is no tenant 'ghost'")
     assert "months" not in {finding.check for finding in diagnosis.findings}
     with pytest.raises(UnknownCollectionError):
@@ -172,7 +172,7 @@ async def test_a_queue_that_is_gone_is_an_error(url: str, platform: Platform) ->
     """The check reports it instead of disappearing."""
     with opened(url) as connection:
         connection.execute(QUEUE)
-    finding = told(await platform.doctor(), "worker")
+    finding = finding_of(await platform.doctor(), "worker")
     assert (finding.severity, "'retrieval_jobs'" in finding.found) == (Severity.ERROR, True)
 
 
@@ -185,7 +185,7 @@ async def test_items_that_no_word_finds_are_an_error_and_are_indexed_again(url: 
     assert (await platform.doctor()).is_sound
     with opened(url) as connection:
         connection.execute("DELETE FROM retrieval.item_terms WHERE item_id <> '2'")
-    finding = told(await platform.doctor(), "words", "things")
+    finding = finding_of(await platform.doctor(), "words", "things")
     assert (finding.severity, finding.found[:7]) == (Severity.ERROR, "2 items")
     await mend(url, platform, finding)
     assert (await platform.doctor()).is_sound
@@ -237,7 +237,7 @@ async def test_an_index_of_vectors_that_failed_is_told_of_with_its_collection(ur
             f"WHERE collection_id = {stored.collection_id}".encode()
         )
         connection.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass", (name,))
-    finding = told(await platform.doctor(), "indexes", name)
+    finding = finding_of(await platform.doctor(), "indexes", name)
     assert finding.severity is Severity.ERROR
     assert finding.mend == "retrieval jobs run indexes --collection things"
 
@@ -284,8 +284,8 @@ async def test_a_login_that_may_little_is_told_what_it_cannot_see(url: str, sett
             diagnosis = await platform.doctor()
     assert diagnosis.is_sound
     assert "worker" not in {finding.check for finding in diagnosis.findings}
-    assert told(diagnosis, "login").severity is Severity.ADVICE
-    assert "pg_read_all_stats" in told(diagnosis, "transactions").mend
+    assert finding_of(diagnosis, "login").severity is Severity.ADVICE
+    assert "pg_read_all_stats" in finding_of(diagnosis, "transactions").mend
 
 
 async def test_a_collection_that_is_not_there_is_refused(platform: Platform) -> None:
@@ -302,11 +302,11 @@ async def test_a_database_that_was_never_set_up_is_examined_all_the_same(
     with pytest.raises(SchemaRevisionError) as refused:
         await connect(settings=own).__aenter__()
     findings = await diagnose_closed(own, refused.value, NOW)
-    assert (told(findings, "schema").severity, told(findings, "schema").mend) == (
+    assert (finding_of(findings, "schema").severity, finding_of(findings, "schema").mend) == (
         Severity.ERROR,
         "retrieval db upgrade",
     )
-    assert told(findings, "postgresql").severity is Severity.OK
+    assert finding_of(findings, "postgresql").severity is Severity.OK
 
 
 async def test_a_server_that_is_not_there_is_one_finding(settings: Settings) -> None:

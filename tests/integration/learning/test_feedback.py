@@ -35,7 +35,7 @@ async def _stored(platform: Platform) -> int:
     return (await collection.refresh()).collection_id
 
 
-async def _shown(platform: Platform, limit: int = 3) -> tuple[UUID, list[str]]:
+async def _search(platform: Platform, limit: int = 3) -> tuple[UUID, list[str]]:
     """A search in the situation, with its hits."""
     result = await (await platform.collection("docs")).search("timeout", context=SITUATION, limit=limit)
     assert result.retrieval_id is not None
@@ -57,7 +57,7 @@ async def _raw(platform: Platform, item_id: str, bucket: str = "") -> tuple[int,
 async def test_feedback_of_a_hit_counts_in_the_situation_of_its_search(platform: Platform) -> None:
     """In the item by itself, the domain and the range of complexity, and nowhere else."""
     await _stored(platform)
-    retrieval, (first, *_) = await _shown(platform)
+    retrieval, (first, *_) = await _search(platform)
     report = await platform.feedback(retrieval, first, reward=0.75)
     assert report.as_dict() == {"recorded": 1, "repeated": 0, "superseding": 0, "discounted": {}}
     for bucket in SITUATION.buckets():
@@ -71,7 +71,7 @@ async def test_feedback_of_a_hit_counts_in_the_situation_of_its_search(platform:
 async def test_a_repeated_call_counts_once(platform: Platform) -> None:
     """Events are the same by their content, or by the given key, alone or within a batch."""
     await _stored(platform)
-    retrieval, (first, second, *_) = await _shown(platform)
+    retrieval, (first, second, *_) = await _search(platform)
     for _ in range(2):
         report = await platform.feedback(retrieval, first, helpful=True)
     assert (report.recorded, report.repeated) == (0, 1)
@@ -89,7 +89,7 @@ async def test_a_repeated_call_counts_once(platform: Platform) -> None:
 async def test_the_later_verdict_counts_whichever_arrives_first(platform: Platform, *, is_late: bool) -> None:
     """By the time of the event; another kind or another actor is another subject."""
     await _stored(platform)
-    retrieval, (first, *_) = await _shown(platform)
+    retrieval, (first, *_) = await _search(platform)
     early = datetime(2026, 3, 1, tzinfo=UTC)
     verdicts = [(True, early), (False, early + timedelta(seconds=1))]
     reports = [
@@ -144,7 +144,7 @@ async def test_of_verdicts_that_are_written_at_once_one_counts(platform: Platfor
 async def test_what_was_not_shown_is_stored_and_does_not_count(platform: Platform) -> None:
     """The report says why; the item's arm stays empty."""
     await _stored(platform)
-    retrieval, hits = await _shown(platform, limit=1)
+    retrieval, hits = await _search(platform, limit=1)
     other = ({"a", "b"} - set(hits)).pop()
     report = await platform.feedback(retrieval, other, helpful=True)
     assert (report.recorded, report.discounted) == (1, {"not shown": 1})
@@ -297,7 +297,7 @@ async def test_a_verdict_that_does_not_count_still_replaces_the_earlier_one(plat
 async def test_an_outcome_is_shared_by_the_items_that_were_used(platform: Platform) -> None:
     """One event's weight in equal parts, of a kind of its own."""
     number = await _stored(platform)
-    retrieval, hits = await _shown(platform)
+    retrieval, hits = await _search(platform)
     assert (await platform.outcome(retrieval, hits[:2], reward=1.0, actor="agent")).recorded == 2
     verdicts = await read_verdicts(platform.database, platform.tenant_id, number, until=datetime.now(UTC))
     assert sorted((verdict.item_id, verdict.weight, str(verdict.retrieval_id)) for verdict in verdicts) == sorted(
@@ -310,7 +310,7 @@ async def test_an_outcome_is_shared_by_the_items_that_were_used(platform: Platfo
 async def test_a_later_outcome_replaces_the_shares_of_the_items_that_it_names(platform: Platform) -> None:
     """The new shares apply; another item's share is withdrawn by a verdict without weight."""
     await _stored(platform)
-    retrieval, (first, second, _) = await _shown(platform)
+    retrieval, (first, second, _) = await _search(platform)
     await platform.outcome(retrieval, [first, second], reward=1.0, actor="agent")
     assert (await platform.outcome(retrieval, [second, first], reward=1.0, actor="agent")).repeated == 2
     assert (await platform.outcome(retrieval, [first], reward=1.0, actor="agent")).superseding == 1
@@ -322,7 +322,7 @@ async def test_a_later_outcome_replaces_the_shares_of_the_items_that_it_names(pl
 async def test_what_is_of_something_unknown_is_refused_and_nothing_is_stored(platform: Platform) -> None:
     """The error names the first such event; in bulk the others are stored, and each refusal has its place."""
     await _stored(platform)
-    retrieval, (first, *_) = await _shown(platform)
+    retrieval, (first, *_) = await _search(platform)
     good = Feedback(retrieval_id=retrieval, item_id=first, helpful=True)
     bad = {
         UnknownRetrievalError: Feedback(retrieval_id=NEVER, item_id="a", helpful=True),
@@ -369,7 +369,7 @@ async def test_another_tenants_retrieval_is_unknown(platform: Platform, database
     from retrieval import connect
 
     await _stored(platform)
-    retrieval, (first, *_) = await _shown(platform)
+    retrieval, (first, *_) = await _search(platform)
     await platform.recorded()
     other = platform.settings.changed(tenant=f"{platform.settings.tenant}-other")
     async with connect(database_url, settings=other) as stranger:

@@ -27,7 +27,7 @@ async def collection(platform: Platform) -> Collection:
     return documents
 
 
-async def recorded(platform: Platform, retrieval_id: UUID | None) -> RecordedSearch:
+async def record_of(platform: Platform, retrieval_id: UUID | None) -> RecordedSearch:
     """The recorded search."""
     assert retrieval_id is not None
     search = await find_recorded(platform.database, platform.tenant_id, retrieval_id)
@@ -55,7 +55,7 @@ async def test_both_profiles_hits_are_shown_and_remembered(platform: Platform, c
     assert {hit.item_id for hit in hits} <= {hit.item_id for ranking in ranked.values() for hit in ranking}
     assert [hit.rank for hit in hits] == [1, 2, 3, 4]
 
-    search = await recorded(platform, hits.retrieval_id)
+    search = await record_of(platform, hits.retrieval_id)
     assert search.request["interleaved"] == {"a": "words", "b": "meaning"}
     assert (search.actor, search.policy, search.profile_version) == ("ann", "team_draft/1", 0)
     teams = [impression.signals["team"] for impression in search.impressions]
@@ -70,7 +70,7 @@ async def test_the_winner_is_named_in_either_order(platform: Platform, collectio
     """The second team won eight searches; one search has no ratings."""
     for _ in range(8):
         search = await collection.interleave("red tree", profiles=PROFILES, limit=4)
-        await rate(platform, await recorded(platform, search.retrieval_id), "b")
+        await rate(platform, await record_of(platform, search.retrieval_id), "b")
     await collection.interleave("red tree", profiles=PROFILES, limit=4)
     stored = await collection.refresh()
 

@@ -35,7 +35,7 @@ GOOD = {f"i{number:02}" for number in range(0, 24, 2)}
 QUESTIONS = [f"common word{number}" for number in range(60) if number != 39]
 
 
-async def _filled(platform: Platform, items: int = 24) -> Collection:
+async def _fill(platform: Platform, items: int = 24) -> Collection:
     collection = await platform.collection("docs")
     await collection.add(
         [
@@ -73,7 +73,7 @@ def _share_of_good(result: object) -> float:
 @pytest.mark.parametrize("combination", [Combination.SUM, Combination.LOGIT_STACK])
 async def test_what_helped_comes_first_after_learning(platform: Platform, combination: Combination) -> None:
     """A new question finds the items that helped others, and the parts of its hits include the learned reward."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     await collection.set_profile(replace(collection.profile, learned=Learned(combination=combination)))
     before = await collection.search("common word39", limit=6)
     await _use(platform, collection, QUESTIONS)
@@ -157,7 +157,7 @@ async def test_a_search_reads_of_items_what_its_stack_weighs(
 
 async def test_a_model_that_is_not_better_is_kept_and_not_used(platform: Platform) -> None:
     """Random verdicts teach nothing: the version is stored with its reason, and searches stay the same."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     before = await collection.search("common word39")
     results = await collection.search_each(QUESTIONS, limit=4)
     events = [
@@ -180,7 +180,7 @@ async def test_a_model_that_is_not_better_is_kept_and_not_used(platform: Platfor
 
 async def test_a_model_can_be_taken_out_of_use(platform: Platform) -> None:
     """Version 0 is relevance alone; a version that was never good enough cannot be chosen."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     before = await collection.search("common word39", limit=6)
     await _use(platform, collection, QUESTIONS)
     assert (await _learn(platform, collection))["published"]
@@ -199,7 +199,7 @@ async def test_a_model_can_be_taken_out_of_use(platform: Platform) -> None:
 
 async def test_a_collection_nobody_spoke_of_has_nothing_to_learn(platform: Platform) -> None:
     """The job says so, and stores no model."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     assert await _learn(platform, collection) == {
         "verdicts": 0, "published": False, "reason": "there is no feedback yet",
     }  # fmt: skip
@@ -210,7 +210,7 @@ async def test_thompson_slots_show_what_was_never_used_and_say_how_probable_that
     platform: Platform, posterior: PosteriorKind
 ) -> None:
     """One place of the page is drawn; who won it is marked, and recorded with the propensity of the draw."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, posterior=posterior)
     await collection.set_profile(replace(collection.profile, exploration=exploration))
     results = await collection.search_each(["common word3"] * 30, limit=5)
@@ -238,7 +238,7 @@ async def test_thompson_slots_show_what_was_never_used_and_say_how_probable_that
 
 async def test_what_is_not_recorded_explores_nothing(platform: Platform) -> None:
     """Nothing could be learned from it: an unrecorded search has the order of the scores."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2, swaps=1.0)
     await collection.set_profile(replace(collection.profile, exploration=exploration))
     result = await collection.unrecorded().search("common word3", limit=5)
@@ -248,7 +248,7 @@ async def test_what_is_not_recorded_explores_nothing(platform: Platform) -> None
 
 async def test_an_item_that_was_used_often_is_not_explored_any_more(platform: Platform) -> None:
     """Once nothing is new or hardly used, every place goes to the scores."""
-    collection = await _filled(platform, items=6)
+    collection = await _fill(platform, items=6)
     exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, younger_than_days=0)
     await collection.set_profile(replace(collection.profile, exploration=exploration))
     events = [

@@ -70,13 +70,13 @@ async def _searched(day: Day) -> None:
         profile = (SUM, RANKS, DRAWN, DRAWN, BARE, None)[number % 6]
         where = {"group": [0, 1]} if number % 5 == 0 else None
         day.searches.append(await docs.search(words, profile=profile, where=where, limit=5, context=context))
-        await _judged(day, number)
+        await _verdicts(day, number)
     day.later()
     day.searches.append(await docs.search("nothing has such words", legs=["lexical"]))
     day.searches.append(await docs.search(vector=np.ones(256), legs=["dense"], limit=3))
 
 
-async def _judged(day: Day, number: int) -> None:
+async def _verdicts(day: Day, number: int) -> None:
     """Verdicts on the first, second and last hits, one of them twice, one on an item that was not shown."""
     hits = day.searches[number]
     events = [

@@ -38,12 +38,12 @@ from retrieval.services.collections import collection_statuses
 from retrieval.services.indexes import IndexOutcome, keep_index
 from tests.support.database import SCHEMA
 from tests.support.jobs import target_of
-from tests.support.recording import answered
+from tests.support.recording import answered_search
 
 STARTED = datetime.now(UTC)
 
 
-async def _filled(platform: Platform) -> Collection:
+async def _fill(platform: Platform) -> Collection:
     collection = await platform.collection("docs")
     await collection.add([{"_id": f"i{n}", "text": f"word{n % 7} common", "group": n % 3} for n in range(30)])
     return collection
@@ -66,7 +66,7 @@ async def _smoke(collection: Collection) -> list[SearchResult]:
     ]
 
 
-async def _found(platform: Platform, result: SearchResult) -> RecordedSearch:
+async def _record_of(platform: Platform, result: SearchResult) -> RecordedSearch:
     assert result.retrieval_id is not None
     search = await find_recorded(platform.database, platform.tenant_id, result.retrieval_id)
     assert search is not None
@@ -104,9 +104,9 @@ async def _learned(platform: Platform) -> list[SearchResult]:
 
 async def test_every_column_is_filled_and_tells_searches_apart(platform: Platform) -> None:
     """No column is the same for all of a few searches that differ: it would say nothing."""
-    results = [*await _smoke(await _filled(platform)), *await _learned(platform)]
+    results = [*await _smoke(await _fill(platform)), *await _learned(platform)]
     await platform.recorded()
-    recorded = [await _found(platform, result) for result in results]
+    recorded = [await _record_of(platform, result) for result in results]
     columns = {column.name for column in retrievals.columns} - {"pool_scores_exact"}
     assert {name for name in columns if len(_values(recorded, name)) == 1} == set()
     hits = [hit for search in recorded for hit in search.impressions]
@@ -120,10 +120,10 @@ async def test_every_column_is_filled_and_tells_searches_apart(platform: Platfor
 
 async def test_a_record_says_what_the_caller_saw(platform: Platform) -> None:
     """Hits, scores, contributions, path, notes and times are those of the answer."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     result = await collection.search("common word1", vector=np.ones(256), limit=7)
     await platform.recorded()
-    search = await _found(platform, result)
+    search = await _record_of(platform, result)
     assert [(impression.item_id, impression.rank, impression.score) for impression in search.impressions] == [
         (hit.item_id, hit.rank, hit.score) for hit in result
     ]
@@ -145,7 +145,7 @@ async def test_a_record_tells_the_parts_that_a_stack_made_of_scores(platform: Pl
     """The record keeps only the candidates and the stack's weights, from which the parts follow."""
     result = (await _learned(platform))[-1]
     await platform.recorded()
-    search = await _found(platform, result)
+    search = await _record_of(platform, result)
     contributions = [hit.explanation.contributions for hit in result]
     assert search.shown_signals == {part.leg: part.weight for part in contributions[0]}
     assert {"relevance", "affinity", "length"} < set(search.shown_signals or ())
@@ -162,10 +162,10 @@ async def test_a_record_tells_the_parts_that_a_stack_made_of_scores(platform: Pl
 
 async def test_many_searches_of_one_call_are_recorded_each(platform: Platform) -> None:
     """In one context, under an identifier each."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     results = await collection.search_each(["word1", "word2", "word3"], context=Context(session="s"))
     await platform.recorded()
-    recorded = [await _found(platform, result) for result in results]
+    recorded = [await _record_of(platform, result) for result in results]
     assert [search.query for search in recorded] == ["word1", "word2", "word3"]
     assert {search.session for search in recorded} == {"s"}
     assert platform.recording.recorded == len({search.retrieval_id for search in recorded}) == 3
@@ -173,7 +173,7 @@ async def test_many_searches_of_one_call_are_recorded_each(platform: Platform) -
 
 async def test_only_the_share_that_the_profile_asks_for_is_recorded(platform: Platform) -> None:
     """At 0 no search is recorded; at one half, about half are. An unrecorded search has no identifier."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     none = Profile(recording=Recording(rate=0))
     assert (await collection.search("common", profile=none)).retrieval_id is None
     half = replace(none, recording=Recording(rate=0.5))
@@ -186,27 +186,27 @@ async def test_only_the_share_that_the_profile_asks_for_is_recorded(platform: Pl
 async def test_closing_the_platform_records_what_waits(database_url: str, settings: Settings) -> None:
     """A program that ends after its search has recorded it."""
     async with connect(database_url, settings=settings, embedder=HashingEmbedder()) as platform:
-        result = await (await _filled(platform)).search("common")
+        result = await (await _fill(platform)).search("common")
         assert platform.recording.waiting == 1
     async with connect(database_url, settings=settings, embedder=HashingEmbedder()) as platform:
-        assert (await _found(platform, result)).query == "common"
+        assert (await _record_of(platform, result)).query == "common"
 
 
 async def test_a_search_that_waits_is_on_record_when_it_answers(platform: Platform) -> None:
     """Nothing has to be flushed first."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     await collection.set_profile(replace(collection.profile, recording=Recording(wait=True)))
     result = await collection.search("common")
     assert platform.recording.waiting == 0
-    assert (await _found(platform, result)).query == "common"
+    assert (await _record_of(platform, result)).query == "common"
 
 
 async def test_a_record_that_was_sent_twice_is_stored_once(platform: Platform) -> None:
     """An answer of the database that got lost does no harm, nor does it count losses twice; others may come along."""
-    stored = await (await _filled(platform)).refresh()
+    stored = await (await _fill(platform)).refresh()
     chance = random.Random(1)
     first, other = (
-        recording_statement.encoded(record(answered(chance=chance, collection_id=stored.collection_id)))
+        recording_statement.encoded(record(answered_search(chance=chance, collection_id=stored.collection_id)))
         for _ in range(2)
     )
     losses = {(stored.collection_id, datetime.now(UTC).date(), "overflow"): 2}
@@ -266,7 +266,7 @@ async def test_a_search_whose_record_is_refused_answers_as_always(
     database_url: str, platform: Platform, *, waits: bool
 ) -> None:
     """The loss is counted, and the next record stores the count; a search with ``wait`` has a note."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     await collection.set_profile(replace(collection.profile, recording=Recording(wait=waits)))
     async with _without_the_table(database_url):
         result = await collection.search("common", limit=5)
@@ -283,7 +283,7 @@ async def test_a_search_whose_record_is_refused_answers_as_always(
 @pytest.mark.usefixtures("waiting")
 async def test_records_outlive_connections_that_are_cut_off(platform: Platform, database_url: str) -> None:
     """The server closes every connection while records wait: they are stored on new ones, each once."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     results = [await collection.search("common") for _ in range(3)]
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
         await other.execute(
@@ -291,14 +291,14 @@ async def test_records_outlive_connections_that_are_cut_off(platform: Platform, 
             "WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = ''"
         )
     await platform.recorded()
-    assert [(await _found(platform, result)).query for result in results] == ["common"] * 3
+    assert [(await _record_of(platform, result)).query for result in results] == ["common"] * 3
     assert platform.recording.lost == {}
 
 
 @pytest.mark.usefixtures("waiting")
 async def test_searches_of_a_collection_that_was_removed_are_counted_as_lost(platform: Platform) -> None:
     """The other records are stored."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     other = await platform.collection("other")
     await other.add([{"_id": "1", "text": "common"}])
     await other.search("common")
@@ -306,21 +306,21 @@ async def test_searches_of_a_collection_that_was_removed_are_counted_as_lost(pla
     async with platform.database.transaction(platform.tenant_id) as connection:
         await connection.execute("DELETE FROM collections WHERE name = 'other'")
     await platform.recorded()
-    assert (await _found(platform, surviving)).query == "common"
+    assert (await _record_of(platform, surviving)).query == "common"
     assert platform.recording.lost == {"refused": 1}
 
 
 async def test_a_filter_that_cannot_be_written_down_is_recorded_as_such(platform: Platform) -> None:
     """The search is recorded, and its record says that it cannot be repeated."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     result = await collection.search("common", where=Or((Contains("word1"), Contains("word2"))))
     await platform.recorded()
-    assert (await _found(platform, result)).request["is_whole"] is False
+    assert (await _record_of(platform, result)).request["is_whole"] is False
 
 
 async def test_another_tenant_finds_no_record(platform: Platform, database_url: str, settings: Settings) -> None:
     """An identifier alone opens nothing."""
-    result = await (await _filled(platform)).search("common")
+    result = await (await _fill(platform)).search("common")
     await platform.recorded()
     assert result.retrieval_id is not None
     other = settings.changed(tenant=f"{settings.tenant}-other")
@@ -342,7 +342,7 @@ async def _indexed(platform: Platform) -> Collection:
     return collection
 
 
-async def _kept(url: str, settings: Settings) -> list[Sample]:
+async def _samples(url: str, settings: Settings) -> list[Sample]:
     async with connect(url, settings=settings.changed(recall_sample_rate=0)) as platform:
         stored = await (await platform.collection("docs")).refresh()
         assert stored.space is not None
@@ -358,7 +358,7 @@ async def test_searches_that_walked_an_index_are_kept_at_the_rate(database_url: 
         assert (await collection.search(vector=VECTORS[0], legs=["dense"], limit=5)).path == "approximate"
         assert (await collection.search("w3", legs=["lexical"])).path == "none"
         assert (await collection.search(vector=VECTORS[1], legs=["dense"], where={"item_id": "1"})).path == "exact"
-    samples = await _kept(database_url, settings)
+    samples = await _samples(database_url, settings)
     assert [(leg.limit, leg.condition) for leg in samples] == [(5, None)]
     assert samples[0].vector == pytest.approx(VECTORS[0] / np.linalg.norm(VECTORS[0]), abs=1e-3)
 
@@ -368,7 +368,7 @@ async def test_at_rate_zero_nothing_is_kept(database_url: str, settings: Setting
     async with connect(database_url, settings=settings.changed(recall_sample_rate=0)) as platform:
         collection = await _indexed(platform)
         await collection.search(vector=VECTORS[0], legs=["dense"], limit=5)
-    assert await _kept(database_url, settings) == []
+    assert await _samples(database_url, settings) == []
 
 
 async def test_a_sample_that_cannot_be_stored_does_not_break_the_search(

@@ -31,7 +31,7 @@ from retrieval.jobs.run import run_job
 from tests.support.jobs import target_of
 
 
-async def _filled(platform: Platform) -> Collection:
+async def _fill(platform: Platform) -> Collection:
     collection = await platform.collection("docs")
     await collection.add([{"_id": f"i{n}", "text": f"word{n % 7} common {n}", "group": n % 3} for n in range(30)])
     return collection
@@ -79,7 +79,7 @@ async def test_an_unchanged_search_is_reproduced_and_answered_the_same(
     platform: Platform, options: dict[str, Any]
 ) -> None:
     """Its ranking follows from its record, and today's answer is the same."""
-    result = await (await _filled(platform)).search('word1 common -"word5"', **options)
+    result = await (await _fill(platform)).search('word1 common -"word5"', **options)
     assert result.retrieval_id is not None
     replay = await platform.replay(result.retrieval_id)
     assert (replay.why_not, replay.changes, replay.differences) == ((), (), ())
@@ -90,7 +90,7 @@ async def test_an_unchanged_search_is_reproduced_and_answered_the_same(
 
 async def test_each_difference_says_why(platform: Platform) -> None:
     """A hit that was removed, one that is new, one that was changed, and a profile that was replaced."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     result = await collection.search("word1 common", limit=5)
     first, second, *_ = (hit.item_id for hit in result)
     await collection.delete([first])
@@ -107,7 +107,7 @@ async def test_each_difference_says_why(platform: Platform) -> None:
     assert replay.as_dict()["differences"][0]["item_id"] == replay.differences[0].item_id
 
 
-async def _learned(platform: Platform, combination: Combination) -> Collection:
+async def _learning_collection(platform: Platform, combination: Combination) -> Collection:
     """A collection that has learned that even numbers help, and explores."""
     collection = await platform.collection("learning")
     await collection.add([{"_id": f"i{n:02}", "text": f"common text word{n % 9} word{n % 7}"} for n in range(24)])
@@ -139,7 +139,7 @@ async def test_what_was_learned_is_replayed(platform: Platform, combination: Com
 
     The same profile, taken for another, would have shown the same items with the same probabilities. Refined or not.
     """
-    collection = await _learned(platform, combination)
+    collection = await _learning_collection(platform, combination)
     answers = []
     for refining in (Refining(), Refining(share=0.3)):
         await collection.set_profile(replace(collection.profile, refining=refining))
@@ -171,18 +171,18 @@ async def _check_another_profile(platform: Platform, collection: Collection) -> 
         (pool,) = [pool async for pool in pools]
     slate = target_slate(pool, NamedProfile(name="another", profile=collection.profile), model)
     assert not isinstance(slate, Unanswerable)
-    assert slate == pytest.approx(_drawn(pool))
+    assert slate == pytest.approx(_probabilities(pool))
     assert any(chance < 1 for chance in slate.values())
 
 
-def _drawn(pool: RecordedPool) -> dict[str, float]:
+def _probabilities(pool: RecordedPool) -> dict[str, float]:
     """The recorded probabilities above 0."""
     return {item: chance for item, chance in zip(pool.item_ids, pool.propensity, strict=True) if chance}
 
 
 async def test_another_seed_draws_otherwise(platform: Platform) -> None:
     """A record whose seed was changed is not reproduced."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2)
     result = await collection.search("common", profile=replace(SUM, exploration=exploration), limit=5)
     await platform.recorded()
@@ -197,7 +197,7 @@ async def test_another_seed_draws_otherwise(platform: Platform) -> None:
 @pytest.mark.parametrize("least", ["min_score", "min_relevance"])
 async def test_a_drawing_is_replayed_where_hits_are_below_the_least(platform: Platform, least: str) -> None:
     """Drawn items below the bound keep their probabilities; a different seed is reported as without bounds."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2)
     profile = replace(SUM, exploration=exploration, calibration=CALIBRATION)
     whole = await collection.search("common", profile=profile, limit=5)
@@ -221,7 +221,7 @@ async def test_a_drawing_is_replayed_where_hits_are_below_the_least(platform: Pl
 async def test_what_exploration_drew_is_told(platform: Platform) -> None:
     """The other places follow from the record."""
     exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2)
-    result = await (await _filled(platform)).search("common", profile=replace(SUM, exploration=exploration), limit=5)
+    result = await (await _fill(platform)).search("common", profile=replace(SUM, exploration=exploration), limit=5)
     assert result.retrieval_id is not None
     replay = await platform.replay(result.retrieval_id)
     assert replay.why_not == ()
@@ -234,7 +234,7 @@ async def test_what_exploration_drew_is_told(platform: Platform) -> None:
 
 async def test_a_bonus_by_counts_alone_is_replayed(platform: Platform) -> None:
     """Without a model it uses the counts of uses, which the record has."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     used = [
         Feedback(collection="docs", item_id=f"i{n}", helpful=False, actor=f"a{k}") for n in range(8) for k in range(3)
     ]
@@ -250,7 +250,7 @@ async def test_a_bonus_by_counts_alone_is_replayed(platform: Platform) -> None:
 
 async def test_a_filter_that_was_not_written_down_cannot_be_asked_again(platform: Platform) -> None:
     """The ranking is recomputed all the same."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     result = await collection.search("common", where=Or((Contains("word1"), Contains("word2"))))
     assert result.retrieval_id is not None
     replay = await platform.replay(result.retrieval_id)
@@ -260,7 +260,7 @@ async def test_a_filter_that_was_not_written_down_cannot_be_asked_again(platform
 
 async def test_a_search_that_has_become_impossible_says_so(platform: Platform) -> None:
     """The error of today is the difference."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     result = await collection.search("common", where={"group": 1})
     await collection.make_filterable({"group": "text"})
     assert result.retrieval_id is not None
@@ -281,7 +281,7 @@ async def test_a_record_of_another_collection_or_tenant_is_not_found(
     platform: Platform, database_url: str, settings: Settings
 ) -> None:
     """A request that names a collection gets the searches of that collection only."""
-    result = await (await _filled(platform)).search("common")
+    result = await (await _fill(platform)).search("common")
     assert result.retrieval_id is not None
     with pytest.raises(NotFoundError, match="in collection 'other'"):
         await platform.replay(result.retrieval_id, "other")
@@ -298,7 +298,7 @@ async def test_what_is_no_identifier_is_refused(platform: Platform) -> None:
 
 async def test_a_pseudonym_replaces_an_actor_everywhere(platform: Platform) -> None:
     """It is the same in all of the actor's rows; other names stay, and the sessions are deleted."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     for actor in ("ann", "ann", "bob"):
         result = await collection.search("common", context=Context(actor=actor, session="s"))
         assert result.retrieval_id is not None

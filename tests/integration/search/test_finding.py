@@ -27,7 +27,7 @@ PAPERS: list[dict[str, Any]] = [
 ]
 
 
-async def filled(platform: Platform, name: str = "papers", **settings: Any) -> Collection:
+async def fill(platform: Platform, name: str = "papers", **settings: Any) -> Collection:
     """A collection of the papers."""
     papers = await platform.collection(name, **settings)
     await papers.add(PAPERS)
@@ -49,7 +49,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 async def test_a_plain_search_makes_one_round_trip_of_one_statement(platform: Platform, asked: list[list[str]]) -> None:
     """Options that are not requested cost nothing."""
-    papers = await filled(platform)
+    papers = await fill(platform)
     asked.clear()
     assert await papers.search("boundary layer", legs=["lexical"], limit=3)
     assert [len(texts) for texts in asked] == [1]
@@ -70,7 +70,7 @@ async def test_unknown_words_are_taken_for_the_known_ones_near_to_them(
     platform: Platform, query: str, item_id: str, replacement: str
 ) -> None:
     """They differ by one or two letters, or begin a known word; the notes list the replacements."""
-    papers = await filled(platform)
+    papers = await fill(platform)
     assert not await papers.search(query.split(maxsplit=1)[0], legs=["lexical"])
     result = await papers.search(query, legs=["lexical"], typos=True)
     assert result[0].item_id == item_id
@@ -82,13 +82,13 @@ async def test_unknown_words_are_taken_for_the_known_ones_near_to_them(
 )
 async def test_other_queries_stay_as_they_are(platform: Platform, query: str) -> None:
     """Known words in any form, words that nothing is near to, short ones, phrases, names."""
-    papers = await filled(platform)
+    papers = await fill(platform)
     assert not (await papers.search(query, legs=["lexical"], typos=True)).notes
 
 
 async def test_known_words_cost_one_statement_and_unknown_ones_few(platform: Platform, asked: list[list[str]]) -> None:
     """The number of words does not matter."""
-    papers = await filled(platform)
+    papers = await fill(platform)
     asked.clear()
     await papers.search("boundary layers of a hypersonic wing", legs=["lexical"], typos=True)
     assert [len(texts) for texts in asked] == [1, 1]
@@ -99,7 +99,7 @@ async def test_known_words_cost_one_statement_and_unknown_ones_few(platform: Pla
 
 async def test_what_was_written_a_moment_ago_is_known(platform: Platform) -> None:
     """Before its words are added up, too."""
-    papers = await filled(platform)
+    papers = await fill(platform)
     await papers.add([{"id": "n", "text": "zeppelins over Lakehurst"}])
     assert not (await papers.search("zeppelins", legs=["lexical"], typos=True)).notes
     note = "no item has a word of the query; misspelt words are found with typos"
@@ -114,7 +114,7 @@ async def test_a_term_that_is_no_word_is_told_as_the_word_it_stands_for(
     platform: Platform, query: str, replacement: str
 ) -> None:
     """The stem of a stem may be another: "univers" would be searched as "univer", which no item holds."""
-    papers = await filled(platform)
+    papers = await fill(platform)
     await papers.add([{"id": "u", "text": "Universities grant degrees; analyses of relativity at the boundary."}])
     result = await papers.search(query, legs=["lexical"], typos=True)
     assert "u" in [hit.item_id for hit in result]
@@ -123,7 +123,7 @@ async def test_a_term_that_is_no_word_is_told_as_the_word_it_stands_for(
 
 async def test_advice_names_no_attribute_that_no_item_holds_any_more(platform: Platform) -> None:
     """This applies to every use of a field: in a filter, for grouping, in facets and pages."""
-    papers = await filled(platform)
+    papers = await fill(platform)
     await papers.add([{"id": "gone", "text": "x", "areal": "m"}])
     with pytest.raises(InvalidRequestError, match="areal"):
         await papers.search("heat", where={"areale": "m"})
@@ -143,7 +143,7 @@ async def test_advice_names_no_attribute_that_no_item_holds_any_more(platform: P
 
 async def test_the_record_holds_the_corrected_query(platform: Platform) -> None:
     """A replay then searches the same."""
-    papers = await filled(platform)
+    papers = await fill(platform)
     result = await papers.search("bondary", legs=["lexical"], typos=True)
     await platform.recorded()
     assert result.retrieval_id is not None
@@ -160,7 +160,7 @@ async def test_accents_and_other_scripts_are_corrected(platform: Platform) -> No
 
 async def test_a_snippet_marks_the_words_of_the_query_in_any_form(platform: Platform, asked: list[list[str]]) -> None:
     """By one statement for all hits; the text stays as it is, and is escaped for a page; scripts are not searched."""
-    papers = await filled(platform)
+    papers = await fill(platform)
     await papers.add([{"id": "h", "text": "<b>Potatoes</b> & layers: 'cakes' with \\ and 50 % <script>cake</script>"}])
     asked.clear()
     first, *_ = await papers.search("cakes potato*", legs=["lexical"], snippet=200)
@@ -177,7 +177,7 @@ async def test_a_snippet_marks_the_words_of_the_query_in_any_form(platform: Plat
 
 async def test_a_long_text_is_cut_where_most_words_of_the_query_stand(platform: Platform) -> None:
     """The part has the requested size, anywhere in the text."""
-    papers = await filled(platform)
+    papers = await fill(platform)
     filler = "other things " * 300
     await papers.add([{"id": "long", "text": f"a layer {filler} the boundary of a layer. {filler}"}])
     hits = await papers.search("boundary layer", legs=["lexical"], snippet=60)
@@ -190,7 +190,7 @@ async def test_a_long_text_is_cut_where_most_words_of_the_query_stand(platform: 
 
 async def test_snippets_of_titles_of_scripts_without_spaces_and_of_corrected_words(platform: Platform) -> None:
     """An item without a body shows its title; without words the beginning of the text is shown."""
-    papers = await filled(platform)
+    papers = await fill(platform)
     await papers.add([{"id": "t", "title": "Zeppelins"}, {"id": "j", "text": "\u6771\u4eac\u90fd\u306e\u5929\u6c17"}])
     for query, item_id, marked in [
         ("zeppelin", "t", "<mark>Zeppelins</mark>"),
@@ -204,14 +204,14 @@ async def test_snippets_of_titles_of_scripts_without_spaces_and_of_corrected_wor
 @pytest.mark.parametrize("size", [0, 19, 2001, True, "80", 80.5])
 async def test_a_size_that_no_snippet_has_is_refused(platform: Platform, size: Any) -> None:
     """With the range that there is."""
-    papers = await filled(platform)
+    papers = await fill(platform)
     with pytest.raises(InvalidRequestError, match="from 20 to 2000"):
         await papers.search("soup", snippet=size)
 
 
 async def test_facets_count_what_the_filter_lets_through(platform: Platform, asked: list[list[str]]) -> None:
     """Found or not, in one round trip; a phrase of the query is a part of the filter."""
-    papers = await filled(platform)
+    papers = await fill(platform)
     await papers.add([{"id": "old", "text": "soup", "area": "food", "status": "archived"}])
     asked.clear()
     result = await papers.search("soup", legs=["lexical"], limit=1, facets=["area", "tags", "kind"])
@@ -230,7 +230,7 @@ async def test_a_facet_counts_so_many_items_and_says_so(platform: Platform, monk
     """The cost of a search is limited, and so is the number of values."""
     monkeypatch.setattr("retrieval.adapters.store.items.collection_facts.FACET_ROWS", 3)
     monkeypatch.setattr("retrieval.engine.collection_search.FACET_ROWS", 3)
-    result = await (await filled(platform)).search("soup", facets=["area"])
+    result = await (await fill(platform)).search("soup", facets=["area"])
     assert result.notes == ("the facet 'area' counts the first 3 of the items that the filter lets through",)
 
 
@@ -246,14 +246,14 @@ async def test_a_facet_counts_so_many_items_and_says_so(platform: Platform, monk
 )
 async def test_facets_that_cannot_be_counted_are_refused(platform: Platform, facets: Any, message: str) -> None:
     """Before anything is searched."""
-    papers = await filled(platform)
+    papers = await fill(platform)
     with pytest.raises(RetrievalError, match=message):
         await papers.search("soup", facets=facets)
 
 
 async def test_what_is_typed_is_completed_from_words_and_titles(platform: Platform, asked: list[list[str]]) -> None:
     """The last word, as items spell it; two statements."""
-    papers = await filled(platform)
+    papers = await fill(platform)
     await papers.add([{"id": "5", "title": "Wings and the boundary layer", "text": "Boundary layers, boundary layer"}])
     asked.clear()
     completion = await papers.complete("boundary la")
@@ -273,13 +273,13 @@ async def test_what_is_typed_is_completed_from_words_and_titles(platform: Platfo
 @pytest.mark.parametrize("text", ["%_\\", "b(*", "qqq", "-"])
 async def test_texts_that_nothing_begins_with_complete_to_nothing(platform: Platform, text: str) -> None:
     """Signs are text."""
-    assert not (await (await filled(platform)).complete(text)).queries
+    assert not (await (await fill(platform)).complete(text)).queries
 
 
 @pytest.mark.parametrize("text", ["", "  ", "a\x00b", 7, None, "x" * 40_000])
 async def test_what_is_no_text_is_refused(platform: Platform, text: Any) -> None:
     """As for a search."""
-    papers = await filled(platform)
+    papers = await fill(platform)
     with pytest.raises(RetrievalError):
         await papers.complete(text)
 
@@ -341,7 +341,7 @@ async def test_what_is_no_cursor_of_this_search_is_refused(platform: Platform, a
 
 async def test_synonyms_of_the_profile_find_what_is_called_otherwise(platform: Platform) -> None:
     """By the lexical leg; they are marked in snippets, and no typo is seen in them."""
-    papers = await filled(platform)
+    papers = await fill(platform)
     assert not await papers.search("potage", legs=["lexical"])
     await papers.set_profile(replace(papers.profile, synonyms=(("potage", "soup"), ("airfoil", "wing"))))
     [hit] = await papers.search("potage", legs=["lexical"], snippet=60, typos=True)

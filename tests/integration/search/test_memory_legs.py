@@ -56,7 +56,7 @@ async def _request(collection: Collection, *legs: LegName, **where: Any) -> Cand
     return await leg_request(collection, *legs, depth=DEPTH, where=where)
 
 
-async def _found(platform: Platform, request: CandidateRequest) -> Found:
+async def _candidates(platform: Platform, request: CandidateRequest) -> Found:
     return await find_candidates(platform.database, platform.tenant_id, request, Query(entities=ENTITIES))
 
 
@@ -79,7 +79,7 @@ async def test_each_leg_brings_its_best_active_memories(
     projects = where.get("project_id", [f"p{number}" for number in range(PROJECTS)])
     since = where.get("item_id", {}).get("gte", "")
     among = [memory for memory in ACTIVE if memory.project in projects and memory.item_id >= since]
-    legs_found = await _found(platform, await _request(collection, *KEYS, **where))
+    legs_found = await _candidates(platform, await _request(collection, *KEYS, **where))
     for leg in KEYS:
         assert _ids(legs_found, leg) == _best(leg, among), leg
 
@@ -91,7 +91,7 @@ async def test_a_walk_that_meets_too_few_is_followed_by_a_look_at_all_that_match
     """If what matches is all at the far end of an order, the page is full and right nevertheless."""
     platform, collection = opened
     request = await _request(collection, *KEYS, item_id={"gte": "015000"})
-    legs_found = await _found(platform, request)
+    legs_found = await _candidates(platform, request)
     assert legs_found.fell_short
     for leg in KEYS:
         among = [memory for memory in ACTIVE if memory.number >= 15_000]

@@ -69,7 +69,7 @@ def asking(settings: Settings, database_url: str, endpoint: str, **others: objec
 
 
 @asynccontextmanager
-async def stored(settings: Settings) -> AsyncIterator[tuple[Platform, Collection]]:
+async def open_stored(settings: Settings) -> AsyncIterator[tuple[Platform, Collection]]:
     """An open platform with two items, whose endpoint answered when they came."""
     async with connect(settings=settings) as platform:
         collection = await platform.collection("docs")
@@ -103,7 +103,7 @@ async def test_an_endpoint_that_fails_costs_its_budget_once(
     settings: Settings, database_url: str, server: OpenAIServer, fault: Fault
 ) -> None:
     """Words answer in each case; the next searches do not call the endpoint, and call it again after its recovery."""
-    async with stored(asking(settings, database_url, server.url)) as (platform, collection):
+    async with open_stored(asking(settings, database_url, server.url)) as (platform, collection):
         before = len(server.received)
         server.faults.extend([fault] * 100)
         await by_words(collection, "database timeout 1")
@@ -189,7 +189,7 @@ async def test_what_is_cached_is_found_by_meaning_all_the_time(
 ) -> None:
     """Any process may have cached it; in a batch only new texts are searched by words alone, and so are rewrites."""
     own_settings = asking(settings, database_url, server.url)
-    async with stored(own_settings) as (_, collection):
+    async with open_stored(own_settings) as (_, collection):
         assert not (await collection.search("database timeout")).notes
     async with connect(settings=own_settings) as platform:
         collection = await platform.collection("docs")
@@ -207,7 +207,7 @@ async def test_what_is_cached_is_found_by_meaning_all_the_time(
 
 async def test_by_meaning_alone_it_fails_at_once(settings: Settings, database_url: str, server: OpenAIServer) -> None:
     """No other leg can answer; the error gives the reason."""
-    async with stored(asking(settings, database_url, server.url)) as (_, collection):
+    async with open_stored(asking(settings, database_url, server.url)) as (_, collection):
         server.faults.extend([hanging] * 100)
         for _ in range(3):
             started = time.monotonic()
@@ -222,7 +222,7 @@ async def test_many_at_once_wait_for_one_budget_and_leave_nothing_behind(
     settings: Settings, database_url: str, server: OpenAIServer
 ) -> None:
     """All of them start before the outage is known; none waits for another."""
-    async with stored(asking(settings, database_url, server.url)) as (_, collection):
+    async with open_stored(asking(settings, database_url, server.url)) as (_, collection):
         server.faults.extend([hanging] * 100)
         await asyncio.gather(*(by_words(collection, f"database timeout {number}") for number in range(20)))
         await until(lambda: not server.waiting)
@@ -264,7 +264,7 @@ async def test_a_model_on_this_machine_that_hangs_costs_its_budget_once(settings
 
 async def test_ingest_and_measurements_are_patient(settings: Settings, database_url: str, server: OpenAIServer) -> None:
     """Neither the budget nor an open breaker ends them; a single failure is retried."""
-    async with stored(asking(settings, database_url, server.url)) as (platform, collection):
+    async with open_stored(asking(settings, database_url, server.url)) as (platform, collection):
         server.faults.extend([hanging] * 100)
         await by_words(collection, "database timeout")
         assert platform.outages
@@ -288,7 +288,7 @@ async def test_ingest_and_measurements_are_patient(settings: Settings, database_
 
 async def test_a_write_is_told_before_its_deadline(settings: Settings, database_url: str, server: OpenAIServer) -> None:
     """The item is stored; its vector follows later."""
-    async with stored(asking(settings, database_url, server.url)) as (_, collection):
+    async with open_stored(asking(settings, database_url, server.url)) as (_, collection):
         server.faults.extend([hanging] * 100)
         with deadline(Deadline(time.monotonic() + 4)):
             report = await collection.add([{"_id": "3", "text": "A third one."}])
@@ -300,7 +300,7 @@ async def test_looking_for_duplicates_has_the_budget_of_a_search(
     settings: Settings, database_url: str, server: OpenAIServer
 ) -> None:
     """It holds a transaction meanwhile."""
-    async with stored(asking(settings, database_url, server.url)) as (platform, _):
+    async with open_stored(asking(settings, database_url, server.url)) as (platform, _):
         store = MemoryStore(platform)
         server.faults.append(hanging)
         started = time.monotonic()

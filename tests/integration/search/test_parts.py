@@ -102,7 +102,7 @@ async def test_a_walk_is_one_scan_of_each_part_and_sorts_nothing(pair: Pair, whe
     assert plan.count("Merge Append") == 1
 
 
-def _told(result: SearchResult) -> list[tuple[str, float, dict[str, float]]]:
+def _as_rows(result: SearchResult) -> list[tuple[str, float, dict[str, float]]]:
     parts = [{name: part[-1] for name, part in _numbers(hit.explanation.contributions)} for hit in result]
     return [(hit.item_id, hit.score, part) for hit, part in zip(result, parts, strict=True)]
 
@@ -128,8 +128,8 @@ async def test_hits_scores_and_explanations_are_those_of_a_whole_index(
             for corpus in (pair.whole, pair.divided)
         ]
         assert len(whole) == len(divided)
-        rows = {item_id: row for item_id, *row in _told(whole)}
-        for item_id, score, parts in _told(divided):
+        rows = {item_id: row for item_id, *row in _as_rows(whole)}
+        for item_id, score, parts in _as_rows(divided):
             if item_id in rows:
                 assert score == pytest.approx(rows[item_id][0], abs=close)
                 assert parts == pytest.approx(rows[item_id][1], abs=close)

@@ -82,7 +82,7 @@ async def _fill(platform: Platform, vectors: Vectors) -> None:
     await collection.add(items, embeddings=vectors)
 
 
-async def _opened(platform: Platform) -> tuple[Collection, StoredCollection]:
+async def _open(platform: Platform) -> tuple[Collection, StoredCollection]:
     collection = await platform.collection("docs")
     return collection, await collection.refresh()
 
@@ -140,7 +140,7 @@ def _hnsw(stored: StoredCollection) -> str:
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_large_collection_has_an_hnsw_index_of_its_own_and_a_small_one_has_none(corpus: Corpus) -> None:
     """Adding many items builds the index on the collection's literal number; searches then say ``approximate``."""
-    collection, stored = await _opened(corpus.large)
+    collection, stored = await _open(corpus.large)
     assert stored.ann_index is not None
     async with corpus.large.database.maintenance() as connection:
         cursor = await connection.execute("SELECT pg_get_indexdef(%s::regclass)", (f"{SCHEMA}.{_hnsw(stored)}",))
@@ -148,7 +148,7 @@ async def test_a_large_collection_has_an_hnsw_index_of_its_own_and_a_small_one_h
     assert row is not None
     assert f"(collection_id = {stored.collection_id})" in row[0]
     assert (await collection.search(vector=corpus.queries[0])).path is Path.APPROXIMATE
-    other, small = await _opened(corpus.small)
+    other, small = await _open(corpus.small)
     assert small.ann_index is None
     assert (await other.search(vector=corpus.queries[0])).path is Path.EXACT
 
@@ -158,7 +158,7 @@ async def test_a_large_collection_has_an_hnsw_index_of_its_own_and_a_small_one_h
 async def test_the_lexical_leg_walks_the_index_of_lexemes_under_the_policies(corpus: Corpus) -> None:
     """Row-level security does not keep the application role's search from the GIN index, for rare or common words."""
     for platform in (corpus.large, corpus.small):
-        _, stored = await _opened(platform)
+        _, stored = await _open(platform)
         for query in ("word17", "common", "common word3 group7"):
             scanned = await _scanned(
                 platform, _request(stored, LegName.LEXICAL, Path.NONE), query=query, vector=corpus.queries[0]
@@ -173,7 +173,7 @@ async def test_what_stands_beside_a_candidate_is_looked_up_by_its_key(
     corpus: Corpus, legs: tuple[LegName, ...]
 ) -> None:
     """The planner estimates 1,000 rows for a function; the collection's items are not scanned for ten."""
-    _, stored = await _opened(corpus.large)
+    _, stored = await _open(corpus.large)
     request = replace(_request(stored, LegName.LEXICAL, Path.NONE), legs=legs, depth=10)
     for variant in (replace(request, with_items=True), replace(request, fields=(parse_field("group"),))):
         plan = await _plan(corpus.large, variant, Query("word17 common"))
@@ -186,7 +186,7 @@ async def test_what_stands_beside_a_candidate_is_looked_up_by_its_key(
 @pytest.mark.parametrize("prefixes", [[], ["word1"]])
 async def test_a_lexical_search_looks_at_few_items_and_finds_the_best(corpus: Corpus, prefixes: list[str]) -> None:
     """Items with two common words, or a rare one, are ranked; the best are all found."""
-    _, stored = await _opened(corpus.large)
+    _, stored = await _open(corpus.large)
     statement = "SELECT item_id, score FROM lexical_search(%s, 'common group3 group7 word3', %s, %s, 20)"
     async with corpus.large.database.transaction(corpus.large.tenant_id) as connection:
         ranked = []
@@ -202,7 +202,7 @@ async def test_a_lexical_search_looks_at_few_items_and_finds_the_best(corpus: Co
 @pytest.mark.asyncio(loop_scope="module")
 async def test_phrases_and_prefixes_walk_their_indexes_under_the_policies(corpus: Corpus) -> None:
     """A phrase uses the index of lexemes, a prefix that of spellings; no table is read as a whole."""
-    _, stored = await _opened(corpus.large)
+    _, stored = await _open(corpus.large)
     async with corpus.large.database.transaction(corpus.large.tenant_id) as connection:
         for statement, index in (
             ("SELECT FROM items_containing(%s, 'word17 group17')", LEXEMES),
@@ -221,7 +221,7 @@ async def test_phrases_and_prefixes_walk_their_indexes_under_the_policies(corpus
 @pytest.mark.asyncio(loop_scope="module")
 async def test_what_facets_tell_is_found_in_the_table_of_vectors_alone(corpus: Corpus) -> None:
     """Exact searches use the index of facets, walks the HNSW index; neither reads the table of items."""
-    _, stored = await _opened(corpus.large)
+    _, stored = await _open(corpus.large)
     assert stored.space is not None
     facets = f"{stored.space.table_name}_facets_idx"
     request = _request(stored, LegName.DENSE, Path.EXACT, group=3)
@@ -236,7 +236,7 @@ async def test_what_facets_tell_is_found_in_the_table_of_vectors_alone(corpus: C
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_filter_that_many_surely_match_counts_nothing(corpus: Corpus) -> None:
     """The index knows the shares of common facets; the matches of other facets are counted."""
-    _, stored = await _opened(corpus.large)
+    _, stored = await _open(corpus.large)
     assert stored.ann_index is not None
     for where, share in (({"status": "active"}, 1.0), ({"group": 3}, 0.0), ({"status": "active", "group": 3}, 0.0)):
         condition = parse_where(where)
@@ -252,7 +252,7 @@ async def test_a_filter_that_many_surely_match_counts_nothing(corpus: Corpus) ->
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_lexical_page_is_full_if_enough_items_match(corpus: Corpus) -> None:
     """A rare word together with a common one does not leave the page short."""
-    collection, _ = await _opened(corpus.large)
+    collection, _ = await _open(corpus.large)
     hits = await collection.search("word17 common", legs=["lexical"], limit=1000)
     assert len(hits) == 1000
     assert hits[0].item_id == "000017"
@@ -264,7 +264,7 @@ async def test_a_filtered_page_of_words_is_full_and_right_whether_few_match_or_m
     corpus: Corpus, where: dict[str, Any]
 ) -> None:
     """Two words that all items or many hold: matches are counted to a number only, and the best of them are found."""
-    _, stored = await _opened(corpus.large)
+    _, stored = await _open(corpus.large)
     way = choose_way(stored, (LegName.LEXICAL,), depth=100, limit=100, is_filtered=True)
     lexical = replace(
         _request(stored, LegName.LEXICAL, way.path, **where), few=way.few, reach=way.reach, documents=stored.documents
@@ -282,7 +282,7 @@ async def test_a_filtered_page_of_words_is_full_and_right_whether_few_match_or_m
 @pytest.mark.asyncio(loop_scope="module")
 async def test_an_approximate_search_walks_its_own_hnsw_index_and_an_exact_one_none(corpus: Corpus) -> None:
     """The statement takes the chosen path, whatever the planner would prefer."""
-    _, stored = await _opened(corpus.large)
+    _, stored = await _open(corpus.large)
     for vector in corpus.queries[:5]:
         request = _request(stored, LegName.DENSE, Path.APPROXIMATE)
         assert (await _scanned(corpus.large, request, query="", vector=vector)).get(_hnsw(stored)) == 1
@@ -296,8 +296,8 @@ async def test_an_approximate_search_walks_its_own_hnsw_index_and_an_exact_one_n
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_small_collection_never_walks_the_large_ones_index(corpus: Corpus) -> None:
     """Neither path of a small collection's search uses the large collection's index."""
-    _, large = await _opened(corpus.large)
-    _, small = await _opened(corpus.small)
+    _, large = await _open(corpus.large)
+    _, small = await _open(corpus.small)
     for path in (Path.EXACT, Path.APPROXIMATE):
         scanned = await _scanned(corpus.small, _request(small, LegName.DENSE, path), query="", vector=corpus.queries[0])
         assert _hnsw(large) not in scanned
@@ -306,7 +306,7 @@ async def test_a_small_collection_never_walks_the_large_ones_index(corpus: Corpu
 @pytest.mark.asyncio(loop_scope="module")
 async def test_the_approximate_search_finds_what_the_exact_one_finds(corpus: Corpus) -> None:
     """Recall at 10 is at least .99 against an exact run, and a page of 100 or 1000 is full."""
-    collection, stored = await _opened(corpus.large)
+    collection, stored = await _open(corpus.large)
     hits_found = nearest = 0
     for vector in corpus.queries:
         page = await collection.search(vector=vector, limit=100, legs=["dense"])
@@ -326,7 +326,7 @@ async def test_a_search_is_two_statements(
     corpus: Corpus, monkeypatch: pytest.MonkeyPatch, where: dict[str, Any] | None
 ) -> None:
     """One for the candidates of all legs, one for the hits; no more, filtered or not."""
-    collection, _ = await _opened(corpus.large)
+    collection, _ = await _open(corpus.large)
     statements: list[str] = []
     read_each = Database.read_each
 
@@ -353,7 +353,7 @@ async def test_a_search_is_two_statements(
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_filtered_page_is_full_and_right(corpus: Corpus) -> None:
     """A 2 % filter gives as many hits as requested, the nearest of the matching items."""
-    collection, _ = await _opened(corpus.large)
+    collection, _ = await _open(corpus.large)
     hits = await collection.search(vector=corpus.queries[0], where={"group": 3}, limit=100)
     assert len(hits) == 100
     assert {hit.attributes["group"] for hit in hits} == {3}
@@ -467,7 +467,7 @@ async def test_what_no_index_knows_is_asked_of_the_items_that_an_index_found(
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_thousands_of_ids_are_hashed_or_looked_up(opened: tuple[Platform, Collection]) -> None:
-    """5,000 ids are no list to be read for every item: those wanted are looked up, those unwanted hashed."""
+    """A list of 5,000 ids is not read for every item: requested ids are looked up, excluded ids are hashed."""
     plan = await _plan_filtered(*opened, {"item_id": IDS}, None)
     assert _scans(plan)
     assert not [line for line in plan if "= ANY ('{" in line and "Filter" in line]

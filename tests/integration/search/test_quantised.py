@@ -49,11 +49,11 @@ async def corpus(database_url: str) -> AsyncIterator[Corpus]:
     async with connect(database_url, settings=own_settings) as platform:
         filled = await make_corpus(platform, structured(SIZE), queries=QUERIES)
         await platform.collection("corpus", index="quantised")
-        assert await kept(platform, filled.collection) is IndexOutcome.BUILT
+        assert await keep_outcome(platform, filled.collection) is IndexOutcome.BUILT
         yield replace(filled, queries=structured(QUERIES, seed=5))
 
 
-async def kept(platform: Platform, collection: Collection) -> IndexOutcome:
+async def keep_outcome(platform: Platform, collection: Collection) -> IndexOutcome:
     """The outcome of keeping the index, which a collection of that size needs."""
     outcome = await keep_index(platform.database, platform.tenant_id, await collection.refresh(), rows=SIZE)
     await collection.refresh()
@@ -169,7 +169,7 @@ async def test_another_tenants_vectors_stay_unseen(corpus: Corpus) -> None:
     async with connect(corpus.platform.database.url, settings=own_settings) as other:
         theirs = await other.collection("theirs", space=stored.space.space, index="quantised")
         await theirs.add([{"_id": f"their{n}"} for n in range(SIZE)], embeddings=structured(SIZE, seed=8))
-        assert await kept(other, theirs) is IndexOutcome.BUILT
+        assert await keep_outcome(other, theirs) is IndexOutcome.BUILT
         for query in corpus.queries[:4]:
             result = await theirs.search(vector=query, limit=20, legs=["dense"])
             assert result.path is Path.APPROXIMATE
@@ -197,7 +197,7 @@ async def test_the_kind_is_chosen_when_the_collection_is_made_and_can_be_changed
 ) -> None:
     """The index is replaced by the next job; until then the old one answers."""
     monkeypatch.setattr("retrieval.services.indexes.index_rows", lambda _: SIZE)
-    assert await kept(platform, small) is IndexOutcome.BUILT
+    assert await keep_outcome(platform, small) is IndexOutcome.BUILT
     assert "halfvec_ip_ops" in await definition(platform, small)
     assert not (await small.info()).is_quantised
     for kind, text in (("quantised", "bit_hamming_ops"), ("full", "halfvec_ip_ops")):
@@ -210,7 +210,7 @@ async def test_the_kind_is_chosen_when_the_collection_is_made_and_can_be_changed
         rebuilt = rebuild_index if kind == "full" else keep_index
         assert await rebuilt(platform.database, platform.tenant_id, stored) is IndexOutcome.REPLACED
         assert text in await definition(platform, small)
-        assert await kept(platform, small) is IndexOutcome.PRESENT
+        assert await keep_outcome(platform, small) is IndexOutcome.PRESENT
         after = await small.search(vector=structured(1, seed=6)[0], limit=10)
         assert after.path is Path.APPROXIMATE
         assert [hit.item_id for hit in after] == [hit.item_id for hit in before]
@@ -223,7 +223,7 @@ async def test_the_kind_is_chosen_when_the_collection_is_made_and_can_be_changed
 
 async def test_what_an_interrupted_replacement_left_is_removed(platform: Platform, small: Collection) -> None:
     """It is valid, and would cost maintenance without use; searches walk the measured index."""
-    await kept(platform, small)
+    await keep_outcome(platform, small)
     stored = await small.refresh()
     assert stored.space is not None
     assert stored.ann_index is not None
@@ -234,14 +234,14 @@ async def test_what_an_interrupted_replacement_left_is_removed(platform: Platfor
             table = f"{SCHEMA}.{stored.space.table_name}"
             await connection.execute(f"CREATE INDEX {name} ON {table} ((collection_id + 1))".encode())
     assert (await small.refresh()).ann_index == stored.ann_index
-    assert await kept(platform, small) is IndexOutcome.PRESENT
+    assert await keep_outcome(platform, small) is IndexOutcome.PRESENT
     assert sorted(await hnsw_indexes(platform.database, *place)) == sorted(form.names(*place))
 
 
 async def test_an_index_that_is_not_measured_yet_answers_nothing(platform: Platform, small: Collection) -> None:
     """The number of rows to rank depends on the vectors."""
     await platform.collection("docs", index="quantised")
-    await kept(platform, small)
+    await keep_outcome(platform, small)
     stored = await small.refresh()
     async with platform.database.transaction(platform.tenant_id) as connection:
         await connection.execute("DELETE FROM ann_indexes WHERE collection_id = %s", (stored.collection_id,))
@@ -249,7 +249,7 @@ async def test_an_index_that_is_not_measured_yet_answers_nothing(platform: Platf
     assert stored.ann_index is not None
     assert stored.ann_index.effort_10 == BEYOND
     assert (await small.search(vector=structured(1)[0])).path is Path.EXACT
-    assert await kept(platform, small) is IndexOutcome.MEASURED
+    assert await keep_outcome(platform, small) is IndexOutcome.MEASURED
     assert (await small.search(vector=structured(1)[0])).path is Path.APPROXIMATE
 
 
@@ -263,19 +263,19 @@ async def test_vectors_whose_bits_tell_too_little_get_a_full_index(
     space = EmbeddingSpace(provider="test", model="isotropic", dimensions=DIMENSIONS)
     asking = await platform.collection("asking", space=space, index="quantised")
     await asking.add([{"_id": str(number)} for number in range(SIZE)], embeddings=vectors)
-    assert await kept(platform, asking) is IndexOutcome.BUILT
+    assert await keep_outcome(platform, asking) is IndexOutcome.BUILT
     index = (await asking.refresh()).ann_index
     assert index is not None
     assert (index.is_quantised, index.effort_10) == (True, BEYOND)
     assert index.recall < 0.99
     assert (await asking.search(vector=vectors[0])).path is Path.EXACT
-    assert await kept(platform, asking) is IndexOutcome.PRESENT
+    assert await keep_outcome(platform, asking) is IndexOutcome.PRESENT
 
     # The same with ``auto``: the job builds the full index.
     await platform.collection("asking", index="auto")
-    assert await kept(platform, asking) is IndexOutcome.REPLACED
+    assert await keep_outcome(platform, asking) is IndexOutcome.REPLACED
     assert "halfvec_ip_ops" in await definition(platform, asking)
-    assert await kept(platform, asking) is IndexOutcome.PRESENT
+    assert await keep_outcome(platform, asking) is IndexOutcome.PRESENT
 
 
 async def test_a_sunken_recall_raises_the_number_of_rows_that_are_compared(
@@ -283,7 +283,7 @@ async def test_a_sunken_recall_raises_the_number_of_rows_that_are_compared(
 ) -> None:
     """Step by step; a collection that does not ask for bits then gets the full index."""
     await platform.collection("docs", index="quantised")
-    await kept(platform, small)
+    await keep_outcome(platform, small)
     await platform.collection("docs", index="auto")
     target = await target_of(platform, small)
     index, space = target.collection.ann_index, target.collection.space
@@ -309,7 +309,7 @@ async def test_a_sunken_recall_raises_the_number_of_rows_that_are_compared(
     assert raised is not None
     assert raised.effort_10 == 15
     await with_effort(MOST_COMPARED)
-    assert await kept(platform, small) is IndexOutcome.PRESENT
+    assert await keep_outcome(platform, small) is IndexOutcome.PRESENT
     await with_effort(MOST_COMPARED + 1)
-    assert await kept(platform, small) is IndexOutcome.REPLACED
+    assert await keep_outcome(platform, small) is IndexOutcome.REPLACED
     assert "halfvec_ip_ops" in await definition(platform, small)

@@ -56,7 +56,7 @@ class Told:
 
 
 @asynccontextmanager
-async def stored(
+async def open_stored(
     settings: Settings, database_url: str, reranker: Reranker | None = None, **others: object
 ) -> AsyncIterator[tuple[Platform, Collection]]:
     """An open platform with the items."""
@@ -75,7 +75,7 @@ def ids(hits: Any) -> list[str]:
 async def test_the_reranker_makes_the_order_and_the_explanation_says_so(settings: Settings, database_url: str) -> None:
     """It is sent title and text of the candidates; contributions add up to the score."""
     reranker = OverlapReranker()
-    async with stored(settings, database_url, reranker) as (_, collection):
+    async with open_stored(settings, database_url, reranker) as (_, collection):
         before = await collection.search(QUERY, profile=LEXICAL)
         assert not reranker.said
         hits = await collection.search(QUERY, profile=RERANKED)
@@ -110,7 +110,7 @@ async def test_a_weight_shares_the_score_and_a_replay_computes_it_again(
     """score = (1 - weight) × relevance + weight × reranker; whom it was not sent comes behind, in the fused order."""
     reranker = OverlapReranker()
     profile = replace(base, rerank=Rerank(candidates=2, weight=0.4, milliseconds=2000))
-    async with stored(settings, database_url, reranker) as (platform, collection):
+    async with open_stored(settings, database_url, reranker) as (platform, collection):
         fused = await collection.search(QUERY, profile=base, limit=4)
         hits = await collection.search(QUERY, profile=profile, limit=4)
         assert len(reranker.said[-1][1]) == 2
@@ -136,7 +136,7 @@ async def test_a_weight_shares_the_score_and_a_replay_computes_it_again(
 async def test_a_reranked_search_explores_and_is_replayed(settings: Settings, database_url: str) -> None:
     """Exploration draws after the reranking, so that propensities are those of the shown hits."""
     profile = replace(RERANKED, exploration=Exploration(policy=PolicyName.THOMPSON_SLOTS, swaps=0.5))
-    async with stored(settings, database_url, OverlapReranker()) as (platform, collection):
+    async with open_stored(settings, database_url, OverlapReranker()) as (platform, collection):
         for _ in range(5):
             hits = await collection.search(QUERY, profile=profile, limit=3)
             replay = await platform.replay(str(hits.retrieval_id))
@@ -161,7 +161,7 @@ async def test_a_reranker_that_fails_or_lies_leaves_the_order(
     settings: Settings, database_url: str, answer: Any, note: str
 ) -> None:
     """The hits have the fused order, with a note, which is recorded."""
-    async with stored(settings, database_url, Told(answer)) as (platform, collection):
+    async with open_stored(settings, database_url, Told(answer)) as (platform, collection):
         fused = await collection.search(QUERY, profile=LEXICAL)
         hits = await collection.search(QUERY, profile=RERANKED)
         replay = await platform.replay(str(hits.retrieval_id))
@@ -180,7 +180,7 @@ async def test_a_slow_reranker_costs_its_budget_once(settings: Settings, databas
     """The breaker opens: the next searches do not wait, and ``outages`` says why."""
     reranker = Told(seconds=60)
     profile = replace(LEXICAL, rerank=Rerank(milliseconds=200))
-    async with stored(settings, database_url, reranker) as (platform, collection):
+    async with open_stored(settings, database_url, reranker) as (platform, collection):
         for _ in range(3):
             started = time.monotonic()
             hits = await collection.search(QUERY, profile=profile)
@@ -194,7 +194,7 @@ async def test_a_slow_reranker_costs_its_budget_once(settings: Settings, databas
 async def test_nothing_is_sent_without_a_profile_or_to_another_model(settings: Settings, database_url: str) -> None:
     """A reranker that is configured is not asked by that alone; nor one that the profile does not mean."""
     reranker = OverlapReranker()
-    async with stored(settings, database_url, reranker) as (_, collection):
+    async with open_stored(settings, database_url, reranker) as (_, collection):
         assert not (await collection.search(QUERY)).notes
         other = replace(RERANKED, rerank=Rerank(model="cohere/rerank-v3.5"))
         hits = await collection.search(QUERY, profile=other)
@@ -209,10 +209,10 @@ async def test_nothing_is_sent_without_a_profile_or_to_another_model(settings: S
 
 async def test_without_a_reranker_or_words_a_note_says_so(settings: Settings, database_url: str) -> None:
     """The search is answered all the same."""
-    async with stored(settings, database_url) as (_, collection):
+    async with open_stored(settings, database_url) as (_, collection):
         hits = await collection.search(QUERY, profile=RERANKED)
         assert hits.notes == ("the hits were not reranked: there is no reranker; set RETRIEVAL_RERANKER",)
-    async with stored(settings, database_url, OverlapReranker()) as (_, collection):
+    async with open_stored(settings, database_url, OverlapReranker()) as (_, collection):
         recent = replace(RERANKED, legs={"rated": 1.0})
         assert (await collection.search("", profile=recent)).notes == (
             "the hits were not reranked: the search has no words",
@@ -223,7 +223,7 @@ async def test_without_a_reranker_or_words_a_note_says_so(settings: Settings, da
 async def test_a_stored_profile_reranks_every_search(settings: Settings, database_url: str) -> None:
     """Searches of one call, pages, groups and sync ones too."""
     reranker = OverlapReranker()
-    async with stored(settings, database_url, reranker) as (_, collection):
+    async with open_stored(settings, database_url, reranker) as (_, collection):
         await collection.set_profile(RERANKED)
         each = await collection.search_each([QUERY, "log files disk"])
         assert [ids(answer)[0] for answer in each] == ["b", "c"]
@@ -243,7 +243,7 @@ async def test_a_stored_profile_reranks_every_search(settings: Settings, databas
 
 async def test_a_comparison_uses_recorded_scores_where_it_has_them(settings: Settings, database_url: str) -> None:
     """Only recorded scores of the reranker can tell what another profile would have shown."""
-    async with stored(settings, database_url, OverlapReranker()) as (platform, collection):
+    async with open_stored(settings, database_url, OverlapReranker()) as (platform, collection):
         hits = await collection.search(QUERY, profile=RERANKED, limit=1)
         await collection.search(QUERY, profile=replace(LEXICAL, recording=Recording(wait=True)), limit=1)
         await platform.recorded()
@@ -271,7 +271,7 @@ async def test_an_endpoint_reranks_and_its_faults_degrade(settings: Settings, da
             "reranker_api_key": SecretStr(KEY),
             "reranker_base_url": f"{server.url}/{shape}",
         }
-        async with stored(settings, database_url, **options) as (_, collection):
+        async with open_stored(settings, database_url, **options) as (_, collection):
             assert ids(await collection.search(QUERY, profile=RERANKED))[0] == "b"
             [(path, headers, body)] = server.received
             assert (path, headers["authorization"]) == (shape, f"Bearer {KEY}")
@@ -295,7 +295,7 @@ async def test_an_endpoint_reranks_and_its_faults_degrade(settings: Settings, da
 async def test_a_given_reranker_stays_open_and_what_is_none_is_refused(settings: Settings, database_url: str) -> None:
     """The giver closes it."""
     reranker = OverlapReranker()
-    async with stored(settings, database_url, reranker) as (platform, _):
+    async with open_stored(settings, database_url, reranker) as (platform, _):
         assert platform.reranker is reranker
     assert not reranker.closed
     with pytest.raises(ConfigurationError, match="RETRIEVAL_RERANKER"):

@@ -56,13 +56,13 @@ async def notes(platform: Platform) -> Collection:
     return collection
 
 
-async def _asked(notes: Collection, profile: Profile = PROFILE, limit: int = 30) -> SearchResult:
+async def _search(notes: Collection, profile: Profile = PROFILE, limit: int = 30) -> SearchResult:
     return await notes.search("pool timeout lobby", profile=profile, limit=limit, as_of=NOW)
 
 
 async def test_the_score_is_the_sum_of_the_signals(notes: Collection) -> None:
     """It is the sum of weight × value; the explanation also shows the legs that found the hit, with contribution 0."""
-    hits = await _asked(notes)
+    hits = await _search(notes)
     assert len(hits) == 30
     for hit in hits:
         parts = {part.leg: part for part in hit.explanation.contributions}
@@ -79,15 +79,15 @@ async def test_the_score_is_the_sum_of_the_signals(notes: Collection) -> None:
 
 async def test_hits_below_the_least_score_are_left_out(notes: Collection) -> None:
     """The page may be short, and nothing else changes."""
-    every = await _asked(notes)
+    every = await _search(notes)
     least = every[9].score
-    some = await _asked(notes, Profile(fusion=UNION, signals=SIGNALS, min_score=least))
+    some = await _search(notes, Profile(fusion=UNION, signals=SIGNALS, min_score=least))
     assert [hit.item_id for hit in some] == [hit.item_id for hit in every[:10]]
 
 
 async def test_the_best_of_each_group_by_signals(notes: Collection) -> None:
     """Grouped by an attribute, each hit with its texts."""
-    every = await _asked(notes)
+    every = await _search(notes)
     hits = await notes.search("pool timeout lobby", profile=PROFILE, as_of=NOW, group_by="floor")
     best = [next(hit for hit in every if hit.attributes["floor"] == floor) for floor in (0, 1, 2)]
     assert {hit.item_id for hit in hits} == {hit.item_id for hit in best}
@@ -106,7 +106,7 @@ async def test_what_memories_say_counts_and_expired_ones_are_no_candidates(
     async with platform.database.transaction(platform.tenant_id) as connection:
         await connection.execute(statement)
     profile = Profile(fusion=UNION, signals=(BaseRelevance(weight=1),))
-    scores = {hit.item_id: hit.score for hit in await _asked(notes, profile)}
+    scores = {hit.item_id: hit.score for hit in await _search(notes, profile)}
     assert (scores["n00"], scores["n02"], "n01" in scores) == (1.0, 0.5, False)
     before = await notes.search("pool", profile=profile, limit=30, as_of=platform.now - timedelta(days=1))
     assert "n01" not in {hit.item_id for hit in before}

@@ -40,7 +40,7 @@ async def _request(collection: Collection, *legs: LegName, where: dict[str, Any]
     return await leg_request(collection, *legs, depth=DEPTH, where=where)
 
 
-async def _found(platform: Platform, request: CandidateRequest, *tags: str) -> Found:
+async def _candidates(platform: Platform, request: CandidateRequest, *tags: str) -> Found:
     return await find_candidates(platform.database, platform.tenant_id, request, Query(tags=tags))
 
 
@@ -76,7 +76,7 @@ async def test_items_with_most_of_the_tags_come_first_then_the_latest_stored(
 ) -> None:
     """Without a filter, with many matches and with few; also for tags that all items have."""
     platform, collection = opened
-    legs_found = await _found(platform, await _request(collection, LegName.TAGGED, where=where), *tags)
+    legs_found = await _candidates(platform, await _request(collection, LegName.TAGGED, where=where), *tags)
     assert _ids(legs_found, LegName.TAGGED) == _best_tagged(_among(where), tags)
 
 
@@ -85,7 +85,7 @@ async def test_items_with_most_of_the_tags_come_first_then_the_latest_stored(
 async def test_the_best_rated_come_first(opened: Opened, where: dict[str, Any]) -> None:
     """Without a filter, with many matches and with few."""
     platform, collection = opened
-    legs_found = await _found(platform, await _request(collection, LegName.RATED, where=where))
+    legs_found = await _candidates(platform, await _request(collection, LegName.RATED, where=where))
     assert _ids(legs_found, LegName.RATED) == _best_rated(_among(where))
 
 
@@ -97,7 +97,7 @@ async def test_a_walk_that_meets_too_few_is_followed_by_a_look_at_all_that_match
     best = {LegName.TAGGED: _best_tagged(_among(where), ("all",)), LegName.RATED: _best_rated(_among(where))}
     request = replace(await _request(collection, *best, where=where), few=50, reach=200)
     for leg, expected in best.items():
-        legs_found = await _found(platform, replace(request, legs=(leg,)), "all")
+        legs_found = await _candidates(platform, replace(request, legs=(leg,)), "all")
         assert legs_found.fell_short, leg
         assert _ids(legs_found, leg) == expected
 
@@ -112,7 +112,7 @@ async def test_another_tenant_sees_neither_the_tags_nor_the_verdicts(
     request = await _request(collection, LegName.TAGGED, LegName.RATED, where=where)
     own_settings = Settings(tenant="tag-legs-of-another", database_schema=SCHEMA, embedder="none")
     async with connect(database_url, settings=own_settings) as other:
-        legs_found = await _found(other, request, "all", "t7")
+        legs_found = await _candidates(other, request, "all", "t7")
     assert legs_found.rankings == {"tagged": [], "rated": []}
 
 
@@ -123,7 +123,7 @@ async def test_items_without_verdicts_stand_in_the_middle_the_latest_stored_firs
     async with connect(database_url, settings=own_settings) as platform:
         collection = await filled(platform, "some", 90, judged_from=45)
         among = [Tagged(number, 45) for number in range(90)]
-        legs_found = await _found(platform, await _request(collection, LegName.RATED, where={}))
+        legs_found = await _candidates(platform, await _request(collection, LegName.RATED, where={}))
         assert _ids(legs_found, LegName.RATED) == _best_rated(among)
         places = [
             item.uses > 0
@@ -143,7 +143,7 @@ async def test_the_best_rated_may_be_gone(database_url: str) -> None:
         await collection.delete(best[:12])
         for where in ({}, {"verdict_count": {"gte": 1}}):
             request = replace(await _request(collection, LegName.RATED, where=where), depth=1, few=5)
-            legs_found = await _found(platform, request)
+            legs_found = await _candidates(platform, request)
             assert _ids(legs_found, LegName.RATED) == best[12:13]
             assert not legs_found.fell_short
 
@@ -229,7 +229,7 @@ async def test_the_legs_keep_to_a_filter_on_verdicts(opened: Opened, kind: str) 
     platform, collection = opened
     where, is_wanted = VERDICTS[kind]
     among = [item for item in ACTIVE if is_wanted(item)]
-    legs_found = await _found(
+    legs_found = await _candidates(
         platform, await _request(collection, LegName.TAGGED, LegName.RATED, where=where), "all", "t7"
     )
     assert _ids(legs_found, LegName.TAGGED) == _best_tagged(among, ("all", "t7"))

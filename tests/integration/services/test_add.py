@@ -220,7 +220,7 @@ async def test_the_same_call_again_embeds_what_the_first_could_not(database_url:
 
 
 async def test_adding_nothing_does_nothing(platform: Platform) -> None:
-    """An empty call is no error."""
+    """An empty call is not an error."""
     collection = await platform.collection("docs")
     assert await collection.add([]) == await collection.add(iter([]))
 

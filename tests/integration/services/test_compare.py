@@ -36,7 +36,7 @@ def explored(searches: int) -> list[Recorded]:
     rng, traffic = np.random.default_rng(11), []
     for number in range(searches):
         items = rng.choice(list(WORTH), size=2, replace=False).tolist()
-        hits = [Shown(item, 0.5, _said(WORTH[item], rng)) for item in items]
+        hits = [Shown(item, 0.5, _events(WORTH[item], rng)) for item in items]
         traffic.append(_search(number, hits))
     return traffic
 
@@ -45,7 +45,7 @@ def unexplored(searches: int) -> list[Recorded]:
     """The dense leg's best two, for certain."""
     rng = np.random.default_rng(11)
     return [
-        _search(number, [Shown(item, 1.0, _said(WORTH[item], rng)) for item in ("a", "b")])
+        _search(number, [Shown(item, 1.0, _events(WORTH[item], rng)) for item in ("a", "b")])
         for number in range(searches)
     ]
 
@@ -55,11 +55,11 @@ def _search(number: int, hits: Sequence[Shown]) -> Recorded:
     return Recorded(retrieved_at=at, shown=hits, legs=LEGS, request={"limit": 2, "group_by": None})
 
 
-def _said(worth: float, rng: np.random.Generator) -> tuple[Feedback, ...]:
+def _events(worth: float, rng: np.random.Generator) -> tuple[Feedback, ...]:
     return (Feedback(float(rng.random() < worth)),) if rng.random() < 0.8 else ()
 
 
-async def prepared(platform: Platform, searches: Sequence[Recorded]) -> StoredCollection:
+async def prepare(platform: Platform, searches: Sequence[Recorded]) -> StoredCollection:
     """A collection with those searches, answered by its profile 1."""
     stored = await (await platform.collection("docs")).refresh()
     async with platform.database.transaction(platform.tenant_id) as connection:
@@ -67,7 +67,7 @@ async def prepared(platform: Platform, searches: Sequence[Recorded]) -> StoredCo
     return stored
 
 
-async def compared(
+async def compare_since(
     platform: Platform, stored: StoredCollection, first: NamedProfile = BEST, second: NamedProfile = WORST
 ) -> ProfileComparison:
     """The comparison since all began."""
@@ -76,8 +76,8 @@ async def compared(
 
 async def test_the_better_profile_is_found_before_it_was_ever_used(platform: Platform) -> None:
     """Each estimator gives about the true value, and the interval of the difference decides."""
-    stored = await prepared(platform, explored(360))
-    comparison = await compared(platform, stored)
+    stored = await prepare(platform, explored(360))
+    comparison = await compare_since(platform, stored)
     assert (comparison.searches, comparison.changed, comparison.left_out) == (360, 360, {})
     assert (comparison.verdict.is_conclusive, comparison.verdict.better) == (True, "best")
     assert [(estimate.estimator, estimate.is_clipped) for estimate in comparison.estimates] == [
@@ -92,8 +92,8 @@ async def test_the_better_profile_is_found_before_it_was_ever_used(platform: Pla
 
 async def test_what_was_never_shown_cannot_be_judged(platform: Platform) -> None:
     """Without exploration the other profile's items have no support, and the report says so instead of a verdict."""
-    stored = await prepared(platform, unexplored(240))
-    comparison = await compared(platform, stored)
+    stored = await prepare(platform, unexplored(240))
+    comparison = await compare_since(platform, stored)
     assert (comparison.verdict.is_conclusive, comparison.verdict.better) == (False, None)
     assert "best: " in comparison.verdict.text
     assert "100% of what it shows was never possible under the recorded policies" in comparison.verdict.text
@@ -102,8 +102,8 @@ async def test_what_was_never_shown_cannot_be_judged(platform: Platform) -> None
 
 async def test_little_traffic_is_refused(platform: Platform) -> None:
     """Below an effective sample size of 200, whatever the estimates look like."""
-    stored = await prepared(platform, explored(60))
-    comparison = await compared(platform, stored)
+    stored = await prepare(platform, explored(60))
+    comparison = await compare_since(platform, stored)
     assert not comparison.verdict.is_conclusive
     assert "below 200: record more traffic" in comparison.verdict.text
     assert comparison.estimates
@@ -112,9 +112,9 @@ async def test_little_traffic_is_refused(platform: Platform) -> None:
 async def test_the_version_that_answered_is_worth_what_it_earned(platform: Platform) -> None:
     """Its SNIPS estimate, with its own propensities, is the mean reward of its hits."""
     searches = unexplored(240)
-    stored = await prepared(platform, searches)
+    stored = await prepare(platform, searches)
     active = await named_profile(platform.database, platform.tenant_id, stored, "active")
-    comparison = await compared(platform, stored, active, active)
+    comparison = await compare_since(platform, stored, active, active)
     rewards = [event.reward for search in searches for hit in search.shown for event in hit.feedback]
     snips = next(estimate for estimate in comparison.estimates if estimate.estimator is Estimator.SNIPS)
     assert snips.first.value == pytest.approx(np.mean(rewards))
@@ -131,7 +131,7 @@ async def test_searches_that_tell_nothing_are_counted_by_reason(platform: Platfo
         Recorded(retrieved_at=SINCE, shown=hits),
         Recorded(retrieved_at=SINCE, shown=hits, legs={"dense": LEGS["dense"]}),
     ]
-    comparison = await compared(platform, await prepared(platform, [*odd, *explored(3)]))
+    comparison = await compare_since(platform, await prepare(platform, [*odd, *explored(3)]))
     assert comparison.searches == comparison.weighings[0].retrievals == 3
     assert comparison.left_out == {
         "it showed the best of each group": 1,
@@ -142,7 +142,7 @@ async def test_searches_that_tell_nothing_are_counted_by_reason(platform: Platfo
 
 async def test_the_latest_searches_are_looked_at(platform: Platform) -> None:
     """It reads as many as requested, in several pages if needed; a default reward counts for unrated hits."""
-    stored = await prepared(platform, explored(205))
+    stored = await prepare(platform, explored(205))
     database, tenant = platform.database, platform.tenant_id
     late = await compare_profiles(database, tenant, stored, BEST, WORST, since=SINCE, most=203)
     assert late.searches == 203
@@ -175,7 +175,7 @@ async def test_another_profiles_slate_is_what_a_search_by_it_shows(platform: Pla
 
 async def test_another_tenants_searches_are_nobodys_evidence(platform: Platform) -> None:
     """Named by its number, the collection holds no search for a stranger."""
-    stored = await prepared(platform, explored(5))
+    stored = await prepare(platform, explored(5))
     stranger = await ensure_tenant(platform.database, f"not {platform.settings.tenant}")
     comparison = await compare_profiles(platform.database, stranger, stored, BEST, WORST, since=SINCE)
     assert (comparison.searches, comparison.estimates) == (0, ())
@@ -194,7 +194,7 @@ async def test_impossible_questions_are_refused(
     platform: Platform, since: datetime, default_reward: float | None, most: int, message: str
 ) -> None:
     """Before anything is read."""
-    stored = await prepared(platform, [])
+    stored = await prepare(platform, [])
     with pytest.raises(InvalidRequestError, match=message):
         await compare_profiles(
             platform.database,
@@ -228,7 +228,7 @@ async def test_profiles_go_by_version_by_active_and_by_file(platform: Platform, 
 @pytest.mark.parametrize("name", ["99", "99999999999999999999", "nowhere.json"])
 async def test_a_profile_that_is_not_there_is_named(platform: Platform, name: str) -> None:
     """Also for a number beyond all versions."""
-    stored = await prepared(platform, [])
+    stored = await prepare(platform, [])
     with pytest.raises(NotFoundError, match=name):
         await named_profile(platform.database, platform.tenant_id, stored, name)
 
@@ -236,7 +236,7 @@ async def test_a_profile_that_is_not_there_is_named(platform: Platform, name: st
 @pytest.mark.parametrize("text", ["{", "[1]", "{}"])
 async def test_a_file_without_a_profile_is_refused(platform: Platform, tmp_path: Path, text: str) -> None:
     """The message names what is missing."""
-    stored = await prepared(platform, [])
+    stored = await prepare(platform, [])
     path = tmp_path / "profile.json"
     path.write_text(text)
     with pytest.raises(InvalidProfileError):

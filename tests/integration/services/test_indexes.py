@@ -64,7 +64,7 @@ async def test_a_large_one_gets_one_and_then_has_it(platform: Platform, collecti
 async def test_what_a_failed_build_left_is_replaced(
     platform: Platform, collection: Collection, admin: psycopg.AsyncConnection[Any]
 ) -> None:
-    """An invalid index is no index: it is dropped and built again."""
+    """An invalid index does not count as an index: it is dropped and built again."""
     stored = await collection.refresh()
     await keep_index(platform.database, platform.tenant_id, stored, rows=40)
     await admin.execute(

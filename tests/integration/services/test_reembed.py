@@ -68,7 +68,7 @@ def text(number: int) -> str:
     return f"subject{number:03} detail{number * 7:04} note{number * 13:04}"
 
 
-async def filled(platform: Platform, items: int = ITEMS) -> Collection:
+async def fill(platform: Platform, items: int = ITEMS) -> Collection:
     """A collection in the former space, where two items have the same text."""
     collection = await platform.collection("docs", profile=None)
     await collection.add([{"_id": f"{number:03}", "text": text(max(number, 1))} for number in range(items)])
@@ -88,7 +88,7 @@ async def pending(platform: Platform, collection: Collection, space: StoredSpace
 
 async def test_the_whole_way(platform: Platform, moving: Platform, counting: Counting) -> None:
     """Begun, filled, compared, switched for another process at once, returned from, switched again, removed."""
-    old, new = await filled(platform), await moving.collection("docs")
+    old, new = await fill(platform), await moving.collection("docs")
     for number in range(2, 12):
         await old.search(text(number))
     await platform.recorded()
@@ -135,7 +135,7 @@ async def test_a_reader_that_has_not_heard_of_the_switch_never_compares_two_spac
     platform: Platform, moving: Platform
 ) -> None:
     """Its statement detects the move; the reader loads the collection again, and searches in the other space."""
-    await filled(platform)
+    await fill(platform)
     reader = await moving.collection("docs")
     assert round((await first(reader, 3))[1], 2) == 1.0
     await moving.reembed("docs")
@@ -158,7 +158,7 @@ async def test_a_reader_that_has_not_heard_of_the_switch_never_compares_two_spac
 
 async def test_what_is_written_meanwhile_is_in_both_spaces(platform: Platform, moving: Platform) -> None:
     """Added, changed, archived and removed items, and facets; on neither side a vector is of a former text."""
-    old = await filled(platform)
+    old = await fill(platform)
     await moving.reembed("docs")
     await moving.reembedding("docs", "run")
     target = await register_space(moving.database, HashingEmbedder(seed=1).space)
@@ -196,7 +196,7 @@ async def test_a_writer_that_has_not_heard_of_the_switch_leaves_nothing_behind(
     platform: Platform, moving: Platform
 ) -> None:
     """Its vectors go to the former space, while that is kept; the item is pending in the new one until the job runs."""
-    collection = await filled(platform)
+    collection = await fill(platform)
     believed = await collection.refresh()
     await moving.reembed("docs")
     await moving.reembedding("docs", "run")
@@ -225,7 +225,7 @@ async def test_a_writer_that_has_not_heard_of_the_switch_leaves_nothing_behind(
 
 async def test_the_budget_of_a_day_is_kept(moving: Platform, platform: Platform, counting: Counting) -> None:
     """Tokens are reserved before the embedder is called; the next day the job continues."""
-    await filled(platform)
+    await fill(platform)
     days = [datetime.fromisoformat("2031-05-01T12:00:00+00:00")]
     workplace = replace(moving.workplace, now=lambda: days[0])
     tokens = (await moving.reembed_cost("docs")).tokens
@@ -248,7 +248,7 @@ async def test_the_budget_of_a_day_is_kept(moving: Platform, platform: Platform,
 
 async def test_a_text_larger_than_the_budget_is_named(moving: Platform, platform: Platform) -> None:
     """Else it would wait for ever."""
-    await filled(platform, 3)
+    await fill(platform, 3)
     await moving.reembed("docs", tokens_a_day=1)
     state_found = await moving.reembedding("docs", "run")
     assert "more than the budget of a day" in state_found.note
@@ -256,7 +256,7 @@ async def test_a_text_larger_than_the_budget_is_named(moving: Platform, platform
 
 async def test_the_rate_is_kept(moving: Platform, platform: Platform) -> None:
     """A batch takes at least as long as its tokens may."""
-    await filled(platform, 20)
+    await fill(platform, 20)
     tokens = (await moving.reembed_cost("docs")).tokens
     await moving.reembed("docs", tokens_a_minute=tokens * 60, batch_texts=5)  # one second in all
     began = asyncio.get_running_loop().time()
@@ -266,7 +266,7 @@ async def test_the_rate_is_kept(moving: Platform, platform: Platform) -> None:
 
 async def test_it_is_paused_resumed_and_aborted(moving: Platform, platform: Platform, counting: Counting) -> None:
     """A paused move embeds nothing; an aborted one leaves no vector; a new one pays for no text again."""
-    collection = await filled(platform)
+    collection = await fill(platform)
     await moving.reembed("docs")
     assert (await moving.reembedding("docs", "pause")).is_paused
     assert not await JOBS["reembed"].is_needed(moving.workplace, await target_of(moving))
@@ -293,7 +293,7 @@ async def test_it_is_paused_resumed_and_aborted(moving: Platform, platform: Plat
 
 async def test_an_embedder_that_is_away_is_waited_for(moving: Platform, platform: Platform, counting: Counting) -> None:
     """The note says so, searches go on, and the next run goes on."""
-    collection = await filled(platform)
+    collection = await fill(platform)
     await moving.reembed("docs")
     counting.is_away = True
     state_found = await moving.reembedding("docs", "run")
@@ -305,7 +305,7 @@ async def test_an_embedder_that_is_away_is_waited_for(moving: Platform, platform
 
 async def test_spaces_are_compared_by_verdicts(moving: Platform, platform: Platform) -> None:
     """Questions with feedback are compared by nDCG; the switch is automatic if quality is not lower."""
-    collection = await filled(platform)
+    collection = await fill(platform)
     for number in range(2, 6):
         hits = await collection.search(text(number))
         await platform.recorded()
@@ -336,7 +336,7 @@ async def test_the_index_is_there_before_the_switch(
 ) -> None:
     """Built concurrently in the target space, measured against exact search, and gone with the former space."""
     monkeypatch.setattr("retrieval.services.indexes.index_rows", lambda _dimensions: 50)
-    collection = await filled(platform)
+    collection = await fill(platform)
     stored = await collection.refresh()
     await keep_index(platform.database, platform.tenant_id, stored)
     await collection.search(text(3))
@@ -365,7 +365,7 @@ async def test_the_index_is_there_before_the_switch(
 
 async def test_clusters_are_carried_over(moving: Platform, platform: Platform) -> None:
     """A cluster keeps its number and its items, and lies where these do; one without items is nowhere."""
-    collection = await filled(platform)
+    collection = await fill(platform)
     stored = await collection.refresh()
     assert stored.space is not None
     where = (platform.database, platform.tenant_id, stored.collection_id)
@@ -419,7 +419,7 @@ async def test_windows_are_mixed_in_both_spaces(moving: Platform, platform: Plat
 
 async def test_what_cannot_be_done_is_refused(moving: Platform, platform: Platform, counting: Counting) -> None:
     """With what to do next."""
-    await filled(platform, 3)
+    await fill(platform, 3)
     with pytest.raises(InvalidRequestError, match="has no re-embedding"):
         await platform.reembedding("docs")
     with pytest.raises(InvalidRequestError, match=r"is in the space .* already"):
@@ -452,7 +452,7 @@ async def vectors(platform: Platform, collection: Collection, space: StoredSpace
 
 async def test_a_model_is_fitted_anew_in_the_target(moving: Platform, platform: Platform) -> None:
     """Its rewarded queries are in the former space, and do not count until then."""
-    collection = await filled(platform)
+    collection = await fill(platform)
     stored = await collection.refresh()
     assert stored.space is not None
     async with platform.database.transaction(platform.tenant_id) as connection:
@@ -474,7 +474,7 @@ async def test_a_model_is_fitted_anew_in_the_target(moving: Platform, platform: 
 
 async def test_a_calibration_of_the_former_space_holds_the_switch_up(moving: Platform, platform: Platform) -> None:
     """Else searches with a least relevance would be refused from the switch on."""
-    collection = await filled(platform)
+    collection = await fill(platform)
     stored = await collection.refresh()
     assert stored.space is not None
     shipped = SHIPPED["minilm", "all-MiniLM-L6-v2"]

@@ -192,7 +192,7 @@ async def _platforms(surroundings: Surroundings, count: int) -> AsyncIterator[li
                 await platform.close()
 
 
-async def _tried(platform: Platform, do: str = "status") -> Any:
+async def _retry(platform: Platform, do: str = "status") -> Any:
     """The answer, after as many retries as needed."""
     while True:
         try:
@@ -202,7 +202,7 @@ async def _tried(platform: Platform, do: str = "status") -> Any:
 
 
 async def _until(platform: Platform, state: ReembeddingState) -> None:
-    while (await _tried(platform)).state is not state:  # noqa: ASYNC110 - another process changes it
+    while (await _retry(platform)).state is not state:  # noqa: ASYNC110 - another process changes it
         await asyncio.sleep(0.1)
 
 
@@ -225,7 +225,7 @@ async def test_nothing_is_lost_stale_or_compared_with_another_space(surroundings
         await _disturbed(surroundings, chance)
         await _until(first, ReembeddingState.READY)
         for step in ("switch", "rollback", "switch"):
-            await _tried(first, step)
+            await _retry(first, step)
             if step == "switch":
                 await asyncio.sleep(chance.uniform(0, 0.4))
                 await asyncio.to_thread(surroundings.kill_worker)

@@ -22,7 +22,7 @@ from retrieval.domain.items.collection import Neighbours
 from retrieval.domain.items.embedding import TextRole, Vectors
 from retrieval.services import transfer
 from tests.support.database import SCHEMA
-from tests.support.moving import ITEMS, answers, filled, remembered
+from tests.support.moving import ITEMS, answers, fill, remember
 
 DERIVED = ("item_tags", "attribute_texts", "attribute_numbers", "collection_attributes", "item_places")
 
@@ -97,7 +97,7 @@ async def test_a_collection_that_moved_is_the_same(
     platform: Platform, other: Platform, tmp_path: Path, neighbours: Neighbours | None
 ) -> None:
     """Same hits, scores, learned state and records for another tenant; exported again, the same lines."""
-    source = await filled(platform, neighbours=neighbours)
+    source = await fill(platform, neighbours=neighbours)
     await platform.collection("docs", index="quantised")
     before_move = await answers(source)
     first, second = tmp_path / "docs.jsonl", tmp_path / "again.jsonl.gz"
@@ -123,7 +123,7 @@ async def test_a_collection_that_moved_is_the_same(
 
 async def test_records_are_the_same_and_take_feedback(platform: Platform, other: Platform, tmp_path: Path) -> None:
     """A recorded search is replayed from its record, and a verdict on it counts, at the new place alone."""
-    source = await filled(platform)
+    source = await fill(platform)
     hits = await source.search("common word4", limit=3)
     assert hits.retrieval_id is not None
     await platform.export_collection("docs", tmp_path / "docs.jsonl")
@@ -143,7 +143,7 @@ async def test_records_are_the_same_and_take_feedback(platform: Platform, other:
 
 async def test_the_doctor_finds_nothing_wrong_with_it(platform: Platform, other: Platform, tmp_path: Path) -> None:
     """Counts, statistics, arms and vectors agree, and recounted arms stay the same."""
-    await filled(platform)
+    await fill(platform)
     await platform.export_collection("docs", tmp_path / "docs.jsonl")
     await other.import_collection(tmp_path / "docs.jsonl")
     moved = await other.collection("docs", create=False)
@@ -158,7 +158,7 @@ async def test_the_doctor_finds_nothing_wrong_with_it(platform: Platform, other:
 
 async def test_memories_move_with_their_links_and_counts(platform: Platform, other: Platform, tmp_path: Path) -> None:
     """Links, access counts and times of expiry move."""
-    source = await remembered(platform)
+    source = await remember(platform)
     await platform.export_collection("memories", tmp_path / "m.jsonl")
     moved = await other.import_collection(tmp_path / "m.jsonl")
     assert (moved.rows["memory"], moved.rows["memory_link"]) == (3, 3)
@@ -182,7 +182,7 @@ async def test_nothing_is_embedded_again(
     platform: Platform, new_database: Callable[[], str], settings: Settings, tmp_path: Path
 ) -> None:
     """On another server, whose spaces have other numbers, the embedder is never asked; one item still waits for it."""
-    source = await filled(platform)
+    source = await fill(platform)
     before_move = await answers(source)
     await platform.export_collection("docs", tmp_path / "docs.jsonl")
     embedder, clock = Counting(), platform.now.timestamp()
@@ -198,7 +198,7 @@ async def test_nothing_is_embedded_again(
 
 async def test_without_records_the_content_alone_moves(platform: Platform, tmp_path: Path) -> None:
     """A copy beside the original is possible; learning starts over, and the file says so."""
-    source = await filled(platform)
+    source = await fill(platform)
     await platform.export_collection("docs", tmp_path / "docs.jsonl", records=False)
     moved = await platform.import_collection(tmp_path / "docs.jsonl", name="copy")
     assert not moved.has_records
@@ -211,7 +211,7 @@ async def test_without_records_the_content_alone_moves(platform: Platform, tmp_p
 
 async def test_what_is_there_is_not_written_over(platform: Platform, tmp_path: Path) -> None:
     """An existing file, collection or recorded search is refused, and nothing is changed."""
-    source = await filled(platform)
+    source = await fill(platform)
     file = tmp_path / "docs.jsonl"
     await platform.export_collection("docs", file)
     content = file.read_bytes()
@@ -232,7 +232,7 @@ async def test_vectors_of_an_embedder_that_is_not_here_are_told(
     platform: Platform, settings: Settings, tmp_path: Path
 ) -> None:
     """A collection searched by words needs the embedder; one of callers' vectors does not."""
-    await filled(platform)
+    await fill(platform)
     await platform.export_collection("docs", tmp_path / "docs.jsonl", records=False)
     mine = await platform.collection("mine", space=EmbeddingSpace(provider="own", model="own", dimensions=2))
     await mine.add([{"_id": "1", "text": "x"}], embeddings=[[3.0, 4.0]])
@@ -354,7 +354,7 @@ async def test_a_large_collection_is_streamed(
         return await store(*arguments)
 
     monkeypatch.setattr(transfer, "_store_items", watched)
-    source = await filled(platform)
+    source = await fill(platform)
     await platform.export_collection("docs", tmp_path / "docs.jsonl")
     await other.import_collection(tmp_path / "docs.jsonl")
     assert largest == 7
@@ -364,7 +364,7 @@ async def test_a_large_collection_is_streamed(
 
 async def test_export_is_of_one_moment(platform: Platform, other: Platform, tmp_path: Path) -> None:
     """Concurrent writes are not in the file, and the file is consistent."""
-    source = await filled(platform)
+    source = await fill(platform)
     number = (await source.refresh()).collection_id
     written = False
 

@@ -15,7 +15,7 @@ from retrieval.services.textsearch import refresh_weights
 Connection = psycopg.AsyncConnection[Any]
 
 
-async def _filled(platform: Platform, words: int) -> tuple[Collection, int]:
+async def _fill(platform: Platform, words: int) -> tuple[Collection, int]:
     """A collection of 30 items, and its number."""
     collection = await platform.collection("docs")
     text = " ".join(f"word{number}" for number in range(words))
@@ -50,13 +50,13 @@ async def _drift(platform: Platform, number: int) -> None:
 
 async def test_nothing_is_weighed_while_the_average_stands(platform: Platform) -> None:
     """Without drift a refresh is free."""
-    _, number = await _filled(platform, 10)
+    _, number = await _fill(platform, 10)
     assert await refresh_weights(platform.database, platform.tenant_id, number) == 0
 
 
 async def test_all_items_are_weighed_once_the_average_has_moved(platform: Platform, connection: Connection) -> None:
     """Adding longer items changes the weights of the others."""
-    collection, number = await _filled(platform, 10)
+    collection, number = await _fill(platform, 10)
     await collection.add([{"_id": "long", "text": " ".join(f"other{place}" for place in range(200))}])
     assert await _stale(connection, number) == 0
 
@@ -67,7 +67,7 @@ async def test_a_refresh_that_was_interrupted_is_gone_on_with(
 ) -> None:
     """The new average is stored first, and the remaining items are still weighed later."""
     monkeypatch.setattr(textsearch, "_STEP", 7)
-    _, number = await _filled(platform, 10)
+    _, number = await _fill(platform, 10)
     await _drift(platform, number)
     async with platform.database.transaction(platform.tenant_id) as transaction:
         await transaction.execute(textsearch._BEGIN, {"id": number, "drift": textsearch.DRIFT})  # noqa: SLF001
@@ -84,7 +84,7 @@ async def test_refreshes_at_once_share_the_work_while_others_write(
 ) -> None:
     """Each item is weighed once, by either process, and writers neither deadlock nor leave stale weights."""
     monkeypatch.setattr(textsearch, "_STEP", 2)
-    collection, number = await _filled(platform, 10)
+    collection, number = await _fill(platform, 10)
     await _drift(platform, number)
     reports = await asyncio.gather(*(refresh_weights(platform.database, platform.tenant_id, number) for _ in range(3)))
     assert sum(reports) == 30

@@ -41,7 +41,7 @@ async def _keep(platform: Platform, collection: Collection, rows: int) -> Textse
     return await keep_textsearch_index(platform.database, await collection.refresh(), rows=rows)
 
 
-async def _found(platform: Platform, collection: Collection, query: str) -> set[str]:
+async def _ids(platform: Platform, collection: Collection, query: str) -> set[str]:
     number = (await collection.refresh()).collection_id
     search = Compiled(
         "SELECT item_id FROM textsearch_search(%(id)s::bigint, %(query)s, 1000)", {"id": number, "query": query}
@@ -70,7 +70,7 @@ async def test_a_large_one_gets_one_keeps_it_and_loses_it_when_half_as_large(
     """Made at the threshold, kept down to half of it, dropped below."""
     assert await _keep(platform, collection, 40) is TextsearchOutcome.BUILT
     assert await _keep(platform, collection, 40) is TextsearchOutcome.PRESENT
-    assert await _found(platform, collection, "alpha") == {str(number) for number in range(40)}
+    assert await _ids(platform, collection, "alpha") == {str(number) for number in range(40)}
     await collection.delete([str(number) for number in range(20)])
     assert await _keep(platform, collection, 40) is TextsearchOutcome.PRESENT
     await collection.delete(["20"])
@@ -82,7 +82,7 @@ async def test_a_large_one_gets_one_keeps_it_and_loses_it_when_half_as_large(
 
 
 async def test_what_a_failed_build_left_is_replaced(platform: Platform, collection: Collection, admin: Admin) -> None:
-    """An invalid index is no index: it is dropped and built again."""
+    """An invalid index does not count as an index: it is dropped and built again."""
     await _keep(platform, collection, 40)
     number = (await collection.refresh()).collection_id
     await admin.execute(
@@ -90,7 +90,7 @@ async def test_what_a_failed_build_left_is_replaced(platform: Platform, collecti
     )
     assert not (await textsearch_state(platform.database, number)).is_served
     assert await _keep(platform, collection, 40) is TextsearchOutcome.BUILT
-    assert len(await _found(platform, collection, "alpha")) == 40
+    assert len(await _ids(platform, collection, "alpha")) == 40
 
 
 async def test_an_interrupted_run_is_taken_up_again(
@@ -116,8 +116,8 @@ async def test_an_interrupted_run_is_taken_up_again(
     await collection.add([{"_id": "0", "text": "beta"}, {"_id": "39", "text": "beta"}, {"_id": "new", "text": "alpha"}])
     await collection.delete(["1"])
     assert await _keep(platform, collection, 40) is TextsearchOutcome.BUILT
-    assert await _found(platform, collection, "beta") == {"0", "39"}
-    assert await _found(platform, collection, "alpha") == {str(number) for number in range(2, 39)} | {"new"}
+    assert await _ids(platform, collection, "beta") == {"0", "39"}
+    assert await _ids(platform, collection, "alpha") == {str(number) for number in range(2, 39)} | {"new"}
 
 
 def _all(number: int) -> Compiled:
@@ -153,9 +153,9 @@ async def test_nothing_written_meanwhile_is_lost(platform: Platform, collection:
     wrote = set[str]().union(*await asyncio.gather(*writers))
     assert outcome is TextsearchOutcome.BUILT
     assert await _keep(platform, collection, 40) is TextsearchOutcome.PRESENT
-    assert wrote <= await _found(platform, collection, "alpha")
+    assert wrote <= await _ids(platform, collection, "alpha")
     stored = await collection.get([str(number) for number in range(40)])
-    assert await _found(platform, collection, "gamma") == {key for key, item in stored.items() if item.body == "gamma"}
+    assert await _ids(platform, collection, "gamma") == {key for key, item in stored.items() if item.body == "gamma"}
 
 
 async def test_a_writer_that_waited_for_the_table_to_be_made_keeps_it(
@@ -202,9 +202,9 @@ async def test_an_index_is_built_anew_while_it_serves(platform: Platform, collec
     stored = await collection.refresh()
     assert await rebuild_textsearch_index(platform.database, stored) is TextsearchOutcome.NOT_NEEDED
     await _keep(platform, collection, 40)
-    before = await _found(platform, collection, "alpha")
+    before = await _ids(platform, collection, "alpha")
     assert await rebuild_textsearch_index(platform.database, stored) is TextsearchOutcome.BUILT
-    assert await _found(platform, collection, "alpha") == before
+    assert await _ids(platform, collection, "alpha") == before
 
 
 async def test_a_login_that_does_not_own_the_tables_is_told_who_may(

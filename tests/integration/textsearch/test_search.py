@@ -78,7 +78,7 @@ async def _by_extension(platform: Platform, collection: int, query: str, limit: 
     return [(row[0], row[1]) for row in await platform.database.read(platform.tenant_id, search)]
 
 
-async def _kept(admin: psycopg.AsyncConnection[Any], collection: Collection) -> dict[str, str]:
+async def _words(admin: psycopg.AsyncConnection[Any], collection: Collection) -> dict[str, str]:
     """The words that the extension has of each item."""
     statement = sql.SQL("SELECT item_id, words FROM {}").format(await _table(collection))
     return dict(await (await admin.execute(statement)).fetchall())
@@ -215,7 +215,7 @@ async def test_another_tenants_collection_is_refused(
             assert (await connection.execute(everything)).rowcount == 0
         with pytest.raises(MissingPrivilegeError):
             await other.database.read(other.tenant_id, Compiled(f"SELECT textsearch_candidates({number}, '1', 10)"))
-    assert await _kept(admin, both.served) != {}
+    assert await _words(admin, both.served) != {}
 
 
 async def test_the_index_is_walked_under_the_policies(both: Both, platform: Platform) -> None:
@@ -290,6 +290,6 @@ async def test_concurrent_writers_leave_the_words_of_the_active_items(
     await asyncio.gather(*map(write, range(8)))
     stored: Mapping[str, Any] = await both.served.get([str(key) for key in range(30)])
     active = {key: item for key, item in stored.items() if item.status != "archived"}
-    assert (await _kept(admin, both.served)).keys() == active.keys()
+    assert (await _words(admin, both.served)).keys() == active.keys()
     for key in active:
         assert key in {item_id for item_id, _ in await both.by_extension(key)}

@@ -18,23 +18,23 @@ from targets import target
 
 
 @pytest.fixture(scope="module")
-def made() -> Made:
+def generated() -> Made:
     """A small corpus with questions."""
     return clustered(300, 16, 5)
 
 
-def test_the_same_seed_makes_the_same_corpus(made: Made) -> None:
+def test_the_same_seed_makes_the_same_corpus(generated: Made) -> None:
     """Every process and every run measures the same."""
     again = clustered(300, 16, 5)
 
-    assert again.corpus.texts == made.corpus.texts
-    assert np.array_equal(again.corpus.vectors, made.corpus.vectors)
-    assert [question.text for question in again.questions] == [question.text for question in made.questions]
+    assert again.corpus.texts == generated.corpus.texts
+    assert np.array_equal(again.corpus.vectors, generated.corpus.vectors)
+    assert [question.text for question in again.questions] == [question.text for question in generated.questions]
 
 
-def test_a_corpus_is_read_as_it_was_saved(made: Made, tmp_path: Path) -> None:
+def test_a_corpus_is_read_as_it_was_saved(generated: Made, tmp_path: Path) -> None:
     """Other processes get the same ids, texts, vectors and attributes."""
-    corpus = made.corpus
+    corpus = generated.corpus
     copy = Corpus.read(corpus.save(tmp_path))
 
     assert (copy.ids, copy.texts, copy.attributes) == (corpus.ids, corpus.texts, corpus.attributes)
@@ -46,9 +46,9 @@ def test_the_shares_of_the_categories_add_up_to_one() -> None:
     assert sum(share * count for _, share, count in (*SHARES, *RARE_SHARES)) == pytest.approx(1)
 
 
-def test_the_truth_is_the_largest_inner_products_among_those_allowed(made: Made) -> None:
+def test_the_truth_is_the_largest_inner_products_among_those_allowed(generated: Made) -> None:
     """Fewer than asked for when fewer match."""
-    corpus, vector = made.corpus, made.questions[0].vector
+    corpus, vector = generated.corpus, generated.questions[0].vector
     allowed = corpus.matching({"category": "half-0"})
     expected = sorted(np.flatnonzero(allowed).tolist(), key=lambda place: -float(corpus.vectors[place] @ vector))
 

@@ -60,7 +60,7 @@ def test_a_contest_ends_with_the_better_one_on_top() -> None:
     """If it is far better, by the product's policy and by plain Thompson sampling: the same each time."""
     easy = contest.Contest(rivals=2, better=0.95, others=0.05, places=1, uses=200)
     for policy, status in contest.POLICIES.values():
-        outcome = contest.held(easy, policy, status, 3)
+        outcome = contest.hold(easy, policy, status, 3)
         assert outcome.uses is not None
         assert outcome.uses < 50
-        assert outcome == contest.held(easy, policy, status, 3)
+        assert outcome == contest.hold(easy, policy, status, 3)

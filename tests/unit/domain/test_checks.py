@@ -134,7 +134,7 @@ def test_provenance_says_who_and_how() -> None:
 
 @pytest.mark.parametrize("value", [{"a": [1, 2.5, None, True, "é"], "b": {"a": {}}}, [], "text", 0])
 def test_json_is_read_from_texts_and_from_utf8(value: object) -> None:
-    """With or without a byte order mark; the same name in different objects is no repetition."""
+    """With or without a byte order mark; the same name in different objects is not a repetition."""
     text = json.dumps(value, ensure_ascii=False)
     assert [json_of(content) for content in (text, text.encode(), text.encode("utf-8-sig"))] == [value] * 3
 

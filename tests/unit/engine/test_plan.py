@@ -349,7 +349,7 @@ def test_without_an_index_or_anything_to_walk_for_it_is_exact() -> None:
 
 
 def test_orders_beside_exact_vectors_look_up_few_matches_and_walk_for_many() -> None:
-    """All vectors of a small collection are compared; that is no reason to sort all its items."""
+    """All vectors of a small collection are compared, but its items are not all sorted."""
     legs = (LegName.DENSE, LegName.RECENT)
     way = choose_way(replace(SMALL_WAY, documents=10_000), legs, depth=10, limit=10, is_filtered=True)
     assert way.path is Path.EXACT
@@ -371,23 +371,41 @@ def test_never_more_matches_are_looked_up_than_there_are_items(documents: int, f
     assert few_to_look_up(1000, documents) == few
 
 
-def _found(path: Path, weighed: int, *, fell_short: bool = False) -> Found:
+def _candidates(path: Path, weighed: int, *, fell_short: bool = False) -> Found:
     return Found({}, path, weighed, fell_short)
 
 
 @pytest.mark.parametrize(
     ("collection", "legs_found", "is_filtered", "weighed", "why"),
     [
-        (SMALL_WAY, _found(Path.NONE, 3), True, 0, "no dense leg"),
-        (SMALL_WAY, _found(Path.EXACT, 10), False, 100, "no HNSW index: 100 items are few enough to compare all"),
-        (SMALL_WAY, _found(Path.EXACT, 7), True, 7, "no HNSW index: the 7 matching vectors were compared"),
-        (LARGE_WAY, _found(Path.APPROXIMATE, 10), False, 10, "unfiltered among 50000 items: the HNSW index was walked"),
-        (LARGE_WAY, _found(Path.APPROXIMATE, 90), True, 90, "many of 50000 items match: the HNSW index was walked"),
-        (LARGE_WAY, _found(Path.EXACT, 80), True, 80, "80 of 50000 items match: comparing them all costs less than"),
-        (LARGE_WAY, _found(Path.EXACT, 999, fell_short=True), True, 999, "the index brought too few that match"),
+        (SMALL_WAY, _candidates(Path.NONE, 3), True, 0, "no dense leg"),
+        (SMALL_WAY, _candidates(Path.EXACT, 10), False, 100, "no HNSW index: 100 items are few enough to compare all"),
+        (SMALL_WAY, _candidates(Path.EXACT, 7), True, 7, "no HNSW index: the 7 matching vectors were compared"),
         (
             LARGE_WAY,
-            _found(Path.EXACT, 1000),
+            _candidates(Path.APPROXIMATE, 10),
+            False,
+            10,
+            "unfiltered among 50000 items: the HNSW index was walked",
+        ),
+        (
+            LARGE_WAY,
+            _candidates(Path.APPROXIMATE, 90),
+            True,
+            90,
+            "many of 50000 items match: the HNSW index was walked",
+        ),
+        (
+            LARGE_WAY,
+            _candidates(Path.EXACT, 80),
+            True,
+            80,
+            "80 of 50000 items match: comparing them all costs less than",
+        ),
+        (LARGE_WAY, _candidates(Path.EXACT, 999, fell_short=True), True, 999, "the index brought too few that match"),
+        (
+            LARGE_WAY,
+            _candidates(Path.EXACT, 1000),
             False,
             50_000,
             "so many hits are wanted that comparing all vectors is safer",

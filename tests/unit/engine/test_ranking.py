@@ -16,7 +16,7 @@ DENSE = [Candidate("dense", "a", 1, 0.9), Candidate("dense", "b", 2, 0.4)]
 LEXICAL = [Candidate("lexical", "b", 1, 7.5)]
 
 
-def _found(**rankings: list[Candidate]) -> Found:
+def _candidates(**rankings: list[Candidate]) -> Found:
     return Found(rankings, Path.EXACT, 2)
 
 
@@ -26,7 +26,7 @@ def _ranked(*item_ids: str) -> list[Fused]:
 
 def test_one_legs_scores_are_the_hits() -> None:
     """A cosine stays a cosine; the explanation has the one part, which is the score."""
-    legs_found = _found(dense=DENSE)
+    legs_found = _candidates(dense=DENSE)
     ranked = ranking(legs_found, Profile(), 100)
     assert [(candidate.item_id, candidate.score) for candidate in ranked] == [("a", 0.9), ("b", 0.4)]
     assert [(part.leg, part.rank, part.value) for candidate in ranked for part in candidate.contributions] == [
@@ -39,16 +39,16 @@ def test_one_legs_scores_are_the_hits() -> None:
 def test_several_legs_are_fused() -> None:
     """Also where one of them found nothing."""
     profile = Profile(legs={"dense": 1, "lexical": 1}, fusion=Fusion(kind=FusionKind.RRF, k=60))
-    legs_found = _found(dense=DENSE, lexical=LEXICAL)
+    legs_found = _candidates(dense=DENSE, lexical=LEXICAL)
     assert [candidate.item_id for candidate in ranking(legs_found, profile, 100)] == ["b", "a"]
     assert fusion_name(legs_found, profile) == "rrf"
-    assert ranking(_found(dense=DENSE, lexical=[]), profile, 100)[0].score == 1 / 61
+    assert ranking(_candidates(dense=DENSE, lexical=[]), profile, 100)[0].score == 1 / 61
 
 
 def test_no_candidates_make_an_empty_ranking() -> None:
     """Both with one leg and with two."""
-    assert ranking(_found(dense=[]), Profile(), 10) == []
-    assert ranking(_found(dense=[], lexical=[]), Profile(), 10) == []
+    assert ranking(_candidates(dense=[]), Profile(), 10) == []
+    assert ranking(_candidates(dense=[], lexical=[]), Profile(), 10) == []
 
 
 def test_of_each_group_the_best_stays_in_order() -> None:

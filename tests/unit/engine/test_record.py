@@ -20,7 +20,7 @@ from retrieval.domain.search.profile_parts import Recording
 from retrieval.engine.ranking import signals_of
 from retrieval.engine.record import Answered, Decided, record, recorded_request, request_of
 from retrieval.engine.request import SearchRequest, checked_request
-from tests.support.recording import MOMENT, SCORES, answered
+from tests.support.recording import MOMENT, SCORES, answered_search
 from tests.support.rows import value_of
 
 
@@ -37,14 +37,14 @@ def test_a_record_has_a_value_for_every_column() -> None:
 
 def test_its_time_is_that_of_its_identifier() -> None:
     """The month of a record follows from its identifier."""
-    stored_record = record(answered())
+    stored_record = record(answered_search())
     assert stored_record.retrieved_at == MOMENT
     assert stored_record.statistics_at == MOMENT
 
 
 def test_the_pool_keeps_every_signal_in_the_order_of_relevance() -> None:
     """Raw scores, ranks and the best score by leg, the relevance and the score."""
-    search = told_of(answered())
+    search = told_of(answered_search())
     assert search.pool_items == ["c", "a", "b", "d"]
     signals = search.pool_signals
     assert signals["legs"] == {"dense": [0.5, 0.9, 0.8, None], "lexical": [7.0, None, None, 3.0]}
@@ -58,7 +58,7 @@ def test_the_pool_keeps_every_signal_in_the_order_of_relevance() -> None:
 @pytest.mark.parametrize(("size", "expected"), [(0, []), (2, ["c", "a"])])
 def test_the_pool_is_as_large_as_the_profile_says(size: int, expected: list[str]) -> None:
     """At 0 it is empty; otherwise it has the best candidates."""
-    search = told_of(answered(profile=Profile(recording=Recording(pool=size))))
+    search = told_of(answered_search(profile=Profile(recording=Recording(pool=size))))
     assert search.pool_items == expected
     assert len(search.pool_signals["relevance"]) == size
 
@@ -75,7 +75,7 @@ def test_what_was_learned_and_drawn_stands_beside_the_relevance() -> None:
         signals={"learned": {"a": 0.8, "b": 0.2}},
     ).explored("thompson_slots/1", {"a": 0.25})
     slate = [Placed("c"), Placed("a", Slot.EXPLORE, 0.25, 0.125)]
-    search = told_of(answered(decided=decided, slate=slate))
+    search = told_of(answered_search(decided=decided, slate=slate))
     assert (search.model_version, search.policy, search.cluster, search.eligible) == (3, "thompson_slots/1", 4, 2)
     assert search.statistics_at == MOMENT - timedelta(minutes=1)
     assert search.pool_signals["score"][1] == 0.7
@@ -89,9 +89,9 @@ def test_what_was_learned_and_drawn_stands_beside_the_relevance() -> None:
 
 def test_the_impressions_explain_their_scores() -> None:
     """The contributions by name add up to the score."""
-    for hit in told_of(answered()).impressions:
+    for hit in told_of(answered_search()).impressions:
         assert sum(part["value"] for part in hit.signals.values()) == pytest.approx(hit.score)
-    first = told_of(answered()).impressions[0]
+    first = told_of(answered_search()).impressions[0]
     assert first.signals["lexical"] == {"rank": 1, "raw": 7.0, "weight": 1.0, "value": pytest.approx(1 / 61)}
 
 
@@ -104,7 +104,7 @@ def stacked(pool: int) -> Answered:
         weights={"relevance": 10.0, "length": 2.0},
         signals={"affinity": dict.fromkeys(lengths, 0.0), "length": lengths},
     )
-    return answered(decided=decided, profile=Profile(recording=Recording(pool=pool)))
+    return answered_search(decided=decided, profile=Profile(recording=Recording(pool=pool)))
 
 
 def test_the_parts_that_a_stack_made_of_scores_follow_from_its_weights() -> None:
@@ -135,18 +135,18 @@ def test_the_spread_is_that_of_the_first_five_scores() -> None:
     """First minus fifth; minus the last where there are fewer; none without hits."""
     six = {"dense": {name: 1.0 - place / 10 for place, name in enumerate("abcdef")}}
     request = SearchRequest(query="x", vector=None, limit=6, condition=None, profile=None)
-    stored_record = record(answered(scores=six, request=request))
+    stored_record = record(answered_search(scores=six, request=request))
     assert (stored_record.hits, stored_record.top_score) == (6, 1.0)
     assert stored_record.score_spread == pytest.approx(0.4)
-    assert record(answered(scores={"dense": {"a": 0.5}})).score_spread == 0.0
-    none = record(answered(scores={"dense": {}}))
+    assert record(answered_search(scores={"dense": {"a": 0.5}})).score_spread == 0.0
+    none = record(answered_search(scores={"dense": {}}))
     assert (none.hits, none.top_score, none.score_spread) == (0, None, None)
 
 
 def test_the_context_is_kept_as_given() -> None:
     """The actor, the situation, and the number of backtracks."""
     context = Context(domain="d", complexity=0.5, actor="ann", session="s", backtracks=2, generated=True)
-    stored_record = record(answered(context=context))
+    stored_record = record(answered_search(context=context))
     assert (stored_record.domain, stored_record.complexity, stored_record.actor, stored_record.session) == (
         "d",
         0.5,
@@ -158,16 +158,16 @@ def test_the_context_is_kept_as_given() -> None:
 
 def test_a_vector_is_kept_only_where_the_caller_gave_it() -> None:
     """An embedded query can be embedded again."""
-    assert record(answered()).vector is None
+    assert record(answered_search()).vector is None
     by_vector = SearchRequest(query="", vector=np.ones(3, np.float32), limit=3, condition=None, profile=None)
-    assert record(answered(request=by_vector)).vector == [1.0, 1.0, 1.0]
+    assert record(answered_search(request=by_vector)).vector == [1.0, 1.0, 1.0]
 
 
 def test_a_profile_of_the_calls_own_is_kept_with_the_request() -> None:
     """The version is 0, and the request has the profile."""
     own = Profile(legs={"dense": 2.0}, fusion=Fusion(kind=FusionKind.WEIGHTED_SUM))
     request = SearchRequest(query="x", vector=None, limit=3, condition=None, profile=own)
-    stored_record = record(answered(profile=own, request=request, profile_version=None))
+    stored_record = record(answered_search(profile=own, request=request, profile_version=None))
     assert stored_record.profile_version == 0
     assert Profile.from_dict(stored_record.request["profile"]) == own
 
@@ -175,29 +175,29 @@ def test_a_profile_of_the_calls_own_is_kept_with_the_request() -> None:
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
 def test_what_is_no_number_is_refused(number: float) -> None:
     """This applies to every field."""
-    scored = record(answered(scores={**SCORES, "dense": {"a": number}}))
-    for stored_record in (scored, replace(record(answered()), retrieval_time_ms=number, timings_ms={})):
+    scored = record(answered_search(scores={**SCORES, "dense": {"a": number}}))
+    for stored_record in (scored, replace(record(answered_search()), retrieval_time_ms=number, timings_ms={})):
         with pytest.raises(ValueError, match="no finite number"):
             encoded(stored_record)
     with pytest.raises(ValueError, match="not JSON compliant"):
-        encoded(replace(record(answered()), timings_ms={"total": number}))
+        encoded(replace(record(answered_search()), timings_ms={"total": number}))
 
 
 def test_scores_take_half_the_room_where_they_lose_nothing() -> None:
     """Scores that ``real`` represents exactly are sent as such; a single other score makes all ``double``."""
-    halves = record(answered(scores={"dense": {"a": 0.5, "b": 0.25}}))
+    halves = record(answered_search(scores={"dense": {"a": 0.5, "b": 0.25}}))
     assert (value_of(encoded(halves), "pool_scores"), value_of(encoded(halves), "pool_scores_exact")) == (
         [[0.5, 0.25]],
         None,
     )
-    tenths = record(answered(scores={"dense": {"a": 0.5, "b": 0.1}, "lexical": {"a": 2.0}}))
+    tenths = record(answered_search(scores={"dense": {"a": 0.5, "b": 0.1}, "lexical": {"a": 2.0}}))
     assert value_of(encoded(tenths), "pool_scores") is None
     assert value_of(encoded(tenths), "pool_scores_exact") == [[0.5, 0.1], [2.0, None]]
 
 
 def test_a_row_says_what_the_record_says() -> None:
     """Each column has PostgreSQL's form; usual values are left out."""
-    stored_record = record(answered())
+    stored_record = record(answered_search())
     row = {name: value_of(encoded(stored_record), name) for name in COLUMNS}
     same = (
         "retrieval_id",
@@ -229,7 +229,7 @@ def test_a_row_says_what_the_record_says() -> None:
 def test_what_is_not_kept_follows_from_what_is(profile: Profile) -> None:
     """The parts of each score, to the last digit; without the profile, at least the legs' own scores and ranks."""
     scores = {leg: SCORES[leg] for leg in profile.legs}
-    search = answered(profile=profile, scores=scores)
+    search = answered_search(profile=profile, scores=scores)
     search_read = recorded_search(record(search), profile)
     assert [impression.signals for impression in search_read.impressions] == [
         signals_of(hit.contributions) for hit in search.shown
@@ -258,7 +258,7 @@ WHERE = {"and": [{"priority": ["High", 1]}, {"occurred_at": {"gte": datetime(202
 )
 def test_a_request_comes_back(search_request: SearchRequest) -> None:
     """Words, limit, grouping, prefixes, phrases and filter, in a form that means the same."""
-    back = request_of(recorded_search(record(answered(request=search_request)), None))
+    back = request_of(recorded_search(record(answered_search(request=search_request)), None))
     assert back is not None
     assert replace(back, condition=None) == replace(search_request, condition=None)
     assert _flat(back.condition) == _flat(search_request.condition)
@@ -279,4 +279,4 @@ def test_a_filter_that_no_mapping_can_say_is_told_apart_from_none(condition: Fil
     unsayable = checked_request("words", condition=condition)
     assert recorded_request(unsayable).condition == {}
     assert recorded_request(unsayable).request["is_whole"] is False
-    assert request_of(recorded_search(record(answered(request=unsayable)), None)) is None
+    assert request_of(recorded_search(record(answered_search(request=unsayable)), None)) is None

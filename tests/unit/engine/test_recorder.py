@@ -18,7 +18,7 @@ from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError
 from retrieval.engine import recorder as module
 from retrieval.engine.record import Answered, WrittenDown, record
 from retrieval.engine.recorder import OVERFLOW, REFUSED, UNREACHABLE, UNWRITABLE, Recorder
-from tests.support.recording import answered
+from tests.support.recording import answered_search
 from tests.support.rows import value_of
 
 CHANCE = random.Random(5)
@@ -35,7 +35,7 @@ NO_DATABASE = cast("Database", Pool())
 
 
 def _search(**more: Any) -> Answered:
-    return answered(chance=CHANCE, **more)
+    return answered_search(chance=CHANCE, **more)
 
 
 @dataclass

@@ -25,7 +25,7 @@ KNOWN = {"priority": ("string",), "project": ("string",)}
 
 @pytest.mark.parametrize("query", [None, "", "   ", "\n\t"])
 def test_a_search_without_words_and_vector_is_refused(query: str | None) -> None:
-    """White space is no query."""
+    """White space is not a query."""
     with pytest.raises(EmptyQueryError, match="give some words, or a vector"):
         checked_request(query)
 

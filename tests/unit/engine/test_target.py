@@ -32,29 +32,33 @@ BONUS = Exploration(policy=PolicyName.UNCERTAINTY_BONUS, rate=1.0, floor=0.3)
 THOMPSON = Exploration(policy=PolicyName.THOMPSON_SLOTS, floor=0.3)
 
 
-def asked(profile: Profile, version: int | None = None) -> NamedProfile:
+def named_profile(profile: Profile, version: int | None = None) -> NamedProfile:
     """The profile under some name."""
     return NamedProfile(name="target", profile=profile, version=version)
 
 
 def test_without_exploration_the_best_are_shown_for_certain() -> None:
     """As many as were asked for."""
-    assert target_slate(pool_of(LEGS, limit=3), asked(Profile(legs={"dense": 1.0}))) == {"a": 1.0, "b": 1.0, "c": 1.0}
-    assert target_slate(pool_of(LEGS), asked(Profile(legs={"lexical": 1.0}))) == {"d": 1.0, "c": 1.0}
+    assert target_slate(pool_of(LEGS, limit=3), named_profile(Profile(legs={"dense": 1.0}))) == {
+        "a": 1.0,
+        "b": 1.0,
+        "c": 1.0,
+    }
+    assert target_slate(pool_of(LEGS), named_profile(Profile(legs={"lexical": 1.0}))) == {"d": 1.0, "c": 1.0}
 
 
 def test_the_version_that_answered_showed_what_it_showed() -> None:
     """Its candidates are not ranked again, even if they cannot be."""
     grouped = pool_of({}, is_grouped=True, shown={"x": 1.0, "y": 1.0}, profile_version=3)
-    assert target_slate(grouped, asked(Profile(), version=3)) == {"x": 1.0, "y": 1.0}
+    assert target_slate(grouped, named_profile(Profile(), version=3)) == {"x": 1.0, "y": 1.0}
     pool = pool_of(LEGS, **DRAWN, shown={"a": 1.0, "d": 0.4}, profile_version=3)
-    assert target_slate(pool, asked(Profile(), version=3)) == {"a": 1.0, "b": 0.3, "c": 0.3, "d": 0.4}
+    assert target_slate(pool, named_profile(Profile(), version=3)) == {"a": 1.0, "b": 0.3, "c": 0.3, "d": 0.4}
 
 
 def test_a_calls_own_profile_is_nobodys_version() -> None:
-    """Version 0 is no version: such a search is ranked again like any other."""
+    """Version 0 is not a version: such a search is ranked again like any other."""
     pool = pool_of(LEGS, profile_version=0, shown={"x": 1.0})
-    assert target_slate(pool, asked(Profile(legs={"dense": 1.0}))) == {"a": 1.0, "b": 1.0}
+    assert target_slate(pool, named_profile(Profile(legs={"dense": 1.0}))) == {"a": 1.0, "b": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -79,12 +83,12 @@ def test_what_the_record_does_not_tell_is_not_guessed(
     changed: dict[str, Any], profile: Profile, reason: Unanswerable
 ) -> None:
     """The reason is given instead."""
-    assert target_slate(pool_of(LEGS, **changed), asked(profile)) is reason
+    assert target_slate(pool_of(LEGS, **changed), named_profile(profile)) is reason
 
 
 def test_an_exploring_profile_shows_by_chance() -> None:
     """The probabilities of its slate add up to the number of places, reproducibly; other places are certain."""
-    target = asked(Profile(legs={"dense": 1.0}, learned=Learned(share=0.9), exploration=THOMPSON))
+    target = named_profile(Profile(legs={"dense": 1.0}, learned=Learned(share=0.9), exploration=THOMPSON))
     slate = target_slate(pool_of(LEGS, **DRAWN), target)
     assert not isinstance(slate, Unanswerable)
     assert slate == target_slate(pool_of(LEGS, **DRAWN), target)
@@ -97,11 +101,11 @@ def test_a_bonus_raises_what_is_uncertain() -> None:
     """The floor includes the others; without learned rewards, the uses decide."""
     plain = Profile(legs={"dense": 1.0}, learned=PLAIN, exploration=BONUS)
     even, used = (pool_of(LEGS, **LEARNED, **{**COUNTED, "uses": uses}) for uses in ([2.0] * 4, [900.0, 900.0, 0, 0]))
-    assert target_slate(even, asked(plain)) == pytest.approx({"a": 1.0, "b": 0.8, "c": 0.1, "d": 0.1})
-    assert target_slate(used, asked(plain)) == pytest.approx({"c": 1.0, "a": 0.8, "b": 0.1, "d": 0.1})
+    assert target_slate(even, named_profile(plain)) == pytest.approx({"a": 1.0, "b": 0.8, "c": 0.1, "d": 0.1})
+    assert target_slate(used, named_profile(plain)) == pytest.approx({"c": 1.0, "a": 0.8, "b": 0.1, "d": 0.1})
     uncertain = pool_of(LEGS, learned=[0.5] * 4, effective_sample_size=[1e6, 1e6, 1e6, 0.1])
     summed = Profile(legs={"dense": 1.0}, learned=Learned(share=0.9), exploration=BONUS)
-    assert target_slate(uncertain, asked(summed)) == pytest.approx({"d": 1.0, "a": 0.8, "b": 0.1, "c": 0.1})
+    assert target_slate(uncertain, named_profile(summed)) == pytest.approx({"d": 1.0, "a": 0.8, "b": 0.1, "c": 0.1})
 
 
 @pytest.mark.parametrize(
@@ -123,7 +127,7 @@ def test_who_is_eligible_by_other_numbers_is_told_where_the_record_tells_it(
     columns = {"eligible": [eligible] * 4, "uses": [uses] * 4, "raw_successes": [1.0] * 4}
     pool = pool_of(LEGS, **columns, exploration=Exploration())
     target = replace(THOMPSON, fewer_uses_than=fewer, younger_than_days=days)
-    slate = target_slate(pool, asked(Profile(legs={"dense": 1.0}, exploration=target)))
+    slate = target_slate(pool, named_profile(Profile(legs={"dense": 1.0}, exploration=target)))
     if expected is None:
         assert slate is Unanswerable.NO_ELIGIBLE
     else:
@@ -140,12 +144,12 @@ def test_a_stack_is_summed_by_the_model_of_the_search() -> None:
     )
     beside: dict[str, Any] = {"affinity": [0.0] * 4, "length": [0.0] * 4}
     pool = pool_of(LEGS, **LOGITS, **beside, combination=Combination.LOGIT_STACK, model_version=1)
-    assert target_slate(pool, asked(stack), model) == {"d": 1.0, "a": 1.0}
-    assert target_slate(pool, asked(stack)) is Unanswerable.LEARNED
+    assert target_slate(pool, named_profile(stack), model) == {"d": 1.0, "a": 1.0}
+    assert target_slate(pool, named_profile(stack)) is Unanswerable.LEARNED
     summed, other = Profile(legs={"dense": 1.0}), replace(model, reward=LearnedReward(events=5))
-    assert target_slate(pool, asked(summed), model) == {"d": 1.0, "a": 1.0}
-    assert target_slate(pool, asked(summed), other) is Unanswerable.LEARNED
-    assert target_slate(pool, asked(stack), replace(model, passed=frozenset())) == {"a": 1.0, "b": 1.0}
+    assert target_slate(pool, named_profile(summed), model) == {"d": 1.0, "a": 1.0}
+    assert target_slate(pool, named_profile(summed), other) is Unanswerable.LEARNED
+    assert target_slate(pool, named_profile(stack), replace(model, passed=frozenset())) == {"a": 1.0, "b": 1.0}
 
 
 def test_a_stack_needs_only_what_it_weighs() -> None:
@@ -157,10 +161,10 @@ def test_a_stack_needs_only_what_it_weighs() -> None:
     )
     beside: dict[str, Any] = {"affinity": [0.0] * 4, "length": [0.0, 0.0, 2.0, 1.0]}
     pool = pool_of(LEGS, **beside, combination=Combination.LOGIT_STACK, model_version=1)
-    assert target_slate(pool, asked(profile), model) == {"c": 1.0, "d": 1.0}
-    assert target_slate(pool, asked(Profile(legs={"dense": 1.0})), model) is Unanswerable.LEARNED
+    assert target_slate(pool, named_profile(profile), model) == {"c": 1.0, "d": 1.0}
+    assert target_slate(pool, named_profile(Profile(legs={"dense": 1.0})), model) is Unanswerable.LEARNED
     items = replace(model, stack=replace(weights, weights={**weights.weights, "learned": 1.0}))
-    assert target_slate(pool, asked(profile), items) is Unanswerable.LEARNED
+    assert target_slate(pool, named_profile(profile), items) is Unanswerable.LEARNED
 
 
 def ranked(pool: RecordedPool, profile: Profile) -> dict[str, float]:

@@ -70,7 +70,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 CLUSTERS = {str(number): number % 3 for number in range(30)}
 
 
-def made(count: int, seed: int = 2) -> list[Event]:
+def make_events(count: int, seed: int = 2) -> list[Event]:
     """Thirty items of three clusters, one in time order after the other."""
     rng = np.random.default_rng(seed)
     events = []
@@ -89,7 +89,7 @@ def made(count: int, seed: int = 2) -> list[Event]:
     return events
 
 
-EVENTS = made(600)
+EVENTS = make_events(600)
 ARMS = arms_of(EVENTS, CLUSTERS)
 
 
@@ -115,7 +115,7 @@ def model(request: pytest.FixtureRequest) -> LearnedReward:
 def test_few_events_are_shrunk_and_many_fitted() -> None:
     """Unless the kind is named."""
     assert learn(EVENTS).kind == "shrinkage"
-    assert learn(made(2_000)).kind == "logistic"
+    assert learn(make_events(2_000)).kind == "logistic"
 
 
 def test_a_prediction_says_what_to_expect_and_how_surely(model: LearnedReward) -> None:

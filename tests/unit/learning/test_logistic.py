@@ -23,7 +23,7 @@ DOMAINS = ("domain=x", "domain=y")
 CLUSTERS = {"good": 1, "bad": 2, "fickle": 1}
 
 
-def made(count: int, seed: int = 5) -> list[Event]:
+def make_events(count: int, seed: int = 5) -> list[Event]:
     """Three items: one is good, one bad, one good in one domain only; relevance helps, a low rank hides."""
     rng = np.random.default_rng(seed)
     found = []
@@ -45,7 +45,7 @@ def made(count: int, seed: int = 5) -> list[Event]:
 @pytest.fixture(scope="module")
 def events() -> list[Event]:
     """Enough to learn from."""
-    return made(1_500)
+    return make_events(1_500)
 
 
 @pytest.fixture(scope="module")

@@ -86,7 +86,7 @@ def test_interleaved_searches_are_judged_by_a_sign_test(won: int, losses: int, b
     assert verdict.is_conclusive == (won + losses > 5)
 
 
-def filled(**rewards: dict[str, float]) -> RewardModel:
+def model_of(**rewards: dict[str, float]) -> RewardModel:
     """A model with these rewards by retrieval."""
     model = RewardModel()
     for retrieval_id, its in rewards.items():
@@ -96,15 +96,15 @@ def filled(**rewards: dict[str, float]) -> RewardModel:
 
 def test_an_item_is_shrunk_to_what_all_items_earn() -> None:
     """(its rewards + 10 × the mean of all) / (its uses + 10), worked by hand."""
-    model = filled(r1={"a": 1.0, "b": 0.0}, r2={"a": 1.0, "b": 0.0})
+    model = model_of(r1={"a": 1.0, "b": 0.0}, r2={"a": 1.0, "b": 0.0})
     assert model.predict("another", "a") == pytest.approx((2 + 10 * 0.5) / 12)
     assert model.predict("another", "never seen") == pytest.approx(0.5)
 
 
 def test_a_retrieval_hears_nothing_of_itself() -> None:
     """Its rewards change only the predictions for others."""
-    low = filled(r1={"a": 0.0}, r2={"a": 0.5, "b": 1.0})
-    high = filled(r1={"a": 1.0}, r2={"a": 0.5, "b": 1.0})
+    low = model_of(r1={"a": 0.0}, r2={"a": 0.5, "b": 1.0})
+    high = model_of(r1={"a": 1.0}, r2={"a": 0.5, "b": 1.0})
     assert low.predict("r1", "a") == pytest.approx(high.predict("r1", "a"))
     assert low.predict("r1", "b") == pytest.approx(high.predict("r1", "b"))
     assert low.predict("r2", "a") < high.predict("r2", "a")
@@ -113,4 +113,4 @@ def test_a_retrieval_hears_nothing_of_itself() -> None:
 def test_nothing_rated_is_even_chances() -> None:
     """Also for the only retrieval that was."""
     assert RewardModel().predict("r1", "a") == 0.5
-    assert filled(r1={"a": 1.0}).predict("r1", "a") == 0.5
+    assert model_of(r1={"a": 1.0}).predict("r1", "a") == 0.5

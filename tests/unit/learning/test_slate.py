@@ -34,7 +34,7 @@ def candidates(count: int, eligible: str = "all", *, unsure: float = 0.0) -> lis
     ]
 
 
-def drawn(count: int, limit: int, exploration: Exploration, seed: int = 0, eligible: str = "all") -> list[Placed]:
+def draw_slate(count: int, limit: int, exploration: Exploration, seed: int = 0, eligible: str = "all") -> list[Placed]:
     """A slate."""
     return compose(candidates(count, eligible), limit, exploration, np.random.default_rng(seed))
 
@@ -79,7 +79,7 @@ def test_every_slate_keeps_the_rules(
 def test_who_fits_is_shown_for_certain(exploration: Exploration) -> None:
     """With no more candidates than places, nothing is drawn but swaps."""
     for count in range(5):
-        slate = drawn(count, 4, exploration)
+        slate = draw_slate(count, 4, exploration)
         assert sorted(names(slate)) == [candidate.item_id for candidate in candidates(count)]
         assert all(place.propensity == 1 and place.slot in (Slot.EXPLOIT, Slot.SWAP) for place in slate)
 
@@ -87,12 +87,12 @@ def test_who_fits_is_shown_for_certain(exploration: Exploration) -> None:
 @pytest.mark.parametrize("exploration", EVERY)
 def test_the_only_place_is_that_of_the_best(exploration: Exploration) -> None:
     """A slate of one explores nothing."""
-    assert drawn(9, 1, exploration) == [Placed("a")]
+    assert draw_slate(9, 1, exploration) == [Placed("a")]
 
 
 def test_off_shows_what_the_scores_say() -> None:
     """Each with probability 1."""
-    assert drawn(5, 3, Exploration()) == [Placed("a"), Placed("b"), Placed("c")]
+    assert draw_slate(5, 3, Exploration()) == [Placed("a"), Placed("b"), Placed("c")]
 
 
 def test_a_candidate_that_comes_twice_counts_where_it_comes_first() -> None:
@@ -109,27 +109,31 @@ class TestThompsonSlots:
     def test_the_other_places_are_those_of_the_score(self) -> None:
         """Settled and marked as such."""
         for seed in range(20):
-            slate = drawn(12, 5, THOMPSON, seed)
+            slate = draw_slate(12, 5, THOMPSON, seed)
             assert names(slate[:3]) == "abc"
             assert [place.slot for place in slate[:3]] == [Slot.EXPLOIT] * 3
             assert [place.propensity for place in slate[:3]] == [1.0] * 3
 
     def test_the_best_eligible_compete_with_who_has_the_place(self) -> None:
         """Six at most, behind the slate, with ``d`` and ``e``, whose places by score these are."""
-        item_ids = {place.item_id for seed in range(150) for place in drawn(14, 5, THOMPSON, seed, "abcghijklmn")[3:]}
+        item_ids = {
+            place.item_id for seed in range(150) for place in draw_slate(14, 5, THOMPSON, seed, "abcghijklmn")[3:]
+        }
 
         assert item_ids == set("deghijkl")
 
     def test_a_place_in_the_slots_is_as_probable_as_any_other(self) -> None:
         """The rank propensity is the propensity shared out between the slots."""
-        for place in drawn(12, 5, THOMPSON)[3:]:
+        for place in draw_slate(12, 5, THOMPSON)[3:]:
             assert place.rank_propensity == pytest.approx(place.propensity / 2)
 
     def test_who_keeps_its_place_is_there_by_its_score(self) -> None:
         """``e`` is drawn like the others, eligible or not, and marked as shown by score."""
         one_slot = Exploration(**THOMPSON.as_dict() | {"slots": 1})
         for eligible in ("g", "eg"):
-            lasts = {place.item_id: place for seed in range(60) for place in drawn(9, 5, one_slot, seed, eligible)[4:]}
+            lasts = {
+                place.item_id: place for seed in range(60) for place in draw_slate(9, 5, one_slot, seed, eligible)[4:]
+            }
             assert {name: place.slot for name, place in lasts.items()} == {"e": Slot.EXPLOIT, "g": Slot.EXPLORE}
             assert all(0 < place.propensity < 1 for place in lasts.values())
 
@@ -172,18 +176,18 @@ class TestThompsonSlots:
 
     def test_there_are_no_more_slots_than_newcomers(self) -> None:
         """With one eligible candidate behind the slate, only the last place is at stake."""
-        slates = {names(drawn(9, 5, THOMPSON, seed, "dg")) for seed in range(60)}
+        slates = {names(draw_slate(9, 5, THOMPSON, seed, "dg")) for seed in range(60)}
 
         assert slates == {"abcde", "abcdg"}
 
     @pytest.mark.parametrize("eligible", ["", "abc", "de", "abcde"])
     def test_nobody_to_learn_about_costs_nothing(self, eligible: str) -> None:
         """If all eligible candidates are shown anyway, the slate is that of the score."""
-        assert drawn(9, 5, THOMPSON, 0, eligible) == [Placed(name) for name in "abcde"]
+        assert draw_slate(9, 5, THOMPSON, 0, eligible) == [Placed(name) for name in "abcde"]
 
     def test_two_slots_of_two_places_leave_the_first_to_the_score(self) -> None:
         """The result is a single slot."""
-        slates = [drawn(9, 2, THOMPSON, seed) for seed in range(60)]
+        slates = [draw_slate(9, 2, THOMPSON, seed) for seed in range(60)]
 
         assert {names(slate[:1]) for slate in slates} == {"a"}
         assert {names(slate[1:]) for slate in slates} == set("bcdefgh")
@@ -198,7 +202,7 @@ class TestThompsonSlots:
 
     def test_two_seeds_explore_differently(self) -> None:
         """Replicas that start with other seeds do not show the same newcomers."""
-        assert len({names(drawn(12, 5, THOMPSON, seed)) for seed in range(20)}) > 5
+        assert len({names(draw_slate(12, 5, THOMPSON, seed)) for seed in range(20)}) > 5
 
 
 class TestUncertaintyBonus:
@@ -252,7 +256,7 @@ class TestSwaps:
 
     def test_one_pair_of_neighbours_at_most(self) -> None:
         """All three pairs occur; both hits of a pair are marked, and no others."""
-        slates = [drawn(9, 4, Exploration(swaps=0.5), seed) for seed in range(200)]
+        slates = [draw_slate(9, 4, Exploration(swaps=0.5), seed) for seed in range(200)]
 
         assert {names(slate) for slate in slates} == {"abcd", "bacd", "acbd", "abdc"}
         for slate in slates:
@@ -261,9 +265,11 @@ class TestSwaps:
 
     def test_the_chance_of_a_place_is_exact(self) -> None:
         """.3 for three pairs: .1 each; the inner places are in two of them."""
-        stays = drawn(9, 4, Exploration(swaps=0.3), 0)
+        stays = draw_slate(9, 4, Exploration(swaps=0.3), 0)
         swapped = next(
-            slate for seed in itertools.count() if names(slate := drawn(9, 4, Exploration(swaps=0.3), seed)) == "acbd"
+            slate
+            for seed in itertools.count()
+            if names(slate := draw_slate(9, 4, Exploration(swaps=0.3), seed)) == "acbd"
         )
 
         assert names(stays) == "abcd"
@@ -273,7 +279,7 @@ class TestSwaps:
 
     def test_slots_take_no_part(self) -> None:
         """With two slots of five, the pairs are a-b and b-c."""
-        slates = [drawn(12, 5, Exploration(**THOMPSON.as_dict() | {"swaps": 1.0}), seed) for seed in range(60)]
+        slates = [draw_slate(12, 5, Exploration(**THOMPSON.as_dict() | {"swaps": 1.0}), seed) for seed in range(60)]
 
         assert {names(slate[:3]) for slate in slates} == {"bac", "acb"}
         assert Slot.SWAP not in {place.slot for slate in slates for place in slate[3:]}
@@ -281,7 +287,7 @@ class TestSwaps:
 
     def test_a_single_settled_place_has_no_neighbour(self) -> None:
         """Nothing to swap, nothing marked."""
-        assert drawn(9, 1, Exploration(swaps=1.0)) == [Placed("a")]
+        assert draw_slate(9, 1, Exploration(swaps=1.0)) == [Placed("a")]
 
 
 def test_served_slates_agree_with_their_propensities() -> None:

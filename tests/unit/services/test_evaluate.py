@@ -29,7 +29,7 @@ from retrieval.services.evaluate import (
     parse_metrics,
 )
 from retrieval.services.judgements import DropSelf, JudgedQuery, WhereFrom
-from tests.support.searching import kept
+from tests.support.searching import without_excluded
 
 QUERIES = [JudgedQuery(query_id=f"q{number}", text=f"text {number}") for number in range(4)]
 QRELS = {f"q{number}": {f"d{number}": 1} for number in range(4)}
@@ -45,7 +45,7 @@ class CannedSearch:
     async def __call__(self, text: str, *, where: dict[str, Any] | None, limit: int, variant: str) -> Sequence[str]:
         """The canned item ids."""
         self.asked.append({"text": text, "where": where, "limit": limit, "variant": variant})
-        return kept(self.answers.get((variant, text), []), where)
+        return without_excluded(self.answers.get((variant, text), []), where)
 
 
 class Ticks:
@@ -411,7 +411,7 @@ def test_an_item_found_twice_is_refused_and_named() -> None:
 
 
 def test_without_judgements_or_metrics_nothing_is_measured() -> None:
-    """An empty mean is no number."""
+    """An empty mean is not a number."""
     with pytest.raises(InvalidRequestError, match="nothing to measure"):
         measure({"q1": ["a"]}, {}, parse_metrics())
     with pytest.raises(InvalidRequestError, match="nothing to measure"):
@@ -499,7 +499,7 @@ class Searched:
         self.asked.append({"query": query, "where": where, "limit": limit, "legs": leg_names})
         hits = [
             Hit(item_id=item_id, score=0.0, rank=rank, explanation=Explanation("rrf", ()))
-            for rank, item_id in enumerate(kept(self.answers[leg_names], where), 1)
+            for rank, item_id in enumerate(without_excluded(self.answers[leg_names], where), 1)
         ]
         return SearchResult(hits=tuple(hits), path=Path.NONE, why="", profile_version=1, notes=self.notes)
 

@@ -37,7 +37,7 @@ from retrieval.services.tune import (
     tune,
     tune_collection,
 )
-from tests.support.searching import kept
+from tests.support.searching import without_excluded
 
 EVEN = Setting({"dense": 1.0, "lexical": 1.0})
 LEXICAL = Setting({"lexical": 1.0})
@@ -229,7 +229,7 @@ def test_queries_without_a_relevant_item_are_left_out() -> None:
 
 
 def test_a_query_that_a_leg_finds_nothing_for_scores_zero_there() -> None:
-    """Empty and missing legs are no error."""
+    """Empty and missing legs are not an error."""
     rankings = {
         "q0": {"lexical": ranked("lexical", ["hit"]), "dense": []},
         "q1": {"dense": ranked("dense", ["hit"])},
@@ -386,7 +386,9 @@ class Tuned:
         noise = [f"x{i}" for i in np.random.default_rng(number).permutation(30)]
         rankings = {"lexical": [f"self {number}", "hit", *noise], "dense": [f"self {number}", *noise]}
         return {
-            leg: ranked_collection(leg, kept(rankings[leg], where)[:depth]) for leg in legs if leg not in self.missing
+            leg: ranked_collection(leg, without_excluded(rankings[leg], where)[:depth])
+            for leg in legs
+            if leg not in self.missing
         }
 
     async def embeddings(self, item_ids: Sequence[str]) -> dict[str, Vector]:
@@ -529,7 +531,7 @@ async def test_what_cannot_be_measured_is_refused_before_the_first_search(cutoff
 
 
 def test_a_profile_and_its_setting_are_one_another() -> None:
-    """A leg without weight is no part of the setting."""
+    """A leg without weight is not part of the setting."""
     profile = Profile(
         legs={LegName.DENSE: 0.0, LegName.LEXICAL: 2.0}, fusion=Fusion(kind=FusionKind.WEIGHTED_SUM), depth=30
     )

@@ -148,7 +148,7 @@ async def test_answers_that_change_are_caught_where_they_should_not() -> None:
 
 
 async def test_one_that_is_down_has_to_say_so_by_its_error() -> None:
-    """An answer, or any other error, is no report of it."""
+    """An answer, or any other error, does not report that the LLM is unreachable."""
 
     class Odd(SimLLM):
         async def complete(self, prompt: str, *, system: str = "") -> str:  # noqa: ARG002

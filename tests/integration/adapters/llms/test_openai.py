@@ -16,7 +16,7 @@ from retrieval.adapters.endpoints.caller import EndpointUsage
 from retrieval.adapters.llms.openai import OpenAILLM
 from retrieval.domain.errors import LLMError, LLMRejectedError, LLMUnavailableError
 from retrieval.testing import check_llm, check_unreachable_llm
-from tests.support.openai_server import Fault, OpenAIServer, broken_off, endless, hanging, raw, said, status
+from tests.support.openai_server import Fault, OpenAIServer, broken_off, chat_answer, endless, hanging, raw, status
 
 KEY = "sk-secret-0123456789"
 NOW = datetime(2030, 1, 1, 12, 0, 0, tzinfo=UTC)
@@ -205,11 +205,11 @@ async def test_refusals_say_what_to_do(
 
 
 UNUSABLE: list[tuple[Fault, str]] = [
-    (said("The colour is red."), "not JSON"),
-    (said('{"colour": 3}'), "does not fit the schema at $.colour"),
-    (said(""), "empty answer"),
-    (said(None, refusal=f"I will not\nsay {KEY}"), "refused to answer: I will not say [key]"),
-    (said('{"colour": "r', finish_reason="length"), "cut at its longest"),
+    (chat_answer("The colour is red."), "not JSON"),
+    (chat_answer('{"colour": 3}'), "does not fit the schema at $.colour"),
+    (chat_answer(""), "empty answer"),
+    (chat_answer(None, refusal=f"I will not\nsay {KEY}"), "refused to answer: I will not say [key]"),
+    (chat_answer('{"colour": "r', finish_reason="length"), "cut at its longest"),
     (raw(b'{"choices": []}'), "no choice"),
     (raw(b"<html>Welcome</html>", "text/html"), "RETRIEVAL_LLM_BASE_URL"),
     (endless, "longer than 65536 bytes"),
@@ -253,7 +253,7 @@ async def test_cancelling_breaks_off_the_request(make: Callable[..., OpenAILLM],
 async def test_a_schema_is_never_fetched(make: Callable[..., OpenAILLM], server: OpenAIServer) -> None:
     """A reference that leads out of the schema is an error, not a request."""
     elsewhere = {"type": "object", "properties": {"colour": {"$ref": server.url.removesuffix("/v1")}}}
-    server.faults.append(said('{"colour": "red"}'))
+    server.faults.append(chat_answer('{"colour": "red"}'))
     assert "cannot be followed" in str(await failure(make(), schema=elsewhere))
     assert len(server.received) == 1
 

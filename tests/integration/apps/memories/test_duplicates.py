@@ -45,7 +45,7 @@ async def test_near_duplicates_are_named_and_stored(store: MemoryStore) -> None:
 
 
 async def test_without_vectors_the_words_decide(database_url: str, settings: Settings) -> None:
-    """The same answer from the overlap of words; nothing to compare with is no error either."""
+    """The overlap of words gives the same answer; nothing to compare with is not an error either."""
     async with connect(database_url, settings=settings) as platform:
         store = MemoryStore(platform)
         assert not (await store.store_memory("p1", "note", {})).duplicates
@@ -160,7 +160,7 @@ async def test_what_others_have_and_what_expired_hides_nothing_to_join(store: Me
 async def test_two_that_may_not_join_each_others_find_do_not_wait_for_each_other(
     store: MemoryStore, platform: Platform
 ) -> None:
-    """A merge locks only the memory that it joins: other locked memories are no obstacle."""
+    """A merge locks only the memory that it joins: other locked memories do not block it."""
     await store.store_memory("p1", "plan", FACT, memory_id="plan", duplicates="keep")
     number = (await (await platform.collection("memories")).refresh()).collection_id
     async with platform.database.transaction(platform.tenant_id) as connection, asyncio.timeout(20):

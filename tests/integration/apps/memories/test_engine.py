@@ -51,7 +51,7 @@ class Told:
         return score / (0.70 + (0.20 if query_words else 0) + (0.10 if entities else 0))
 
 
-def told(number: int, chance: random.Random) -> Told:
+def random_memory(number: int, chance: random.Random) -> Told:
     """A memory with something of everything, in one of two projects."""
     return Told(
         memory_id=f"m{number:03}",
@@ -134,7 +134,7 @@ def best(memories: Sequence[Told], arguments: Mapping[str, Any]) -> list[tuple[s
 async def test_it_finds_what_comparing_every_memory_finds(open_platform: Platform) -> None:
     """The same memories with the same scores, for random questions with all options."""
     chance = random.Random(11)
-    memories = [told(number, chance) for number in range(200)]
+    memories = [random_memory(number, chance) for number in range(200)]
     await remember(open_platform, memories)
     engine = RetrievalEngine(open_platform, count_accesses=False)
 
@@ -204,7 +204,7 @@ async def test_a_good_old_memory_is_not_lost_for_words_that_nobody_said(open_pla
 async def test_by_the_record_another_profile_can_be_judged(open_platform: Platform) -> None:
     """A signal that took no part is on record with the value 0: a target that weighs it ranks the same candidates."""
     chance = random.Random(3)
-    await remember(open_platform, [told(number, chance) for number in range(40)])
+    await remember(open_platform, [random_memory(number, chance) for number in range(40)])
     await RetrievalEngine(open_platform).retrieve_relevant_memories("p", "protein", limit=5)
     await RetrievalEngine(open_platform).retrieve_relevant_memories("p", limit=5)
     await open_platform.recorded()

@@ -28,7 +28,7 @@ _HEX_AS_LETTERS = str.maketrans("0123456789abcdef", "bcdfghjklmnpqrtv")
 
 
 @pytest.fixture
-def gone(tenant: str) -> str:
+def forgotten_id(tenant: str) -> str:
     """The id of the memory that is to be forgotten."""
     return f"memory-{tenant}"
 
@@ -57,7 +57,7 @@ async def _holders(connection: psycopg.AsyncConnection[Any], *traces: str) -> se
 
 
 @pytest.fixture
-async def store(platform: Platform, word: str, gone: str) -> MemoryStore:
+async def store(platform: Platform, word: str, forgotten_id: str) -> MemoryStore:
     """Three memories, one of them to be forgotten: linked, and superseding another."""
     memory_store = MemoryStore(platform, chance=random.Random(3))
     await memory_store.store_memory("p1", "note", "the bridge is of steel", memory_id="other", linked_paper_ids=["x1"])
@@ -65,34 +65,34 @@ async def store(platform: Platform, word: str, gone: str) -> MemoryStore:
     await memory_store.supersede(
         "old",
         {"project_id": "p1", "interaction_type": "note", "content": {"finding": f"{word} beetles eat the bridge"},
-         "memory_id": gone, "user_id": "ann", "linked_paper_ids": ["x2"], "summary": "beetles"},
+         "memory_id": forgotten_id, "user_id": "ann", "linked_paper_ids": ["x2"], "summary": "beetles"},
     )  # fmt: skip
     return memory_store
 
 
-async def _use(platform: Platform, word: str, gone: str) -> UUID | None:
+async def _use(platform: Platform, word: str, forgotten_id: str) -> UUID | None:
     """Leave every trace that a memory can leave; gives the search that showed it."""
     collection = await platform.collection("memories")
     hybrid = Profile(legs={"dense": 1.0, "lexical": 1.0})
     hits = await collection.search("beetles and the bridge", profile=hybrid)
     named = await collection.search(
-        "bridge", profile=hybrid, where={"or": [{"item_id": [gone, "other"]}, {"tags": "t"}]}
+        "bridge", profile=hybrid, where={"or": [{"item_id": [forgotten_id, "other"]}, {"tags": "t"}]}
     )
-    await collection.search("bridge", profile=hybrid, prefer={"item_id": [gone, "other"]})
-    assert gone in [hit.item_id for hit in hits]
-    assert gone in [hit.item_id for hit in named]
+    await collection.search("bridge", profile=hybrid, prefer={"item_id": [forgotten_id, "other"]})
+    assert forgotten_id in [hit.item_id for hit in hits]
+    assert forgotten_id in [hit.item_id for hit in named]
     await platform.recorded()
-    await platform.feedback(hits.retrieval_id, gone, reward=1.0, actor="ann", note=f"{word}, indeed")
-    await platform.feedback(item_id=gone, collection="memories", helpful=False, key=gone)
+    await platform.feedback(hits.retrieval_id, forgotten_id, reward=1.0, actor="ann", note=f"{word}, indeed")
+    await platform.feedback(item_id=forgotten_id, collection="memories", helpful=False, key=forgotten_id)
     await platform.feedback(item_id="other", collection="memories", helpful=True)
-    handle_of(collection).count_accesses([gone, "other"])
+    handle_of(collection).count_accesses([forgotten_id, "other"])
     await platform.accesses_counted()
-    await _learn(platform, word, gone)
+    await _learn(platform, word, forgotten_id)
     return hits.retrieval_id
 
 
-async def _learn(platform: Platform, word: str, gone: str) -> None:
-    effects = {"item": {gone: [0.5, 0.1], "other": [0.2, 0.1]}, "item in domain:x": {gone: [0.1, 0.1]}}
+async def _learn(platform: Platform, word: str, forgotten_id: str) -> None:
+    effects = {"item": {forgotten_id: [0.5, 0.1], "other": [0.2, 0.1]}, "item in domain:x": {forgotten_id: [0.1, 0.1]}}
     definition = {"reward": {"logistic": {"effects": effects}}, "by_item": {"kind": "shrinkage"}}
     number = (await (await platform.collection("memories")).refresh()).collection_id
     async with platform.database.transaction(platform.tenant_id) as connection:
@@ -104,27 +104,27 @@ async def _learn(platform: Platform, word: str, gone: str) -> None:
         await connection.execute(
             "INSERT INTO rewarded_queries (collection_id, item_id, version, vector, rewards) "
             "VALUES (%s, %s, 1, '[1]', 1)",
-            (number, gone),
+            (number, forgotten_id),
         )
         await connection.execute(
             "INSERT INTO job_runs (collection_id, job, details) VALUES (%s, 'embed', %s)",
-            (number, Jsonb({"embedded": 1, "notes": [f"item {gone!r:.12} is not embedded: {word}"]})),
+            (number, Jsonb({"embedded": 1, "notes": [f"item {forgotten_id!r:.12} is not embedded: {word}"]})),
         )
 
 
 async def test_nothing_is_left_of_a_forgotten_memory(
-    store: MemoryStore, platform: Platform, database_url: str, word: str, gone: str
+    store: MemoryStore, platform: Platform, database_url: str, word: str, forgotten_id: str
 ) -> None:
     """Its id, its words and its vectors were in many tables, and are in none afterwards."""
-    await _use(platform, word, gone)
+    await _use(platform, word, forgotten_id)
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
-        before = {table for table, _ in await _holders(connection, gone, word)}
+        before = {table for table, _ in await _holders(connection, forgotten_id, word)}
         cached = f"SELECT count(*) FROM {SCHEMA}.embedding_cache WHERE tenant_id = %s"  # noqa: S608 - a constant
         tenant = (platform.tenant_id,)
         had = await (await connection.execute(cached, tenant)).fetchone()
-        await store.forget(gone)
+        await store.forget(forgotten_id)
         has = await (await connection.execute(cached, tenant)).fetchone()
-        after = await _holders(connection, gone, word)
+        after = await _holders(connection, forgotten_id, word)
 
     assert before >= {
         "items", "item_terms", "memories", "memory_links", "attribute_texts", "term_statistics", "retrievals",
@@ -135,16 +135,16 @@ async def test_nothing_is_left_of_a_forgotten_memory(
     assert had is not None
     assert has == (had[0] - 1,)
     with pytest.raises(UnknownItemError):
-        await store.get_memory(gone)
+        await store.get_memory(forgotten_id)
 
 
 async def test_what_was_recorded_is_known_by_one_pseudonym(
-    store: MemoryStore, platform: Platform, word: str, gone: str
+    store: MemoryStore, platform: Platform, word: str, forgotten_id: str
 ) -> None:
     """Impressions, candidates, verdicts and arms agree; feedback that comes later is about an unknown item."""
-    retrieval_id = await _use(platform, word, gone)
+    retrieval_id = await _use(platform, word, forgotten_id)
     number = (await (await platform.collection("memories")).refresh()).collection_id
-    await store.forget(gone)
+    await store.forget(forgotten_id)
     async with platform.database.transaction(platform.tenant_id) as connection:
 
         async def names(column: str, table: str) -> set[str]:
@@ -172,25 +172,25 @@ async def test_what_was_recorded_is_known_by_one_pseudonym(
     ), "the arms still follow from their events"
     for place in ({"retrieval_id": retrieval_id}, {"collection": "memories"}):
         with pytest.raises(UnknownItemError):
-            await platform.feedback(item_id=gone, reward=1.0, **place)
+            await platform.feedback(item_id=forgotten_id, reward=1.0, **place)
 
 
 async def test_a_search_that_is_recorded_after_the_memory_was_forgotten_does_not_name_it(
-    store: MemoryStore, platform: Platform, settings: Settings, database_url: str, gone: str
+    store: MemoryStore, platform: Platform, settings: Settings, database_url: str, forgotten_id: str
 ) -> None:
     """The record waits in another process: it names the memory by a pseudonym, and other items by their ids."""
-    named: Any = {"item_id": [gone, "other"]}
+    named: Any = {"item_id": [forgotten_id, "other"]}
     async with connect(database_url, settings=settings) as other:
         collection = await other.collection("memories", create=False)
         words = Profile(legs={"lexical": 1.0})
         await collection.search("beetles and the bridge", profile=words, where=named, prefer=named)
-        await store.forget(gone)
+        await store.forget(forgotten_id)
         await other.recorded()
         assert other.recording.recorded == 1
     query = "SELECT pool_items, condition::text, request::text FROM retrievals WHERE collection_id = %s"
     number = (await (await platform.collection("memories")).refresh()).collection_id
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
-        assert await _holders(connection, gone) == set()
+        assert await _holders(connection, forgotten_id) == set()
     async with platform.database.transaction(platform.tenant_id) as transaction:
         ((pool, condition, request),) = await (await transaction.execute(query, (number,))).fetchall()
         shown_ids = await (await transaction.execute("SELECT item_id FROM impressions ORDER BY rank")).fetchall()
@@ -200,34 +200,36 @@ async def test_a_search_that_is_recorded_after_the_memory_was_forgotten_does_not
     assert all(f'"{name}"' in text for name in (pseudonym, "other") for text in (condition, request))
 
 
-async def test_a_user_and_a_project_are_forgotten_whole(store: MemoryStore, gone: str) -> None:
+async def test_a_user_and_a_project_are_forgotten_whole(store: MemoryStore, forgotten_id: str) -> None:
     """Superseded memories too; those of others stay."""
     await store.store_memory("p2", "note", "of another project", memory_id="far")
     assert await store.forget_user("ann") == 1
     assert await store.forget_user("ann") == 0
     assert await store.forget_project("p1") == 2
-    assert list(await store.get_memories(["other", "old", gone, "far"])) == ["far"]
+    assert list(await store.get_memories(["other", "old", forgotten_id, "far"])) == ["far"]
 
 
 async def test_what_is_stored_while_a_user_is_forgotten_is_forgotten_too(
-    store: MemoryStore, gone: str, monkeypatch: pytest.MonkeyPatch
+    store: MemoryStore, forgotten_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The call looks for the user's memories again until none is left."""
 
     async def overtaken(*where: Any) -> list[str]:
         memories = await memories_of_user(*where)
-        if gone in memories:
+        if forgotten_id in memories:
             await store.store_memory("p1", "note", "stored a moment later", user_id="ann", memory_id="late")
         return memories
 
     monkeypatch.setattr("retrieval.services.memories.memories_of_user", overtaken)
     assert await store.forget_user("ann") == 2
-    assert await store.get_memories([gone, "late"]) == {}
+    assert await store.get_memories([forgotten_id, "late"]) == {}
 
 
-async def test_expired_memories_are_forgotten_by_the_job(store: MemoryStore, platform: Platform, gone: str) -> None:
+async def test_expired_memories_are_forgotten_by_the_job(
+    store: MemoryStore, platform: Platform, forgotten_id: str
+) -> None:
     """The job forgets the expired memories and no others; afterwards it has nothing to do."""
-    await store.update_memory(gone, expires_at=platform.now - timedelta(seconds=1))
+    await store.update_memory(forgotten_id, expires_at=platform.now - timedelta(seconds=1))
     await store.update_memory("other", expires_at=platform.now + timedelta(days=1))
     target = JobTarget(platform.tenant_id, await (await platform.collection("memories")).refresh())
     counts: list[int] = []
@@ -236,25 +238,25 @@ async def test_expired_memories_are_forgotten_by_the_job(store: MemoryStore, pla
     assert await forget_expired(platform.workplace, target, counts.append) == {"forgotten": 1}
     assert counts == [1]
     assert not await is_anything_expired(platform.workplace, target)
-    assert set(await store.get_memories(["other", "old", gone])) == {"other", "old"}
+    assert set(await store.get_memories(["other", "old", forgotten_id])) == {"other", "old"}
 
 
 async def test_a_memory_whose_expiry_is_put_off_meanwhile_is_kept(
-    store: MemoryStore, platform: Platform, gone: str, monkeypatch: pytest.MonkeyPatch
+    store: MemoryStore, platform: Platform, forgotten_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The job checks the expiry again when it holds the lock on the memory."""
-    await store.update_memory(gone, expires_at=platform.now - timedelta(seconds=1))
+    await store.update_memory(forgotten_id, expires_at=platform.now - timedelta(seconds=1))
     target = JobTarget(platform.tenant_id, await (await platform.collection("memories")).refresh())
 
     async def overtaken(*where: Any, **options: Any) -> list[str]:
         memories = await expired_memories(*where, **options)
         if memories:
-            await store.store_memory("p1", "note", "said anew", memory_id=gone, duplicates="keep")
+            await store.store_memory("p1", "note", "said anew", memory_id=forgotten_id, duplicates="keep")
         return memories
 
     monkeypatch.setattr("retrieval.services.memories.expired_memories", overtaken)
     assert await forget_expired(platform.workplace, target) == {"forgotten": 0}
-    assert list(await store.get_memories([gone])) == [gone]
+    assert list(await store.get_memories([forgotten_id])) == [forgotten_id]
 
 
 async def _cached(platform: Platform) -> int:
@@ -264,15 +266,17 @@ async def _cached(platform: Platform) -> int:
     return int(number)
 
 
-async def test_a_changed_text_leaves_no_vector_in_the_cache(store: MemoryStore, platform: Platform, gone: str) -> None:
+async def test_a_changed_text_leaves_no_vector_in_the_cache(
+    store: MemoryStore, platform: Platform, forgotten_id: str
+) -> None:
     """The text before an update, or before another was stored under its id, is not kept by its vector either."""
     before = await _cached(platform)
-    await store.update_memory(gone, content="other words by now")
+    await store.update_memory(forgotten_id, content="other words by now")
     assert await _cached(platform) == before
-    await store.store_memory("p1", "note", "and others again", memory_id=gone, duplicates="keep")
+    await store.store_memory("p1", "note", "and others again", memory_id=forgotten_id, duplicates="keep")
     assert await _cached(platform) == before
     await store.store_memories(
-        [{"project_id": "p1", "interaction_type": "note", "content": "at last these", "memory_id": gone}]
+        [{"project_id": "p1", "interaction_type": "note", "content": "at last these", "memory_id": forgotten_id}]
     )
     assert await _cached(platform) == before
 

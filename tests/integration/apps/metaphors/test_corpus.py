@@ -57,10 +57,12 @@ async def standard(house: Platform) -> MetaphorCorpus:
 @pytest_asyncio.fixture(loop_scope="module")
 async def corpus(house: Platform) -> MetaphorCorpus:
     """A corpus of this test's own, with two static metaphors."""
-    return await opened(house, f"corpus-{next(_NUMBERS)}")
+    return await open_corpus(house, f"corpus-{next(_NUMBERS)}")
 
 
-async def opened(platform: Platform, name: str, static: Sequence[Metaphor] = (PLUMBING, ECOSYSTEM)) -> MetaphorCorpus:
+async def open_corpus(
+    platform: Platform, name: str, static: Sequence[Metaphor] = (PLUMBING, ECOSYSTEM)
+) -> MetaphorCorpus:
     """The corpus of that name, with the given metaphors or two static ones."""
     return await MetaphorCorpus.open(platform, name, static)
 
@@ -120,14 +122,14 @@ async def test_opened_again_nothing_is_written(house: Platform, standard: Metaph
 
 async def test_opened_by_several_at_once_it_is_one_corpus(house: Platform) -> None:
     """The first caller makes the corpus; no caller fails, and each metaphor is stored once."""
-    corpora = await asyncio.gather(*(opened(house, "together") for _ in range(4)))
+    corpora = await asyncio.gather(*(open_corpus(house, "together") for _ in range(4)))
 
     assert [await ids_of(corpus) for corpus in corpora] == [["plumbing", "ecosystem"]] * 4
 
 
 async def test_an_empty_corpus_is_one_too(house: Platform) -> None:
     """Every call works, and the first metaphor can be added."""
-    corpus = await opened(house, "empty", [])
+    corpus = await open_corpus(house, "empty", [])
     assert await ids_of(corpus) == []
     assert await corpus.all_ids() == set()
     assert await corpus.near_duplicates(BEEHIVE) == []
@@ -138,23 +140,23 @@ async def test_an_empty_corpus_is_one_too(house: Platform) -> None:
 
 async def test_static_ones_follow_what_is_given(house: Platform) -> None:
     """A changed one is changed, one that is not given any more is archived, and one that comes back is active again."""
-    await opened(house, "followed", [PLUMBING, ECOSYSTEM])
+    await open_corpus(house, "followed", [PLUMBING, ECOSYSTEM])
     changed = replace(PLUMBING, description="Pipes, and what runs through them.")
-    later = await opened(house, "followed", [changed, IMMUNE])
+    later = await open_corpus(house, "followed", [changed, IMMUNE])
 
     assert await ids_of(later) == ["plumbing", "immune_system"]
     assert (await later.get(["plumbing"]))["plumbing"] == changed
     assert (await later.origins(["ecosystem"]))["ecosystem"].status == "archived"
-    again = await opened(house, "followed", [changed, ECOSYSTEM])
+    again = await open_corpus(house, "followed", [changed, ECOSYSTEM])
     assert (await again.origins(["ecosystem"]))["ecosystem"].status == "active"
     assert set(await again.embeddings(["ecosystem", "immune_system"])) == {"ecosystem"}
 
 
 async def test_what_an_application_added_stays_under_its_id(house: Platform) -> None:
     """A later version's static metaphor does not replace it, and is not among the static ones."""
-    first = await opened(house, "kept", [PLUMBING])
+    first = await open_corpus(house, "kept", [PLUMBING])
     await first.add(BEEHIVE, source="workshop")
-    second = await opened(house, "kept", [PLUMBING, replace(BEEHIVE, name="Another Hive")])
+    second = await open_corpus(house, "kept", [PLUMBING, replace(BEEHIVE, name="Another Hive")])
 
     assert [metaphor.id for metaphor in second.static] == ["plumbing"]
     assert await second.dynamic() == [BEEHIVE]
@@ -164,7 +166,7 @@ async def test_what_an_application_added_stays_under_its_id(house: Platform) -> 
 async def test_added_ones_follow_the_static_ones(house: Platform, corpus: MetaphorCorpus) -> None:
     """They are in the corpus at once, for every handle, with their source and their vector."""
     await corpus.add(BEEHIVE, source="workshop", provenance={"by": "ann"})
-    other = await opened(house, corpus.collection.name)
+    other = await open_corpus(house, corpus.collection.name)
 
     assert await ids_of(other) == ["plumbing", "ecosystem", "beehive"]
     assert await other.dynamic() == [BEEHIVE]
@@ -292,7 +294,7 @@ async def test_without_vectors_names_still_tell_duplicates(database_url: str) ->
     """A corpus without an embedder can be stored and listed."""
     settings = Settings(tenant="metaphors-bare", database_schema=SCHEMA, embedder="none")
     async with connect(database_url, settings=settings) as platform:
-        corpus = await opened(platform, "bare")
+        corpus = await open_corpus(platform, "bare")
         near = await corpus.near_duplicates(replace(ECOSYSTEM, id="eco", name="an ecosystem"))
         assert [(metaphor.id, alike) for metaphor, alike in near] == [("ecosystem", 1.0)]
         assert await ids_of(corpus) == ["plumbing", "ecosystem"]
@@ -307,7 +309,7 @@ async def test_what_cannot_be_is_refused(house: Platform, corpus: MetaphorCorpus
     with pytest.raises(InvalidRequestError, match="is 'active' or 'candidate'"):
         await corpus.add(BEEHIVE, status="archived")
     with pytest.raises(InvalidRequestError, match="'plumbing' twice"):
-        await opened(house, "twice", [PLUMBING, PLUMBING])
+        await open_corpus(house, "twice", [PLUMBING, PLUMBING])
     with pytest.raises(InvalidRequestError, match="give an open one"):
         await MetaphorCorpus.open("metaphors")  # type: ignore[arg-type]
     with pytest.raises(InvalidRequestError, match="from 0 to 1"):
@@ -337,7 +339,7 @@ async def test_verdicts_that_come_by_any_way_settle_candidates_when_the_corpus_i
     await corpus.add_candidate(waiting)
     for run in range(3):
         await house.feedback(item_id="beehive", collection=name, helpful=True, session=str(run))
-    again = await opened(house, name)
+    again = await open_corpus(house, name)
     assert [metaphor.id for metaphor in await again.dynamic()] == ["beehive"]
     assert [candidate.id for candidate in await again.candidates()] == ["waiting"]
     assert await again.settle_all() == {}

@@ -18,7 +18,7 @@ from retrieval.apps.metaphors import Metaphor, MetaphorCorpus, MetaphorRetriever
 from retrieval.domain.errors import LLMRejectedError, LLMUnavailableError
 from retrieval.domain.llm import LLM
 from tests.support.metaphors import CORPUS, ScriptedLLM, suggestion
-from tests.support.openai_server import OpenAIServer, hanging, said
+from tests.support.openai_server import OpenAIServer, chat_answer, hanging
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -410,7 +410,7 @@ async def test_an_endpoint_that_answers_nonsense_or_never_costs_its_suggestions_
     """Over HTTP as well."""
     async with OpenAIServer() as server:
         llm = OpenAILLM(model="odd", base_url=server.url, max_attempts=1)
-        server.faults.extend([said('{"metaphors": "three of them"}'), hanging])
+        server.faults.extend([chat_answer('{"metaphors": "three of them"}'), hanging])
         retriever = retriever_of(house, corpus, llm, generation_timeout_seconds=5)
         assert "does not fit the schema" in (await retriever.retrieve(ODD)).notes[0]
         hurried = retriever_of(house, corpus, llm, generation_timeout_seconds=0.05)

@@ -17,7 +17,7 @@ from retrieval.domain.search.signals import Rating, TagMatch, VectorSimilarity
 from tests.integration.apps.principles.conftest import NOW, StoppedClock
 
 
-async def proven(db: Platform, count: int, *tags: str) -> None:
+async def proven_principles(db: Platform, count: int, *tags: str) -> None:
     """A number of old principles that always helped, so that a page by score is full."""
     names = [f"proven {number}" for number in range(count)]
     items = [principle_item(name, name, "", tags, "active", actor="", created_at=db.now) for name in names]
@@ -29,7 +29,7 @@ async def test_problem_untested_principles_are_surfaced(
     store: PrincipleStore, db: Platform, clock: StoppedClock
 ) -> None:
     """Used to be scored, scored to be loaded: a page that is full of proven ones shows new ones all the same."""
-    await proven(db, MAX_PRINCIPLES + 2)
+    await proven_principles(db, MAX_PRINCIPLES + 2)
     clock.now += YOUNGER_THAN + timedelta(days=1)
     for number in range(2):
         await store.add_principle(f"new {number}", principle_id=f"new {number}")
@@ -51,7 +51,7 @@ def test_1_search_has_the_stated_parameters_and_defaults() -> None:
 
 async def test_1_search_is_by_tags_by_score_and_by_meaning(store: PrincipleStore, db: Platform) -> None:
     """Tags filter; the query's meaning decides among principles that are as good."""
-    await proven(db, 2, "sql")
+    await proven_principles(db, 2, "sql")
     await store.add_principle("roll back a bad release", tags=["deployment"], principle_id="rollback")
     await store.add_principle("colours of a page", tags=["css"], principle_id="css")
     hits = await store.search_principles("the release is bad", min_principle_score=0.3)
@@ -64,7 +64,7 @@ async def test_1_search_is_by_tags_by_score_and_by_meaning(store: PrincipleStore
 
 async def test_1_search_explores_one_or_two_untested_ones(store: PrincipleStore, db: Platform) -> None:
     """Only if asked to; they are marked."""
-    await proven(db, 2, "sql")
+    await proven_principles(db, 2, "sql")
     for number in range(4):
         await store.add_principle(f"new {number}", status=CANDIDATE)
 
@@ -123,7 +123,7 @@ async def test_2_tags_of_the_last_sessions_that_went_well(store: PrincipleStore,
 async def test_2_scores_are_given_for_all(store: PrincipleStore, db: Platform) -> None:
     """The best first."""
     await store.add_principle("new", principle_id="new")
-    await proven(db, 1)
+    await proven_principles(db, 1)
     scores = await store.get_principle_scores()
     assert [(principle.id, score) for principle, score in scores] == [("proven 0", 0.9), ("new", 0.5)]
 

@@ -56,7 +56,7 @@ async def started(places: Settings, options: StartOptions, now: datetime, hook: 
     return only_start
 
 
-async def judged(store: PrincipleStore, db: Platform, name: str, uses: int, successes: int, *tags: str) -> None:
+async def add_judged(store: PrincipleStore, db: Platform, name: str, uses: int, successes: int, *tags: str) -> None:
     """Store an active principle with that many verdicts."""
     await store.add_principle(f"{name} lesson", tags=tags, principle_id=name)
     await db.feedback_each(
@@ -70,8 +70,8 @@ async def test_a_session_is_given_the_best_and_some_that_are_new(
     """By score and tags as the store ranks them, the explored ones within the limit; sunk ones never."""
     for number in range(6):
         tags = ["frontend", "react"][: number % 3]
-        await judged(store, db, f"old-{number}", 8, 7 - number, *tags)
-    await judged(store, db, "sunk", 9, 0, "react")
+        await add_judged(store, db, f"old-{number}", 8, 7 - number, *tags)
+    await add_judged(store, db, "sunk", 9, 0, "react")
     clock.now += timedelta(days=30)
     await store.add_principle("new lesson", tags=["react"], principle_id="new", status=CANDIDATE)
 
@@ -129,9 +129,9 @@ async def test_places_to_compete_are_not_taken_by_those_that_may_not(
     await store.add_principle("with its tag", tags=["sql"], principle_id="near", status=CANDIDATE)
     await store.add_principle("without tags", principle_id="far", status=CANDIDATE)
     clock.now += timedelta(hours=1)
-    await judged(store, db, "top", 4, 4, "sql")
+    await add_judged(store, db, "top", 4, 4, "sql")
     for number in range(2):
-        await judged(store, db, f"failed-{number}", 5, 0, "sql")
+        await add_judged(store, db, f"failed-{number}", 5, 0, "sql")
     await store.add_trace("done", ["sql"])
 
     with pytest.MonkeyPatch.context() as patched:

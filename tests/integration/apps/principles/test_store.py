@@ -26,7 +26,7 @@ from retrieval.services.items import set_status
 from tests.integration.apps.principles.conftest import NOW, StoppedClock
 
 
-async def judged(store: PrincipleStore, db: Platform, name: str, uses: int, successes: int, *tags: str) -> None:
+async def add_judged(store: PrincipleStore, db: Platform, name: str, uses: int, successes: int, *tags: str) -> None:
     """Store an active principle with that many verdicts."""
     await store.add_principle(f"{name} lesson", tags=tags, principle_id=name)
     await db.feedback_each(
@@ -159,10 +159,10 @@ async def test_an_unknown_principle_cannot_be_judged(store: PrincipleStore) -> N
 
 async def test_a_search_adds_up_score_tags_and_likeness(store: PrincipleStore, db: Platform) -> None:
     """Failed principles, candidates and principles without any of the tags are left out."""
-    await judged(store, db, "good", 8, 8, "sql", "api")
-    await judged(store, db, "fair", 4, 2, "sql")
-    await judged(store, db, "sunk", 8, 0, "sql")
-    await judged(store, db, "else", 8, 8, "git")
+    await add_judged(store, db, "good", 8, 8, "sql", "api")
+    await add_judged(store, db, "fair", 4, 2, "sql")
+    await add_judged(store, db, "sunk", 8, 0, "sql")
+    await add_judged(store, db, "else", 8, 8, "git")
     await store.add_principle("untested", tags=["sql"], status=CANDIDATE)
 
     hits = await store.search_principles(tags=["SQL", "api"])
@@ -196,7 +196,7 @@ async def test_as_many_are_found_as_are_asked_for(store: PrincipleStore, db: Pla
 async def test_explored_ones_follow_are_marked_and_recorded(store: PrincipleStore, db: Platform) -> None:
     """Two follow the others, with their probabilities; a verdict on them refers to that answer."""
     for number in range(3):
-        await judged(store, db, f"good{number}", 20, 19 - number, "sql")
+        await add_judged(store, db, f"good{number}", 20, 19 - number, "sql")
     for number in range(4):
         await store.add_principle(f"new lesson {number}", tags=["sql"], status=CANDIDATE, principle_id=f"new{number}")
     await store.add_principle("unrelated", tags=["css"], principle_id="css")
@@ -221,11 +221,11 @@ async def test_whoever_is_young_or_hardly_used_is_explored_and_nobody_else(
     store: PrincipleStore, db: Platform, clock: StoppedClock
 ) -> None:
     """Archived principles, failed ones and those that are shown anyway are not explored."""
-    await judged(store, db, "old", 9, 9)
+    await add_judged(store, db, "old", 9, 9)
     clock.now += timedelta(days=8)
-    await judged(store, db, "young", 9, 9)
-    await judged(store, db, "sunk", 9, 0)
-    await judged(store, db, "few", 4, 0)
+    await add_judged(store, db, "young", 9, 9)
+    await add_judged(store, db, "sunk", 9, 0)
+    await add_judged(store, db, "few", 4, 0)
     await store.add_principle("failed", principle_id="failed", status=CANDIDATE)
     for _ in range(5):
         failed = await store.record_usage("failed", was_helpful=False)
@@ -248,7 +248,7 @@ async def test_an_answer_has_a_thousand_at_the_most(store: PrincipleStore, db: P
 async def test_a_profile_that_goes_by_use_alone_explores_by_words(store: PrincipleStore, db: Platform) -> None:
     """The use of explored principles does not show whether they fit the question."""
     rated = Profile(legs={"rated": 1.0}, fusion=Fusion(kind=FusionKind.UNION), signals=(Rating(weight=1.0),))
-    await judged(store, db, "good", 9, 9)
+    await add_judged(store, db, "good", 9, 9)
     await store.add_principle("rollback the release", principle_id="new", status=CANDIDATE)
     await (await db.collection("principles")).set_profile(rated)
     again = await PrincipleStore.open(db)

@@ -12,7 +12,7 @@ from retrieval import Collection
 from retrieval.adapters.llms.openai import OpenAILLM
 from retrieval.apps.recall import DualRetriever, Recalled
 from retrieval.domain.errors import InvalidRequestError
-from tests.support.openai_server import Fault, OpenAIServer, broken_off, hanging, raw, said, status
+from tests.support.openai_server import Fault, OpenAIServer, broken_off, chat_answer, hanging, raw, status
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -24,7 +24,7 @@ Make = Callable[..., DualRetriever]
 
 def rewrites(*texts: object) -> Fault:
     """A model that answers with these."""
-    return said(json.dumps({"rewrites": texts}))
+    return chat_answer(json.dumps({"rewrites": texts}))
 
 
 async def fast(make: Make, question: str = QUESTION) -> Recalled:
@@ -40,11 +40,11 @@ async def fast(make: Make, question: str = QUESTION) -> Recalled:
         (status(401), "no rewrites"),
         (broken_off, "no rewrites"),
         (raw(b"<html>"), "no rewrites"),
-        (said("no JSON at all"), "no rewrites"),
-        (said('{"rewrites": ["broken'), "no rewrites"),
-        (said('{"rewrites": "a text"}'), "no rewrites"),
-        (said('{"rewrites": [{"query": 1}]}'), "no rewrites"),
-        (said(""), "no rewrites"),
+        (chat_answer("no JSON at all"), "no rewrites"),
+        (chat_answer('{"rewrites": ["broken'), "no rewrites"),
+        (chat_answer('{"rewrites": "a text"}'), "no rewrites"),
+        (chat_answer('{"rewrites": [{"query": 1}]}'), "no rewrites"),
+        (chat_answer(""), "no rewrites"),
         (rewrites(), "no rewrite that can be searched for"),
         (rewrites("", "  ", "?!", QUESTION.upper(), "x" * 201, "a\x00b", "\u202eemca"), "no rewrite"),
     ],

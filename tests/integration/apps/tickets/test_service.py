@@ -21,7 +21,7 @@ from retrieval.apps.tickets import (
 from tests.support.tickets import TICKETS
 
 
-async def asked(service: RetrievalService, **request: object) -> list[str]:
+async def ids_of(service: RetrievalService, **request: object) -> list[str]:
     """The ids of the tickets found, best first."""
     answer = await service.process(RetrievalRequest.model_validate({"query_text": "database timeout", **request}))
     return [ticket.ticket_id for ticket in answer.similar_tickets]
@@ -41,7 +41,7 @@ async def test_what_a_ticket_lacks_is_empty_and_costs_no_search(service: Retriev
 
 
 async def test_a_domain_that_no_ticket_has_finds_none(service: RetrievalService) -> None:
-    """It is no error, and the figures of an empty page are 0."""
+    """It is not an error, and the figures of an empty page are 0."""
     answer = await service.process(RetrievalRequest(query_text="timeout", domain_filter="mm"))
     about = answer.search_metadata
     assert answer.similar_tickets == []
@@ -52,12 +52,12 @@ async def test_a_domain_that_no_ticket_has_finds_none(service: RetrievalService)
 async def test_a_domain_finds_none_where_tickets_have_no_domains_at_all(platform: Platform) -> None:
     """The answer is empty, without an error."""
     await (await platform.collection("tickets")).add([{"_id": "1", "text": "timeout"}])
-    assert await asked(RetrievalService(platform=platform), domain_filter="MM") == []
+    assert await ids_of(RetrievalService(platform=platform), domain_filter="MM") == []
 
 
 async def test_no_domain_is_every_domain(service: RetrievalService) -> None:
     """An empty name too, as an agent gives that has not classified its ticket."""
-    assert await asked(service, domain_filter="") == await asked(service)
+    assert await ids_of(service, domain_filter="") == await ids_of(service)
 
 
 async def test_without_vectors_the_service_says_what_is_missing(database_url: str, settings: Settings) -> None:
@@ -70,7 +70,7 @@ async def test_without_vectors_the_service_says_what_is_missing(database_url: st
         stats = await service.get_index_stats()
         assert (stats["total_vectors"], stats["metadata_entries"]) == (0, 6)
         with pytest.raises(RetrievalError, match="no embedder is configured"):
-            await asked(service)
+            await ids_of(service)
 
 
 async def test_a_running_service_follows_its_collection(
@@ -87,7 +87,7 @@ async def test_a_running_service_follows_its_collection(
         service = RetrievalService(platform=platform)
         assert (await service.health_check())["status"] == "unhealthy"
         await (await platform.collection("tickets")).add(map(ticket_item, TICKETS))
-        assert len(await asked(service)) == len(TICKETS)
+        assert len(await ids_of(service)) == len(TICKETS)
         assert (await service.health_check())["status"] == "healthy"
         await wordless.remove_collection("tickets")
         own = EmbeddingSpace(provider="own", model="m", dimensions=2)
@@ -110,7 +110,7 @@ async def test_as_of_shows_what_existed_and_was_known_then(service: RetrievalSer
     still_open = by_key["MM-2"]
     assert (still_open.resolution_time_hours, still_open.resolution_time_known) == (24.0, False)
     assert still_open.resolution is None
-    assert await asked(service, as_of=datetime(2024, 1, 10, 8, tzinfo=UTC)) == []
+    assert await ids_of(service, as_of=datetime(2024, 1, 10, 8, tzinfo=UTC)) == []
 
 
 def test_as_of_needs_its_zone() -> None:
@@ -121,15 +121,15 @@ def test_as_of_needs_its_zone() -> None:
 
 async def test_a_ticket_can_be_left_out_of_its_own_results(service: RetrievalService) -> None:
     """``exclude_self`` works together with the other exclusions; the page is filled with other tickets."""
-    whole = await asked(service)
-    assert await asked(service, exclude_self="MM-1") == [key for key in whole if key != "MM-1"]
-    tickets = await asked(service, exclude_self="MM-1", exclude_ids=["SP-2", "CIW-1"], top_k=2)
+    whole = await ids_of(service)
+    assert await ids_of(service, exclude_self="MM-1") == [key for key in whole if key != "MM-1"]
+    tickets = await ids_of(service, exclude_self="MM-1", exclude_ids=["SP-2", "CIW-1"], top_k=2)
     assert tickets == [key for key in whole if key not in ("MM-1", "SP-2", "CIW-1")][:2]
 
 
 async def test_a_minus_or_a_quote_in_a_ticket_means_nothing(service: RetrievalService) -> None:
-    """A ticket's text is no query language."""
-    assert await asked(service, query_text='"database" -timeout') != []
+    """A ticket's text is not parsed as a query language."""
+    assert await ids_of(service, query_text='"database" -timeout') != []
 
 
 @pytest.mark.parametrize("weights", [(0.0, 0.0), (float("nan"), 0.3), (-0.5, 1.5), (float("inf"), 0)])
@@ -176,43 +176,43 @@ def test_a_weight_of_the_environment_is_completed(monkeypatch: pytest.MonkeyPatc
 
 async def test_as_many_of_the_nearest_are_scored_as_are_wanted(service: RetrievalService) -> None:
     """Metadata order the nearest tickets, and bring in others only if more candidates are requested."""
-    nearest = await asked(service, top_k=2, vector_weight=1)
+    nearest = await ids_of(service, top_k=2, vector_weight=1)
     weighed = {"top_k": 2, "vector_weight": 0.1}
-    assert sorted(await asked(service, **weighed)) == sorted(nearest)
-    assert await asked(service, **weighed, candidates=2) == await asked(service, **weighed)
-    whole = await asked(service, top_k=6, vector_weight=0.1)
-    assert await asked(service, **weighed, candidates=6) == whole[:2]
+    assert sorted(await ids_of(service, **weighed)) == sorted(nearest)
+    assert await ids_of(service, **weighed, candidates=2) == await ids_of(service, **weighed)
+    whole = await ids_of(service, top_k=6, vector_weight=0.1)
+    assert await ids_of(service, **weighed, candidates=6) == whole[:2]
     assert sorted(whole[:2]) != sorted(nearest)
 
 
 async def test_fewer_candidates_than_results_are_refused(service: RetrievalService, history: Platform) -> None:
     """Both in a request and relative to the configuration's number of results; the message names the remedy."""
     with pytest.raises(ProcessingError, match=r"candidates is 3 and top_k 5: .*; give at least 5"):
-        await asked(service, top_k=5, candidates=3)
+        await ids_of(service, top_k=5, candidates=3)
     with pytest.raises(ProcessingError, match="give at least 20"):
-        await asked(service, candidates=3)
-    assert len(await asked(RetrievalService(RetrievalConfig(default_top_k=3), history), candidates=3)) == 3
+        await ids_of(service, candidates=3)
+    assert len(await ids_of(RetrievalService(RetrievalConfig(default_top_k=3), history), candidates=3)) == 3
     with pytest.raises(ProcessingError, match="give at least 5"):
         await service.preview_search("x", config={"top_k": 5, "candidates": 3})
 
 
 async def test_dimensions_that_are_configured_must_be_the_collections(history: Platform) -> None:
     """The default of 3072 refuses nothing, because it was not set explicitly."""
-    assert await asked(RetrievalService(RetrievalConfig(), history)) != []
+    assert await ids_of(RetrievalService(RetrievalConfig(), history)) != []
     with pytest.raises(ConfigurationError, match="256 dimensions and 3072 are configured"):
-        await asked(RetrievalService(RetrievalConfig(embedding_dimensions=3072), history))
+        await ids_of(RetrievalService(RetrievalConfig(embedding_dimensions=3072), history))
 
 
 async def test_a_service_leaves_the_platform_open_that_it_was_given(service: RetrievalService) -> None:
     """It is the caller's to close."""
     async with service:
         pass
-    assert await asked(service) != []
+    assert await ids_of(service) != []
 
 
 async def test_a_search_is_recorded(service: RetrievalService, history: Platform) -> None:
     """The record is like that of every search; learned rewards do not change the formula."""
-    await asked(service, domain_filter="MM")
+    await ids_of(service, domain_filter="MM")
     await history.recorded()
     assert history.recording.recorded == 1
     assert tickets_profile().learned.is_off

@@ -17,7 +17,7 @@ from retrieval.apps.tickets import (
 TITLE, DESCRIPTION = "Database timeout", "The connection to the database times out."
 
 
-async def previewed(service: RetrievalService, config: object = None, domain: str | None = None) -> SearchPreview:
+async def preview_of(service: RetrievalService, config: object = None, domain: str | None = None) -> SearchPreview:
     """A preview of the same question."""
     return await service.preview_search(TITLE, DESCRIPTION, domain, config)  # type: ignore[arg-type]
 
@@ -25,7 +25,7 @@ async def previewed(service: RetrievalService, config: object = None, domain: st
 @pytest.mark.parametrize("candidates", [None, 6])
 async def test_each_ranking_is_what_the_service_would_answer(service: RetrievalService, candidates: int | None) -> None:
     """The four presets, the default first, rank the same candidates; tickets and scores are those of ``process``."""
-    comparison = await previewed(service, {"top_k": 4, "candidates": candidates})
+    comparison = await preview_of(service, {"top_k": 4, "candidates": candidates})
     assert (comparison.baseline, comparison.candidates) == ("balanced", candidates or 4)
     assert {preview.weighting.name for preview in comparison.previews} == set(PRESETS)
     for preview in comparison.previews:
@@ -40,7 +40,7 @@ async def test_each_ranking_is_what_the_service_would_answer(service: RetrievalS
 
 async def test_what_moved_adds_up(service: RetrievalService) -> None:
     """A contribution for each signal, whose sum is the score; changes against the first weighting; ranks both."""
-    preview = await previewed(service, ["semantic_match", "priority_focused"])
+    preview = await preview_of(service, ["semantic_match", "priority_focused"])
     first, second = preview.previews
     before = {ticket.ticket.ticket_id: ticket for ticket in first.tickets}
     assert any(ticket.moved for ticket in second.tickets)
@@ -57,7 +57,7 @@ async def test_what_moved_adds_up(service: RetrievalService) -> None:
 
 async def test_why_names_what_moved_it(service: RetrievalService) -> None:
     """If metadata count, an urgent, soon resolved ticket replaces another one, and ``why`` explains the change."""
-    preview = await previewed(
+    preview = await preview_of(
         service, {"weightings": {"words": (1, 0), "metadata": (0.3, 0.7)}, "top_k": 2, "candidates": 6}
     )
     words, metadata = preview.previews
@@ -76,9 +76,9 @@ async def test_the_weights_of_a_search_configuration_are_held_against_the_servic
     service: RetrievalService,
 ) -> None:
     """As an agent's configuration names them; priorities and hours may be its own too."""
-    comparison = await previewed(service, {"top_k": 3, "vector_weight": 0.5, "metadata_weight": 0.5})
+    comparison = await preview_of(service, {"top_k": 3, "vector_weight": 0.5, "metadata_weight": 0.5})
     assert [preview.weighting.name for preview in comparison.previews] == ["balanced", "custom"]
-    custom = (await previewed(service, PreviewConfig(priority_weights=PriorityWeights(Critical=0.0)))).previews[1]
+    custom = (await preview_of(service, PreviewConfig(priority_weights=PriorityWeights(Critical=0.0)))).previews[1]
     first, second = custom.tickets[:2]
     assert (first.ticket.ticket_id, second.ticket.ticket_id) == ("SP-2", "MM-1")
     assert second.changes == pytest.approx({"vector_similarity": 0, "priority": -0.18, "resolution_time": 0})
@@ -87,7 +87,7 @@ async def test_the_weights_of_a_search_configuration_are_held_against_the_servic
 
 async def test_a_preview_is_one_search_and_not_recorded(service: RetrievalService, history: Platform) -> None:
     """A preview leads to no action, so nothing can be learned from it; its domain is the filter."""
-    preview = await previewed(service, domain="MM")
+    preview = await preview_of(service, domain="MM")
     assert (preview.domain, preview.candidates) == ("MM", 2)
     await history.recorded()
     assert history.recording.recorded == 0
@@ -95,5 +95,5 @@ async def test_a_preview_is_one_search_and_not_recorded(service: RetrievalServic
 
 async def test_a_preview_of_nothing_is_empty(service: RetrievalService) -> None:
     """Each weighting has an empty page."""
-    comparison = await previewed(service, domain="nowhere")
+    comparison = await preview_of(service, domain="nowhere")
     assert [preview.tickets for preview in comparison.previews] == [[]] * 4

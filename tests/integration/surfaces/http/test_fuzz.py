@@ -51,7 +51,7 @@ Ask = Callable[[Case[Any]], Response]
 
 
 @asynccontextmanager
-async def filled(app: FastAPI) -> AsyncIterator[dict[str, str]]:
+async def fill(app: FastAPI) -> AsyncIterator[dict[str, str]]:
     """The application open, with things to find; gives the names that paths may name."""
     async with app.router.lifespan_context(app):
         platform = await app.state.service.host()
@@ -73,7 +73,7 @@ def ask(database_url: str) -> Iterator[Ask]:
         tenant=f"fuzz-{uuid.uuid4()}", database_schema=SCHEMA, embedder="none", database_url=SecretStr(database_url)
     )
     app = create_app(own_settings, embedder=HashingEmbedder(), insecure_local=True)
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(filled(app)) as names:
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(fill(app)) as names:
 
         async def send(**request: Any) -> Response:
             async with AsyncClient(transport=ASGITransport(app=app, raise_app_exceptions=False)) as client:

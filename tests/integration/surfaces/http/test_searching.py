@@ -33,7 +33,7 @@ async def docs(platform: Platform) -> Collection:
     return collection
 
 
-async def _found(client: AsyncClient, **body: Any) -> dict[str, Any]:
+async def _search(client: AsyncClient, **body: Any) -> dict[str, Any]:
     answer = await client.post(SEARCH, json=body)
     assert answer.status_code == 200, answer.text
     payload: dict[str, Any] = answer.json()
@@ -42,7 +42,7 @@ async def _found(client: AsyncClient, **body: Any) -> dict[str, Any]:
 
 async def test_a_search_answers_what_the_collection_does(client: AsyncClient, docs: Collection) -> None:
     """The same hits, scores and explanations, under the same names."""
-    payload = await _found(client, query="full disk", where={"level": {"gte": 2}, "p": "High"}, limit=2)
+    payload = await _search(client, query="full disk", where={"level": {"gte": 2}, "p": "High"}, limit=2)
     same = (await docs.search("full disk", where={"level": {"gte": 2}, "p": "High"}, limit=2)).as_dict()
     assert payload["hits"] == same["hits"]
     assert set(payload) == set(same)
@@ -51,9 +51,9 @@ async def test_a_search_answers_what_the_collection_does(client: AsyncClient, do
 
 async def test_hits_below_the_least_are_left_out(client: AsyncClient) -> None:
     """This applies to a search, a batch and a preview; without a calibration, the error names the member."""
-    best, *others = (await _found(client, query="full disk"))["hits"]
+    best, *others = (await _search(client, query="full disk"))["hits"]
     assert others
-    payload = await _found(client, query="full disk", min_score=best["score"])
+    payload = await _search(client, query="full disk", min_score=best["score"])
     assert [hit["id"] for hit in payload["hits"]] == [best["id"]]
     assert (payload["hits"][0]["relevance"], payload["why_no_hits"]) == (None, [])
     none = await client.post(f"{SEARCH}/batch", json={"queries": ["full disk"], "min_score": 1000})
@@ -87,18 +87,18 @@ async def test_hits_below_the_least_are_left_out(client: AsyncClient) -> None:
 )
 async def test_everything_that_a_search_takes_can_be_said(client: AsyncClient, body: dict[str, Any]) -> None:
     """By the names that it has in Python."""
-    assert (await _found(client, **body))["retrieval_id"]
+    assert (await _search(client, **body))["retrieval_id"]
 
 
 async def test_typos_snippets_facets_and_pages_come_with_a_search(client: AsyncClient) -> None:
     """Under the names that they have in Python."""
     body = {"query": "dsik", "legs": ["lexical"], "typos": True, "snippet": 40, "facets": ["p"], "limit": 4}
-    first = await _found(client, **body, after="")
+    first = await _search(client, **body, after="")
     assert first["notes"][0].endswith("'dsik' as 'disk'")
     assert first["facets"] == {"p": {"High": 3, "Low": 3}}
     assert set(first["hits"][0]["snippet"]) == {"text", "highlights", "html"}
-    rest = await _found(client, **body, after=first["next"])
-    end = await _found(client, **body, after=rest["next"])
+    rest = await _search(client, **body, after=first["next"])
+    end = await _search(client, **body, after=rest["next"])
     assert (end["hits"], end["next"]) == ([], None)
     assert sorted(hit["id"] for hit in first["hits"] + rest["hits"]) == [f"i{n}" for n in range(6)]
 
@@ -135,7 +135,7 @@ async def test_what_is_typed_is_completed(client: AsyncClient) -> None:
 
 async def test_explanations_can_be_left_out(client: AsyncClient) -> None:
     """For who shows hits and asks nothing more."""
-    payload = await _found(client, query="disk", explain=False)
+    payload = await _search(client, query="disk", explain=False)
     assert payload["hits"]
     assert not any("explanation" in hit for hit in payload["hits"])
 
@@ -227,7 +227,7 @@ async def test_a_new_attribute_and_a_new_profile_are_seen(client: AsyncClient, p
 
 async def test_feedback_counts_once(client: AsyncClient) -> None:
     """For a hit; the same verdict again is a repetition, another one takes its place."""
-    payload = await _found(client, query="disk", limit=1)
+    payload = await _search(client, query="disk", limit=1)
     event = {"retrieval_id": payload["retrieval_id"], "item_id": payload["hits"][0]["id"], "actor": "kim"}
     reports = [(await client.post("/v1/feedback", json={**event, **more})).json()
             for more in ({"helpful": True}, {"helpful": True}, {"reward": 0.25})]  # fmt: skip
@@ -250,7 +250,7 @@ async def test_a_batch_of_feedback_is_stored_whole_or_not_at_all(client: AsyncCl
 
 async def test_an_outcome_is_shared_by_what_was_used(client: AsyncClient) -> None:
     """An event an item."""
-    payload = await _found(client, query="disk", limit=2)
+    payload = await _search(client, query="disk", limit=2)
     used = [hit["id"] for hit in payload["hits"]]
     body = {"retrieval_id": payload["retrieval_id"], "used": used, "reward": 0.5}
     assert (await client.post("/v1/outcome", json=body)).json()["recorded"] == 2
@@ -260,7 +260,7 @@ async def test_an_outcome_is_shared_by_what_was_used(client: AsyncClient) -> Non
 
 async def test_a_recorded_search_is_read_and_asked_again(client: AsyncClient, platform: Platform) -> None:
     """The shown hits are on record, follow from it, and are the same today."""
-    body = await _found(client, query="disk", limit=2, context={"session": "s-http"})
+    body = await _search(client, query="disk", limit=2, context={"session": "s-http"})
     path = f"/v1/retrievals/{body['retrieval_id']}"
     payload = (await client.get(path)).json()
     assert payload == (await platform.retrieval(body["retrieval_id"])).as_dict()

@@ -64,7 +64,7 @@ def app_of(database_url: str, embedder: OpenAIServer) -> FastAPI:
     return app
 
 
-async def asked(app: FastAPI) -> str:
+async def answers_of(app: FastAPI) -> str:
     """All that the service answers to a search, to its metrics, and to a path that there is not."""
     async with (
         app.router.lifespan_context(app),
@@ -87,7 +87,7 @@ async def test_a_database_that_is_away_or_misnamed_costs_no_secret(
 ) -> None:
     """Also where the password makes the address unreadable."""
     spans = record_spans(monkeypatch)
-    texts = await asked(app_of(url, embedder))
+    texts = await answers_of(app_of(url, embedder))
 
     assert texts[0] == "5"
     for text in (texts, records.text, spans.text()):
@@ -101,7 +101,7 @@ async def test_an_embedder_that_quotes_the_key_costs_no_secret(
     spans = record_spans(monkeypatch)
     embedder.faults.extend(status(code, said=f"the key {EMBEDDING_KEY} is no good") for code in (403, 400))
     app = app_of(database_url, embedder)
-    texts = await asked(app) + await asked(app_of(database_url, embedder))
+    texts = await answers_of(app) + await answers_of(app_of(database_url, embedder))
 
     assert texts[0] == "5"
     assert spans.named("embeddings text-embedding-3-small")

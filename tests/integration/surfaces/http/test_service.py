@@ -35,13 +35,13 @@ async def test_of_too_many_views_the_one_unused_for_longest_is_closed(platform: 
     a, b, c, d = (f"{platform.settings.tenant}-{letter}" for letter in "abcd")
     using: dict[str, Any] = {}
     first = await tenants.platform(a, using)
-    second = await _used(tenants, b)
-    third = await _used(tenants, c)
+    second = await _used_view(tenants, b)
+    third = await _used_view(tenants, c)
     await _settled(tenants)
     assert [is_open(platform) for platform in (first, second, third)] == [True, False, True]
     give_back(using)
-    await _used(tenants, c)
-    await _used(tenants, d)
+    await _used_view(tenants, c)
+    await _used_view(tenants, d)
     await _settled(tenants)
     assert [is_open(platform) for platform in (first, third)] == [False, True]
     assert is_open(await tenants.platform(a, {}))
@@ -54,7 +54,7 @@ async def test_a_client_that_hangs_up_does_not_end_the_closing_of_anothers_view(
     """The other view's records are stored."""
     tenants = Tenants(platform, most_open=1)
     a, b = (f"{platform.settings.tenant}-{letter}" for letter in "ab")
-    first = await _used(tenants, a)
+    first = await _used_view(tenants, a)
     entered, go_on, close = asyncio.Event(), asyncio.Event(), Platform.__aexit__
 
     async def slow(self: Platform, *error: Any) -> None:
@@ -63,7 +63,7 @@ async def test_a_client_that_hangs_up_does_not_end_the_closing_of_anothers_view(
         await close(self, *error)
 
     monkeypatch.setattr(Platform, "__aexit__", slow)
-    stranger = asyncio.create_task(_used(tenants, b))
+    stranger = asyncio.create_task(_used_view(tenants, b))
     await entered.wait()
     assert is_open(first)
     stranger.cancel()
@@ -84,10 +84,10 @@ async def test_a_request_holds_a_view_once(platform: Platform) -> None:
     await tenants.platform(name, other)
     give_back(first)
     give_back(first)
-    await _used(tenants, f"{name}-b")
+    await _used_view(tenants, f"{name}-b")
     assert is_open(view)
     give_back(other)
-    await _used(tenants, f"{name}-c")
+    await _used_view(tenants, f"{name}-c")
     await _settled(tenants)
     assert not is_open(view)
     await tenants.aclose()
@@ -100,7 +100,7 @@ async def test_what_a_copy_of_a_request_uses_is_given_back_too(platform: Platfor
     begin_holding(scope)
     view = await tenants.platform(f"{platform.settings.tenant}-a", {**scope, "path": "/other"})
     give_back(scope)
-    await _used(tenants, f"{platform.settings.tenant}-b")
+    await _used_view(tenants, f"{platform.settings.tenant}-b")
     await _settled(tenants)
     assert not is_open(view)
     await tenants.aclose()
@@ -119,12 +119,12 @@ async def test_a_view_that_could_not_be_opened_is_tried_again(
     with monkeypatch.context() as patch:
         patch.setattr(Platform, "__aenter__", away)
         with pytest.raises(DatabaseUnreachableError):
-            await _used(tenants, name)
-    assert is_open(await _used(tenants, name))
+            await _used_view(tenants, name)
+    assert is_open(await _used_view(tenants, name))
     await tenants.aclose()
 
 
-async def _used(tenants: Tenants, name: str) -> Platform:
+async def _used_view(tenants: Tenants, name: str) -> Platform:
     """The view that a complete request used."""
     holder: dict[str, Any] = {}
     try:

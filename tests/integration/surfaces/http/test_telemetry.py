@@ -85,7 +85,7 @@ class Lines(logging.Handler):
 
 
 @pytest.fixture
-def said() -> Iterator[Lines]:
+def log_lines() -> Iterator[Lines]:
     """The lines that are logged from here on."""
     root, lines = logging.getLogger("retrieval"), Lines()
     before = root.level
@@ -96,45 +96,45 @@ def said() -> Iterator[Lines]:
     root.setLevel(before)
 
 
-async def test_each_request_is_one_line(client: AsyncClient, said: Lines) -> None:
+async def test_each_request_is_one_line(client: AsyncClient, log_lines: Lines) -> None:
     """With its route as it is written, its status, how long it took, and the id that the answer told."""
     answer = await client.post("/probe/docs/search", params={"q": "zweistromland"})
 
-    [line] = said.of("retrieval.access")
+    [line] = log_lines.of("retrieval.access")
     assert answer.json() == {"hits": 1}
     assert (line["method"], line["route"], line["status"]) == ("POST", ROUTE, 200)
     assert line["request_id"] == answer.headers["X-Request-ID"]
     assert isinstance(line["ms"], float)
-    assert "zweistromland" not in "".join(said.lines)
+    assert "zweistromland" not in "".join(log_lines.lines)
 
 
-async def test_what_is_logged_meanwhile_bears_the_same_id(client: AsyncClient, said: Lines) -> None:
+async def test_what_is_logged_meanwhile_bears_the_same_id(client: AsyncClient, log_lines: Lines) -> None:
     """Also a client's own id."""
     await client.post("/probe/docs/search", params={"q": "x"}, headers={"X-Request-ID": "mine-1"})
 
-    assert [line["request_id"] for line in said.of("retrieval.probe")] == ["mine-1"]
-    assert [line["request_id"] for line in said.of("retrieval.access")] == ["mine-1"]
+    assert [line["request_id"] for line in log_lines.of("retrieval.probe")] == ["mine-1"]
+    assert [line["request_id"] for line in log_lines.of("retrieval.access")] == ["mine-1"]
 
 
-async def test_operators_looks_are_no_lines(client: AsyncClient, said: Lines) -> None:
+async def test_operators_looks_are_no_lines(client: AsyncClient, log_lines: Lines) -> None:
     """They come every few seconds."""
     for path in ("/livez", "/metrics"):
         await client.get(path)
 
-    assert said.of("retrieval.access") == []
+    assert log_lines.of("retrieval.access") == []
 
 
-async def test_what_leads_nowhere_and_what_fails_are_lines_too(client: AsyncClient, said: Lines) -> None:
+async def test_what_leads_nowhere_and_what_fails_are_lines_too(client: AsyncClient, log_lines: Lines) -> None:
     """The first has no route; the second has the error's class, but not its message."""
     await client.get("/nowhere/zweistromland")
     await client.post("/probe/broken", params={"q": "zweistromland"})
 
-    assert [(line["route"], line["status"]) for line in said.of("retrieval.access")] == [
+    assert [(line["route"], line["status"]) for line in log_lines.of("retrieval.access")] == [
         (None, 404),
         ("/probe/broken", 500),
     ]
-    assert "RuntimeError" in "".join(said.lines)
-    assert "zweistromland" not in "".join(said.lines)
+    assert "RuntimeError" in "".join(log_lines.lines)
+    assert "zweistromland" not in "".join(log_lines.lines)
 
 
 async def test_a_request_is_a_span_of_the_callers_trace(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +162,7 @@ async def test_a_request_that_fails_is_told_by_its_status(client: AsyncClient, m
     assert "zweistromland" not in spans.text()
 
 
-async def test_a_client_that_hangs_up_is_told_as_499(app: FastAPI, said: Lines) -> None:
+async def test_a_client_that_hangs_up_is_told_as_499(app: FastAPI, log_lines: Lines) -> None:
     """No answer was sent: the application ended without one."""
     statuses = []
 
@@ -181,4 +181,4 @@ async def test_a_client_that_hangs_up_is_told_as_499(app: FastAPI, said: Lines) 
     await Frame(nothing, access=access, limits=limits)(scope, never, unheard)
 
     assert statuses == ["called"]
-    assert [line["status"] for line in said.of("retrieval.access")] == [499]
+    assert [line["status"] for line in log_lines.of("retrieval.access")] == [499]

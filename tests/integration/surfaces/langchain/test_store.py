@@ -69,7 +69,7 @@ def new_store(opened: Platform) -> NewStore:
     return make
 
 
-def told(items: Any) -> list[tuple[tuple[str, ...], str]]:
+def keys_of(items: Any) -> list[tuple[tuple[str, ...], str]]:
     """The found items, in order."""
     return [(item.namespace, item.key) for item in items]
 
@@ -148,7 +148,7 @@ async def test_reads_see_what_was_before_the_batch_and_the_last_put_counts(new_s
         ]
     )
     assert [results[place] for place in (0, 1, 3, 4, 5)] == [None, None, None, None, [("a",)]]
-    assert told(results[2]) == [(("a",), "gone")]
+    assert keys_of(results[2]) == [(("a",), "gone")]
     assert [item.value for item in await store.asearch(("a",))] == [{"n": 2}]
 
 
@@ -205,7 +205,7 @@ async def test_pages_are_full_and_leave_nothing_out(new_store: NewStore, monkeyp
         assert [len(page) for page in pages] == [5, 5, 5, 5, 2]
         assert sorted(item.value["n"] for item in items) == list(range(2, 24))
         whole = await store.asearch(("a",), query=query, filter={"n": {"$gte": 2}}, limit=1000)
-        assert told(whole) == told(items)
+        assert keys_of(whole) == keys_of(items)
         scores = [item.score for item in whole if item.score is not None]
         assert scores == sorted(scores, reverse=True)
         assert {item.value["n"] for item in whole if item.score is None} == unscored
@@ -245,7 +245,7 @@ async def test_an_item_is_gone_to_the_moment(new_store: NewStore) -> None:
     assert await store.asweep_ttl() == 1
     assert await store.asweep_ttl() == 0
     now.seconds += MINUTE
-    assert told(await store.asearch(())) == [(("c",), "for ever")]
+    assert keys_of(await store.asearch(())) == [(("c",), "for ever")]
 
 
 async def test_use_puts_the_end_off(new_store: NewStore) -> None:
@@ -280,7 +280,7 @@ async def test_the_first_item_that_expires_is_seen_from_elsewhere(new_store: New
     await other.asearch(())
     await store.aput(("a",), "k", {"n": 1}, ttl=0)
     await store.aput(("a",), "kept", {"n": 1}, ttl=1)
-    assert told(await other.asearch(())) == [(("a",), "kept")]
+    assert keys_of(await other.asearch(())) == [(("a",), "kept")]
 
 
 async def test_writes_sweep_in_time(new_store: NewStore, opened: Platform) -> None:
@@ -323,7 +323,7 @@ async def test_what_others_keep_in_the_collection_is_none_of_its_business(
     store = await new_store("mixed")
     assert await store.asearch((), query="cats") == await store.alist_namespaces() == []
     await store.aput(("a",), "k", {"text": "dogs"})
-    assert told(await store.asearch((), query="cats")) == [(("a",), "k")]
+    assert keys_of(await store.asearch((), query="cats")) == [(("a",), "k")]
     assert await store.alist_namespaces() == [("a",)]
     assert await store.asweep_ttl() == 0
     assert "foreign" in await collection.get(["foreign"])
@@ -336,7 +336,7 @@ async def test_values_come_back_as_json_has_them(new_store: NewStore) -> None:
     namespace, key = ("long" * 100, "other" * 60), "key" * 300
     await store.aput(namespace, key, value)
     assert (await store.aget(namespace, key)).value == value
-    assert told(await store.asearch(namespace[:1])) == [(namespace, key)]
+    assert keys_of(await store.asearch(namespace[:1])) == [(namespace, key)]
     assert await store.asearch(("long" * 99,)) == []
     assert await store.alist_namespaces(suffix=namespace[1:]) == [namespace]
 
@@ -368,7 +368,7 @@ async def test_other_items_of_the_collection_are_neither_given_nor_changed(
     await store.aput(("ada",), "2", {"text": "cats"})
 
     assert await store.aget(("ada",), "1") is None
-    assert told(await store.asearch(())) == told(await store.asearch((), query="cats")) == [(("ada",), "2")]
+    assert keys_of(await store.asearch(())) == keys_of(await store.asearch((), query="cats")) == [(("ada",), "2")]
     for write in (store.aput(("ada",), "1", {"text": "dogs"}), store.adelete(("ada",), "1")):
         with pytest.raises(ConflictError, match=r"'ada/1' was put .* by something else"):
             await write

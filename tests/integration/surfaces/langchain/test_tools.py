@@ -252,7 +252,7 @@ async def test_every_door_answers_a_request_alike(
     sync = await asyncio.to_thread(service.process, RetrievalRequest(**arguments))
     expected = [(ticket.ticket_id, ticket.similarity_score, ticket.metadata_score) for ticket in sync.similar_tickets]
 
-    async with served(platform) as (client, twin):
+    async with serve(platform) as (client, twin):
         awaited = await tickets.RetrievalService(config, twin).process(RetrievalRequest(**arguments))
         over_http = await client.post("/v2/retrieval/search", json=arguments)
     node = await PatternRecognitionAgent(platform, config)({**text, "search_config": {"top_k": 10, **weights}})
@@ -276,7 +276,7 @@ async def test_every_door_answers_a_request_alike(
 
 
 @asynccontextmanager
-async def served(platform: SyncPlatform) -> AsyncIterator[tuple[AsyncClient, Platform]]:
+async def serve(platform: SyncPlatform) -> AsyncIterator[tuple[AsyncClient, Platform]]:
     """A client of the HTTP service and a platform of this loop, on the same tickets."""
     settings = platform.settings
     app = create_app(settings, embedder=fake_embedder(), insecure_local=True)

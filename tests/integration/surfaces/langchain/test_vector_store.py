@@ -223,7 +223,7 @@ async def test_a_store_on_an_async_collection_answers_in_its_loop_and_from_threa
 
 
 async def test_a_collections_embeddings_embed_for_its_own_space(sync_collection: SyncCollection) -> None:
-    """They are no other model, though they are another class."""
+    """They are the same model, though they are another class."""
     embeddings = RetrievalVectorStore(sync_collection).embeddings
 
     assert (await LangChainEmbedder.aof(embeddings)).space == await sync_collection.twin.space()

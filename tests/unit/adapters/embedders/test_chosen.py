@@ -29,7 +29,7 @@ class ClosedEmbedder(HashingEmbedder):
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[ClosedEmbedder]:
+def embedders(monkeypatch: pytest.MonkeyPatch) -> list[ClosedEmbedder]:
     """The embedders that are made, whether for a space or as configured."""
     all_made: list[ClosedEmbedder] = []
 
@@ -45,14 +45,14 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[ClosedEmbedder]:
     return all_made
 
 
-async def test_every_embedder_that_was_made_is_closed_once(made: list[ClosedEmbedder]) -> None:
+async def test_every_embedder_that_was_made_is_closed_once(embedders: list[ClosedEmbedder]) -> None:
     """This includes the configured embedder, even if another one was created for the same space."""
     choice = ChosenEmbedders(Settings())
     space = StoredSpace(1, HashingEmbedder().space)
     assert choice.of(space, DATABASE, 1) is not None
-    assert choice.for_new() is made[0]
+    assert choice.for_new() is embedders[0]
     await choice.aclose()
-    assert [embedder.closed for embedder in made] == [1] * len(made)
+    assert [embedder.closed for embedder in embedders] == [1] * len(embedders)
 
 
 async def test_an_embedder_that_was_given_is_its_givers_to_close() -> None:

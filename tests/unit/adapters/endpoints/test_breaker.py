@@ -23,7 +23,7 @@ def permitted(breaker: Breaker, now: float) -> Permit:
     return permit
 
 
-def opened(now: float = 0.0) -> Breaker:
+def open_breaker(now: float = 0.0) -> Breaker:
     """A breaker that a spent budget opened."""
     breaker = Breaker()
     breaker.failed(permitted(breaker, now), now, is_spent=True)
@@ -56,7 +56,7 @@ def test_one_spent_budget_opens_it() -> None:
 
 def test_one_probe_at_a_time_closes_it() -> None:
     """Until it ends, all other calls are skipped, whatever its duration."""
-    breaker = opened()
+    breaker = open_breaker()
     permitted(breaker, 1)
     assert breaker.permit(1) is None
     assert breaker.permit(100) is None
@@ -67,7 +67,7 @@ def test_one_probe_at_a_time_closes_it() -> None:
 
 def test_waits_grow_up_to_a_bound() -> None:
     """Each failed probe doubles the wait; a success resets it."""
-    breaker, now, waits = opened(), 0.0, list[float]()
+    breaker, now, waits = open_breaker(), 0.0, list[float]()
     for _ in range(7):
         wait = 0.0
         while (permit := breaker.permit(now + wait)) is None:
@@ -83,7 +83,7 @@ def test_waits_grow_up_to_a_bound() -> None:
 
 def test_a_probe_of_which_nothing_is_known_makes_place_for_another() -> None:
     """A caller that stops waiting neither closes nor opens the breaker."""
-    breaker = opened()
+    breaker = open_breaker()
     breaker.dropped(permitted(breaker, 1))
     assert breaker.is_open
     assert breaker.permit(1) is not None

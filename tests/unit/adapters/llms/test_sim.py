@@ -82,7 +82,7 @@ async def test_another_seed_may_answer_otherwise() -> None:
 
 @given(query=st.text(max_size=60), seed=st.integers(0, 3))
 async def test_rewrites_are_two_or_three_that_differ(query: str, seed: int) -> None:
-    """From one another and from the query, whatever it is; a query without words is no query."""
+    """From one another and from the query, whatever it is; a query without words is not a query."""
     given_words = any(character.isalnum() for character in query)
     answer = await SimLLM(seed).complete(f"Rewrite. Query: {json.dumps(query)}")
     if not given_words:

@@ -23,7 +23,7 @@ def read(data: bytes | str, form: str, **more: Any) -> Document:
     return read_document(raw).document
 
 
-def told(document: Document) -> list[tuple[str, tuple[str, ...]]]:
+def texts_of(document: Document) -> list[tuple[str, tuple[str, ...]]]:
     """Its texts with their headings."""
     return [(block.text, block.headings) for block in document.blocks]
 
@@ -34,7 +34,7 @@ def test_markdown_has_headings_of_both_kinds_and_none_in_code() -> None:
 
     document = read(text, "markdown")
 
-    assert told(document) == [
+    assert texts_of(document) == [
         ("# One *big*", ("One big",)),
         ("Text\nmore", ("One big",)),
         ("```sh\n# no heading\n```", ("One big",)),
@@ -47,10 +47,10 @@ def test_markdown_has_headings_of_both_kinds_and_none_in_code() -> None:
 
 
 def test_the_front_matter_of_markdown_names_the_title() -> None:
-    """And is no text."""
+    """The front matter is not part of the text."""
     document = read('---\ntags: x\ntitle: "A title"\n---\n# One\n\ntext', "markdown")
 
-    assert (document.title, told(document)[0][0]) == ("A title", "# One")
+    assert (document.title, texts_of(document)[0][0]) == ("A title", "# One")
 
 
 def test_markdown_loses_no_line() -> None:
@@ -71,7 +71,7 @@ def test_html_is_read_without_what_is_no_text() -> None:
     document = read(page.encode("latin-1"), "html")
 
     assert document.title == "Größe"
-    assert told(document) == [
+    assert texts_of(document) == [
         ("## Maße", ("Maße",)),
         ("Sie **stehen** hier.", ("Maße",)),
         ("* eins", ("Maße",)),
@@ -81,7 +81,7 @@ def test_html_is_read_without_what_is_no_text() -> None:
 
 def test_of_a_page_that_names_its_main_part_that_is_read() -> None:
     """The surrounding parts are the same on every page."""
-    assert told(read("<body><p>around</p><main><p>main</p></main>", "html")) == [("main", ())]
+    assert texts_of(read("<body><p>around</p><main><p>main</p></main>", "html")) == [("main", ())]
 
 
 def test_pdf_has_pages_and_the_headings_of_its_outline() -> None:
@@ -96,7 +96,7 @@ def test_pdf_has_pages_and_the_headings_of_its_outline() -> None:
 
 def test_pdf_that_anybody_may_open_is_read() -> None:
     """A password for the owner alone does not prevent reading."""
-    assert told(read(pdf(["text"], password=""), "pdf")) == [("text", ())]
+    assert texts_of(read(pdf(["text"], password=""), "pdf")) == [("text", ())]
 
 
 def test_docx_has_headings() -> None:
@@ -104,14 +104,14 @@ def test_docx_has_headings() -> None:
     document = read(docx([("Title", "Book"), ("Heading 1", "One"), ("", "Text")]), "docx")
 
     assert document.title == "Book"
-    assert told(document)[-1] == ("Text", ("One",))
+    assert texts_of(document)[-1] == ("Text", ("One",))
 
 
 def test_code_has_its_definitions_as_headings() -> None:
     """They are nested by indentation, with the comments directly above them."""
     code = "import os\n\n\n@final\nclass A:\n    x = 1\n\n    def f(self):\n        return 1\n\n\nY = 2\n"
 
-    assert told(read(code, "code")) == [
+    assert texts_of(read(code, "code")) == [
         ("import os", ()),
         ("@final\nclass A:\n    x = 1", ("class A",)),
         ("    def f(self):\n        return 1", ("class A", "def f(self)")),
@@ -121,9 +121,9 @@ def test_code_has_its_definitions_as_headings() -> None:
 
 def test_plain_text_has_paragraphs() -> None:
     """With whatever line ends, in UTF-8 or marked as UTF-16."""
-    assert told(read("one\r\ntwo\r\n \r\n\r\nthree", "text")) == [("one\ntwo", ()), ("three", ())]
-    assert told(read("Grüße".encode("utf-16"), "text")) == [("Grüße", ())]
-    assert told(read(b"\xef\xbb\xbfx", "text")) == [("x", ())]
+    assert texts_of(read("one\r\ntwo\r\n \r\n\r\nthree", "text")) == [("one\ntwo", ()), ("three", ())]
+    assert texts_of(read("Grüße".encode("utf-16"), "text")) == [("Grüße", ())]
+    assert texts_of(read(b"\xef\xbb\xbfx", "text")) == [("x", ())]
 
 
 def test_a_title_that_is_given_goes_first_and_a_name_last() -> None:
@@ -133,7 +133,7 @@ def test_a_title_that_is_given_goes_first_and_a_name_last() -> None:
 
 
 def test_characters_that_are_refused_are_taken_out_and_told() -> None:
-    """A soft hyphen is no reason to leave a document out."""
+    """A soft hyphen does not leave a document out."""
     document = read_document(RawDocument(document_id="x", data="a\u00adb".encode(), format="text"))
 
     assert (document.document.blocks, document.is_cleaned) == ((Block("ab"),), True)

@@ -219,7 +219,7 @@ def test_attributes_may_be_deep_and_numbers_large_within_limits() -> None:
 
 
 def test_an_id_beyond_all_numbers_is_refused() -> None:
-    """A number with hundreds of digits is no id."""
+    """A number with hundreds of digits is not an id."""
     with pytest.raises(InvalidItemError, match="write it as text"):
         item_from_record({"_id": 10**5000})
 

@@ -98,7 +98,7 @@ def test_a_good_one_has_no_issue() -> None:
 
 @pytest.mark.parametrize("operations", [(), GOOD.operations[:1]])
 def test_fewer_than_two_operations_make_it_invalid(operations: tuple[Operation, ...]) -> None:
-    """One operation is no vocabulary to think in."""
+    """A vocabulary needs more than one operation."""
     assert validate_metaphor(replace(GOOD, operations=operations)) == (False, [TOO_FEW])
 
 

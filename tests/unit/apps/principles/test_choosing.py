@@ -27,23 +27,23 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 OLD = NOW - timedelta(days=30)
 
 
-def known(name: str, uses: int, successes: int, *tags: str) -> Principle:
+def old_principle(name: str, uses: int, successes: int, *tags: str) -> Principle:
     """A principle that was there for a month."""
     return Principle(id=name, title=name, tags=tags, created_at=OLD, use_count=uses, success_count=successes)
 
 
-MANY = [known(f"good{number}", 20, 18 - number) for number in range(12)]
+MANY = [old_principle(f"good{number}", 20, 18 - number) for number in range(12)]
 
 
 def test_each_shared_tag_adds_a_tenth() -> None:
     """To the mean of Beta(successes + 1, failures + 1)."""
-    assert boosted(known("a", 8, 8, "sql", "git", "css"), {"sql", "git"}) == pytest.approx(0.9 + 0.2)
+    assert boosted(old_principle("a", 8, 8, "sql", "git", "css"), {"sql", "git"}) == pytest.approx(0.9 + 0.2)
 
 
 def test_explored_ones_have_their_places_within_the_page() -> None:
     """A store full of good principles still shows new ones; they come last, and are marked."""
     new = Principle(id="new", title="new", status=CANDIDATE, created_at=NOW)
-    choices = choose([*MANY, new, known("untested", 0, 0)], set(), random.Random(1), now=NOW, most=5)
+    choices = choose([*MANY, new, old_principle("untested", 0, 0)], set(), random.Random(1), now=NOW, most=5)
 
     assert [choice.principle.id for choice in choices[:3]] == ["good0", "good1", "good2"]
     assert {choice.principle.id for choice in choices[3:]} == {"new", "untested"}
@@ -52,7 +52,7 @@ def test_explored_ones_have_their_places_within_the_page() -> None:
 
 def test_nothing_is_shown_twice_and_the_page_is_full() -> None:
     """A principle shown by score is not explored too; if few can be explored, the score fills the page."""
-    every = [known("top", 4, 4), *MANY]
+    every = [old_principle("top", 4, 4), *MANY]
     choices = choose(every, set(), random.Random(1), now=NOW, most=4)
     names = [choice.principle.id for choice in choices]
 
@@ -63,7 +63,7 @@ def test_nothing_is_shown_twice_and_the_page_is_full() -> None:
 def test_neither_sunk_ones_nor_archived_ones_are_shown() -> None:
     """Not for their score, and not to explore them; a candidate is shown to explore it alone."""
     every = [
-        known("sunk", 10, 0, "sql", "git", "css", "api"),
+        old_principle("sunk", 10, 0, "sql", "git", "css", "api"),
         Principle(id="failed", title="failed", status="archived", created_at=NOW),
         Principle(id="young and sunk", title="x", created_at=NOW, use_count=5, success_count=0),
         Principle(id="candidate", title="x", status=CANDIDATE, created_at=OLD, use_count=6, success_count=3),

@@ -50,7 +50,7 @@ def test_declarations_are_a_mapping(declared: Any) -> None:
     ],
 )
 def test_a_value_is_of_a_type_or_is_not(kind: str, value: Any, typed: Any) -> None:
-    """A boolean is no number, a number no text; a time without a zone is in UTC."""
+    """A boolean is not a number, a number is not a text; a time without a zone is in UTC."""
     found = typed_value(AttributeType(kind), value)
     assert (found, type(found)) == (typed, type(typed))
 

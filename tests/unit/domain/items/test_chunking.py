@@ -48,7 +48,7 @@ def test_a_short_document_is_one_chunk() -> None:
 
 
 def test_a_document_without_text_has_no_chunk() -> None:
-    """Spaces are no text."""
+    """Spaces are not text."""
     assert cut(Block(" \n "), Block("")) == []
 
 

@@ -90,5 +90,5 @@ def test_what_is_no_array_of_vectors_is_refused(value: object) -> None:
 
 
 def test_no_vectors_are_an_empty_array_of_the_right_shape() -> None:
-    """An empty call is no error."""
+    """An empty call is not an error."""
     assert checked_vectors([], SPACE, []).shape == (0, 3)

@@ -48,7 +48,7 @@ def new(**more: Any) -> NewMemory:
     return NewMemory(**fields)
 
 
-def stored(**more: Any) -> Memory:
+def stored_memory(**more: Any) -> Memory:
     """A memory as it is read."""
     fields = {
         "memory_id": "m", "project_id": "p", "interaction_type": "t", "content": "Some words", "text": "Some words",
@@ -71,7 +71,7 @@ def test_the_item_of_a_memory_holds_all_that_filters_go_by() -> None:
 
 def test_a_change_keeps_the_text_of_content_whose_keys_came_back_in_another_order() -> None:
     """As a merge does; new content has its own text."""
-    former = stored(content={"b": 1, "first": 2}, text="first: 2\nb: 1")
+    former = stored_memory(content={"b": 1, "first": 2}, text="first: 2\nb: 1")
     assert changed(former, {"summary": "S"}).item().body == "first: 2\nb: 1"
     assert merged(former, new(content={"first": 2, "b": 1})).item().body == "first: 2\nb: 1"
     assert to_store(former).fingerprint == new(content={"first": 2, "b": 1}).fingerprint
@@ -159,7 +159,7 @@ def test_links_of_both_ways_come_together() -> None:
 
 def test_a_change_replaces_what_it_names_alone() -> None:
     """All other fields stay, including the superseded state."""
-    memory = stored(status="archived", superseded_by="n", metadata={"k": 1})
+    memory = stored_memory(status="archived", superseded_by="n", metadata={"k": 1})
     assert to_store(memory).item().content_hash == changed(memory, {"relevance_score": 0.9}).item().content_hash
     assert changed(memory, {"content": "x"}).status == "archived"
     with pytest.raises(InvalidRequestError):
@@ -168,7 +168,7 @@ def test_a_change_replaces_what_it_names_alone() -> None:
 
 def test_of_two_that_are_joined_the_greater_counts() -> None:
     """The known text stays; links are united; the latest time, the highest relevance, the last expiry."""
-    former = stored(expires_at=MAY + DAY, summary="", metadata={"k": 1})
+    former = stored_memory(expires_at=MAY + DAY, summary="", metadata={"k": 1})
     other = new(
         links={"labs": ["l"]}, occurred_at=MAY + DAY, relevance_score=0.8, expires_at=MAY + 2 * DAY, summary="S",
         content="SOME words", metadata={"k": 2, "l": 3},
@@ -187,15 +187,15 @@ def test_of_two_that_are_joined_the_greater_counts() -> None:
 )
 def test_only_alike_memories_that_are_found_may_be_joined(difference: dict[str, Any]) -> None:
     """Both have the same project, user and type; neither is superseded or expired."""
-    assert may_join(stored(), new(), MAY)
-    assert not may_join(stored(**difference), new(), MAY)
+    assert may_join(stored_memory(), new(), MAY)
+    assert not may_join(stored_memory(**difference), new(), MAY)
 
 
 def test_a_memory_expires_at_its_moment() -> None:
     """Not before; without one never."""
-    assert has_expired(stored(expires_at=MAY), MAY)
-    assert not has_expired(stored(expires_at=MAY), MAY - DAY)
-    assert not has_expired(stored(), MAY)
+    assert has_expired(stored_memory(expires_at=MAY), MAY)
+    assert not has_expired(stored_memory(expires_at=MAY), MAY - DAY)
+    assert not has_expired(stored_memory(), MAY)
 
 
 def test_relevance_and_choices_are_checked() -> None:

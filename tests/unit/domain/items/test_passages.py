@@ -21,7 +21,7 @@ TEXTS = ("One is here.", "here. Two follows it.", "Three ends it.")
 OVERLAPS = (0, 6, 0)
 
 
-def told(number: int, document: str = "a.md") -> dict[str, Any]:
+def attributes_of(number: int, document: str = "a.md") -> dict[str, Any]:
     """The attributes of a chunk."""
     return {
         "document": document, "document_title": "Book", "headings": ["Ch", str(number)], "chunk": number,
@@ -33,13 +33,13 @@ def hit(rank: int, number: int, document: str = "a.md") -> Hit:
     """A chunk that was found."""
     return Hit(
         item_id=f"{document}#{number}", score=1 / rank, rank=rank, explanation=Explanation("", ()),
-        body=TEXTS[number], attributes=told(number, document),
+        body=TEXTS[number], attributes=attributes_of(number, document),
     )  # fmt: skip
 
 
 def chunk(number: int) -> Item:
     """A chunk next to a hit."""
-    return Item(item_id=f"a.md#{number}", body=TEXTS[number], attributes=told(number))
+    return Item(item_id=f"a.md#{number}", body=TEXTS[number], attributes=attributes_of(number))
 
 
 def always(_page: str) -> bool:

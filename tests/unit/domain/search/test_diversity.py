@@ -180,7 +180,7 @@ def test_a_score_is_a_share_of_the_legs_and_a_share_of_likeness() -> None:
 
 
 def test_who_has_no_vector_keeps_the_own_score() -> None:
-    """And is no measure for others: the best with a vector is."""
+    """Other items are compared with the best item that has a vector."""
     rankings = {"dense": ranking("dense", b=0.9, c=0.8), "lexical": ranking("lexical", a=5.0, b=4.0, c=1.0)}
     weights = {"dense": 0.5, "lexical": 0.5, REFINING: 0.5}
     plain = {candidate.item_id: candidate for candidate in fuse(rankings, weights, SUM)}

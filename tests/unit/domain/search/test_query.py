@@ -77,7 +77,7 @@ def test_only_exclusions_leave_nothing_to_search_for(text: str) -> None:
 
 
 def test_a_pasted_text_full_of_signs_is_text() -> None:
-    """More conditions than anybody types are no conditions."""
+    """More conditions than anybody types are read as text."""
     text = " ".join(f"-option{number}" for number in range(MOST_CONDITIONS + 1))
     assert parse_query(text) == ParsedQuery(text)
 

@@ -182,7 +182,7 @@ def test_a_rating_is_the_rate_of_good_verdicts_with_one_of_each_added(good: int,
     + [(none, 0.5) for none in (None, True, "0.9", [0.9], math.nan)],
 )  # fmt: skip
 def test_an_attribute_value_is_its_number_between_0_and_1(stored: object, value: float) -> None:
-    """A missing value, or one that is no number, counts as the middle."""
+    """A missing value, or one that is not a number, counts as the middle."""
     facts = Facts(attributes={"concreteness": stored})
     assert AttributeValue(weight=1).value(facts, ASKED) == value
     assert AttributeValue(weight=1, attribute="other", missing=0.2).value(facts, ASKED) == 0.2

@@ -58,7 +58,7 @@ def test_what_waits_or_sinks_is_told_with_the_job_that_mends_it(changes: dict[st
 
 
 def test_few_samples_say_too_little_about_recall() -> None:
-    """Nine searches that missed something are no measure."""
+    """Nine searches that missed something are too few for a measure."""
     assert findings(hnsw(), recall=RecallState(recall=0.5, samples=9, measured_at=NOW)) == []
 
 

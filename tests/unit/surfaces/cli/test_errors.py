@@ -62,7 +62,7 @@ def test_a_full_disk_is_no_fault_of_the_program() -> None:
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), typer.Abort(), InterruptedRunError("interrupted; go on")])
 def test_an_interruption_exits_with_130(error: BaseException) -> None:
-    """It is no error, and the line says so."""
+    """It is not an error, and the line says so."""
     line, code = described(error)
     assert code == 130
     assert line.startswith("interrupted")

@@ -20,7 +20,7 @@ def test_a_name_comes_back_whole(name: str) -> None:
 
 
 def test_other_values_pass() -> None:
-    """Values that are no texts are not changed."""
+    """Values that are not texts are not changed."""
     assert restored(3) == 3
 
 

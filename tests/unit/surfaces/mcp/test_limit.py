@@ -37,7 +37,7 @@ class Hanging(Served):
         await asyncio.Event().wait()
 
 
-async def given(answer: object) -> object:
+async def finished_work(answer: object) -> object:
     """Work that is done at once."""
     if isinstance(answer, Exception):
         raise answer
@@ -56,9 +56,9 @@ async def test_what_hangs_even_when_it_is_cancelled_is_left() -> None:
 
 async def test_what_is_done_in_time_is_given() -> None:
     """An error is passed on unchanged."""
-    assert await answered_within(60, given(3)) == 3
+    assert await answered_within(60, finished_work(3)) == 3
     with pytest.raises(NotFoundError, match="it is not there"):
-        await answered_within(60, given(NotFoundError("it is not there")))
+        await answered_within(60, finished_work(NotFoundError("it is not there")))
 
 
 async def test_a_call_of_a_database_that_hangs_is_answered() -> None:

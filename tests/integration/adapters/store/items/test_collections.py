@@ -37,7 +37,7 @@ async def _rows(platform: Platform, collection: Collection) -> dict[str, int]:
     return counts
 
 
-async def _found(collection: Collection, **where: Any) -> list[str]:
+async def _matching_ids(collection: Collection, **where: Any) -> list[str]:
     return sorted(hit.item_id for hit in await collection.search("words", where=where, limit=100))
 
 
@@ -50,9 +50,9 @@ async def test_declaring_indexes_the_items_that_are_there(platform: Platform) ->
     await collection.add([_complete_item("3")])
     assert await _rows(platform, collection) == dict(zip(TABLES, (3, 5, 3, 2), strict=True))
     assert (await collection.info()).filterable == ALL
-    assert await _found(collection, priority="High") == ["1", "3"]
-    assert await _found(collection, hours={"gt": 9}) == ["2"]
-    assert await _found(collection, late=True, due={"lte": "2024-05-01T10:00Z"}) == ["1", "3"]
+    assert await _matching_ids(collection, priority="High") == ["1", "3"]
+    assert await _matching_ids(collection, hours={"gt": 9}) == ["2"]
+    assert await _matching_ids(collection, late=True, due={"lte": "2024-05-01T10:00Z"}) == ["1", "3"]
 
 
 async def test_declaring_again_changes_nothing_and_another_type_is_refused(platform: Platform) -> None:
@@ -69,15 +69,15 @@ async def test_declaring_again_changes_nothing_and_another_type_is_refused(platf
 
 
 async def test_what_is_taken_back_leaves_no_row_and_filters_still_work(platform: Platform) -> None:
-    """An attribute that no item ever had is unknown again; a name that was not declared is no error."""
+    """An attribute that no item ever had is unknown again; a name that was not declared is not an error."""
     collection = await platform.collection("docs", filterable={**ALL, "never": "text"})
     await collection.add([_complete_item("1")])
-    assert await _found(collection, never="x") == []
+    assert await _matching_ids(collection, never="x") == []
     await collection.make_filterable({}, drop=[*ALL, "never", "nothing"])
     assert await _rows(platform, collection) == dict(zip(TABLES, (1, 0, 0, 0), strict=True))
-    assert await _found(collection, priority="High", hours=9, late=True) == ["1"]
+    assert await _matching_ids(collection, priority="High", hours=9, late=True) == ["1"]
     with pytest.raises(UnknownFieldError):
-        await _found(collection, never="x")
+        await _matching_ids(collection, never="x")
 
 
 @pytest.mark.parametrize("kind", ["texts", "", None, 3])
@@ -92,11 +92,11 @@ async def test_values_of_another_type_are_refused_in_a_filter_and_kept_in_an_ite
     """A filter that can match nothing is a mistake; an item that differs is found by its other fields."""
     collection = await platform.collection("docs", filterable=ALL)
     await collection.add([_complete_item("1"), _item("2", priority=3, hours="many", late="yes", due="soon")])
-    assert await _found(collection, hours={"gte": 0}) == ["1"]
-    assert await _found(collection, tags="x") == ["1", "2"]
+    assert await _matching_ids(collection, hours={"gte": 0}) == ["1"]
+    assert await _matching_ids(collection, tags="x") == ["1", "2"]
     for where in ({"hours": "many"}, {"priority": 3}, {"late": "yes"}, {"due": {"gt": "soon"}}):
         with pytest.raises(InvalidFilterError, match="is filterable as"):
-            await _found(collection, **where)
+            await _matching_ids(collection, **where)
 
 
 async def test_an_order_between_values_of_two_types_is_told_also_without_a_declaration(platform: Platform) -> None:
@@ -105,18 +105,18 @@ async def test_an_order_between_values_of_two_types_is_told_also_without_a_decla
     await collection.add([_item("1", n=3, s="x", late=True, both=1, many=[1]), _item("2", n=4, both="z", many=[2])])
     for where in ({"n": {"gte": "abc"}}, {"s": {"lt": 5}}, {"late": {"gt": 1}}, {"not": {"n": {"lt": "2024-05-01"}}}):
         with pytest.raises(InvalidFilterError, match=r"cannot be compared by order with .*: its values are"):
-            await _found(collection, **where)
+            await _matching_ids(collection, **where)
         with pytest.raises(InvalidFilterError, match="by order"):
             await collection.page(where)
-    assert await _found(collection, n={"gte": 4}) == ["2"]
-    assert await _found(collection, both={"gte": 1}) == ["1"]
-    assert await _found(collection, both={"gte": "a"}) == ["2"]
-    assert await _found(collection, many={"gte": 1}) == []
-    assert await _found(collection, n="abc") == []
+    assert await _matching_ids(collection, n={"gte": 4}) == ["2"]
+    assert await _matching_ids(collection, both={"gte": 1}) == ["1"]
+    assert await _matching_ids(collection, both={"gte": "a"}) == ["2"]
+    assert await _matching_ids(collection, many={"gte": 1}) == []
+    assert await _matching_ids(collection, n="abc") == []
     stale = await platform.collection("docs")
     async with connect(settings=platform.settings) as elsewhere:
         await (await elsewhere.collection("docs")).add([_item("3", n="words")])
-    assert await _found(stale, n={"gte": "abc"}) == ["3"], "what came a moment ago counts"
+    assert await _matching_ids(stale, n={"gte": "abc"}) == ["3"], "what came a moment ago counts"
 
 
 async def test_changed_archived_and_deleted_items_leave_the_indexes(platform: Platform) -> None:
@@ -124,13 +124,13 @@ async def test_changed_archived_and_deleted_items_leave_the_indexes(platform: Pl
     collection = await platform.collection("docs", filterable=ALL)
     await collection.add([_complete_item("1"), _complete_item("2"), _complete_item("3")])
     await collection.add([_item("1", priority=["Low", "High"], hours=1), Item(item_id="2", status="archived")])
-    assert await _found(collection, priority="Low") == ["1"]
-    assert await _found(collection, priority={"lt": "Z"}) == ["3"], "a list has no order"
-    assert await _found(collection, hours=9) == ["3"]
+    assert await _matching_ids(collection, priority="Low") == ["1"]
+    assert await _matching_ids(collection, priority={"lt": "Z"}) == ["3"], "a list has no order"
+    assert await _matching_ids(collection, hours=9) == ["3"]
     assert await collection.delete(["3"]) == 1
     assert await _rows(platform, collection) == dict(zip(TABLES, (1, 2, 1, 0), strict=True))
     await collection.add([_complete_item("2")])
-    assert await _found(collection, late=True, tags="x") == ["2"]
+    assert await _matching_ids(collection, late=True, tags="x") == ["2"]
     assert await collection.delete(["1", "2"]) == 2
     assert await _rows(platform, collection) == dict.fromkeys(TABLES, 0)
 
@@ -162,8 +162,8 @@ async def test_a_writer_that_began_before_the_declaration_indexes_by_it(platform
             await until_somebody_waits(platform)
             assert not declaring.done()
         await declaring
-    assert await _found(collection, hours=9) == ["0", "1", "2"]
-    assert await _found(collection, priority="High") == ["0", "1", "2"]
+    assert await _matching_ids(collection, hours=9) == ["0", "1", "2"]
+    assert await _matching_ids(collection, priority="High") == ["0", "1", "2"]
 
 
 async def test_a_writer_that_waits_for_a_declaration_indexes_by_it(platform: Platform) -> None:
@@ -178,8 +178,8 @@ async def test_a_writer_that_waits_for_a_declaration_indexes_by_it(platform: Pla
         writing = asyncio.create_task(collection.add([_item("1", hours=9, fresh="new", newer=1)]))
         await until_somebody_waits(platform, 2)
     await asyncio.gather(declaring, writing)
-    assert await _found(collection, hours=9) == ["0", "1"]
-    assert await _found(collection, fresh="new") == ["1"]
+    assert await _matching_ids(collection, hours=9) == ["0", "1"]
+    assert await _matching_ids(collection, fresh="new") == ["1"]
 
 
 async def test_many_declarations_and_writers_at_once_agree(platform: Platform) -> None:

@@ -195,7 +195,7 @@ async def test_every_value_is_told_from_its_neighbours(
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_search_compares_declared_times_as_instants(opened: tuple[Platform, Collection, Collection]) -> None:
-    """The same moment in another zone is found, and a text that is no time never is."""
+    """The same moment in another zone matches, and a text that is not a time never does."""
     _, declared, plain = opened
     where = {"t": {"gte": "2024-05-01T02:00+02:00", "lte": "2024-04-30T20:00-04:00"}}
     filter_ = parse_where(where)

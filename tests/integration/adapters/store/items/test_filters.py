@@ -156,7 +156,7 @@ async def opened(database_url: str) -> AsyncIterator[tuple[Platform, Collection]
         yield platform, collection
 
 
-async def _found(platform: Platform, collection: Collection, filter_: Filter) -> set[str]:
+async def _matching_ids(platform: Platform, collection: Collection, filter_: Filter) -> set[str]:
     number = (await collection.refresh()).collection_id
     statement = sa.select(items.c.item_id).where(
         items.c.collection_id == sa.literal_column(str(number)), condition(filter_, number)
@@ -173,7 +173,7 @@ async def test_a_filter_finds_what_the_reference_finds(
     """Equality and order by type, lists, absence, tags, times, and every way of putting them together."""
     filter_ = parse_where(where)
     assert filter_ is not None
-    assert await _found(*opened, filter_) == {item.item_id for item in ITEMS if matches(item, filter_)}
+    assert await _matching_ids(*opened, filter_) == {item.item_id for item in ITEMS if matches(item, filter_)}
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -205,7 +205,7 @@ async def test_numbers_are_ordered_as_numbers_and_never_equal_texts(opened: tupl
         assert filter_ is not None
         expected = {item.item_id for item in ITEMS if matches(item, filter_)}
         assert expected, "no item to find: the test would prove nothing"
-        assert await _found(*opened, filter_) == expected
+        assert await _matching_ids(*opened, filter_) == expected
         hits = await opened[1].search("any words", where=where, limit=100)
         assert {hit.item_id for hit in hits} == expected
 
@@ -213,7 +213,7 @@ async def test_numbers_are_ordered_as_numbers_and_never_equal_texts(opened: tupl
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("name", ["item_id", "s", "tags", "kind"])
 async def test_a_list_of_thousands_is_one_condition(opened: tuple[Platform, Collection], name: str) -> None:
-    """Ten thousand values in a filter are no error, and find what few of them would."""
+    """Ten thousand values in a filter are not an error, and match the same items as the few values that exist."""
     values = [*(f"none{number}" for number in range(9_996)), "a", "x", "bug", "7"]
     filter_ = parse_where({name: values})
     assert filter_ is not None
@@ -232,4 +232,4 @@ async def test_when_an_item_was_stored_can_be_filtered_by(opened: tuple[Platform
     ):
         filter_ = parse_where(where)
         assert filter_ is not None
-        assert len(await _found(*opened, filter_)) == expected
+        assert len(await _matching_ids(*opened, filter_)) == expected

@@ -18,7 +18,7 @@ LANDMARK = datetime(2026, 1, 1, tzinfo=UTC)
 USED = datetime(2026, 2, 3, 4, 5, tzinfo=UTC)
 
 
-async def _filled(platform: Platform, arms: list[tuple[Any, ...]]) -> Collection:
+async def _fill(platform: Platform, arms: list[tuple[Any, ...]]) -> Collection:
     collection = await platform.collection("docs")
     await collection.add([{"_id": item_id, "text": f"text {item_id}"} for item_id in ("a", "b")])
     number = (await collection.refresh()).collection_id
@@ -37,7 +37,7 @@ async def _read(platform: Platform, item_ids: list[str], buckets: list[str], now
 
 async def test_arms_are_decayed_to_the_moment_that_is_asked_for(platform: Platform) -> None:
     """After a half-life, half of an event is left; the default half-life is 30 days."""
-    collection = await _filled(platform, [("a", "", 4.0, 2.0, 6, 4, USED), ("a", "domain=db", 1.0, 0.0, 1, 1, USED)])
+    collection = await _fill(platform, [("a", "", 4.0, 2.0, 6, 4, USED), ("a", "domain=db", 1.0, 0.0, 1, 1, USED)])
     arms = (await _read(platform, ["a", "b"], ["", "domain=db"], LANDMARK + timedelta(days=30)))["a"]
     assert arms.anywhere == (2.0, 1.0, 6, 4, USED)
     assert arms.arms["domain=db"] == (0.5, 0.0, 1, 1, USED)
@@ -53,7 +53,7 @@ async def test_arms_are_decayed_to_the_moment_that_is_asked_for(platform: Platfo
 
 async def test_an_item_is_there_with_what_is_known_of_it(platform: Platform) -> None:
     """The answer has the item's cluster and storage time; an unknown item has no arms, only the requested buckets."""
-    await _filled(platform, [("a", "", 1.0, 0.0, 1, 1, USED), ("a", "domain=db", 1.0, 0.0, 1, 1, USED)])
+    await _fill(platform, [("a", "", 1.0, 0.0, 1, 1, USED), ("a", "domain=db", 1.0, 0.0, 1, 1, USED)])
     arms = await _read(platform, ["a", "b", "gone", "a"], ["", "domain=web"], LANDMARK)
     assert list(arms) == ["a", "b", "gone"]
     assert (arms["a"].cluster, list(arms["a"].arms)) == (7, [""])
@@ -66,7 +66,7 @@ async def test_an_item_is_there_with_what_is_known_of_it(platform: Platform) -> 
 @pytest.mark.parametrize("years", [200, -70])
 async def test_a_moment_ages_away_is_no_error(platform: Platform, years: int) -> None:
     """After a thousand half-lives nothing is left; a rounding error below zero counts as nothing too."""
-    await _filled(platform, [("a", "", 1.0, -1e-17, 1, 1, USED)])
+    await _fill(platform, [("a", "", 1.0, -1e-17, 1, 1, USED)])
     arm = (await _read(platform, ["a"], [""], LANDMARK + timedelta(days=365 * years)))["a"].anywhere
     assert arm.failures == 0
     assert arm.successes == 0 if years > 0 else arm.successes > 1e250
@@ -74,7 +74,7 @@ async def test_a_moment_ages_away_is_no_error(platform: Platform, years: int) ->
 
 async def test_past_arms_are_those_that_were_read_then(platform: Platform) -> None:
     """They come from the events, by item: later events and replacements do not matter, retired events count."""
-    await _filled(platform, [])
+    await _fill(platform, [])
     number = (await (await platform.collection("docs")).refresh()).collection_id
     verdicts = [
         Feedback(collection="docs", item_id=item, reward=reward, actor=actor, at=USED)
@@ -101,7 +101,7 @@ async def test_past_arms_are_those_that_were_read_then(platform: Platform) -> No
 
 async def test_past_arms_look_up_each_items_events(platform: Platform) -> None:
     """By the key of the feedback: the rest of the log is not read."""
-    await _filled(platform, [])
+    await _fill(platform, [])
     number = (await (await platform.collection("docs")).refresh()).collection_id
     statement = _past(number, USED)
     async with platform.database.transaction(platform.tenant_id) as connection:
@@ -116,7 +116,7 @@ async def test_past_arms_look_up_each_items_events(platform: Platform) -> None:
 
 async def test_arms_are_looked_up_item_by_item(platform: Platform) -> None:
     """Whatever the planner's estimates, a search never reads the arms of a whole collection."""
-    await _filled(platform, [])
+    await _fill(platform, [])
     number = (await (await platform.collection("docs")).refresh()).collection_id
     statement = arms_statement(number, item_ids=["a", "b"], buckets=["", "domain=db"], now=USED)
     async with platform.database.transaction(platform.tenant_id) as connection:

@@ -65,7 +65,7 @@ def simulated(retrievals: int) -> Simulated:
     for number in range(retrievals):
         items = [f"i{n}" for n in rng.permutation(6)[: rng.integers(1, 5)]]
         hits = [
-            Shown(item, propensity=float(rng.choice([0.002, 0.2, 0.7, 1.0])), feedback=_said(rng)) for item in items
+            Shown(item, propensity=float(rng.choice([0.002, 0.2, 0.7, 1.0])), feedback=_feedback(rng)) for item in items
         ]
         search = Recorded(retrieved_at=SINCE + timedelta(minutes=number), shown=hits)
         simulation.recorded.append(search)
@@ -77,7 +77,7 @@ def simulated(retrievals: int) -> Simulated:
     return simulation
 
 
-def _said(rng: np.random.Generator) -> tuple[Feedback, ...]:
+def _feedback(rng: np.random.Generator) -> tuple[Feedback, ...]:
     kinds = (
         (),
         (Feedback(float(rng.random())),),
@@ -88,7 +88,7 @@ def _said(rng: np.random.Generator) -> tuple[Feedback, ...]:
     return kinds[rng.integers(len(kinds))]
 
 
-async def prepared(platform: Platform, simulation: Simulated, name: str = "docs") -> RecordedTraffic:
+async def prepare(platform: Platform, simulation: Simulated, name: str = "docs") -> RecordedTraffic:
     """Store the searches in a collection, and one search from before the period."""
     collection = await platform.collection(name)
     collection_id = (await collection.refresh()).collection_id
@@ -102,7 +102,7 @@ async def prepared(platform: Platform, simulation: Simulated, name: str = "docs"
 async def test_estimates_are_numpys(platform: Platform, default_reward: float | None) -> None:
     """Every estimate, error and difference, plain and clipped, agrees with the reference to 1e-9."""
     corpus = simulated(80)
-    prepared_traffic = await prepared(platform, corpus)
+    prepared_traffic = await prepare(platform, corpus)
     traffic = RecordedTraffic(collection_id=prepared_traffic.collection_id, since=SINCE, default_reward=default_reward)
     first, second = (corpus.traffic(which).with_default(default_reward) for which in (0, 1))
     async with platform.database.snapshot(platform.tenant_id) as connection:
@@ -118,7 +118,7 @@ async def test_estimates_are_numpys(platform: Platform, default_reward: float | 
 async def test_weighings_are_numpys(platform: Platform) -> None:
     """Counts, effective sample size and mean weight agree with the reference to 1e-9."""
     corpus = simulated(80)
-    traffic = await prepared(platform, corpus)
+    traffic = await prepare(platform, corpus)
     async with platform.database.snapshot(platform.tenant_id) as connection:
         weighing = await read_weighing(connection, traffic, corpus.targets[0])
     expected = weigh(corpus.traffic(0))
@@ -131,7 +131,7 @@ async def test_traffic_without_rewards_has_no_estimates(platform: Platform) -> N
     """Without ratings there is no estimate, and the weighing gives the reason."""
     unrated = Simulated([Recorded(retrieved_at=SINCE, shown=[Shown("i1")])])
     unrated.targets[0].add(unrated.recorded[0].retrieval_id, {"i1": 1.0})
-    traffic = await prepared(platform, unrated)
+    traffic = await prepare(platform, unrated)
     async with platform.database.snapshot(platform.tenant_id) as connection:
         assert await read_comparison(connection, traffic, unrated.targets[0], unrated.targets[0]) == {}
         weighing = await read_weighing(connection, traffic, unrated.targets[0])
@@ -144,7 +144,7 @@ async def test_traffic_without_rewards_has_no_estimates(platform: Platform) -> N
 async def test_another_tenants_traffic_is_not_there(platform: Platform) -> None:
     """A tenant that names another tenant's collection and retrievals gets no rows."""
     corpus = simulated(5)
-    traffic = await prepared(platform, corpus)
+    traffic = await prepare(platform, corpus)
     stranger = await ensure_tenant(platform.database, f"tenant-{uuid.uuid4()}")
     async with platform.database.snapshot(stranger) as theirs:
         assert await read_comparison(theirs, traffic, *corpus.targets) == {}

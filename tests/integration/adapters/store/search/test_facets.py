@@ -97,7 +97,7 @@ async def opened(database_url: str) -> AsyncIterator[tuple[Platform, list[Collec
         yield platform, collections
 
 
-async def _found(platform: Platform, collection: Collection, filter_: Filter, **way: Any) -> set[str]:
+async def _nearest_ids(platform: Platform, collection: Collection, filter_: Filter, **way: Any) -> set[str]:
     """The items that the dense leg brings, the nearest thousand."""
     stored = await collection.refresh()
     assert stored.space is not None
@@ -136,7 +136,7 @@ async def test_each_way_finds_what_the_reference_finds(
         filterable = (await collection.refresh()).filterable
         expected = {item.item_id for item in ITEMS if matches(item, condition, filterable)}
         for way in WAYS:
-            assert await _found(platform, collection, condition, **way) == expected, way
+            assert await _nearest_ids(platform, collection, condition, **way) == expected, way
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def compare(database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPat
     return CliRunner()
 
 
-def asked(compare: CliRunner, *arguments: str) -> Result:
+def run_command(compare: CliRunner, *arguments: str) -> Result:
     """The result of the command."""
     return compare.invoke(app, ["compare", "docs", *arguments])
 
@@ -36,7 +36,7 @@ def test_what_was_recorded_is_told_and_too_little_is_refused(compare: CliRunner,
     """One search without feedback: counted, weighed, and no conclusion; the interleaved one is left out."""
     path = tmp_path / "words.json"
     path.write_text(json.dumps(Profile(legs={"lexical": 2.0}).as_dict()))
-    result = asked(compare, "--profile", str(path), "--since", "1h")
+    result = run_command(compare, "--profile", str(path), "--since", "1h")
     assert result.exit_code == 0, result.output
     assert "words.json against profile 1: 1 search since" in result.output
     assert "left out: 1 search: no candidates were recorded with it" in result.output
@@ -45,7 +45,7 @@ def test_what_was_recorded_is_told_and_too_little_is_refused(compare: CliRunner,
 
 def test_json_holds_every_figure(compare: CliRunner) -> None:
     """A default reward makes both hits count, for either profile the same."""
-    result = asked(compare, "--profile", "1", "--default-reward", "0.25", "--json")
+    result = run_command(compare, "--profile", "1", "--default-reward", "0.25", "--json")
     payload = json.loads(result.output)
     assert (payload["profile"], payload["against"], payload["searches"], payload["changed"]) == (
         "profile 1",
@@ -62,12 +62,12 @@ def test_json_holds_every_figure(compare: CliRunner) -> None:
 
 def test_interleaved_searches_go_by_the_callers_names(compare: CliRunner) -> None:
     """One search was shown, without a rating."""
-    result = asked(compare, "--interleaved", "--profile", "other", "--against", "now")
+    result = run_command(compare, "--interleaved", "--profile", "other", "--against", "now")
     assert result.exit_code == 0, result.output
     assert "no conclusion: 0 interleaved searches were decided, below 6" in result.output
 
 
 def test_a_profile_that_is_not_there_is_an_error(compare: CliRunner) -> None:
     """As is a time that cannot be read."""
-    assert "has no profile 9" in str(asked(compare, "--profile", "9").exception)
-    assert "cannot read --since" in str(asked(compare, "--profile", "1", "--since", "soon").exception)
+    assert "has no profile 9" in str(run_command(compare, "--profile", "9").exception)
+    assert "cannot read --since" in str(run_command(compare, "--profile", "1", "--since", "soon").exception)

@@ -38,7 +38,7 @@ def printed(*arguments: str) -> str:
     return result.output
 
 
-def read(*arguments: str) -> Any:
+def json_output(*arguments: str) -> Any:
     """The output of the program with ``--json``."""
     return json.loads(printed(*arguments, "--json"))
 
@@ -53,10 +53,10 @@ def test_a_profile_is_set_listed_shown_and_left_again(searched: str, tmp_path: P
     )
     assert json.loads(printed("profiles", "show", "docs"))["legs"] == {"recent": 1.0}
     assert printed("profiles", "set", "docs", str(path), "--store-only") == "docs: stored profile 3, not used yet\n"
-    assert read("profiles", "show", "docs")["version"] == 2
-    assert read("profiles", "show", "docs", "1")["note"] == "the default"
-    assert read("profiles", "use", "docs", "1")["is_active"] is True
-    assert [(version["version"], version["is_active"]) for version in read("profiles", "list", "docs")] == [
+    assert json_output("profiles", "show", "docs")["version"] == 2
+    assert json_output("profiles", "show", "docs", "1")["note"] == "the default"
+    assert json_output("profiles", "use", "docs", "1")["is_active"] is True
+    assert [(version["version"], version["is_active"]) for version in json_output("profiles", "list", "docs")] == [
         (3, False),
         (2, False),
         (1, True),
@@ -77,14 +77,14 @@ def test_a_preview_shows_what_moves(searched: str, tmp_path: Path) -> None:
     assert lines[0] == "active:"
     assert lines[1].startswith("   1. 1  First  (stays at 1: ")
     assert lines[lines.index(f"{path}:") + 1].startswith("   1. 2  Second  (up 1, from 2 to 1: recent 100% (was 0%)")
-    assert [preview["name"] for preview in read(*arguments)["previews"]] == ["active", str(path)]
+    assert [preview["name"] for preview in json_output(*arguments)["previews"]] == ["active", str(path)]
     twice = CliRunner().invoke(app, ["profiles", "preview", "docs", "cat", "-p", "1", "-p", "1"])
     assert isinstance(twice.exception, InvalidRequestError)
 
 
 def test_a_recorded_search_is_listed_and_shown(searched: str) -> None:
     """The actor, and the shown items with their propensities."""
-    [listed] = read("retrievals", "list", "docs", "--session", "s-1")
+    [listed] = json_output("retrievals", "list", "docs", "--session", "s-1")
     assert (listed["retrieval_id"], listed["query"], listed["hits"]) == (searched, "cat", 2)
     assert "none of that session" in printed("retrievals", "list", "docs", "--session", "s-2")
     line = printed("retrievals", "list", "docs")
@@ -94,7 +94,7 @@ def test_a_recorded_search_is_listed_and_shown(searched: str) -> None:
     assert lines[0].startswith("docs: 'cat', ")
     assert lines[1] == "actor kim, session s-1"
     assert [line.split()[0] for line in lines[-2:]] == ["1", "2"]
-    assert read("retrievals", "show", searched)["context"]["actor"] == "kim"
+    assert json_output("retrievals", "show", searched)["context"]["actor"] == "kim"
 
 
 def test_what_is_not_there_is_refused(searched: str) -> None:

@@ -31,7 +31,7 @@ def platform(database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPa
         yield opened
 
 
-def said(*words: str) -> Any:
+def json_output(*words: str) -> Any:
     """The JSON output of the program."""
     result = CliRunner().invoke(app, [*words, "--json"])
     assert result.exception is None, result.exception
@@ -42,7 +42,7 @@ def test_every_option_reaches_the_search(platform: SyncPlatform, tmp_path: Path)
     """The record has the typed values."""
     path = tmp_path / "words.json"
     path.write_text(json.dumps(Profile(legs={"lexical": 1.0}).as_dict()))
-    payload = said(
+    payload = json_output(
         *("search", "docs", "cat", "--profile", str(path), "--rewrite", "kitten", "--rewrite", "tom", "-n", "1"),
         *("--prefer", "level=high", "--entity", "questions:q1", "--entity", "questions:q2", "--tag", "pet"),
         *("--as-of", "2026-03-01", "--actor", "ann", "--session", "s-1", "--domain", "pets", "--complexity", "0.5"),
@@ -67,9 +67,9 @@ def test_a_vector_takes_the_place_of_the_words(platform: SyncPlatform, tmp_path:
     path, short = tmp_path / "vector.json", tmp_path / "short.json"
     path.write_text(json.dumps([float(number) for number in vector]))
     short.write_text("[1, 0.5]")
-    payload = said("search", "docs", "--vector", str(path), "--profile", "1")
+    payload = json_output("search", "docs", "--vector", str(path), "--profile", "1")
     assert (payload["hits"][0]["id"], payload["profile_version"]) == ("1", None)
-    assert said("search", "docs", "cat", "--about", str(path))["hits"]
+    assert json_output("search", "docs", "cat", "--about", str(path))["hits"]
     for option in ("--vector", "--about"):
         refused = CliRunner().invoke(app, ["search", "docs", "cat", option, str(short)])
         assert isinstance(refused.exception, WrongDimensionError)
@@ -82,7 +82,7 @@ def test_a_preview_takes_the_query_as_text_too() -> None:
     arguments = ("profiles", "preview", "docs", "cat -sat", "-p", "active", "--session", "s-1", "--domain", "pets")
 
     def shown(*more: str) -> list[str]:
-        return [hit["hit"]["id"] for hit in said(*arguments, *more)["previews"][0]["hits"]]
+        return [hit["hit"]["id"] for hit in json_output(*arguments, *more)["previews"][0]["hits"]]
 
     assert shown() == ["2"]
     assert sorted(shown("--plain")) == ["1", "2"]
@@ -100,15 +100,16 @@ def test_a_calibration_is_fitted_shown_and_used(tmp_path: Path) -> None:
     assert trial.exit_code == 0, trial.output
     assert "fitted on 16 judged queries, 32 hits" in trial.output
     assert "to use it, run the same command again with --apply" in trial.output
-    assert said("search", "docs", "cat")["hits"][0]["relevance"] is None
+    assert json_output("search", "docs", "cat")["hits"][0]["relevance"] is None
 
-    stored = said("calibrate", "docs", "--queries", str(path), "--apply")
+    stored = json_output("calibrate", "docs", "--queries", str(path), "--apply")
 
     assert (stored["profile_version"], stored["calibration"]["fitted_on"]) == (2, "16 judged queries, 32 hits")
-    first, second = said("search", "docs", "cat sat")["hits"]
+    first, second = json_output("search", "docs", "cat sat")["hits"]
     assert first["relevance"] > second["relevance"]
     assert [
-        hit["id"] for hit in said("search", "docs", "cat sat", "--min-relevance", str(first["relevance"]))["hits"]
+        hit["id"]
+        for hit in json_output("search", "docs", "cat sat", "--min-relevance", str(first["relevance"]))["hits"]
     ] == ["1"]
     table = CliRunner().invoke(app, ["search", "docs", "cat sat", "--min-score", "100"])
     assert "0 hits" in table.output

@@ -30,7 +30,7 @@ def call(*words: str) -> Result:
     return CliRunner().invoke(app, ["tickets", *words])
 
 
-def said(*words: str) -> Any:
+def json_output(*words: str) -> Any:
     """The JSON output of the program."""
     result = call(*words, "--json")
     assert result.exception is None, result.exception
@@ -64,11 +64,11 @@ def test_the_program_answers_as_the_service_does(service: RetrievalService) -> N
     }
     response = service.process(RetrievalRequest(**request, **narrowed))
     assert [ticket.ticket_id for ticket in response.similar_tickets] == ["MM-1"]
-    assert said("search", "Connection timeout", *words, *more) == response.model_dump(mode="json")
+    assert json_output("search", "Connection timeout", *words, *more) == response.model_dump(mode="json")
     preview = service.preview_search("Connection timeout", "At peak hours", "MM", PreviewConfig(**narrowed))
-    assert said("preview", "Connection timeout", *words, *more) == preview.model_dump(mode="json")
-    assert said("stats") == service.get_index_stats()
-    assert said("health") == service.health_check()
+    assert json_output("preview", "Connection timeout", *words, *more) == preview.model_dump(mode="json")
+    assert json_output("stats") == service.get_index_stats()
+    assert json_output("health") == service.health_check()
 
 
 @pytest.mark.usefixtures("service")

@@ -328,7 +328,7 @@ def test_words_of_most_texts_come_first() -> None:
 
 
 def test_stop_words_and_those_of_commits_are_left_out() -> None:
-    """Words of every commit message are no keywords."""
+    """Words of every commit message are not keywords."""
     assert keywords(["fix: update the pagination and merge branch 'main' into it"]) == ("pagination",)
 
 

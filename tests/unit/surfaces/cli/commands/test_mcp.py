@@ -23,7 +23,7 @@ PAGES = [DOCS / "principles.md", DOCS / "mcp.md"]
 TOP_LEVEL = ("mcpServers", "servers", "context_servers")
 
 
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def refusal_line(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     """The line of a refused run, which prints nothing else."""
     assert run_program(["mcp", *arguments]) == 1
     out, err = capsys.readouterr()
@@ -37,12 +37,12 @@ def test_without_the_sdk_it_says_how_to_install_it(
 ) -> None:
     """An optional dependency, so the rest works without."""
     monkeypatch.setitem(sys.modules, "mcp", None)
-    assert "pip install 'retrieval-platform[mcp]'" in refused(capsys)
+    assert "pip install 'retrieval-platform[mcp]'" in refusal_line(capsys)
 
 
 def test_a_collection_that_cannot_be_is_refused_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     """Not at the first call, where it could not be mended."""
-    assert refused(capsys, "--collection", "").startswith("error: ")
+    assert refusal_line(capsys, "--collection", "").startswith("error: ")
 
 
 def test_an_address_that_others_reach_is_refused_without_a_token(
@@ -50,7 +50,7 @@ def test_an_address_that_others_reach_is_refused_without_a_token(
 ) -> None:
     """Before anything is opened."""
     monkeypatch.delenv("RETRIEVAL_MCP_TOKEN", raising=False)
-    message = refused(capsys, "--transport", "http", "--host", "0.0.0.0", "--port", "0")  # noqa: S104 - it is refused
+    message = refusal_line(capsys, "--transport", "http", "--host", "0.0.0.0", "--port", "0")  # noqa: S104 - it is refused
     assert "set RETRIEVAL_MCP_TOKEN to a secret" in message
 
 
@@ -60,7 +60,7 @@ def test_a_token_that_is_no_use_is_refused(
 ) -> None:
     """It could be guessed, or not be sent; the line does not show it."""
     monkeypatch.setenv("RETRIEVAL_MCP_TOKEN", token)
-    message = refused(capsys, "--transport", "http", "--port", "0")
+    message = refusal_line(capsys, "--transport", "http", "--port", "0")
     assert message.startswith("error: RETRIEVAL_MCP_TOKEN: a token has at least 16 printable ASCII characters")
     assert token not in message
 
@@ -102,4 +102,4 @@ def test_options_that_do_not_work_are_refused_at_once(
     capsys: pytest.CaptureFixture[str], options: tuple[str, ...], message: str
 ) -> None:
     """With the way to say it."""
-    assert message in refused(capsys, *options)
+    assert message in refusal_line(capsys, *options)

@@ -9,7 +9,7 @@ import pytest
 from retrieval.surfaces.cli.app import run_program
 
 
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def refusal_line(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     """The line of a refused run, which prints nothing else."""
     assert run_program(["serve", *arguments]) == 1
     out, err = capsys.readouterr()
@@ -23,10 +23,10 @@ def test_without_the_extra_it_says_how_to_install_it(
 ) -> None:
     """An optional dependency, so the rest works without."""
     monkeypatch.setitem(sys.modules, "fastapi", None)
-    assert "pip install 'retrieval-platform[http]'" in refused(capsys)
+    assert "pip install 'retrieval-platform[http]'" in refusal_line(capsys)
 
 
 def test_without_keys_it_listens_to_this_machine_alone(capsys: pytest.CaptureFixture[str]) -> None:
     """Before anything is opened."""
-    message = refused(capsys, "--insecure-local", "--host", "0.0.0.0")  # noqa: S104 - it is refused
+    message = refusal_line(capsys, "--insecure-local", "--host", "0.0.0.0")  # noqa: S104 - it is refused
     assert "make keys with retrieval keys create" in message
