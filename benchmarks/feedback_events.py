@@ -37,7 +37,7 @@ def item_ids(count: int) -> list[str]:
 
 
 def made_events(count: int, *, items: int, seed: int, replays: float = 0.25) -> list[Feedback]:
-    """So many events up to 200 days old, in any order; a share of them are others once more.
+    """``count`` events up to 200 days old, in any order; a share of them repeats others.
 
     A third has a key of its own and no actor; the rest is of actors, who change their minds in one case of five.
     """

@@ -32,7 +32,7 @@ def sources(data: Path) -> list[list[str]]:
 
 
 def documents(data: Path, number: int, seed: int = 1) -> Iterator[str]:
-    """That many documents; a larger number begins with the same ones."""
+    """``number`` documents; a larger number begins with the same ones."""
     chance = random.Random(seed)  # noqa: S311 - nothing is kept secret by it
     texts = sources(data)
     for _ in range(number):
@@ -47,7 +47,7 @@ def documents(data: Path, number: int, seed: int = 1) -> Iterator[str]:
 
 
 def queries(data: Path, number: int, seed: int = 2) -> list[str]:
-    """That many queries, cut after 12 words; queries of fewer than 5 words are left out."""
+    """``number`` queries, cut after 12 words; queries of fewer than 5 words are left out."""
     texts = []
     for name in SETS:
         with (data / name / "queries.jsonl").open(encoding="utf-8") as lines:

@@ -59,7 +59,7 @@ class World:
 
 
 def make_world(number: int, *, is_hard: bool = False, seed: int = 1) -> World:
-    """That many memories."""
+    """A world of ``number`` memories."""
     chance = random.Random(seed)  # noqa: S311 - nothing is kept secret by it
     sentences = _sentences()
     texts = [_text(sentences, chance) for _ in range(number)]
@@ -84,7 +84,7 @@ def make_world(number: int, *, is_hard: bool = False, seed: int = 1) -> World:
 
 
 def questions(number: int, seed: int = 2) -> dict[str, list[Question]]:
-    """That many questions of each kind, by the kind's name."""
+    """``number`` questions of each kind, by the kind's name."""
     chance = random.Random(seed)  # noqa: S311 - nothing is kept secret by it
     titles = _titles()
 

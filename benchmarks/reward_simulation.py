@@ -104,7 +104,7 @@ def make_world(rng: np.random.Generator, shape: Shape | None = None, spread: Spr
 
 
 def make_log(rng: np.random.Generator, world: World, count: int) -> Log:
-    """That many events, by popularity, in random contexts."""
+    """``count`` events, by popularity, in random contexts."""
     domains, complexities, items = world.logits.shape
     domain, complexity = rng.integers(0, domains, count), rng.integers(0, complexities, count)
     item = rng.choice(items, count, p=world.popularity)

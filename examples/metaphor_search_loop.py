@@ -89,7 +89,7 @@ def chance_of(*what: object) -> random.Random:
 
 
 def draw(chance: random.Random, ids: Sequence[str], weights: Sequence[float], number: int) -> list[str]:
-    """That many of them, each once, with probabilities by weight."""
+    """Draws ``number`` of the ids, each at most once, with probabilities by weight."""
     return sorted(ids, key=lambda metaphor_id: chance.random() ** (1 / weights[ids.index(metaphor_id)]))[-number:]
 
 

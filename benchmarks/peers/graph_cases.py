@@ -45,7 +45,7 @@ class MadeUp(Embeddings):
 
 
 def fill(store: BaseStore, items: int) -> None:
-    """So many items of ten users, each fiftieth of them rare, and those that the filters are about."""
+    """Stores the items of ten users, each fiftieth rare, and the items that the filters select."""
     for start in range(0, items, _BATCH):
         numbers = range(start, min(items, start + _BATCH))
         store.batch([PutOp(("users", str(n % 10)), str(n), _value(n)) for n in numbers])

@@ -62,7 +62,7 @@ def test_the_report_is_readable(tickets: Program) -> None:
 
 
 def test_one_leg_is_measured_alone(tickets: Program) -> None:
-    """And compared with nothing."""
+    """A single leg is compared with nothing."""
     payload = tickets.json("evaluate", "tickets", *SAMPLE, "--legs", "lexical", "--limit-queries", 3)
     assert [variant["variant"] for variant in payload["variants"]] == ["lexical"]
     assert payload["comparisons"] == []
@@ -118,13 +118,13 @@ REFUSALS = (
 
 
 def test_what_cannot_be_measured_is_one_line(tickets: Program) -> None:
-    """And the exit code is 1."""
+    """The exit code is 1."""
     for arguments, reason in REFUSALS:
         assert reason in tickets.fails(*arguments)
 
 
 def test_a_collection_without_vectors_says_why_it_has_no_dense_leg(program: Program) -> None:
-    """And can be measured by words."""
+    """Such a collection can be measured by words."""
     case = made_case(program)
     program = program.using(RETRIEVAL_EMBEDDER="none")
     program.succeeds("ingest", "words", program.folder / "items.jsonl", "-q")

@@ -39,7 +39,7 @@ def test_thompson_sampling_has_less_regret_than_ucb1() -> None:
 
 
 def test_decay_forgets_by_half_in_a_half_life() -> None:
-    """And the newest event counts in full."""
+    """The newest event counts in full."""
     counts = bandits.Counts.nothing(1, 2, half_life=10)
     counts.add(np.array([0]), np.array([1.0]))
     for _ in range(10):

@@ -168,7 +168,7 @@ async def test_what_is_no_schema_is_refused(platform: Platform, schema: Any, mes
 
 
 async def test_a_property_may_have_the_name_of_a_keyword(platform: Platform) -> None:
-    """And a value may be one: neither is a regular expression."""
+    """A value may be a keyword too: neither is read as a regular expression."""
     schema = {"properties": {"pattern": {"type": "string"}, "b": {"const": {"pattern": "x"}}}}
     await platform.remove_collection("named")
     named = await platform.collection("named", schema=schema)

@@ -72,7 +72,7 @@ async def test_an_item_that_is_put_is_found_by_its_words_and_its_meaning(docs: C
 
 
 async def test_a_write_takes_place_only_in_the_version_that_it_names(docs: Collection) -> None:
-    """Or only where the item is, or is not; else nothing changes."""
+    """A write can also require that the item exists, or that it does not; otherwise nothing changes."""
     first = await docs.put(Item(item_id="c", title="one"), version="")
     with pytest.raises(VersionConflictError, match="is there already"):
         await docs.put(Item(item_id="c", title="other"), version="")
@@ -141,7 +141,7 @@ async def test_patches_at_once_are_all_there_afterwards(docs: Collection) -> Non
 
 
 async def test_an_item_is_removed_once(docs: Collection) -> None:
-    """And says whether it was there."""
+    """The call returns whether the item existed."""
     stored = await docs.put(Item(item_id="r", title="a rhinoceros"))
     assert await docs.delete("r", version=stored.version)
     assert not await docs.delete("r")

@@ -66,7 +66,7 @@ async def leave_a_trace(platform: Platform, at: datetime) -> None:
 
 
 async def test_opening_a_platform_makes_this_month_and_the_next_two(platform: Platform, url: str) -> None:
-    """So it works without a worker; opening it again creates none."""
+    """A platform works without a worker; opening the platform again creates no month."""
     expected = [months_from_now(number) for number in range(3)]
     assert months(url) == expected
     assert await ensure_months(platform.database) == 0

@@ -284,7 +284,7 @@ STALL = """
 
 
 async def test_the_job_of_a_worker_that_is_gone_is_taken_up(platform: Platform) -> None:
-    """And no job of one that is alive."""
+    """The job of a worker that is alive is not taken up."""
     collection = await make_pending(platform, "docs", 3)
     async with queue(platform) as app:
         await enqueue(app, JOBS["embed"], await target_of(platform, collection))

@@ -282,7 +282,7 @@ async def test_a_quarantine_takes_an_actors_events_out_and_a_release_puts_them_b
 
 
 async def test_a_verdict_that_does_not_count_still_replaces_the_earlier_one(platform: Platform) -> None:
-    """Then no verdict of that subject counts, and the arm's last use is that of another event."""
+    """No verdict of that subject counts, and the arm's last use is that of another event."""
     await _stored(platform)
     day = datetime(2026, 3, 1, tzinfo=UTC)
     await (await platform.collection("docs")).set_learning(daily_cap=1)

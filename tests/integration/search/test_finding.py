@@ -325,7 +325,7 @@ async def test_a_cursor_survives_writes(platform: Platform) -> None:
 
 @pytest.mark.parametrize("after", ["x", "AAAA", 7, "\u00e9" * 8, "A" * 16_000])
 async def test_what_is_no_cursor_of_this_search_is_refused(platform: Platform, after: Any) -> None:
-    """So is the cursor of another query."""
+    """The cursor of another query is refused too."""
     notes = await numbered(platform, range(3))
     with pytest.raises(InvalidRequestError, match="cursor"):
         await notes.search("wind", after=after)

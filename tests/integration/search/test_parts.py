@@ -363,7 +363,7 @@ async def test_a_small_collection_is_divided_once_it_has_an_index(
 
 
 async def test_a_number_of_parts_that_cannot_be_is_refused(platform: Platform, small: Collection) -> None:
-    """And nothing is changed."""
+    """Nothing is changed."""
     refused: list[Any] = [0, 65, True, 2.0, "4"]
     for parts in refused:
         with pytest.raises(InvalidRequestError, match=f"parts is a whole number from 1 to 64, not {parts!r}"):

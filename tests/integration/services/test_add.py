@@ -118,7 +118,7 @@ async def test_parts_that_are_written_at_once_are_as_if_one_after_the_other(
 
 
 async def test_parts_of_a_larger_write_add_up_when_it_has_doubled_the_collection(platform: Platform) -> None:
-    """And its end does, however little waits."""
+    """Only a doubling and the end of the write update the count, however little waits."""
     collection = await platform.collection("docs")
     await collection.add([{"_id": f"first{n}", "text": "known"} for n in range(10)])
     database, tenant, number = platform.database, platform.tenant_id, (await collection.refresh()).collection_id

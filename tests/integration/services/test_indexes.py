@@ -124,7 +124,7 @@ async def test_what_is_measured_is_stored_and_shown(platform: Platform, collecti
 
 
 async def test_there_is_nothing_to_measure_without_an_index(platform: Platform, collection: Collection) -> None:
-    """And nothing is stored."""
+    """Nothing is stored either."""
     stored = await collection.refresh()
     assert await measure_index(platform.database, platform.tenant_id, stored) is None
     assert await rebuild_index(platform.database, platform.tenant_id, stored) is IndexOutcome.NOT_NEEDED

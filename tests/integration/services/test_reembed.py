@@ -247,7 +247,7 @@ async def test_the_budget_of_a_day_is_kept(moving: Platform, platform: Platform,
 
 
 async def test_a_text_larger_than_the_budget_is_named(moving: Platform, platform: Platform) -> None:
-    """Else it would wait for ever."""
+    """Otherwise the move would wait for ever."""
     await fill(platform, 3)
     await moving.reembed("docs", tokens_a_day=1)
     state_found = await moving.reembedding("docs", "run")
@@ -473,7 +473,7 @@ async def test_a_model_is_fitted_anew_in_the_target(moving: Platform, platform: 
 
 
 async def test_a_calibration_of_the_former_space_holds_the_switch_up(moving: Platform, platform: Platform) -> None:
-    """Else searches with a least relevance would be refused from the switch on."""
+    """Otherwise searches with a least relevance would be refused from the switch on."""
     collection = await fill(platform)
     stored = await collection.refresh()
     assert stored.space is not None

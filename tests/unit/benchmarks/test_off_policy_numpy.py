@@ -69,7 +69,7 @@ def test_the_recorded_policy_is_worth_what_it_earned() -> None:
 
 
 def test_a_perfect_model_leaves_dr_nothing_to_correct() -> None:
-    """Then its value is the model's, whatever the weights."""
+    """The estimate is then the model's value, whatever the weights."""
     reward = np.array([0.2, 0.9, 0.4])
     traffic = Traffic.of_rows(
         propensity=[0.1, 0.5, 0.9], target=[0.6, 0.5, 0.1], reward=reward, modelled=reward, direct=[0.3, 0.6, 0.5]

@@ -33,14 +33,14 @@ def test_new_ones_are_found_where_they_are_explored_and_not_by_the_former_policy
 
 
 def test_the_same_seed_gives_every_policy_the_same_world() -> None:
-    """And the same run again."""
+    """The same seed also repeats a run exactly."""
     about = world.About(established=5, arriving=5, sessions=20)
-    first, two = (world.simulate(about, *world.POLICIES[name], 4) for name in (world.OLD, world.NO_EXPLORATION))
+    first, second = (world.simulate(about, *world.POLICIES[name], 4) for name in (world.OLD, world.NO_EXPLORATION))
     again = world.simulate(about, *world.POLICIES[world.OLD], 4)
 
     assert first.state is not None
-    assert two.state is not None
-    assert first.state.helps == two.state.helps
+    assert second.state is not None
+    assert first.state.helps == second.state.helps
     assert first.helpfulness == again.helpfulness
 
 

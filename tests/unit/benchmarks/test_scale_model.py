@@ -15,7 +15,7 @@ STORED: dict[str, Any] = json.loads((RESULTS / "scale_model.json").read_text(enc
 
 
 def test_a_line_goes_through_its_points() -> None:
-    """And on from there."""
+    """The line continues beyond them."""
     line = Line.through((1.0, 3.0), (2.0, 5.0))
     assert [line.at(x) for x in (1, 2, 10)] == [3, 5, 21]
 

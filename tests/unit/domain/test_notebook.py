@@ -35,7 +35,7 @@ def test_an_explanation_has_a_bar_for_each_part_and_their_sum() -> None:
 
 
 def test_without_any_part_there_is_nothing_to_draw() -> None:
-    """And nothing fails."""
+    """An empty explanation does not fail."""
     assert widths(Explanation(fusion="rrf", contributions=())._repr_html_()) == []
 
 

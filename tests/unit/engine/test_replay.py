@@ -189,7 +189,7 @@ def test_an_item_that_was_archived_is_told_from_one_that_changed() -> None:
 
 
 def test_what_exploration_drew_is_said() -> None:
-    """Then or now."""
+    """The reason tells a draw of the record from a draw of the replay."""
     then = _record(slate=[Placed("b", Slot.EXPLORE, 0.5, 0.5)])
     then = replace(then, impressions=[replace(impression, rank=impression.rank + 1) for impression in then.impressions])
     now = _record(slate=[Placed("a", Slot.SWAP, 1.0, 0.5)])

@@ -190,7 +190,7 @@ def ranked(prediction: Prediction, item_id: str = "a") -> Ranked:
 
 
 def unanimous(times: int, reward: float) -> ItemArms:
-    """That many equal verdicts in all three buckets."""
+    """``times`` equal verdicts in each of the three buckets."""
     return arms_of([(Event(reward, 1.0, frozenset(BUCKETS)), times)] if times else [], 1.0, CLUSTER)
 
 

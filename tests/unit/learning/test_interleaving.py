@@ -65,7 +65,7 @@ def test_where_one_ranking_ends_the_other_goes_on() -> None:
 
 
 def test_equal_seeds_draw_equal_slates() -> None:
-    """And another seed another one, at least now and then."""
+    """Of twenty seeds, at least two draw different slates."""
     slates = [drafted("abcd", "dcba", 4, seed) for seed in range(20)]
     assert slates == [drafted("abcd", "dcba", 4, seed) for seed in range(20)]
     assert len({tuple(slate) for slate in slates}) > 1
@@ -102,6 +102,6 @@ def test_sums_that_differ_in_their_last_bits_are_even() -> None:
 
 
 def test_nothing_decided_is_no_preference() -> None:
-    """And null in JSON."""
+    """In JSON it is null."""
     preferred = preference([])
     assert (preferred.p_value, preferred.as_dict()["share"]) == (1.0, None)

@@ -170,7 +170,7 @@ def test_the_beta_posterior_is_that_of_the_raw_counts() -> None:
 
 
 def test_the_shrunk_posterior_is_that_of_the_learned_reward() -> None:
-    """And that of the raw counts where nothing is learned, each in its column."""
+    """Without a learned reward it is that of the raw counts; each candidate has its column."""
     candidates = [
         Ranked(item_id="new"),
         Ranked(item_id="learned", reward_mean=0.7, effective_sample_size=20),

@@ -175,7 +175,7 @@ def test_a_bucket_in_which_all_items_do_better_raises_them_all() -> None:
 
 
 def test_the_concentration_is_high_where_items_are_alike_and_low_where_they_differ() -> None:
-    """But never above the cap."""
+    """The concentration never exceeds the cap."""
     alike = [item(5, 5, name=str(number)) for number in range(50)]
     apart = [item(10 * (number % 2), 10 * (1 - number % 2), name=str(number)) for number in range(50)]
 

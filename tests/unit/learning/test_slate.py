@@ -96,7 +96,7 @@ def test_off_shows_what_the_scores_say() -> None:
 
 
 def test_a_candidate_that_comes_twice_counts_where_it_comes_first() -> None:
-    """And takes one place."""
+    """The candidate takes one place."""
     twice = [*candidates(3), *candidates(5)]
 
     assert names(compose(twice, 4, Exploration(), np.random.default_rng())) == "abcd"

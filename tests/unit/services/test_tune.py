@@ -79,7 +79,7 @@ def complementary(queries: int, seed: int = 1) -> Case:
 
 
 def split(*, dense: int, lexical: int) -> Case:
-    """That many queries that only dense answers, and that many that only lexical answers."""
+    """``dense`` queries that only the dense leg answers, and ``lexical`` queries that only the lexical leg answers."""
     legs = ["dense"] * dense + ["lexical"] * lexical
     rankings = {f"q{number}": {leg: ranked(leg, ["hit"])} for number, leg in enumerate(legs)}
     return rankings, {query_id: {"hit": 1} for query_id in rankings}
@@ -414,7 +414,7 @@ async def test_the_better_setting_becomes_a_profile() -> None:
 
 
 async def test_applying_stores_the_profile_with_how_it_was_found() -> None:
-    """And gives the version."""
+    """The call returns the version."""
     collection = Tuned()
     tuning = await tune_collection(collection, QUERIES, QRELS, seed=7)
     version = await apply_tuning(collection, tuning)

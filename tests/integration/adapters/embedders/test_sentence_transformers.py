@@ -98,7 +98,7 @@ async def test_a_model_that_cannot_be_loaded_is_told() -> None:
 
 
 async def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And a stored space has no embedder then."""
+    """A stored space then has no embedder."""
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(MissingExtraError, match="pip install sentence-transformers"):
         await new_embedder()

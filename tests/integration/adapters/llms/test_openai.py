@@ -82,7 +82,7 @@ async def test_keeps_the_contract_where_nobody_answers() -> None:
 
 
 async def test_it_sends_model_key_and_prompts(make: Callable[..., OpenAILLM], server: OpenAIServer) -> None:
-    """And nothing that is not asked for: some models take no temperature and no form."""
+    """It sends nothing else unless requested: some models accept no temperature and no response format."""
     llm = make()
     await llm.complete(PROMPT)
     await llm.complete(PROMPT, system="be brief")

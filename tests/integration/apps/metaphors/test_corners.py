@@ -53,7 +53,7 @@ async def test_a_batch_asks_for_four_problems_at_once(house: Platform, corpus: M
 
 
 async def test_a_batch_whose_time_is_used_up_asks_no_more(house: Platform, corpus: MetaphorCorpus) -> None:
-    """And says so."""
+    """The answer's note says that the time is used up."""
     llm, ticks = ScriptedLLM([]), iter(range(0, 10_000, 100))
     retriever = MetaphorRetriever(corpus, llm, platform=house, generate_below=1, clock=lambda: float(next(ticks)))
     answers = await retriever.retrieve_batch([Problem(id="late", description="zebras come late")])

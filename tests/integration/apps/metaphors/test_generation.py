@@ -98,7 +98,7 @@ async def test_where_the_corpus_fits_something_else_must_call_for_it(
 
 
 async def test_the_number_of_backtracks_is_the_callers(house: Platform, new_corpus: NewCorpus) -> None:
-    """And so is the score."""
+    """The caller also sets the score below which a metaphor is generated."""
     llm = ScriptedLLM(GOOD)
     retriever = retriever_of(house, await new_corpus(), llm, generate_after_backtracks=4, generate_below=0)
     await retriever.retrieve(FLOW, backtracks=3)

@@ -21,7 +21,7 @@ MANY = [
     *CORPUS,
     *(metaphor(f"m{number}", f"word{number} other{number} thing{number % 5}", domain="many") for number in range(24)),
 ]
-"""So many that they have clusters."""
+"""Enough metaphors for clusters."""
 PIPES = Problem(id="pipes", description="water pressure flows through pipes", domain="logistics", complexity=0.1)
 CHESS, MARKET, GARDEN, ORCHESTRA = CORPUS[3], CORPUS[2], CORPUS[4], CORPUS[5]
 

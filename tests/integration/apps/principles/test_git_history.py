@@ -76,7 +76,7 @@ def test_fewer_commits_than_that_are_what_there_is(git: Git, repository: Path) -
 
 
 def test_a_bare_and_a_shallow_repository_have_a_history_too(git: Git, repository: Path, tmp_path: Path) -> None:
-    """So has a shallow clone."""
+    """The history of a shallow clone has the commits that it holds."""
     commit(git, repository, *(f"step {number}" for number in range(7)))
     git(tmp_path, "clone", "-q", "--bare", str(repository), "bare.git")
     git(tmp_path, "clone", "-q", "--depth", "2", f"file://{repository}", "shallow")

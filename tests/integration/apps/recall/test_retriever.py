@@ -196,7 +196,7 @@ async def test_vague_words_are_told_and_do_not_rank(make: Make) -> None:
 
 
 async def test_a_time_in_the_question_can_bind(make: Make) -> None:
-    """Then nothing else is found; a vague word binds nothing."""
+    """A binding time excludes all other memories; a vague word binds nothing."""
     retriever = make(time_expressions="filter")
     assert set(ids(await retriever.search("the launch last week", where=MINE))) == {"cleo", "launch", "lunch", "trap"}
     assert len(await retriever.search("the launch recently", where=MINE)) == 7

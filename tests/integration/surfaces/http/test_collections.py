@@ -35,7 +35,7 @@ async def test_a_collection_is_made_once(client: AsyncClient) -> None:
 
 
 async def test_the_kind_of_index_is_chosen_and_changed(client: AsyncClient) -> None:
-    """Nothing said leaves it as it is."""
+    """Without a value, the kind stays as it is."""
     response = await client.put("/v1/collections/bits", json={"index": "quantised"})
     same = await client.put("/v1/collections/bits", json={})
     other = await client.put("/v1/collections/bits", json={"index": "full"})
@@ -91,7 +91,7 @@ async def test_items_have_to_fit_a_collections_schema(client: AsyncClient) -> No
     ],
 )
 async def test_settings_that_cannot_be_are_pointed_at(client: AsyncClient, settings: object, place: str) -> None:
-    """And no collection is made."""
+    """No collection is created."""
     answer = await client.put("/v1/collections/none", json=settings)
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["pointer"].startswith(place)

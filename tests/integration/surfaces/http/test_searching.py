@@ -170,7 +170,7 @@ async def test_what_is_wrong_is_pointed_at(client: AsyncClient, body: dict[str, 
 
 
 async def test_what_is_refused_is_told_in_plain_words(client: AsyncClient) -> None:
-    """And with what there is instead."""
+    """The message lists the values that exist."""
     answer = await client.post(SEARCH, json={"query": "disk", "context": {"actr": "kim"}})
     fields = "domain, complexity, actor, session, backtracks, generated"
     assert answer.json()["errors"] == [
@@ -208,7 +208,7 @@ async def test_many_queries_are_answered_in_their_order(client: AsyncClient) -> 
 
 
 async def test_a_collection_that_is_not_there_is_not_found(client: AsyncClient) -> None:
-    """And the problem says which there are."""
+    """The problem lists the collections that exist."""
     answer = await client.post("/v1/collections/nothing/search", json={"query": "disk"})
     assert (answer.status_code, answer.json()["type"]) == (404, "/problems/unknown-collection")
     assert "docs" in answer.json()["detail"]

@@ -55,7 +55,7 @@ def test_lines_that_differ_late_are_two_events(tmp_path: Path) -> None:
     ],
 )
 def test_a_line_that_cannot_be_used_is_told_with_its_number(tmp_path: Path, text: str, reason: str) -> None:
-    """And the lines after it are read."""
+    """The lines after it are read."""
     path = tmp_path / "events.jsonl"
     path.write_text(f"\n{text}\n{json.dumps(DIRECT)}\n")
     bad, good = read_feedback(str(path))

@@ -73,7 +73,7 @@ def test_a_domain_is_known_again_in_any_case_and_with_blanks() -> None:
 
 
 def test_a_models_name_is_short_and_printable() -> None:
-    """Or that of its class."""
+    """A model without a name gets that of its class."""
     odd = type("Odd", (), {"name": "a\x00b\ud800" + "x" * 1_000_000})()
     assert plain_name(odd).startswith("a b xxx")
     assert len(plain_name(odd)) == NAME_LENGTH

@@ -52,7 +52,7 @@ def test_a_suggestion_becomes_a_metaphor_with_its_operations() -> None:
 
 
 def test_the_same_suggestion_for_another_problem_has_another_id() -> None:
-    """And for the same problem the same one."""
+    """For the same problem, the id is the same."""
     other = Problem(id="q", description="Something else")
     ids = [suggested_metaphors([suggestion()], problem)[0].id for problem in (PROBLEM, PROBLEM, other)]
     assert ids[0] == ids[1] != ids[2]

@@ -48,7 +48,7 @@ def test_equal_sums_are_ordered_by_id() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from([A, B, C]), st.floats(0, 1)), max_size=3, unique_by=lambda pair: pair[0].id))
 def test_scores_from_0_to_1_stay_there(ranking: list[tuple[Metaphor, float]]) -> None:
-    """And no metaphor comes twice."""
+    """No metaphor comes twice."""
     combined = combine_scores(ranking, ranking)
     assert all(-1e-9 <= score <= 1 + 1e-9 for _, score in combined)
     assert sorted(metaphor.id for metaphor, _ in combined) == sorted(metaphor.id for metaphor, _ in ranking)
@@ -70,7 +70,7 @@ def test_rankings_that_are_none_are_refused() -> None:
 
 
 def test_an_untried_candidate_counts_nine_tenths_of_its_similarity() -> None:
-    """And its explanation adds up to that."""
+    """The parts of its explanation add up to that score."""
     assert untried_score(0.5) == 0.45
     assert untried_explanation(0.5, 1).score == untried_score(0.5)
 
@@ -79,7 +79,7 @@ def test_an_untried_candidate_counts_nine_tenths_of_its_similarity() -> None:
     ("scores", "expected"), [([0.9, 0.8, 0.7, 0.6, 0.4, 0.1], 0.5), ([0.9, 0.6], 0.3), ([0.9], 0.0), ([], None)]
 )
 def test_the_spread_reaches_to_the_fifth(scores: list[float], expected: float | None) -> None:
-    """Or to the last of fewer."""
+    """With fewer scores, it reaches to the last."""
     assert score_spread(scores) == pytest.approx(expected)
 
 

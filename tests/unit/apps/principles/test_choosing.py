@@ -96,7 +96,7 @@ def test_half_of_the_places_are_for_those_that_fit_the_session() -> None:
 
 
 def test_an_only_place_is_for_those_that_fit_half_of_the_time() -> None:
-    """And each one that does not fit still comes."""
+    """Each principle that does not fit is still drawn at times."""
     alone = [explored(newcomers(1, 9), 1, seed)[0] for seed in range(600)]
 
     assert set(alone) == {f"new{number}" for number in range(10)}

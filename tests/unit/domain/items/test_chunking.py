@@ -23,7 +23,7 @@ def count(texts: Sequence[str]) -> list[int]:
 
 
 def words(start: int, number: int, every: int = 7) -> str:
-    """That many different words, in sentences of seven."""
+    """``number`` different words, in sentences of seven."""
     return " ".join(f"W{at}." if (at + 1) % every == 0 else f"W{at}" for at in range(start, start + number))
 
 

@@ -76,7 +76,7 @@ def test_both_steps_together() -> None:
 
 @pytest.mark.parametrize("limit", [0, 1, 2, 9])
 def test_no_more_than_the_limit_are_taken(limit: int) -> None:
-    """And no more than there are."""
+    """A smaller pool is taken whole."""
     assert diversified(SCORES, ALIKE, Diversity(relevance_share=0.5), limit) == [0, 2, 1, 3][:limit]
 
 

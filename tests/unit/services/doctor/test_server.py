@@ -199,7 +199,7 @@ def test_what_holds_others_up_is_told(kind: str, size: int, severity: Severity, 
 
 
 def test_a_login_that_sees_only_itself_is_told_so() -> None:
-    """Nothing found would else look like nothing there."""
+    """Otherwise an empty result would look like a server without hold-ups."""
     (finding,) = check_holdups([], sees_all=False, login="shop")
     assert (finding.severity, "pg_read_all_stats" in finding.mend) == (Severity.ADVICE, True)
 

@@ -78,7 +78,7 @@ def test_an_interruption_exits_with_130(error: BaseException) -> None:
     ],
 )
 def test_a_wrong_setting_is_named_by_its_variable(monkeypatch: pytest.MonkeyPatch, variable: str, value: str) -> None:
-    """And a password in it is not shown."""
+    """A password in the value is not shown."""
     monkeypatch.setenv(variable, value)
     with pytest.raises(ValueError, match=r".") as caught:
         Settings()

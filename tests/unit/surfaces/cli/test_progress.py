@@ -12,7 +12,7 @@ from retrieval.surfaces.cli.output import Step, counts, progress, time_left
 
 
 def test_a_terminal_gets_a_bar_with_count_and_rate() -> None:
-    """And the stage, where there are several."""
+    """With several stages, the bar shows the stage."""
     out = io.StringIO()
     terminal = Console(file=out, force_terminal=True, width=120, color_system=None)
     with progress("tune tickets", "query", to=terminal) as update:

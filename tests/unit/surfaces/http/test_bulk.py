@@ -81,7 +81,7 @@ def test_json_lines_without_ids_get_hashes() -> None:
 
 
 def test_a_line_without_an_id_is_told_how_to_name_it() -> None:
-    """And which entry may be meant."""
+    """The message suggests the entry that may be meant."""
     refused = LineReader("application/x-ndjson", []).read(StreamLine(1, b'{"uuid": "a", "text": "one"}'))
     assert isinstance(refused, InvalidItemError)
     assert "did you mean 'uuid'? There are: 'uuid', 'text'; map the entry of the ids: ?map=" in detail_of(refused)

@@ -27,7 +27,7 @@ def part(body: bytes, *, more: bool = True) -> Message:
 
 
 async def test_what_has_arrived_is_given_together() -> None:
-    """And a client that waits for an answer before it sends more gets one."""
+    """A client that waits for an answer before it sends more gets one."""
     receive, _ = sender(part(b"1\n2\n3"), part(b"\n4\n"))
     intake = Intake(receive, LineCutter())
     reading = asyncio.create_task(intake.run())

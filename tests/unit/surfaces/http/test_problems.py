@@ -49,7 +49,7 @@ def test_every_error_has_a_type_of_its_own() -> None:
     ],
 )
 def test_the_type_is_the_name_of_the_class(error: RetrievalError, name: str, status: int) -> None:
-    """And the status that of its kind."""
+    """The status is that of the error's kind."""
     problem = problem_of(error, instance="/v1/collections/a", request_id="r1")
     assert (problem["type"], problem["status"]) == (f"/problems/{name}", status)
     assert (problem["instance"], problem["request_id"]) == ("/v1/collections/a", "r1")

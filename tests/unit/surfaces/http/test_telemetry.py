@@ -38,7 +38,7 @@ def test_a_json_line_holds_what_is_told() -> None:
 
 
 def test_a_line_of_text_leaves_out_what_is_empty() -> None:
-    """And holds no line break, whatever the message does."""
+    """The line has no line break, even if the message has one."""
     line = TEXT.format(record("POST\n/v1", told={"status": 200, "key_id": None}))
 
     assert line.endswith("INFO retrieval.access POST /v1 status=200")

@@ -44,7 +44,7 @@ def test_an_id_can_be_read() -> None:
 
 
 def test_an_empty_path_matches_every_namespace() -> None:
-    """And another way of matching than by prefix and suffix there is not."""
+    """Prefix and suffix are the only ways to match."""
     assert matching("suffix", ()) == And(())
     with pytest.raises(InvalidRequestError, match="by 'prefix' or 'suffix', not 'infix'"):
         matching("infix", ("a",))

@@ -67,7 +67,7 @@ def test_a_file_of_tickets_is_read_as_tickets(tmp_path: Path) -> None:
 
 
 def test_standard_input_has_no_size_and_is_read_once() -> None:
-    """Then there is no total."""
+    """Without a size, the progress has no total."""
     source = InputFiles(["-"], columns={}, file_format=None)
     assert source.total_bytes is None
     assert source.reads_standard_input
@@ -95,7 +95,7 @@ def test_tickets_among_json_lines_have_the_names_that_are_read(tmp_path: Path) -
 
 
 def test_texts_of_tickets_stay_as_written_and_hours_that_are_no_number_are_a_bad_line(tmp_path: Path) -> None:
-    """But for the space around them; JSON Lines that may be no tickets stay as they are."""
+    """Only the surrounding white space is removed; JSON Lines that may not be tickets stay as they are."""
     path, other = tmp_path / "tickets.csv", tmp_path / "notes.jsonl"
     path.write_text("ticket_id,title,priority,domain,resolution_hours\n1,a, High, 2.10,+5\n2,b,High,MM,4.5h\n")
     other.write_text('{"_id": "3", "resolution_hours": "n/a"}\n')
