@@ -102,7 +102,7 @@ def mixed(policy: Policy, share: float) -> Policy:
 
 @dataclass(frozen=True)
 class World:
-    """Arms with a gap: one has ``best``, all others ``other``; the best one changes every so many pulls."""
+    """Arms with a gap: one has ``best``, all others ``other``; the best arm changes every ``change_every`` pulls."""
 
     arms: int = 10
     best: float = 0.5

@@ -96,14 +96,14 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class QuestionCorpus:
     """A corpus with questions from the same distribution."""
 
     corpus: Corpus
     questions: Sequence[Question]
 
 
-def clustered(items: int, dimensions: int, questions: int, *, seed: int = 7) -> Made:
+def clustered(items: int, dimensions: int, questions: int, *, seed: int = 7) -> QuestionCorpus:
     """Vectors around common centres, texts of about 100 words whose topic follows the cluster."""
     random = np.random.default_rng(seed)
     centres = _unit(random.standard_normal((CLUSTERS, dimensions)))
@@ -123,7 +123,7 @@ def clustered(items: int, dimensions: int, questions: int, *, seed: int = 7) -> 
         Question(language.question(int(c)), vector, _far_region(centres, vector))
         for c, vector in zip(cluster[items:], vectors[items:], strict=True)
     ]
-    return Made(corpus, asked)
+    return QuestionCorpus(corpus, asked)
 
 
 def _unit(vectors: NDArray[np.float64]) -> Vectors:

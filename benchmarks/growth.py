@@ -21,7 +21,7 @@ from typing import Any
 
 import psutil
 import psycopg
-from corpora import Made, clustered
+from corpora import QuestionCorpus, clustered
 from interleaved import Call, measure
 from report import growth_page
 from server import Server, running, settle
@@ -110,7 +110,7 @@ def _figures(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in ("p50_ms", "p95_ms", "recall") if name in row}
 
 
-def _searches(corpus: Made, questions: int) -> Mapping[str, Sequence[Call]]:
+def _searches(corpus: QuestionCorpus, questions: int) -> Mapping[str, Sequence[Call]]:
     return {
         "dense": plain_calls(corpus),
         "2 % filter": filtered_calls(corpus, "2 %", questions),

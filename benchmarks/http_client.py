@@ -20,7 +20,7 @@ COME_AGAIN_SECONDS = 0.5
 
 
 @dataclass(slots=True)
-class Taken:
+class LoadResult:
     """The results of one stretch of load."""
 
     seconds: float = 0.0
@@ -53,9 +53,9 @@ def posts(url: str, bodies: Sequence[dict[str, Any]]) -> list[bytes]:
     return requests
 
 
-async def press(url: str, requests: Sequence[bytes], *, clients: int, seconds: float) -> Taken:
-    """Load by so many clients for so long; every one goes through all requests, from a place of its own."""
-    measured, parts = Taken(), urlsplit(url)
+async def press(url: str, requests: Sequence[bytes], *, clients: int, seconds: float) -> LoadResult:
+    """Load by ``clients`` clients for ``seconds``; each sends all requests, from a different start."""
+    measured, parts = LoadResult(), urlsplit(url)
     until = time.perf_counter() + seconds
     started = time.perf_counter()
     host, port = parts.hostname or "", parts.port or 80
@@ -74,13 +74,13 @@ async def press(url: str, requests: Sequence[bytes], *, clients: int, seconds: f
     return measured
 
 
-async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes, measured: Taken) -> None:
+async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes, result: LoadResult) -> None:
     began = time.perf_counter()
     writer.write(request)
     status = await _answer(reader)
-    measured.statuses[status] += 1
+    result.statuses[status] += 1
     if status == 200:
-        measured.latencies.append(time.perf_counter() - began)
+        result.latencies.append(time.perf_counter() - began)
     elif status == 503:
         await asyncio.sleep(COME_AGAIN_SECONDS)
 

@@ -30,8 +30,8 @@ from typing import Any
 import numpy as np
 import psutil
 import psycopg
-from corpora import Made, clustered
-from http_client import Taken, posts, press
+from corpora import QuestionCorpus, clustered
+from http_client import LoadResult, posts, press
 from http_services import PATHS
 from peers.ours import Ours
 from report import table
@@ -72,7 +72,7 @@ class Service:
     name: str
     process: subprocess.Popen[str]
     url: str
-    rounds: list[Taken] = field(default_factory=list)
+    rounds: list[LoadResult] = field(default_factory=list)
     worked: list[tuple[float, float, float]] = field(default_factory=list)
     """Seconds of the processor by round: the service's, PostgreSQL's, the clients'."""
 
@@ -104,7 +104,7 @@ def run(extent: Extent, server_url: str | None) -> dict[str, Any]:
     }
 
 
-async def _load(url: str, corpus: Made) -> None:
+async def _load(url: str, corpus: QuestionCorpus) -> None:
     ours = Ours()
     await ours.load(url, corpus.corpus)
     await ours.close()
@@ -211,7 +211,7 @@ def ratios_of(ours: Service, bare: Service) -> dict[str, float]:
     }
 
 
-def _crowd(measured: Taken) -> dict[str, Any]:
+def _crowd(measured: LoadResult) -> dict[str, Any]:
     latencies = np.array(measured.latencies or [0.0]) * 1e3
     return {
         "answered": measured.answered,

@@ -46,7 +46,7 @@ _K = 60
 """The constant of reciprocal rank fusion."""
 
 
-class Asked(BaseModel):
+class SearchBody(BaseModel):
     """The requests of a client."""
 
     query: str
@@ -118,7 +118,7 @@ def bare(url: str, statements: Statements) -> FastAPI:
     app = FastAPI(lifespan=opened)
 
     @app.post("/search")
-    async def search(request: Asked) -> JSONAnswer:
+    async def search(request: SearchBody) -> JSONAnswer:
         began = time.perf_counter()
         candidates = statements.candidates.bind(query=request.query, vector=HalfVector(request.vector))
         async with pool.connection() as connection:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import psycopg
-from corpora import Corpus, Made, clustered
+from corpora import Corpus, QuestionCorpus, clustered
 from pgvector import HalfVector
 from pgvector.psycopg import register_vector
 from psycopg import sql
@@ -147,7 +147,7 @@ def _bytes(connection: psycopg.Connection[Any], layout: str) -> float:
     return float(total)
 
 
-def _searches(connection: psycopg.Connection[Any], corpus: Made) -> dict[str, Callable[[str, int], None]]:
+def _searches(connection: psycopg.Connection[Any], corpus: QuestionCorpus) -> dict[str, Callable[[str, int], None]]:
     tag = corpus.corpus.attributes[0]["region"]
 
     def asking(statements: Mapping[str, sql.SQL]) -> Callable[[str, int], None]:
@@ -167,7 +167,7 @@ def _searches(connection: psycopg.Connection[Any], corpus: Made) -> dict[str, Ca
     }
 
 
-def _writer(connection: psycopg.Connection[Any], made: Made) -> Callable[[str, int], None]:
+def _writer(connection: psycopg.Connection[Any], made: QuestionCorpus) -> Callable[[str, int], None]:
     corpus, texts = made.corpus, {layout: _WRITE.format(**_names(layout)) for layout in LAYOUTS}
 
     def write(layout: str, number: int) -> None:

@@ -52,7 +52,7 @@ def runs(text: str) -> set[tuple[str, ...]]:
 
 
 @dataclass(frozen=True)
-class Shown:
+class AbstractIndex:
     """The abstracts that a chunk shows."""
 
     passages: dict[str, set[tuple[str, ...]]]
@@ -60,7 +60,7 @@ class Shown:
     owners: dict[tuple[str, ...], list[str]]
 
     @classmethod
-    def of(cls, items: Iterable[Item]) -> Shown:
+    def of(cls, items: Iterable[Item]) -> AbstractIndex:
         """Make it of the abstracts."""
         passages = {item.item_id: runs(item.body) for item in items if item.body.strip()}
         owners: dict[tuple[str, ...], list[str]] = {}
@@ -122,7 +122,7 @@ async def measure(platform: Platform, data: Path, task: Task, most: int, chunkin
     collections: dict[str, tuple[Collection, Any]] = {}
     for way, documents in (("documents", alike), ("sections", joined(items)), ("plain", joined_plain(items))):
         collections[way] = await store(platform, f"{name}_{way}", documents, chunking)
-    abstracts = Shown.of(items)
+    abstracts = AbstractIndex.of(items)
     rank: dict[str, Callable[[str], Any]] = {
         "alone": lambda text: _ids(alone, text),
         "documents": lambda text: _documents(collections["documents"][0], text),
@@ -184,7 +184,7 @@ async def _documents(collection: Collection, text: str) -> list[str]:
     return [str(hit.attributes["document"]) for hit in hits]
 
 
-async def _found_abstracts(collection: Collection, text: str, abstracts: Shown) -> list[str]:
+async def _found_abstracts(collection: Collection, text: str, abstracts: AbstractIndex) -> list[str]:
     return abstracts.by((await collection.search(text, limit=_DEEP, syntax=False)).hits)
 
 

@@ -48,11 +48,11 @@ class Extent:
     """Problems of each kind, for moving away."""
     worlds: int
     trusted_from: tuple[int, ...]
-    """Verdicts from which a model is used; it is fitted as soon as there are so many, or a few more."""
+    """Verdicts from which a model is used; it is fitted at that number, or a few verdicts later."""
 
 
 FIRST_FIT = {10: 5, 20: 10, 50: 20}
-"""After how many problems there are so many verdicts: each takes two to three."""
+"""For each number of verdicts, the problems after which it is reached: each problem takes two to three."""
 
 LAST_FIT = 60
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import psycopg
-from corpora import Made, Question
+from corpora import Question, QuestionCorpus
 from peers.ours import COLLECTION, platform_at
 from psycopg import sql
 from server import Server
@@ -30,7 +30,7 @@ _DURATION = re.compile(r"duration: ([0-9.]+) ms")
 _SHOWN = 12
 
 
-def measure_overhead(server: Server, corpus: Made, rounds: int, database: str = "peer_0") -> dict[str, Any]:
+def measure_overhead(server: Server, corpus: QuestionCorpus, rounds: int, database: str = "peer_0") -> dict[str, Any]:
     """Microseconds of one indexed top-10 search that are not the server's, and where Python spends them.
 
     The former only of a server whose log can be read.
@@ -39,7 +39,7 @@ def measure_overhead(server: Server, corpus: Made, rounds: int, database: str = 
     return asyncio.run(_measure(server, corpus, rounds, database))
 
 
-async def _measure(server: Server, corpus: Made, rounds: int, database: str) -> dict[str, Any]:
+async def _measure(server: Server, corpus: QuestionCorpus, rounds: int, database: str) -> dict[str, Any]:
     url = server.url_of(database)
     questions = [corpus.questions[place % len(corpus.questions)] for place in range(rounds)]
     result: dict[str, Any] = {}

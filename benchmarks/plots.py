@@ -41,7 +41,7 @@ MARKS = {
 
 
 def main(folder: Path) -> None:
-    """Draw what there is."""
+    """Draw a plot of each existing result."""
     for name, draw in (
         ("side_by_side.json", _side_by_side),
         ("growth.json", _growth),

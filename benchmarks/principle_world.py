@@ -84,7 +84,7 @@ def as_written(state: State, tags: Collection[str], now: datetime) -> list[Chose
 
 
 def with_slots(slots: int) -> Policy:
-    """The product's: the mean of Beta(successes + 1, failures + 1), tags, and so many places to explore."""
+    """The product's policy: the mean of Beta(successes + 1, failures + 1), tags, and ``slots`` places to explore."""
 
     def policy(state: State, tags: Collection[str], now: datetime) -> list[Chosen]:
         # A single row gives the same frequencies in a fraction of the time; propensities are not needed here.
@@ -115,7 +115,7 @@ OLD = "success rate, untested 0"
 
 
 @dataclass
-class Found:
+class RunResult:
     """The result of one run."""
 
     shown: dict[str, int] = field(default_factory=dict)
@@ -131,13 +131,13 @@ class Found:
     state: State | None = None
 
 
-def simulate(about: About, policy: Policy, status: str, seed: int) -> Found:
+def simulate(about: About, policy: Policy, status: str, seed: int) -> RunResult:
     """One run; the same seed gives every policy the same principles, arrivals and tags of sessions."""
     world, rng = random.Random(seed), random.Random(seed + 1_000_000)  # noqa: S311 - a simulation
     state = _at_start(about, world, rng)
     waiting = _newcomers(about, world, status)
     session_tags = [world.sample(_topics(about), about.session_tags) for _ in range(about.sessions)]
-    outcome = Found(state=state)
+    outcome = RunResult(state=state)
     for session, tags in enumerate(session_tags):
         now = START + timedelta(days=session / about.sessions_a_day)
         while waiting and waiting[0][0] <= session:
@@ -148,7 +148,9 @@ def simulate(about: About, policy: Policy, status: str, seed: int) -> Found:
     return outcome
 
 
-def _run_session(state: State, outcome: Found, session: int, tags: Collection[str], choices: Sequence[Chosen]) -> None:
+def _run_session(
+    state: State, outcome: RunResult, session: int, tags: Collection[str], choices: Sequence[Chosen]
+) -> None:
     outcome.helpfulness.append(
         sum(state.helpfulness(choice.principle, tags) for choice in choices) / max(1, len(choices))
     )

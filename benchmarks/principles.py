@@ -61,7 +61,7 @@ def run(extent: Extent) -> dict[str, Any]:
     }
 
 
-def _row(name: str, runs: Sequence[world.Found], old: Sequence[world.Found]) -> dict[str, Any]:
+def _row(name: str, runs: Sequence[world.RunResult], old: Sequence[world.RunResult]) -> dict[str, Any]:
     good = [_good(run) for run in runs]
     more = [statistics.fmean(a.helpfulness) - statistics.fmean(b.helpfulness) for a, b in zip(runs, old, strict=True)]
     rises = [when - _arrived(run, name) for run, of in zip(runs, good, strict=True)
@@ -81,28 +81,32 @@ def _row(name: str, runs: Sequence[world.Found], old: Sequence[world.Found]) -> 
     }
 
 
-def _good(outcome: world.Found) -> set[str]:
+def _good(outcome: world.RunResult) -> set[str]:
     """The good newcomers that had at least the last quarter of the sessions to be found in: all of them."""
     assert outcome.state is not None  # noqa: S101 - for the type checker
     return {name for name in outcome.state.arrived if outcome.state.helps[name] >= world.GOOD}
 
 
-def _untagged(outcome: world.Found, names: set[str]) -> set[str]:
+def _untagged(outcome: world.RunResult, names: set[str]) -> set[str]:
     assert outcome.state is not None  # noqa: S101 - for the type checker
     return {name for name in names if not outcome.state.known[name].tags}
 
 
-def _arrived(outcome: world.Found, name: str) -> int:
+def _arrived(outcome: world.RunResult, name: str) -> int:
     assert outcome.state is not None  # noqa: S101 - for the type checker
     return outcome.state.arrived[name]
 
 
-def _share(runs: Sequence[world.Found], good: Sequence[set[str]], of: Callable[[world.Found], dict[str, int]]) -> float:
+def _share(
+    runs: Sequence[world.RunResult], good: Sequence[set[str]], of: Callable[[world.RunResult], dict[str, int]]
+) -> float:
     hits = sum(len(names & of(run).keys()) for run, names in zip(runs, good, strict=True))
     return round(hits / max(1, sum(map(len, good))), 3)
 
 
-def _over_time(name: str, runs: Sequence[world.Found], of: Callable[[world.Found], list[float]]) -> dict[str, Any]:
+def _over_time(
+    name: str, runs: Sequence[world.RunResult], of: Callable[[world.RunResult], list[float]]
+) -> dict[str, Any]:
     """The mean in each quarter of the sessions."""
     row: dict[str, Any] = {"policy": name}
     for quarter in range(4):

@@ -31,7 +31,7 @@ MODES = tuple(TimeExpressions)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Question:
     """A question with its evidence."""
 
     text: str
@@ -48,11 +48,11 @@ class Asked:
         return "none" if time is None else time.certainty.name.lower()
 
 
-Moment = Callable[[Asked], datetime]
+Moment = Callable[[Question], datetime]
 Recalls = Mapping[TimeExpressions, Sequence[float]]
 
 
-async def questions(collection: Collection, data: Path) -> list[Asked]:
+async def questions(collection: Collection, data: Path) -> list[Question]:
     """All that are judged."""
     queries, qrels = LOCOMO.queries(data)
     evidence = {query.query_id: frozenset(key for key, grade in qrels[query.query_id].items() if grade > 0)
@@ -60,7 +60,7 @@ async def questions(collection: Collection, data: Path) -> list[Asked]:
     keys = sorted(frozenset().union(*evidence.values()))
     times = {key: item.occurred_at for key, item in (await collection.get(keys)).items() if item.occurred_at}
     return [
-        Asked(
+        Question(
             text=query.text,
             conversation=query.metadata["conversation"],
             category=query.metadata["category_name"],
@@ -72,7 +72,7 @@ async def questions(collection: Collection, data: Path) -> list[Asked]:
     ]
 
 
-async def recalls(collection: Collection, questions_asked: Sequence[Asked], moment: Moment) -> Recalls:
+async def recalls(collection: Collection, questions_asked: Sequence[Question], moment: Moment) -> Recalls:
     """R@10 of each question, by the handling of times."""
     by_mode: dict[TimeExpressions, list[float]] = {mode: [] for mode in MODES}
     for mode in MODES:
@@ -85,7 +85,7 @@ async def recalls(collection: Collection, questions_asked: Sequence[Asked], mome
 
 
 def table(
-    questions_asked: Sequence[Asked], by_mode: Recalls, groups: Mapping[str, Callable[[Asked], bool]]
+    questions_asked: Sequence[Question], by_mode: Recalls, groups: Mapping[str, Callable[[Question], bool]]
 ) -> list[str]:
     """R@10 of each group of questions, by the handling of times."""
     rows = ["| Questions | | " + " | ".join(MODES) + " |", "|---|---|" + "---|" * len(MODES)]
@@ -96,14 +96,14 @@ def table(
     return rows
 
 
-def report(questions_asked: Sequence[Asked], at_the_end: Recalls, when_told: Recalls) -> str:
+def report(questions_asked: Sequence[Question], at_the_end: Recalls, when_told: Recalls) -> str:
     """The page."""
 
-    def of(certainty: str, moment: Moment) -> Callable[[Asked], bool]:
+    def of(certainty: str, moment: Moment) -> Callable[[Question], bool]:
         return lambda question: question.said(moment(question)) == certainty
 
     categories = sorted({question.category for question in questions_asked})
-    groups: dict[str, Callable[[Asked], bool]] = {"all": lambda _: True}
+    groups: dict[str, Callable[[Question], bool]] = {"all": lambda _: True}
     groups |= {name: lambda question, name=name: question.category == name for name in categories}  # type: ignore[misc]
     groups |= {
         "temporal, with a time in the question": lambda question: (
@@ -113,7 +113,7 @@ def report(questions_asked: Sequence[Asked], at_the_end: Recalls, when_told: Rec
         'counted from now ("last week")': of("relative", _asked_at),
         'vague ("recently")': of("vague", _asked_at),
     }
-    later: dict[str, Callable[[Asked], bool]] = {
+    later: dict[str, Callable[[Question], bool]] = {
         'counted from now ("last week")': of("relative", _soon_after),
         'vague ("recently")': of("vague", _soon_after),
     }
@@ -138,11 +138,11 @@ def report(questions_asked: Sequence[Asked], at_the_end: Recalls, when_told: Rec
     )
 
 
-def _asked_at(question: Asked) -> datetime:
+def _asked_at(question: Question) -> datetime:
     return question.asked_at
 
 
-def _soon_after(question: Asked) -> datetime:
+def _soon_after(question: Question) -> datetime:
     return question.told_at + timedelta(hours=1)
 
 

@@ -135,7 +135,7 @@ def _honest(calibration: Calibration, hits: Sequence[JudgedHit]) -> Honesty:
 
 
 def by_chance(calibration: Calibration, hits: Sequence[JudgedHit]) -> float:
-    """The error that would be measured if every hit were relevant with the very probability that is told."""
+    """The error that would be measured if every hit were relevant with exactly the reported probability."""
     relevances = [
         relevance for relevance in calibration.relevances([hit.evidence for hit in hits]) if relevance is not None
     ]

@@ -37,7 +37,7 @@ Scores = Callable[[str, Sequence[str]], Awaitable[list[float]]]
 """Scores texts for a query: one score a text."""
 
 
-class Measured:
+class TimedReranker:
     """A reranker whose scores can be changed, and which counts its own time."""
 
     name = "measured/1"
@@ -95,7 +95,7 @@ def by_embedder(embedder: MiniLMEmbedder) -> Scores:
     return scores
 
 
-async def measure(platform: Platform, data: Path, task: Task, most: int, reranker: Measured) -> None:
+async def measure(platform: Platform, data: Path, task: Task, most: int, reranker: TimedReranker) -> None:
     """Print the rows of one collection."""
     collection = (await task.ingested(platform, data)).unrecorded()
     queries, qrels = task.queries(data)
@@ -137,7 +137,7 @@ async def measure(platform: Platform, data: Path, task: Task, most: int, reranke
 
 async def main(data: Path, most: int) -> None:
     """Measure both collections."""
-    reranker = Measured()
+    reranker = TimedReranker()
     print("| collection | reranker | candidates | weight | nDCG@10 | median ms without the reranker's own |")
     print("|---|---|---|---|---|---|")
     async with connect(settings=Settings().changed(embedder="none"), reranker=reranker) as platform:

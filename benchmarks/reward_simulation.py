@@ -84,7 +84,7 @@ class Log:
     reward: Floats
 
     def first(self, count: int) -> Log:
-        """The first so many."""
+        """The first ``count`` events."""
         return Log(self.domain[:count], self.complexity[:count], self.item[:count], self.reward[:count])
 
 

@@ -32,7 +32,7 @@ from unittest.mock import AsyncMock, patch
 import numpy as np
 import psutil
 import psycopg
-from corpora import Made, Question, clustered
+from corpora import Question, QuestionCorpus, clustered
 from peers.ours import COLLECTION, items, make_collection, platform_at
 from report import table
 from server import Server, running, settle
@@ -52,7 +52,7 @@ FITTED = (10_000, 100_000)
 
 DIMENSIONS = 64
 FEW = 4_000
-"""Items of each number of dimensions: bytes and build time are told from so many."""
+"""Items of each number of dimensions, from which bytes and build time are measured."""
 
 SEARCHES = 300
 BUSY_SHARE = 0.6
@@ -144,14 +144,14 @@ def _buffers(url: str) -> int:
     return int(_ask(url, "SELECT blks_hit + blks_read FROM pg_stat_database WHERE datname = current_database()")[0][0])
 
 
-async def _load(url: str, made_: Made) -> None:
+async def _load(url: str, corpus: QuestionCorpus) -> None:
     """Add all items. The HNSW index is left out: it is built apart, so that its cost is seen apart."""
     left_out = AsyncMock(return_value=IndexOutcome.NOT_NEEDED)
     async with platform_at(url) as platform:
-        collection = await make_collection(platform, COLLECTION, made_.corpus.dimensions)
-        await collection.make_filterable(dict.fromkeys(made_.corpus.names, "text"))
+        collection = await make_collection(platform, COLLECTION, corpus.corpus.dimensions)
+        await collection.make_filterable(dict.fromkeys(corpus.corpus.names, "text"))
         with patch("retrieval.services.items.keep_index", left_out):
-            await collection.add(items(made_.corpus), embeddings=made_.corpus.vectors)
+            await collection.add(items(corpus.corpus), embeddings=corpus.corpus.vectors)
 
 
 async def _build(url: str) -> None:
@@ -172,13 +172,13 @@ async def _search(url: str, kind: str, questions: Sequence[Question], *, recorde
 
 def measure_size(server: Server, home: Path, number: int, dimensions: int, *, searches: bool = True) -> dict[str, Any]:
     """Load, index, weigh and search one collection of that many items."""
-    made_, meter = clustered(number, dimensions, SEARCHES), Meter(home)
+    corpus, meter = clustered(number, dimensions, SEARCHES), Meter(home)
     url = server.database(f"scale_{number}_{dimensions}", platform=True)
     load: dict[str, float] = {}
     build: dict[str, float] = {}
     before = _wal(url)
     with meter.spending(load, per=number):
-        asyncio.run(_load(url, made_))
+        asyncio.run(_load(url, corpus))
     load["wal_bytes"] = (_wal(url) - before) / number
     say(f"{number:,} items of {dimensions} dimensions loaded: {load['wall_s'] * number:.0f} s")
     with meter.spending(build, per=number):
@@ -187,20 +187,20 @@ def measure_size(server: Server, home: Path, number: int, dimensions: int, *, se
     settle(url)
     row: dict[str, Any] = {
         "items": number, "dimensions": dimensions, "load": load, "build": build,
-        "text_bytes": sum(map(len, made_.corpus.texts)) / number, "relations": _relations(url),
+        "text_bytes": sum(map(len, corpus.corpus.texts)) / number, "relations": _relations(url),
     }  # fmt: skip
     if searches:
-        row["searches"] = {kind: _searched(url, meter, kind, made_.questions) for kind in KINDS}
-        row["recorded"] = _record_cost(url, meter, made_.questions)
+        row["searches"] = {kind: _searched(url, meter, kind, corpus.questions) for kind in KINDS}
+        row["recorded"] = _record_cost(url, meter, corpus.questions)
     server.drop(f"scale_{number}_{dimensions}")
     return row
 
 
 def measure_parts(server: Server, home: Path, number: int, counts: Sequence[int], memory_mb: int) -> Rows:
     """Load one collection, and build and search its index in each number of parts; a build has that much memory."""
-    made_, meter = clustered(number, DIMENSIONS, SEARCHES), Meter(home)
+    corpus, meter = clustered(number, DIMENSIONS, SEARCHES), Meter(home)
     url = server.database(f"parts_{number}", platform=True)
-    asyncio.run(_load(url, made_))
+    asyncio.run(_load(url, corpus))
     rows = []
     for parts in counts:
         build: dict[str, float] = {}
@@ -208,8 +208,8 @@ def measure_parts(server: Server, home: Path, number: int, counts: Sequence[int]
             effort = asyncio.run(_split(url, parts, memory_mb << 20))
         say(f"{number:,} items in {parts} parts: {build['wall_s'] * number:.0f} s")
         settle(url)
-        searches = {kind: _searched(url, meter, kind, made_.questions) for kind in KINDS}
-        recall = asyncio.run(_recall(url, made_))
+        searches = {kind: _searched(url, meter, kind, corpus.questions) for kind in KINDS}
+        recall = asyncio.run(_recall(url, corpus))
         graph = sum(size for name, size in _relations(url).items() if name.startswith("embeddings_hnsw"))
         rows.append(
             {
@@ -233,12 +233,12 @@ async def _split(url: str, parts: int, memory: int) -> int:
     return index.effort_10
 
 
-async def _recall(url: str, made_: Made) -> float:
+async def _recall(url: str, corpus: QuestionCorpus) -> float:
     """The share of the ten nearest that a dense search finds."""
-    vectors, shares = made_.corpus.vectors.astype(np.float16).astype(np.float32), []
+    vectors, shares = corpus.corpus.vectors.astype(np.float16).astype(np.float32), []
     async with platform_at(url) as platform:
         collection = (await platform.collection(COLLECTION, create=False)).unrecorded()
-        for question in made_.questions:
+        for question in corpus.questions:
             true = np.partition(vectors @ question.vector.astype(np.float16).astype(np.float32), -10)[-10]
             hits = await KINDS["dense"](collection, question)
             shares.append(sum(hit.score >= true - _ROUNDING for hit in hits) / 10)
@@ -297,13 +297,13 @@ def measure_replica(server: Server, home: Path, number: int) -> dict[str, Any]:
     copied = there.binaries.run("pg_basebackup", *primary, "-D", str(there.data), "-R", "-c", "fast")
     if copied.returncode:
         raise SystemExit(copied.stdout)
-    made_ = clustered(number, DIMENSIONS, SEARCHES)
+    corpus = clustered(number, DIMENSIONS, SEARCHES)
     with start_embedded(replica) as reader:
         url = server.database("scale_replica", platform=True)
         replay, of_primary, of_replica = Meter(replica), Meter(home), Meter(replica)
         replayed: dict[str, float] = {}
         with replay.spending(replayed, per=number):
-            asyncio.run(_load(url, made_))
+            asyncio.run(_load(url, corpus))
             _follow(url, reader.url)
         asyncio.run(_build(url))
         _follow(url, reader.url)
@@ -316,7 +316,7 @@ def measure_replica(server: Server, home: Path, number: int) -> dict[str, Any]:
         async def ask() -> None:
             async with connect(settings=settings) as platform:
                 collection = await platform.collection(COLLECTION, create=False)
-                for question in made_.questions:
+                for question in corpus.questions:
                     await KINDS["hybrid"](collection, question)
                 await platform.recorded()
                 states = platform.database.replicas.states if platform.database.replicas else []

@@ -35,7 +35,7 @@ SHOWN = (
 
 _MOST_BUFFERS_MB = 2048
 _PLATFORM = "benchmark_platform"
-"""The database that those with the platform's schema are copied from; nobody connects to it."""
+"""The template of databases with the platform's schema; no program connects to it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ NORMAL = Extent()
 QUICK = Extent(few=20, many=100, commits=8, turns=2)
 
 
-class Taken(NamedTuple):
+class RunTimes(NamedTuple):
     """The time of a process, in milliseconds."""
 
     wall: float
@@ -155,7 +155,7 @@ def _programs(extent: Extent) -> dict[str, list[str]]:
 
 def _in_turns(
     programs: Mapping[str, Sequence[str]], folder: Path, variables: Mapping[str, str], turns: int
-) -> dict[str, list[Taken]]:
+) -> dict[str, list[RunTimes]]:
     """The time of each program in each turn; the first turn warms up and does not count."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RETRIEVAL_")}
     environment |= {
@@ -164,7 +164,7 @@ def _in_turns(
         "RETRIEVAL_SESSION_START_SECONDS": "60",
         **variables,
     }
-    times: dict[str, list[Taken]] = {name: [] for name in programs}
+    times: dict[str, list[RunTimes]] = {name: [] for name in programs}
     chance = random.Random(1)  # noqa: S311 - an order
     for turn in range(turns + 1):
         for name in chance.sample(list(programs), len(programs)):
@@ -174,7 +174,7 @@ def _in_turns(
     return times
 
 
-def _timed(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Taken:
+def _timed(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> RunTimes:
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     process = subprocess.run(
         command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=True
@@ -183,10 +183,10 @@ def _timed(command: Sequence[str], folder: Path, environment: Mapping[str, str])
     if process.stderr:
         raise RuntimeError(f"{' '.join(command)}: {process.stderr.decode()}")
     used = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-    return Taken(1000 * wall, 1000 * used)
+    return RunTimes(1000 * wall, 1000 * used)
 
 
-def _rows(times: Mapping[str, Sequence[Taken]]) -> list[dict[str, Any]]:
+def _rows(times: Mapping[str, Sequence[RunTimes]]) -> list[dict[str, Any]]:
     driver = times[DRIVER]
     return [
         {

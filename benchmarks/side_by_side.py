@@ -24,7 +24,7 @@ from typing import Any
 import headline
 import numpy as np
 import psutil
-from corpora import Made, clustered
+from corpora import QuestionCorpus, clustered
 from hybrid_quality import measure_quality
 from interleaved import Call, K, measure
 from numpy.typing import NDArray
@@ -84,7 +84,7 @@ def say(text: str) -> None:
 
 
 def run(size: Size, data: Path | None, peers_python: str | None, server_url: str | None, keep: Keep) -> dict[str, Any]:
-    """Measure everything; gives what the JSON file holds. ``keep`` gets what there is after each part."""
+    """Measure everything and return the content of the JSON file. ``keep`` gets the result so far after each part."""
     corpus = clustered(size.items, size.dimensions, size.questions)
     names = [name for name in PEERS if installed(name, peers_python)]
     with running(server_url) as server, contextlib.ExitStack() as stack:
@@ -101,7 +101,7 @@ def run(size: Size, data: Path | None, peers_python: str | None, server_url: str
     return result
 
 
-def ingest(server: Server, workers: Sequence[Worker], corpus: Made) -> list[dict[str, Any]]:
+def ingest(server: Server, workers: Sequence[Worker], corpus: QuestionCorpus) -> list[dict[str, Any]]:
     """Load every system, one after the other: seconds until both indexes answer, and PostgreSQL's bytes an item."""
     rows = []
     with tempfile.TemporaryDirectory() as folder:
@@ -118,7 +118,7 @@ def ingest(server: Server, workers: Sequence[Worker], corpus: Made) -> list[dict
     return rows
 
 
-def searches(workers: Sequence[Worker], corpus: Made, size: Size) -> dict[str, Any]:
+def searches(workers: Sequence[Worker], corpus: QuestionCorpus, size: Size) -> dict[str, Any]:
     """Unfiltered, by filter, hybrid."""
     plain = measure(workers, lambda worker: worker.plain, plain_calls(corpus), warm_up=size.warm_up)
     say("plain dense search measured")
@@ -139,7 +139,7 @@ def searches(workers: Sequence[Worker], corpus: Made, size: Size) -> dict[str, A
     }
 
 
-def plain_calls(corpus: Made) -> list[Call]:
+def plain_calls(corpus: QuestionCorpus) -> list[Call]:
     """Each question's vector, without a filter."""
     return [
         Call("dense", (question.vector, K, {}), truth=corpus.corpus.nearest(question.vector, K))
@@ -147,7 +147,7 @@ def plain_calls(corpus: Made) -> list[Call]:
     ]
 
 
-def filtered_calls(corpus: Made, name: str, count: int) -> list[Call]:
+def filtered_calls(corpus: QuestionCorpus, name: str, count: int) -> list[Call]:
     """Each question's vector, with the filter of that name."""
     calls = []
     masks: dict[str, NDArray[np.bool_]] = {}
@@ -160,7 +160,7 @@ def filtered_calls(corpus: Made, name: str, count: int) -> list[Call]:
     return calls
 
 
-def hybrid_calls(corpus: Made, count: int) -> list[Call]:
+def hybrid_calls(corpus: QuestionCorpus, count: int) -> list[Call]:
     """Each question's words and vector."""
     return [Call("hybrid", (question.text, question.vector, K)) for question in corpus.questions[:count]]
 

@@ -30,7 +30,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 from corpora import clustered
-from http_client import Taken, posts, press
+from http_client import LoadResult, posts, press
 from peers.ours import COLLECTION, TENANT, Ours
 from report import table
 from server import running, settle
@@ -247,7 +247,7 @@ def _row(service: str, attack: Attack, extent: Extent, collection: str = COLLECT
     return {"attack": attack.name, "collection": collection, "answered": statuses, "p50_ms": median, **_text(waits)}
 
 
-def _press(service: str, attack: Attack, extent: Extent, collection: str = COLLECTION) -> Taken:
+def _press(service: str, attack: Attack, extent: Extent, collection: str = COLLECTION) -> LoadResult:
     bodies = [attack.body(1000 * number) for number in range(2 * extent.clients)]
     url = f"{service}/v1/collections/{collection}/{attack.path}"
     return asyncio.run(press(url, posts(url, bodies), clients=extent.clients, seconds=extent.seconds))

@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import numpy as np
-from corpora import Made, clustered
+from corpora import QuestionCorpus, clustered
 from peers.ours import items, make_collection, platform_at
 from server import Server, settle
 
@@ -45,7 +45,7 @@ def measure_tenants(server: Server, counts: Sequence[int], questions: int, say: 
     return asyncio.run(_measure(urls, corpus, rounds))
 
 
-async def _load(url: str, count: int, corpus: Made, say: Say) -> float:
+async def _load(url: str, count: int, corpus: QuestionCorpus, say: Say) -> float:
     """Every tenant's collection, a few tenants at a time; gives seconds."""
     loop = asyncio.get_running_loop()
     started = loop.time()
@@ -68,7 +68,7 @@ async def _load(url: str, count: int, corpus: Made, say: Say) -> float:
     return loop.time() - started
 
 
-async def _measure(urls: dict[int, str], corpus: Made, rounds: int) -> list[dict[str, Any]]:
+async def _measure(urls: dict[int, str], corpus: QuestionCorpus, rounds: int) -> list[dict[str, Any]]:
     chance = random.Random(3)  # noqa: S311 - which tenants are asked is no secret
     times: dict[tuple[int, str], list[float]] = {(count, kind): [] for count in urls for kind in ("dense", "hybrid")}
     for _ in range(rounds):
@@ -91,7 +91,7 @@ async def _measure(urls: dict[int, str], corpus: Made, rounds: int) -> list[dict
 
 async def _ask(
     opened: list[tuple[int, Collection]],
-    corpus: Made,
+    corpus: QuestionCorpus,
     times: dict[tuple[int, str], list[float]],
     chance: random.Random,
 ) -> None:

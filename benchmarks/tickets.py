@@ -129,7 +129,7 @@ def by_candidates(near: Mapping[str, list[Hit]], queries: Sequence[JudgedQuery],
 def scored_pages(
     near: Mapping[str, list[Hit]], queries: Sequence[JudgedQuery], profile: Profile, count: int, top_k: int
 ) -> Run:
-    """The pages of ``top_k`` tickets, of so many of the nearest that the profile scores."""
+    """The pages of ``top_k`` tickets, from the ``count`` nearest that the profile scores."""
     run: Run = {}
     for query in queries:
         as_of = narrowed(query)[1]

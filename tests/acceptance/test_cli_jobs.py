@@ -196,7 +196,7 @@ def test_a_worker_can_do_what_is_due_and_end(program: Program) -> None:
     ],
 )
 def test_what_does_not_exist_is_one_line(program: Program, arguments: tuple[str, ...], line: str) -> None:
-    """With what there is."""
+    """The line lists what exists."""
     assert program.fails(*arguments).startswith(line)
 
 

@@ -194,7 +194,7 @@ class OpenAIServer:
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a client goes away before it is answered."""
     open_gate: asyncio.Event = field(default_factory=asyncio.Event)
-    """Requests wait for it after they are received; set at the start."""
+    """Received requests wait until it is set; it is set at the start."""
     waiting: int = 0
     """Requests received and not answered."""
     most_waiting: int = 0

@@ -86,7 +86,7 @@ class Feedback:
 
 
 @dataclass(frozen=True)
-class Shown:
+class Impression:
     """An impression."""
 
     item_id: str
@@ -100,7 +100,7 @@ class Recorded:
     """A search with its answer."""
 
     retrieved_at: datetime
-    shown: Sequence[Shown]
+    shown: Sequence[Impression]
     legs: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """The legs' scores by item; their items are the pool."""
     request: Mapping[str, Any] = field(default_factory=lambda: {"limit": 10})

@@ -34,7 +34,7 @@ MIRRORS = [
     (metaphors.RetrievalModel, retrieval.sync.RetrievalModel),
     (tickets.RetrievalService, retrieval.sync.RetrievalService),
 ]
-"""The applications' async classes, each with what the sync door has for it."""
+"""The applications' async classes, each with its counterpart of the sync door."""
 
 TWINS = [(Platform, SyncPlatform), (Collection, SyncCollection), *MIRRORS]
 
@@ -91,7 +91,7 @@ def test_both_have_the_same_methods_and_properties(awaited: type, plain: type) -
     [(awaited, plain, name) for awaited, plain in TWINS for name in members(awaited, inspect.isfunction)],
 )
 def test_signatures_are_equal(awaited: type, plain: type, name: str) -> None:
-    """Parameters, defaults and annotations are the same; only the door's own classes are named for it."""
+    """Parameters, defaults and annotations are the same, except that the sync door's own classes are named."""
     expected = inspect.signature(getattr(awaited, name))
     signature = inspect.signature(getattr(plain, name))
 

@@ -204,7 +204,7 @@ class Once(HashingEmbedder):
     ],
 )
 async def test_a_broken_embedder_fails_the_check_of_its_fault(make: type[HashingEmbedder], check: str) -> None:
-    """Each fault is found by the check that is named for it."""
+    """Each fault is found by the check named after it."""
     with pytest.raises(ConformanceError) as caught:
         await check_embedder(make)
     assert (caught.value.role, caught.value.check) == ("embedder", check)

@@ -161,7 +161,7 @@ Open = Callable[..., Visitor]
 
 @pytest.fixture
 def open_page(browser: Browser) -> Iterator[Open]:
-    """Opens pages of a browser that never was there; at the end none has asked another host, or failed."""
+    """Opens pages in a new browser context; at the end no page may have called another host or failed."""
     visitors: list[Visitor] = []
 
     def opened(address: str, *, width: int = 1280, scheme: Any = "light", **context: Any) -> Visitor:

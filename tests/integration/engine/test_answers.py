@@ -19,7 +19,7 @@ from tests.support.away import Away
 SHOWN = [ShownItem(item_id="i1", score=0.5)]
 
 
-class Asked(HashingEmbedder):
+class QuestionRecorder(HashingEmbedder):
     """Remembers the questions that it embedded."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ async def _clustered(platform: Platform) -> Collection:
 
 async def test_nothing_is_embedded_for_a_record(new_database: Callable[[], str], settings: Settings) -> None:
     """Texts that this process embedded have their cluster; other texts have none, and no model is called."""
-    embedder = Asked()
+    embedder = QuestionRecorder()
     async with connect(new_database(), settings=settings, embedder=embedder) as platform:
         collection = await _clustered(platform)
         await collection.vectors_of(["at hand"])

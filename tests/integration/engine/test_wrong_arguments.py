@@ -132,7 +132,7 @@ async def test_a_search_says_what_it_takes(platform: Platform, arguments: Any, m
 
 
 async def test_other_calls_name_the_argument_that_was_meant(platform: Platform) -> None:
-    """Also where an argument that is needed is missing for it."""
+    """The wrong name is reported first, even if a required argument is missing too."""
     collection = await platform.collection("tests")
     unchecked: Any = collection
     with pytest.raises(InvalidRequestError, match="add has no argument 'documents'; did you mean items"):

@@ -69,7 +69,7 @@ async def test_a_page_that_cannot_be_is_refused(notes: Collection) -> None:
 
 
 async def test_no_change_is_lost_however_many_make_one(platform: Platform) -> None:
-    """Each sees what the one before left, for it is held meanwhile."""
+    """Each change locks the item and sees what the previous change left."""
     collection = await platform.collection("counters")
     await collection.change(["counter"], increment)
 

@@ -85,7 +85,7 @@ class Planted:
 
 
 @dataclass(slots=True)
-class Given:
+class SurfaceOutput:
     """The output of a surface: texts for a prompt, and structured values."""
 
     texts: list[str] = field(default_factory=list)
@@ -121,9 +121,9 @@ async def planted(request: pytest.FixtureRequest, platform: Platform, settings: 
     return Planted(platform, settings.changed(database_url=SecretStr(database_url)), database_url)
 
 
-async def mcp(planted: Planted) -> Given:
+async def mcp(planted: Planted) -> SurfaceOutput:
     """Every tool and resource that shows stored text."""
-    surface = Given()
+    surface = SurfaceOutput()
     calls: list[tuple[str, dict[str, Any]]] = [
         ("search_principles", {"include_exploration": True}),
         ("rate_principle", {"principle_id": "p1", "was_helpful": True}),
@@ -153,30 +153,32 @@ async def mcp(planted: Planted) -> Given:
     return surface
 
 
-async def session_start(planted: Planted) -> Given:
+async def session_start(planted: Planted) -> SurfaceOutput:
     """The hook, as text and as JSON."""
     settings = Settings(database_url=SecretStr(planted.url), tenant=planted.settings.tenant, session_start_seconds=60.0)
     starts: list[Started] = []
     await start_session(StartOptions(session=planted.session), settings, HookInput(), print, starts.append)
-    return Given([started.as_text() for started in starts], [json.loads(started.as_json()) for started in starts])
+    return SurfaceOutput(
+        [started.as_text() for started in starts], [json.loads(started.as_json()) for started in starts]
+    )
 
 
-async def memories_context(planted: Planted) -> Given:
+async def memories_context(planted: Planted) -> SurfaceOutput:
     """Memories for a task."""
     engine = RetrievalEngine(planted.platform)
-    return Given([await engine.retrieve_context_for_task("shop", "insights", min_score=0, strategy="recency")])
+    return SurfaceOutput([await engine.retrieve_context_for_task("shop", "insights", min_score=0, strategy="recency")])
 
 
-async def recall_context(planted: Planted) -> Given:
+async def recall_context(planted: Planted) -> SurfaceOutput:
     """The output of recall."""
     retriever = DualRetriever(await planted.platform.collection("recall"), None)
-    return Given([await retriever.context_for(await retriever.search(MARK))])
+    return SurfaceOutput([await retriever.context_for(await retriever.search(MARK))])
 
 
-async def langchain_tools(planted: Planted) -> Given:
+async def langchain_tools(planted: Planted) -> SurfaceOutput:
     """The tools on tickets, as a model's calls of them are answered."""
     search, score, stats = ticket_tools(planted.platform)
-    surface = Given()
+    surface = SurfaceOutput()
     output = await search.ainvoke({"title": MARK, "description": ""})
     for tool, arguments in (
         (search, {"title": MARK, "description": ""}),
@@ -194,14 +196,14 @@ async def langchain_tools(planted: Planted) -> Given:
     return surface
 
 
-async def langchain_documents(planted: Planted) -> Given:
+async def langchain_documents(planted: Planted) -> SurfaceOutput:
     """The retriever, whose documents an application puts into a prompt itself."""
     retriever = RetrievalRetriever(collection=await planted.platform.collection("tickets"), k=1)
     [document] = await retriever.ainvoke(MARK)
-    return Given([document.page_content], [document.metadata], is_framed=False)
+    return SurfaceOutput([document.page_content], [document.metadata], is_framed=False)
 
 
-DOORS: Mapping[str, Callable[[Planted], Awaitable[Given]]] = {
+DOORS: Mapping[str, Callable[[Planted], Awaitable[SurfaceOutput]]] = {
     module.__name__: module
     for module in (mcp, session_start, memories_context, recall_context, langchain_tools, langchain_documents)
 }
@@ -241,7 +243,7 @@ def texts_of(value: Any) -> Iterator[str]:
             yield from texts_of(inner)
 
 
-def is_rated_by_itself(surface: Given) -> bool:
+def is_rated_by_itself(surface: SurfaceOutput) -> bool:
     """Whether a line of ours bears the record that the forgery invents."""
     lines = [line for text in surface.texts for line in text.split("\n") if not line.startswith(">")]
     return any("99 of 99" in re.sub(r'"(?:[^"\\]|\\.)*"', "", line) for line in lines)

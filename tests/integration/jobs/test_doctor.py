@@ -278,7 +278,7 @@ async def test_an_embedder_that_is_down_is_an_error_and_one_of_another_space_a_w
 
 
 async def test_a_login_that_may_little_is_told_what_it_cannot_see(url: str, settings: Settings) -> None:
-    """It examines as much as its rights allow, and changes nothing for it."""
+    """It examines as much as its rights allow, and changes nothing."""
     with login(url, "IN ROLE retrieval_app") as (_, limited):
         async with connect(limited, settings=settings, embedder=HashingEmbedder()) as platform:
             diagnosis = await platform.doctor()

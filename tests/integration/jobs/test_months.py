@@ -73,7 +73,7 @@ async def test_opening_a_platform_makes_this_month_and_the_next_two(platform: Pl
 
 
 async def test_what_fell_into_no_month_is_moved_into_one(platform: Platform, url: str) -> None:
-    """A month is made for it, and it is found as before."""
+    """A month is created for such a row, and searches read it as before."""
     await leave_a_trace(platform, months_from_now(-2) + timedelta(days=3))
     await leave_a_trace(platform, months_from_now(7))
     assert run(url, "SELECT count(*) FROM retrievals_default") == [(2,)]

@@ -364,7 +364,7 @@ async def test_searches_that_walked_an_index_are_kept_at_the_rate(database_url: 
 
 
 async def test_at_rate_zero_nothing_is_kept(database_url: str, settings: Settings) -> None:
-    """Without recording there is no cost for it."""
+    """Without recording, no sample is stored."""
     async with connect(database_url, settings=settings.changed(recall_sample_rate=0)) as platform:
         collection = await _indexed(platform)
         await collection.search(vector=VECTORS[0], legs=["dense"], limit=5)

@@ -35,7 +35,7 @@ LEXICAL = Profile(legs={"lexical": 1.0})
 RERANKED = replace(LEXICAL, rerank=Rerank(candidates=10, milliseconds=2000))
 
 
-class Told:
+class FixedReranker:
     """A reranker that returns the scores that a test sets."""
 
     name = "told/1"
@@ -57,7 +57,7 @@ class Told:
 
 @asynccontextmanager
 async def open_stored(
-    settings: Settings, database_url: str, reranker: Reranker | None = None, **others: object
+    settings: Settings, database_url: str, reranker: Reranker | None = None, /, **others: object
 ) -> AsyncIterator[tuple[Platform, Collection]]:
     """An open platform with the items."""
     own_settings = settings.changed(database_url=SecretStr(database_url), embedder="hashing", **others)
@@ -161,7 +161,7 @@ async def test_a_reranker_that_fails_or_lies_leaves_the_order(
     settings: Settings, database_url: str, answer: Any, note: str
 ) -> None:
     """The hits have the fused order, with a note, which is recorded."""
-    async with open_stored(settings, database_url, Told(answer)) as (platform, collection):
+    async with open_stored(settings, database_url, FixedReranker(answer)) as (platform, collection):
         fused = await collection.search(QUERY, profile=LEXICAL)
         hits = await collection.search(QUERY, profile=RERANKED)
         replay = await platform.replay(str(hits.retrieval_id))
@@ -178,7 +178,7 @@ async def test_a_reranker_that_fails_or_lies_leaves_the_order(
 
 async def test_a_slow_reranker_costs_its_budget_once(settings: Settings, database_url: str) -> None:
     """The breaker opens: the next searches do not wait, and ``outages`` says why."""
-    reranker = Told(seconds=60)
+    reranker = FixedReranker(seconds=60)
     profile = replace(LEXICAL, rerank=Rerank(milliseconds=200))
     async with open_stored(settings, database_url, reranker) as (platform, collection):
         for _ in range(3):

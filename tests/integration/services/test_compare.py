@@ -21,7 +21,7 @@ from retrieval.domain.search.profile import Fusion, FusionKind
 from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.engine.target import NamedProfile, target_slate
 from retrieval.services.compare import ProfileComparison, compare_profiles, named_profile
-from tests.support.recorded import Feedback, Recorded, Shown, record
+from tests.support.recorded import Feedback, Impression, Recorded, record
 
 SINCE = datetime(2026, 3, 1, tzinfo=UTC)
 KINDS = (FusionKind.RRF, FusionKind.WEIGHTED_SUM)
@@ -36,7 +36,7 @@ def explored(searches: int) -> list[Recorded]:
     rng, traffic = np.random.default_rng(11), []
     for number in range(searches):
         items = rng.choice(list(WORTH), size=2, replace=False).tolist()
-        hits = [Shown(item, 0.5, _events(WORTH[item], rng)) for item in items]
+        hits = [Impression(item, 0.5, _events(WORTH[item], rng)) for item in items]
         traffic.append(_search(number, hits))
     return traffic
 
@@ -45,12 +45,12 @@ def unexplored(searches: int) -> list[Recorded]:
     """The dense leg's best two, for certain."""
     rng = np.random.default_rng(11)
     return [
-        _search(number, [Shown(item, 1.0, _events(WORTH[item], rng)) for item in ("a", "b")])
+        _search(number, [Impression(item, 1.0, _events(WORTH[item], rng)) for item in ("a", "b")])
         for number in range(searches)
     ]
 
 
-def _search(number: int, hits: Sequence[Shown]) -> Recorded:
+def _search(number: int, hits: Sequence[Impression]) -> Recorded:
     at = SINCE + timedelta(minutes=number)
     return Recorded(retrieved_at=at, shown=hits, legs=LEGS, request={"limit": 2, "group_by": None})
 
@@ -125,7 +125,7 @@ async def test_the_version_that_answered_is_worth_what_it_earned(platform: Platf
 
 async def test_searches_that_tell_nothing_are_counted_by_reason(platform: Platform) -> None:
     """A grouped search, one without candidates, and one without the leg; neither profile is judged by them."""
-    hits = [Shown("a", 0.5, (Feedback(1.0),))]
+    hits = [Impression("a", 0.5, (Feedback(1.0),))]
     odd = [
         Recorded(retrieved_at=SINCE, shown=hits, legs=LEGS, request={"limit": 2, "group_by": "kind"}),
         Recorded(retrieved_at=SINCE, shown=hits),

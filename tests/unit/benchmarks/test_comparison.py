@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from corpora import RARE_SHARES, SHARES, Corpus, Made, clustered
+from corpora import RARE_SHARES, SHARES, Corpus, QuestionCorpus, clustered
 from headline import BEGIN, END, README, RESULTS, readme_table, trend_line
 from interleaved import best
 from overhead import by_search
@@ -18,12 +18,12 @@ from targets import target
 
 
 @pytest.fixture(scope="module")
-def generated() -> Made:
+def generated() -> QuestionCorpus:
     """A small corpus with questions."""
     return clustered(300, 16, 5)
 
 
-def test_the_same_seed_makes_the_same_corpus(generated: Made) -> None:
+def test_the_same_seed_makes_the_same_corpus(generated: QuestionCorpus) -> None:
     """Every process and every run measures the same."""
     again = clustered(300, 16, 5)
 
@@ -32,7 +32,7 @@ def test_the_same_seed_makes_the_same_corpus(generated: Made) -> None:
     assert [question.text for question in again.questions] == [question.text for question in generated.questions]
 
 
-def test_a_corpus_is_read_as_it_was_saved(generated: Made, tmp_path: Path) -> None:
+def test_a_corpus_is_read_as_it_was_saved(generated: QuestionCorpus, tmp_path: Path) -> None:
     """Other processes get the same ids, texts, vectors and attributes."""
     corpus = generated.corpus
     copy = Corpus.read(corpus.save(tmp_path))
@@ -46,7 +46,7 @@ def test_the_shares_of_the_categories_add_up_to_one() -> None:
     assert sum(share * count for _, share, count in (*SHARES, *RARE_SHARES)) == pytest.approx(1)
 
 
-def test_the_truth_is_the_largest_inner_products_among_those_allowed(generated: Made) -> None:
+def test_the_truth_is_the_largest_inner_products_among_those_allowed(generated: QuestionCorpus) -> None:
     """Fewer than asked for when fewer match."""
     corpus, vector = generated.corpus, generated.questions[0].vector
     allowed = corpus.matching({"category": "half-0"})

@@ -8,7 +8,7 @@ import contextlib
 import http_load
 import http_services
 import pytest
-from http_client import Taken, posts, press
+from http_client import LoadResult, posts, press
 
 from retrieval.domain.search.fusion import Candidate, fuse
 from retrieval.domain.search.profile import Fusion
@@ -77,7 +77,7 @@ def test_what_is_aimed_at_is_said_with_what_was_reached() -> None:
 
 
 def _service(name: str, answered: int) -> http_load.Service:
-    measured = Taken(seconds=1.0, latencies=[0.01] * answered)
+    measured = LoadResult(seconds=1.0, latencies=[0.01] * answered)
     measured.statuses[200] = answered
     service = http_load.Service(name, None, "")  # type: ignore[arg-type]
     service.rounds.append(measured)

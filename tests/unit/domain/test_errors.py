@@ -10,7 +10,7 @@ import pytest
 from retrieval.domain import errors
 
 CLASSES = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, Exception)]
-"""All that the module has. (The root's home is ``retrieval`` once it was asked for there.)"""
+"""All errors of the module. (The root's home is ``retrieval`` after its first use from there.)"""
 
 
 @pytest.mark.parametrize("error", CLASSES, ids=lambda kind: kind.__name__)

@@ -85,5 +85,5 @@ def test_a_value_is_told_by_its_fields_in_their_order() -> None:
 
 
 def test_a_figure_that_is_none_is_null() -> None:
-    """JSON has no word for it."""
+    """JSON cannot represent it."""
     assert [Figure(value).as_dict()["value"] for value in (math.nan, math.inf, 0.5)] == [None, None, 0.5]

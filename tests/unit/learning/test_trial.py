@@ -79,7 +79,7 @@ def test_a_model_is_no_better_than_itself() -> None:
 
 
 def test_the_blend_does_not_know_the_answer_of_its_own_question() -> None:
-    """An item that one question alone rewarded has no affinity to it, and one that another did has."""
+    """An item that only this question rewarded has no affinity to it; an item that another question rewarded has."""
     query, other = np.eye(2, dtype=np.float32)
     event = Event(item_id="a", buckets=(ANYWHERE,), reward=1.0, relevance=0.5)
     alone = [Example(event=event, question="q", vector=query)]

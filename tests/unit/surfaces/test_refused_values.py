@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from retrieval.surfaces.refused_values import arguments_there_are, refusal_of
 
 
-class Asked(BaseModel):
+class FieldKinds(BaseModel):
     """A model with a field of each kind."""
 
     model_config = ConfigDict(strict=True)
@@ -48,7 +48,7 @@ class Asked(BaseModel):
 def test_a_value_is_told_what_it_must_be(field: str, value: object, message: str) -> None:
     """The message names the expected type, but never the value."""
     with pytest.raises(ValidationError) as refused:
-        Asked.model_validate({field: value})
+        FieldKinds.model_validate({field: value})
     assert [refusal_of(dict(error)) for error in refused.value.errors()] == [message]
 
 

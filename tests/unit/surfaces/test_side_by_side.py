@@ -39,7 +39,7 @@ ASKED: list[tuple[Callable[..., Any], type[BaseModel], str | None]] = [
     (RetrievalService.process, RetrievalRequest, "tickets search"),
     (RetrievalService.preview_search, TicketPreviewRequest, "tickets preview"),
 ]
-"""Calls, each with what HTTP and the command line take for it."""
+"""Calls, each with the HTTP model and the command that correspond to it."""
 
 IN_PARTS: dict[str, type] = {"context": Context, "request": RetrievalRequest, "config": PreviewConfig}
 """A value of Python's that other doors take part by part."""

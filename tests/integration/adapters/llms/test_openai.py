@@ -214,7 +214,7 @@ UNUSABLE: list[tuple[Fault, str]] = [
     (raw(b"<html>Welcome</html>", "text/html"), "RETRIEVAL_LLM_BASE_URL"),
     (endless, "longer than 65536 bytes"),
 ]
-"""Answers without an answer, and what is said of them."""
+"""Unusable answers, each with a part of its error message."""
 
 
 async def test_unusable_answers_are_rejected(make: Callable[..., OpenAILLM], server: OpenAIServer) -> None:

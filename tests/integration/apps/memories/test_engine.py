@@ -28,7 +28,7 @@ WORDS = "protein folding enzyme assay membrane buffer signal cell yeast growth h
 
 
 @dataclass(frozen=True)
-class Told:
+class KnownMemory:
     """A memory as the test knows it."""
 
     memory_id: str
@@ -51,9 +51,9 @@ class Told:
         return score / (0.70 + (0.20 if query_words else 0) + (0.10 if entities else 0))
 
 
-def random_memory(number: int, chance: random.Random) -> Told:
+def random_memory(number: int, chance: random.Random) -> KnownMemory:
     """A memory with something of everything, in one of two projects."""
-    return Told(
+    return KnownMemory(
         memory_id=f"m{number:03}",
         project="p" if number % 4 else "other",
         kind=chance.choice(TYPES),
@@ -73,7 +73,7 @@ async def open_platform(database_url: str, settings: Settings) -> AsyncIterator[
         yield opened
 
 
-async def remember(platform: Platform, memories: Sequence[Told]) -> None:
+async def remember(platform: Platform, memories: Sequence[KnownMemory]) -> None:
     """Store the memories with their earlier access counts."""
     await MemoryStore(platform).store_memories(
         {
@@ -113,7 +113,7 @@ def question(chance: random.Random) -> dict[str, Any]:
     return arguments | {"limit": chance.choice([1, 5, 10, 50]), "min_score": chance.choice([0.0, 0.3, 0.45])}
 
 
-def best(memories: Sequence[Told], arguments: Mapping[str, Any]) -> list[tuple[str, float]]:
+def best(memories: Sequence[KnownMemory], arguments: Mapping[str, Any]) -> list[tuple[str, float]]:
     """Ids with scores, best first, by comparing every memory of the project."""
     entities = frozenset(
         (kind, entity_id) for kind, ids in arguments.get("entity_ids", {}).items() for entity_id in ids
@@ -157,7 +157,7 @@ def _equals(last: Sequence[Any], true: Sequence[tuple[str, float]]) -> set[str]:
 
 async def test_the_score_is_explained_by_signals(open_platform: Platform) -> None:
     """Each signal with its value, adding up to the score; and the memory's own fields."""
-    memory = Told("m1", "p", "insights", frozenset({"protein"}), 0.5, 10, NOW - timedelta(days=14), frozenset())
+    memory = KnownMemory("m1", "p", "insights", frozenset({"protein"}), 0.5, 10, NOW - timedelta(days=14), frozenset())
     await remember(open_platform, [memory])
 
     (result,) = await RetrievalEngine(open_platform).retrieve_relevant_memories("p", "protein folding")
@@ -183,7 +183,7 @@ async def test_the_score_is_explained_by_signals(open_platform: Platform) -> Non
 @pytest.mark.parametrize("strategy", ["hybrid", "semantic"])
 async def test_a_good_old_memory_is_not_lost_for_words_that_nobody_said(open_platform: Platform, strategy: str) -> None:
     """A signal to which the call gives nothing to compare takes no part, here and where a score is computed alone."""
-    old = Told("m1", "p", "insights", frozenset({"protein"}), 0.9, 0, NOW - timedelta(days=400), frozenset())
+    old = KnownMemory("m1", "p", "insights", frozenset({"protein"}), 0.9, 0, NOW - timedelta(days=400), frozenset())
     await remember(open_platform, [old])
     engine = RetrievalEngine(open_platform, count_accesses=False)
 

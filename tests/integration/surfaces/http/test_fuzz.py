@@ -68,7 +68,7 @@ async def fill(app: FastAPI) -> AsyncIterator[dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def ask(database_url: str) -> Iterator[Ask]:
-    """Sends a case to the application, on a loop of its own; paths lead to what there is."""
+    """Sends a case to the application, on a loop of its own; paths name existing objects."""
     own_settings = Settings(
         tenant=f"fuzz-{uuid.uuid4()}", database_schema=SCHEMA, embedder="none", database_url=SecretStr(database_url)
     )
@@ -94,7 +94,7 @@ def ask(database_url: str) -> Iterator[Ask]:
 
 
 def takes_something(operation: Any) -> bool:
-    """Whether there is a way to ask for it wrongly."""
+    """Whether a request to the operation can be wrong."""
     return bool(operation.body or operation.path_parameters or operation.query)
 
 

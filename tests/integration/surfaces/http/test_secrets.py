@@ -65,7 +65,7 @@ def app_of(database_url: str, embedder: OpenAIServer) -> FastAPI:
 
 
 async def answers_of(app: FastAPI) -> str:
-    """All that the service answers to a search, to its metrics, and to a path that there is not."""
+    """All that the service answers to a search, to its metrics, and to an unknown path."""
     async with (
         app.router.lifespan_context(app),
         AsyncClient(transport=ASGITransport(app=app), base_url="http://localhost", headers=HEADERS) as client,

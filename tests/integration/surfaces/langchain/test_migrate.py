@@ -231,7 +231,7 @@ def test_columns_may_have_any_names(source: Source, sync_collection: SyncCollect
 
 
 def test_what_is_not_there_or_does_not_fit_is_told(docs: Source, sync_collection: SyncCollection) -> None:
-    """Each error says what there is, or what to do."""
+    """Each error lists what exists, or says what to do."""
     with pytest.raises(NotFoundError, match="no collection 'nope'; there are: docs, other"):
         copied(docs, docs.store(name="nope"), sync_collection)
     with pytest.raises(NotFoundError, match="no table"):

@@ -112,7 +112,7 @@ def test_the_embedded_servers_own_login_may_be_a_superuser() -> None:
 
 
 def test_a_role_that_may_log_in_is_an_error() -> None:
-    """Row-level security would not hold for it."""
+    """Row-level security would not protect from such a role."""
     (finding,) = check_roles(server(unsafe_roles=("retrieval_app",)))
     assert finding.severity is Severity.ERROR
     assert finding.mend == 'ALTER ROLE "retrieval_app" NOLOGIN NOSUPERUSER NOBYPASSRLS;'

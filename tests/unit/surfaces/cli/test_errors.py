@@ -29,7 +29,7 @@ def test_wrong_usage_exits_with_2_and_says_where_help_is() -> None:
 
 
 def test_a_missing_command_is_named() -> None:
-    """Typer has no words for it, as it shows the help."""
+    """Typer has no message for a missing command, because it shows the help instead."""
     error = CliRunner().invoke(app, ["memories"], standalone_mode=False).exception
     assert error is not None
     assert described(error)[0].startswith("error: a command is missing (see: ")

@@ -93,7 +93,7 @@ def test_what_is_missing_is_not_equal_to_anything() -> None:
     ],
 )
 def test_a_filter_that_makes_no_sense_is_refused(filter_: Any, message: str) -> None:
-    """The message says what there is."""
+    """The message says what is allowed."""
     with pytest.raises(InvalidFilterError, match=message):
         value_filter(filter_)
 

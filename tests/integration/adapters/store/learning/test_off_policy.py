@@ -14,7 +14,7 @@ from retrieval import Platform
 from retrieval.adapters.store.installation.opening import ensure_tenant
 from retrieval.adapters.store.learning.off_policy import RecordedTraffic, read_comparison, read_weighing
 from retrieval.domain.learning.off_policy import CLIP, Estimate, Estimator, TargetPolicy, Weighing
-from tests.support.recorded import Feedback, Recorded, Shown, record
+from tests.support.recorded import Feedback, Impression, Recorded, record
 
 SINCE = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -50,7 +50,7 @@ class Simulated:
         )
 
 
-def _reward(hit: Shown) -> float:
+def _reward(hit: Impression) -> float:
     live = [
         (feedback.weight, feedback.reward)
         for feedback in hit.feedback
@@ -65,7 +65,8 @@ def simulated(retrievals: int) -> Simulated:
     for number in range(retrievals):
         items = [f"i{n}" for n in rng.permutation(6)[: rng.integers(1, 5)]]
         hits = [
-            Shown(item, propensity=float(rng.choice([0.002, 0.2, 0.7, 1.0])), feedback=_feedback(rng)) for item in items
+            Impression(item, propensity=float(rng.choice([0.002, 0.2, 0.7, 1.0])), feedback=_feedback(rng))
+            for item in items
         ]
         search = Recorded(retrieved_at=SINCE + timedelta(minutes=number), shown=hits)
         simulation.recorded.append(search)
@@ -92,7 +93,7 @@ async def prepare(platform: Platform, simulation: Simulated, name: str = "docs")
     """Store the searches in a collection, and one search from before the period."""
     collection = await platform.collection(name)
     collection_id = (await collection.refresh()).collection_id
-    early = Recorded(retrieved_at=SINCE - timedelta(days=1), shown=[Shown("i1", feedback=(Feedback(1.0),))])
+    early = Recorded(retrieved_at=SINCE - timedelta(days=1), shown=[Impression("i1", feedback=(Feedback(1.0),))])
     async with platform.database.transaction(platform.tenant_id) as connection:
         await record(connection, collection_id, [*simulation.recorded, early])
     return RecordedTraffic(collection_id=collection_id, since=SINCE)
@@ -129,7 +130,7 @@ async def test_weighings_are_numpys(platform: Platform) -> None:
 
 async def test_traffic_without_rewards_has_no_estimates(platform: Platform) -> None:
     """Without ratings there is no estimate, and the weighing gives the reason."""
-    unrated = Simulated([Recorded(retrieved_at=SINCE, shown=[Shown("i1")])])
+    unrated = Simulated([Recorded(retrieved_at=SINCE, shown=[Impression("i1")])])
     unrated.targets[0].add(unrated.recorded[0].retrieval_id, {"i1": 1.0})
     traffic = await prepare(platform, unrated)
     async with platform.database.snapshot(platform.tenant_id) as connection:

@@ -153,7 +153,7 @@ def test_a_part_tells_whether_it_is_the_whole(tmp_path: Path) -> None:
 
 
 def test_a_name_that_no_file_can_have_is_not_there(tmp_path: Path) -> None:
-    """Nothing is raised for it."""
+    """Such a name raises nothing."""
     assert read_part(tmp_path / "a\x00b") is None
     assert read_part(tmp_path / ("n" * 5000)) is None
 

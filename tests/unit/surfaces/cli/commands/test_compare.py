@@ -74,7 +74,7 @@ def test_a_comparison_says_what_it_rests_on() -> None:
 
 
 def test_nothing_to_compare_is_said_without_figures() -> None:
-    """Dashes for what there is no traffic to have from; a default reward is named."""
+    """Figures that need traffic are dashes; a default reward is named."""
     nothing = replace(
         WEIGHING, retrievals=0, rated=0, mean_weight=math.nan, expected_weight=math.nan, max_weight=math.nan
     )

@@ -41,7 +41,7 @@ def test_signs_become_words_where_they_cannot_be_printed() -> None:
 
 
 def test_the_end_counts_what_was_found() -> None:
-    """The worst first, what there is none of left out."""
+    """The worst severity comes first; severities without a finding are left out."""
     fine = Finding(check="schema", severity=Severity.OK, found="current")
     assert summary(diagnosis_of([fine, PENDING, fine], NOW)) == "1 warning, 2 ok"
 

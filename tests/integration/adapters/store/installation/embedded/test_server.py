@@ -38,7 +38,7 @@ from retrieval.services.doctor import examine
 
 SMALL = MachineResources(memory_bytes=512 * 1024 * 1024, cores=2)
 SOME, MANY = 1_000, 100_000
-"""Rows to recover: after a crash so many that the recovery can be seen."""
+"""Rows to recover after a crash: enough to observe the recovery."""
 
 CLIENT = """
 import sys
