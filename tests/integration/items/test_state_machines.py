@@ -76,7 +76,7 @@ class Items(Machine):
         self.verdicts: dict[tuple[str, str], tuple[datetime, float]] = {}
         self.keys: dict[uuid.UUID, tuple[str, str, float]] = {}
         self.held: set[str] = set()
-        self.said, self.half_life = 0, 30.0
+        self.verdict_count, self.half_life = 0, 30.0
         self.add(
             {key: (text, n) for n, (key, text) in enumerate(zip(IDS, ("alpha beta", "beta", "alpha"), strict=False))}
         )
@@ -113,7 +113,7 @@ class Items(Machine):
     @precondition(lambda self: self.items)
     @rule(
         data=st.data(),
-        said=st.lists(
+        verdicts=st.lists(
             st.tuples(actors, st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.integers(0, 40)), min_size=1, max_size=5
         ),
     )
@@ -126,9 +126,9 @@ class Items(Machine):
         """Give verdicts: of an item, by an actor, with a reward, on a day."""
         events = []
         for key, actor, reward, day in verdicts:
-            self.said += 1
-            at = START + timedelta(days=day, seconds=self.said)
-            event = uuid.UUID(int=self.said)
+            self.verdict_count += 1
+            at = START + timedelta(days=day, seconds=self.verdict_count)
+            event = uuid.UUID(int=self.verdict_count)
             events.append(Feedback(item_id=key, collection="docs", reward=reward, actor=actor, at=at, key=event))
             self.keys[event] = (key, actor, reward)
             former = self.verdicts.get((key, actor))
