@@ -19,14 +19,14 @@ FOLDER = Path(__file__).parent
 
 def commands(data: Path | None, peers_python: str | None, *, full: bool) -> list[list[str]]:
     """The benchmarks to run, in order."""
-    found: list[list[str]] = []
+    all_commands: list[list[str]] = []
     if data is not None:
-        found += [_script(name, str(data)) for name in ("quality", "lexical_latency", "recall_temporal")]
-        found += [_script("locomo", str(data))] if (data / "locomo").is_dir() else []
+        all_commands += [_script(name, str(data)) for name in ("quality", "lexical_latency", "recall_temporal")]
+        all_commands += [_script("locomo", str(data))] if (data / "locomo").is_dir() else []
     beside = [str(data)] if data is not None else []
-    found.append(_script("side_by_side", *beside, *(["--peers-python", peers_python] if peers_python else [])))
-    found.append(_script("growth", *(["--full"] if full else [])))
-    found += [
+    all_commands.append(_script("side_by_side", *beside, *(["--peers-python", peers_python] if peers_python else [])))
+    all_commands.append(_script("growth", *(["--full"] if full else [])))
+    all_commands += [
         _script(name)
         for name in (
             "learned_reward",
@@ -43,16 +43,18 @@ def commands(data: Path | None, peers_python: str | None, *, full: bool) -> list
             "analytics",
         )
     ]
-    # Held against simulated truth; with the Open Bandit data beside the collections, against that too.
-    found.append(_script("off_policy", *([str(data / "obd")] if data is not None and (data / "obd").is_dir() else [])))
+    # Compared with simulated truth, and with the Open Bandit data if they are among the collections.
+    all_commands.append(
+        _script("off_policy", *([str(data / "obd")] if data is not None and (data / "obd").is_dir() else []))
+    )
     if peers_python:
-        found.append(_script("migration", "--peers-python", peers_python))
-        found.append(_script("graph_store", "--peers-python", peers_python))
+        all_commands.append(_script("migration", "--peers-python", peers_python))
+        all_commands.append(_script("graph_store", "--peers-python", peers_python))
     if data is not None and full:
-        found.append(_script("learning_curve", str(data)))
+        all_commands.append(_script("learning_curve", str(data)))
     if peers_python:
-        found.append([peers_python, str(FOLDER / "plots.py")])
-    return found
+        all_commands.append([peers_python, str(FOLDER / "plots.py")])
+    return all_commands
 
 
 def _script(name: str, *arguments: str) -> list[str]:
@@ -65,13 +67,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("data", type=Path, nargs="?")
     parser.add_argument("--peers-python", help="the Python of the peers' environment")
     parser.add_argument("--full", action="store_true")
-    given = parser.parse_args(arguments)
-    if given.data is not None and not (given.data / "scifact").is_dir():
-        print(f"error: {given.data} holds no scifact folder; name the folder of the test collections", file=sys.stderr)
+    options = parser.parse_args(arguments)
+    if options.data is not None and not (options.data / "scifact").is_dir():
+        print(
+            f"error: {options.data} holds no scifact folder; name the folder of the test collections", file=sys.stderr
+        )
         return 1
-    if given.data is None:
+    if options.data is None:
         print("QUALITY IS NOT MEASURED: no test collections; make bench DATA=folder of them", file=sys.stderr)
-    for command in commands(given.data, given.peers_python, full=given.full):
+    for command in commands(options.data, options.peers_python, full=options.full):
         print(f"== {Path(command[1]).name}", file=sys.stderr, flush=True)
         if (code := subprocess.run(command, check=False).returncode) != 0:
             print(f"error: {Path(command[1]).name} failed; its message stands above", file=sys.stderr)

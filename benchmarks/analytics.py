@@ -151,9 +151,11 @@ def question(view: AnalyticsView) -> Compiled:
     return analytics_statement(view, ViewQuestion(collection=COLLECTION, since=since, until=until, limit=50))
 
 
-def plan_of(connection: psycopg.Connection[Any], asked: Compiled) -> dict[str, Any]:
+def plan_of(connection: psycopg.Connection[Any], statement: Compiled) -> dict[str, Any]:
     """The plan as JSON, run and timed."""
-    row = connection.execute(b"EXPLAIN (ANALYZE, FORMAT JSON) " + asked.text.encode(), asked.parameters).fetchone()
+    row = connection.execute(
+        b"EXPLAIN (ANALYZE, FORMAT JSON) " + statement.text.encode(), statement.parameters
+    ).fetchone()
     return row[0][0]["Plan"] if row else {}
 
 
@@ -167,12 +169,12 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def scans(plan: dict[str, Any]) -> list[str]:
     """The tables that were read and how: ``Index Scan of impressions_2026_11 by ...``; months are one table."""
-    found = {
-        f"{one['Node Type']} of {one.get('Relation Name') or one.get('Index Name')}"
-        for one in nodes(plan)
-        if "Relation Name" in one or one["Node Type"] == "Bitmap Index Scan"
+    names = {
+        f"{node['Node Type']} of {node.get('Relation Name') or node.get('Index Name')}"
+        for node in nodes(plan)
+        if "Relation Name" in node or node["Node Type"] == "Bitmap Index Scan"
     }
-    return sorted(found)
+    return sorted(names)
 
 
 def act(connection: psycopg.Connection[Any], tenant: str) -> None:
@@ -206,18 +208,18 @@ def views(connection: psycopg.Connection[Any]) -> list[AnalyticsView]:
 
 def measure(connection: psycopg.Connection[Any], view: AnalyticsView) -> dict[str, Any]:
     """The time and the plan of one view."""
-    asked = question(view)
-    plan = plan_of(connection, asked)
+    statement = question(view)
+    plan = plan_of(connection, statement)
     seconds = []
     for _ in range(ROUNDS):
         begun = time.perf_counter()
-        rows = connection.execute(asked.text.encode(), asked.parameters).fetchall()
+        rows = connection.execute(statement.text.encode(), statement.parameters).fetchall()
         seconds.append(time.perf_counter() - begun)
     return {
         "view": view.name,
         "ms": round(statistics.median(seconds) * 1e3, 1),
         "rows": len(rows),
-        "nodes": sorted({one["Node Type"] for one in nodes(plan)}),
+        "nodes": sorted({node["Node Type"] for node in nodes(plan)}),
         "scans": scans(plan),
     }
 
@@ -235,21 +237,21 @@ def run(extent: Extent, server: Server) -> dict[str, Any]:
     with psycopg.connect(url) as connection:
         connection.execute("SET search_path = retrieval, public")
         act(connection, "one")
-        found = [measure(connection, view) for view in views(connection)]
+        rows = [measure(connection, view) for view in views(connection)]
         connection.execute("RESET ROLE")
         with analyst(connection):
-            for row, view in zip(found, views(connection), strict=True):
+            for row, view in zip(rows, views(connection), strict=True):
                 row["analyst"] = {name: measure(connection, view)[name] for name in ("ms", "rows", "scans")}
         impressions = extent.searches * 10
     return {
         "about": {"date": f"{datetime.now(UTC):%Y-%m-%d}", "searches": extent.searches, "impressions": impressions},
-        "views": found,
+        "views": rows,
     }
 
 
 def read(scans_of_view: Sequence[str]) -> str:
     """The scans of a view, months of one table together."""
-    together = Counter(re.sub(r"_\d{4}_\d{2}$", "", one) for one in scans_of_view)
+    together = Counter(re.sub(r"_\d{4}_\d{2}$", "", name) for name in scans_of_view)
     return ", ".join(f"{name} ({number} months)" if number > 1 else name for name, number in together.items())
 
 
@@ -266,8 +268,8 @@ def page(result: dict[str, Any]) -> str:
         "|---|---|---|---|---|",
     ]
     lines += [
-        f"| {one['view']} | {one['ms']} | {one['analyst']['ms']} | {one['rows']} | {read(one['scans'])} |"
-        for one in result["views"]
+        f"| {view['view']} | {view['ms']} | {view['analyst']['ms']} | {view['rows']} | {read(view['scans'])} |"
+        for view in result["views"]
     ]
     return "\n".join(lines) + "\n"
 
@@ -278,12 +280,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="a few searches, to see that it runs")
     parser.add_argument("--server", help="a superuser's URL of a server to use instead of a new one")
     parser.add_argument("--out", type=Path, default=RESULTS)
-    given = parser.parse_args(arguments)
-    with running(given.server) as server:
-        result = run(QUICK if given.quick else NORMAL, server)
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "analytics.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    (given.out / "analytics.md").write_text(page(result), encoding="utf-8")
+    options = parser.parse_args(arguments)
+    with running(options.server) as server:
+        result = run(QUICK if options.quick else NORMAL, server)
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "analytics.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    (options.out / "analytics.md").write_text(page(result), encoding="utf-8")
     print(page(result))
     return 0
 

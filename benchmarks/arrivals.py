@@ -1,11 +1,13 @@
-"""Items arrive in a collection: how many of the good ones are found, and what looking for them costs.
+"""Items arrive in a collection: how many of the good ones are found, and the cost of finding them.
 
-Many runs at once. Each search asks about one topic and has that topic's items as candidates, each with a relevance of
-its own. Users look at the first place always, at later ones less, and reward what they look at with the probability
-1 / (1 + e^-(quality + relevance)). What is learned is each item's quality, with the topic's mean as its prior, updated
-with each reward or its absence (Chapelle and Li, NIPS 2011, algorithm 3). How sure that is goes by the number of looks,
-as in the product: the reward is Beta with an effective sample size that the topic begins and each look raises by one.
-The score is 0.4 relevance + 0.6 learned reward, as shipped, or the model that the users are made by: a logit stack.
+Many runs at once. Each search has a topic and has that topic's items as candidates, each with its own relevance. Users
+always look at the first place, less often at later ones, and reward an item that they look at with the probability
+1 / (1 + e^-(quality + relevance)).
+
+The model learns each item's quality, with the topic's mean as its prior, updated with each reward or its absence
+(Chapelle and Li, NIPS 2011, algorithm 3). Its certainty follows from the number of looks, as in the product: the reward
+is Beta with an effective sample size that starts with the topic's and grows by one with each look. The score is 0.4
+relevance + 0.6 learned reward, as shipped, or the model that generates the users' rewards: a logit stack.
 """
 
 from __future__ import annotations
@@ -87,7 +89,7 @@ class Items:
 
     @classmethod
     def made(cls, about: Collection, runs: int, rng: np.random.Generator) -> Items:
-        """Established ones have been looked at; the others arrive evenly and are believed to be as their topic."""
+        """Established items have been rated; the others arrive evenly, with their topic's rate as prior."""
         shape = (runs, about.established + about.arriving)
         topic = about.base_logit + about.topic_sd * rng.standard_normal((runs, about.topics))
         mean = topic[:, np.arange(shape[1]) % about.topics]
@@ -97,26 +99,26 @@ class Items:
         arrives[:, about.established :] = rng.integers(1, last, (runs, about.arriving))
         variance, rate = np.full(shape, about.quality_sd**2), expit(mean)
         size = 1 / (variance * rate * (1 - rate))
-        made = cls(quality, arrives, mean.copy(), variance, size, np.zeros(shape), np.zeros(shape))
+        items = cls(quality, arrives, mean.copy(), variance, size, np.zeros(shape), np.zeros(shape))
         old = np.broadcast_to(np.arange(about.established), (runs, about.established))
         for _ in range(20):
             relevance = about.relevance_sd * rng.standard_normal(old.shape)
             rates = expit(quality[:, : about.established] + relevance)
-            made.learn(old, relevance, rng.random(old.shape) < rates, np.ones(old.shape, dtype=bool))
-        return made
+            items.learn(old, relevance, rng.random(old.shape) < rates, np.ones(old.shape, dtype=bool))
+        return items
 
-    def learn(self, shown: Indices, relevance: Floats, rewarded: Bools, looked: Bools) -> None:
-        """One step for each item that was shown, shape (runs, places); what nobody looked at tells nothing."""
-        runs = np.arange(len(shown))[:, None]
-        rates = expit(self.mean[runs, shown] + relevance)
-        variance = 1 / (1 / self.variance[runs, shown] + looked * rates * (1 - rates))
-        self.mean[runs, shown] += looked * variance * (rewarded - rates)
-        self.variance[runs, shown] = variance
-        self.uses[runs, shown] += looked
-        self.successes[runs, shown] += looked & rewarded
+    def learn(self, slates: Indices, relevance: Floats, rewarded: Bools, looked: Bools) -> None:
+        """One step for each shown item, shape (runs, places); hits that users did not look at have no effect."""
+        runs = np.arange(len(slates))[:, None]
+        rates = expit(self.mean[runs, slates] + relevance)
+        variance = 1 / (1 / self.variance[runs, slates] + looked * rates * (1 - rates))
+        self.mean[runs, slates] += looked * variance * (rewarded - rates)
+        self.variance[runs, slates] = variance
+        self.uses[runs, slates] += looked
+        self.successes[runs, slates] += looked & rewarded
 
     def top_decile(self, about: Collection) -> Bools:
-        """The best tenth of those that arrive, by quality."""
+        """The best tenth of the arriving items, by quality."""
         arriving = self.quality[:, about.established :]
         return np.asarray(arriving >= np.quantile(arriving, 0.9, axis=1, keepdims=True))
 
@@ -145,10 +147,10 @@ def simulate(about: Collection, way: Way, runs: int, seed: int) -> Outcome:
         columns = np.arange(world.integers(about.topics), items.uses.shape[1], about.topics)
         relevance = about.relevance_sd * world.standard_normal((runs, len(columns)))
         looks, luck = world.random((2, runs, about.places))
-        found = _Candidates(items, columns, relevance, search, about)
-        slate, slots = found.slate(way, about.places, chance)
-        rates = np.take_along_axis(found.rates, slate, axis=1)
-        best = -np.sort(-found.rates, axis=1)[:, : about.places]
+        state = _Candidates(items, columns, relevance, search, about)
+        slate, slots = state.slate(way, about.places, chance)
+        rates = np.take_along_axis(state.rates, slate, axis=1)
+        best = -np.sort(-state.rates, axis=1)[:, : about.places]
         eighth = search * 8 // about.searches
         outcome.regret[:, eighth] += (looked_at * (best - rates)).sum(axis=1)
         outcome.earned += (looked_at * rates).sum(axis=1)
@@ -156,8 +158,8 @@ def simulate(about: Collection, way: Way, runs: int, seed: int) -> Outcome:
         shown_relevance = np.take_along_axis(relevance, slate, axis=1)
         items.learn(columns[slate], shown_relevance, luck < rates, looks < looked_at)
     good = items.top_decile(about)
-    known = items.uses[:, about.established :] >= RULES.fewer_uses_than
-    outcome.found = (good & known).sum(axis=1) / good.sum(axis=1)
+    proven = items.uses[:, about.established :] >= RULES.fewer_uses_than
+    outcome.found = (good & proven).sum(axis=1) / good.sum(axis=1)
     outcome.slots /= about.searches / 8
     return outcome
 
@@ -168,7 +170,7 @@ class _Candidates:
     def __init__(self, items: Items, columns: Indices, relevance: Floats, search: int, about: Collection) -> None:
         arrives = items.arrives[:, columns]
         self.here = arrives <= search
-        # What is not there yet earns less than anything that is.
+        # An item that has not arrived earns less than any other.
         self.rates = np.where(self.here, expit(items.quality[:, columns] + relevance), -1.0)
         self.mean = items.mean[:, columns]
         self.uses, self.successes = items.uses[:, columns], items.successes[:, columns]
@@ -232,9 +234,9 @@ def expit(logits: Floats) -> Floats:
 
 
 def row(name: str, outcome: Outcome, without: Outcome) -> dict[str, Any]:
-    """The figures of one way, beside those without slots."""
+    """The figures of one policy, compared with those without slots."""
     total, base = outcome.regret.sum(axis=1), without.regret.sum(axis=1)
-    # The runs of both have the same items, arrivals and luck.
+    # Both policies' runs have the same items, arrivals and random numbers.
     error = (total - base).std(ddof=1) / np.sqrt(len(total)) / base.mean()
     return {
         "policy": name,

@@ -68,8 +68,8 @@ def shrunk_thompson(counts: Counts, _pulls: int, rng: np.random.Generator) -> Pi
     """
     pulled = counts.successes + counts.failures
     mean = ((counts.successes + 1) / (pulled + 2)).mean(axis=1, keepdims=True)
-    won, lost = counts.successes + PRIOR_USES * mean, counts.failures + PRIOR_USES * (1 - mean)
-    return np.asarray(beta_draws(won - 1, lost - 1, 1, rng)[0].argmax(axis=1))
+    won, failures = counts.successes + PRIOR_USES * mean, counts.failures + PRIOR_USES * (1 - mean)
+    return np.asarray(beta_draws(won - 1, failures - 1, 1, rng)[0].argmax(axis=1))
 
 
 def ucb1(counts: Counts, pulls: int, _rng: np.random.Generator) -> Picks:
@@ -102,7 +102,7 @@ def mixed(policy: Policy, share: float) -> Policy:
 
 @dataclass(frozen=True)
 class World:
-    """Arms with a gap: one has ``best``, all others ``other``; which one changes every so many pulls."""
+    """Arms with a gap: one has ``best``, all others ``other``; the best arm changes every ``change_every`` pulls."""
 
     arms: int = 10
     best: float = 0.5
@@ -131,20 +131,20 @@ class Regret:
 def simulate(
     world: World, policy: Policy, runs: int, seed: int, *, half_life: float | None = None, batch: int = 1
 ) -> Regret:
-    """Pull ``world.horizon`` times in each run; the policy sees what was observed up to the last full batch."""
+    """Pull ``world.horizon`` times in each run; the policy sees the observations up to the last full batch."""
     rng = np.random.default_rng(seed)
     best = world.best_arms(runs, rng)
     counts = Counts.nothing(runs, world.arms, half_life)
-    seen = counts
-    found = Regret(np.zeros(runs))
+    visible = counts
+    regret = Regret(np.zeros(runs))
     for pull in range(world.horizon):
         if pull % batch == 0:
-            seen = counts.copy() if batch > 1 else counts
-        picks = policy(seen, pull, rng)
+            visible = counts.copy() if batch > 1 else counts
+        picks = policy(visible, pull, rng)
         is_best = picks == best[pull // world.change_every if world.change_every else 0]
         rewards = (rng.random(runs) < np.where(is_best, world.best, world.other)).astype(float)
         counts.add(picks, rewards)
-        found.total += np.where(is_best, 0.0, world.best - world.other)
+        regret.total += np.where(is_best, 0.0, world.best - world.other)
         if (pull + 1) % max(world.horizon // 100, 1) == 0:
-            found.curve.append(found.total.copy())
-    return found
+            regret.curve.append(regret.total.copy())
+    return regret

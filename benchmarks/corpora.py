@@ -73,7 +73,7 @@ class Corpus:
         return cls(content["ids"], content["texts"], np.load(folder / "vectors.npy"), content["attributes"])
 
     def matching(self, where: Where) -> NDArray[np.bool_]:
-        """The items that the filter lets through, shape (n,)."""
+        """The items that match the filter, shape (n,)."""
         return np.array([all(row[name] == value for name, value in where.items()) for row in self.attributes])
 
     def nearest(self, vector: Vectors, k: int, allowed: NDArray[np.bool_] | None = None) -> list[str]:
@@ -96,14 +96,14 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class QuestionCorpus:
     """A corpus with questions from the same distribution."""
 
     corpus: Corpus
     questions: Sequence[Question]
 
 
-def clustered(items: int, dimensions: int, questions: int, *, seed: int = 7) -> Made:
+def clustered(items: int, dimensions: int, questions: int, *, seed: int = 7) -> QuestionCorpus:
     """Vectors around common centres, texts of about 100 words whose topic follows the cluster."""
     random = np.random.default_rng(seed)
     centres = _unit(random.standard_normal((CLUSTERS, dimensions)))
@@ -123,7 +123,7 @@ def clustered(items: int, dimensions: int, questions: int, *, seed: int = 7) -> 
         Question(language.question(int(c)), vector, _far_region(centres, vector))
         for c, vector in zip(cluster[items:], vectors[items:], strict=True)
     ]
-    return Made(corpus, asked)
+    return QuestionCorpus(corpus, asked)
 
 
 def _unit(vectors: NDArray[np.float64]) -> Vectors:
@@ -149,8 +149,8 @@ class _Language:
 
     def __init__(self, random: np.random.Generator) -> None:
         self._random = random
-        made = random.permutation(len(_SYLLABLES) ** 3)[:_VOCABULARY]
-        self._words = [_word(int(number)) for number in made]
+        numbers = random.permutation(len(_SYLLABLES) ** 3)[:_VOCABULARY]
+        self._words = [_word(int(number)) for number in numbers]
         weights = 1 / np.arange(2, _VOCABULARY + 2)
         self._weights = np.cumsum(weights / weights.sum())
         self._stops = _STOPS.split()

@@ -38,7 +38,7 @@ SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4)
 
 
 @dataclass
-class Measured:
+class TaskRankings:
     """A task's rankings, once for all settings."""
 
     rankings: LegRankings
@@ -53,12 +53,13 @@ class Measured:
     def mean(self, setting: Setting) -> float:
         """nDCG@10 of the setting over the task's queries."""
         scores = [
-            self.ndcg.score(key, setting.rank(found, self.depth, self.vectors)) for key, found in self.rankings.items()
+            self.ndcg.score(key, setting.rank(rankings, self.depth, self.vectors))
+            for key, rankings in self.rankings.items()
         ]
         return sum(scores) / len(scores)
 
 
-async def measure(platform: Platform, data: Path, task: Task) -> Measured:
+async def measure(platform: Platform, data: Path, task: Task) -> TaskRankings:
     """Ask each leg once a query."""
     collection = await task.ingested(platform, data)
     queries, qrels = task.queries(data)
@@ -69,7 +70,9 @@ async def measure(platform: Platform, data: Path, task: Task) -> Measured:
         where = without_item(where_for(query, where_from), own)
         rankings[query.query_id] = await leg_rankings(handle, query.text, where=where)
     print(f"{task.name}: {len(rankings)} queries", file=sys.stderr)
-    return Measured(rankings, qrels, collection.profile.depth, await vectors_of(HandledCollection(handle), rankings))
+    return TaskRankings(
+        rankings, qrels, collection.profile.depth, await vectors_of(HandledCollection(handle), rankings)
+    )
 
 
 async def main(data: Path, embedder: str) -> None:

@@ -87,14 +87,14 @@ def stationary(extent: Extent) -> dict[str, Any]:
     world = bandits.World(horizon=extent.horizon)
     rows, curves = [], {}
     for name, policy in POLICIES.items():
-        found = bandits.simulate(world, policy, extent.runs, 1)
-        rows.append({"policy": name, **_regret(found.total)})
-        curves[name] = _curve(found.curve)
+        regret = bandits.simulate(world, policy, extent.runs, 1)
+        rows.append({"policy": name, **_regret(regret.total)})
+        curves[name] = _curve(regret.curve)
         say(f"{name}: regret {rows[-1]['regret']}")
     for name in (DEFAULT, BETA):
         for batch in (100, 1000):
-            found = bandits.simulate(world, POLICIES[name], extent.runs, 1, batch=batch)
-            rows.append({"policy": f"{name}, batches of {batch:,}", **_regret(found.total)})
+            regret = bandits.simulate(world, POLICIES[name], extent.runs, 1, batch=batch)
+            rows.append({"policy": f"{name}, batches of {batch:,}", **_regret(regret.total)})
     return {"rows": rows, "curves": curves}
 
 
@@ -105,12 +105,12 @@ def change(extent: Extent) -> dict[str, Any]:
     for name in (DEFAULT, BETA):
         without = bandits.simulate(world, POLICIES[name], extent.runs, 2)
         for half_life in (None, *extent.half_lives):
-            found = without if half_life is None else _decayed(world, name, extent, half_life)
-            ratio = found.total.mean() / without.total.mean()
-            error = (found.total - ratio * without.total).std() / np.sqrt(extent.runs) / without.total.mean()
-            row = {"policy": name, "half-life": half_life or "none", **_regret(found.total)}
+            regret = without if half_life is None else _decayed(world, name, extent, half_life)
+            ratio = regret.total.mean() / without.total.mean()
+            error = (regret.total - ratio * without.total).std() / np.sqrt(extent.runs) / without.total.mean()
+            row = {"policy": name, "half-life": half_life or "none", **_regret(regret.total)}
             rows.append(row | {"ratio to none": round(float(ratio), 4), "± of it": round(float(error), 4)})
-            curves[f"{name}, {half_life or 'no decay'}"] = _curve(found.curve)
+            curves[f"{name}, {half_life or 'no decay'}"] = _curve(regret.curve)
         say(f"{name} under change: {[row['ratio to none'] for row in rows if row['policy'] == name]}")
     return {"rows": rows, "curves": curves}
 
@@ -147,14 +147,14 @@ def newcomers(extent: Extent, *, stack: bool) -> list[dict[str, Any]]:
     without = arrivals.simulate(about, arrivals.WAYS["no slots"], extent.arrival_runs, 3)
     rows = []
     for name, way in arrivals.WAYS.items():
-        found = arrivals.simulate(about, way, extent.arrival_runs, 3)
-        rows.append({"score": "logit stack" if stack else ".4 / .6", **arrivals.row(name, found, without)})
+        arrival_run = arrivals.simulate(about, way, extent.arrival_runs, 3)
+        rows.append({"score": "logit stack" if stack else ".4 / .6", **arrivals.row(name, arrival_run, without)})
         say(f"{rows[-1]['score']}, {name}: found {rows[-1]['top decile found']}, cost {rows[-1]['regret cost']}")
     return rows
 
 
 def targets(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Each target with its figure; the policies are those that are shipped."""
+    """Each target with its figure; the policies are the shipped ones."""
     regret = {row["policy"]: row["regret"] for row in result["stationary"]["rows"]}
     close = {row["what"]: row["ratio"] for row in result["closer"]}
     arriving = {(row["score"], row["policy"]): row for row in result["arrivals"]}
@@ -171,15 +171,15 @@ def targets(result: Mapping[str, Any]) -> list[dict[str, Any]]:
         target("regret cost, one slot", slot["regret cost"], 0.1, "at most 10 % of that without slots"),
         target(
             "slate of 50 candidates, CPU p95 ms",
-            max(one["CPU p95 ms"] for one in result["timings"]),
+            max(timing["CPU p95 ms"] for timing in result["timings"]),
             10,
             "at most 10 ms",
         ),
         *(
             target(
-                f"p of {one['slates']:,} slates, slots: {one['slots']}", one["p"], 0.01, "at least .01", at_least=True
+                f"p of {row['slates']:,} slates, slots: {row['slots']}", row["p"], 0.01, "at least .01", at_least=True
             )
-            for one in result["agreement"]
+            for row in result["agreement"]
         ),
     ]
 
@@ -252,7 +252,7 @@ def _curve(curve: Sequence[bandits.Floats]) -> dict[str, list[float]]:
 
 
 def say(text: str) -> None:
-    """Tell how far it is."""
+    """Print the progress."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -261,12 +261,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a few runs, to see that it works")
     parser.add_argument("--out", type=Path, default=RESULTS)
-    given = parser.parse_args(arguments)
-    result = run(QUICK if given.quick else NORMAL)
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "exploration.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    (given.out / "exploration.md").write_text(page(result), encoding="utf-8")
-    say(f"written: {given.out / 'exploration.md'}")
+    options = parser.parse_args(arguments)
+    result = run(QUICK if options.quick else NORMAL)
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "exploration.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    (options.out / "exploration.md").write_text(page(result), encoding="utf-8")
+    say(f"written: {options.out / 'exploration.md'}")
     return 0
 
 

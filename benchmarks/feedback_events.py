@@ -37,7 +37,7 @@ def item_ids(count: int) -> list[str]:
 
 
 def made_events(count: int, *, items: int, seed: int, replays: float = 0.25) -> list[Feedback]:
-    """So many events up to 200 days old, in any order; a share of them are others once more.
+    """``count`` events up to 200 days old, in any order; a share of them repeats others.
 
     A third has a key of its own and no actor; the rest is of actors, who change their minds in one case of five.
     """
@@ -45,23 +45,23 @@ def made_events(count: int, *, items: int, seed: int, replays: float = 0.25) -> 
     fresh = round(count * (1 - replays))
     events: list[Feedback] = []
     while len(events) < fresh:
-        events += _said(chance, f"item-{chance.randrange(items):05}", len(events), fresh)
+        events += _events(chance, f"item-{chance.randrange(items):05}", len(events), fresh)
     events += chance.choices(events, k=count - len(events))
     chance.shuffle(events)
     return events
 
 
-def _said(chance: random.Random, item_id: str, number: int, most: int) -> list[Feedback]:
+def _events(chance: random.Random, item_id: str, number: int, most: int) -> list[Feedback]:
     context = Context(domain=chance.choice(_DOMAINS), complexity=chance.choice([None, chance.random()]))
     at = _NEWEST - timedelta(days=200) * chance.random()
     common: dict[str, Any] = {"item_id": item_id, "collection": COLLECTION, "context": context}
     if chance.random() < 1 / 3:
         return [Feedback(**common, reward=chance.random(), weight=chance.random(), at=at, key=f"event {number}")]
     common["actor"] = f"user-{number}"
-    said = [Feedback(**common, helpful=chance.random() < 0.6, at=at)]
+    events = [Feedback(**common, helpful=chance.random() < 0.6, at=at)]
     if chance.random() < 0.2 and number + 1 < most:
-        said.append(Feedback(**common, reward=chance.random(), at=at + timedelta(days=chance.random())))
-    return said
+        events.append(Feedback(**common, reward=chance.random(), at=at + timedelta(days=chance.random())))
+    return events
 
 
 def expected_arms(events: Iterable[Feedback]) -> dict[tuple[str, str], Sum]:
@@ -89,9 +89,9 @@ def worst_difference(arms: Mapping[tuple[str, str], Sum], stored: Sequence[Seque
     for item_id, context, successes, failures, *raw in stored:
         arm = arms.get((item_id, context), Sum())
         wrong += raw != [arm.uses, arm.raw_successes, arm.last_used_at]
-        for found, terms in ((successes, arm.successes), (failures, arm.failures)):
+        for sums, terms in ((successes, arm.successes), (failures, arm.failures)):
             exact = math.fsum(terms)
-            worst = max(worst, abs(found - exact) / exact if exact else abs(found))
+            worst = max(worst, abs(sums - exact) / exact if exact else abs(sums))
     return wrong, worst
 
 

@@ -81,11 +81,11 @@ def run(extent: Extent, server_url: str | None) -> dict[str, Any]:
         many = made_events(extent.writers * extent.rounds * extent.events * 10, items=ITEMS, seed=2)
         with _writers(url, extent.writers) as writers:
             ways = {
-                "one by one": _compared(writers, single, extent.rounds, 1),
-                "in batches": _compared(writers, many, extent.rounds, extent.batch),
+                "one by one": _compare(writers, single, extent.rounds, 1),
+                "in batches": _compare(writers, many, extent.rounds, extent.batch),
             }
         stored = asyncio.run(_stored_arms(url))
-        # The keys of the two runs are the same numbers: the first event with a key is the one that counts.
+        # Both runs use the same keys: the first event with a key counts.
         exact = expected_arms([*many, *single])
         wrong, worst = worst_difference(exact, stored)
         about = {
@@ -97,7 +97,7 @@ def run(extent: Extent, server_url: str | None) -> dict[str, Any]:
     return {"about": about, "ways": ways, "arms": len(stored), "wrong raw counts": wrong, "worst difference": worst}
 
 
-def _compared(writers: Sequence[Writer], events: Sequence[Feedback], rounds: int, batch: int) -> dict[str, Any]:
+def _compare(writers: Sequence[Writer], events: Sequence[Feedback], rounds: int, batch: int) -> dict[str, Any]:
     """Turns of both ways, the second first in every other round; rates in events a second over all writers."""
     share = len(events) // (rounds * len(writers))
     parts = [events[start : start + share] for start in range(0, len(events), share)]
@@ -129,7 +129,7 @@ def _compared(writers: Sequence[Writer], events: Sequence[Feedback], rounds: int
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """A process that writes what it is sent."""
+    """A process that writes the items that it receives."""
 
     channel: Connection
 
@@ -172,7 +172,9 @@ async def _write(url: str, channel: Connection) -> None:
                         elif batch == 1:
                             connection.execute(BY_HAND_ONE, _terms(part[0]))
                         else:
-                            connection.execute(BY_HAND, [list(one) for one in zip(*map(_terms, part), strict=True)])
+                            connection.execute(
+                                BY_HAND, [list(column) for column in zip(*map(_terms, part), strict=True)]
+                            )
                     except Exception as error:  # noqa: BLE001 - it is counted, and makes the run fail
                         failures.append(f"{way}: {error!r}")
                     times.append((time.perf_counter() - begun) * 1000)
@@ -189,7 +191,7 @@ async def _prepare(url: str) -> None:
     async with connect(url, settings=Settings(tenant="bench", embedder="none")) as platform:
         collection = await platform.collection(COLLECTION)
         await collection.add([{"_id": item_id, "text": "a principle"} for item_id in item_ids(ITEMS)])
-        # The cap is for people; here each event is an actor's first or second.
+        # The cap is for people; here each actor has one or two events.
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(
             'CREATE TABLE by_hand (item_id text COLLATE "C" PRIMARY KEY, successes float8 NOT NULL, failures float8 '
@@ -210,17 +212,17 @@ def targets(result: dict[str, Any]) -> list[dict[str, Any]]:
     """The target, and the result compared with it."""
     ways = result["ways"]
     failures = [error for way in ways.values() for error in way["failures"]]
-    found = [
+    rows = [
         (f"ratio to the upsert by hand, {name}", f"≥ {least}", ways[name]["ratio"], ways[name]["ratio"] >= least)
         for name, least in LEAST_RATIOS.items()
     ]
     worst = result["worst difference"]
-    found += [
+    rows += [
         ("arms with wrong raw counts", "0", result["wrong raw counts"], result["wrong raw counts"] == 0),
         ("relative difference of a decayed sum", f"≤ {MOST_DIFFERENCE}", worst, worst <= MOST_DIFFERENCE),
         ("deadlocks and other failures", "0", len(failures), not failures),
     ]
-    return [dict(zip(("what", "target", "measured", "met"), row, strict=True)) for row in found]
+    return [dict(zip(("what", "target", "measured", "met"), row, strict=True)) for row in rows]
 
 
 def page(result: dict[str, Any]) -> str:
@@ -243,8 +245,8 @@ def page(result: dict[str, Any]) -> str:
     ]
     lines += ["", "| target | wanted | measured | met |", "|---|---|---|---|"]
     lines += [
-        f"| {one['what']} | {one['target']} | {one['measured']} | {'yes' if one['met'] else 'no'} |"
-        for one in result["targets"]
+        f"| {target['what']} | {target['target']} | {target['measured']} | {'yes' if target['met'] else 'no'} |"
+        for target in result["targets"]
     ]
     return "\n".join([*lines, ""])
 
@@ -255,12 +257,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="a few events, to see that it works")
     parser.add_argument("--server", help="a superuser's URL; else a server is made")
     parser.add_argument("--out", type=Path, default=RESULTS)
-    given = parser.parse_args(arguments)
-    result = run(QUICK if given.quick else NORMAL, given.server)
+    options = parser.parse_args(arguments)
+    result = run(QUICK if options.quick else NORMAL, options.server)
     result["targets"] = targets(result)
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "feedback_rate.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
-    (given.out / "feedback_rate.md").write_text(page(result))
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "feedback_rate.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
+    (options.out / "feedback_rate.md").write_text(page(result))
     print(page(result))
     return 0
 

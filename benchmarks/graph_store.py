@@ -36,8 +36,8 @@ def of_the_peer(python: str, url: str, items: int) -> Mapping[str, Any]:
     ended = subprocess.run(
         command, env={**os.environ, "PYTHONPATH": str(FOLDER)}, check=True, stdout=subprocess.PIPE, text=True
     )
-    found: Mapping[str, Any] = json.loads(ended.stdout)
-    return found
+    payload: Mapping[str, Any] = json.loads(ended.stdout)
+    return payload
 
 
 def of_ours(url: str, items: int) -> Mapping[str, Any]:
@@ -49,15 +49,15 @@ def of_ours(url: str, items: int) -> Mapping[str, Any]:
         return answers(store)
 
 
-def written(found: Mapping[str, Mapping[str, Any]], items: int) -> str:
+def report_of(results: Mapping[str, Mapping[str, Any]], items: int) -> str:
     """The report."""
-    names = list(found)
+    names = list(results)
     lines = [
         f"# Stores of LangGraph on PostgreSQL: {items:,} items of ten namespaces, each with its defaults",
         "",
         f"| | {' | '.join(names)} |",
         f"|---|{'---|' * len(names)}",
-        *(f"| {case} | {' | '.join(str(found[name][case]) for name in names)} |" for case in found[names[0]]),
+        *(f"| {case} | {' | '.join(str(results[name][case]) for name in names)} |" for case in results[names[0]]),
     ]
     return "\n".join(lines) + "\n"
 
@@ -69,17 +69,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--server", help="a superuser's URL; without it, the embedded server")
     parser.add_argument("--out", type=Path, default=RESULTS)
-    given = parser.parse_args(arguments)
-    items = QUICK if given.quick else ITEMS
-    with running(given.server) as server:
-        found = {
+    options = parser.parse_args(arguments)
+    items = QUICK if options.quick else ITEMS
+    with running(options.server) as server:
+        results = {
             "RetrievalStore": of_ours(server.database("graph_ours", platform=True), items),
-            "PostgresStore": of_the_peer(given.peers_python, server.database("graph_peer"), items),
+            "PostgresStore": of_the_peer(options.peers_python, server.database("graph_peer"), items),
         }
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "graph_store.json").write_text(json.dumps({"items": items, **found}, indent=1) + "\n")
-    report = written(found, items)
-    (given.out / "graph_store.md").write_text(report)
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "graph_store.json").write_text(json.dumps({"items": items, **results}, indent=1) + "\n")
+    report = report_of(results, items)
+    (options.out / "graph_store.md").write_text(report)
     sys.stdout.write(report)
     return 0
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import psutil
 import psycopg
-from corpora import Made, clustered
+from corpora import QuestionCorpus, clustered
 from interleaved import Call, measure
 from report import growth_page
 from server import Server, running, settle
@@ -80,18 +80,18 @@ def run(extent: Extent, server_url: str | None) -> dict[str, Any]:
 
 def measure_size(server: Server, items: int, extent: Extent) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """One collection of that many items in a database of its own: its load and size, and its searches."""
-    made = clustered(items, extent.dimensions, extent.questions)
+    corpus = clustered(items, extent.dimensions, extent.questions)
     with Worker("ours") as worker, tempfile.TemporaryDirectory() as folder:
-        made.corpus.save(Path(folder))
+        corpus.corpus.save(Path(folder))
         url = server.database(f"size_{items}", platform=True)
         seconds = worker.load(url, Path(folder))["total"]
         say(f"{items:,} items loaded in {seconds:.0f} s")
         settle(url)
         searches = []
-        for name, calls in _searches(made, extent.questions).items():
+        for name, calls in _searches(corpus, extent.questions).items():
             variants = _one_fusion if name == "hybrid" else _plain
-            found = measure([worker], variants, calls, warm_up=20)[0].row()
-            searches.append({"items": items, "search": name, **_figures(found)})
+            row = measure([worker], variants, calls, warm_up=20)[0].row()
+            searches.append({"items": items, "search": name, **_figures(row)})
     load = {"items": items, "ingest s": round(seconds, 1), "items per s": round(items / seconds), **_weight(url)}
     server.drop(f"size_{items}")
     say(f"{items:,} items measured")
@@ -106,17 +106,17 @@ def _plain(worker: Worker) -> Sequence[str]:
     return worker.plain
 
 
-def _figures(found: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: found[name] for name in ("p50_ms", "p95_ms", "recall") if name in found}
+def _figures(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: row[name] for name in ("p50_ms", "p95_ms", "recall") if name in row}
 
 
-def _searches(made: Made, questions: int) -> Mapping[str, Sequence[Call]]:
+def _searches(corpus: QuestionCorpus, questions: int) -> Mapping[str, Sequence[Call]]:
     return {
-        "dense": plain_calls(made),
-        "2 % filter": filtered_calls(made, "2 %", questions),
-        "10 % filter": filtered_calls(made, "10 %", questions),
-        FAR: filtered_calls(made, FAR, questions),
-        "hybrid": hybrid_calls(made, questions),
+        "dense": plain_calls(corpus),
+        "2 % filter": filtered_calls(corpus, "2 %", questions),
+        "10 % filter": filtered_calls(corpus, "10 %", questions),
+        FAR: filtered_calls(corpus, FAR, questions),
+        "hybrid": hybrid_calls(corpus, questions),
     }
 
 
@@ -133,17 +133,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="a few items, to see that it runs")
     parser.add_argument("--server", help="a superuser's URL of a server to use instead of a new one")
     parser.add_argument("--out", type=Path, default=RESULTS)
-    given = parser.parse_args(arguments)
-    extent = QUICK if given.quick else FULL if given.full else NORMAL
+    options = parser.parse_args(arguments)
+    extent = QUICK if options.quick else FULL if options.full else NORMAL
     try:
-        result = run(extent, given.server)
+        result = run(extent, options.server)
     except PeerError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "growth.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    (given.out / "growth.md").write_text(growth_page(result), encoding="utf-8")
-    say(f"written: {given.out / 'growth.md'}")
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "growth.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    (options.out / "growth.md").write_text(growth_page(result), encoding="utf-8")
+    say(f"written: {options.out / 'growth.md'}")
     return 0
 
 

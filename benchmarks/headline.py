@@ -48,10 +48,10 @@ def readme_table(result: Mapping[str, Any]) -> str:
     names = [name for name in SYSTEMS if any(row["system"] == name for row in result["plain"])]
     lines = ["| | " + " | ".join(SYSTEMS[name] for name in names) + " |", "|" + "---|" * (len(names) + 1)]
     for what, cells, choose in _rows(result):
-        found = [value for value in cells.values() if value is not None]
-        wanted = choose(found) if found else None
-        told = [_told(cells.get(name), is_best=cells.get(name) == wanted) for name in names]
-        lines.append(f"| {what} | " + " | ".join(told) + " |")
+        values = [value for value in cells.values() if value is not None]
+        best_value = choose(values) if values else None
+        cells_text = [_text(cells.get(name), is_best=cells.get(name) == best_value) for name in names]
+        lines.append(f"| {what} | " + " | ".join(cells_text) + " |")
     return "\n".join(lines)
 
 
@@ -66,20 +66,20 @@ def trend_line(result: Mapping[str, Any], commit: str) -> str:
 def write(result: Mapping[str, Any], commit: str) -> None:
     """Bring README's table up to date, and add the run to the trend."""
     page = README.read_text(encoding="utf-8")
-    found = re.compile(f"{re.escape(BEGIN)}.*{re.escape(END)}", re.DOTALL)
-    told = f"{BEGIN}\n{readme_table(result)}\n{END}"
-    README.write_text(found.sub(lambda _: told, page), encoding="utf-8")
+    marked = re.compile(f"{re.escape(BEGIN)}.*{re.escape(END)}", re.DOTALL)
+    table = f"{BEGIN}\n{readme_table(result)}\n{END}"
+    README.write_text(marked.sub(lambda _: table, page), encoding="utf-8")
     trend = RESULTS / "trend.md"
     former = trend.read_text(encoding="utf-8") if trend.exists() else _TREND
-    kept = [line for line in former.splitlines() if f"| {commit} |" not in line]
-    trend.write_text("\n".join([*kept, trend_line(result, commit)]) + "\n", encoding="utf-8")
+    lines = [line for line in former.splitlines() if f"| {commit} |" not in line]
+    trend.write_text("\n".join([*lines, trend_line(result, commit)]) + "\n", encoding="utf-8")
 
 
 def commit_of(folder: Path) -> str:
-    """The commit that the checkout stands at, or "unknown"."""
+    """The commit of the checkout, or "unknown"."""
     command = ["git", "-C", str(folder), "rev-parse", "--short", "HEAD"]
-    asked = subprocess.run(command, capture_output=True, text=True, check=False)
-    return asked.stdout.strip() or "unknown"
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    return process.stdout.strip() or "unknown"
 
 
 def _rows(result: Mapping[str, Any]) -> list[tuple[str, Cells, Callable[[list[float]], float]]]:
@@ -116,20 +116,20 @@ def _as_it_comes(rows: Rows) -> Cells:
 
 
 def _fastest(rows: Rows) -> Cells:
-    found = {name: best(own, name) for name, own in _by_system(rows).items()}
-    return {name: row["p50_ms"] if row and row["recall"] >= LEAST_RECALL else None for name, row in found.items()}
+    variants = {name: best(own, name) for name, own in _by_system(rows).items()}
+    return {name: row["p50_ms"] if row and row["recall"] >= LEAST_RECALL else None for name, row in variants.items()}
 
 
 def _pair(cells: Cells, choose: Callable[[list[float]], float]) -> str:
     peers = [value for name, value in cells.items() if name not in ("ours", "by hand") and value is not None]
-    return f"{_told(cells.get('ours'))} / {_told(choose(peers) if peers else None)}"
+    return f"{_text(cells.get('ours'))} / {_text(choose(peers) if peers else None)}"
 
 
-def _told(value: float | None, *, is_best: bool = False) -> str:
+def _text(value: float | None, *, is_best: bool = False) -> str:
     if value is None:
         return "–"
-    told = f"{value:.3f}".lstrip("0") if value < 1 else f"{value:.1f}"
-    return f"**{told}**" if is_best else told
+    text = f"{value:.3f}".lstrip("0") if value < 1 else f"{value:.1f}"
+    return f"**{text}**" if is_best else text
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ COME_AGAIN_SECONDS = 0.5
 
 
 @dataclass(slots=True)
-class Taken:
+class LoadResult:
     """The results of one stretch of load."""
 
     seconds: float = 0.0
@@ -42,20 +42,20 @@ class Taken:
 def posts(url: str, bodies: Sequence[dict[str, Any]]) -> list[bytes]:
     """The requests as they go over the wire."""
     parts = urlsplit(url)
-    made = []
+    requests = []
     for body in bodies:
         content = json.dumps(body).encode()
         head = (
             f"POST {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Type: application/json\r\n"
             f"Content-Length: {len(content)}\r\n\r\n"
         )
-        made.append(head.encode() + content)
-    return made
+        requests.append(head.encode() + content)
+    return requests
 
 
-async def press(url: str, requests: Sequence[bytes], *, clients: int, seconds: float) -> Taken:
-    """Load by so many clients for so long; every one goes through all requests, from a place of its own."""
-    taken, parts = Taken(), urlsplit(url)
+async def press(url: str, requests: Sequence[bytes], *, clients: int, seconds: float) -> LoadResult:
+    """Load by ``clients`` clients for ``seconds``; each sends all requests, from a different start."""
+    measured, parts = LoadResult(), urlsplit(url)
     until = time.perf_counter() + seconds
     started = time.perf_counter()
     host, port = parts.hostname or "", parts.port or 80
@@ -64,23 +64,23 @@ async def press(url: str, requests: Sequence[bytes], *, clients: int, seconds: f
         reader, writer = await asyncio.open_connection(host, port)
         try:
             while time.perf_counter() < until:
-                await _ask(reader, writer, requests[place % len(requests)], taken)
+                await _ask(reader, writer, requests[place % len(requests)], measured)
                 place += 1
         finally:
             writer.close()
 
     await asyncio.gather(*(client(number * 37) for number in range(clients)))
-    taken.seconds = time.perf_counter() - started
-    return taken
+    measured.seconds = time.perf_counter() - started
+    return measured
 
 
-async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes, taken: Taken) -> None:
+async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes, result: LoadResult) -> None:
     began = time.perf_counter()
     writer.write(request)
     status = await _answer(reader)
-    taken.statuses[status] += 1
+    result.statuses[status] += 1
     if status == 200:
-        taken.latencies.append(time.perf_counter() - began)
+        result.latencies.append(time.perf_counter() - began)
     elif status == 503:
         await asyncio.sleep(COME_AGAIN_SECONDS)
 

@@ -30,8 +30,8 @@ from typing import Any
 import numpy as np
 import psutil
 import psycopg
-from corpora import Made, clustered
-from http_client import Taken, posts, press
+from corpora import QuestionCorpus, clustered
+from http_client import LoadResult, posts, press
 from http_services import PATHS
 from peers.ours import Ours
 from report import table
@@ -72,23 +72,23 @@ class Service:
     name: str
     process: subprocess.Popen[str]
     url: str
-    rounds: list[Taken] = field(default_factory=list)
+    rounds: list[LoadResult] = field(default_factory=list)
     worked: list[tuple[float, float, float]] = field(default_factory=list)
     """Seconds of the processor by round: the service's, PostgreSQL's, the clients'."""
 
 
 def run(extent: Extent, server_url: str | None) -> dict[str, Any]:
     """Measure; gives what the JSON file holds."""
-    made = clustered(extent.items, extent.dimensions, extent.questions)
+    corpus = clustered(extent.items, extent.dimensions, extent.questions)
     with running(server_url) as server:
         url = server.database("http_load", platform=True)
-        asyncio.run(_load(url, made))
+        asyncio.run(_load(url, corpus))
         settle(url)
         bodies = [
-            {"query": one.text, "vector": [round(float(x), 6) for x in one.vector], "limit": 10}
-            for one in made.questions
+            {"query": question.text, "vector": [round(float(x), 6) for x in question.vector], "limit": 10}
+            for question in corpus.questions
         ]
-        with _started("ours", url) as ours, _started("bare", url) as bare:
+        with _start("ours", url) as ours, _start("bare", url) as bare:
             load = os.getloadavg()[0]
             with asyncio.Runner(loop_factory=new_loop) as runner:
                 runner.run(_in_turns((ours, bare), bodies, _postgres(url), extent))
@@ -104,14 +104,14 @@ def run(extent: Extent, server_url: str | None) -> dict[str, Any]:
     }
 
 
-async def _load(url: str, made: Made) -> None:
+async def _load(url: str, corpus: QuestionCorpus) -> None:
     ours = Ours()
-    await ours.load(url, made.corpus)
+    await ours.load(url, corpus.corpus)
     await ours.close()
 
 
 @contextlib.contextmanager
-def _started(name: str, url: str) -> Iterator[Service]:
+def _start(name: str, url: str) -> Iterator[Service]:
     command = [sys.executable, str(FOLDER / "http_services.py"), name, url]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
@@ -130,16 +130,18 @@ async def _in_turns(
     services: Sequence[Service], bodies: Sequence[dict[str, Any]], postgres: psutil.Process | None, extent: Extent
 ) -> None:
     chance = random.Random(7)  # noqa: S311 - an order
-    requests = {one.name: posts(one.url, bodies) for one in services}
-    for one in services:
-        await press(one.url, requests[one.name], clients=extent.clients, seconds=extent.seconds / 2)
+    requests = {service.name: posts(service.url, bodies) for service in services}
+    for service in services:
+        await press(service.url, requests[service.name], clients=extent.clients, seconds=extent.seconds / 2)
     for _ in range(extent.rounds):
-        for one in chance.sample(services, len(services)):
-            before = _worked(one, postgres)
-            one.rounds.append(await press(one.url, requests[one.name], clients=extent.clients, seconds=extent.seconds))
-            await asyncio.sleep(0.2)  # records are stored behind the answers
-            after = _worked(one, postgres)
-            one.worked.append((after[0] - before[0], after[1] - before[1], after[2] - before[2]))
+        for service in chance.sample(services, len(services)):
+            before = _worked(service, postgres)
+            service.rounds.append(
+                await press(service.url, requests[service.name], clients=extent.clients, seconds=extent.seconds)
+            )
+            await asyncio.sleep(0.2)  # records are stored after the answers
+            after = _worked(service, postgres)
+            service.worked.append((after[0] - before[0], after[1] - before[1], after[2] - before[2]))
 
 
 def _worked(service: Service, postgres: psutil.Process | None) -> tuple[float, float, float]:
@@ -160,7 +162,7 @@ def _postgres(url: str) -> psutil.Process | None:
 
 def _with_children(process: psutil.Process | None) -> float:
     """The processor time of all processes of the server, without processes that ended meanwhile."""
-    return 0.0 if process is None else sum(_seconds(one) for one in [process, *process.children()])
+    return 0.0 if process is None else sum(_seconds(member) for member in [process, *process.children()])
 
 
 def _seconds(process: psutil.Process) -> float:
@@ -173,15 +175,17 @@ def _seconds(process: psutil.Process) -> float:
 
 def row_of(service: Service) -> dict[str, Any]:
     """The results of a service's rounds."""
-    latencies = np.array([one for taken in service.rounds for one in taken.latencies]) * 1e3
+    latencies = np.array([latency for measured in service.rounds for latency in measured.latencies]) * 1e3
     answered = len(latencies)
     p50, p99 = np.percentile(latencies, (50, 99))
     worked = [1e3 * sum(part) / answered for part in zip(*service.worked, strict=True)]
     return {
         "service": service.name,
         "searches": answered,
-        "errors": sum(number for taken in service.rounds for status, number in taken.statuses.items() if status != 200),
-        "searches_a_second": round(statistics.median(taken.a_second for taken in service.rounds), 1),
+        "errors": sum(
+            number for measured in service.rounds for status, number in measured.statuses.items() if status != 200
+        ),
+        "searches_a_second": round(statistics.median(measured.a_second for measured in service.rounds), 1),
         "p50_ms": round(float(p50), 1),
         "p99_ms": round(float(p99), 1),
         "p99_to_p50": round(float(p99 / p50), 2),
@@ -193,10 +197,11 @@ def row_of(service: Service) -> dict[str, Any]:
 
 def ratios_of(ours: Service, bare: Service) -> dict[str, float]:
     """Compare ours with the bare route: throughput by pairs of rounds, and processor time of service and PostgreSQL."""
-    pairs = [one.a_second / other.a_second for one, other in zip(ours.rounds, bare.rounds, strict=True)]
+    pairs = [first.a_second / second.a_second for first, second in zip(ours.rounds, bare.rounds, strict=True)]
     each = [
-        sum(service + postgres for service, postgres, _ in one.worked) / sum(taken.answered for taken in one.rounds)
-        for one in (ours, bare)
+        sum(python + postgres for python, postgres, _ in service.worked)
+        / sum(measured.answered for measured in service.rounds)
+        for service in (ours, bare)
     ]
     return {
         "throughput": round(statistics.median(pairs), 3),
@@ -206,13 +211,13 @@ def ratios_of(ours: Service, bare: Service) -> dict[str, float]:
     }
 
 
-def _crowd(taken: Taken) -> dict[str, Any]:
-    latencies = np.array(taken.latencies or [0.0]) * 1e3
+def _crowd(measured: LoadResult) -> dict[str, Any]:
+    latencies = np.array(measured.latencies or [0.0]) * 1e3
     return {
-        "answered": taken.answered,
-        "turned_away": taken.statuses[503],
-        "errors": sum(number for status, number in taken.statuses.items() if status not in (200, 503)),
-        "searches_a_second": round(taken.a_second, 1),
+        "answered": measured.answered,
+        "turned_away": measured.statuses[503],
+        "errors": sum(number for status, number in measured.statuses.items() if status not in (200, 503)),
+        "searches_a_second": round(measured.a_second, 1),
         "p50_ms": round(float(np.percentile(latencies, 50)), 1),
         "p99_ms": round(float(np.percentile(latencies, 99)), 1),
     }
@@ -248,9 +253,9 @@ def _kept(result: Mapping[str, Any]) -> float:
     return round(float(result["crowd"]["searches_a_second"]) / float(result["rows"][0]["searches_a_second"]), 3)
 
 
-def _target(what: str, reached: float, wanted: float, rule: str) -> dict[str, Any]:
-    met = reached <= wanted if rule == "at most" else reached >= wanted
-    return {"what": what, "reached": reached, "wanted": wanted, "rule": rule, "met": met}
+def _target(what: str, reached: float, goal: float, rule: str) -> dict[str, Any]:
+    met = reached <= goal if rule == "at most" else reached >= goal
+    return {"what": what, "reached": reached, "wanted": goal, "rule": rule, "met": met}
 
 
 _SETTING = """
@@ -271,7 +276,7 @@ _CROWD = "Ours answers what it can and turns the others away with 503, at once; 
 
 
 def page(result: Mapping[str, Any]) -> str:
-    """The page of what was measured."""
+    """The page of the measurements."""
     about = result["about"]
     server = ", ".join(f"{name} {value}" for name, value in about["server"].items())
     parts = [
@@ -299,11 +304,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="few items and clients, in seconds: to try it out")
     parser.add_argument("--server", help="a superuser's URL; otherwise a server is started for the run")
     parser.add_argument("--out", type=Path, default=RESULTS)
-    given = parser.parse_args(arguments)
-    result = run(QUICK if given.quick else NORMAL, given.server)
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "http_load.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    (given.out / "http_load.md").write_text(page(result), encoding="utf-8")
+    options = parser.parse_args(arguments)
+    result = run(QUICK if options.quick else NORMAL, options.server)
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "http_load.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    (options.out / "http_load.md").write_text(page(result), encoding="utf-8")
     print(page(result))
     return 0
 

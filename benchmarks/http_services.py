@@ -46,7 +46,7 @@ _K = 60
 """The constant of reciprocal rank fusion."""
 
 
-class Asked(BaseModel):
+class SearchBody(BaseModel):
     """The requests of a client."""
 
     query: str
@@ -69,7 +69,7 @@ class Statements:
 
 async def statements_of(url: str) -> Statements:
     """The statements, overheard from a search."""
-    heard: list[tuple[Sequence[Compiled], Mapping[str, str]]] = []
+    calls: list[tuple[Sequence[Compiled], Mapping[str, str]]] = []
     async with platform_at(url) as platform:
         collection = (await platform.collection(COLLECTION)).unrecorded()
         space = await collection.space()
@@ -78,12 +78,12 @@ async def statements_of(url: str) -> Statements:
         database, read_each = platform.database, platform.database.read_each
 
         async def overheard(tenant_id: int | None, statements: Sequence[Compiled], settings: Any = None) -> Any:
-            heard.append((statements, settings or {}))
+            calls.append((statements, settings or {}))
             return await read_each(tenant_id, statements, settings)
 
         database.read_each = overheard  # type: ignore[method-assign]
         result = await collection.search("words", vector=[1.0] * space.dimensions)
-        ([candidates], settings), ([items], _) = heard
+        ([candidates], settings), ([items], _) = calls
         session = {
             "role": database.names.app_role,
             "search_path": database.search_path,
@@ -118,13 +118,13 @@ def bare(url: str, statements: Statements) -> FastAPI:
     app = FastAPI(lifespan=opened)
 
     @app.post("/search")
-    async def search(asked: Asked) -> JSONAnswer:
+    async def search(request: SearchBody) -> JSONAnswer:
         began = time.perf_counter()
-        candidates = statements.candidates.bind(query=asked.query, vector=HalfVector(asked.vector))
+        candidates = statements.candidates.bind(query=request.query, vector=HalfVector(request.vector))
         async with pool.connection() as connection:
             cursor = connection.cursor(binary=True)
             await cursor.execute(candidates.text.encode(), candidates.parameters)
-            best = fused(await cursor.fetchall(), statements.weights)[: asked.limit]
+            best = fused(await cursor.fetchall(), statements.weights)[: request.limit]
             halfway = time.perf_counter()
             items = statements.items.bind(item_ids=texts(item_id for _, item_id, _ in best))
             await cursor.execute(items.text.encode(), items.parameters)
@@ -146,9 +146,9 @@ def fused(rows: Sequence[tuple[Any, ...]], weights: Mapping[str, float]) -> _Par
             legs[leg].append((-score, item_id))
     scores: dict[str, float] = {}
     parts: dict[str, list[dict[str, Any]]] = {}
-    for leg, found in legs.items():
-        found.sort()
-        for rank, (negative, item_id) in enumerate(found, 1):
+    for leg, ranking in legs.items():
+        ranking.sort()
+        for rank, (negative, item_id) in enumerate(ranking, 1):
             value = weights[leg] / (_K + rank)
             scores[item_id] = scores.get(item_id, 0.0) + value
             part = {"leg": leg, "rank": rank, "raw_score": -negative, "weight": weights[leg], "value": value}
@@ -158,8 +158,8 @@ def fused(rows: Sequence[tuple[Any, ...]], weights: Mapping[str, float]) -> _Par
 
 
 def _timings(began: float, halfway: float, ended: float) -> dict[str, float]:
-    found, read = halfway - began, ended - halfway
-    spent = {"embed": 0.0, "candidates": found, "learn": 0.0, "items": read, "total": ended - began}
+    searching, reading = halfway - began, ended - halfway
+    spent = {"embed": 0.0, "candidates": searching, "learn": 0.0, "items": reading, "total": ended - began}
     return {stage: 1e3 * seconds for stage, seconds in spent.items()}
 
 
@@ -204,7 +204,7 @@ async def serve_ours(url: str) -> None:
     settings = Settings(
         embedder="none", tenant=TENANT, pool_size=POOL, database_schema="retrieval", database_url=SecretStr(url)
     )
-    # As the command does; its lines go nowhere.
+    # Like the command, without its log.
     configure_service_logging(settings, as_json=True)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
@@ -229,10 +229,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", choices=sorted(PATHS))
     parser.add_argument("url")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(serve_ours(given.url) if given.name == "ours" else serve_bare(given.url))
+        runner.run(serve_ours(options.url) if options.name == "ours" else serve_bare(options.url))
     return 0
 
 

@@ -39,12 +39,12 @@ def measure_quality(
     lines = read_items(data / SCIFACT.collection / "corpus.jsonl.gz")
     items = [line.item for line in lines if line.item is not None]
     cache.mkdir(exist_ok=True)
-    vectors, asked = asyncio.run(embedded(items, queries, cache, say))
+    vectors, query_vectors = asyncio.run(embedded(items, queries, cache, say))
     corpus = Corpus(
         [item.item_id for item in items], [item.indexed_text for item in items], vectors, [{} for _ in items]
     )
     names = [name for name in PEERS if installed(name, peers_python)]
-    calls = [Call("hybrid", (query.text, vector, K)) for query, vector in zip(queries, asked, strict=True)]
+    calls = [Call("hybrid", (query.text, vector, K)) for query, vector in zip(queries, query_vectors, strict=True)]
     with contextlib.ExitStack() as stack:
         workers = [stack.enter_context(Worker(name, peers_python)) for name in names]
         workers = [worker for worker in workers if worker.fusions]
@@ -77,7 +77,7 @@ async def embedded(
 
     embedder = MiniLMEmbedder()
     try:
-        made = []
+        vectors = []
         for role, texts in (
             (TextRole.DOCUMENT, [item.indexed_text for item in items]),
             (TextRole.QUERY, [query.text for query in queries]),
@@ -89,7 +89,7 @@ async def embedded(
                     parts.append(await embedder.embed(texts[start : start + _BATCH], role))
                     say(f"embedded {min(start + _BATCH, len(texts)):,} of {len(texts):,} {role.value} texts")
                 np.save(path, np.concatenate(parts))
-            made.append(np.load(path))
+            vectors.append(np.load(path))
     finally:
         await embedder.aclose()
-    return made[0], made[1]
+    return vectors[0], vectors[1]

@@ -28,7 +28,7 @@ class Call:
 
 
 @dataclass(slots=True)
-class Measured:
+class VariantFigures:
     """The figures of one variant of one system."""
 
     peer: str
@@ -57,10 +57,10 @@ def measure(
     *,
     warm_up: int,
     seed: int = 1,
-) -> list[Measured]:
+) -> list[VariantFigures]:
     """Every call by every variant; the first ``warm_up`` calls are made once more beforehand and not counted."""
     chance = random.Random(seed)  # noqa: S311 - the order of measurements is no secret
-    units = [(worker, Measured(worker.name, variant)) for worker in workers for variant in variants(worker)]
+    units = [(worker, VariantFigures(worker.name, variant)) for worker in workers for variant in variants(worker)]
     for call in calls[:warm_up]:
         for worker, unit in units:
             worker.call(call.method, unit.variant, *call.arguments)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import psycopg
-from corpora import Corpus, Made, clustered
+from corpora import Corpus, QuestionCorpus, clustered
 from pgvector import HalfVector
 from pgvector.psycopg import register_vector
 from psycopg import sql
@@ -91,21 +91,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--items", type=int, default=20_000)
     arguments = parser.parse_args()
-    made = clustered(arguments.items, DIMENSIONS, QUESTIONS)
+    corpus = clustered(arguments.items, DIMENSIONS, QUESTIONS)
     with running() as server:
         url = server.database("keys")
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("CREATE EXTENSION vector")
             register_vector(connection)
             connection.execute("SET enable_sort = on; SET jit = off; SET plan_cache_mode = force_generic_plan")
-            seconds = {name: _load(connection, name, made.corpus) for name in LAYOUTS}
+            seconds = {name: _load(connection, name, corpus.corpus) for name in LAYOUTS}
             settle(url)
             print(f"{'':28}" + "".join(f"{name:>12}" for name in LAYOUTS) + f"{'ratio':>10}")
             _tell("load, s", seconds)
-            _tell("bytes an item", {name: _bytes(connection, name) / len(made.corpus) for name in LAYOUTS})
-            for title, call in _searches(connection, made).items():
+            _tell("bytes an item", {name: _bytes(connection, name) / len(corpus.corpus) for name in LAYOUTS})
+            for title, call in _searches(connection, corpus).items():
                 _tell(title, _in_turn(call, QUESTIONS))
-            _tell("one item, durable, ms", _in_turn(_writer(connection, made), QUESTIONS))
+            _tell("one item, durable, ms", _in_turn(_writer(connection, corpus), QUESTIONS))
 
 
 def _names(layout: str) -> dict[str, sql.Composable]:
@@ -147,14 +147,14 @@ def _bytes(connection: psycopg.Connection[Any], layout: str) -> float:
     return float(total)
 
 
-def _searches(connection: psycopg.Connection[Any], made: Made) -> dict[str, Callable[[str, int], None]]:
-    tag = made.corpus.attributes[0]["region"]
+def _searches(connection: psycopg.Connection[Any], corpus: QuestionCorpus) -> dict[str, Callable[[str, int], None]]:
+    tag = corpus.corpus.attributes[0]["region"]
 
     def asking(statements: Mapping[str, sql.SQL]) -> Callable[[str, int], None]:
         texts = {layout: statements[layout].format(**_names(layout)) for layout in LAYOUTS}
 
         def ask(layout: str, number: int) -> None:
-            values = {"vector": HalfVector(made.questions[number].vector), "limit": LIMIT, "tags": [tag]}
+            values = {"vector": HalfVector(corpus.questions[number].vector), "limit": LIMIT, "tags": [tag]}
             connection.execute(texts[layout], values, prepare=True, binary=True).fetchall()
 
         return ask
@@ -167,7 +167,7 @@ def _searches(connection: psycopg.Connection[Any], made: Made) -> dict[str, Call
     }
 
 
-def _writer(connection: psycopg.Connection[Any], made: Made) -> Callable[[str, int], None]:
+def _writer(connection: psycopg.Connection[Any], made: QuestionCorpus) -> Callable[[str, int], None]:
     corpus, texts = made.corpus, {layout: _WRITE.format(**_names(layout)) for layout in LAYOUTS}
 
     def write(layout: str, number: int) -> None:

@@ -84,37 +84,37 @@ def rows_of(extent: Extent, spread: Spread) -> list[dict[str, Any]]:
     measured: dict[tuple[int, str], list[dict[str, float]]] = {}
     for seed in range(extent.seeds):
         for size in extent.sizes:
-            for name, row in one(seed, size, extent, spread).items():
+            for name, row in run_once(seed, size, extent, spread).items():
                 measured.setdefault((size, name), []).append(row)
         print(f"seed {seed} done", file=sys.stderr, flush=True)
-    return [summary(size, name, found) for (size, name), found in measured.items()]
+    return [summary(size, name, results) for (size, name), results in measured.items()]
 
 
-def one(seed: int, size: int, extent: Extent, spread: Spread) -> dict[str, dict[str, float]]:
+def run_once(seed: int, size: int, extent: Extent, spread: Spread) -> dict[str, dict[str, float]]:
     """Every model on one world with one log; the same seed is the same world at every size."""
     world = make_world(np.random.default_rng([seed, 0]), extent.shape, spread)
     log = make_log(np.random.default_rng([seed, 1]), world, size)
     baseline = log_loss(world, averaged_tables(log, world))
-    found = {"truth": {"log_loss": log_loss(world, world.rates)}, "averaged tables": {"log_loss": baseline}}
+    results = {"truth": {"log_loss": log_loss(world, world.rates)}, "averaged tables": {"log_loss": baseline}}
     for name, model in models(log, world, extent):
         means, sizes = model() if callable(model) else answer(model, log, world)
-        found[name] = judged(world, means, sizes, baseline)
-    return found
+        results[name] = judge(world, means, sizes, baseline)
+    return results
 
 
 def models(log: Log, world: World, extent: Extent) -> list[tuple[str, LearnedReward | Callable[[], Answer]]]:
     """The compared models, by name."""
     arms = arms_of_log(log, world)
     shrunk = learn([], arms)
-    found: list[tuple[str, LearnedReward | Callable[[], Answer]]] = [
+    compared: list[tuple[str, LearnedReward | Callable[[], Answer]]] = [
         ("shrinkage", shrunk),
         ("without shrinkage", lambda: unshrunk(log, world)),
         ("without cap", learn([], arms, priors=NO_CAP)),
         ("without parent variance", replace(shrunk, shrinkage=certain(shrunk.shrinkage))),
     ]
     if extent.logistic_from <= len(log.item) <= 20_000:
-        found.append(("logistic", learn(events_of(log), arms, kind="logistic")))
-    return found
+        compared.append(("logistic", learn(events_of(log), arms, kind="logistic")))
+    return compared
 
 
 def certain(model: Shrinkage) -> Shrinkage:
@@ -122,13 +122,13 @@ def certain(model: Shrinkage) -> Shrinkage:
     return replace(
         model,
         anywhere=ShrunkEstimate(model.anywhere.logit, 0.0),
-        clusters={key: ShrunkEstimate(one.logit, 0.0) for key, one in model.clusters.items()},
+        clusters={key: ShrunkEstimate(shift.logit, 0.0) for key, shift in model.clusters.items()},
         levels={
             kind: level._replace(bucket_variance=0.0, cluster_variance=0.0) for kind, level in model.levels.items()
         },
-        buckets={key: ShrunkEstimate(one.logit, 0.0) for key, one in model.buckets.items()},
+        buckets={key: ShrunkEstimate(shift.logit, 0.0) for key, shift in model.buckets.items()},
         cluster_shifts={
-            bucket: {key: ShrunkEstimate(one.logit, 0.0) for key, one in shifts.items()}
+            bucket: {key: ShrunkEstimate(shift.logit, 0.0) for key, shift in shifts.items()}
             for bucket, shifts in model.cluster_shifts.items()
         },
     )
@@ -139,13 +139,13 @@ def answer(model: LearnedReward, log: Log, world: World) -> Answer:
     items = arms_of_log(log, world)
     means, sizes = np.empty_like(world.logits), np.empty_like(world.logits)
     for domain, complexity in cells(world):
-        found = model.predict(buckets(domain, complexity), items)
-        means[domain, complexity] = [each.mean for each in found]
-        sizes[domain, complexity] = [each.effective_sample_size for each in found]
+        predictions = model.predict(buckets(domain, complexity), items)
+        means[domain, complexity] = [each.mean for each in predictions]
+        sizes[domain, complexity] = [each.effective_sample_size for each in predictions]
     return means, sizes
 
 
-def judged(world: World, rates: Floats, sizes: Floats, baseline: float) -> dict[str, float]:
+def judge(world: World, rates: Floats, sizes: Floats, baseline: float) -> dict[str, float]:
     """Against the truth, uniformly over all cells."""
     loss = log_loss(world, rates)
     low, high = intervals(rates, sizes)
@@ -167,31 +167,31 @@ def intervals(means: Floats, sizes: Floats, share: float = 0.9) -> tuple[Floats,
 
 def log_loss(world: World, rates: Floats) -> float:
     """The expected log-loss over all cells, by the true rates."""
-    kept = np.clip(rates, 1e-6, 1 - 1e-6)
-    return float(-(world.rates * np.log(kept) + (1 - world.rates) * np.log(1 - kept)).mean())
+    clipped = np.clip(rates, 1e-6, 1 - 1e-6)
+    return float(-(world.rates * np.log(clipped) + (1 - world.rates) * np.log(1 - clipped)).mean())
 
 
 def calibration(world: World, rates: Floats) -> float:
     """The expected calibration error, ten bins of equal size, against the true rates."""
     order = np.argsort(rates.ravel(), kind="stable")
-    truth, said = world.rates.ravel()[order], rates.ravel()[order]
+    truth, predicted = world.rates.ravel()[order], rates.ravel()[order]
     gaps = [
-        abs(one.mean() - other.mean()) * len(one)
-        for one, other in zip(np.array_split(truth, 10), np.array_split(said, 10), strict=True)
+        abs(part.mean() - other.mean()) * len(part)
+        for part, other in zip(np.array_split(truth, 10), np.array_split(predicted, 10), strict=True)
     ]
     return float(sum(gaps) / truth.size)
 
 
-def summary(size: int, name: str, found: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+def summary(size: int, name: str, results: Sequence[Mapping[str, float]]) -> dict[str, Any]:
     """Means over the seeds, the spread of the log-loss and the gain, and how often the tables were better."""
     row: dict[str, Any] = {"feedbacks": size, "model": name}
-    for key in found[0]:
-        values = [each[key] for each in found]
+    for key in results[0]:
+        values = [each[key] for each in results]
         row[key] = round(float(np.mean(values)), 4)
         if key in {"log_loss", "gain"} and len(values) > 1:
             row[f"{key}_sd"] = round(float(np.std(values, ddof=1)), 4)
-    if "gain" in found[0]:
-        row["worse_in"] = sum(each["gain"] < -1e-9 for each in found)
+    if "gain" in results[0]:
+        row["worse_in"] = sum(each["gain"] < -1e-9 for each in results)
     return row
 
 
@@ -227,22 +227,22 @@ def median_ms(model: LearnedReward, items: Sequence[ItemArms]) -> float:
 
 def targets(rows: Sequence[Mapping[str, Any]], cost: Mapping[str, float]) -> list[dict[str, Any]]:
     """The targets, and this run's results."""
-    found: list[dict[str, Any]] = []
+    checks: list[dict[str, Any]] = []
     for row in rows:
         size, model = row["feedbacks"], row["model"]
         if model not in {"shrinkage", "logistic"}:
             continue
         label = f"at {size:,} feedbacks, {model}"
         if size in {5_000, 20_000}:
-            found.append(target(f"lower log-loss {label}", row["gain"], 0.07, "at least 7 %", at_least=True))
+            checks.append(target(f"lower log-loss {label}", row["gain"], 0.07, "at least 7 %", at_least=True))
         if size in {0, 10, 100}:
-            found.append(target(f"log-loss not worse {label}", row["gain"], 0.0, "on average", at_least=True))
+            checks.append(target(f"log-loss not worse {label}", row["gain"], 0.0, "on average", at_least=True))
         if size == 20_000:
-            found.append(target(f"calibration error {label}", row["calibration_error"], 0.04, "at most .04"))
+            checks.append(target(f"calibration error {label}", row["calibration_error"], 0.04, "at most .04"))
         if size in {500, 2_000, 20_000}:
             off = abs(row["coverage"] - 0.9)
-            found.append(target(f"90 % intervals off by, {label}", round(off, 4), 0.03, ".87 to .93 covered"))
-    return found + [
+            checks.append(target(f"90 % intervals off by, {label}", round(off, 4), 0.03, ".87 to .93 covered"))
+    return checks + [
         target(f"predict for 200 items, {model}, ms", cost[f"predict_200_{model}_ms"], 5.0, "at most 5")
         for model in ("shrinkage", "logistic")
     ]
@@ -253,7 +253,7 @@ def page(result: Mapping[str, Any]) -> str:
     about = result["about"]
     names = ("feedbacks", "model", "log_loss", "log_loss_sd", "gain", "gain_sd", "worse_in")
     honest = ("feedbacks", "model", "calibration_error", "coverage", "width")
-    shown = ("averaged tables", "shrinkage", "logistic")
+    columns = ("averaged tables", "shrinkage", "logistic")
     judged_rows = [row for row in result["rows"] if "gain" in row]
     opening = (
         f"Simulated, {about['seeds']} seeds, {about['date']}: 12 domains × 300 items × 4 complexities, logs skewed by "
@@ -272,7 +272,7 @@ def page(result: Mapping[str, Any]) -> str:
         table(judged_rows, honest),
         "## A world that is less alike",
         "Items of a cluster have less in common, and differ more by context: the targets are not set for it.",
-        table([row for row in result["less_alike"] if row["model"] in shown], (*names[:6], *honest[2:4])),
+        table([row for row in result["less_alike"] if row["model"] in columns], (*names[:6], *honest[2:4])),
         "## Cost",
         table([result["cost"]]),
     ]
@@ -284,10 +284,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, help="worlds to average over; 20 unless said otherwise")
     parser.add_argument("--quick", action="store_true", help="a small world, in seconds; prints and writes nothing")
-    given = parser.parse_args(arguments)
-    extent = QUICK if given.quick else Extent()
-    result = run(replace(extent, seeds=given.seeds) if given.seeds else extent)
-    if not given.quick:
+    options = parser.parse_args(arguments)
+    extent = QUICK if options.quick else Extent()
+    result = run(replace(extent, seeds=options.seeds) if options.seeds else extent)
+    if not options.quick:
         (RESULTS / "learned_reward.json").write_text(json.dumps(result, indent=1) + "\n")
         (RESULTS / "learned_reward.md").write_text(page(result))
     print(page(result))

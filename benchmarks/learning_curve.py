@@ -95,9 +95,9 @@ class World:
 
 
 def _scifact(data: Path) -> World:
-    asked, relevant = SCIFACT_TRAIN.queries(data)
+    queries, relevant = SCIFACT_TRAIN.queries(data)
     held_out, qrels = SCIFACT.queries(data)
-    return World("scifact", SCIFACT, asked, held_out, {**relevant, **qrels})
+    return World("scifact", SCIFACT, queries, held_out, {**relevant, **qrels})
 
 
 def _halves(task: Task, data: Path) -> World:
@@ -110,10 +110,10 @@ def _halves(task: Task, data: Path) -> World:
 def _other_conversations(data: Path) -> World:
     queries, qrels = LOCOMO.queries(data)
     names = sorted({str(query.metadata["conversation"]) for query in queries})
-    asked = [query for query in queries if query.metadata["conversation"] in names[::2]]
+    own_queries = [query for query in queries if query.metadata["conversation"] in names[::2]]
     others = [query for query in queries if query.metadata["conversation"] not in names[::2]]
     random.Random(0).shuffle(others)  # noqa: S311 - a sample keeps no secret
-    return World("locomo, other conversations", LOCOMO, asked, others[:_HELD_OUT], qrels)
+    return World("locomo, other conversations", LOCOMO, own_queries, others[:_HELD_OUT], qrels)
 
 
 WORLDS = {
@@ -146,7 +146,7 @@ class Place:
     start: float
 
 
-async def filled(server: Server, data: Path, world: World, learned: Learned, embedder: Remembering) -> Place:
+async def fill(server: Server, data: Path, world: World, learned: Learned, embedder: Remembering) -> Place:
     """The world's collection, searched by a profile that learns, in a database that crowds get copies of."""
     database = f"learning_{world.task.collection}_{len(server.made)}"
     async with connect(server.database(database, platform=True), settings=PATIENT, embedder=embedder) as platform:
@@ -156,26 +156,26 @@ async def filled(server: Server, data: Path, world: World, learned: Learned, emb
 
 
 async def curve(platform: Platform, place: Place, crowd: Crowd, looks: Sequence[int]) -> list[dict[str, Any]]:
-    """The quality after so many verdicts, for one crowd of users."""
+    """The quality after each number of verdicts, for one crowd of users."""
     world = place.world
     collection = await platform.collection(world.task.collection)
     users = Users(world.asked, world.qrels, crowd.seed, noise=crowd.noise, wrong=crowd.wrong)
     points: list[dict[str, Any]] = [{"look": 0, "feedback": 0, "searches": 0, "ndcg_at_10": place.start}]
-    given, searches, asked = 0, 0, iter(users)
+    count, searches, users_in_turn = 0, 0, iter(users)
     for due in looks:
-        while given < due:
-            queries = list(itertools.islice(asked, AT_ONCE))
+        while count < due:
+            queries = list(itertools.islice(users_in_turn, AT_ONCE))
             results = await asyncio.gather(*(_searched(collection, world, query) for query in queries))
             events = [
                 Feedback(retrieval_id=result.retrieval_id, item_id=item, helpful=helped)
                 for query, result in zip(queries, results, strict=True)
                 for item, helped in users.verdicts(query, result).items()
             ]
-            given, searches = given + (await platform.feedback_each(events)).recorded, searches + len(queries)
+            count, searches = count + (await platform.feedback_each(events)).recorded, searches + len(queries)
         outcome = await _learn(platform, collection)
         # Without a model a search ranks as at the start.
         quality = await _quality(collection, world) if (await collection.info()).model_version else place.start
-        points.append({"look": due, "feedback": given, "searches": searches, "ndcg_at_10": quality} | outcome)
+        points.append({"look": due, "feedback": count, "searches": searches, "ndcg_at_10": quality} | outcome)
         print(f"{world.name}, {crowd}: {points[-1]}", file=sys.stderr, flush=True)
     return points
 
@@ -208,57 +208,57 @@ async def _quality(collection: Collection, world: World) -> float:
 
 async def _searched(collection: Collection, world: World, query: JudgedQuery) -> SearchResult:
     result = await collection.search(query.text, where=world.where(query), syntax=False)
-    if result.notes:  # one without its vector, say, would be judged by what no user would see
+    if result.notes:  # one without a vector, for example, would be evaluated by what users never see
         raise RuntimeError(f"{query.text!r}: {result.notes}")
     return result
 
 
-async def run(given: argparse.Namespace, server: Server) -> dict[str, Any]:
+async def run(options: argparse.Namespace, server: Server) -> dict[str, Any]:
     """Every crowd's curve, all collections with the first seed first."""
     curves: list[dict[str, Any]] = []
-    learned, embedder = Learned(combination=Combination(given.combination)), Remembering()
-    places = [await filled(server, given.data, WORLDS[name](given.data), learned, embedder) for name in given.tasks]
-    if given.add:
-        curves += earlier(given, places)
+    learned, embedder = Learned(combination=Combination(options.combination)), Remembering()
+    places = [await fill(server, options.data, WORLDS[name](options.data), learned, embedder) for name in options.tasks]
+    if options.add:
+        curves += earlier(options, places)
     result: dict[str, Any] = {}
-    for seed, place, noise, wrong in itertools.product(given.seeds, places, given.noise, given.wrong):
+    for seed, place, noise, wrong in itertools.product(options.seeds, places, options.noise, options.wrong):
         crowd = Crowd(seed, noise, wrong)
         copied = server.copy("learning_crowd", place.database)
         async with connect(copied, settings=PATIENT, embedder=embedder) as platform:
-            points = await curve(platform, place, crowd, LOOKS[:1] if given.quick else LOOKS)
+            points = await curve(platform, place, crowd, LOOKS[:1] if options.quick else LOOKS)
         curves.append({"collection": place.world.name, **asdict(crowd), "points": points})
         result = {
-            "combination": given.combination,
+            "combination": options.combination,
             "curves": curves,
             "summary": (rows := summary(curves)),
             "means": means(rows),
         }
-        if not given.quick:
+        if not options.quick:
             (RESULTS / "learning_curve.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-            (RESULTS / "learning_curve.md").write_text(written(result), encoding="utf-8")
+            (RESULTS / "learning_curve.md").write_text(page_of(result), encoding="utf-8")
     return result
 
 
-def earlier(given: argparse.Namespace, places: Sequence[Place]) -> list[dict[str, Any]]:
+def earlier(options: argparse.Namespace, places: Sequence[Place]) -> list[dict[str, Any]]:
     """The curves in the results of the crowds that this run does not make anew.
 
     Raises ``RuntimeError`` where the quality before any verdict is another now: curves from there do not compare.
     """
     stored = json.loads((RESULTS / "learning_curve.json").read_text(encoding="utf-8"))
-    if stored["combination"] != given.combination:
-        raise RuntimeError(f"the results are of {stored['combination']}, not {given.combination}")
+    if stored["combination"] != options.combination:
+        raise RuntimeError(f"the results are of {stored['combination']}, not {options.combination}")
     starts = {place.world.name: place.start for place in places}
-    own = set(itertools.product(starts, given.seeds, given.noise, given.wrong))
-    kept = [
+    own = set(itertools.product(starts, options.seeds, options.noise, options.wrong))
+    curves = [
         curve
         for curve in stored["curves"]
         if (curve["collection"], curve["seed"], curve["noise"], curve["wrong"]) not in own
     ]
-    for curve in kept:
+    for curve in curves:
         then = curve["points"][0]["ndcg_at_10"]
         if (now := starts.get(curve["collection"], then)) != then:
             raise RuntimeError(f"{curve['collection']} starts at {now}, and at {then} in the results; run all anew")
-    return kept
+    return curves
 
 
 def summary(curves: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -311,7 +311,7 @@ def means(summary: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def written(result: Mapping[str, Any]) -> str:
+def page_of(result: Mapping[str, Any]) -> str:
     """The summary as a page."""
     lines = [
         "# Learning curve",
@@ -357,15 +357,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--wrong", nargs="+", type=float, default=[0.0, 0.1, 0.3], help="share of wrong verdicts")
     parser.add_argument("--noise", nargs="+", type=float, default=[0.3], help="share of clicks that go astray")
     parser.add_argument("--quick", action="store_true", help="one crowd and 250 verdicts; nothing is written")
-    given = parser.parse_args(arguments)
-    missing = [name for name in ("scifact", "cranfield") if not (given.data / name).is_dir()]
+    options = parser.parse_args(arguments)
+    missing = [name for name in ("scifact", "cranfield") if not (options.data / name).is_dir()]
     if missing:
-        print(f"error: {given.data} holds no {missing[0]}; name the folder of the test collections", file=sys.stderr)
+        print(f"error: {options.data} holds no {missing[0]}; name the folder of the test collections", file=sys.stderr)
         return 1
-    if given.quick:
-        given.seeds, given.wrong, given.noise = [0], [0.0], [0.3]
+    if options.quick:
+        options.seeds, options.wrong, options.noise = [0], [0.0], [0.3]
     with running() as server:
-        print(written(asyncio.run(run(given, server))))
+        print(page_of(asyncio.run(run(options, server))))
     return 0
 
 

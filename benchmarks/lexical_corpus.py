@@ -24,17 +24,20 @@ def sources(data: Path) -> list[list[str]]:
     for name in SETS:
         with gzip.open(data / name / "corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
             texts = [" ".join(f"{row['title']}. {row['text']}".split()) for row in map(json.loads, lines)]
-        found += [[one for one in re.split(r"(?<=[.?!]) ", text) if 3 <= len(one.split()) <= 60] for text in texts]
+        found += [
+            [sentence for sentence in re.split(r"(?<=[.?!]) ", text) if 3 <= len(sentence.split()) <= 60]
+            for text in texts
+        ]
     return [sentences for sentences in found if sentences]
 
 
 def documents(data: Path, number: int, seed: int = 1) -> Iterator[str]:
-    """So many documents; a larger number begins with the same ones."""
+    """``number`` documents; a larger number begins with the same ones."""
     chance = random.Random(seed)  # noqa: S311 - nothing is kept secret by it
-    known = sources(data)
+    texts = sources(data)
     for _ in range(number):
         target = min(max(chance.gauss(_WORDS, _SPREAD), 20), 250)
-        main, *others = (chance.choice(known) for _ in range(3))
+        main, *others = (chance.choice(texts) for _ in range(3))
         parts: list[str] = []
         length = 0
         while length < target:
@@ -44,11 +47,11 @@ def documents(data: Path, number: int, seed: int = 1) -> Iterator[str]:
 
 
 def queries(data: Path, number: int, seed: int = 2) -> list[str]:
-    """So many queries, cut after 12 words; shorter ones than 5 are left out."""
-    found = []
+    """``number`` queries, cut after 12 words; queries of fewer than 5 words are left out."""
+    texts = []
     for name in SETS:
         with (data / name / "queries.jsonl").open(encoding="utf-8") as lines:
             words = [json.loads(line)["text"].split() for line in lines]
-        found += [" ".join(one[:12]) for one in words if len(one) >= 5]
-    random.Random(seed).shuffle(found)  # noqa: S311 - nothing is kept secret by it
-    return found[:number]
+        texts += [" ".join(sentence[:12]) for sentence in words if len(sentence) >= 5]
+    random.Random(seed).shuffle(texts)  # noqa: S311 - nothing is kept secret by it
+    return texts[:number]

@@ -44,7 +44,7 @@ def spread(values: list[float]) -> Figures:
     return {"p50_ms": round(float(p50), 2), "p95_ms": round(float(p95), 2)}
 
 
-async def filled(platform: Platform, data: Path, size: int) -> tuple[Collection, float]:
+async def fill(platform: Platform, data: Path, size: int) -> tuple[Collection, float]:
     """A collection of that size, and the seconds that storing it took (0 where it was there)."""
     collection = await platform.collection(f"lexical {size}", space=None)
     if (await collection.info()).items >= size:
@@ -63,21 +63,21 @@ async def milliseconds(connection: Connection, collection_id: int, query: str, b
     return float(plan["Planning Time"] + plan["Execution Time"])
 
 
-async def searched(platform: Platform, collection_id: int, asked: list[str]) -> dict[str, Any]:
+async def searched(platform: Platform, collection_id: int, texts_asked: list[str]) -> dict[str, Any]:
     """Latency in full and as searches ask, and how much of the full top 10 and top 100 the latter has."""
     times: dict[int | None, list[float]] = {FULL: [], None: []}
     shares: dict[int, list[float]] = {10: [], 100: []}
     async with platform.database.transaction(platform.tenant_id) as connection:
-        for query in asked:
-            found = {}
+        for query in texts_asked:
+            figures = {}
             for budget, measured in times.items():
-                # The first only warms up.
+                # The first query is a warm-up.
                 rows = await (await connection.execute(SEARCH, (collection_id, query, budget))).fetchall()
-                found[budget] = [row[0] for row in rows]
+                figures[budget] = [row[0] for row in rows]
                 measured.append(await milliseconds(connection, collection_id, query, budget))
             for depth, share in shares.items():
-                true = set(found[FULL][:depth])
-                share.append(len(true & set(found[None][:depth])) / max(len(true), 1))
+                true = set(figures[FULL][:depth])
+                share.append(len(true & set(figures[None][:depth])) / max(len(true), 1))
     return {
         "full": spread(times[FULL]),
         "search": spread(times[None]),
@@ -95,7 +95,7 @@ async def timed(act: Callable[[int], Awaitable[object]]) -> Figures:
     return spread(times)
 
 
-async def written(collection: Collection, texts: list[str]) -> dict[str, Figures]:
+async def write_costs(collection: Collection, texts: list[str]) -> dict[str, Figures]:
     """Single inserts, updates and deletes, each a call with its transaction and statistics."""
     return {
         "insert": await timed(lambda number: collection.add([{"_id": f"new {number}", "text": texts[number]}])),
@@ -104,38 +104,40 @@ async def written(collection: Collection, texts: list[str]) -> dict[str, Figures
     }
 
 
-async def beside_a_writer(platform: Platform, collection: Collection, asked: list[str], texts: list[str]) -> Figures:
+async def beside_a_writer(
+    platform: Platform, collection: Collection, query_texts: list[str], texts: list[str]
+) -> Figures:
     """A search's latency while single items are written without a pause."""
     collection_id = (await collection.refresh()).collection_id
-    done = asyncio.Event()
+    finished = asyncio.Event()
 
     async def write() -> None:
         number = 0
-        while not done.is_set():
+        while not finished.is_set():
             await collection.add([{"_id": f"beside {number % 50}", "text": texts[number % len(texts)]}])
             number += 1
 
     writer = asyncio.create_task(write())
     async with platform.database.transaction(platform.tenant_id) as connection:
-        times = [await milliseconds(connection, collection_id, query, None) for query in asked]
-    done.set()
+        times = [await milliseconds(connection, collection_id, query, None) for query in query_texts]
+    finished.set()
     await writer
     await collection.delete([f"beside {number}" for number in range(50)])
     return spread(times)
 
 
-async def measure(platform: Platform, data: Path, size: int, asked: list[str]) -> dict[str, Any]:
+async def measure(platform: Platform, data: Path, size: int, query_texts: list[str]) -> dict[str, Any]:
     """Everything about one size."""
-    collection, seconds = await filled(platform, data, size)
+    collection, seconds = await fill(platform, data, size)
     async with platform.database.maintenance() as connection:
         await connection.execute(f'VACUUM ANALYZE "{platform.database.names.schema}".item_terms')
     texts = list(documents(data, 2 * WRITES, seed=3))
-    result: dict[str, Any] = {"documents": size, "queries": len(asked)}
+    result: dict[str, Any] = {"documents": size, "queries": len(query_texts)}
     if seconds:
         result["bulk_items_per_second"] = round(size / seconds)
-    result |= await searched(platform, (await collection.refresh()).collection_id, asked)
-    result["writes"] = await written(collection, texts)
-    result["search_beside_a_writer"] = await beside_a_writer(platform, collection, asked, texts)
+    result |= await searched(platform, (await collection.refresh()).collection_id, query_texts)
+    result["writes"] = await write_costs(collection, texts)
+    result["search_beside_a_writer"] = await beside_a_writer(platform, collection, query_texts, texts)
     return result
 
 

@@ -76,7 +76,7 @@ class Talks:
         """All of it."""
         plain = [line.item for line in read_items(data / LOCOMO.collection / "corpus.jsonl.gz") if line.item]
         queries, qrels = LOCOMO.queries(data)
-        sessions = {one.item_id: f"{one.attributes['conversation']}/{one.attributes['session']}" for one in plain}
+        sessions = {hit.item_id: f"{hit.attributes['conversation']}/{hit.attributes['session']}" for hit in plain}
         return cls([as_turn(item) for item in plain], plain, sessions, queries, qrels)
 
 
@@ -96,15 +96,15 @@ def as_turn(item: Item) -> Item:
 
 async def ranked(collection: Collection, talks: Talks, profile: Profile) -> dict[str, list[str]]:
     """The keys of each question's hits, best first, within the question's conversation."""
-    found: dict[str, list[str]] = {}
+    rankings: dict[str, list[str]] = {}
 
     def conversation(query: JudgedQuery) -> str:
         return str(query.metadata["conversation"])
 
     for name, queries in groupby(sorted(talks.queries, key=conversation), conversation):
-        asked = list(queries)
-        for start in range(0, len(asked), 50):
-            part = asked[start : start + 50]
+        remaining = list(queries)
+        for start in range(0, len(remaining), 50):
+            part = remaining[start : start + 50]
             results = await collection.unrecorded().search_each(
                 [query.text for query in part],
                 where={"conversation": name},
@@ -112,23 +112,27 @@ async def ranked(collection: Collection, talks: Talks, profile: Profile) -> dict
                 profile=profile,
                 syntax=False,
             )
-            found |= {
+            rankings |= {
                 query.query_id: [hit.item_id for hit in result] for query, result in zip(part, results, strict=True)
             }
-    return found
+    return rankings
 
 
-async def asked(collection: Collection, talks: Talks) -> dict[str, Rankings]:
+async def rankings_by_question(collection: Collection, talks: Talks) -> dict[str, Rankings]:
     """The rankings of each leg for each question; fused by any weights, they equal a search with those weights."""
     gate = asyncio.Semaphore(AT_ONCE)
 
-    async def one(query: JudgedQuery) -> Rankings:
+    async def rankings_of(query: JudgedQuery) -> Rankings:
         async with gate:
             where = {"conversation": query.metadata["conversation"]}
             return await leg_rankings(handle_of(collection), query.text, where=where, depth=HITS)
 
     return dict(
-        zip((query.query_id for query in talks.queries), await asyncio.gather(*map(one, talks.queries)), strict=True)
+        zip(
+            (query.query_id for query in talks.queries),
+            await asyncio.gather(*map(rankings_of, talks.queries)),
+            strict=True,
+        )
     )
 
 
@@ -136,7 +140,7 @@ def fused(rankings: Mapping[str, Rankings], profile: Profile) -> dict[str, list[
     """The keys of each question's hits by this profile."""
     return {
         key: fused_ids(
-            {leg: found for leg, found in legs.items() if leg in profile.legs},
+            {leg: ranking for leg, ranking in legs.items() if leg in profile.legs},
             profile.legs,
             profile.fusion,
         )[:HITS]
@@ -144,13 +148,13 @@ def fused(rankings: Mapping[str, Rankings], profile: Profile) -> dict[str, list[
     }
 
 
-def scored(found: Mapping[str, Sequence[str]], talks: Talks) -> Scores:
+def scored(rankings: Mapping[str, Sequence[str]], talks: Talks) -> Scores:
     """Every metric of every question; sessions are in the order of their best turns."""
     scores: dict[str, dict[str, float]] = {name: {} for name in METRICS}
     for query in talks.queries:
         turns = {key for key, relevance in talks.qrels[query.query_id].items() if relevance > 0}
         sessions = {talks.sessions[key] for key in turns}
-        hits = found[query.query_id]
+        hits = rankings[query.query_id]
         order = list(dict.fromkeys(talks.sessions[key] for key in hits))
         gain = sum(1 / math.log2(place + 2) for place, key in enumerate(hits[:10]) if key in turns)
         best = sum(1 / math.log2(place + 2) for place in range(min(10, len(turns))))
@@ -188,7 +192,7 @@ def by_category(scores: Scores, queries: Sequence[JudgedQuery]) -> list[dict[str
         kinds[category(query)].append(query.query_id)
     return [
         {"category": kind, "questions": len(ids)}
-        | {name: round(fmean(scores[name][one] for one in ids), 4) for name in METRICS}
+        | {name: round(fmean(scores[name][query_id] for query_id in ids), 4) for name in METRICS}
         for kind, ids in sorted(kinds.items())
     ]
 
@@ -205,10 +209,10 @@ def held_out(tried: Mapping[str, Scores], talks: Talks) -> tuple[list[dict[str, 
     for left_out in sorted({str(query.metadata["conversation"]) for query in talks.queries}):
         own = [query for query in talks.queries if query.metadata["conversation"] == left_out]
         others = [query for query in talks.queries if query.metadata["conversation"] != left_out]
-        chosen = max(tried, key=lambda name: merit(tried[name], others))
+        best = max(tried, key=lambda name: merit(tried[name], others))
         for metric in METRICS:
-            joined[metric] |= {query.query_id: tried[chosen][metric][query.query_id] for query in own}
-        rows.append({"held out": left_out, "chosen on the others": chosen} | means(tried[chosen], own))
+            joined[metric] |= {query.query_id: tried[best][metric][query.query_id] for query in own}
+        rows.append({"held out": left_out, "chosen on the others": best} | means(tried[best], own))
     return rows, joined
 
 
@@ -217,7 +221,7 @@ def hybrid(share: float) -> Profile:
     return replace(CONVERSATION_PROFILE, legs={"dense": share, "lexical": 1 - share} if share else {"lexical": 1.0})
 
 
-async def filled(platform: Platform, name: str, items: Sequence[Item], neighbours: Neighbours | None) -> Collection:
+async def fill(platform: Platform, name: str, items: Sequence[Item], neighbours: Neighbours | None) -> Collection:
     """A collection of these turns, indexed so."""
     collection = await platform.collection(name, filterable=CONVERSATION_FILTERABLE if neighbours else None)
     await collection.add(items)
@@ -229,16 +233,16 @@ async def measure(platform: Platform, data: Path) -> dict[str, Any]:
     """Everything that the page shows."""
     talks = Talks.read(data)
     variants: dict[str, Scores] = {}
-    plain = await filled(platform, "locomo plain", talks.plain, None)
-    titled = await filled(platform, "locomo titled", talks.turns, None)
+    plain = await fill(platform, "locomo plain", talks.plain, None)
+    titled = await fill(platform, "locomo titled", talks.turns, None)
     for label, collection in (("as it stands", plain), ("speaker and day as title", titled)):
-        rankings = await asked(collection, talks)
+        rankings = await rankings_by_question(collection, talks)
         for legs, share in (("words", 0.0), ("words and vectors", CONVERSATION_PROFILE.legs["dense"])):
             variants[f"{label}, {legs}"] = scored(fused(rankings, hybrid(share)), talks)
     tried: dict[str, Scores] = {}
     for window in WINDOWS:
-        near = await filled(platform, "locomo", talks.turns, window)
-        rankings = await asked(near, talks)
+        near = await fill(platform, "locomo", talks.turns, window)
+        rankings = await rankings_by_question(near, talks)
         for share in SHARES:
             name = f"{window.before} before, {window.after} after, own × {window.own_weight}, dense {share}"
             tried[name] = scored(fused(rankings, hybrid(share)), talks)
@@ -246,7 +250,7 @@ async def measure(platform: Platform, data: Path) -> dict[str, Any]:
                 variants[f"with neighbours, {'words and vectors' if share else 'words'}"] = tried[name]
     folds, joined = held_out(tried, talks)
     best = list(variants)[-1]
-    near = await filled(platform, "locomo", talks.turns, CONVERSATION_NEIGHBOURS)
+    near = await fill(platform, "locomo", talks.turns, CONVERSATION_NEIGHBOURS)
     variants[f"{best}, by search"] = scored(await ranked(near, talks, CONVERSATION_PROFILE), talks)
     return {
         "questions": len(talks.queries),

@@ -52,7 +52,7 @@ def runs(text: str) -> set[tuple[str, ...]]:
 
 
 @dataclass(frozen=True)
-class Shown:
+class AbstractIndex:
     """The abstracts that a chunk shows."""
 
     passages: dict[str, set[tuple[str, ...]]]
@@ -60,12 +60,12 @@ class Shown:
     owners: dict[tuple[str, ...], list[str]]
 
     @classmethod
-    def of(cls, items: Iterable[Item]) -> Shown:
+    def of(cls, items: Iterable[Item]) -> AbstractIndex:
         """Make it of the abstracts."""
         passages = {item.item_id: runs(item.body) for item in items if item.body.strip()}
         owners: dict[tuple[str, ...], list[str]] = {}
-        for name, found in passages.items():
-            for run in found:
+        for name, item_ids in passages.items():
+            for run in item_ids:
                 owners.setdefault(run, []).append(name)
         return cls(passages, owners)
 
@@ -74,12 +74,12 @@ class Shown:
         return list(dict.fromkeys(name for hit in hits for name in self._by(hit.body)))[:_LIMIT]
 
     def _by(self, body: str) -> list[str]:
-        found = runs(body)
-        shared = Counter(name for run in found for name in self.owners.get(run, ()))
+        matches = runs(body)
+        shared = Counter(name for run in matches for name in self.owners.get(run, ()))
         return [
             name
             for name, number in shared.most_common()
-            if number >= _HALF * len(self.passages[name]) or number >= _HALF * len(found)
+            if number >= _HALF * len(self.passages[name]) or number >= _HALF * len(matches)
         ]
 
 
@@ -114,20 +114,20 @@ def _section(item: Item) -> str:
 async def measure(platform: Platform, data: Path, task: Task, most: int, chunking: Chunking) -> dict[str, Any]:
     """One set of abstracts in all four ways."""
     queries, qrels = task.queries(data)
-    items = chosen(data, task, qrels, most)
+    items = sample_of(data, task, qrels, most)
     name = f"{task.collection}_{len(items)}"
     alone = await anew(platform, name)
     added = await alone.add(items)
     alike = [{"id": i.item_id, "title": i.title, "text": i.body, "format": "text"} for i in items if i.indexed_text]
-    made: dict[str, tuple[Collection, Any]] = {}
+    collections: dict[str, tuple[Collection, Any]] = {}
     for way, documents in (("documents", alike), ("sections", joined(items)), ("plain", joined_plain(items))):
-        made[way] = await stored(platform, f"{name}_{way}", documents, chunking)
-    shown = Shown.of(items)
+        collections[way] = await store(platform, f"{name}_{way}", documents, chunking)
+    abstracts = AbstractIndex.of(items)
     rank: dict[str, Callable[[str], Any]] = {
         "alone": lambda text: _ids(alone, text),
-        "documents": lambda text: _documents(made["documents"][0], text),
-        "sections": lambda text: _shown(made["sections"][0], text, shown),
-        "plain": lambda text: _shown(made["plain"][0], text, shown),
+        "documents": lambda text: _documents(collections["documents"][0], text),
+        "sections": lambda text: _found_abstracts(collections["sections"][0], text, abstracts),
+        "plain": lambda text: _found_abstracts(collections["plain"][0], text, abstracts),
     }
 
     async def search(text: str, *, where: dict[str, Any] | None, limit: int, variant: str) -> list[str]:  # noqa: ARG001
@@ -138,35 +138,35 @@ async def measure(platform: Platform, data: Path, task: Task, most: int, chunkin
     return {
         "abstracts": len(items),
         "cut": added.cut,
-        "chunks": {way: (await made[way][0].info()).items for way in made},
+        "chunks": {way: (await collections[way][0].info()).items for way in collections},
         **report.as_dict(),
     }
 
 
-def chosen(data: Path, task: Task, qrels: Qrels, most: int) -> list[Item]:
+def sample_of(data: Path, task: Task, qrels: Qrels, most: int) -> list[Item]:
     """The relevant abstracts and as many others, in the order of the file."""
     items = [line.item for line in read_items(data / task.collection / "corpus.jsonl.gz") if line.item is not None]
     items = [replace(item, attributes={}) for item in items]
     relevant = {item_id for judged in qrels.values() for item_id in judged}
     others = max(most - sum(item.item_id in relevant for item in items), 0) if most else len(items)
-    kept: list[Item] = []
+    sample: list[Item] = []
     for item in items:
         if item.item_id in relevant:
-            kept.append(item)
+            sample.append(item)
         elif others:
             others -= 1
-            kept.append(item)
-    return kept
+            sample.append(item)
+    return sample
 
 
 async def anew(platform: Platform, name: str) -> Collection:
     """An empty collection; vectors of an earlier run are in the cache."""
-    if name in [one.name for one in await platform.collections()]:
+    if name in [collection.name for collection in await platform.collections()]:
         await platform.remove_collection(name)
     return await platform.collection(name)
 
 
-async def stored(platform: Platform, name: str, documents: list[dict[str, str]], chunking: Chunking) -> Any:
+async def store(platform: Platform, name: str, documents: list[dict[str, str]], chunking: Chunking) -> Any:
     """The collection of those documents' chunks, and what became of them."""
     collection = await anew(platform, name)
     report = await collection.add_documents(documents, chunking=chunking)
@@ -184,8 +184,8 @@ async def _documents(collection: Collection, text: str) -> list[str]:
     return [str(hit.attributes["document"]) for hit in hits]
 
 
-async def _shown(collection: Collection, text: str, shown: Shown) -> list[str]:
-    return shown.by((await collection.search(text, limit=_DEEP, syntax=False)).hits)
+async def _found_abstracts(collection: Collection, text: str, abstracts: AbstractIndex) -> list[str]:
+    return abstracts.by((await collection.search(text, limit=_DEEP, syntax=False)).hits)
 
 
 _ABOUT = """# Passages of long documents
@@ -216,7 +216,7 @@ def page(results: dict[str, Any], chunking: Chunking) -> str:
 
 
 async def main(data: Path, most: int, chunking: Chunking) -> None:
-    """Measure what is there, print, write."""
+    """Measure the existing collections, print, write."""
     results = {}
     async with connect(settings=Settings().changed(embedder="minilm")) as platform:
         for task in (CRANFIELD, SCIFACT):

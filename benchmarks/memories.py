@@ -82,37 +82,39 @@ def _copy(connection: psycopg.Connection[Any], collection_id: int, world: World)
     columns = "collection_id, item_id, happened_at, base_relevance, accesses"
     with connection.cursor().copy(f"COPY memories ({columns}) FROM STDIN".encode()) as rows:
         for number in range(len(world)):
-            given = float(world.relevance[number]), world.accesses[number]
-            rows.write_row((collection_id, item_id(number), world.happened_at(number), *given))
+            figures = float(world.relevance[number]), world.accesses[number]
+            rows.write_row((collection_id, item_id(number), world.happened_at(number), *figures))
     columns = "collection_id, entity_type, entity_id, item_id, happened_at"
     with connection.cursor().copy(f"COPY memory_links ({columns}) FROM STDIN".encode()) as rows:
         for number, links in enumerate(world.links):
-            for kind, one in links:
-                rows.write_row((collection_id, kind, one, item_id(number), world.happened_at(number)))
+            for kind, entity_id in links:
+                rows.write_row((collection_id, kind, entity_id, item_id(number), world.happened_at(number)))
 
 
-async def measured(engine: RetrievalEngine, world: World, asked: dict[str, list[Question]]) -> list[dict[str, Any]]:
+async def measure_kinds(
+    engine: RetrievalEngine, world: World, by_kind: dict[str, list[Question]]
+) -> list[dict[str, Any]]:
     """Each kind's time and agreement with the truth; the kinds take turns, in an order shuffled anew each time."""
     chance = random.Random(3)  # noqa: S311 - the order of measurements is no secret
-    times: dict[str, list[float]] = {kind: [] for kind in asked}
-    overlaps: dict[str, list[float]] = {kind: [] for kind in asked}
-    calls = [(kind, question) for kind, questions in asked.items() for question in questions]
+    times: dict[str, list[float]] = {kind: [] for kind in by_kind}
+    overlaps: dict[str, list[float]] = {kind: [] for kind in by_kind}
+    calls = [(kind, question) for kind, questions in by_kind.items() for question in questions]
     chance.shuffle(calls)
-    for kind, question in [*calls[:: len(asked)], *calls]:
-        words, given = question
+    for kind, question in [*calls[:: len(by_kind)], *calls]:
+        words, entities = question
         started = time.perf_counter()
-        found = await engine.retrieve_relevant_memories(PROJECT, words, limit=10, **given)  # type: ignore[arg-type]
+        memories = await engine.retrieve_relevant_memories(PROJECT, words, limit=10, **entities)  # type: ignore[arg-type]
         times[kind].append((time.perf_counter() - started) * 1e3)
-        overlaps[kind].append(overlap([int(one.memory_id[1:]) for one in found], true_scores(world, question)))
-    return [row(kind, times[kind], overlaps[kind]) for kind in asked]
+        overlaps[kind].append(overlap([int(memory.memory_id[1:]) for memory in memories], true_scores(world, question)))
+    return [row(kind, times[kind], overlaps[kind]) for kind in by_kind]
 
 
-def overlap(found: Sequence[int], scores: memory_world.Floats, limit: int = 10) -> float:
+def overlap(numbers: Sequence[int], scores: memory_world.Floats, limit: int = 10) -> float:
     """The share of the true best that was found; of equals any will do."""
     true = np.sort(scores[scores >= MIN_SCORE])[::-1][:limit]
     if not len(true):
         return 1.0
-    return float(np.sum(scores[list(found)] >= true[-1] - 1e-9)) / len(true)
+    return float(np.sum(scores[list(numbers)] >= true[-1] - 1e-9)) / len(true)
 
 
 def row(kind: str, milliseconds: list[float], overlaps: list[float]) -> dict[str, Any]:
@@ -136,12 +138,12 @@ async def run_world(server: Server, extent: Extent, *, is_hard: bool) -> list[di
     """Fill and measure one world."""
     name = "memories_hard" if is_hard else "memories"
     url = server.database(name, platform=True)
-    world = memory_world.made(extent.memories, is_hard=is_hard)
+    world = memory_world.make_world(extent.memories, is_hard=is_hard)
     async with platform_of(url, name) as platform:
         started = time.perf_counter()
         await fill(platform, world, url)
         print(f"{name}: filled in {time.perf_counter() - started:.0f} s", file=sys.stderr)
-        return await measured(
+        return await measure_kinds(
             RetrievalEngine(platform, count_accesses=False), world, memory_world.questions(extent.questions)
         )
 
@@ -167,17 +169,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="a few memories, to see that it runs")
     parser.add_argument("--server", help="a superuser's URL of a server to use instead of a new one")
     parser.add_argument("--out", type=Path, default=RESULTS)
-    given = parser.parse_args(arguments)
-    extent = QUICK if given.quick else NORMAL
-    with running(given.server) as server:
+    options = parser.parse_args(arguments)
+    extent = QUICK if options.quick else NORMAL
+    with running(options.server) as server:
         worlds = {
             name: asyncio.run(run_world(server, extent, is_hard=is_hard))
             for name, is_hard in (("The usual world", False), ("The hard world", True))
         }
     result = {"memories": extent.memories, "each": extent.questions, "worlds": worlds}
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "memories.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    (given.out / "memories.md").write_text(page(result), encoding="utf-8")
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "memories.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    (options.out / "memories.md").write_text(page(result), encoding="utf-8")
     print(page(result))
     return 0
 

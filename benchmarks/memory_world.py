@@ -58,8 +58,8 @@ class World:
         return NOW - timedelta(days=float(self.days[number]))
 
 
-def made(number: int, *, is_hard: bool = False, seed: int = 1) -> World:
-    """So many memories."""
+def make_world(number: int, *, is_hard: bool = False, seed: int = 1) -> World:
+    """A world of ``number`` memories."""
     chance = random.Random(seed)  # noqa: S311 - nothing is kept secret by it
     sentences = _sentences()
     texts = [_text(sentences, chance) for _ in range(number)]
@@ -84,7 +84,7 @@ def made(number: int, *, is_hard: bool = False, seed: int = 1) -> World:
 
 
 def questions(number: int, seed: int = 2) -> dict[str, list[Question]]:
-    """So many questions of each kind, by the kind's name."""
+    """``number`` questions of each kind, by the kind's name."""
     chance = random.Random(seed)  # noqa: S311 - nothing is kept secret by it
     titles = _titles()
 
@@ -92,10 +92,10 @@ def questions(number: int, seed: int = 2) -> dict[str, list[Question]]:
         return " ".join(chance.choice(titles).split()[:8])
 
     def entities(most: int) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = defaultdict(list)
-        for entity_type, one in list(_links(chance, least=1))[:most]:
-            found[entity_type].append(one)
-        return dict(found)
+        by_type: dict[str, list[str]] = defaultdict(list)
+        for entity_type, entity_id in list(_links(chance, least=1))[:most]:
+            by_type[entity_type].append(entity_id)
+        return dict(by_type)
 
     kinds: dict[str, Callable[[], Question]] = {
         "words": lambda: (words(), {}),
@@ -113,37 +113,39 @@ def true_scores(world: World, question: Question) -> Floats:
 
     Words or entities that the question has not leave their weight to the other signals.
     """
-    words, given = question
+    words, links = question
     scores = 0.30 * world.relevance + 0.25 * np.exp(-world.days / 14)
     scores += 0.15 * np.minimum(1, np.log10(np.array(world.accesses) + 1) / math.log10(101))
-    wanted = tokens(words)
-    for word in wanted:
-        scores[list(world.with_word.get(word, ()))] += 0.20 / len(wanted)
-    entities = _entities_of(given)
+    query_words = tokens(words)
+    for word in query_words:
+        scores[list(world.with_word.get(word, ()))] += 0.20 / len(query_words)
+    entities = _entities_of(links)
     is_linked = np.zeros(len(world), dtype=bool)
     for entity in entities:
         places = list(world.linked.get(entity, ()))
         scores[places] += 0.10 / len(entities)
         is_linked[places] = True
-    scores /= 0.70 + (0.20 if wanted else 0) + (0.10 if entities else 0)
-    if entities and given.get("match_entities", "filter") == "filter":
+    scores /= 0.70 + (0.20 if query_words else 0) + (0.10 if entities else 0)
+    if entities and links.get("match_entities", "filter") == "filter":
         scores[~is_linked] = -1
-    if types := given.get("interaction_types"):
+    if types := links.get("interaction_types"):
         scores[[kind not in types for kind in world.types]] = -1  # type: ignore[operator]
     return scores
 
 
-def _entities_of(given: Mapping[str, object]) -> list[Entity]:
-    by_type = given.get("entity_ids") or {}
-    return [(kind, one) for kind, ids in by_type.items() for one in ids]  # type: ignore[attr-defined]
+def _entities_of(links: Mapping[str, object]) -> list[Entity]:
+    by_type = links.get("entity_ids") or {}
+    return [(kind, entity_id) for kind, ids in by_type.items() for entity_id in ids]  # type: ignore[attr-defined]
 
 
 def _sentences() -> list[list[str]]:
     """The sentences of 3 to 30 words of each ticket."""
     with gzip.open(_TICKETS / "corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
         texts = [" ".join(f"{row['title']}. {row['text']}".split()) for row in map(json.loads, lines)]
-    found = [[one for one in re.split(r"(?<=[.?!]) ", text) if 3 <= len(one.split()) <= 30] for text in texts]
-    return [one for one in found if one]
+    sentences = [
+        [sentence for sentence in re.split(r"(?<=[.?!]) ", text) if 3 <= len(sentence.split()) <= 30] for text in texts
+    ]
+    return [kind for kind in sentences if kind]
 
 
 def _titles() -> list[str]:
@@ -161,11 +163,11 @@ def _text(sentences: Sequence[Sequence[str]], chance: random.Random) -> str:
 
 def _links(chance: random.Random, least: int = 0) -> frozenset[Entity]:
     """A few entities, most of them of those that everybody works on."""
-    found = set()
+    links = set()
     for _ in range(chance.randint(least, 3)):
         kind = chance.choice(list(_ENTITIES))
-        found.add((kind, f"{kind[0]}{int(_ENTITIES[kind] * chance.random() ** 3)}"))
-    return frozenset(found)
+        links.add((kind, f"{kind[0]}{int(_ENTITIES[kind] * chance.random() ** 3)}"))
+    return frozenset(links)
 
 
 def _relevance(chance: random.Random, *, is_hard: bool) -> float:

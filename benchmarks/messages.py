@@ -21,7 +21,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from locomo import HITS, Talks, filled, means, ranked, scored
+from locomo import HITS, Talks, fill, means, ranked, scored
 from report import table
 
 from retrieval import Platform, connect
@@ -51,13 +51,13 @@ def sessions(turns: Sequence[Item]) -> list[tuple[str, str, list[Item]]]:
         return turn.attributes["conversation"], turn.attributes["session"]
 
     ordered = sorted(turns, key=lambda turn: (*place(turn), turn.attributes["turn"]))
-    return [(found[0], f"D{found[1]}", list(members)) for found, members in groupby(ordered, place)]
+    return [(key[0], f"D{key[1]}", list(members)) for key, members in groupby(ordered, place)]
 
 
-async def remembered(store: MemoryStore, turns: Sequence[Item]) -> Counter[str]:
+async def remember(store: MemoryStore, turns: Sequence[Item]) -> Counter[str]:
     """Remember every session, those of a conversation one after the other; gives the facts by outcome."""
     outcomes = Counter[str]()
-    conversations = groupby(sessions(turns), lambda one: one[0])
+    conversations = groupby(sessions(turns), lambda pair: pair[0])
     for _, members in [(name, list(each)) for name, each in conversations]:
         for conversation, session, said in members:
             messages = [
@@ -84,7 +84,7 @@ async def found_turns(
 ) -> dict[str, list[str]]:
     """The source turns of the facts that each question finds, best first, each once."""
     collection = (await platform.collection(name, create=False)).unrecorded()
-    found: dict[str, list[str]] = {}
+    turns: dict[str, list[str]] = {}
     for start in range(0, len(talks.queries), 50):
         for query in talks.queries[start : start + 50]:
             conversation = query.metadata["conversation"]
@@ -96,10 +96,12 @@ async def found_turns(
                 syntax=False,
             )
             versions = await store.histories([hit.item_id for hit in hits]) if hits else {}
-            shown = [each if with_history else each[:1] for each in versions.values()]
-            sources = (source for each in shown for memory in each for source in memory.sources)
-            found[query.query_id] = list(dict.fromkeys(f"{conversation}:{one.replace('/', ':')}" for one in sources))
-    return found
+            versions_shown = [each if with_history else each[:1] for each in versions.values()]
+            sources = (source for each in versions_shown for memory in each for source in memory.sources)
+            turns[query.query_id] = list(
+                dict.fromkeys(f"{conversation}:{source.replace('/', ':')}" for source in sources)
+            )
+    return turns
 
 
 async def kept_sources(store: MemoryStore, talks: Talks) -> tuple[int, int]:
@@ -116,19 +118,19 @@ async def kept_sources(store: MemoryStore, talks: Talks) -> tuple[int, int]:
     return len(current), len(ever)
 
 
-async def measured(
+async def measure_way(
     platform: Platform, talks: Talks, name: str, label: str
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """The rows of one way to remember, without and with superseded versions, and what became of the facts."""
     store = MemoryStore(platform, name)
-    outcomes = await remembered(store, talks.plain)
+    outcomes = await remember(store, talks.plain)
     current, ever = await kept_sources(store, talks)
     rows = []
     for with_history in (False, True) if outcomes["superseded"] else (False,):
         scores = scored(await found_turns(platform, store, name, talks, with_history=with_history), talks)
         what = f"{label}, with their history" if with_history else label
         rows.append({"found by": what} | means(scores, talks.queries))
-    facts = {one: outcomes[one] for one in ("added", "same", "superseded", "refused")}
+    facts = {outcome: outcomes[outcome] for outcome in ("added", "same", "superseded", "refused")}
     return rows, {"facts": label} | facts | {"source turns, current": current, "of any version": ever}
 
 
@@ -137,20 +139,20 @@ async def measure(settings: Settings, data: Path) -> dict[str, Any]:
     talks = Talks.read(data)
     rows, facts, name = list[dict[str, Any]](), list[dict[str, Any]](), ""
     async with connect(settings=settings) as platform:
-        plain = await filled(platform, "locomo plain", talks.plain, None)
+        plain = await fill(platform, "locomo plain", talks.plain, None)
         scores = scored(await ranked(plain, talks, CONVERSATION_PROFILE), talks)
         rows.append({"found by": "turns"} | means(scores, talks.queries))
         name = platform.llm.name if platform.llm is not None else ""
         if platform.llm is not None:
-            part, told = await measured(platform, talks, "memories", f"facts of {name}")
-            return {"model": name, **sizes(talks), "rows": [*rows, *part], "facts": [told]}
+            part, outcomes = await measure_way(platform, talks, "memories", f"facts of {name}")
+            return {"model": name, **sizes(talks), "rows": [*rows, *part], "facts": [outcomes]}
     for place, (llm, label) in enumerate(
         ((EveryFactIsNew(), "facts, each new"), (SimLLM(), "facts, deduplicated and superseded"))
     ):
         async with connect(settings=settings, llm=llm) as platform:
-            part, told = await measured(platform, talks, f"memories {place}", label)
+            part, outcomes = await measure_way(platform, talks, f"memories {place}", label)
             rows += part
-            facts.append(told)
+            facts.append(outcomes)
     return {"model": "the simulated one", **sizes(talks), "rows": rows, "facts": facts}
 
 

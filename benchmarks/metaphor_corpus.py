@@ -37,49 +37,57 @@ Text = Callable[[Metaphor], str]
 
 
 def _names(metaphor: Metaphor) -> str:
-    return ", ".join(one.name.replace("_", " ") for one in metaphor.operations)
+    return ", ".join(operation.name.replace("_", " ") for operation in metaphor.operations)
 
 
 def _effects(metaphor: Metaphor) -> str:
     return " ".join(
-        f"{one.name.replace('_', ' ')}: {one.description}; {'; '.join(one.effects)}." for one in metaphor.operations
+        f"{operation.name.replace('_', ' ')}: {operation.description}; {'; '.join(operation.effects)}."
+        for operation in metaphor.operations
     )
 
 
 TEXTS: Mapping[str, Text] = {
-    "name": lambda one: one.name,
-    "name, description": lambda one: f"{one.name}\n{one.description}",
-    "name, description, names of operations": lambda one: f"{one.name}\n{one.description}\n{_names(one)}",
-    "name, description, operations with effects": lambda one: f"{one.name}\n{one.description}\n{_effects(one)}",
-    "name, examples": lambda one: f"{one.name}\nHelped with: {'; '.join(one.examples)}.",
+    "name": lambda metaphor: metaphor.name,
+    "name, description": lambda metaphor: f"{metaphor.name}\n{metaphor.description}",
+    "name, description, names of operations": lambda metaphor: (
+        f"{metaphor.name}\n{metaphor.description}\n{_names(metaphor)}"
+    ),
+    "name, description, operations with effects": lambda metaphor: (
+        f"{metaphor.name}\n{metaphor.description}\n{_effects(metaphor)}"
+    ),
+    "name, examples": lambda metaphor: f"{metaphor.name}\nHelped with: {'; '.join(metaphor.examples)}.",
     CHOSEN: embedded_text,
-    f"{CHOSEN}, names of operations": lambda one: f"{embedded_text(one)}\n{_names(one)}",
-    f"{CHOSEN}, operations with effects": lambda one: f"{embedded_text(one)}\n{_effects(one)}",
+    f"{CHOSEN}, names of operations": lambda metaphor: f"{embedded_text(metaphor)}\n{_names(metaphor)}",
+    f"{CHOSEN}, operations with effects": lambda metaphor: f"{embedded_text(metaphor)}\n{_effects(metaphor)}",
 }
 """The embedded texts, by their parts."""
 
 
 def found_shares(cosines: Vectors, fitting: Sequence[Sequence[str]]) -> tuple[float, float]:
     """Problems with a fitting metaphor first, and among the first five; ``cosines``: shape (problems, metaphors)."""
-    ids = [one.id for one in STANDARD_CORPUS]
+    ids = [metaphor.id for metaphor in STANDARD_CORPUS]
     order = np.argsort(-cosines, axis=1)[:, :5]
     ranked = [[ids[place] for place in row] for row in order]
-    first = [row[0] in wanted for row, wanted in zip(ranked, fitting, strict=True)]
-    five = [any(one in wanted for one in row) for row, wanted in zip(ranked, fitting, strict=True)]
+    first = [row[0] in fitting_ids for row, fitting_ids in zip(ranked, fitting, strict=True)]
+    five = [
+        any(metaphor_id in fitting_ids for metaphor_id in row) for row, fitting_ids in zip(ranked, fitting, strict=True)
+    ]
     return float(np.mean(first)), float(np.mean(five))
 
 
 async def compare_texts(embedder: Embedder, data: Mapping[str, Any]) -> list[dict[str, Any]]:
     """A row for each text: how often something fitting is found, and how low the best score is."""
     kinds = {
-        kind: await embedder.embed([one["problem"] for one in data[kind]], TextRole.QUERY) for kind in ("work", "life")
+        kind: await embedder.embed([problem["problem"] for problem in data[kind]], TextRole.QUERY)
+        for kind in ("work", "life")
     }
     rows = []
     for name, text in TEXTS.items():
-        metaphors = await embedder.embed([text(one) for one in STANDARD_CORPUS], TextRole.DOCUMENT)
+        metaphors = await embedder.embed([text(metaphor) for metaphor in STANDARD_CORPUS], TextRole.DOCUMENT)
         row: dict[str, Any] = {"embedded": name}
         for kind, problems in kinds.items():
-            first, five = found_shares(problems @ metaphors.T, [one["fitting"] for one in data[kind]])
+            first, five = found_shares(problems @ metaphors.T, [problem["fitting"] for problem in data[kind]])
             row |= {f"{kind}: first": round(first, 2), f"{kind}: in 5": round(five, 2)}
         best = np.concatenate([(problems @ metaphors.T).max(axis=1) for problems in kinds.values()])
         row["best below .3"] = round(float(np.mean(best < 0.3)), 2)
@@ -89,13 +97,15 @@ async def compare_texts(embedder: Embedder, data: Mapping[str, Any]) -> list[dic
 
 async def compare_thresholds(embedder: Embedder, data: Mapping[str, Any]) -> tuple[list[dict[str, Any]], float]:
     """A row for each threshold: which shares are refused; and the cosine of the nearest curated pair."""
-    curated = await embedder.embed([embedded_text(one) for one in STANDARD_CORPUS], TextRole.DOCUMENT)
-    ids = [one.id for one in STANDARD_CORPUS]
+    curated = await embedder.embed([embedded_text(metaphor) for metaphor in STANDARD_CORPUS], TextRole.DOCUMENT)
+    ids = [metaphor.id for metaphor in STANDARD_CORPUS]
     cosines = {}
     for kind in ("reworded", "related"):
         texts = [embedded_text(_metaphor(record)) for record in data[kind]]
         cosines[kind] = await embedder.embed(texts, TextRole.DOCUMENT) @ curated.T
-    same = np.array([row[ids.index(one["of"])] for row, one in zip(cosines["reworded"], data["reworded"], strict=True)])
+    same = np.array(
+        [row[ids.index(problem["of"])] for row, problem in zip(cosines["reworded"], data["reworded"], strict=True)]
+    )
     other = cosines["related"].max(axis=1)
     pairs = (curated @ curated.T)[np.triu_indices(len(ids), 1)]
     rows = [
@@ -137,7 +147,7 @@ should not; and pairs of curated ones. The nearest curated pair has {nearest:.2f
 """
 
 
-async def measured() -> str:
+async def measure() -> str:
     """Measure everything; gives the page."""
     data = json.loads(DATA.read_text(encoding="utf-8"))
     embedder = MiniLMEmbedder(threads=1)
@@ -154,7 +164,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=HERE / "results", help="folder of the page")
     options = parser.parse_args(arguments)
-    text = asyncio.run(measured())
+    text = asyncio.run(measure())
     (options.out / "metaphor_corpus.md").write_text(text, encoding="utf-8")
     print(text)
     return 0

@@ -48,11 +48,11 @@ class Extent:
     """Problems of each kind, for moving away."""
     worlds: int
     trusted_from: tuple[int, ...]
-    """Verdicts from which a model is used; it is fitted as soon as there are so many, or a few more."""
+    """Verdicts from which a model is used; it is fitted at that number, or a few verdicts later."""
 
 
 FIRST_FIT = {10: 5, 20: 10, 50: 20}
-"""After how many problems there are so many verdicts: each takes two to three."""
+"""For each number of verdicts, the problems after which it is reached: each problem takes two to three."""
 
 LAST_FIT = 60
 
@@ -86,9 +86,9 @@ async def away(platform: Platform, problems: Sequence[str]) -> list[dict[str, An
     """A row for each strength: means over the problems, which are asked at all strengths one after the other."""
     corpus = await MetaphorCorpus.open(platform, "away")
     retrievers = {strength: MetaphorRetriever(corpus, platform=platform, away=strength) for strength in STRENGTHS}
-    vectors = await corpus.collection.embeddings([one.id for one in corpus.static])
+    vectors = await corpus.collection.embeddings([metaphor.id for metaphor in corpus.static])
     questions: Sequence[Vector] = list(await corpus.collection.vectors_of(problems))
-    found: dict[float, list[Again]] = {strength: [] for strength in STRENGTHS}
+    runs: dict[float, list[Again]] = {strength: [] for strength in STRENGTHS}
     for number, (text, question) in enumerate(zip(problems, questions, strict=True)):
         problem = Problem(id=str(number), description=text)
         ((failed, _),) = await retrievers[0.0].retrieve(problem, limit=1)
@@ -97,20 +97,20 @@ async def away(platform: Platform, problems: Sequence[str]) -> list[dict[str, An
             answer = await retriever.retrieve_after_backtrack(problem, failed, "it did not hold")
             ids = [metaphor.id for metaphor, _ in answer]
             usual = usual or set(ids)
-            shown = np.stack([vectors[one] for one in ids])
-            cosines = float(np.mean(shown @ vectors[failed.id])), float(np.mean(shown @ question))
-            found[strength].append(Again(*cosines, len(usual & set(ids)) / len(ids)))
-    return [away_row(strength, each, found[0.0]) for strength, each in found.items()]
+            matrix = np.stack([vectors[metaphor_id] for metaphor_id in ids])
+            cosines = float(np.mean(matrix @ vectors[failed.id])), float(np.mean(matrix @ question))
+            runs[strength].append(Again(*cosines, len(usual & set(ids)) / len(ids)))
+    return [away_row(strength, each, runs[0.0]) for strength, each in runs.items()]
 
 
 def away_row(strength: float, each: Sequence[Again], usual: Sequence[Again]) -> dict[str, Any]:
     """The means at a strength, and at how many problems the answers are less like what failed."""
-    less = [one.to_failed < other.to_failed for one, other in zip(each, usual, strict=True)]
+    less = [run.to_failed < other.to_failed for run, other in zip(each, usual, strict=True)]
     return {
         "strength": strength,
-        "to the failed one": round(float(np.mean([one.to_failed for one in each])), 3),
-        "to the problem": round(float(np.mean([one.to_problem for one in each])), 3),
-        "of the same five": round(float(np.mean([one.overlap for one in each])), 2),
+        "to the failed one": round(float(np.mean([run.to_failed for run in each])), 3),
+        "to the problem": round(float(np.mean([run.to_problem for run in each])), 3),
+        "of the same five": round(float(np.mean([run.overlap for run in each])), 2),
         "less like it": round(float(np.mean(less)), 2),
     }
 
@@ -143,12 +143,12 @@ async def loop(platform: Platform, trusted_from: int, worlds: int) -> list[dict[
 def by_thompson(world: Any, metaphors: Sequence[Metaphor], most: int) -> list[int]:
     """The attempt that worked, from 1, or 0, by plain Thompson sampling: a Beta(1, 1) for each metaphor and domain."""
     chance = random.Random(world.seed)  # noqa: S311 - a simulation
-    known: dict[tuple[str, str], list[int]] = {}
+    counts: dict[tuple[str, str], list[int]] = {}
     attempts = []
     for problem in world.problems():
-        beliefs = {one.id: known.setdefault((problem.domain, one.id), [1, 1]) for one in metaphors}
-        drawn = {name: chance.betavariate(*belief) for name, belief in beliefs.items()}
-        best = sorted(metaphors, key=lambda one: drawn[one.id], reverse=True)[:most]
+        beliefs = {metaphor.id: counts.setdefault((problem.domain, metaphor.id), [1, 1]) for metaphor in metaphors}
+        draws = {name: chance.betavariate(*belief) for name, belief in beliefs.items()}
+        best = sorted(metaphors, key=lambda metaphor: draws[metaphor.id], reverse=True)[:most]
         attempts.append(0)
         for number, metaphor in enumerate(best, 1):
             is_solved = world.is_solved(problem, metaphor)
@@ -163,7 +163,7 @@ def uses_until_right(attempts: Sequence[int], tried: int = 3) -> int | None:
     """Outcomes until the first metaphor is right: it then solves eight of the next ten problems. None: it never is."""
     uses = 0
     for start in range(len(attempts) - 9):
-        if sum(one == 1 for one in attempts[start : start + 10]) >= 8:
+        if sum(attempt == 1 for attempt in attempts[start : start + 10]) >= 8:
             return uses
         uses += attempts[start] or tried
     return None
@@ -189,7 +189,7 @@ def until_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def by_quarter(attempts: Sequence[int]) -> list[float]:
     """The share of problems that the first metaphor solved, in each quarter."""
-    return [round(float(np.mean([one == 1 for one in part])), 4) for part in np.array_split(attempts, QUARTERS)]
+    return [round(float(np.mean([attempt == 1 for attempt in part])), 4) for part in np.array_split(attempts, QUARTERS)]
 
 
 def loop_rows(settings: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
@@ -253,15 +253,17 @@ def page(result: Mapping[str, Any]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-async def measured(server: Server, extent: Extent) -> dict[str, Any]:
+async def measure(server: Server, extent: Extent) -> dict[str, Any]:
     """All of it."""
     data = json.loads((HERE / "metaphor_corpus.json").read_text(encoding="utf-8"))
-    problems = [one["problem"] for kind in ("work", "life") for one in data[kind][: extent.problems]]
+    problems = [problem["problem"] for kind in ("work", "life") for problem in data[kind][: extent.problems]]
     url = server.database("metaphors", platform=True)
     settings = Settings(tenant="metaphors", embedder="none", database_url=SecretStr(url))
     async with Platform(settings, embedder=MiniLMEmbedder()) as platform:
         moved = await away(platform, problems)
-        loops = {str(one): await loop(platform, one, extent.worlds) for one in extent.trusted_from}
+        loops = {
+            str(trusted_from): await loop(platform, trusted_from, extent.worlds) for trusted_from in extent.trusted_from
+        }
         until = until_rows(next(iter(loops.values())))
         return {"problems": len(problems), "worlds": extent.worlds, "away": moved, "loop": loops, "until": until}
 
@@ -272,12 +274,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="two problems and a world, to see that it runs")
     parser.add_argument("--server", help="a superuser's URL of a server to use instead of a new one")
     parser.add_argument("--out", type=Path, default=HERE / "results")
-    given = parser.parse_args(arguments)
-    with running(given.server) as server:
-        result = asyncio.run(measured(server, QUICK if given.quick else NORMAL))
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "metaphors.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    (given.out / "metaphors.md").write_text(page(result), encoding="utf-8")
+    options = parser.parse_args(arguments)
+    with running(options.server) as server:
+        result = asyncio.run(measure(server, QUICK if options.quick else NORMAL))
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "metaphors.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    (options.out / "metaphors.md").write_text(page(result), encoding="utf-8")
     print(page(result))
     return 0
 

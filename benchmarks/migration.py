@@ -43,8 +43,8 @@ def made_by_the_library(python: str, url: str, folder: Path) -> Mapping[str, lis
     ended = subprocess.run(
         command, env={**os.environ, "PYTHONPATH": str(FOLDER)}, check=True, stdout=subprocess.PIPE, text=True
     )
-    found: Mapping[str, list[list[str]]] = json.loads(ended.stdout)
-    return found
+    payload: Mapping[str, list[list[str]]] = json.loads(ended.stdout)
+    return payload
 
 
 async def copied(
@@ -81,8 +81,8 @@ async def overlap(collection: Collection, questions: Any, reference: Sequence[Se
     """The share of what the library found that the collection finds by the same vectors."""
     shares = []
     for vector, ids in zip(questions, reference, strict=True):
-        found = [hit.item_id for hit in await collection.search(vector=vector, limit=len(ids), legs=["dense"])]
-        shares.append(len(set(found) & set(ids)) / len(ids))
+        item_ids = [hit.item_id for hit in await collection.search(vector=vector, limit=len(ids), legs=["dense"])]
+        shares.append(len(set(item_ids) & set(ids)) / len(ids))
     return float(np.mean(shares))
 
 
@@ -129,20 +129,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--server", help="a superuser's URL; else an embedded server")
     parser.add_argument("--out", type=Path, default=RESULTS)
-    given = parser.parse_args(arguments)
-    made = clustered(*(QUICK if given.quick else SIZE))
-    questions = np.stack([question.vector for question in made.questions])
-    with running(given.server) as server, tempfile.TemporaryDirectory() as name:
-        folder = made.corpus.save(Path(name))
+    options = parser.parse_args(arguments)
+    corpus = clustered(*(QUICK if options.quick else SIZE))
+    questions = np.stack([question.vector for question in corpus.questions])
+    with running(options.server) as server, tempfile.TemporaryDirectory() as name:
+        folder = corpus.corpus.save(Path(name))
         np.save(folder / "questions.npy", questions)
         source, target = server.database("langchain_source"), server.database("langchain_target", platform=True)
-        reference = made_by_the_library(given.peers_python, source, folder)
-        rows = asyncio.run(copied(source, target, made.corpus, questions, reference))
+        reference = made_by_the_library(options.peers_python, source, folder)
+        rows = asyncio.run(copied(source, target, corpus.corpus, questions, reference))
         for database in ("langchain_source", "langchain_target"):
             server.drop(database)
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "migration.json").write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
-    (given.out / "migration.md").write_text(page(rows), encoding="utf-8")
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "migration.json").write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+    (options.out / "migration.md").write_text(page(rows), encoding="utf-8")
     print(page(rows))
     return 0
 

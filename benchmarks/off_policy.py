@@ -62,18 +62,21 @@ def open_bandit(data: Path) -> list[dict[str, Any]]:
     """Each policy's value by the other's log, beside the Open Bandit Pipeline's and its own log's."""
     return [
         {
-            "campaign": one.campaign,
-            "target": one.target,
-            "on_policy": one.on_policy,
-            "effective_sample_size": one.weighing.effective_sample_size,
-            "objections": list(one.weighing.objections()),
+            "campaign": policy.campaign,
+            "target": policy.target,
+            "on_policy": policy.on_policy,
+            "effective_sample_size": policy.weighing.effective_sample_size,
+            "objections": list(policy.weighing.objections()),
             **{
-                estimator.value: {**estimate.as_dict(), "pipeline": PIPELINE[one.campaign, one.target][estimator.value]}
-                for estimator, estimate in one.estimates.items()
-                if estimator.value in PIPELINE[one.campaign, one.target]
+                estimator.value: {
+                    **estimate.as_dict(),
+                    "pipeline": PIPELINE[policy.campaign, policy.target][estimator.value],
+                }
+                for estimator, estimate in policy.estimates.items()
+                if estimator.value in PIPELINE[policy.campaign, policy.target]
             },
         }
-        for one in estimated(data)
+        for policy in estimated(data)
     ]
 
 
@@ -107,7 +110,7 @@ def report(results: dict[str, Any]) -> str:
                     row["floor"],
                     f"{row['median_effective_sample']:,.0f}",
                     f"{row['refused']:.0%}",
-                    *(f"{one['coverage']:.3f}" for one in row["estimators"].values()),
+                    *(f"{estimator['coverage']:.3f}" for estimator in row["estimators"].values()),
                     "–" if math.isnan(row["difference"]["bias"]) else f"{row['difference']['coverage']:.3f}",
                 )
                 for row in results["simulated"]
@@ -123,7 +126,7 @@ def report(results: dict[str, Any]) -> str:
                     row["scenario"],
                     f"{row['searches']:,}",
                     row["floor"],
-                    *(f"{1000 * one['rmse']:.1f}" for one in row["estimators"].values()),
+                    *(f"{1000 * estimator['rmse']:.1f}" for estimator in row["estimators"].values()),
                 )
                 for row in results["simulated"]
             ],
@@ -135,7 +138,7 @@ def report(results: dict[str, Any]) -> str:
 
 
 def _open_bandit_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
-    shown = [
+    lines = [
         (
             row["campaign"],
             row["target"],
@@ -154,7 +157,7 @@ def _open_bandit_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
         "campaign", "target", "own log", "IPS by the other's log", "SNIPS", "largest difference to obp",
         "effective sample", "conclusive",
     )  # fmt: skip
-    return ["", "## Open Bandit data", "", *_table(columns, shown)]
+    return ["", "## Open Bandit data", "", *_table(columns, lines)]
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:

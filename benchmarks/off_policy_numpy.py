@@ -49,7 +49,7 @@ class Traffic:
     target: Floats
     """Shape (impressions,): the probability with which the target shows it; 0: never."""
     reward: Floats
-    """Shape (impressions,): 0 to 1; NaN: nobody said, which is no failure."""
+    """Shape (impressions,): 0 to 1; NaN: no feedback, which is not a failure."""
     expected: Floats
     """Shape (retrievals,): how many items the target shows, on average."""
     modelled: Floats
@@ -86,16 +86,16 @@ class Traffic:
 
         Without ``expected`` the target shows as many items as were shown; without a model, it guesses 0.
         """
-        shown = np.asarray(propensity, dtype=np.float64)
-        numbers = np.arange(shown.size) if retrieval is None else np.asarray(retrieval, dtype=np.int64)
+        propensities = np.asarray(propensity, dtype=np.float64)
+        numbers = np.arange(propensities.size) if retrieval is None else np.asarray(retrieval, dtype=np.int64)
         sizes = np.bincount(numbers).astype(np.float64) if expected is None else np.asarray(expected, dtype=np.float64)
         return cls(
             retrieval=numbers,
-            propensity=shown,
+            propensity=propensities,
             target=np.asarray(target, dtype=np.float64),
             reward=np.asarray(reward, dtype=np.float64),
             expected=sizes,
-            modelled=np.zeros(shown.shape) if modelled is None else np.asarray(modelled, dtype=np.float64),
+            modelled=np.zeros(propensities.shape) if modelled is None else np.asarray(modelled, dtype=np.float64),
             direct=np.zeros(sizes.shape) if direct is None else np.asarray(direct, dtype=np.float64),
         )
 
@@ -135,11 +135,11 @@ class Traffic:
 def weigh(traffic: Traffic) -> Weighing:
     """The weights of the traffic's target."""
     weights, rated = traffic.weights, traffic.by_retrieval(np.where(traffic.is_rated, traffic.weights, 0.0))
-    kept = traffic.shown > 0
-    sums, expected = traffic.by_retrieval(weights)[kept], traffic.expected[kept]
+    is_shown = traffic.shown > 0
+    sums, expected = traffic.by_retrieval(weights)[is_shown], traffic.expected[is_shown]
     squares = float(np.square(rated).sum())
     return Weighing(
-        retrievals=int(kept.sum()),
+        retrievals=int(is_shown.sum()),
         impressions=weights.size,
         rated=int(traffic.is_rated.sum()),
         effective_sample_size=float(rated.sum()) ** 2 / squares if squares else 0.0,
@@ -209,14 +209,14 @@ def all_terms(traffic: Traffic, *, clip: float | None = None) -> Mapping[Estimat
     weights = np.where(traffic.is_rated, weights, 0.0)
     rewards = np.where(traffic.is_rated, traffic.reward, 0.0)
     share = traffic.rated / np.maximum(traffic.shown, 1)
-    kept = traffic.rated > 0
-    earned = traffic.by_retrieval(weights * rewards)[kept]
-    corrected = traffic.by_retrieval(weights * (rewards - traffic.modelled))[kept]
-    expected = (share * traffic.expected)[kept]
+    is_rated = traffic.rated > 0
+    earned = traffic.by_retrieval(weights * rewards)[is_rated]
+    corrected = traffic.by_retrieval(weights * (rewards - traffic.modelled))[is_rated]
+    expected = (share * traffic.expected)[is_rated]
     return {
         Estimator.IPS: Terms(earned, expected),
-        Estimator.SNIPS: Terms(earned, traffic.by_retrieval(weights)[kept]),
-        Estimator.DR: Terms((share * traffic.direct)[kept] + corrected, expected),
+        Estimator.SNIPS: Terms(earned, traffic.by_retrieval(weights)[is_rated]),
+        Estimator.DR: Terms((share * traffic.direct)[is_rated] + corrected, expected),
     }
 
 

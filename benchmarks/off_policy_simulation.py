@@ -39,7 +39,7 @@ def one_place(rng: np.random.Generator, searches: int, floor: float) -> Run:
     recorded = _softmax(quality + rng.normal(0, 0.25, quality.shape), 0.1, floor)
     target = _softmax(quality + rng.normal(0, 0.12, quality.shape), 0.08, floor)
     context = rng.integers(CONTEXTS, size=searches)
-    item = _drawn(recorded[context], rng)
+    item = _draw(recorded[context], rng)
     reward = (rng.random(searches) < quality[context, item]).astype(np.float64)
     model = _left_out(item, item, reward)
     others = _left_out(np.broadcast_to(np.arange(ITEMS), (searches, ITEMS)), item, reward)
@@ -56,19 +56,19 @@ def one_place(rng: np.random.Generator, searches: int, floor: float) -> Run:
 def slates(rng: np.random.Generator, searches: int, floor: float) -> Run:
     """Five places, the last one explored, and only two hits in five are rated, whatever they are worth."""
     quality = rng.beta(2, 4, size=(CONTEXTS, ITEMS))
-    sure, drawn = np.arange(PLACES - 1), np.arange(PLACES - 1, ITEMS)
-    recorded = _softmax(quality[:, drawn] + rng.normal(0, 0.25, (CONTEXTS, drawn.size)), 0.1, floor)
-    target = _softmax(quality[:, drawn] + rng.normal(0, 0.12, (CONTEXTS, drawn.size)), 0.08, floor)
+    sure, last = np.arange(PLACES - 1), np.arange(PLACES - 1, ITEMS)
+    recorded = _softmax(quality[:, last] + rng.normal(0, 0.25, (CONTEXTS, last.size)), 0.1, floor)
+    target = _softmax(quality[:, last] + rng.normal(0, 0.12, (CONTEXTS, last.size)), 0.08, floor)
     context = rng.integers(CONTEXTS, size=searches)
-    explored = _drawn(recorded[context], rng)
-    item = np.column_stack([np.broadcast_to(sure, (searches, sure.size)), drawn[explored]]).ravel()
+    explored = _draw(recorded[context], rng)
+    item = np.column_stack([np.broadcast_to(sure, (searches, sure.size)), last[explored]]).ravel()
     numbers = np.repeat(np.arange(searches), PLACES)
     is_explored = np.tile(np.arange(PLACES) == PLACES - 1, searches)
     reward = (rng.random(item.size) < quality[context[numbers], item]).astype(np.float64)
     reward[rng.random(item.size) > 0.4] = np.nan
     chances = np.zeros((searches, ITEMS))
-    chances[:, sure], chances[:, drawn] = 1.0, target[context]
-    model = _rates(item, reward)  # so many that leaving one out moves nothing
+    chances[:, sure], chances[:, last] = 1.0, target[context]
+    model = _rates(item, reward)  # so many that leaving out one changes nothing
     traffic = Traffic.of_rows(
         retrieval=numbers,
         propensity=np.where(is_explored, np.repeat(recorded[context, explored], PLACES), 1.0),
@@ -78,8 +78,8 @@ def slates(rng: np.random.Generator, searches: int, floor: float) -> Run:
         modelled=model[item],
         direct=chances @ model,
     )
-    shown = [quality[:, sure].sum(axis=1) + (policy * quality[:, drawn]).sum(axis=1) for policy in (target, recorded)]
-    return Run(traffic, *(float(one.mean()) / PLACES for one in shown))
+    means = [quality[:, sure].sum(axis=1) + (policy * quality[:, last]).sum(axis=1) for policy in (target, recorded)]
+    return Run(traffic, *(float(rewards.mean()) / PLACES for rewards in means))
 
 
 def adaptive(rng: np.random.Generator, searches: int, floor: float) -> Run:
@@ -106,7 +106,7 @@ def adaptive(rng: np.random.Generator, searches: int, floor: float) -> Run:
         modelled=model[item],
         direct=np.full(searches, model[:8].mean()),
     )
-    return Run(traffic, float(rates.mean()), math.nan)  # what it would earn on average, nobody knows
+    return Run(traffic, float(rates.mean()), math.nan)  # its mean reward is unknown
 
 
 @dataclass
@@ -149,7 +149,9 @@ class Result:
 
 def measure(scenario: Scenario, *, runs: int, searches: int, floor: float, seed: int) -> Result:
     """The coverage of the intervals over seeded runs."""
-    result = Result({(one, clipped): Coverage() for one in Estimator for clipped in (False, True)}, Coverage(), [], 0)
+    result = Result(
+        {(estimator, clipped): Coverage() for estimator in Estimator for clipped in (False, True)}, Coverage(), [], 0
+    )
     for generator in _generators(seed, runs):
         traffic, truth, recorded = scenario(generator, searches, floor)
         weighing = weigh(traffic)
@@ -183,10 +185,10 @@ def _softmax(scores: Floats, temperature: float, floor: float) -> Floats:
     return mixed
 
 
-def _drawn(chances: Floats, rng: np.random.Generator) -> Ints:
+def _draw(chances: Floats, rng: np.random.Generator) -> Ints:
     """One column a row, by the row's probabilities."""
-    drawn: Ints = (chances.cumsum(axis=1) > rng.random(len(chances))[:, None]).argmax(axis=1)
-    return drawn
+    picks: Ints = (chances.cumsum(axis=1) > rng.random(len(chances))[:, None]).argmax(axis=1)
+    return picks
 
 
 def _rates(item: Ints, reward: Floats) -> Floats:
@@ -198,11 +200,11 @@ def _rates(item: Ints, reward: Floats) -> Floats:
     return rates
 
 
-def _left_out(asked: Ints, item: Ints, reward: Floats) -> Floats:
+def _left_out(contexts: Ints, item: Ints, reward: Floats) -> Floats:
     """The rates of the items asked about, a row a search, as the other searches tell them."""
     uses, earned = np.bincount(item, minlength=ITEMS), np.bincount(item, weights=reward, minlength=ITEMS)
-    own, its = (item, reward) if asked.ndim == 1 else (item[:, None], reward[:, None])
-    is_own = asked == own
+    own, its = (item, reward) if contexts.ndim == 1 else (item[:, None], reward[:, None])
+    is_own = contexts == own
     mean = (reward.sum() - its) / (reward.size - 1)
-    left: Floats = (earned[asked] - is_own * its + PSEUDO_USES * mean) / (uses[asked] - is_own + PSEUDO_USES)
-    return left
+    rates: Floats = (earned[contexts] - is_own * its + PSEUDO_USES * mean) / (uses[contexts] - is_own + PSEUDO_USES)
+    return rates

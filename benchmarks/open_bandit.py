@@ -67,14 +67,14 @@ def read_log(data: Path, policy: str, campaign: str) -> Log:
 def targets(logs: dict[str, Log]) -> dict[str, Floats]:
     """Each policy's probabilities by item and position, shape (items, 3): uniform, and as often as BTS showed each."""
     items = 1 + max(int(log.item.max()) for log in logs.values())
-    shown = np.zeros((items, POSITIONS))
-    np.add.at(shown, (logs["bts"].item, logs["bts"].position), 1.0)
-    return {"random": np.full((items, POSITIONS), 1 / items), "bts": shown / shown.sum(axis=0)}
+    probabilities = np.zeros((items, POSITIONS))
+    np.add.at(probabilities, (logs["bts"].item, logs["bts"].position), 1.0)
+    return {"random": np.full((items, POSITIONS), 1 / items), "bts": probabilities / probabilities.sum(axis=0)}
 
 
 def estimated(data: Path) -> list[Estimated]:
     """Each policy by the other's log, in every campaign."""
-    found = []
+    rows = []
     for campaign in CAMPAIGNS:
         logs = {policy: read_log(data, policy, campaign) for policy in ("random", "bts")}
         chances = targets(logs)
@@ -83,7 +83,7 @@ def estimated(data: Path) -> list[Estimated]:
             traffic = Traffic.of_rows(
                 propensity=log.propensity, target=chances[target][log.item, log.position], reward=log.click
             )
-            found.append(
+            rows.append(
                 Estimated(
                     campaign=campaign,
                     target=target,
@@ -92,4 +92,4 @@ def estimated(data: Path) -> list[Estimated]:
                     on_policy=float(logs[target].click.mean()),
                 )
             )
-    return found
+    return rows

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import psycopg
-from corpora import Made, Question
+from corpora import Question, QuestionCorpus
 from peers.ours import COLLECTION, platform_at
 from psycopg import sql
 from server import Server
@@ -30,18 +30,18 @@ _DURATION = re.compile(r"duration: ([0-9.]+) ms")
 _SHOWN = 12
 
 
-def measure_overhead(server: Server, made: Made, rounds: int, database: str = "peer_0") -> dict[str, Any]:
+def measure_overhead(server: Server, corpus: QuestionCorpus, rounds: int, database: str = "peer_0") -> dict[str, Any]:
     """Microseconds of one indexed top-10 search that are not the server's, and where Python spends them.
 
     The former only of a server whose log can be read.
     ``database`` is where the platform's corpus was loaded; ``rounds`` searches are measured, asking in turn.
     """
-    return asyncio.run(_measure(server, made, rounds, database))
+    return asyncio.run(_measure(server, corpus, rounds, database))
 
 
-async def _measure(server: Server, made: Made, rounds: int, database: str) -> dict[str, Any]:
+async def _measure(server: Server, corpus: QuestionCorpus, rounds: int, database: str) -> dict[str, Any]:
     url = server.url_of(database)
-    questions = [made.questions[place % len(made.questions)] for place in range(rounds)]
+    questions = [corpus.questions[place % len(corpus.questions)] for place in range(rounds)]
     result: dict[str, Any] = {}
     async with platform_at(url, pool_size=1) as platform:
         collection = await platform.collection(COLLECTION)
@@ -63,25 +63,25 @@ async def _measure(server: Server, made: Made, rounds: int, database: str) -> di
     return result
 
 
-async def _ask(collection: Collection, one: Question, kind: str) -> None:
+async def _ask(collection: Collection, question: Question, kind: str) -> None:
     if kind == "dense":
-        await collection.search(vector=one.vector, limit=10, legs=["dense"])
+        await collection.search(vector=question.vector, limit=10, legs=["dense"])
     else:
-        await collection.search(one.text, vector=one.vector, limit=10)
+        await collection.search(question.text, vector=question.vector, limit=10)
 
 
 async def _warm(collection: Collection, questions: Sequence[Question], kind: str) -> None:
-    for one in questions[:_WARM_UP]:
-        await _ask(collection, one, kind)
+    for question in questions[:_WARM_UP]:
+        await _ask(collection, question, kind)
 
 
 async def _timed(collection: Collection, questions: Sequence[Question], kind: str) -> dict[str, Any]:
     """Median time of a search, and this process's share of the processor in it, which other work hardly changes."""
     await _warm(collection, questions, kind)
     times, worked = [], []
-    for one in questions:
+    for question in questions:
         started, began = time.perf_counter(), time.process_time()
-        await _ask(collection, one, kind)
+        await _ask(collection, question, kind)
         times.append((time.perf_counter() - started) * 1e6)
         worked.append((time.process_time() - began) * 1e6)
     return {"through_the_api_us": _median(times), "python_cpu_us": _median(worked)}
@@ -91,8 +91,8 @@ async def _profiled(collection: Collection, questions: Sequence[Question], kind:
     """The functions with the most own processor time, in microseconds a search, the profiler's own cost included."""
     profile = cProfile.Profile(time.process_time)
     profile.enable()
-    for one in questions:
-        await _ask(collection, one, kind)
+    for question in questions:
+        await _ask(collection, question, kind)
     profile.disable()
     rows = []
     for (file, line, name), (_, calls, own, whole, _) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]
@@ -115,9 +115,9 @@ async def _in_the_server(
     await _warm(collection, questions, kind)
     start = await asyncio.to_thread(_size, log)
     with psycopg.connect(url, autocommit=True) as marking:
-        for one in questions:
+        for question in questions:
             marking.execute(f"SELECT '{_MARK}'".encode())
-            await _ask(collection, one, kind)
+            await _ask(collection, question, kind)
         marking.execute(f"SELECT '{_MARK} end'".encode())
         sums, counts = by_search(await _logged(log, start))
     return {"in_the_server_us": _median([total * 1e3 for total in sums]), "messages": float(np.median(counts))}
@@ -147,10 +147,10 @@ def by_search(text: str) -> tuple[list[float], list[int]]:
     """For each search, the sum of its statements' durations in milliseconds, and how many there were."""
     sums, counts = [], []
     for part in text.split(f"SELECT '{_MARK}'")[1:]:
-        # The last duration is the next mark's and none of the search.
-        found = [float(number) for number in _DURATION.findall(part)][:-1]
-        sums.append(sum(found))
-        counts.append(len(found))
+        # The last duration belongs to the next mark, not to the search.
+        durations = [float(number) for number in _DURATION.findall(part)][:-1]
+        sums.append(sum(durations))
+        counts.append(len(durations))
     return sums, counts
 
 

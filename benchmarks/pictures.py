@@ -73,7 +73,7 @@ def _style(theme: Theme) -> Iterator[None]:
         "figure.constrained_layout.use": True,
         "font.size": 9,
         "legend.frameon": False,
-        # Texts stay texts, which readers can select, and the same data give the same file.
+        # Texts stay selectable texts, and the same data give the same file.
         "svg.fonttype": "none",
         "svg.hashsalt": "retrieval",
     }
@@ -164,10 +164,10 @@ def _learning(theme: Theme) -> None:
     for collection in dict.fromkeys(curve["collection"] for curve in curves):
         own = [curve["points"] for curve in curves if curve["collection"] == collection]
         gains = [[100 * (point["ndcg_at_10"] / points[0]["ndcg_at_10"] - 1) for point in points] for points in own]
-        given = [fmean(point["feedback"] for point in step) for step in zip(*own, strict=False)]
+        verdicts = [fmean(point["feedback"] for point in step) for step in zip(*own, strict=False)]
         steps = list(zip(*gains, strict=False))
-        axis.plot(given, [fmean(step) for step in steps], label=collection)
-        axis.fill_between(given, [min(step) for step in steps], [max(step) for step in steps], alpha=0.18)
+        axis.plot(verdicts, [fmean(step) for step in steps], label=collection)
+        axis.fill_between(verdicts, [min(step) for step in steps], [max(step) for step in steps], alpha=0.18)
     axis.set_xlabel("verdicts given")
     axis.set_ylabel("gain of nDCG@10, %")
     axis.legend(loc="upper left", bbox_to_anchor=(1.01, 1))
@@ -203,11 +203,11 @@ def _canvas(width: float, height: float) -> Axes:
 
 def _boxes(axis: Axes, theme: Theme, boxes: dict[str, tuple[float, float, float, str]], marked: Sequence[str]) -> None:
     """Each by its left edge, its middle's height, its width and its text."""
-    for name, (left, middle, width, text) in boxes.items():
+    for name, (x, middle, width, text) in boxes.items():
         fill = theme.marked if name in marked else theme.fill
         shape = {"boxstyle": "round,pad=0.02,rounding_size=0.08", "facecolor": fill, "edgecolor": theme.faint}
-        axis.add_patch(FancyBboxPatch((left, middle - 0.33), width, 0.66, **shape))
-        axis.text(left + width / 2, middle, text, ha="center", va="center", fontsize=7.5)
+        axis.add_patch(FancyBboxPatch((x, middle - 0.33), width, 0.66, **shape))
+        axis.text(x + width / 2, middle, text, ha="center", va="center", fontsize=7.5)
 
 
 def _arrow(

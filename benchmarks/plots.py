@@ -41,7 +41,7 @@ MARKS = {
 
 
 def main(folder: Path) -> None:
-    """Draw what there is."""
+    """Draw a plot of each existing result."""
     for name, draw in (
         ("side_by_side.json", _side_by_side),
         ("growth.json", _growth),
@@ -152,10 +152,10 @@ def _points(axis: Any, rows: Rows, value: str) -> None:
 
 
 def _bars(rows: Rows, value: str, label: str, title: str, path: Path) -> None:
-    shown = [row for row in rows if row[value] >= 0.05]
-    figure, axis = plt.subplots(figsize=(6, 0.5 * len(shown) + 1.2))
-    names = [row["system"] for row in shown][::-1]
-    bars = axis.barh(names, [row[value] for row in shown][::-1], color=[COLOURS[name] for name in names])
+    visible = [row for row in rows if row[value] >= 0.05]
+    figure, axis = plt.subplots(figsize=(6, 0.5 * len(visible) + 1.2))
+    names = [row["system"] for row in visible][::-1]
+    bars = axis.barh(names, [row[value] for row in visible][::-1], color=[COLOURS[name] for name in names])
     axis.bar_label(bars, fmt="%.1f", padding=3)
     axis.set_xlabel(label)
     axis.set_title(title, fontsize=10)
@@ -192,8 +192,8 @@ def _growth(result: Mapping[str, Any], folder: Path) -> None:
     right.set_title("A search, by the tenants of the installation", fontsize=10)
     for axis, what, rows in ((left, "items", result["searches"]), (right, "tenants", result["tenants"])):
         axis.set_xscale("log")
-        shown = sorted({row[what] for row in rows})
-        axis.set_xticks(shown, labels=[f"{count:,}" for count in shown])
+        sizes = sorted({row[what] for row in rows})
+        axis.set_xticks(sizes, labels=[f"{count:,}" for count in sizes])
         axis.minorticks_off()
         axis.set_ylim(bottom=0)
         axis.set_xlabel(what)

@@ -47,23 +47,23 @@ Policy = Callable[[State, int, int], list[str]]
 
 
 def exploring(slots: int) -> Policy:
-    """The product's choice with so many places to explore."""
+    """The product's choice with that many places to explore."""
 
     def policy(state: State, session: int, places: int) -> list[str]:
         now = START + timedelta(days=session / state.about.sessions_a_day)
-        chosen = choose(state.known.values(), (), state.rng, now=now, most=places, slots=slots, rows=1)
-        return [one.principle.id for one in chosen]
+        choices = choose(state.known.values(), (), state.rng, now=now, most=places, slots=slots, rows=1)
+        return [choice.principle.id for choice in choices]
 
     return policy
 
 
 def thompson(state: State, session: int, places: int) -> list[str]:  # noqa: ARG001 - a policy's signature
     """Those on top of a draw from Beta(successes + 1, failures + 1) each (Thompson, 1933): all compete, always."""
-    drawn = {
-        name: state.rng.betavariate(one.success_count + 1, one.use_count - one.success_count + 1)
-        for name, one in state.known.items()
+    draws = {
+        name: state.rng.betavariate(principle.success_count + 1, principle.use_count - principle.success_count + 1)
+        for name, principle in state.known.items()
     }
-    return sorted(drawn, key=drawn.__getitem__, reverse=True)[:places]
+    return sorted(draws, key=draws.__getitem__, reverse=True)[:places]
 
 
 POLICIES: Mapping[str, tuple[Policy, str]] = {
@@ -83,26 +83,26 @@ class Outcome:
     """The mean helpfulness of what was shown."""
 
 
-def held(contest: Contest, policy: Policy, status: str, seed: int) -> Outcome:
+def hold(contest: Contest, policy: Policy, status: str, seed: int) -> Outcome:
     """One contest; the same seed gives the same outcome."""
     rng = random.Random(seed)  # noqa: S311 - a simulation
     names = [BETTER, *(f"other {number}" for number in range(1, contest.rivals))]
     rng.shuffle(names)
     helps = {name: contest.better if name == BETTER else contest.others for name in names}
-    known = {name: Principle(id=name, title=name, status=status, created_at=START) for name in names}
-    state = State(About(), known, helps, {}, rng)
-    shown, since, session = list[float](), 0, 0
-    while len(shown) < contest.uses:
-        chosen = policy(state, session, contest.places)
-        for name in chosen:
-            shown.append(helps[name])
+    principles = {name: Principle(id=name, title=name, status=status, created_at=START) for name in names}
+    state = State(About(), principles, helps, {}, rng)
+    helpfulness, since, session = list[float](), 0, 0
+    while len(helpfulness) < contest.uses:
+        choices = policy(state, session, contest.places)
+        for name in choices:
+            helpfulness.append(helps[name])
             judge(state, state.known[name], helped=rng.random() < helps[name])
         if not is_on_top(state):
-            since = len(shown)
+            since = len(helpfulness)
         session += 1
-        if not chosen:  # all have failed
+        if not choices:  # all have failed
             break
-    return Outcome(None if since >= len(shown) else since, statistics.fmean(shown))
+    return Outcome(None if since >= len(helpfulness) else since, statistics.fmean(helpfulness))
 
 
 def is_on_top(state: State) -> bool:
@@ -113,12 +113,12 @@ def is_on_top(state: State) -> bool:
 
 def rows(seeds: int, contests: Sequence[Contest] = CONTESTS) -> list[dict[str, Any]]:
     """A row for each contest and policy."""
-    found = []
+    table = []
     for contest in contests:
         for name, (policy, status) in POLICIES.items():
-            outcomes = [held(contest, policy, status, seed) for seed in range(seeds)]
-            uses = sorted(one.uses for one in outcomes if one.uses is not None)
-            found.append(
+            outcomes = [hold(contest, policy, status, seed) for seed in range(seeds)]
+            uses = sorted(outcome.uses for outcome in outcomes if outcome.uses is not None)
+            table.append(
                 {
                     "principles": contest.rivals,
                     "places": contest.places,
@@ -127,7 +127,7 @@ def rows(seeds: int, contests: Sequence[Contest] = CONTESTS) -> list[dict[str, A
                     "on top at the end": round(len(uses) / seeds, 3),
                     "uses of those, median": statistics.median(uses) if uses else "never",
                     "uses until nine of ten are": uses[int(seeds * 0.9)] if len(uses) > seeds * 0.9 else "never",
-                    "helpfulness": round(statistics.fmean(one.helpfulness for one in outcomes), 3),
+                    "helpfulness": round(statistics.fmean(outcome.helpfulness for outcome in outcomes), 3),
                 }
             )
-    return found
+    return table

@@ -21,22 +21,22 @@ _MOST_VERDICTS = 20
 
 async def by_weight(server: str | None, weights: Sequence[float], histories: int) -> list[dict[str, Any]]:
     """A row for each weight of the similarity, over all situations and histories."""
-    found: dict[float, list[dict[str, float]]] = {weight: [] for weight in weights}
+    figures: dict[float, list[dict[str, float]]] = {weight: [] for weight in weights}
     with running(server) as at:
         url = at.database("principles", platform=True)
         async with connect(url, settings=Settings(embedder="minilm")) as platform:
             for seed in range(histories):
                 chance = random.Random(seed)  # noqa: S311 - a simulation
-                store = await _filled(platform, f"principles_{seed}", chance)
+                store = await _fill(platform, f"principles_{seed}", chance)
                 collection = await principles_collection(platform, f"principles_{seed}")
                 for weight in weights:
                     await collection.set_profile(principles_profile(weight))
                     store = await PrincipleStore.open(platform, collection.name)
-                    found[weight] += await _asked(store)
-    return [_row(weight, rows) for weight, rows in found.items()]
+                    figures[weight] += await _figures_by_words(store)
+    return [_row(weight, rows) for weight, rows in figures.items()]
 
 
-async def _filled(platform: Platform, name: str, rng: random.Random) -> PrincipleStore:
+async def _fill(platform: Platform, name: str, rng: random.Random) -> PrincipleStore:
     """All principles, with verdicts that say nothing about what they fit."""
     store = await PrincipleStore.open(platform, name)
     events = []
@@ -51,23 +51,23 @@ async def _filled(platform: Platform, name: str, rng: random.Random) -> Principl
     return store
 
 
-async def _asked(store: PrincipleStore) -> list[dict[str, float]]:
+async def _figures_by_words(store: PrincipleStore) -> list[dict[str, float]]:
     """The figures of each situation, asked in words alone."""
-    scores = {one.principle.id: one.score for one in await store.get_principle_scores()}
+    scores = {standing.principle.id: standing.score for standing in await store.get_principle_scores()}
     return [
-        _figures(await store.search_principles(one.words, limit=PLACES), one.helps, scores)
-        for one in principle_corpus.situations()
+        _figures(await store.search_principles(situation.words, limit=PLACES), situation.helps, scores)
+        for situation in principle_corpus.situations()
     ]
 
 
-def _figures(found: FoundPrinciples, helps: Sequence[str], scores: Mapping[str, float]) -> dict[str, float]:
-    ids = [one.principle.id for one in found]
+def _figures(hits: FoundPrinciples, helps: Sequence[str], scores: Mapping[str, float]) -> dict[str, float]:
+    ids = [hit.principle.id for hit in hits]
     return {
-        "hit@5": float(any(one in helps for one in ids)),
-        "nDCG@5": _discounted([float(one in helps) for one in ids]) / _discounted([1.0] * len(helps)),
-        "worth@5": _discounted([scores[one] * (one in helps) for one in ids])
-        / _discounted(sorted((scores[one] for one in helps), reverse=True)),
-        "mean principle score": statistics.fmean(scores[one] for one in ids),
+        "hit@5": float(any(principle_id in helps for principle_id in ids)),
+        "nDCG@5": _discounted([float(principle_id in helps) for principle_id in ids]) / _discounted([1.0] * len(helps)),
+        "worth@5": _discounted([scores[principle_id] * (principle_id in helps) for principle_id in ids])
+        / _discounted(sorted((scores[principle_id] for principle_id in helps), reverse=True)),
+        "mean principle score": statistics.fmean(scores[principle_id] for principle_id in ids),
     }
 
 

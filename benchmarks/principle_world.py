@@ -55,10 +55,10 @@ class State:
     """The session before which each newcomer arrived."""
     rng: random.Random
 
-    def helpfulness(self, one: Principle, tags: Collection[str]) -> float:
+    def helpfulness(self, principle: Principle, tags: Collection[str]) -> float:
         """The probability that the principle helps in a session with these tags."""
-        fits = not one.tags or any(tag in tags for tag in one.tags)
-        return self.helps[one.id] * (1.0 if fits else self.about.elsewhere)
+        fits = not principle.tags or any(tag in tags for tag in principle.tags)
+        return self.helps[principle.id] * (1.0 if fits else self.about.elsewhere)
 
 
 Policy = Callable[[State, Collection[str], datetime], list[Choice]]
@@ -73,15 +73,15 @@ def by_score(state: State, tags: Collection[str], now: datetime) -> list[Choice]
 def as_written(state: State, tags: Collection[str], now: datetime) -> list[Choice]:  # noqa: ARG001 - a policy's signature
     """Success rate and tags, explored ones appended, and the whole cut at the number of places: none is left."""
 
-    def score(one: Principle) -> float:
-        return (one.success_rate or 0.0) + boosted(one, tags) - one.score
+    def score(principle: Principle) -> float:
+        return (principle.success_rate or 0.0) + boosted(principle, tags) - principle.score
 
     ranked = sorted(state.known.values(), key=lambda one: (-score(one), one.created_at, one.id))
     return [Choice(one, score(one)) for one in ranked[: state.about.places]]
 
 
 def with_slots(slots: int) -> Policy:
-    """The product's: the mean of Beta(successes + 1, failures + 1), tags, and so many places to explore."""
+    """The product's policy: the mean of Beta(successes + 1, failures + 1), tags, and ``slots`` places to explore."""
 
     def policy(state: State, tags: Collection[str], now: datetime) -> list[Choice]:
         # A single row picks as many do, in a fraction of the time; nobody asks for the propensities here.
@@ -112,7 +112,7 @@ OLD = "success rate, untested 0"
 
 
 @dataclass
-class Found:
+class RunResult:
     """The result of one run."""
 
     shown: dict[str, int] = field(default_factory=dict)
@@ -128,45 +128,49 @@ class Found:
     state: State | None = None
 
 
-def simulate(about: About, policy: Policy, status: str, seed: int) -> Found:
+def simulate(about: About, policy: Policy, status: str, seed: int) -> RunResult:
     """One run; the same seed gives every policy the same principles, arrivals and tags of sessions."""
     world, rng = random.Random(seed), random.Random(seed + 1_000_000)  # noqa: S311 - a simulation
     state = _at_start(about, world, rng)
     waiting = _newcomers(about, world, status)
-    asked = [world.sample(_topics(about), about.session_tags) for _ in range(about.sessions)]
-    found = Found(state=state)
-    for session, tags in enumerate(asked):
+    session_tags = [world.sample(_topics(about), about.session_tags) for _ in range(about.sessions)]
+    outcome = RunResult(state=state)
+    for session, tags in enumerate(session_tags):
         now = START + timedelta(days=session / about.sessions_a_day)
         while waiting and waiting[0][0] <= session:
-            at, one, helps = waiting.pop(0)
-            state.known[one.id] = replace(one, created_at=now)
-            state.helps[one.id], state.arrived[one.id] = helps, at
-        _run_session(state, found, session, tags, policy(state, tags, now))
-    return found
+            at, principle, helps = waiting.pop(0)
+            state.known[principle.id] = replace(principle, created_at=now)
+            state.helps[principle.id], state.arrived[principle.id] = helps, at
+        _run_session(state, outcome, session, tags, policy(state, tags, now))
+    return outcome
 
 
-def _run_session(state: State, found: Found, session: int, tags: Collection[str], chosen: Sequence[Choice]) -> None:
-    found.helpfulness.append(sum(state.helpfulness(one.principle, tags) for one in chosen) / max(1, len(chosen)))
-    found.bad.append(sum(state.helps[one.principle.id] <= BAD for one in chosen) / max(1, len(chosen)))
-    for one in chosen:
-        name, principle = one.principle.id, one.principle
+def _run_session(
+    state: State, outcome: RunResult, session: int, tags: Collection[str], chosen: Sequence[Choice]
+) -> None:
+    outcome.helpfulness.append(
+        sum(state.helpfulness(choice.principle, tags) for choice in chosen) / max(1, len(chosen))
+    )
+    outcome.bad.append(sum(state.helps[choice.principle.id] <= BAD for choice in chosen) / max(1, len(chosen)))
+    for choice in chosen:
+        name, principle = choice.principle.id, choice.principle
         if name in state.arrived:
-            found.shown.setdefault(name, session)
-            if not one.is_exploratory and principle.use_count >= KNOWN_FROM:
-                found.risen.setdefault(name, session)
+            outcome.shown.setdefault(name, session)
+            if not choice.is_exploratory and principle.use_count >= KNOWN_FROM:
+                outcome.risen.setdefault(name, session)
         if state.rng.random() < state.about.judged:
             judge(state, principle, helped=state.rng.random() < state.helpfulness(principle, tags))
             if name in state.arrived:
-                found.rated.setdefault(name, session)
+                outcome.rated.setdefault(name, session)
 
 
-def judge(state: State, one: Principle, *, helped: bool) -> None:
+def judge(state: State, principle: Principle, *, helped: bool) -> None:
     """Count a verdict, and whether the principle has proved itself by it, or failed."""
-    judged = replace(one, use_count=one.use_count + 1, success_count=one.success_count + helped)
+    judged = replace(principle, use_count=principle.use_count + 1, success_count=principle.success_count + helped)
     verdict = probation(judged.use_count, judged.success_count)
     if judged.status == CANDIDATE and verdict is not ProbationVerdict.OPEN:
         judged = replace(judged, status=ACTIVE if verdict is ProbationVerdict.PROVED else "archived")
-    state.known[one.id] = judged
+    state.known[principle.id] = judged
 
 
 def _topics(about: About) -> list[str]:
@@ -176,11 +180,11 @@ def _topics(about: About) -> list[str]:
 def _at_start(about: About, world: random.Random, rng: random.Random) -> State:
     state = State(about, {}, {}, {}, rng)
     for number in range(about.established):
-        one, helps = _principle(about, world, f"old {number}", ACTIVE)
-        state.helps[one.id] = helps
+        principle, helps = _principle(about, world, f"old {number}", ACTIVE)
+        state.helps[principle.id] = helps
         successes = sum(world.random() < helps for _ in range(5))
         created_at = START - timedelta(days=60 + number)
-        state.known[one.id] = replace(one, use_count=5, success_count=successes, created_at=created_at)
+        state.known[principle.id] = replace(principle, use_count=5, success_count=successes, created_at=created_at)
     return state
 
 
@@ -190,8 +194,8 @@ def _newcomers(about: About, world: random.Random, status: str) -> list[tuple[in
 
 
 def _newcomer(about: About, world: random.Random, number: int, status: str) -> tuple[Principle, float]:
-    one, helps = _principle(about, world, f"new {number}", status)
-    return (replace(one, tags=()) if number % about.untagged == 0 else one), helps
+    principle, helps = _principle(about, world, f"new {number}", status)
+    return (replace(principle, tags=()) if number % about.untagged == 0 else principle), helps
 
 
 def _principle(about: About, world: random.Random, name: str, status: str) -> tuple[Principle, float]:

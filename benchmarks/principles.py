@@ -46,67 +46,71 @@ QUICK = Extent(2, 2, world.About(established=12, arriving=12, sessions=80), (1.0
 
 def run(extent: Extent) -> dict[str, Any]:
     """Simulate; gives what the JSON file holds."""
-    found = {
+    outcomes = {
         name: [world.simulate(extent.about, policy, status, seed) for seed in range(extent.seeds)]
         for name, (policy, status) in world.POLICIES.items()
     }
-    rows = [_row(name, runs, found[world.OLD]) for name, runs in found.items()]
+    rows = [_row(name, runs, outcomes[world.OLD]) for name, runs in outcomes.items()]
     return {
         "about": {"seeds": extent.seeds, **vars(extent.about)},
         "policies": rows,
-        "bad": [_over_time(name, runs, lambda one: one.bad) for name, runs in found.items()],
-        "helpfulness": [_over_time(name, runs, lambda one: one.helpfulness) for name, runs in found.items()],
+        "bad": [_over_time(name, runs, lambda run: run.bad) for name, runs in outcomes.items()],
+        "helpfulness": [_over_time(name, runs, lambda run: run.helpfulness) for name, runs in outcomes.items()],
         "contests": {"times": extent.contests, "rows": contest.rows(extent.contests)},
         "targets": targets(rows),
     }
 
 
-def _row(name: str, runs: Sequence[world.Found], old: Sequence[world.Found]) -> dict[str, Any]:
-    good = [_good(one) for one in runs]
+def _row(name: str, runs: Sequence[world.RunResult], old: Sequence[world.RunResult]) -> dict[str, Any]:
+    good = [_good(run) for run in runs]
     more = [statistics.fmean(a.helpfulness) - statistics.fmean(b.helpfulness) for a, b in zip(runs, old, strict=True)]
-    rises = [when - _arrived(one, name) for one, of in zip(runs, good, strict=True)
-             for name, when in one.risen.items() if name in of]  # fmt: skip
+    rises = [when - _arrived(run, name) for run, of in zip(runs, good, strict=True)
+             for name, when in run.risen.items() if name in of]  # fmt: skip
     return {
         "policy": name,
-        "good newcomers shown": _share(runs, good, lambda one: one.shown),
-        "judged": _share(runs, good, lambda one: one.rated),
-        "risen": _share(runs, good, lambda one: one.risen),
+        "good newcomers shown": _share(runs, good, lambda run: run.shown),
+        "judged": _share(runs, good, lambda run: run.rated),
+        "risen": _share(runs, good, lambda run: run.risen),
         "risen, of those without tags": _share(
-            runs, [_untagged(*of) for of in zip(runs, good, strict=True)], lambda one: one.risen
+            runs, [_untagged(*of) for of in zip(runs, good, strict=True)], lambda run: run.risen
         ),
         "sessions until risen, median": statistics.median(rises) if rises else "never",
-        "helpfulness": round(statistics.fmean(statistics.fmean(one.helpfulness) for one in runs), 3),
+        "helpfulness": round(statistics.fmean(statistics.fmean(run.helpfulness) for run in runs), 3),
         "more than the first": round(statistics.fmean(more), 3),
         "±": round(statistics.stdev(more) / len(more) ** 0.5, 4) if len(more) > 1 else 0.0,
     }
 
 
-def _good(one: world.Found) -> set[str]:
+def _good(outcome: world.RunResult) -> set[str]:
     """The good newcomers that had at least the last quarter of the sessions to be found in: all of them."""
-    assert one.state is not None  # noqa: S101 - for the type checker
-    return {name for name in one.state.arrived if one.state.helps[name] >= world.GOOD}
+    assert outcome.state is not None  # noqa: S101 - for the type checker
+    return {name for name in outcome.state.arrived if outcome.state.helps[name] >= world.GOOD}
 
 
-def _untagged(one: world.Found, names: set[str]) -> set[str]:
-    assert one.state is not None  # noqa: S101 - for the type checker
-    return {name for name in names if not one.state.known[name].tags}
+def _untagged(outcome: world.RunResult, names: set[str]) -> set[str]:
+    assert outcome.state is not None  # noqa: S101 - for the type checker
+    return {name for name in names if not outcome.state.known[name].tags}
 
 
-def _arrived(one: world.Found, name: str) -> int:
-    assert one.state is not None  # noqa: S101 - for the type checker
-    return one.state.arrived[name]
+def _arrived(outcome: world.RunResult, name: str) -> int:
+    assert outcome.state is not None  # noqa: S101 - for the type checker
+    return outcome.state.arrived[name]
 
 
-def _share(runs: Sequence[world.Found], good: Sequence[set[str]], of: Callable[[world.Found], dict[str, int]]) -> float:
-    hits = sum(len(names & of(one).keys()) for one, names in zip(runs, good, strict=True))
+def _share(
+    runs: Sequence[world.RunResult], good: Sequence[set[str]], of: Callable[[world.RunResult], dict[str, int]]
+) -> float:
+    hits = sum(len(names & of(run).keys()) for run, names in zip(runs, good, strict=True))
     return round(hits / max(1, sum(map(len, good))), 3)
 
 
-def _over_time(name: str, runs: Sequence[world.Found], of: Callable[[world.Found], list[float]]) -> dict[str, Any]:
+def _over_time(
+    name: str, runs: Sequence[world.RunResult], of: Callable[[world.RunResult], list[float]]
+) -> dict[str, Any]:
     """The mean in each quarter of the sessions."""
     row: dict[str, Any] = {"policy": name}
     for quarter in range(4):
-        part = [value for one in runs for value in _quarter(of(one), quarter)]
+        part = [value for run in runs for value in _quarter(of(run), quarter)]
         row[f"quarter {quarter + 1}"] = round(statistics.fmean(part), 3)
     return row
 
@@ -195,15 +199,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="a few runs of the simulation, to see that it works")
     parser.add_argument("--server", help="a superuser's URL; else a server of its own")
     parser.add_argument("--out", type=Path, default=RESULTS)
-    given = parser.parse_args(arguments)
-    extent = QUICK if given.quick else NORMAL
+    options = parser.parse_args(arguments)
+    extent = QUICK if options.quick else NORMAL
     result = run(extent)
-    if not given.quick:
-        result["similarity"] = asyncio.run(by_weight(given.server, extent.weights, extent.histories))
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "principles.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    (given.out / "principles.md").write_text(page(result), encoding="utf-8")
-    print(f"written: {given.out / 'principles.md'}", file=sys.stderr)
+    if not options.quick:
+        result["similarity"] = asyncio.run(by_weight(options.server, extent.weights, extent.histories))
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "principles.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    (options.out / "principles.md").write_text(page(result), encoding="utf-8")
+    print(f"written: {options.out / 'principles.md'}", file=sys.stderr)
     return 0
 
 

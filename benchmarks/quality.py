@@ -53,7 +53,7 @@ async def measure(platform: Platform, data: Path, task: Task, variants: Sequence
 
 
 async def main(data: Path) -> None:
-    """Measure what is there, print, write."""
+    """Measure the existing collections, print, write."""
     results = {}
     async with connect(settings=Settings().changed(embedder="minilm")) as platform:
         for task in (SCIFACT, CRANFIELD, TICKETS, LOCOMO):

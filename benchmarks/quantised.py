@@ -71,7 +71,7 @@ NORMAL = (
 QUICK = (Data("like texts", 3072, 2_500, 0.58, 8), Data("isotropic", 3072, 2_500, 0.0, 4))
 
 
-def made(data: Data, seed: int = 1) -> tuple[Vectors, Vectors]:
+def make_vectors(data: Data, seed: int = 1) -> tuple[Vectors, Vectors]:
     """Vectors of unit length, and questions that lie near some of them."""
     chance = np.random.default_rng(seed)
 
@@ -87,10 +87,10 @@ def made(data: Data, seed: int = 1) -> tuple[Vectors, Vectors]:
     subject = chance.choice(300, size=data.items, p=sizes / sizes.sum())
     points = np.float32(0.6) * subjects[subject] + np.float32(0.8) * normal(data.items, data.dimensions) * spread
     near = points[chance.integers(data.items, size=data.questions)]
-    asked = np.float32(0.6) * near + np.float32(0.8) * normal(data.questions, data.dimensions) * spread
+    queries = np.float32(0.6) * near + np.float32(0.8) * normal(data.questions, data.dimensions) * spread
     turned, _ = np.linalg.qr(normal(data.dimensions, data.dimensions))
     mean = np.float32(0.33) * _unit(normal(1, data.dimensions))
-    return _unit(points @ turned + mean), _unit(asked @ turned + mean)
+    return _unit(points @ turned + mean), _unit(queries @ turned + mean)
 
 
 def _unit(vectors: Vectors) -> Vectors:
@@ -99,7 +99,7 @@ def _unit(vectors: Vectors) -> Vectors:
 
 
 def truths(vectors: Vectors, questions: Vectors, every: int) -> list[set[str]]:
-    """The ids of each question's nearest among the items that the filter lets through."""
+    """The ids of each question's nearest items that match the filter."""
     stored = vectors[::every].astype(np.float16).astype(np.float32)
     nearest = np.argsort(-(questions @ stored.T), axis=1)[:, :K]
     return [{str(place * every) for place in row} for row in nearest]
@@ -107,70 +107,77 @@ def truths(vectors: Vectors, questions: Vectors, every: int) -> list[set[str]]:
 
 async def measure(platform: Platform, data: Data) -> list[dict[str, Any]]:
     """Both kinds of index on the same vectors; a row a kind and filter."""
-    vectors, questions = made(data)
+    vectors, questions = make_vectors(data)
     space = EmbeddingSpace(provider="bench", model=data.name, dimensions=data.dimensions)
-    found = {kind: await platform.collection(f"{data.name} {data.dimensions} {kind}", space=space, index=kind)
+    collections = {kind: await platform.collection(f"{data.name} {data.dimensions} {kind}", space=space, index=kind)
              for kind in KINDS}  # fmt: skip
     items = [
         {"_id": str(place), "text": "", **{f"by{every}": place % every for every in FILTERS.values()}}
         for place in range(data.items)
     ]
-    for kind, collection in found.items():
+    for kind, collection in collections.items():
         _say(f"{data.name}, {data.dimensions}: loading {kind}")
         await collection.add(items, embeddings=vectors)
-    stored = {kind: await collection.refresh() for kind, collection in found.items()}
+    stored = {kind: await collection.refresh() for kind, collection in collections.items()}
     settle(platform.database.url)
-    seconds = await _built(platform, stored)
+    seconds = await _build_seconds(platform, stored)
     rows = []
     for name, every in FILTERS.items():
         _say(f"{data.name}, {data.dimensions}: asking, filter {name}")
         where = None if every == 1 else {f"by{every}": 0}
-        asked = await _asked(found, questions, where, truths(vectors, questions, every))
-        for kind, one in stored.items():
-            index = one.ann_index
+        results = await _results(collections, questions, where, truths(vectors, questions, every))
+        for kind, stored_collection in stored.items():
+            index = stored_collection.ann_index
             size = {"MB": round(index.index_bytes / 2**20, 1), "build_s": seconds[kind]} if index else {}
             effort = {"effort": index.effort_10, "is_quantised": index.is_quantised} if index else {}
-            rows.append({**asdict(data), "index": kind, "filter": name, **size, **effort, **asked[kind]})
+            rows.append({**asdict(data), "index": kind, "filter": name, **size, **effort, **results[kind]})
     return rows
 
 
-async def _built(platform: Platform, stored: Mapping[str, StoredCollection]) -> dict[str, float]:
+async def _build_seconds(platform: Platform, stored: Mapping[str, StoredCollection]) -> dict[str, float]:
     """The median seconds of the builds, each kind in turn."""
     schema, times = platform.database.names.schema, {kind: list[float]() for kind in stored}
     vector_schema = platform.database.facts.vector_schema or "public"
     async with platform.database.maintenance({"maintenance_work_mem": "1GB"}) as connection:
         for _ in range(BUILDS):
-            for kind, one in stored.items():
-                times[kind].append(await _build(connection, schema, vector_schema, one, is_quantised=kind != "full"))
+            for kind, collection in stored.items():
+                times[kind].append(
+                    await _build(connection, schema, vector_schema, collection, is_quantised=kind != "full")
+                )
     return {kind: round(float(np.median(each)), 2) for kind, each in times.items()}
 
 
 async def _build(
-    connection: AsyncConnection[Any], schema: str, vector_schema: str, one: StoredCollection, *, is_quantised: bool
+    connection: AsyncConnection[Any],
+    schema: str,
+    vector_schema: str,
+    collection: StoredCollection,
+    *,
+    is_quantised: bool,
 ) -> float:
-    assert one.space is not None  # noqa: S101 - it was made with one
-    bits = one.space.space.dimensions if is_quantised else None
-    definition = hnsw_definition(one.collection_id, vector_schema, bits)
+    assert collection.space is not None  # noqa: S101 - it was made with one
+    bits = collection.space.space.dimensions if is_quantised else None
+    definition = hnsw_definition(collection.collection_id, vector_schema, bits)
     begun = time.perf_counter()
-    await connection.execute(build_statement("bench_again", schema, one.space.table_name, definition).encode())
+    await connection.execute(build_statement("bench_again", schema, collection.space.table_name, definition).encode())
     seconds = time.perf_counter() - begun
     await connection.execute(drop_statement("bench_again", schema).encode())
     return seconds
 
 
-async def _asked(
-    found: Mapping[str, Collection], questions: Vectors, where: dict[str, Any] | None, true: Sequence[set[str]]
+async def _results(
+    collections: Mapping[str, Collection], questions: Vectors, where: dict[str, Any] | None, true: Sequence[set[str]]
 ) -> dict[str, dict[str, Any]]:
     """Each question to every collection, in an order shuffled anew each time."""
     chance = random.Random(1)  # noqa: S311 - the order of measurements is no secret
-    kinds, paths = list(found), {kind: set[str]() for kind in found}
-    times, recalls = ({kind: list[float]() for kind in found} for _ in range(2))
+    kinds, paths = list(collections), {kind: set[str]() for kind in collections}
+    times, recalls = ({kind: list[float]() for kind in collections} for _ in range(2))
     warm_up = min(20, len(questions))
     for place in [*range(warm_up), *range(len(questions))]:
         chance.shuffle(kinds)
         for kind in kinds:
             begun = time.perf_counter()
-            result = await found[kind].search(vector=questions[place], where=where, limit=K, legs=["dense"])
+            result = await collections[kind].search(vector=questions[place], where=where, limit=K, legs=["dense"])
             times[kind].append((time.perf_counter() - begun) * 1e3)
             recalls[kind].append(len({hit.item_id for hit in result} & true[place]) / K)
             paths[kind].add(result.path.value)
@@ -181,7 +188,7 @@ async def _asked(
             "p50_ms": round(float(np.percentile(times[kind][warm_up:], 50)), 2),
             "p95_ms": round(float(np.percentile(times[kind][warm_up:], 95)), 2),
         }
-        for kind in found
+        for kind in collections
     }
 
 
@@ -202,8 +209,8 @@ def ratios(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _ratio(one: Mapping[str, Any], other: Mapping[str, Any], name: str) -> float:
-    return round(float(one[name]) / float(other[name]), 3)
+def _ratio(row: Mapping[str, Any], other: Mapping[str, Any], name: str) -> float:
+    return round(float(row[name]) / float(other[name]), 3)
 
 
 def page(result: Mapping[str, Any]) -> str:
@@ -245,12 +252,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="a few items, to see that it runs")
     parser.add_argument("--server", help="a superuser's URL of a server to use instead of a new one")
     parser.add_argument("--out", type=Path, default=RESULTS)
-    given = parser.parse_args(arguments)
-    result = asyncio.run(run(given.server, QUICK if given.quick else NORMAL))
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "quantised.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    (given.out / "quantised.md").write_text(page(result), encoding="utf-8")
-    _say(f"written: {given.out / 'quantised.md'}")
+    options = parser.parse_args(arguments)
+    result = asyncio.run(run(options.server, QUICK if options.quick else NORMAL))
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "quantised.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    (options.out / "quantised.md").write_text(page(result), encoding="utf-8")
+    _say(f"written: {options.out / 'quantised.md'}")
     return 0
 
 

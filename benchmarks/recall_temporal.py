@@ -31,7 +31,7 @@ MODES = tuple(TimeExpressions)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Question:
     """A question with its evidence."""
 
     text: str
@@ -48,70 +48,72 @@ class Asked:
         return "none" if time is None else time.certainty.name.lower()
 
 
-Moment = Callable[[Asked], datetime]
+Moment = Callable[[Question], datetime]
 Recalls = Mapping[TimeExpressions, Sequence[float]]
 
 
-async def questions(collection: Collection, data: Path) -> list[Asked]:
+async def questions(collection: Collection, data: Path) -> list[Question]:
     """All that are judged."""
     queries, qrels = LOCOMO.queries(data)
     evidence = {query.query_id: frozenset(key for key, grade in qrels[query.query_id].items() if grade > 0)
                 for query in queries}  # fmt: skip
     keys = sorted(frozenset().union(*evidence.values()))
-    told = {key: item.occurred_at for key, item in (await collection.get(keys)).items() if item.occurred_at}
+    times = {key: item.occurred_at for key, item in (await collection.get(keys)).items() if item.occurred_at}
     return [
-        Asked(
+        Question(
             text=query.text,
             conversation=query.metadata["conversation"],
             category=query.metadata["category_name"],
             evidence=evidence[query.query_id],
             asked_at=datetime.fromisoformat(query.metadata["as_of"]).replace(tzinfo=UTC),
-            told_at=max(told[key] for key in evidence[query.query_id]),
+            told_at=max(times[key] for key in evidence[query.query_id]),
         )
         for query in queries
     ]
 
 
-async def recalls(collection: Collection, asked: Sequence[Asked], moment: Moment) -> Recalls:
-    """R@10 of each question, by what is done about time."""
-    found: dict[TimeExpressions, list[float]] = {mode: [] for mode in MODES}
+async def recalls(collection: Collection, questions_asked: Sequence[Question], moment: Moment) -> Recalls:
+    """R@10 of each question, by the handling of times."""
+    by_mode: dict[TimeExpressions, list[float]] = {mode: [] for mode in MODES}
     for mode in MODES:
         retriever = DualRetriever(collection.unrecorded(), None, time_expressions=mode)
-        for one in asked:
-            where = {"conversation": one.conversation}
-            hits = await retriever.search(one.text, where=where, limit=LIMIT, as_of=moment(one))
-            found[mode].append(len({hit.id for hit in hits} & one.evidence) / len(one.evidence))
-    return found
+        for question in questions_asked:
+            where = {"conversation": question.conversation}
+            hits = await retriever.search(question.text, where=where, limit=LIMIT, as_of=moment(question))
+            by_mode[mode].append(len({hit.id for hit in hits} & question.evidence) / len(question.evidence))
+    return by_mode
 
 
-def table(asked: Sequence[Asked], found: Recalls, groups: Mapping[str, Callable[[Asked], bool]]) -> list[str]:
-    """R@10 of each group of questions, by what is done about time."""
+def table(
+    questions_asked: Sequence[Question], by_mode: Recalls, groups: Mapping[str, Callable[[Question], bool]]
+) -> list[str]:
+    """R@10 of each group of questions, by the handling of times."""
     rows = ["| Questions | | " + " | ".join(MODES) + " |", "|---|---|" + "---|" * len(MODES)]
     for name, belongs in groups.items():
-        places = [place for place, one in enumerate(asked) if belongs(one)]
-        figures = [f"{fmean(found[mode][place] for place in places):.3f}" for mode in MODES] if places else []
+        places = [place for place, question in enumerate(questions_asked) if belongs(question)]
+        figures = [f"{fmean(by_mode[mode][place] for place in places):.3f}" for mode in MODES] if places else []
         rows.append(f"| {name} | {len(places)} | " + " | ".join(figures) + " |")
     return rows
 
 
-def report(asked: Sequence[Asked], at_the_end: Recalls, when_told: Recalls) -> str:
+def report(questions_asked: Sequence[Question], at_the_end: Recalls, when_told: Recalls) -> str:
     """The page."""
 
-    def of(certainty: str, moment: Moment) -> Callable[[Asked], bool]:
-        return lambda one: one.said(moment(one)) == certainty
+    def of(certainty: str, moment: Moment) -> Callable[[Question], bool]:
+        return lambda question: question.said(moment(question)) == certainty
 
-    categories = sorted({one.category for one in asked})
-    groups: dict[str, Callable[[Asked], bool]] = {"all": lambda _: True}
-    groups |= {name: lambda one, name=name: one.category == name for name in categories}  # type: ignore[misc]
+    categories = sorted({question.category for question in questions_asked})
+    groups: dict[str, Callable[[Question], bool]] = {"all": lambda _: True}
+    groups |= {name: lambda question, name=name: question.category == name for name in categories}  # type: ignore[misc]
     groups |= {
-        "temporal, with a time in the question": lambda one: (
-            one.category == "temporal" and one.said(one.asked_at) != "none"
+        "temporal, with a time in the question": lambda question: (
+            question.category == "temporal" and question.said(question.asked_at) != "none"
         ),
         'with a date ("in May 2023")': of("dated", _asked_at),
         'counted from now ("last week")': of("relative", _asked_at),
         'vague ("recently")': of("vague", _asked_at),
     }
-    later: dict[str, Callable[[Asked], bool]] = {
+    later: dict[str, Callable[[Question], bool]] = {
         'counted from now ("last week")': of("relative", _soon_after),
         'vague ("recently")': of("vague", _soon_after),
     }
@@ -126,30 +128,34 @@ def report(asked: Sequence[Asked], at_the_end: Recalls, when_told: Recalls) -> s
             "",
             "Asked at the end of the conversation:",
             "",
-            *table(asked, at_the_end, groups),
+            *table(questions_asked, at_the_end, groups),
             "",
             "Asked an hour after the evidence was told:",
             "",
-            *table(asked, when_told, later),
+            *table(questions_asked, when_told, later),
             "",
         ]
     )
 
 
-def _asked_at(one: Asked) -> datetime:
-    return one.asked_at
+def _asked_at(question: Question) -> datetime:
+    return question.asked_at
 
 
-def _soon_after(one: Asked) -> datetime:
-    return one.told_at + timedelta(hours=1)
+def _soon_after(question: Question) -> datetime:
+    return question.told_at + timedelta(hours=1)
 
 
 async def main(data: Path) -> None:
     """Measure, print, write."""
     async with connect(settings=Settings().changed(embedder="minilm")) as platform:
         collection = await LOCOMO.ingested(platform, data)
-        asked = await questions(collection, data)
-        page = report(asked, await recalls(collection, asked, _asked_at), await recalls(collection, asked, _soon_after))
+        questions_asked = await questions(collection, data)
+        page = report(
+            questions_asked,
+            await recalls(collection, questions_asked, _asked_at),
+            await recalls(collection, questions_asked, _soon_after),
+        )
     print(page)
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "recall_temporal.md").write_text(page, encoding="utf-8")

@@ -83,12 +83,12 @@ Hits = Mapping[str, Sequence[JudgedHit]]
 
 
 async def hits_of(
-    platform: Platform, data: Path, task: Task, given: tuple[Sequence[JudgedQuery], Qrels] | None = None
+    platform: Platform, data: Path, task: Task, judged: tuple[Sequence[JudgedQuery], Qrels] | None = None
 ) -> Hits:
     """The hits of the task's queries, or of those given; what the task's queries filter by is theirs alone."""
     collection = await task.ingested(platform, data)
-    queries, qrels = given or task.queries(data)
-    filters, own = (task.filters(), task.self_id()) if given is None or task is TICKETS else ((), None)
+    queries, qrels = judged or task.queries(data)
+    filters, own = (task.filters(), task.self_id()) if judged is None or task is TICKETS else ((), None)
     if own and any("as_of" not in query.metadata for query in queries):
         filters, own = (), None
     hits = await judged_hits(handle_of(collection), queries, qrels, where_from=filters, drop_self=own)
@@ -98,67 +98,71 @@ async def hits_of(
 
 def unanswered(data: Path, task: Task, *, half: int | None = None) -> tuple[list[JudgedQuery], Qrels]:
     """Queries of the task, of which another collection holds no answer."""
-    queries = [JudgedQuery(query_id=one.query_id, text=one.text) for one in task.queries(data)[0]]
+    queries = [JudgedQuery(query_id=query.query_id, text=query.text) for query in task.queries(data)[0]]
     queries = queries if half is None else queries[half::2]
     some = queries[:: max(1, len(queries) // UNANSWERED)][:UNANSWERED]
-    return some, {one.query_id: {} for one in some}
+    return some, {query.query_id: {} for query in some}
 
 
 def weighed(hits: Hits, weight: float) -> dict[str, list[JudgedHit]]:
     """The hits, which weigh so much together."""
-    return {name: [one._replace(weight=weight / len(some)) for one in some] for name, some in hits.items()}
+    return {name: [hit._replace(weight=weight / len(some)) for hit in some] for name, some in hits.items()}
 
 
 def together(*sets: Hits) -> dict[str, list[JudgedHit]]:
     """The hits of several sets, each query with a number of its own."""
     return {
         name: [
-            one._replace(query=one.query * len(sets) + place)
+            hit._replace(query=hit.query * len(sets) + place)
             for place, one_set in enumerate(sets)
-            for one in one_set[name]
+            for hit in one_set[name]
         ]
         for name in ("both", "dense", "lexical")
     }
 
 
-def measured(calibration: Calibration, hits: Hits) -> dict[str, Any]:
+def measure(calibration: Calibration, hits: Hits) -> dict[str, Any]:
     """The error of the calibration on the hits, by model."""
     return {name: _honest(calibration, some).as_dict() for name, some in hits.items()}
 
 
 def _honest(calibration: Calibration, hits: Sequence[JudgedHit]) -> Honesty:
-    told = calibration.relevances([one.evidence for one in hits])
-    known = [(one, hit.is_relevant) for one, hit in zip(told, hits, strict=True) if one is not None]
-    return honesty([one for one, _ in known], [judged for _, judged in known])
+    relevances = calibration.relevances([hit.evidence for hit in hits])
+    pairs = [
+        (relevance, hit.is_relevant) for relevance, hit in zip(relevances, hits, strict=True) if relevance is not None
+    ]
+    return honesty([relevance for relevance, _ in pairs], [judged for _, judged in pairs])
 
 
 def by_chance(calibration: Calibration, hits: Sequence[JudgedHit]) -> float:
-    """The error that would be measured if every hit were relevant with the very probability that is told."""
-    told = [one for one in calibration.relevances([hit.evidence for hit in hits]) if one is not None]
-    draws = np.random.default_rng(0).random((DRAWS, len(told))) < np.array(told)
-    return statistics.mean(honesty(told, drawn).error for drawn in draws.tolist())
+    """The error that would be measured if every hit were relevant with exactly the reported probability."""
+    relevances = [
+        relevance for relevance in calibration.relevances([hit.evidence for hit in hits]) if relevance is not None
+    ]
+    draws = np.random.default_rng(0).random((DRAWS, len(relevances))) < np.array(relevances)
+    return statistics.mean(honesty(relevances, outcome).error for outcome in draws.tolist())
 
 
 def with_few(calibration: Calibration, hits: Hits) -> dict[int, dict[str, float]]:
     """The error on a set's other queries, by the number of judged ones, of fits from the start and without."""
     by_query: dict[int, list[JudgedHit]] = {}
-    for one in hits["both"]:
-        by_query.setdefault(one.query, []).append(one)
+    for hit in hits["both"]:
+        by_query.setdefault(hit.query, []).append(hit)
     chance = np.random.default_rng(0)
-    found: dict[int, dict[str, float]] = {}
+    by_size: dict[int, dict[str, float]] = {}
     for few in FEW:
         if few > MOST_OF_SET * len(by_query):
             continue
         errors: dict[str, list[float]] = {"from the start": [], "without": []}
         for _ in range(DRAWS):
-            chosen = set(chance.choice(sorted(by_query), few, replace=False).tolist())
-            judged = {"both": [one for query in chosen for one in by_query[query]]}
-            rest = [one for query, some in by_query.items() if query not in chosen for one in some]
+            sample = set(chance.choice(sorted(by_query), few, replace=False).tolist())
+            judged = {"both": [hit for query in sample for hit in by_query[query]]}
+            rest = [hit for query, some in by_query.items() if query not in sample for hit in some]
             for name, start in (("from the start", calibration), ("without", None)):
                 fitted = fit_calibration(judged, space="", fitted_on="", start=start)
                 errors[name].append(_honest(fitted if fitted.both else calibration, rest).error)
-        found[few] = {name: statistics.mean(some) for name, some in errors.items()}
-    return found
+        by_size[few] = {name: statistics.mean(some) for name, some in errors.items()}
+    return by_size
 
 
 def read_grades(cranqrel: Path) -> dict[str, dict[str, int]]:
@@ -174,15 +178,15 @@ async def by_grade(platform: Platform, data: Path, grades: Mapping[str, Mapping[
     """Cranfield's hits by the worst grade that counts as relevant, without the paper that the question is from."""
     queries, qrels = CRANFIELD.queries(data)
     source = {query: next(iter(set(graded) - set(qrels[query])), "") for query, graded in grades.items()}
-    asked = [replace(one, metadata={"self_id": source[one.query_id]}) for one in queries]
+    tagged = [replace(query, metadata={"self_id": source[query.query_id]}) for query in queries]
     handle, own = handle_of(await CRANFIELD.ingested(platform, data)), DropSelf.parse("metadata.self_id")
     sets: dict[str, Hits] = {}
     for worst in (1, 2, 3, 4):
         relevant = {
-            query: {one: int(grades[query].get(one, worst) <= worst) for one in judged}
+            query: {item_id: int(grades[query].get(item_id, worst) <= worst) for item_id in judged}
             for query, judged in qrels.items()
         }
-        sets[f"grades 1 to {worst}"] = await judged_hits(handle, asked, relevant, drop_self=own)
+        sets[f"grades 1 to {worst}"] = await judged_hits(handle, tagged, relevant, drop_self=own)
     return sets
 
 
@@ -218,11 +222,13 @@ async def main(data: Path, cranqrel: Path | None) -> None:
     own = {name: held_out("both", hits["both"]) for name, hits in answered.items()}
     result = {
         "calibration": calibration.as_dict(),
-        "sets": {name: measured(calibration, hits) for name, hits in (answered | unanswerable).items()},
+        "sets": {name: measure(calibration, hits) for name, hits in (answered | unanswerable).items()},
         "error by chance": {name: by_chance(calibration, hits["both"]) for name, hits in answered.items()},
-        "calibrated on the set itself, other fifths": {name: one.as_dict() for name, one in own.items() if one},
+        "calibrated on the set itself, other fifths": {
+            name: calibration.as_dict() for name, calibration in own.items() if calibration
+        },
         "calibrated on a few queries": {name: with_few(calibration, hits) for name, hits in answered.items()},
-        "cranfield by grade": {name: measured(calibration, hits)["both"] for name, hits in graded.items()},
+        "cranfield by grade": {name: measure(calibration, hits)["both"] for name, hits in graded.items()},
         "operations": notes,
     }
     RESULT.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
@@ -236,30 +242,33 @@ async def operations(platform: Platform, calibration: Calibration) -> dict[str, 
     own = replace(calibration, space=space.name if space else "")
     await collection.set_profile(replace(collection.profile, calibration=own))
     await collection.add([{"_id": str(number), "text": text} for number, text in enumerate(OPERATIONS)])
-    found = {one: (await collection.search(one)).hits[0].relevance for one in (*ABOUT_THEM, *ABOUT_OTHERS)}
-    return {"about them": {one: found[one] for one in ABOUT_THEM}, "others": {one: found[one] for one in ABOUT_OTHERS}}
+    relevances = {text: (await collection.search(text)).hits[0].relevance for text in (*ABOUT_THEM, *ABOUT_OTHERS)}
+    return {
+        "about them": {text: relevances[text] for text in ABOUT_THEM},
+        "others": {text: relevances[text] for text in ABOUT_OTHERS},
+    }
 
 
 def show(result: Mapping[str, Any]) -> None:
     """A line a set and model: hits, share relevant, mean probability, calibration error, AUC."""
     print(json.dumps(result["calibration"]))
     for name, models in result["sets"].items():
-        for model, one in models.items():
-            print(f"{name:32} {model:8} {_line(one)}")
-    for name, one in result["calibrated on the set itself, other fifths"].items():
-        print(f"{name:32} {'own':8} {_line(one)}")
-    for name, one in result["cranfield by grade"].items():
-        print(f"{'cranfield, ' + name:32} {'both':8} {_line(one)}")
+        for model, figures in models.items():
+            print(f"{name:32} {model:8} {_line(figures)}")
+    for name, figures in result["calibrated on the set itself, other fifths"].items():
+        print(f"{name:32} {'own':8} {_line(figures)}")
+    for name, figures in result["cranfield by grade"].items():
+        print(f"{'cranfield, ' + name:32} {'both':8} {_line(figures)}")
     for name, few in result["calibrated on a few queries"].items():
-        told = ", ".join(f"{n}: {e['from the start']:.3f} ({e['without']:.3f})" for n, e in few.items())
-        print(f"{name:32} by chance {result['error by chance'][name]:.3f}; error by judged queries (no start) {told}")
+        text = ", ".join(f"{n}: {e['from the start']:.3f} ({e['without']:.3f})" for n, e in few.items())
+        print(f"{name:32} by chance {result['error by chance'][name]:.3f}; error by judged queries (no start) {text}")
     print(json.dumps(result["operations"], indent=1))
 
 
-def _line(one: Mapping[str, Any]) -> str:
-    apart = "–" if one["told_apart"] is None else f"{one['told_apart']:.3f}"
-    shares = f"{one['hits']:6} hits, {one['relevant']:.3f} relevant, {one['told']:.3f} told"
-    return f"{shares}, error {one['error']:.3f}, told apart {apart}"
+def _line(figures: Mapping[str, Any]) -> str:
+    apart = "–" if figures["told_apart"] is None else f"{figures['told_apart']:.3f}"
+    shares = f"{figures['hits']:6} hits, {figures['relevant']:.3f} relevant, {figures['told']:.3f} told"
+    return f"{shares}, error {figures['error']:.3f}, told apart {apart}"
 
 
 if __name__ == "__main__":

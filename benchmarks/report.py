@@ -147,9 +147,9 @@ def _lexical(results: Path) -> str:
     return f"## Lexical search\n\nFrom `lexical_latency.py`:\n\n```json\n{json.dumps(content, indent=2)}\n```"
 
 
-def _first(rows: Rows, wanted: Mapping[str, Any]) -> int:
+def _first(rows: Rows, settings: Mapping[str, Any]) -> int:
     """The first row with the same search: rows of one search are consecutive."""
-    return [row["search"] for row in rows].index(wanted["search"])
+    return [row["search"] for row in rows].index(settings["search"])
 
 
 def growth_page(result: Mapping[str, Any]) -> str:

@@ -37,7 +37,7 @@ Scores = Callable[[str, Sequence[str]], Awaitable[list[float]]]
 """Scores texts for a query: one score a text."""
 
 
-class Measured:
+class TimedReranker:
     """A reranker whose scores can be changed, and which counts its own time."""
 
     name = "measured/1"
@@ -63,7 +63,7 @@ async def nothing(_query: str, texts: Sequence[str]) -> list[float]:
 
 
 def perfect(task: Task, data: Path, queries: Sequence[JudgedQuery], qrels: Qrels) -> Scores:
-    """1 for what is judged relevant."""
+    """1 for relevant texts."""
     ids = {query.text: query.query_id for query in queries}
     lines = read_items(data / task.collection / "corpus.jsonl.gz")
     items = [line.item for line in lines if line.item is not None]
@@ -83,19 +83,19 @@ def perfect(task: Task, data: Path, queries: Sequence[JudgedQuery], qrels: Qrels
 
 def by_embedder(embedder: MiniLMEmbedder) -> Scores:
     """The cosine, from 0 to 1; each text is embedded once."""
-    known: dict[str, Any] = {}
+    vectors: dict[str, Any] = {}
 
     async def scores(query: str, texts: Sequence[str]) -> list[float]:
-        new = [text for text in texts if text not in known]
+        new = [text for text in texts if text not in vectors]
         if new:
-            known.update(zip(new, await embedder.embed(new, TextRole.DOCUMENT), strict=True))
-        [asked] = await embedder.embed([query], TextRole.QUERY)
-        return [min(max(float(known[text] @ asked), 0.0), 1.0) for text in texts]
+            vectors.update(zip(new, await embedder.embed(new, TextRole.DOCUMENT), strict=True))
+        [query_vector] = await embedder.embed([query], TextRole.QUERY)
+        return [min(max(float(vectors[text] @ query_vector), 0.0), 1.0) for text in texts]
 
     return scores
 
 
-async def measure(platform: Platform, data: Path, task: Task, most: int, reranker: Measured) -> None:
+async def measure(platform: Platform, data: Path, task: Task, most: int, reranker: TimedReranker) -> None:
     """Print the rows of one collection."""
     collection = (await task.ingested(platform, data)).unrecorded()
     queries, qrels = task.queries(data)
@@ -137,7 +137,7 @@ async def measure(platform: Platform, data: Path, task: Task, most: int, reranke
 
 async def main(data: Path, most: int) -> None:
     """Measure both collections."""
-    reranker = Measured()
+    reranker = TimedReranker()
     print("| collection | reranker | candidates | weight | nDCG@10 | median ms without the reranker's own |")
     print("|---|---|---|---|---|---|")
     async with connect(settings=Settings().changed(embedder="none"), reranker=reranker) as platform:

@@ -84,7 +84,7 @@ class Log:
     reward: Floats
 
     def first(self, count: int) -> Log:
-        """The first so many."""
+        """The first ``count`` events."""
         return Log(self.domain[:count], self.complexity[:count], self.item[:count], self.reward[:count])
 
 
@@ -104,7 +104,7 @@ def make_world(rng: np.random.Generator, shape: Shape | None = None, spread: Spr
 
 
 def make_log(rng: np.random.Generator, world: World, count: int) -> Log:
-    """So many events, by popularity, in contexts at random."""
+    """``count`` events, by popularity, in random contexts."""
     domains, complexities, items = world.logits.shape
     domain, complexity = rng.integers(0, domains, count), rng.integers(0, complexities, count)
     item = rng.choice(items, count, p=world.popularity)
@@ -138,26 +138,26 @@ def arms_of_log(log: Log, world: World) -> list[ItemArms]:
 
 def _arms(tables: dict[str, tuple[Floats, Floats]], item: int) -> dict[str, Arm]:
     return {
-        f"{kind}={bucket}" if kind else "": Arm(float(won[bucket, item]), float(lost[bucket, item]))
-        for kind, (won, lost) in tables.items()
+        f"{kind}={bucket}" if kind else "": Arm(float(won[bucket, item]), float(failures[bucket, item]))
+        for kind, (won, failures) in tables.items()
         for bucket in range(len(won))
-        if won[bucket, item] + lost[bucket, item] > 0
+        if won[bucket, item] + failures[bucket, item] > 0
     }
 
 
 def counts(log: Log, bucket: Ints, size: int, world: World) -> tuple[Floats, Floats]:
     """Successes and failures, (buckets, items) each."""
-    won, lost = np.zeros((2, size, len(world.cluster)))
+    won, failures = np.zeros((2, size, len(world.cluster)))
     np.add.at(won, (bucket, log.item), log.reward)
-    np.add.at(lost, (bucket, log.item), 1.0 - log.reward)
-    return won, lost
+    np.add.at(failures, (bucket, log.item), 1.0 - log.reward)
+    return won, failures
 
 
 def averaged_tables(log: Log, world: World) -> Floats:
     """The baseline: the mean of Beta(1, 1) estimates by (domain, item) and (complexity, item), as rates."""
     by_domain = counts(log, log.domain, world.logits.shape[0], world)
     by_complexity = counts(log, log.complexity, world.logits.shape[1], world)
-    first, second = ((won + 1) / (won + lost + 2) for won, lost in (by_domain, by_complexity))
+    first, second = ((won + 1) / (won + failures + 2) for won, failures in (by_domain, by_complexity))
     return np.asarray((first[:, None, :] + second[None, :, :]) / 2, dtype=np.float64)
 
 
@@ -168,8 +168,8 @@ def unshrunk(log: Log, world: World) -> tuple[Floats, Floats]:
         counts(log, log.complexity, world.logits.shape[1], world),
         counts(log, np.zeros_like(log.item), 1, world),
     ]
-    logits = [np.log(won + 1) - np.log(lost + 1) for won, lost in tables]
-    variances = [polygamma(1, won + 1) + polygamma(1, lost + 1) for won, lost in tables]
+    logits = [np.log(won + 1) - np.log(failures + 1) for won, failures in tables]
+    variances = [polygamma(1, won + 1) + polygamma(1, failures + 1) for won, failures in tables]
     mean = logits[0][:, None, :] + logits[1][None, :, :] - logits[2][None, :, :]
     rates = 1.0 / (1.0 + np.exp(-mean))
     variance = variances[0][:, None, :] + variances[1][None, :, :]

@@ -32,8 +32,8 @@ from unittest.mock import AsyncMock, patch
 import numpy as np
 import psutil
 import psycopg
-from corpora import Made, Question, clustered
-from peers.ours import COLLECTION, items, made, platform_at
+from corpora import Question, QuestionCorpus, clustered
+from peers.ours import COLLECTION, items, make_collection, platform_at
 from report import table
 from server import Server, running, settle
 from side_by_side import RESULTS, say
@@ -52,7 +52,7 @@ FITTED = (10_000, 100_000)
 
 DIMENSIONS = 64
 FEW = 4_000
-"""Items of each number of dimensions: bytes and build time are told from so many."""
+"""Items of each number of dimensions, from which bytes and build time are measured."""
 
 SEARCHES = 300
 BUSY_SHARE = 0.6
@@ -67,12 +67,12 @@ _ENDED_SECONDS = 0.5
 Rows = Sequence[Mapping[str, Any]]
 
 KINDS: Mapping[str, Callable[[Collection, Question], Awaitable[Any]]] = {
-    "dense": lambda collection, one: collection.search(vector=one.vector, legs=["dense"]),
-    "10 % filter": lambda collection, one: collection.search(
-        vector=one.vector, legs=["dense"], where={"category": "tenth-0"}
+    "dense": lambda collection, question: collection.search(vector=question.vector, legs=["dense"]),
+    "10 % filter": lambda collection, question: collection.search(
+        vector=question.vector, legs=["dense"], where={"category": "tenth-0"}
     ),
-    "words": lambda collection, one: collection.search(one.text, legs=["lexical"]),
-    "hybrid": lambda collection, one: collection.search(one.text, vector=one.vector),
+    "words": lambda collection, question: collection.search(question.text, legs=["lexical"]),
+    "hybrid": lambda collection, question: collection.search(question.text, vector=question.vector),
 }
 
 _RELATIONS = r"""
@@ -108,10 +108,10 @@ class Meter:
         server = used.user + used.system + used.children_user + used.children_system
         for child in self._postmaster.children():
             try:
-                one = child.cpu_times()
+                times = child.cpu_times()
             except psutil.NoSuchProcess:
                 continue
-            server += one.user + one.system
+            server += times.user + times.system
         return Spent(own.ru_utime + own.ru_stime, server, time.perf_counter())
 
     @contextmanager
@@ -144,14 +144,14 @@ def _buffers(url: str) -> int:
     return int(_ask(url, "SELECT blks_hit + blks_read FROM pg_stat_database WHERE datname = current_database()")[0][0])
 
 
-async def _load(url: str, made_: Made) -> None:
+async def _load(url: str, corpus: QuestionCorpus) -> None:
     """Add all items. The HNSW index is left out: it is built apart, so that its cost is seen apart."""
     left_out = AsyncMock(return_value=IndexOutcome.NOT_NEEDED)
     async with platform_at(url) as platform:
-        collection = await made(platform, COLLECTION, made_.corpus.dimensions)
-        await collection.make_filterable(dict.fromkeys(made_.corpus.names, "text"))
+        collection = await make_collection(platform, COLLECTION, corpus.corpus.dimensions)
+        await collection.make_filterable(dict.fromkeys(corpus.corpus.names, "text"))
         with patch("retrieval.services.items.keep_index", left_out):
-            await collection.add(items(made_.corpus), embeddings=made_.corpus.vectors)
+            await collection.add(items(corpus.corpus), embeddings=corpus.corpus.vectors)
 
 
 async def _build(url: str) -> None:
@@ -164,21 +164,21 @@ async def _search(url: str, kind: str, questions: Sequence[Question], *, recorde
     """Ask all of them; gives the share that the HNSW index answered."""
     async with platform_at(url) as platform:
         collection = await platform.collection(COLLECTION, create=False)
-        asked = collection if recorded else collection.unrecorded()
-        walked = [(await KINDS[kind](asked, one)).path is Path_.APPROXIMATE for one in questions]
+        searched = collection if recorded else collection.unrecorded()
+        walked = [(await KINDS[kind](searched, question)).path is Path_.APPROXIMATE for question in questions]
         await platform.recorded()
     return sum(walked) / len(walked)
 
 
 def measure_size(server: Server, home: Path, number: int, dimensions: int, *, searches: bool = True) -> dict[str, Any]:
     """Load, index, weigh and search one collection of that many items."""
-    made_, meter = clustered(number, dimensions, SEARCHES), Meter(home)
+    corpus, meter = clustered(number, dimensions, SEARCHES), Meter(home)
     url = server.database(f"scale_{number}_{dimensions}", platform=True)
     load: dict[str, float] = {}
     build: dict[str, float] = {}
     before = _wal(url)
     with meter.spending(load, per=number):
-        asyncio.run(_load(url, made_))
+        asyncio.run(_load(url, corpus))
     load["wal_bytes"] = (_wal(url) - before) / number
     say(f"{number:,} items of {dimensions} dimensions loaded: {load['wall_s'] * number:.0f} s")
     with meter.spending(build, per=number):
@@ -187,20 +187,20 @@ def measure_size(server: Server, home: Path, number: int, dimensions: int, *, se
     settle(url)
     row: dict[str, Any] = {
         "items": number, "dimensions": dimensions, "load": load, "build": build,
-        "text_bytes": sum(map(len, made_.corpus.texts)) / number, "relations": _relations(url),
+        "text_bytes": sum(map(len, corpus.corpus.texts)) / number, "relations": _relations(url),
     }  # fmt: skip
     if searches:
-        row["searches"] = {kind: _searched(url, meter, kind, made_.questions) for kind in KINDS}
-        row["recorded"] = _recorded(url, meter, made_.questions)
+        row["searches"] = {kind: _searched(url, meter, kind, corpus.questions) for kind in KINDS}
+        row["recorded"] = _record_cost(url, meter, corpus.questions)
     server.drop(f"scale_{number}_{dimensions}")
     return row
 
 
 def measure_parts(server: Server, home: Path, number: int, counts: Sequence[int], memory_mb: int) -> Rows:
     """Load one collection, and build and search its index in each number of parts; a build has that much memory."""
-    made_, meter = clustered(number, DIMENSIONS, SEARCHES), Meter(home)
+    corpus, meter = clustered(number, DIMENSIONS, SEARCHES), Meter(home)
     url = server.database(f"parts_{number}", platform=True)
-    asyncio.run(_load(url, made_))
+    asyncio.run(_load(url, corpus))
     rows = []
     for parts in counts:
         build: dict[str, float] = {}
@@ -208,8 +208,8 @@ def measure_parts(server: Server, home: Path, number: int, counts: Sequence[int]
             effort = asyncio.run(_split(url, parts, memory_mb << 20))
         say(f"{number:,} items in {parts} parts: {build['wall_s'] * number:.0f} s")
         settle(url)
-        searches = {kind: _searched(url, meter, kind, made_.questions) for kind in KINDS}
-        recall = asyncio.run(_recall(url, made_))
+        searches = {kind: _searched(url, meter, kind, corpus.questions) for kind in KINDS}
+        recall = asyncio.run(_recall(url, corpus))
         graph = sum(size for name, size in _relations(url).items() if name.startswith("embeddings_hnsw"))
         rows.append(
             {
@@ -222,7 +222,7 @@ def measure_parts(server: Server, home: Path, number: int, counts: Sequence[int]
 
 
 async def _split(url: str, parts: int, memory: int) -> int:
-    """Build the index in so many parts, in place of the former one; gives the effort that it needs for ten hits."""
+    """Build the index in that many parts, replacing the former one; return the effort that it needs for ten hits."""
     async with platform_at(url) as platform:
         least = min(memory, _LEAST_MEMORY)
         with patch.object(indexes, "_MOST_MEMORY", memory), patch.object(indexes, "_LEAST_MEMORY", least):
@@ -233,21 +233,21 @@ async def _split(url: str, parts: int, memory: int) -> int:
     return index.effort_10
 
 
-async def _recall(url: str, made_: Made) -> float:
+async def _recall(url: str, corpus: QuestionCorpus) -> float:
     """The share of the ten nearest that a dense search finds."""
-    vectors, shares = made_.corpus.vectors.astype(np.float16).astype(np.float32), []
+    vectors, shares = corpus.corpus.vectors.astype(np.float16).astype(np.float32), []
     async with platform_at(url) as platform:
         collection = (await platform.collection(COLLECTION, create=False)).unrecorded()
-        for one in made_.questions:
-            true = np.partition(vectors @ one.vector.astype(np.float16).astype(np.float32), -10)[-10]
-            found = await KINDS["dense"](collection, one)
-            shares.append(sum(hit.score >= true - _ROUNDING for hit in found) / 10)
+        for question in corpus.questions:
+            true = np.partition(vectors @ question.vector.astype(np.float16).astype(np.float32), -10)[-10]
+            hits = await KINDS["dense"](collection, question)
+            shares.append(sum(hit.score >= true - _ROUNDING for hit in hits) / 10)
     return float(np.mean(shares))
 
 
 def _searched(url: str, meter: Meter, kind: str, questions: Sequence[Question]) -> dict[str, float]:
     """The cost of one search and the pages that it touches, without the opening of the platform."""
-    walked = asyncio.run(_search(url, kind, questions))  # what is read for the first time comes into memory
+    walked = asyncio.run(_search(url, kind, questions))  # the first read loads the pages into memory
     once: dict[str, float] = {}
     all_of_them: dict[str, float] = {}
     touched = []
@@ -261,7 +261,7 @@ def _searched(url: str, meter: Meter, kind: str, questions: Sequence[Question]) 
     return {**spent, "pages": (touched[1] - touched[0]) / number, "walked": walked}
 
 
-def _recorded(url: str, meter: Meter, questions: Sequence[Question]) -> dict[str, float]:
+def _record_cost(url: str, meter: Meter, questions: Sequence[Question]) -> dict[str, float]:
     """The cost of a search's record: the server's time, its log and its rows."""
     quiet: dict[str, float] = {}
     spoken: dict[str, float] = {}
@@ -297,13 +297,13 @@ def measure_replica(server: Server, home: Path, number: int) -> dict[str, Any]:
     copied = there.binaries.run("pg_basebackup", *primary, "-D", str(there.data), "-R", "-c", "fast")
     if copied.returncode:
         raise SystemExit(copied.stdout)
-    made_ = clustered(number, DIMENSIONS, SEARCHES)
+    corpus = clustered(number, DIMENSIONS, SEARCHES)
     with start_embedded(replica) as reader:
         url = server.database("scale_replica", platform=True)
         replay, of_primary, of_replica = Meter(replica), Meter(home), Meter(replica)
         replayed: dict[str, float] = {}
         with replay.spending(replayed, per=number):
-            asyncio.run(_load(url, made_))
+            asyncio.run(_load(url, corpus))
             _follow(url, reader.url)
         asyncio.run(_build(url))
         _follow(url, reader.url)
@@ -316,8 +316,8 @@ def measure_replica(server: Server, home: Path, number: int) -> dict[str, Any]:
         async def ask() -> None:
             async with connect(settings=settings) as platform:
                 collection = await platform.collection(COLLECTION, create=False)
-                for one in made_.questions:
-                    await KINDS["hybrid"](collection, one)
+                for question in corpus.questions:
+                    await KINDS["hybrid"](collection, question)
                 await platform.recorded()
                 states = platform.database.replicas.states if platform.database.replicas else []
                 say(f"replica: {states}")
@@ -398,9 +398,9 @@ class Model:
 
     def by_dimensions(self, dimensions: int, *path: str) -> float:
         """A measure at that number of dimensions, between the measured ones on a straight line."""
-        known = sorted(self.few)
-        lower = max((one for one in known if one <= dimensions), default=known[0])
-        upper = min((one for one in known if one > lower), default=lower)
+        few = sorted(self.few)
+        lower = max((size for size in few if size <= dimensions), default=few[0])
+        upper = min((size for size in few if size > lower), default=lower)
         first = _value(self.few[lower], path)
         if upper == lower:
             return first
@@ -413,7 +413,7 @@ class Model:
         return alike + vectors, alike + vectors - self.bytes_of("items")
 
     def slower(self, dimensions: int) -> float:
-        """The factor of a build's time with so many dimensions against 64."""
+        """The factor of a build's time with that many dimensions against 64."""
         return self.by_dimensions(dimensions, "build", "server_s") / self.by_dimensions(64, "build", "server_s")
 
 
@@ -442,7 +442,7 @@ def estimate(
     dense = model.cost("searches", "hybrid", "server_s", at=each) - model.cost("searches", "words", "server_s", at=each)
     server_s = model.cost("searches", "words", "server_s", at=items) + parts * max(0.0, dense) * slower
     recorded = model.sizes[FITTED[1]]["recorded"]
-    left = model.replica["primary_server_s"]
+    remaining = model.replica["primary_server_s"]
     return {
         "items": items, "dimensions": dimensions, "parts": parts, "searches_a_second": searches,
         "disk_gb": items * all_bytes / 1e9,
@@ -453,7 +453,7 @@ def estimate(
         "search_server_ms": server_s * 1000,
         "search_cores": searches * server_s / BUSY_SHARE,
         "primary_cores_with_replicas": (
-            searches * left + writes / 86400 * model.cost("load", "server_s", at=each)
+            searches * remaining + writes / 86400 * model.cost("load", "server_s", at=each)
         ) / BUSY_SHARE,
         "client_cores": searches * model.cost("searches", "hybrid", "client_s", at=each) / BUSY_SHARE,
         "records_gb_a_month": searches * 86400 * 30 * recorded["bytes"] / 1e9,
@@ -473,8 +473,8 @@ WORKED: Sequence[Mapping[str, Any]] = (
 
 
 def checks(model: Model) -> list[dict[str, Any]]:
-    """The model's figures of the larger sizes beside the measured ones."""
-    found = []
+    """The model's figures of the larger sizes, compared with the measured ones."""
+    rows = []
     for number, row in sorted(model.sizes.items()):
         if number <= FITTED[1]:
             continue
@@ -486,22 +486,22 @@ def checks(model: Model) -> list[dict[str, Any]]:
         for kind in KINDS:
             pairs.append((f"{kind}, server ms", *_pair(model, row, "searches", kind, "server_s", unit=1e3)))
             pairs.append((f"{kind}, pages", *_pair(model, row, "searches", kind, "pages")))
-        found += [
-            {"items": number, "what": what, "model": said, "measured": was, "measured / model": was / said}
-            for what, said, was in pairs
+        rows += [
+            {"items": number, "what": what, "model": predicted, "measured": was, "measured / model": was / predicted}
+            for what, predicted, was in pairs
         ]
-    return found
+    return rows
 
 
 def checks_of_parts(model: Model, rows: Rows) -> list[dict[str, Any]]:
-    """The model's figures of indexes in parts beside the measured ones."""
-    found = []
+    """The model's figures of indexes in parts, compared with the measured ones."""
+    checked = []
     for row in rows:
         number, parts = row["items"], row["parts"]
         each = number / parts
         dense = model.cost("searches", "dense", "server_s", at=each) * parts * 1e3
         measured = {kind: row["searches"][kind]["server_s"] * 1e3 for kind in KINDS}
-        found.append(
+        checked.append(
             {
                 "items": number, "parts": parts, "memory of a build, MB": row["memory_mb"],
                 "build, server µs an item": row["build"]["server_s"] * 1e6,
@@ -513,7 +513,7 @@ def checks_of_parts(model: Model, rows: Rows) -> list[dict[str, Any]]:
                 "dense by the index": row["searches"]["dense"]["walked"],
             }
         )  # fmt: skip
-    return found
+    return checked
 
 
 def _pair(model: Model, row: Mapping[str, Any], *path: str, unit: float = 1) -> tuple[float, float]:
@@ -531,12 +531,12 @@ def page(stored: Mapping[str, Any]) -> str:
     ]
     dimensions = [
         {
-            "dimensions": one, "vectors, bytes": round(_value(row, ("relations", VECTORS)) / FEW),
+            "dimensions": size, "vectors, bytes": round(_value(row, ("relations", VECTORS)) / FEW),
             "HNSW, bytes": round(_value(row, ("relations", GRAPH)) / FEW),
             "build, server µs an item": round(row["build"]["server_s"] * 1e6),
-            "items whose graph fits into 1 GB": graph_items(one),
+            "items whose graph fits into 1 GB": graph_items(size),
         }
-        for one, row in sorted(model.few.items())
+        for size, row in sorted(model.few.items())
     ]  # fmt: skip
     searches = [
         {
@@ -557,7 +557,7 @@ def page(stored: Mapping[str, Any]) -> str:
         for number, row in sorted(model.sizes.items())
     ]  # fmt: skip
     recorded, replica = high["recorded"], model.replica
-    worked = [estimate(model, **one) for one in WORKED]
+    worked = [estimate(model, **case) for case in WORKED]
     about = (
         f"`benchmarks/scale_model.py`, {stored['about']}. Processor time; texts of {high['text_bytes']:.0f} bytes, two "
         "declared attributes. [What follows from it](../../docs/scale.md)."
@@ -598,38 +598,41 @@ def page(stored: Mapping[str, Any]) -> str:
 
 def _side_by_side(worked: Rows) -> str:
     names = [name for name in worked[0] if name not in ("items", "dimensions")]
-    heads = [f"{one['items']:,} × {one['dimensions']}" for one in worked]
-    rows = [[name.replace("_", " "), *(_told(one[name]) for one in worked)] for name in names]
+    heads = [f"{row['items']:,} × {row['dimensions']}" for row in worked]
+    rows = [[name.replace("_", " "), *(_text(row[name]) for row in worked)] for name in names]
     lines = [["", *heads], ["---"] * (len(worked) + 1), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _told(value: float | bool) -> str:  # noqa: FBT001 - a cell
+def _text(value: float | bool) -> str:  # noqa: FBT001 - a cell
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def measure(given: argparse.Namespace, stored: dict[str, Any], keep: Callable[[], None]) -> None:
+def measure(options: argparse.Namespace, stored: dict[str, Any], keep: Callable[[], None]) -> None:
     """Measure what is asked for; each result replaces an earlier one of its kind, and is kept at once."""
     memory = psutil.virtual_memory().total / 2**30
-    about = f"{os.cpu_count()} cores, {memory:.1f} GB, {datetime.now(UTC):%Y-%m-%d}, {given.note}"
-    stored["about_parts" if given.parts else "about"] = about
-    for number in given.items if given.parts else ():
+    about = f"{os.cpu_count()} cores, {memory:.1f} GB, {datetime.now(UTC):%Y-%m-%d}, {options.note}"
+    stored["about_parts" if options.parts else "about"] = about
+    for number in options.items if options.parts else ():
         with _running() as (server, home):
-            rows = measure_parts(server, home, number, given.parts, given.memory_mb)
-        known = {(row["items"], row["memory_mb"], row["parts"]): row for row in (*stored.get("parts", ()), *rows)}
-        stored["parts"] = [known[key] for key in sorted(known)]
+            rows = measure_parts(server, home, number, options.parts, options.memory_mb)
+        former = {(row["items"], row["memory_mb"], row["parts"]): row for row in (*stored.get("parts", ()), *rows)}
+        stored["parts"] = [former[key] for key in sorted(former)]
         keep()
-    sizes = [] if given.parts else [(number, DIMENSIONS, True) for number in given.items]
-    few = [(FEW, dimensions, False) for dimensions in given.dimensions]
+    sizes = [] if options.parts else [(number, DIMENSIONS, True) for number in options.items]
+    few = [(FEW, dimensions, False) for dimensions in options.dimensions]
     for number, dimensions, searches in [*few, *sizes]:
         with _running() as (server, home):
             row = measure_size(server, home, number, dimensions, searches=searches)
-        stored["measured"] = [*(one for one in stored["measured"] if _key(one) != _key(row)), row]
+        stored["measured"] = [
+            *(measurement for measurement in stored["measured"] if _key(measurement) != _key(row)),
+            row,
+        ]
         stored["measured"].sort(key=_key)
         keep()
-    if given.replica:
+    if options.replica:
         with _running() as (server, home):
             stored["replica"] = measure_replica(server, home, FITTED[0])
         keep()
@@ -664,21 +667,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         estimating.add_argument(f"--{name}", type=int, required=True, help=what)
     estimating.add_argument("--writes", type=int, default=0, help="items a day")
     estimating.add_argument("--parts", type=int, default=1, help="of the index of vectors")
-    given = parser.parse_args(arguments)
-    file: Path = given.out / "scale_model.json"
+    options = parser.parse_args(arguments)
+    file: Path = options.out / "scale_model.json"
     stored = json.loads(file.read_text()) if file.exists() else {"measured": []}
 
     def keep() -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
 
-    if given.command == "estimate":
+    if options.command == "estimate":
         names = ("items", "dimensions", "searches", "writes", "parts")
-        print(json.dumps(estimate(Model(stored), **{name: getattr(given, name) for name in names}), indent=2))
+        print(json.dumps(estimate(Model(stored), **{name: getattr(options, name) for name in names}), indent=2))
         return 0
-    measure(given, stored, keep)
+    measure(options, stored, keep)
     if {number for number in FITTED if (DIMENSIONS, number) in map(_key, stored["measured"])} == set(FITTED):
-        (given.out / "scale_model.md").write_text(page(stored), encoding="utf-8")
+        (options.out / "scale_model.md").write_text(page(stored), encoding="utf-8")
     return 0
 
 

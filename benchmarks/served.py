@@ -38,7 +38,7 @@ def candidates(count: int, rng: np.random.Generator) -> list[Ranked]:
 
 def timings(slates: int, seed: int) -> list[dict[str, Any]]:
     """Milliseconds of a slate with its propensities, the kinds of exploration in turn."""
-    found = candidates(CANDIDATES, np.random.default_rng(seed))
+    pool = candidates(CANDIDATES, np.random.default_rng(seed))
     kinds = {
         f"{slots} slots, {posterior.value}, the best {most}": Exploration(
             policy=PolicyName.THOMPSON_SLOTS, slots=slots, posterior=posterior, most_eligible=most, swaps=0.02
@@ -48,18 +48,18 @@ def timings(slates: int, seed: int) -> list[dict[str, Any]]:
     }
     kinds["uncertainty bonus"] = Exploration(policy=PolicyName.UNCERTAINTY_BONUS, swaps=0.02)
     kinds["swaps alone"] = Exploration(swaps=0.02)
-    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in kinds}
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in kinds}
     for number in range(slates):
         for name, exploration in kinds.items():
             began = time.process_time(), time.perf_counter()
-            compose(found, PLACES, exploration, np.random.default_rng(number))
-            taken[name].append((1000 * (time.process_time() - began[0]), 1000 * (time.perf_counter() - began[1])))
-    return [{"exploration": name, **_percentiles(values)} for name, values in taken.items()]
+            compose(pool, PLACES, exploration, np.random.default_rng(number))
+            times[name].append((1000 * (time.process_time() - began[0]), 1000 * (time.perf_counter() - began[1])))
+    return [{"exploration": name, **_percentiles(values)} for name, values in times.items()]
 
 
-def _percentiles(taken: list[tuple[float, float]]) -> dict[str, float]:
+def _percentiles(times: list[tuple[float, float]]) -> dict[str, float]:
     """Percentiles of the processor's time, which other work on the machine disturbs less, and of the clock's."""
-    (cpu, clock), (cpu_slow, _) = np.percentile(taken, [50, 95], axis=0)
+    (cpu, clock), (cpu_slow, _) = np.percentile(times, [50, 95], axis=0)
     return {
         name: round(float(ms), 2)
         for name, ms in (("CPU p50 ms", cpu), ("CPU p95 ms", cpu_slow), ("clock p50 ms", clock))
@@ -72,12 +72,12 @@ def agreement(slates: int, slots: int, seed: int) -> dict[str, Any]:
     Every slate has other propensities, so what is compared is who was drawn minus how probable that was, summed over
     all slates; the sum's covariance is estimated from the slates themselves.
     """
-    found = candidates(16, np.random.default_rng(seed))
+    pool = candidates(16, np.random.default_rng(seed))
     exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=slots, swaps=0.02)
     policy = policy_for(exploration)
-    surprise, squares, off_sum = np.zeros(len(found)), np.zeros((len(found),) * 2), 0.0
+    surprise, squares, off_sum = np.zeros(len(pool)), np.zeros((len(pool),) * 2), 0.0
     for number in range(slates):
-        pull = policy.pull(found, PLACES, np.random.default_rng([seed, number]))
+        pull = policy.pull(pool, PLACES, np.random.default_rng([seed, number]))
         off = -pull.propensities
         off[list(pull.drawn.picked)] += 1
         off_sum = max(off_sum, abs(float(pull.propensities.sum()) - PLACES))

@@ -35,7 +35,7 @@ SHOWN = (
 
 _MOST_BUFFERS_MB = 2048
 _PLATFORM = "benchmark_platform"
-"""The database that those with the platform's schema are copied from; nobody connects to it."""
+"""The template of databases with the platform's schema; no program connects to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Server:
         return self._made(name, _PLATFORM if platform else "template1")
 
     def copy(self, name: str, of: str) -> str:
-        """The URL of a new database with everything that another one holds, to which nobody is connected."""
+        """The URL of a new database with the content of another one, which has no connections."""
         return self._made(name, of)
 
     def _made(self, name: str, template: str) -> str:
@@ -73,7 +73,7 @@ class Server:
         return f"{parts.scheme}://{parts.netloc}/{quote(name)}{query}"
 
     def drop(self, name: str) -> None:
-        """Remove a database, with whoever is still connected."""
+        """Remove a database, with its connections."""
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
@@ -81,8 +81,11 @@ class Server:
         """The settings of ``SHOWN`` and pgvector's version."""
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
-            shown = {name: _one(connection, f"SHOW {name}") for name in SHOWN}
-            return {**shown, "pgvector": _one(connection, "SELECT extversion FROM pg_extension WHERE extname='vector'")}
+            values = {name: _one(connection, f"SHOW {name}") for name in SHOWN}
+            return {
+                **values,
+                "pgvector": _one(connection, "SELECT extversion FROM pg_extension WHERE extname='vector'"),
+            }
 
 
 def settle(url: str) -> None:
@@ -95,12 +98,12 @@ def settle(url: str) -> None:
 def table_bytes(url: str) -> int:
     """Bytes of all tables of a database with their indexes; 0: there are none."""
     with psycopg.connect(url) as connection:
-        found = connection.execute(
+        row = connection.execute(
             "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) FROM pg_class AS c "
             "JOIN pg_namespace AS n ON n.oid = c.relnamespace "
             "WHERE c.relkind = 'r' AND n.nspname <> ALL ('{pg_catalog,information_schema}')"
         ).fetchone()
-    return int(found[0]) if found else 0
+    return int(row[0]) if row else 0
 
 
 @contextlib.contextmanager
@@ -118,7 +121,7 @@ def running(url: str | None = None) -> Iterator[Server]:
                 server.drop(name)
         return
     home = Path(tempfile.mkdtemp(prefix="retrieval-bench-"))
-    # Root's server is another user, who must be able to enter.
+    # Root's server runs as another user, who must be able to enter.
     home.chmod(0o755)
     try:
         with start_embedded(home) as embedded:
@@ -134,7 +137,7 @@ def _set_up(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"ALTER SYSTEM SET shared_buffers = '{buffers}MB'".encode())
         connection.execute("ALTER SYSTEM SET max_connections = 300")
-        # A checkpoint in the middle of a measurement would hit whoever is measured then.
+        # A checkpoint during a measurement would slow the system that is measured then.
         connection.execute("ALTER SYSTEM SET checkpoint_timeout = '1h'")
         connection.execute("ALTER SYSTEM SET max_wal_size = '8GB'")
 

@@ -57,7 +57,7 @@ NORMAL = Extent()
 QUICK = Extent(few=20, many=100, commits=8, turns=2)
 
 
-class Taken(NamedTuple):
+class RunTimes(NamedTuple):
     """The time of a process, in milliseconds."""
 
     wall: float
@@ -74,7 +74,7 @@ def run(extent: Extent, server_url: str | None) -> dict[str, Any]:
         _repository(Path(folder), extent.commits)
         programs = _programs(extent)
         load = os.getloadavg()[0]
-        taken = _in_turns(programs, Path(folder), {"RETRIEVAL_DATABASE_URL": url}, extent.turns)
+        times = _in_turns(programs, Path(folder), {"RETRIEVAL_DATABASE_URL": url}, extent.turns)
         about = {
             "date": f"{datetime.now(UTC):%Y-%m-%d}",
             "turns": extent.turns,
@@ -85,7 +85,7 @@ def run(extent: Extent, server_url: str | None) -> dict[str, Any]:
             "priority": _priority(),
             "server": dict(server.settings()),
         }
-    return {"about": about, "rows": _rows(taken)}
+    return {"about": about, "rows": _rows(times)}
 
 
 def _priority() -> str:
@@ -117,8 +117,8 @@ async def _fill(url: str, tenant: str, number: int) -> None:
             part = items[start : start + 1000]
             await collection.add(part)
             await platform.feedback_each(
-                Feedback(collection="principles", item_id=one.item_id, helpful=chance.random() < 0.6)
-                for one in part
+                Feedback(collection="principles", item_id=hit.item_id, helpful=chance.random() < 0.6)
+                for hit in part
                 for _ in range(chance.randrange(10))
             )
         for place in range(20):
@@ -126,23 +126,23 @@ async def _fill(url: str, tenant: str, number: int) -> None:
 
 
 def _repository(folder: Path, commits: int) -> None:
-    """A repository of so many commits, with a manifest."""
+    """A repository of that many commits, with a manifest."""
     (folder / "package.json").write_text('{"dependencies": {"react": "19", "express": "5"}}')
-    told = [
+    lines = [
         b"commit refs/heads/main\ncommitter A <a@example.org> %d +0000\n" % (1_700_000_000 + n) for n in range(commits)
     ]
     parts = []
-    for place, head in enumerate(told):
+    for place, head in enumerate(lines):
         message, text = b"Cache the pages of query %d" % place, b"x = %d\n" % place
         body = b"M 100644 inline src/module_%d.py\ndata %d\n%s\n" % (place % 50, len(text), text)
         parts.append(head + b"data %d\n%s\n" % (len(message), message) + body)
-    for command, given in (("init", b""), ("fast-import", b"".join(parts)), ("symbolic-ref", b"")):
+    for command, stdin in (("init", b""), ("fast-import", b"".join(parts)), ("symbolic-ref", b"")):
         more = {"init": ["-q"], "fast-import": ["--quiet"], "symbolic-ref": ["HEAD", "refs/heads/main"]}[command]
-        subprocess.run(["git", "-C", str(folder), command, *more], input=given, check=True, capture_output=True)  # noqa: S607
+        subprocess.run(["git", "-C", str(folder), command, *more], input=stdin, check=True, capture_output=True)  # noqa: S607
 
 
 def _programs(extent: Extent) -> dict[str, list[str]]:
-    """Arguments of the interpreter by what they measure."""
+    """Arguments of the interpreter by measured program."""
     program = "from retrieval.surfaces.cli import main; main()"
     return {
         EMPTY: ["-c", "pass"],
@@ -155,7 +155,7 @@ def _programs(extent: Extent) -> dict[str, list[str]]:
 
 def _in_turns(
     programs: Mapping[str, Sequence[str]], folder: Path, variables: Mapping[str, str], turns: int
-) -> dict[str, list[Taken]]:
+) -> dict[str, list[RunTimes]]:
     """The time of each program in each turn; the first turn warms up and does not count."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RETRIEVAL_")}
     environment |= {
@@ -164,41 +164,41 @@ def _in_turns(
         "RETRIEVAL_SESSION_START_SECONDS": "60",
         **variables,
     }
-    taken: dict[str, list[Taken]] = {name: [] for name in programs}
+    times: dict[str, list[RunTimes]] = {name: [] for name in programs}
     chance = random.Random(1)  # noqa: S311 - an order
     for turn in range(turns + 1):
         for name in chance.sample(list(programs), len(programs)):
-            one = _timed([sys.executable, *programs[name]], folder, environment)
+            timed = _timed([sys.executable, *programs[name]], folder, environment)
             if turn:
-                taken[name].append(one)
-    return taken
+                times[name].append(timed)
+    return times
 
 
-def _timed(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Taken:
+def _timed(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> RunTimes:
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    done = subprocess.run(
+    process = subprocess.run(
         command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=True
     )
     wall, after = time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.stderr:
-        raise RuntimeError(f"{' '.join(command)}: {done.stderr.decode()}")
+    if process.stderr:
+        raise RuntimeError(f"{' '.join(command)}: {process.stderr.decode()}")
     used = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-    return Taken(1000 * wall, 1000 * used)
+    return RunTimes(1000 * wall, 1000 * used)
 
 
-def _rows(taken: Mapping[str, Sequence[Taken]]) -> list[dict[str, Any]]:
-    driver = taken[DRIVER]
+def _rows(times: Mapping[str, Sequence[RunTimes]]) -> list[dict[str, Any]]:
+    driver = times[DRIVER]
     return [
         {
             "process": name,
-            "median ms": round(statistics.median(one.wall for one in each)),
-            "fastest ms": round(min(one.wall for one in each)),
-            "processor ms": round(statistics.median(one.processor for one in each)),
+            "median ms": round(statistics.median(run.wall for run in each)),
+            "fastest ms": round(min(run.wall for run in each)),
+            "processor ms": round(statistics.median(run.processor for run in each)),
             "to the driver": round(
-                statistics.median(one.processor / other.processor for one, other in zip(each, driver, strict=True)), 2
+                statistics.median(run.processor / other.processor for run, other in zip(each, driver, strict=True)), 2
             ),
         }
-        for name, each in taken.items()
+        for name, each in times.items()
     ]
 
 
@@ -221,14 +221,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="few principles and turns, to try it out")
     parser.add_argument("--server", metavar="URL", help="a superuser's URL; else an embedded server is made")
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the files go")
-    given = parser.parse_args(arguments)
-    result = run(QUICK if given.quick else NORMAL, given.server)
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "session_start.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
-    (given.out / "session_start.md").write_text(page(result))
+    options = parser.parse_args(arguments)
+    result = run(QUICK if options.quick else NORMAL, options.server)
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "session_start.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
+    (options.out / "session_start.md").write_text(page(result))
     print(page(result))
     starts = [row for row in result["rows"] if row["process"].startswith("session-start")]
-    return 0 if given.quick or starts[0]["median ms"] <= MOST_MS else 1
+    return 0 if options.quick or starts[0]["median ms"] <= MOST_MS else 1
 
 
 if __name__ == "__main__":

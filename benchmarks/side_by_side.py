@@ -24,7 +24,7 @@ from typing import Any
 import headline
 import numpy as np
 import psutil
-from corpora import Made, clustered
+from corpora import QuestionCorpus, clustered
 from hybrid_quality import measure_quality
 from interleaved import Call, K, measure
 from numpy.typing import NDArray
@@ -84,51 +84,53 @@ def say(text: str) -> None:
 
 
 def run(size: Size, data: Path | None, peers_python: str | None, server_url: str | None, keep: Keep) -> dict[str, Any]:
-    """Measure everything; gives what the JSON file holds. ``keep`` gets what there is after each part."""
-    made = clustered(size.items, size.dimensions, size.questions)
+    """Measure everything and return the content of the JSON file. ``keep`` gets the result so far after each part."""
+    corpus = clustered(size.items, size.dimensions, size.questions)
     names = [name for name in PEERS if installed(name, peers_python)]
     with running(server_url) as server, contextlib.ExitStack() as stack:
         workers = [stack.enter_context(Worker(name, peers_python)) for name in names]
         result: dict[str, Any] = {"about": about(server, size, peers_python)}
-        result["ingest"] = ingest(server, workers, made)
+        result["ingest"] = ingest(server, workers, corpus)
         keep(result)
-        result |= searches(workers, made, size)
+        result |= searches(workers, corpus, size)
         keep(result)
-        result["overhead"] = measure_overhead(server, made, size.questions)
+        result["overhead"] = measure_overhead(server, corpus, size.questions)
         keep(result)
         result["quality"] = measure_quality(server, data, peers_python, CACHE, say)
     result["targets"] = side_by_side_targets(result)
     return result
 
 
-def ingest(server: Server, workers: Sequence[Worker], made: Made) -> list[dict[str, Any]]:
+def ingest(server: Server, workers: Sequence[Worker], corpus: QuestionCorpus) -> list[dict[str, Any]]:
     """Load every system, one after the other: seconds until both indexes answer, and PostgreSQL's bytes an item."""
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        made.corpus.save(Path(folder))
+        corpus.corpus.save(Path(folder))
         for number, worker in enumerate(workers):
             url = server.database(f"peer_{number}", platform=worker.name == "ours")
             stages = worker.load(url, Path(folder))
-            say(f"{worker.name}: {len(made.corpus):,} items in {stages['total']:.1f} s")
+            say(f"{worker.name}: {len(corpus.corpus):,} items in {stages['total']:.1f} s")
             settle(url)
-            size = round(table_bytes(url) / len(made.corpus)) or None
+            size = round(table_bytes(url) / len(corpus.corpus)) or None
             seconds = {name: round(seconds, 2) for name, seconds in stages.items()}
             rows.append({"system": worker.name, "bytes_an_item": size, **seconds})
             worker.call("open")
     return rows
 
 
-def searches(workers: Sequence[Worker], made: Made, size: Size) -> dict[str, Any]:
+def searches(workers: Sequence[Worker], corpus: QuestionCorpus, size: Size) -> dict[str, Any]:
     """Unfiltered, by filter, hybrid."""
-    plain = measure(workers, lambda worker: worker.plain, plain_calls(made), warm_up=size.warm_up)
+    plain = measure(workers, lambda worker: worker.plain, plain_calls(corpus), warm_up=size.warm_up)
     say("plain dense search measured")
     filtered = {}
     for name in size.filters:
-        calls = filtered_calls(made, name, size.fewer)
+        calls = filtered_calls(corpus, name, size.fewer)
         units = measure(workers, lambda worker: worker.filtered, calls, warm_up=size.warm_up // 4)
         filtered[name] = [unit.row() for unit in units]
         say(f"filter {name} measured")
-    hybrid = measure(workers, lambda worker: worker.fusions, hybrid_calls(made, size.fewer), warm_up=size.warm_up // 4)
+    hybrid = measure(
+        workers, lambda worker: worker.fusions, hybrid_calls(corpus, size.fewer), warm_up=size.warm_up // 4
+    )
     say("hybrid search measured")
     return {
         "plain": [unit.row() for unit in plain],
@@ -137,27 +139,30 @@ def searches(workers: Sequence[Worker], made: Made, size: Size) -> dict[str, Any
     }
 
 
-def plain_calls(made: Made) -> list[Call]:
+def plain_calls(corpus: QuestionCorpus) -> list[Call]:
     """Each question's vector, without a filter."""
-    return [Call("dense", (one.vector, K, {}), truth=made.corpus.nearest(one.vector, K)) for one in made.questions]
+    return [
+        Call("dense", (question.vector, K, {}), truth=corpus.corpus.nearest(question.vector, K))
+        for question in corpus.questions
+    ]
 
 
-def filtered_calls(made: Made, name: str, count: int) -> list[Call]:
+def filtered_calls(corpus: QuestionCorpus, name: str, count: int) -> list[Call]:
     """Each question's vector, with the filter of that name."""
     calls = []
     masks: dict[str, NDArray[np.bool_]] = {}
-    for one in made.questions[:count]:
-        attribute, value = ("region", one.far_region) if name == FAR else ("category", FILTERS[name])
+    for question in corpus.questions[:count]:
+        attribute, value = ("region", question.far_region) if name == FAR else ("category", FILTERS[name])
         if value not in masks:
-            masks[value] = made.corpus.matching({attribute: value})
-        truth = made.corpus.nearest(one.vector, K, masks[value])
-        calls.append(Call("dense", (one.vector, K, {attribute: value}), truth=truth))
+            masks[value] = corpus.corpus.matching({attribute: value})
+        truth = corpus.corpus.nearest(question.vector, K, masks[value])
+        calls.append(Call("dense", (question.vector, K, {attribute: value}), truth=truth))
     return calls
 
 
-def hybrid_calls(made: Made, count: int) -> list[Call]:
+def hybrid_calls(corpus: QuestionCorpus, count: int) -> list[Call]:
     """Each question's words and vector."""
-    return [Call("hybrid", (one.text, one.vector, K)) for one in made.questions[:count]]
+    return [Call("hybrid", (question.text, question.vector, K)) for question in corpus.questions[:count]]
 
 
 def about(server: Server, size: Size, peers_python: str | None) -> dict[str, Any]:
@@ -176,7 +181,7 @@ def about(server: Server, size: Size, peers_python: str | None) -> dict[str, Any
 
 
 def peer_versions() -> dict[str, str]:
-    """The pinned versions of what is compared."""
+    """The pinned versions of the compared systems."""
     lines = (FOLDER / "requirements-peers.txt").read_text(encoding="utf-8").splitlines()
     pins = [line.split("==") for line in lines if "==" in line]
     return {name: version for name, version in pins if name.startswith(_PEERS)}
@@ -189,7 +194,7 @@ def write(result: Mapping[str, Any], out: Path) -> None:
 
 
 def write_json(result: Mapping[str, Any], out: Path) -> None:
-    """The JSON file, also of a run that is not over: what was measured is not lost if a later part fails."""
+    """The JSON file, also of an unfinished run: a later failure loses no measurement."""
     out.mkdir(parents=True, exist_ok=True)
     (out / "side_by_side.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
@@ -204,17 +209,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="a few items, to see that it runs")
     parser.add_argument("--server", help="a superuser's URL of a server to use instead of a new one")
     parser.add_argument("--out", type=Path, default=RESULTS)
-    given = parser.parse_args(arguments)
-    size = QUICK if given.quick else replace(NORMAL, items=given.items, questions=given.questions)
+    options = parser.parse_args(arguments)
+    size = QUICK if options.quick else replace(NORMAL, items=options.items, questions=options.questions)
     try:
-        result = run(size, given.data, given.peers_python, given.server, lambda part: write_json(part, given.out))
-        write(result, given.out)
-        if given.out == RESULTS and not given.quick and not result["about"]["skipped"]:
+        result = run(
+            size, options.data, options.peers_python, options.server, lambda part: write_json(part, options.out)
+        )
+        write(result, options.out)
+        if options.out == RESULTS and not options.quick and not result["about"]["skipped"]:
             headline.write(result, headline.commit_of(FOLDER.parent))
     except PeerError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    say(f"written: {given.out / 'side_by_side.md'}")
+    say(f"written: {options.out / 'side_by_side.md'}")
     return 0
 
 

@@ -36,12 +36,12 @@ class Users:
             self._rng.shuffle(order)
             yield from order
 
-    def verdicts(self, query: JudgedQuery, shown: SearchResult) -> dict[str, bool]:
+    def verdicts(self, query: JudgedQuery, result: SearchResult) -> dict[str, bool]:
         """True if an item helped, by the id of the items clicked on."""
-        said = {}
-        for hit in shown:
+        by_item = {}
+        for hit in result:
             is_relevant = self.relevant[query.query_id].get(hit.item_id, 0) > 0
             is_seen = self._rng.random() < 1 / hit.rank
             if is_seen and is_relevant != (self._rng.random() < self.noise):
-                said[hit.item_id] = is_relevant != (self._rng.random() < self.wrong)
-        return said
+                by_item[hit.item_id] = is_relevant != (self._rng.random() < self.wrong)
+        return by_item

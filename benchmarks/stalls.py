@@ -30,7 +30,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 from corpora import clustered
-from http_client import Taken, posts, press
+from http_client import LoadResult, posts, press
 from peers.ours import COLLECTION, TENANT, Ours
 from report import table
 from server import running, settle
@@ -172,8 +172,8 @@ def run(extent: Extent, server_url: str | None) -> dict[str, Any]:
         with _serving(url, is_embedded=is_embedded) as service:
             _press(service, EVERY_DAY, extent)  # to warm up
             rows = [_idle(service, extent), _row(service, EVERY_DAY, extent)]
-            for one in ATTACKS:
-                rows.append(_row(service, one, extent, SMALL if one.is_embedded and is_embedded else COLLECTION))
+            for attack in ATTACKS:
+                rows.append(_row(service, attack, extent, SMALL if attack.is_embedded and is_embedded else COLLECTION))
                 print(rows[-1], file=sys.stderr, flush=True)
         about = {
             "items": extent.items,
@@ -222,10 +222,10 @@ def _serving(url: str, *, is_embedded: bool) -> Iterator[str]:
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, **names}
     )
     try:
-        said = process.stdout.readline() if process.stdout else ""
-        if not said:
+        line = process.stdout.readline() if process.stdout else ""
+        if not line:
             raise RuntimeError("the service did not start; try: retrieval serve --insecure-local")
-        yield str(json.loads(said)["url"]).rstrip("/")
+        yield str(json.loads(line)["url"]).rstrip("/")
     finally:
         process.terminate()
         process.wait(timeout=120)
@@ -235,19 +235,19 @@ def _idle(service: str, extent: Extent) -> dict[str, Any]:
     waits = list[float]()
     with _probing(service, waits):
         time.sleep(extent.seconds)
-    return {"attack": "nothing", "collection": "", "answered": "", "p50_ms": None, **_told(waits)}
+    return {"attack": "nothing", "collection": "", "answered": "", "p50_ms": None, **_text(waits)}
 
 
 def _row(service: str, attack: Attack, extent: Extent, collection: str = COLLECTION) -> dict[str, Any]:
     waits = list[float]()
     with _probing(service, waits):
-        taken = _press(service, attack, extent, collection)
-    statuses = ", ".join(f"{number} × {status}" for status, number in sorted(taken.statuses.items()))
-    median = round(1e3 * float(np.median(taken.latencies)), 1) if taken.latencies else None
-    return {"attack": attack.name, "collection": collection, "answered": statuses, "p50_ms": median, **_told(waits)}
+        times = _press(service, attack, extent, collection)
+    statuses = ", ".join(f"{number} × {status}" for status, number in sorted(times.statuses.items()))
+    median = round(1e3 * float(np.median(times.latencies)), 1) if times.latencies else None
+    return {"attack": attack.name, "collection": collection, "answered": statuses, "p50_ms": median, **_text(waits)}
 
 
-def _press(service: str, attack: Attack, extent: Extent, collection: str = COLLECTION) -> Taken:
+def _press(service: str, attack: Attack, extent: Extent, collection: str = COLLECTION) -> LoadResult:
     bodies = [attack.body(1000 * number) for number in range(2 * extent.clients)]
     url = f"{service}/v1/collections/{collection}/{attack.path}"
     return asyncio.run(press(url, posts(url, bodies), clients=extent.clients, seconds=extent.seconds))
@@ -261,8 +261,8 @@ def _probing(service: str, waits: list[float]) -> Iterator[None]:
         if process.stdout is None or process.stdout.readline() != "ready\n":
             raise RuntimeError("the probe did not start; its message stands above")
         yield
-        said, _ = process.communicate()
-        waits.extend(json.loads(said))
+        output, _ = process.communicate()
+        waits.extend(json.loads(output))
 
 
 async def probe(service: str) -> list[float]:
@@ -284,7 +284,7 @@ async def probe(service: str) -> list[float]:
     return waits
 
 
-def _told(waits: Sequence[float]) -> dict[str, Any]:
+def _text(waits: Sequence[float]) -> dict[str, Any]:
     p50, p99 = np.percentile(waits, (50, 99))
     return {
         "livez_p50_ms": round(float(p50), 1),
@@ -303,16 +303,16 @@ content tells; 504 is what is not done within the service's deadline, here {dead
 
 
 def page(result: Mapping[str, Any]) -> str:
-    """The page of what was measured."""
+    """The page of the measurements."""
     about, rows = result["about"], result["rows"]
     worst = max(rows[2:], key=lambda row: row["livez_max_ms"])
     met = "yes" if worst["livez_max_ms"] <= MOST_MS else "**no**"
-    said = (
+    summary = (
         f"The longest `/livez` beside an attack took {worst['livez_max_ms']:.0f} ms ({worst['attack']}); beside "
         f"nothing {rows[0]['livez_max_ms']:.0f}, beside searches of every day {rows[1]['livez_max_ms']:.0f}. At most "
         f"{MOST_MS:.0f} is aimed at: {met}."
     )
-    parts = ["# Stalls", " ".join(_SETTING.format(**about).split()), table(rows), said]
+    parts = ["# Stalls", " ".join(_SETTING.format(**about).split()), table(rows), summary]
     return "\n\n".join(parts) + "\n"
 
 
@@ -323,14 +323,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--server", help="a superuser's URL; otherwise a server is started for the run")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--probe", metavar="URL", help=argparse.SUPPRESS)
-    given = parser.parse_args(arguments)
-    if given.probe:
-        print(json.dumps(asyncio.run(probe(given.probe))))
+    options = parser.parse_args(arguments)
+    if options.probe:
+        print(json.dumps(asyncio.run(probe(options.probe))))
         return 0
-    result = run(QUICK if given.quick else NORMAL, given.server)
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "stalls.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    (given.out / "stalls.md").write_text(page(result), encoding="utf-8")
+    result = run(QUICK if options.quick else NORMAL, options.server)
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "stalls.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    (options.out / "stalls.md").write_text(page(result), encoding="utf-8")
     print(page(result))
     return 0
 

@@ -15,7 +15,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 def side_by_side_targets(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """A row for each target that the run can say something about."""
-    found = [
+    checks = [
         _against("plain dense p50, ms", result["plain"], BY_HAND, 1.6),
         _against("plain dense p50, ms", result["plain"], LANGCHAIN, 0.6),
         *(_against(f"p50, filter {name}, ms", rows, BY_HAND, 1.7) for name, rows in result["filtered"].items()),
@@ -25,13 +25,13 @@ def side_by_side_targets(result: Mapping[str, Any]) -> list[dict[str, Any]]:
         _quality_target(result["quality"].get("rows", [])),
         _ingest_target(result["ingest"]),
     ]
-    return [target for target in found if target is not None]
+    return [target for target in checks if target is not None]
 
 
-def target(what: str, reached: float, wanted: float, rule: str, *, at_least: bool = False) -> dict[str, Any]:
+def target(what: str, reached: float, goal: float, rule: str, *, at_least: bool = False) -> dict[str, Any]:
     """One target: the rule in words, the number it comes to in this run, and whether it is met."""
-    met = reached >= wanted if at_least else reached <= wanted
-    return {"what": what, "reached": round(reached, 4), "wanted": round(wanted, 4), "rule": rule, "met": met}
+    met = reached >= goal if at_least else reached <= goal
+    return {"what": what, "reached": round(reached, 4), "wanted": round(goal, 4), "rule": rule, "met": met}
 
 
 def _against(what: str, rows: Rows, system: str, share: float) -> dict[str, Any] | None:
@@ -74,7 +74,7 @@ def _ingest_target(rows: Rows) -> dict[str, Any] | None:
 
 def growth_targets(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """A row for each target of the growth benchmark that the run can say something about."""
-    found = [
+    rows = [
         target(f"hybrid p95 at {row['items']:,} items, ms", row["p95_ms"], 40, "at most 40 ms")
         for row in result["searches"]
         if row["items"] == 100_000 and row["search"] == "hybrid"
@@ -85,7 +85,5 @@ def growth_targets(result: Mapping[str, Any]) -> list[dict[str, Any]]:
         for kind in ("dense", "hybrid"):
             limit = 1.2 * few[f"{kind} p95_ms"]
             rule = f"at most 1.2 × that of {few['tenants']:,} tenants: {few[f'{kind} p95_ms']} ms"
-            found.append(
-                target(f"{kind} p95 with {many['tenants']:,} tenants, ms", many[f"{kind} p95_ms"], limit, rule)
-            )
-    return found
+            rows.append(target(f"{kind} p95 with {many['tenants']:,} tenants, ms", many[f"{kind} p95_ms"], limit, rule))
+    return rows

@@ -13,8 +13,8 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import numpy as np
-from corpora import Made, clustered
-from peers.ours import items, made, platform_at
+from corpora import QuestionCorpus, clustered
+from peers.ours import items, make_collection, platform_at
 from server import Server, settle
 
 from retrieval import Collection
@@ -45,30 +45,30 @@ def measure_tenants(server: Server, counts: Sequence[int], questions: int, say: 
     return asyncio.run(_measure(urls, corpus, rounds))
 
 
-async def _load(url: str, count: int, corpus: Made, say: Say) -> float:
+async def _load(url: str, count: int, corpus: QuestionCorpus, say: Say) -> float:
     """Every tenant's collection, a few tenants at a time; gives seconds."""
     loop = asyncio.get_running_loop()
     started = loop.time()
     gate = asyncio.Semaphore(_AT_ONCE)
     stored = items(corpus.corpus)
-    done = 0
+    count_done = 0
 
-    async def one(number: int) -> None:
-        nonlocal done
+    async def load_tenant(number: int) -> None:
+        nonlocal count_done
         async with gate, platform_at(url, _name(number), pool_size=1) as platform:
-            collection = await made(platform, "notes", TENANT_DIMENSIONS)
+            collection = await make_collection(platform, "notes", TENANT_DIMENSIONS)
             await collection.add(stored, embeddings=corpus.corpus.vectors)
-        done += 1
-        if done % 500 == 0:
-            say(f"{done:,} of {count:,} tenants, {loop.time() - started:.0f} s")
+        count_done += 1
+        if count_done % 500 == 0:
+            say(f"{count_done:,} of {count:,} tenants, {loop.time() - started:.0f} s")
 
-    # The first one alone: it makes what all of them share.
-    await one(0)
-    await asyncio.gather(*(one(number) for number in range(1, count)))
+    # The first tenant alone: its load creates what all tenants share.
+    await load_tenant(0)
+    await asyncio.gather(*(load_tenant(number) for number in range(1, count)))
     return loop.time() - started
 
 
-async def _measure(urls: dict[int, str], corpus: Made, rounds: int) -> list[dict[str, Any]]:
+async def _measure(urls: dict[int, str], corpus: QuestionCorpus, rounds: int) -> list[dict[str, Any]]:
     chance = random.Random(3)  # noqa: S311 - which tenants are asked is no secret
     times: dict[tuple[int, str], list[float]] = {(count, kind): [] for count in urls for kind in ("dense", "hybrid")}
     for _ in range(rounds):
@@ -91,7 +91,7 @@ async def _measure(urls: dict[int, str], corpus: Made, rounds: int) -> list[dict
 
 async def _ask(
     opened: list[tuple[int, Collection]],
-    corpus: Made,
+    corpus: QuestionCorpus,
     times: dict[tuple[int, str], list[float]],
     chance: random.Random,
 ) -> None:
@@ -99,13 +99,13 @@ async def _ask(
     for turn in range(_ASKED + 1):
         chance.shuffle(opened)
         for count, collection in opened:
-            one = chance.choice(corpus.questions)
+            question = chance.choice(corpus.questions)
             for kind in ("dense", "hybrid"):
                 started = loop.time()
                 if kind == "dense":
-                    await collection.search(vector=one.vector, limit=10, legs=["dense"])
+                    await collection.search(vector=question.vector, limit=10, legs=["dense"])
                 else:
-                    await collection.search(one.text, vector=one.vector, limit=10)
+                    await collection.search(question.text, vector=question.vector, limit=10)
                 if turn:
                     times[count, kind].append((loop.time() - started) * 1e3)
 

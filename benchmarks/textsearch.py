@@ -51,7 +51,7 @@ def synthetic(data: Path, documents: int) -> Iterator[dict[str, str]]:
         yield {"_id": f"{number:07}", "text": " ".join(text[: WORDS + 20])}
 
 
-async def filled(platform: Platform, data: Path, documents: int) -> Collection:
+async def fill(platform: Platform, data: Path, documents: int) -> Collection:
     """The collection of that many synthetic documents; made once."""
     collection = await platform.collection(f"synthetic {documents}")
     if (await collection.refresh()).documents != documents:
@@ -65,10 +65,10 @@ async def filled(platform: Platform, data: Path, documents: int) -> Collection:
     return collection
 
 
-async def compared(ways: dict[str, Collection], queries: list[JudgedQuery], qrels: Qrels) -> dict[str, Any]:
+async def compare_ways(ways: dict[str, Collection], queries: list[JudgedQuery], qrels: Qrels) -> dict[str, Any]:
     """Each way's latency and quality, and how much of the first 10 and of all they share."""
     times: dict[str, list[float]] = {way: [] for way in ways}
-    found: dict[str, dict[str, list[str]]] = {way: {} for way in ways}
+    hits_by_way: dict[str, dict[str, list[str]]] = {way: {} for way in ways}
     for warm in (False, True):
         for query in queries:
             for way, collection in ways.items():
@@ -77,23 +77,23 @@ async def compared(ways: dict[str, Collection], queries: list[JudgedQuery], qrel
                     "lexical"
                 ]
                 times[way] += [time.perf_counter() - began] if warm else []
-                found[way][query.query_id] = [one.item_id for one in ranking]
+                hits_by_way[way][query.query_id] = [hit.item_id for hit in ranking]
     quality = Ndcg(qrels)
     result: dict[str, Any] = {"queries": len(queries)}
     for way in ways:
         p50, p95 = np.percentile(times[way], [50, 95]) * 1000
-        mean = np.mean([quality.score(key, ranking) for key, ranking in found[way].items()])
+        mean = np.mean([quality.score(key, ranking) for key, ranking in hits_by_way[way].items()])
         result[way] = {"p50_ms": round(p50, 2), "p95_ms": round(p95, 2), "nDCG@10": round(float(mean), 4)}
-    one, other = found.values()
-    result["overlap"] = {str(depth): _overlap(one, other, depth) for depth in (10, DEPTH)}
+    first, other = hits_by_way.values()
+    result["overlap"] = {str(depth): _overlap(first, other, depth) for depth in (10, DEPTH)}
     return result
 
 
-def _overlap(one: dict[str, list[str]], other: dict[str, list[str]], depth: int) -> float:
+def _overlap(first: dict[str, list[str]], other: dict[str, list[str]], depth: int) -> float:
     """The share of the first way's leading items that the other's has, on average."""
     shares = [
         len({*ranking[:depth]} & {*other[key][:depth]}) / len(ranking[:depth])
-        for key, ranking in one.items()
+        for key, ranking in first.items()
         if ranking
     ]
     return round(float(np.mean(shares)), 4)
@@ -108,17 +108,17 @@ async def measure(data: Path, documents: int) -> dict[str, Any]:
     async with AsyncExitStack() as stack:
         platform = await stack.enter_async_context(connect(url, settings=settings))
         plain = await stack.enter_async_context(connect(off, settings=settings))
-        made = [await SCIFACT.ingested(platform, data)]
-        made += [await filled(platform, data, documents)] if documents else []
+        platforms = [await SCIFACT.ingested(platform, data)]
+        platforms += [await fill(platform, data, documents)] if documents else []
         queries, qrels = SCIFACT.queries(data)
-        for collection in made:
+        for collection in platforms:
             began = time.perf_counter()
             outcome = await keep_textsearch_index(platform.database, await collection.refresh(), rows=1)
             if outcome not in (TextsearchOutcome.BUILT, TextsearchOutcome.PRESENT):
                 raise SystemExit(outcome.value)
             built = round(time.perf_counter() - began, 1) if outcome is TextsearchOutcome.BUILT else None
             ways = {"portable": await plain.collection(collection.name), "textsearch": collection}
-            figures = await compared(ways, queries, qrels)
+            figures = await compare_ways(ways, queries, qrels)
             result[collection.name] = {"build_seconds": built, **figures}
     return result
 

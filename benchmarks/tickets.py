@@ -62,7 +62,7 @@ async def loaded(platform: Platform, data: Path) -> Collection:
     """The tickets, as the application keeps them; a second time at no cost."""
     collection = await platform.collection(COLLECTION, filterable=TICKET_FILTERABLE)
     with gzip.open(data / TICKETS.collection / "corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
-        # The reports hold control characters, which cannot be stored.
+        # The reports contain control characters, which cannot be stored.
         await collection.add([ticket_item(clean_value(json.loads(line))) for line in lines])
     return collection.unrecorded()
 
@@ -79,9 +79,9 @@ async def by_vector(platform: Platform, queries: Sequence[JudgedQuery], text: Te
             "as_of": query.metadata["as_of"],
             "exclude_ids": [query.metadata["self_id"]],
         }
-        found = await service.preview_search(text(query), config=config)
-        for one in found.previews:
-            runs[float(one.weighting.name)][query.query_id] = [moved.ticket.ticket_id for moved in one.tickets]
+        previewed = await service.preview_search(text(query), config=config)
+        for preview in previewed.previews:
+            runs[float(preview.weighting.name)][query.query_id] = [moved.ticket.ticket_id for moved in preview.tickets]
     return runs
 
 
@@ -93,9 +93,13 @@ async def by_both(collection: Collection, queries: Sequence[JudgedQuery], text: 
     for query in queries:
         where, now = narrowed(query)
         hits = await collection.search(text(query), where=where, limit=PAGE, profile=profile, syntax=False)
-        asked = Question(now=now)
+        question = Question(now=now)
         scored = [
-            (hit.score, sum(one.weight * one.value(Facts(attributes=hit.attributes), asked) for one in metadata), hit)
+            (
+                hit.score,
+                sum(signal.weight * signal.value(Facts(attributes=hit.attributes), question) for signal in metadata),
+                hit,
+            )
             for hit in hits
         ]
         for weight, run in runs.items():
@@ -106,14 +110,14 @@ async def by_both(collection: Collection, queries: Sequence[JudgedQuery], text: 
 
 async def nearest(collection: Collection, queries: Sequence[JudgedQuery], text: Text) -> dict[str, list[Hit]]:
     """By query the nearest tickets, the nearest first, as many as may be scored."""
-    found: dict[str, list[Hit]] = {}
+    result: dict[str, list[Hit]] = {}
     for query in queries:
         where, now = narrowed(query)
         most = CANDIDATES[-1]
         profile = tickets_profile(1.0, 0.0, candidates=most)
         hits = await collection.search(text(query), where=where, limit=most, profile=profile, syntax=False, as_of=now)
-        found[query.query_id] = list(hits)
-    return found
+        result[query.query_id] = list(hits)
+    return result
 
 
 def by_candidates(near: Mapping[str, list[Hit]], queries: Sequence[JudgedQuery], top_k: int) -> dict[int, Run]:
@@ -125,7 +129,7 @@ def by_candidates(near: Mapping[str, list[Hit]], queries: Sequence[JudgedQuery],
 def scored_pages(
     near: Mapping[str, list[Hit]], queries: Sequence[JudgedQuery], profile: Profile, count: int, top_k: int
 ) -> Run:
-    """The pages of ``top_k`` tickets, of so many of the nearest that the profile scores."""
+    """The pages of ``top_k`` tickets, from the ``count`` nearest that the profile scores."""
     run: Run = {}
     for query in queries:
         as_of = narrowed(query)[1]
@@ -135,9 +139,12 @@ def scored_pages(
 
 
 def without_unknown_hours() -> Profile:
-    """The profile in which hours that nobody knows are worth nothing."""
+    """The profile in which unknown hours count as 0."""
     profile = tickets_profile()
-    signals = (replace(one, unknown_hours=None) if isinstance(one, ResolutionTime) else one for one in profile.signals)
+    signals = (
+        replace(signal, unknown_hours=None) if isinstance(signal, ResolutionTime) else signal
+        for signal in profile.signals
+    )
     return replace(profile, signals=tuple(signals))
 
 
@@ -147,14 +154,14 @@ def chosen_elsewhere(runs: Mapping[int, Run], qrels: Qrels) -> tuple[Counter[int
     Of equal counts the smaller is chosen. A choice is judged on a query that it was not made by.
     """
     values = {count: measure(run, qrels, parse_metrics("nDCG@10")).per_query["nDCG@10"] for count, run in runs.items()}
-    chosen: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
     earned = []
     for query_id in next(iter(values.values())):
         others = {count: sum(each.values()) - each[query_id] for count, each in values.items()}
         best = max(others, key=lambda count: (round(others[count], 9), -count))
-        chosen[best] += 1
+        counts[best] += 1
         earned.append(values[best][query_id])
-    return chosen, fmean(earned)
+    return counts, fmean(earned)
 
 
 def narrowed(query: JudgedQuery) -> tuple[dict[str, object], datetime]:
@@ -217,53 +224,57 @@ async def report(data: Path) -> str:
         collection = await loaded(platform, data)
         runs: dict[tuple[str, str], dict[float, Run]] = {}
         near: dict[str, dict[str, list[Hit]]] = {}
-        for asked, text in QUESTIONS.items():
-            runs["vector", asked] = await by_vector(platform, queries, text)
-            runs["words and vector", asked] = await by_both(collection, queries, text)
-            near[asked] = await nearest(collection, queries, text)
+        for query_name, text in QUESTIONS.items():
+            runs["vector", query_name] = await by_vector(platform, queries, text)
+            runs["words and vector", query_name] = await by_both(collection, queries, text)
+            near[query_name] = await nearest(collection, queries, text)
         documents = (await collection.info()).items
-    counted = {(top_k, asked): by_candidates(near[asked], queries, top_k) for top_k in WANTED for asked in QUESTIONS}
+    by_top_k = {
+        (top_k, query_name): by_candidates(near[query_name], queries, top_k)
+        for top_k in WANTED
+        for query_name in QUESTIONS
+    }
     return ABOUT.format(
         documents=documents,
         queries=len(queries),
         page=PAGE,
-        presets=", ".join(f"{name} {one.weights.metadata:g}" for name, one in PRESETS.items()),
+        presets=", ".join(f"{name} {preset.weights.metadata:g}" for name, preset in PRESETS.items()),
         weights=" | ".join(f"{weight:g}" for weight in METADATA_WEIGHTS),
         columns="---|" * len(METADATA_WEIGHTS),
         quality="\n".join(quality_row(*name, by_weight, qrels) for name, by_weight in runs.items()),
         counts=" | ".join(["top_k", *(f"{count:,}" for count in CANDIDATES)]),
         count_columns="---|" * (len(CANDIDATES) + 1),
-        candidates="\n".join(count_row(*name, by_count, qrels) for name, by_count in counted.items()),
+        candidates="\n".join(count_row(*name, by_count, qrels) for name, by_count in by_top_k.items()),
         others=len(queries) - 1,
-        choices="\n".join(choice_row(*name, by_count, qrels) for name, by_count in counted.items()),
-        unknown="\n".join(unknown_row(asked, near[asked], queries, qrels) for asked in QUESTIONS),
+        choices="\n".join(choice_row(*name, by_count, qrels) for name, by_count in by_top_k.items()),
+        unknown="\n".join(unknown_row(query_name, near[query_name], queries, qrels) for query_name in QUESTIONS),
     )
 
 
-def quality_row(similarity: str, asked: str, by_weight: Mapping[float, Run], qrels: Qrels) -> str:
+def quality_row(similarity: str, name: str, by_weight: Mapping[float, Run], qrels: Qrels) -> str:
     """A row of the first table."""
     cells = [f"{ndcg:.3f} ({recall:.2f})" for ndcg, recall in (figures(run, qrels) for run in by_weight.values())]
-    return f"| {similarity} | {asked} | {' | '.join(cells)} |"
+    return f"| {similarity} | {name} | {' | '.join(cells)} |"
 
 
-def count_row(top_k: int, asked: str, by_count: Mapping[int, Run], qrels: Qrels) -> str:
+def count_row(top_k: int, name: str, by_count: Mapping[int, Run], qrels: Qrels) -> str:
     """A row of the second table; a count below ``top_k`` has no cell of its own."""
     cells = [f"{figures(by_count[count], qrels)[0]:.3f}" if count in by_count else "" for count in (top_k, *CANDIDATES)]
-    return f"| {top_k} | {asked} | {' | '.join(cells)} |"
+    return f"| {top_k} | {name} | {' | '.join(cells)} |"
 
 
-def choice_row(top_k: int, asked: str, by_count: Mapping[int, Run], qrels: Qrels) -> str:
+def choice_row(top_k: int, name: str, by_count: Mapping[int, Run], qrels: Qrels) -> str:
     """A row of the third table."""
-    chosen, ndcg = chosen_elsewhere(by_count, qrels)
-    times = ", ".join(f"{count} ({times} times)" for count, times in chosen.most_common())
-    return f"| {top_k} | {asked} | {times} | {ndcg:.3f} |"
+    choice, ndcg = chosen_elsewhere(by_count, qrels)
+    times = ", ".join(f"{count} ({times} times)" for count, times in choice.most_common())
+    return f"| {top_k} | {name} | {times} | {ndcg:.3f} |"
 
 
-def unknown_row(asked: str, near: Mapping[str, list[Hit]], queries: Sequence[JudgedQuery], qrels: Qrels) -> str:
+def unknown_row(name: str, near: Mapping[str, list[Hit]], queries: Sequence[JudgedQuery], qrels: Qrels) -> str:
     """A row of the fourth table."""
     profiles = (tickets_profile(), without_unknown_hours())
-    cells = [figures(scored_pages(near, queries, one, PAGE, PAGE), qrels)[0] for one in profiles]
-    return f"| {asked} | {' | '.join(f'{cell:.3f}' for cell in cells)} |"
+    cells = [figures(scored_pages(near, queries, profile, PAGE, PAGE), qrels)[0] for profile in profiles]
+    return f"| {name} | {' | '.join(f'{cell:.3f}' for cell in cells)} |"
 
 
 if __name__ == "__main__":

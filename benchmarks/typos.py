@@ -47,7 +47,7 @@ async def measure(platform: Platform, data: Path, task: Task) -> None:
     collection = (await task.ingested(platform, data)).unrecorded()
     queries, qrels = task.queries(data)
 
-    async def asked(name: str, given: list[JudgedQuery], *, typos: bool) -> None:
+    async def asked(name: str, variants: list[JudgedQuery], *, typos: bool) -> None:
         times: list[float] = []
 
         async def search(text: str, *, where: dict[str, Any] | None, limit: int, variant: str) -> list[str]:
@@ -57,7 +57,7 @@ async def measure(platform: Platform, data: Path, task: Task) -> None:
             return [hit.item_id for hit in hits]
 
         report = await evaluate(
-            search, given, qrels, metrics=parse_metrics("nDCG@10"), variants=["lexical"], drop_self=task.self_id()
+            search, variants, qrels, metrics=parse_metrics("nDCG@10"), variants=["lexical"], drop_self=task.self_id()
         )
         [figure] = report.as_dict()["variants"][0]["metrics"].values()
         print(f"| {task.name} | {name} | {typos} | {figure:.4f} | {statistics.median(times):.1f} |", flush=True)
@@ -66,9 +66,9 @@ async def measure(platform: Platform, data: Path, task: Task) -> None:
         await asked("as they are", queries, typos=typos)
     for seed in SEEDS:
         chance = random.Random(seed)  # noqa: S311 - seeded test data
-        given = [replace(query, text=with_typo(query.text, chance)) for query in queries]
+        misspelt = [replace(query, text=with_typo(query.text, chance)) for query in queries]
         for typos in (False, True):
-            await asked(f"one typo, seed {seed}", given, typos=typos)
+            await asked(f"one typo, seed {seed}", misspelt, typos=typos)
 
 
 async def main(data: Path) -> None:

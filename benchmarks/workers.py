@@ -34,7 +34,7 @@ class Worker:
     def __enter__(self) -> Self:
         here, there = socket.socketpair()
         command = [self._python, "-m", "peers.serve", self.name, str(there.fileno())]
-        # The checkout comes first, so that what is measured is what stands here.
+        # The checkout comes first, so that its code is measured.
         path = os.pathsep.join([str(FOLDER), str(FOLDER.parent)])
         environment = {**os.environ, "PYTHONPATH": path}
         self._process = subprocess.Popen(command, pass_fds=[there.fileno()], env=environment, stdout=subprocess.DEVNULL)

@@ -37,7 +37,7 @@ class System(Protocol):
         """Store the whole corpus and build both indexes."""
 
     async def open(self, url: str) -> None:
-        """Get ready to write to what was loaded."""
+        """Prepare for writes to the loaded items."""
 
     async def add(self, key: str, corpus: Corpus, place: int) -> None:
         """Store a new item, durably."""
@@ -52,7 +52,7 @@ class System(Protocol):
         """Ten items by words and vector, or by vector alone where that is all that is compared."""
 
     async def close(self) -> None:
-        """Give back what is open."""
+        """Release the resources."""
 
 
 class Platform:
@@ -62,7 +62,7 @@ class Platform:
     """
 
     def __init__(self) -> None:
-        # Before anything is measured.
+        # Before the measurement.
         importlib.import_module("peers.ours")
         self._stack = AsyncExitStack()
         self._collection: Any = None
@@ -75,10 +75,10 @@ class Platform:
 
     async def load(self, url: str, corpus: Corpus) -> None:
         """One ``add``; it builds both indexes."""
-        from peers.ours import COLLECTION, items, made, platform_at
+        from peers.ours import COLLECTION, items, make_collection, platform_at
 
         async with platform_at(url) as platform:
-            collection = await made(platform, COLLECTION, corpus.dimensions)
+            collection = await make_collection(platform, COLLECTION, corpus.dimensions)
             await collection.add(items(corpus), embeddings=corpus.vectors)
 
     async def open(self, url: str) -> None:
@@ -200,7 +200,7 @@ class Bench:
         return times, time.process_time() - worked
 
     async def until(self, what: str, seconds: float, prefix: str, first: int) -> tuple[list[float], float]:
-        """The same with new keys for so many seconds."""
+        """Repeat with new keys for that many seconds."""
         call, corpus, times = getattr(self.system, what), self._given, list[float]()
         begun, worked = time.perf_counter(), time.process_time()
         while (started := time.perf_counter()) < begun + seconds:
@@ -220,7 +220,7 @@ async def serve(bench: Bench, channel: Connection) -> None:
     """Answer until the other side hangs up."""
     while True:
         try:
-            # Waiting blocks the loop on purpose: nothing may run beside what is measured.
+            # Waiting blocks the loop on purpose: nothing else may run during the measurement.
             method, arguments = channel.recv()
         except EOFError:
             break

@@ -182,7 +182,7 @@ class _Bench:
     spent: ServerTime
 
     def loads(self) -> list[dict[str, Any]]:
-        """Each system's first loads, by turns; the last one's database is left."""
+        """Each system's first loads, by turns; the last one's database is kept."""
         rows = []
         for turn in range(self.extent.loads):
             for name in _ordered(list(self.trees), turn):
@@ -210,27 +210,27 @@ class _Bench:
                     single += [self._single(name, processes[name][0], what, turn) for what in OPERATIONS]
                     together.append(self._together(name, processes[name], turn))
                     print(together[-1], file=sys.stderr, flush=True)
-        return _summed(single, self.trees), _compared(together, self.trees)
+        return _summed(single, self.trees), _compare(together, self.trees)
 
     @contextlib.contextmanager
     def _writers(self, name: str) -> Iterator[list[Process]]:
-        """Those who write, and last one who searches; all have warmed up."""
+        """The writers, and last a searcher; all have warmed up."""
         with ExitStack() as stack:
-            found = [stack.enter_context(Process(name, self.trees[name])) for _ in range(self.extent.writers + 1)]
-            for process in found:
+            processes = [stack.enter_context(Process(name, self.trees[name])) for _ in range(self.extent.writers + 1)]
+            for process in processes:
                 process.ask("read", self.folder)
-            for number, process in enumerate(found):
+            for number, process in enumerate(processes):
                 process.answer()
                 process.call("open", self.server.url_of(_database(name)))
                 keys = [f"warm-{number}-{place}" for place in range(10)]
                 for what in (*OPERATIONS, "search"):
                     process.call("each", what, keys, list(range(10)))
-            yield found
+            yield processes
 
     def _single(self, name: str, process: Process, what: str, turn: int) -> dict[str, Any]:
         calls = range(self.extent.calls)
         keys = [f"single-{turn}-{place}" for place in calls]
-        # The first items that are not loaded; another one for a change.
+        # The first items that are not loaded; a different one for a change.
         shift = self.extent.items + (2 * turn + (what == "change")) * self.extent.calls
         places = [shift + place for place in calls]
         begun = self.spent.seconds()
@@ -239,7 +239,7 @@ class _Bench:
         return {"system": name, "what": what, "times": times, "python": worked, "server": server}
 
     def _together(self, name: str, processes: Sequence[Process], turn: int) -> dict[str, Any]:
-        """Searches alone, then beside all writers."""
+        """Searches alone, then during all writes."""
         *writers, searcher = processes
         quiet, _ = searcher.call("until", "search", self.extent.seconds / 2, "q", turn * 10_000)
         begun, server = time.perf_counter(), self.spent.seconds()
@@ -251,7 +251,7 @@ class _Bench:
         answers = [writer.answer() for writer in writers]
         busy, _ = searcher.answer()
         seconds, server = time.perf_counter() - begun, self.spent.seconds() - server
-        times = [one for found, _ in answers for one in found]
+        times = [answer for times_of_writer, _ in answers for answer in times_of_writer]
         return {
             "system": name, "items": len(times), "items/s": len(times) / seconds,
             "p50 ms": float(np.percentile(times, 50)), "p95 ms": float(np.percentile(times, 95)),
@@ -272,12 +272,12 @@ def _middle(rows: Sequence[Mapping[str, Any]], name: str, key: str) -> float:
 
 
 def _summed(rows: Sequence[Mapping[str, Any]], names: Mapping[str, Path]) -> list[dict[str, Any]]:
-    found = []
+    sums = []
     for what in OPERATIONS:
         for name in names:
             mine = [row for row in rows if row["system"] == name and row["what"] == what]
-            times = [one for row in mine for one in row["times"]]
-            found.append(
+            times = [time_ for row in mine for time_ in row["times"]]
+            sums.append(
                 {
                     "write": what, "system": name,
                     "p50 ms": round(float(np.percentile(times, 50)), 2),
@@ -286,10 +286,10 @@ def _summed(rows: Sequence[Mapping[str, Any]], names: Mapping[str, Path]) -> lis
                     "server cpu ms": round(sum(row["server"] for row in mine) * 1e3 / len(times), 2),
                 }
             )  # fmt: skip
-    return found
+    return sums
 
 
-def _compared(rows: Sequence[Mapping[str, Any]], names: Mapping[str, Path]) -> list[dict[str, Any]]:
+def _compare(rows: Sequence[Mapping[str, Any]], names: Mapping[str, Path]) -> list[dict[str, Any]]:
     keys = [key for key in rows[0] if key not in {"system", "items"}]
     return [{"system": name, **{key: _middle(rows, name, key) for key in keys}} for name in names]
 
@@ -298,17 +298,17 @@ def targets(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Each target with its figure, and whether the figure meets it."""
 
     def of(part: str, name: str, **where: str) -> Mapping[str, Any]:
-        rows = [one for one in result[part] if one["system"] == name]
-        found: Mapping[str, Any] = next(one for one in rows if all(one[key] == what for key, what in where.items()))
-        return found
+        rows = [row for row in result[part] if row["system"] == name]
+        match: Mapping[str, Any] = next(row for row in rows if all(row[key] == what for key, what in where.items()))
+        return match
 
-    found = []
+    checks = []
     for what in OPERATIONS:
         for key in ("p50 ms", "processor"):
             costs = [_cost(of("single", name, write=what), key) for name in (OURS, BY_HAND)]
-            found.append((f"one item, {what}, {key}, times by hand", "≤", 2.0, costs[0] / max(costs[1], 0.01)))
+            checks.append((f"one item, {what}, {key}, times by hand", "≤", 2.0, costs[0] / max(costs[1], 0.01)))
     ours, by_hand = of("together", OURS), of("together", BY_HAND)
-    found += [
+    checks += [
         (
             f"{result['about']['writers']} writers, items/s, times by hand",
             "≥",
@@ -325,10 +325,10 @@ def targets(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
     return [
         {
-            "what": what, "reached": round(reached, 2), "wanted": wanted, "rule": rule,
-            "met": reached <= wanted if rule == "≤" else reached >= wanted,
+            "what": what, "reached": round(reached, 2), "wanted": goal, "rule": rule,
+            "met": reached <= goal if rule == "≤" else reached >= goal,
         }
-        for what, rule, wanted, reached in found
+        for what, rule, goal, reached in checks
     ]  # fmt: skip
 
 
@@ -379,12 +379,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--server", help="a superuser's URL of a server on this machine; else one is made")
     parser.add_argument("--beside", type=Path, help="another tree of this project, measured too")
     parser.add_argument("--out", type=Path, default=RESULTS)
-    given = parser.parse_args(arguments)
-    result = run(QUICK if given.quick else NORMAL, given.server, given.beside)
+    options = parser.parse_args(arguments)
+    result = run(QUICK if options.quick else NORMAL, options.server, options.beside)
     result["targets"] = targets(result)
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "writes.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
-    (given.out / "writes.md").write_text(page(result))
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "writes.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
+    (options.out / "writes.md").write_text(page(result))
     print(page(result))
     return 0
 

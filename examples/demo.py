@@ -27,7 +27,7 @@ COLLECTION = "demo"
 
 @dataclass(frozen=True)
 class Question:
-    """One search of the tour, and what it shows."""
+    """One search of the tour, and its subject."""
 
     shows: str
     query: str
@@ -66,8 +66,8 @@ async def main(console: Console) -> None:
         tickets = await platform.collection(COLLECTION)
         await load(tickets, console)
         for number, question in enumerate(QUESTIONS, 1):
-            found = await tickets.search(question.query, limit=3, **question.options)
-            show(number, question, found, console)
+            hits = await tickets.search(question.query, limit=3, **question.options)
+            show(number, question, hits, console)
     say_what_next(console, time.perf_counter() - started)
 
 
@@ -93,7 +93,7 @@ async def load(tickets: Collection, console: Console) -> None:
         console.print(f"[yellow]Note: {escape(note)}[/]")
 
 
-def show(number: int, question: Question, found: SearchResult, console: Console) -> None:
+def show(number: int, question: Question, result: SearchResult, console: Console) -> None:
     """The hits, how each got its score, and how they were found."""
     console.print()
     console.rule(f"[bold]{number}. {escape(question.shows)}", align="left")
@@ -103,12 +103,12 @@ def show(number: int, question: Question, found: SearchResult, console: Console)
     table.add_column(justify="right", style="bold")
     table.add_column(style="green")
     table.add_column(overflow="fold")
-    for hit in found:
+    for hit in result:
         table.add_row(f"{hit.rank}", f"{hit.score:.5f}", f"[bold]{escape(hit.title)}[/]\n{escape(about(hit))}")
     console.print(table)
-    timings = ", ".join(f"{stage} {value:.1f}" for stage, value in found.timings_ms.items())
-    console.print(f"[dim]{found.path.value}: {escape(found.why)}; milliseconds: {timings}")
-    for note in found.notes:
+    timings = ", ".join(f"{stage} {value:.1f}" for stage, value in result.timings_ms.items())
+    console.print(f"[dim]{result.path.value}: {escape(result.why)}; milliseconds: {timings}")
+    for note in result.notes:
         console.print(f"[yellow]Note: {escape(note)}[/]")
 
 

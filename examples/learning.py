@@ -24,12 +24,12 @@ ITEMS = [
 
 
 def helps(item_id: str) -> bool:
-    """Tell what only readers know: the later versions are the good ones."""
+    """Whether the guide helps, which only readers know: the later versions are the good ones."""
     return int(item_id.rpartition("-")[2]) >= 3
 
 
 async def judge(platform: Platform, guides: Collection) -> None:
-    """Sixty questions, each with a verdict on what was shown."""
+    """Sixty questions, each with a verdict on its hits."""
     for number in range(60):
         topic, other = TOPICS[number % 5], TOPICS[(number + 1 + number // 5) % 5]
         hits = await guides.search(f"{topic} or {other} {number}", context=Context(domain="help desk"))
@@ -40,8 +40,8 @@ async def judge(platform: Platform, guides: Collection) -> None:
 
 async def learn(guides: Collection) -> None:
     """Fit a model; it is used if it does better on questions that it was not fitted on."""
-    done = await guides.learn()
-    print("the model is used:" if done["published"] else "the model is not used:", done["reason"])
+    report = await guides.learn()
+    print("the model is used:" if report["published"] else "the model is not used:", report["reason"])
 
 
 async def main() -> None:

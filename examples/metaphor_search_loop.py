@@ -61,7 +61,7 @@ class World:
             ranked = await retriever.retrieve_by_embedding(Problem(id=domain, description=f"{domain}: {places[0]}"))
             ids = [metaphor.id for metaphor, _ in ranked]
             weights = [1 / (rank + len(ids) / 2) for rank in range(len(ids))]
-            works[domain] = frozenset(drawn(chance, ids, weights, WORKING))
+            works[domain] = frozenset(draw(chance, ids, weights, WORKING))
         return cls(seed, works)
 
     def problems(self) -> list[Problem]:
@@ -78,7 +78,7 @@ class World:
         ]
 
     def is_solved(self, problem: Problem, metaphor: Metaphor) -> bool:
-        """Whether that metaphor solves that problem: the same answer whoever asks."""
+        """Whether the metaphor solves the problem, the same for every caller."""
         rate = SOLVES if metaphor.id in self.works[problem.domain] else SOLVES_ANYWAY
         return chance_of(self.seed, problem.id, metaphor.id).random() < rate
 
@@ -88,9 +88,9 @@ def chance_of(*what: object) -> random.Random:
     return random.Random(repr(what))  # noqa: S311 - it simulates
 
 
-def drawn(chance: random.Random, ids: Sequence[str], weights: Sequence[float], number: int) -> list[str]:
-    """So many of them, each once, the heavier ones more likely."""
-    return sorted(ids, key=lambda one: chance.random() ** (1 / weights[ids.index(one)]))[-number:]
+def draw(chance: random.Random, ids: Sequence[str], weights: Sequence[float], number: int) -> list[str]:
+    """Draws ``number`` of the ids, each at most once, with probabilities by weight."""
+    return sorted(ids, key=lambda metaphor_id: chance.random() ** (1 / weights[ids.index(metaphor_id)]))[-number:]
 
 
 async def apply(llm: LLM, problem: Problem, metaphor: Metaphor) -> str:
@@ -112,7 +112,7 @@ async def solve(retriever: MetaphorRetriever, llm: LLM, world: World, problem: P
         metaphor, _ = answer[0]
         plan = await apply(llm, problem, metaphor)
         objection = await challenge(llm, problem, plan)
-        is_solved = world.is_solved(problem, metaphor)  # verified where it counts: in the world
+        is_solved = world.is_solved(problem, metaphor)  # verified in the world
         await retriever.record_outcome(answer, metaphor, helpful=is_solved, note=objection)
         if is_solved:
             return attempt
@@ -124,14 +124,14 @@ async def solve(retriever: MetaphorRetriever, llm: LLM, world: World, problem: P
 async def run(
     platform: Platform, corpus: MetaphorCorpus, llm: LLM, seed: int = 1, learn_after: Sequence[int] = LEARN_AFTER
 ) -> tuple[list[int], list[int]]:
-    """The attempts that worked, problem by problem: with what was learned, and by similarity alone."""
-    # Nothing is generated here: what a simulated model suggests is not worth trying.
+    """The successful attempts, problem by problem: with learned rewards, and by similarity alone."""
+    # Nothing is generated here: a simulated model's suggestions are not useful.
     retriever = MetaphorRetriever(corpus, platform=platform)
     world = await World.made(seed, retriever)
     learning, similar = list[int](), list[int]()
     for number, problem in enumerate(world.problems()):
         if number in learn_after:
-            await corpus.collection.learn()  # in production `retrieval worker` does it
+            await corpus.collection.learn()  # in production `retrieval worker` does this
         learning.append(await solve(retriever, llm, world, problem))
         similar.append(await by_similarity(retriever, world, problem))
     return learning, similar
@@ -151,7 +151,7 @@ def at_first_try(attempts: Sequence[int]) -> float:
 async def main() -> None:
     """Run the loop and print how often the first metaphor was the right one."""
     async with connect(tenant="metaphor-search-loop") as platform:
-        # A corpus of its own, so that nothing is known from a run before.
+        # A separate corpus, without the verdicts of an earlier run.
         corpus = await MetaphorCorpus.open(platform, f"loop-{uuid4().hex[:8]}")
         learning, similar = await run(platform, corpus, platform.llm or SimLLM())
     quarter = PROBLEMS // 4

@@ -21,15 +21,15 @@ MEMORIES = [
 ]
 
 
-def show(question: str, found: Recalled) -> None:
+def show(question: str, entities: Recalled) -> None:
     """The answer, and how it came about."""
-    print(f"{question}: {', '.join(entity.id for entity in found)}")
-    if found.queries:
-        print(f"   asked as well: {', '.join(found.queries)}")
-    if found.time is not None:
-        print(f"   {found.time.text}: from {found.time.start} until {found.time.end}")
-    if found.degraded:
-        print(f"   {found.degraded}")
+    print(f"{question}: {', '.join(entity.id for entity in entities)}")
+    if entities.queries:
+        print(f"   asked as well: {', '.join(entities.queries)}")
+    if entities.time is not None:
+        print(f"   {entities.time.text}: from {entities.time.start} until {entities.time.end}")
+    if entities.degraded:
+        print(f"   {entities.degraded}")
 
 
 async def main() -> None:

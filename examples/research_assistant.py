@@ -46,7 +46,7 @@ SERVICES = (
 
 @dataclass(frozen=True)
 class Assistant:
-    """Runs services for a project, and remembers what they gave."""
+    """Runs services for a project, and stores their answers as memories."""
 
     platform: Platform
     llm: LLM
@@ -54,7 +54,7 @@ class Assistant:
     entities: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     async def run(self, service: Service, project_id: str, data: Mapping[str, Any]) -> tuple[str, Any]:
-        """The context that the service was given, and its answer, which is a memory from now on."""
+        """The service's context and its answer, which is stored as a memory."""
         context = await RetrievalEngine(self.platform).retrieve_context_for_task(
             project_id, service.task_type, self.entities, limit=5, max_tokens=1500
         )

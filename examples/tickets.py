@@ -23,7 +23,7 @@ async def main() -> None:
     async with connect(tenant="tickets") as platform:
         collection = await platform.collection("tickets", filterable=TICKET_FILTERABLE)
         created = {"created": "2024-05-01T08:00:00Z"}
-        await collection.add([ticket_item(created | dict(zip(NAMES, one, strict=True))) for one in HISTORY])
+        await collection.add([ticket_item(created | dict(zip(NAMES, row, strict=True))) for row in HISTORY])
         service = RetrievalService(platform=platform)
 
         new = {"title": "Database connection timeout", "description": "Timeouts during peak hours."}
@@ -34,14 +34,14 @@ async def main() -> None:
 
         then = datetime(2024, 5, 2, tzinfo=UTC)
         earlier = await service.process(RetrievalRequest(**new, as_of=then, exclude_self="JIRA-MM-051"))
-        known = [(one.ticket_id, one.resolution_time_known) for one in earlier.similar_tickets]
-        print("as of 2 May, whether its resolution is known:", known)
+        is_known = [(ticket.ticket_id, ticket.resolution_time_known) for ticket in earlier.similar_tickets]
+        print("as of 2 May, whether its resolution is known:", is_known)
 
         weightings = {"weightings": ["semantic_match", "priority_focused"], "top_k": 2, "candidates": 5}
         preview = await service.preview_search(**new, config=weightings)
-        for one in preview.previews:
-            print(one.summary)
-            for moved in one.tickets:
+        for weighted in preview.previews:
+            print(weighted.summary)
+            for moved in weighted.tickets:
                 print(f"  {moved.rank}. {moved.ticket.ticket_id}: {moved.why}")
 
 

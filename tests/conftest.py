@@ -30,7 +30,7 @@ EXAMPLES = os.environ.get("RETRIEVAL_TEST_EXAMPLES")
 
 hypothesis_settings.register_profile(
     "retrieval",
-    # The database of the examples would make a run depend on the one before.
+    # With the database of examples, a run would depend on the previous run.
     database=None,
     deadline=None,
     derandomize=EXAMPLES is None,
@@ -48,30 +48,30 @@ _SHARED = pytest.StashKey[dict[str, str]]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Decide once, in the process that a run starts with, which server its processes share."""
-    # The tests start the program some hundred times; compiling all its modules anew each time would take most of it.
+    # The tests start the program some hundred times; compiling all modules each time would take most of the time.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    # Threads that wait for work on small matrices take as much processor time as all else that learns.
+    # Threads that wait for small matrices use as much processor time as all other learning.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # Until all modules are loaded nearly nothing is garbage.
+    # Nearly no object is garbage until all modules are loaded.
     gc.disable()
-    given = getattr(config, "workerinput", {}).get("database")
-    if given is None:
-        # Root's server is another user, who must be able to enter.
+    state = getattr(config, "workerinput", {}).get("database")
+    if state is None:
+        # Root's server runs as another user, who must be able to enter.
         run = Path(tempfile.mkdtemp(prefix="retrieval-run-"))
         run.chmod(0o755)
-        given = {"source": source().name, "run": str(run), "process": str(os.getpid())}
-    config.stash[_SHARED] = given
+        state = {"source": source().name, "run": str(run), "process": str(os.getpid())}
+    config.stash[_SHARED] = state
 
 
 def pytest_collection_finish() -> None:
-    """Collect what the tests leave behind, and never look at all loaded modules and all tests."""
+    """Freeze the collected objects, so that the garbage collector skips loaded modules and tests."""
     gc.freeze()
     gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a process that the run starts."""
+    """Tell a worker process that the run starts."""
     node.workerinput["database"] = node.config.stash[_SHARED]
 
 
@@ -109,10 +109,10 @@ def server_url(request: pytest.FixtureRequest, run_folder: Path) -> Iterator[str
 
 @pytest.fixture(scope="session")
 def template(server_url: str) -> Iterator[str]:
-    """The name of a database whose schema is set up, to copy; nobody connects to it."""
+    """The name of a database with the schema, used as a template; no test connects to it."""
     name = f"retrieval_test_{uuid.uuid4().hex[:12]}"
     if cluster_url() is not None:
-        yield name  # nothing of a cluster can be copied
+        yield name  # a cluster's databases cannot be copied
         return
     with temporary_database(server_url, name) as url:
         upgrade(url, SCHEMA)
@@ -145,7 +145,7 @@ def new_database(server_url: str, template: str) -> Iterator[NewDatabase]:
 
         def make(*, empty: bool = False) -> str:
             name = f"retrieval_test_{uuid.uuid4().hex[:12]}_{next(numbers)}"
-            # An empty one is a database of the coordinator, and of no cluster.
+            # An empty one is a database of the coordinator, outside of the cluster.
             if cluster_url() is not None and not empty:
                 return stack.enter_context(database_on_nodes(server_url, name, SCHEMA))
             return stack.enter_context(temporary_database(server_url, name, "template0" if empty else template))

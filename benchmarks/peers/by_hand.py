@@ -100,7 +100,7 @@ class ByHand:
         return self._ids(variant, self._hybrid[variant], {"vector": HalfVector(vector), "k": k, "text": text})
 
     def _ids(self, variant: str, text: str, parameters: Mapping[str, Any]) -> list[str]:
-        # Statements are made of constants and names of columns; values are parameters.
+        # Statements consist of constants and names of columns; values are parameters.
         cursor = self._connections[variant].execute(text, parameters, binary=True)
         return [row[0] for row in cursor]
 
@@ -112,7 +112,7 @@ class ByHand:
 
 
 def _settings(variant: str) -> dict[str, str]:
-    if variant not in TUNINGS:  # a hybrid search, which wants as many neighbours as its legs are deep
+    if variant not in TUNINGS:  # a hybrid search, which needs as many neighbours as the depth of its legs
         return {"hnsw.ef_search": str(_DEPTH)}
     tuning = TUNINGS[variant]
     forced = {"enable_sort": "off"} if tuning.iterative_scan != "off" else {}
@@ -121,7 +121,7 @@ def _settings(variant: str) -> dict[str, str]:
 
 def _connected(url: str, settings: Mapping[str, str]) -> psycopg.Connection[Any]:
     options = " ".join(f"-c {name}={value}" for name, value in settings.items())
-    # Plans are made for the values at hand: a generic one would not know how rare a category is.
+    # Plans depend on the values: a generic plan would not know how rare a category is.
     connection = psycopg.connect(url, autocommit=True, prepare_threshold=None, options=options)
     register_vector(connection)
     return connection

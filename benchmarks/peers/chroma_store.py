@@ -32,7 +32,7 @@ class ChromaStore:
         self._documents = client.create_collection("documents", embedding_function=None, configuration={"hnsw": _HNSW})
         for start in range(0, len(corpus), _BATCH):
             part = slice(start, start + _BATCH)
-            metadatas: list[Any] = [dict(one) for one in corpus.attributes[part]]
+            metadatas: list[Any] = [dict(attribute) for attribute in corpus.attributes[part]]
             self._documents.add(
                 ids=list(corpus.ids[part]),
                 embeddings=corpus.vectors[part],
@@ -47,13 +47,13 @@ class ChromaStore:
     async def dense(self, variant: str, vector: Vectors, k: int, where: Where) -> list[str]:  # noqa: ARG002
         """One query, with the documents and their attributes."""
         conditions: list[Any] = [{name: value} for name, value in where.items()]
-        found = self._documents.query(
+        answer = self._documents.query(
             query_embeddings=[vector],
             n_results=k,
             where=conditions[0] if len(conditions) == 1 else {"$and": conditions} if conditions else None,
             include=["documents", "metadatas", "distances"],
         )
-        return [str(one) for one in found["ids"][0]]
+        return [str(item_id) for item_id in answer["ids"][0]]
 
     async def hybrid(self, variant: str, text: str, vector: Vectors, k: int) -> list[str]:
         """There is none."""

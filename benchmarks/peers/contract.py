@@ -21,12 +21,12 @@ class Tuning:
 
     def settings(self) -> dict[str, str]:
         """The server's settings of a connection, those that differ from pgvector's defaults."""
-        wanted = {
+        required = {
             "hnsw.ef_search": (self.ef_search, 40),
             "hnsw.iterative_scan": (self.iterative_scan, "off"),
             "hnsw.max_scan_tuples": (self.max_scan_tuples, 20_000),
         }
-        return {name: str(value) for name, (value, usual) in wanted.items() if value != usual}
+        return {name: str(value) for name, (value, usual) in required.items() if value != usual}
 
 
 TUNINGS: Mapping[str, Tuning] = {
@@ -58,7 +58,7 @@ class Peer(Protocol):
         """Store everything and build both indexes in an empty database; gives seconds by stage."""
 
     async def open(self) -> None:
-        """Get ready to search what was loaded; not measured."""
+        """Prepare for searches of the loaded items; not measured."""
 
     async def dense(self, variant: str, vector: Vectors, k: int, where: Where) -> list[str]:
         """The ids of the nearest k items that match, best first."""
@@ -67,7 +67,7 @@ class Peer(Protocol):
         """The ids of the best k items by words and vector."""
 
     async def close(self) -> None:
-        """Give back what is open."""
+        """Release the resources."""
 
 
 def engine_url(url: str, driver: str) -> str:

@@ -35,13 +35,13 @@ class FaissFlat:
         corpus = self._corpus
         if corpus is None:
             raise RuntimeError("nothing is loaded; call load first")
-        _, found = self._index.search(vector.reshape(1, -1), k * OVER_FETCH if where else k)
-        kept = (
+        _, numbers = self._index.search(vector.reshape(1, -1), k * OVER_FETCH if where else k)
+        places = (
             int(place)
-            for place in found[0]
+            for place in numbers[0]
             if place >= 0 and all(corpus.attributes[place][name] == value for name, value in where.items())
         )
-        return [corpus.ids[place] for place in kept][:k]
+        return [corpus.ids[place] for place in places][:k]
 
     async def hybrid(self, variant: str, text: str, vector: Vectors, k: int) -> list[str]:
         """There is none."""

@@ -32,7 +32,7 @@ _VALUES: dict[str, dict[str, Any]] = {
 
 
 class MadeUp(Embeddings):
-    """Vectors that are made of nothing but the text, shape (64,)."""
+    """Vectors derived from the text, shape (64,)."""
 
     model = "made-up"
 
@@ -43,11 +43,11 @@ class MadeUp(Embeddings):
     def embed_query(self, text: str) -> list[float]:
         """The same for the same text."""
         seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
-        return [float(one) for one in np.random.default_rng(seed).normal(size=DIMENSIONS)]
+        return [float(value) for value in np.random.default_rng(seed).normal(size=DIMENSIONS)]
 
 
 def fill(store: BaseStore, items: int) -> None:
-    """So many items of ten users, each fiftieth of them rare, and those that the filters are about."""
+    """Stores the items of ten users, each fiftieth rare, and the items that the filters select."""
     for start in range(0, items, _BATCH):
         numbers = range(start, min(items, start + _BATCH))
         store.batch([PutOp(("users", str(n % 10)), str(n), _value(n)) for n in numbers])
@@ -76,9 +76,9 @@ def _value(number: int) -> dict[str, Any]:
     return {"text": f"note {number}", "n": number % 20, "rare": number % 50 == 0}
 
 
-def _filtered(store: BaseStore, wanted: dict[str, Any], expected: list[str]) -> str:
+def _filtered(store: BaseStore, filter_: dict[str, Any], expected: list[str]) -> str:
     try:
-        found = sorted(item.key for item in store.search(("filters",), filter=wanted))
+        keys = sorted(item.key for item in store.search(("filters",), filter=filter_))
     except ValueError as error:
         return f"refused: {error}"
-    return "right" if found == expected else f"finds {', '.join(found) or 'nothing'}"
+    return "right" if keys == expected else f"finds {', '.join(keys) or 'nothing'}"

@@ -83,7 +83,7 @@ def _rows(corpus: Corpus) -> pa.Table:
     columns: dict[str, Any] = {
         "id": corpus.ids,
         "body": corpus.texts,
-        **{name: [one.get(name) for one in corpus.attributes] for name in ("category", "region")},
+        **{name: [attributes.get(name) for attributes in corpus.attributes] for name in ("category", "region")},
         "vector": pa.FixedSizeListArray.from_arrays(flat, corpus.dimensions),
     }
     strings = [(name, pa.string()) for name in _COLUMNS]
@@ -91,5 +91,5 @@ def _rows(corpus: Corpus) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def _ids(found: pa.Table) -> list[str]:
-    return [str(one) for one in found.column("id").to_pylist()]
+def _ids(table: pa.Table) -> list[str]:
+    return [str(item_id) for item_id in table.column("id").to_pylist()]

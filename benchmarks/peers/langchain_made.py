@@ -44,21 +44,21 @@ def main(url: str, folder: Path) -> None:
     stores["PGVectorStore"] = PGVectorStore.create_sync(
         engine, _NoEmbedder(), "articles", metadata_columns=["category"]
     )
-    found = {}
+    answers = {}
     for name, store in stores.items():
         for start in range(0, len(corpus), _BATCH):
             part = slice(start, start + _BATCH)
             store.add_embeddings(
                 list(corpus.texts[part]),
                 corpus.vectors[part].tolist(),
-                metadatas=[dict(one) for one in corpus.attributes[part]],
+                metadatas=[dict(attribute) for attribute in corpus.attributes[part]],
                 ids=list(corpus.ids[part]),
             )
-        found[name] = [
+        answers[name] = [
             [document.id for document in store.similarity_search_by_vector(vector.tolist(), k=K)]
             for vector in questions
         ]
-    sys.stdout.write(json.dumps(found))
+    sys.stdout.write(json.dumps(answers))
 
 
 if __name__ == "__main__":

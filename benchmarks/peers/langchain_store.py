@@ -81,15 +81,15 @@ class LangchainStore:
 
     async def dense(self, variant: str, vector: Vectors, k: int, where: Where) -> list[str]:
         """By vector."""
-        found = await self._stores[variant].asimilarity_search_by_vector(
+        documents = await self._stores[variant].asimilarity_search_by_vector(
             vector.tolist(), k=k, filter=dict(where) or None
         )
-        return [document.id for document in found]
+        return [document.id for document in documents]
 
     async def hybrid(self, variant: str, text: str, vector: Vectors, k: int) -> list[str]:
         """By vector and words."""
-        found = await self._stores[variant].asimilarity_search_by_vector(vector.tolist(), k=k, fts_query=text)
-        return [document.id for document in found]
+        documents = await self._stores[variant].asimilarity_search_by_vector(vector.tolist(), k=k, fts_query=text)
+        return [document.id for document in documents]
 
     async def close(self) -> None:
         """Close every engine."""
@@ -117,7 +117,7 @@ class LangchainStore:
         )
 
     async def _index_attributes(self, engine: Any) -> None:
-        # The store makes none for columns; whoever filters by them would.
+        # The store creates no indexes on columns; users who filter by them would.
         async with engine._pool.begin() as connection:  # noqa: SLF001 - the engine shows its pool to its stores only
             for name in self._names:
                 await connection.execute(sql(f'CREATE INDEX ON {TABLE} ("{name}")'))

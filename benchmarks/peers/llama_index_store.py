@@ -89,8 +89,8 @@ class LlamaIndexStore:
     async def hybrid(self, variant: str, text: str, vector: Vectors, k: int) -> list[str]:
         """By vector and words."""
         if variant in self._retrievers:
-            found = self._retrievers[variant].retrieve(QueryBundle(text, embedding=vector.tolist()))
-            return [one.node.node_id for one in found][:k]
+            answer = self._retrievers[variant].retrieve(QueryBundle(text, embedding=vector.tolist()))
+            return [match.node.node_id for match in answer][:k]
         query = VectorStoreQuery(
             query_embedding=vector.tolist(),
             query_str=text,
@@ -98,7 +98,7 @@ class LlamaIndexStore:
             sparse_top_k=k,
             mode=VectorStoreQueryMode.HYBRID,
         )
-        # Both lists one after the other; that is all its hybrid mode does.
+        # Its hybrid mode only concatenates both lists.
         return list(self._stores[variant].query(query).ids)[:k]
 
     async def close(self) -> None:

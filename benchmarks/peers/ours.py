@@ -42,7 +42,7 @@ class Ours:
         """``add`` with precomputed vectors; it builds both indexes."""
         platform = await self._stack.enter_async_context(platform_at(url))
         started = time.perf_counter()
-        collection = await made(platform, COLLECTION, corpus.dimensions)
+        collection = await make_collection(platform, COLLECTION, corpus.dimensions)
         await collection.add(items(corpus), embeddings=corpus.vectors)
         self._collection = collection
         return {"add": time.perf_counter() - started}
@@ -77,7 +77,9 @@ def platform_at(url: str, tenant: str = TENANT, pool_size: int = 4) -> Platform:
     return connect(url, settings=settings)
 
 
-async def made(platform: Platform, name: str, dimensions: int, space: EmbeddingSpace | None = None) -> Collection:
+async def make_collection(
+    platform: Platform, name: str, dimensions: int, space: EmbeddingSpace | None = None
+) -> Collection:
     """A collection for vectors of that many dimensions."""
     space = space or EmbeddingSpace(provider="bench", model="clustered", dimensions=dimensions)
     return await platform.collection(name, space=space)

@@ -21,8 +21,8 @@ from peers import PEERS
 from peers.contract import Peer
 
 
-def made(name: str) -> Peer:
-    """The system of that name. What it needs is imported here."""
+def make_system(name: str) -> Peer:
+    """The system of that name. Its dependencies are imported here."""
     module, _, kind = PEERS[name].partition(":")
     peer: Peer = getattr(importlib.import_module(module), kind)()
     return peer
@@ -49,10 +49,10 @@ async def _load(peer: Peer, url: str, folder: str) -> Mapping[str, float]:
 
 async def serve(name: str, channel: Connection) -> None:
     """Answer until the other side hangs up."""
-    peer = made(name)
+    peer = make_system(name)
     while True:
         try:
-            # Waiting blocks the loop on purpose: nothing may run beside what is measured.
+            # Waiting blocks the loop on purpose: nothing else may run during the measurement.
             method, arguments = channel.recv()
         except EOFError:
             break

@@ -22,7 +22,7 @@ from tests.support.forked_program import run_forked
 ROOT = Path(__file__).parents[2]
 SECONDS = 120
 
-# A shell without job control has what it starts in the background ignore SIGINT, the tests and so their children too.
+# A shell without job control starts background processes with SIGINT ignored, so the tests' children ignore it too.
 _INTERRUPTIBLE = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -52,23 +52,25 @@ class Program:
         return replace(self, environment=self.environment | variables)
 
     def alone(self) -> Program:
-        """The program in whole processes, for what depends on how one starts."""
+        """The program in whole processes, for tests that depend on how a process starts."""
         return replace(self, is_whole=True)
 
     @property
     def variables(self) -> dict[str, str]:
         """The environment of a run."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("RETRIEVAL_", "OPENAI_"))}
-        return kept | {"PYTHONPATH": str(ROOT), "COLUMNS": "120"} | self.environment
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith(("RETRIEVAL_", "OPENAI_"))
+        }
+        return inherited | {"PYTHONPATH": str(ROOT), "COLUMNS": "120"} | self.environment
 
-    def __call__(self, *arguments: object, given: str = "") -> Done:
-        """The finished run; ``given`` is its standard input."""
+    def __call__(self, *arguments: object, stdin: str = "") -> Done:
+        """The finished run; ``stdin`` is its standard input."""
         given_to = [*map(str, arguments)]
         if not self.is_whole:
-            return run_forked(given_to, folder=self.folder, variables=self.variables, given=given, seconds=SECONDS)
+            return run_forked(given_to, folder=self.folder, variables=self.variables, stdin=stdin, seconds=SECONDS)
         return subprocess.run(
             [*self.command, *given_to],
-            input=given,
+            input=stdin,
             capture_output=True,
             text=True,
             check=False,
@@ -78,7 +80,7 @@ class Program:
         )
 
     def start(self, *arguments: object, errors: int = subprocess.PIPE) -> subprocess.Popen[str]:
-        """A whole process that runs meanwhile, for signals: SIGINT interrupts it even where the tests ignore that."""
+        """Start a whole process in the background, for signals: SIGINT interrupts it even if the tests ignore it."""
         return subprocess.Popen(
             [sys.executable, "-W", "error", "-c", _INTERRUPTIBLE, *map(str, arguments)],
             cwd=self.folder,
@@ -88,23 +90,23 @@ class Program:
             text=True,
         )
 
-    def succeeds(self, *arguments: object, given: str = "") -> str:
+    def succeeds(self, *arguments: object, stdin: str = "") -> str:
         """Standard output of a run that must succeed without a word on standard error."""
-        done = self(*arguments, given=given)
-        assert (done.returncode, done.stderr) == (0, ""), done.stderr
-        return done.stdout
+        process = self(*arguments, stdin=stdin)
+        assert (process.returncode, process.stderr) == (0, ""), process.stderr
+        return process.stdout
 
     def json(self, *arguments: object) -> Any:
         """The output of a run with ``--json``."""
         return json.loads(self.succeeds(*arguments, "--json"))
 
-    def fails(self, *arguments: object, code: int = 1, given: str = "") -> str:
+    def fails(self, *arguments: object, code: int = 1, stdin: str = "") -> str:
         """The one line of a run that must fail with that code and print nothing else."""
-        done = self(*arguments, given=given)
-        assert (done.returncode, done.stdout) == (code, ""), done
-        assert done.stderr.endswith("\n")
-        assert done.stderr.count("\n") == 1, done.stderr
-        return done.stderr.rstrip("\n")
+        process = self(*arguments, stdin=stdin)
+        assert (process.returncode, process.stdout) == (code, ""), process
+        assert process.stderr.endswith("\n")
+        assert process.stderr.count("\n") == 1, process.stderr
+        return process.stderr.rstrip("\n")
 
     def write(self, name: str, *records: object) -> Path:
         """A JSON Lines file in the folder; a text is a line as it is."""
@@ -124,8 +126,8 @@ def home(run_folder: Path) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def own_home() -> Iterator[Path]:
-    """The home of an embedded server for one module: what it does, it does for every tenant."""
-    # Root's server is another user, who must be able to enter.
+    """The home of an embedded server for one module; its changes apply to every tenant."""
+    # Root's server runs as another user, who must be able to enter.
     folder = Path(tempfile.mkdtemp(prefix="retrieval-cli-"))
     folder.chmod(0o755)
     try:

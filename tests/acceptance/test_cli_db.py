@@ -16,19 +16,19 @@ HEAD = max(known_revisions())
 
 
 def test_the_schema_goes_up_down_and_up_again(program: Program) -> None:
-    """The status says where it stands, in words, in JSON and by its exit code."""
+    """The status reports the revision in words, in JSON and by its exit code."""
     program = program.using(RETRIEVAL_SCHEMA="up_and_down")
-    done = program("db", "status")
-    assert (done.returncode, done.stderr) == (1, "")
-    assert "is not set up in this database; run: retrieval db upgrade" in done.stdout
+    process = program("db", "status")
+    assert (process.returncode, process.stderr) == (1, "")
+    assert "is not set up in this database; run: retrieval db upgrade" in process.stdout
 
     assert program.succeeds("db", "upgrade") == f"schema 'up_and_down' is current (revision {HEAD})\n"
     status = program.json("db", "status")
     assert (status["current"], status["head"], status["is_current"]) == (HEAD, HEAD, True)
 
     assert "not set up" in program.succeeds("db", "downgrade", "base", "-y")
-    done = program("db", "status", "--json")
-    assert (done.returncode, json.loads(done.stdout)["current"]) == (1, None)
+    process = program("db", "status", "--json")
+    assert (process.returncode, json.loads(process.stdout)["current"]) == (1, None)
     program.succeeds("db", "upgrade", "head")
 
 
@@ -40,10 +40,10 @@ def test_one_revision_back_is_not_an_option(program: Program) -> None:
 
 
 def test_data_is_not_destroyed_without_a_yes(program: Program) -> None:
-    """Without a terminal the answer has to be given beforehand."""
+    """Without a terminal, ``--yes`` has to confirm in advance."""
     program = program.using(RETRIEVAL_SCHEMA="kept")
     program.succeeds("db", "upgrade")
-    assert "to go on, give --yes" in program.fails("db", "downgrade", "base", given="y\n")
+    assert "to go on, give --yes" in program.fails("db", "downgrade", "base", stdin="y\n")
     assert program.json("db", "status")["is_current"]
 
 
@@ -57,8 +57,8 @@ def test_several_upgrades_at_once_wait_for_each_other(program: Program) -> None:
     """All of them succeed."""
     program = program.using(RETRIEVAL_SCHEMA="at_once")
     with ThreadPoolExecutor(3) as threads:
-        for said in threads.map(lambda _: program.succeeds("db", "upgrade"), range(3)):
-            assert "is current" in said
+        for output in threads.map(lambda _: program.succeeds("db", "upgrade"), range(3)):
+            assert "is current" in output
 
 
 def test_the_sql_is_printed_and_nothing_else(program: Program) -> None:
@@ -151,6 +151,6 @@ def test_a_collection_moves_to_another_tenant(program: Program) -> None:
     piped = program("collections", "export", "docs", "-", "--no-records")
     assert piped.returncode == 0
     assert "exported docs" in piped.stderr
-    said = program.succeeds("collections", "import", "-", "--name", "copy", given=piped.stdout)
-    assert said.startswith("imported copy: 3 items with 3 vectors")
-    assert "learning starts anew" in said
+    output = program.succeeds("collections", "import", "-", "--name", "copy", stdin=piped.stdout)
+    assert output.startswith("imported copy: 3 items with 3 vectors")
+    assert "learning starts anew" in output

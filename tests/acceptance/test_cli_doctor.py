@@ -16,19 +16,25 @@ def test_the_doctor_finds_nothing_wrong_with_a_new_collection(program: Program) 
     """In words, in JSON, for all collections or one; the exit code is 0."""
     program.write("items.jsonl", {"_id": "1", "text": "a cat"})
     program.succeeds("ingest", "tickets", "items.jsonl", "--quiet")
-    shown = program.succeeds("doctor")
-    assert "✓ collection: 'tickets': 1 item, nothing waits" in shown
-    told = program.json("doctor", "tickets")
-    assert told["is_sound"]
-    assert {one["check"] for one in told["findings"]} >= {"pgvector", "isolation", "indexes", "embedder", "collection"}
+    output = program.succeeds("doctor")
+    assert "✓ collection: 'tickets': 1 item, nothing waits" in output
+    payload = program.json("doctor", "tickets")
+    assert payload["is_sound"]
+    assert {finding["check"] for finding in payload["findings"]} >= {
+        "pgvector",
+        "isolation",
+        "indexes",
+        "embedder",
+        "collection",
+    }
     assert "there is no collection 'nothing'" in program.fails("doctor", "nothing")
 
 
 def test_a_database_that_does_not_answer_is_a_finding(program: Program) -> None:
     """The exit code says that something is wrong, and the line what to do."""
-    done = program.using(RETRIEVAL_DATABASE_URL="postgresql://127.0.0.1:1/shop")("doctor")
-    assert (done.returncode, done.stderr) == (1, "")
-    assert "✗ platform: cannot reach PostgreSQL at 127.0.0.1:1" in done.stdout
+    process = program.using(RETRIEVAL_DATABASE_URL="postgresql://127.0.0.1:1/shop")("doctor")
+    assert (process.returncode, process.stderr) == (1, "")
+    assert "✗ platform: cannot reach PostgreSQL at 127.0.0.1:1" in process.stdout
 
 
 def test_names_are_completed_from_the_database(program: Program) -> None:
@@ -45,8 +51,8 @@ def test_names_are_completed_from_the_database(program: Program) -> None:
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_shells_completion_can_be_shown(program: Program, shell: str) -> None:
     """It names the program and how to ask it."""
-    told = program.using(_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1").succeeds("--show-completion", shell)
-    assert "_RETRIEVAL_COMPLETE" in told
+    script = program.using(_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1").succeeds("--show-completion", shell)
+    assert "_RETRIEVAL_COMPLETE" in script
 
 
 def printed_on_a_terminal(**variables: str) -> bytes:

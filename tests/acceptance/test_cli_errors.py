@@ -55,7 +55,7 @@ def ready(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Program:
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_1(ready: Program, arguments: tuple[str, ...], reason: str) -> None:
-    """On standard error, with nothing on standard output, also where JSON was asked for."""
+    """The line is on standard error, and standard output is empty, even with ``--json``."""
     line = ready.fails(*arguments)
     assert line.startswith("error: ")
     assert reason in line
@@ -110,12 +110,14 @@ def test_a_wrong_environment_is_one_line(
 
 
 def test_a_variable_that_is_no_setting_is_noted(ready: Program) -> None:
-    """With the nearest one; those of the tickets service and of tests are known, and the command goes on."""
-    done = ready.using(RETRIEVAL_EMBEDER="none", RETRIEVAL_TICKETS_COLLECTION="x", RETRIEVAL_TEST_PARTS="4")(
+    """The note names the nearest setting; settings of tickets and of tests are known, and the command runs."""
+    process = ready.using(RETRIEVAL_EMBEDER="none", RETRIEVAL_TICKETS_COLLECTION="x", RETRIEVAL_TEST_PARTS="4")(
         "collections"
     )
-    assert done.returncode == 0
-    assert done.stderr == "note: RETRIEVAL_EMBEDER is not a setting, and is ignored; did you mean RETRIEVAL_EMBEDDER?\n"
+    assert process.returncode == 0
+    assert (
+        process.stderr == "note: RETRIEVAL_EMBEDER is not a setting, and is ignored; did you mean RETRIEVAL_EMBEDDER?\n"
+    )
 
 
 def test_every_documented_setting_is_known(program: Program) -> None:
@@ -128,15 +130,15 @@ def test_every_documented_setting_is_known(program: Program) -> None:
 
 
 def test_a_traceback_is_shown_only_with_debug(ready: Program) -> None:
-    """The line stands last all the same."""
-    done = ready("--debug", "search", "notes", "")
-    assert done.returncode == 1
-    assert "Traceback" in done.stderr
-    assert done.stderr.splitlines()[-1].startswith("error: the query is empty")
+    """The error line is still the last line."""
+    process = ready("--debug", "search", "notes", "")
+    assert process.returncode == 1
+    assert "Traceback" in process.stderr
+    assert process.stderr.splitlines()[-1].startswith("error: the query is empty")
 
 
 def test_a_fault_of_the_program_is_one_line_and_exit_code_70(program: Program) -> None:
-    """Its type is named; more is shown on request."""
+    """The line names the type of the error; ``--debug`` shows more."""
     (program.folder / "sitecustomize.py").write_text(
         "import retrieval.surfaces.cli.commands.collections as command\ncommand.answer = None\n"
     )
@@ -146,13 +148,13 @@ def test_a_fault_of_the_program_is_one_line_and_exit_code_70(program: Program) -
 
 
 def test_help_is_a_table_of_contents(program: Program) -> None:
-    """Every command under its heading, the exit codes below; asking for nothing shows it too."""
-    shown = program.using(GITHUB_ACTIONS="true").succeeds("--help")
-    headings = [shown.index(heading) for heading in ("Store and find", "Measure and tune", "Database", "Exit codes")]
+    """It lists every command under its heading, then the exit codes; a call without arguments prints it too."""
+    output = program.using(GITHUB_ACTIONS="true").succeeds("--help")
+    headings = [output.index(heading) for heading in ("Store and find", "Measure and tune", "Database", "Exit codes")]
     assert headings == sorted(headings)
-    assert all(f"│ {name} " in shown for name in ("ingest", "search", "collections", "evaluate", "tune", "db"))
-    assert "\x1b" not in shown
-    assert program.succeeds() == shown
+    assert all(f"│ {name} " in output for name in ("ingest", "search", "collections", "evaluate", "tune", "db"))
+    assert "\x1b" not in output
+    assert program.succeeds() == output
     assert "upgrade" in program.succeeds("db")
     assert program.succeeds("-h") == program.succeeds("--help")
 

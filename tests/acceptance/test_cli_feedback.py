@@ -14,13 +14,13 @@ def test_a_file_is_stored_but_for_its_bad_lines_and_a_quarantine_takes_it_back(p
     good = {"collection": "docs", "item_id": "a", "helpful": True, "actor": "u1"}
     program.write("events.jsonl", good, good | {"item_id": "nowhere"}, good | {"item_id": "b", "actor": ""}, ["no"])
     for recorded, repeated in ((2, 0), (0, 2)):
-        done = program("feedback", "--file", "events.jsonl", "--json")
-        assert done.returncode == 1
-        assert json.loads(done.stdout) == {
+        process = program("feedback", "--file", "events.jsonl", "--json")
+        assert process.returncode == 1
+        assert json.loads(process.stdout) == {
             "recorded": recorded, "repeated": repeated, "superseding": 0, "discounted": {}, "rejected": 2,
         }  # fmt: skip
-        assert "events.jsonl:2: item 'nowhere'" in done.stderr
-        assert "events.jsonl:4: an event is written as an object" in done.stderr
+        assert "events.jsonl:2: item 'nowhere'" in process.stderr
+        assert "events.jsonl:4: an event is written as an object" in process.stderr
     assert program.json("actors", "quarantine", "u1") == {"events": 1}
     said = program.json("feedback", "--collection", "docs", "b", "--reward", "0.5", "--actor", "u1")
     assert said["discounted"] == {"quarantined": 1}

@@ -75,8 +75,8 @@ def test_a_search_by_groups_shows_the_best_of_each(program: Program) -> None:
     """One hit a value of the field; a field that no item has is an error."""
     lines = [{"_id": str(number), "text": "disk full", "host": f"h{number % 3}"} for number in range(9)]
     program.succeeds("ingest", "notes", program.write("notes.jsonl", *lines), "-q")
-    found = program.json("search", "notes", "disk full", "--group-by", "host")
-    assert sorted(hit["metadata"]["host"] for hit in found["hits"]) == ["h0", "h1", "h2"]
+    payload = program.json("search", "notes", "disk full", "--group-by", "host")
+    assert sorted(hit["metadata"]["host"] for hit in payload["hits"]) == ["h0", "h1", "h2"]
     assert "exact, 9 rows weighed: no HNSW index" in program.succeeds(
         "search", "notes", "disk", "-g", "host", "--explain"
     )
@@ -84,9 +84,9 @@ def test_a_search_by_groups_shows_the_best_of_each(program: Program) -> None:
 
 
 def test_standard_input_is_a_file_too(program: Program) -> None:
-    """Its format is JSON Lines unless it is named."""
-    program.succeeds("ingest", "notes", "-", "-q", given=json.dumps(NOTES[0]))
-    program.succeeds("ingest", "notes", "-", "-q", "--format", "csv", given="_id,text\ncsv,certificate\n")
+    """Its format is JSON Lines unless an option names another one."""
+    program.succeeds("ingest", "notes", "-", "-q", stdin=json.dumps(NOTES[0]))
+    program.succeeds("ingest", "notes", "-", "-q", "--format", "csv", stdin="_id,text\ncsv,certificate\n")
     assert program.json("collections")[0]["items"] == 2
 
 
@@ -103,10 +103,10 @@ def test_lines_that_do_not_fit_the_schema_are_bad_lines(program: Program) -> Non
     (program.folder / "schema.json").write_text('{"properties": {"host": {"type": "string"}}, "required": ["host"]}')
     lines = [{"_id": "1", "text": "disk full", "host": "h1"}, {"_id": "2", "text": "disk full", "host": 7}]
     path = program.write("notes.jsonl", *lines)
-    said = program.fails("ingest", "notes", path, "--schema", "schema.json")
-    assert "notes.jsonl:2: item '2' does not fit the collection's schema: attribute 'host': 7 is not of type" in said
-    done = program("ingest", "notes", path, "--on-error", "skip", "--json")
-    assert counts(json.loads(done.stdout)) == {"read": 1, "added": 1, "embedded": 1, "rejected": 1}
+    error = program.fails("ingest", "notes", path, "--schema", "schema.json")
+    assert "notes.jsonl:2: item '2' does not fit the collection's schema: attribute 'host': 7 is not of type" in error
+    process = program("ingest", "notes", path, "--on-error", "skip", "--json")
+    assert counts(json.loads(process.stdout)) == {"read": 1, "added": 1, "embedded": 1, "rejected": 1}
 
     (program.folder / "other.json").write_text("{}")
     assert "was made with another schema, which stays" in program.fails(
@@ -118,32 +118,32 @@ def test_lines_that_do_not_fit_the_schema_are_bad_lines(program: Program) -> Non
 
 
 def test_a_run_whose_items_have_no_text_fails_and_says_where_it_may_be(program: Program) -> None:
-    """A forgotten mapping costs no text that is stored; what the text may be called is quoted for a shell."""
+    """A forgotten mapping overwrites no stored text; the suggested column is quoted for a shell."""
     (program.folder / "docs.csv").write_text("Doc No,The words,Year\n1,The flow is laminar,1958\n2,A wing,1960\n")
     named = ("ingest", "docs", "docs.csv", "--map", "_id=Doc No")
     assert program.json(*named, "--map", "text=The words")["added"] == 2
 
-    said = "error: 2 of 2 items have no text; did you mean --map text='The words'?"
-    assert program.fails(*named) == said
-    assert program.fails(*named, "--on-error", "skip") == said
+    message = "error: 2 of 2 items have no text; did you mean --map text='The words'?"
+    assert program.fails(*named) == message
+    assert program.fails(*named, "--on-error", "skip") == message
 
     assert program.json("search", "docs", "wing")["hits"][0]["id"] == "2"
 
 
 def test_a_few_items_without_text_are_stored_with_a_note(program: Program) -> None:
-    """Where others have a text, no other name of it is suggested."""
+    """If other items have a text, no other name for the text is suggested."""
     path = program.write("notes.jsonl", NOTES[0], {"id": "x", "the words": "a certificate"})
-    done = program("ingest", "notes", path, "-q")
-    assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "note: 1 of 2 items has no text; an item's 'title' and 'text' are searched\n"
+    process = program("ingest", "notes", path, "-q")
+    assert (process.returncode, process.stdout) == (0, "")
+    assert process.stderr == "note: 1 of 2 items has no text; an item's 'title' and 'text' are searched\n"
 
 
 def test_one_item_without_text_is_stored_with_a_note(program: Program) -> None:
     """It may be meant."""
     program.succeeds("ingest", "notes", program.write("notes.jsonl", NOTES[0]))
-    done = program("items", "put", "notes", '{"id": "x", "words": "a certificate"}', "--json")
-    assert (done.returncode, json.loads(done.stdout)["result"]) == (0, "added")
-    assert done.stderr == "note: 1 of 1 item has no text; if 'words' holds it, call that 'text'\n"
+    process = program("items", "put", "notes", '{"id": "x", "words": "a certificate"}', "--json")
+    assert (process.returncode, json.loads(process.stdout)["result"]) == (0, "added")
+    assert process.stderr == "note: 1 of 1 item has no text; if 'words' holds it, call that 'text'\n"
 
 
 def test_json_lines_are_mapped_and_usual_names_need_no_mapping(program: Program) -> None:
@@ -152,8 +152,8 @@ def test_json_lines_are_mapped_and_usual_names_need_no_mapping(program: Program)
     program.succeeds("ingest", "notes", path, "-q")
     path = program.write("b.jsonl", {"key": "3", "meta": 1, "metadata": {"words": "a printer"}})
     program.succeeds("ingest", "notes", path, "-q", "--map", "_id=key", "--map", "text=words")
-    found = [program.json("search", "notes", word)["hits"][0]["id"] for word in ("disk", "certificate", "printer")]
-    assert found == ["1", "2", "3"]
+    ids = [program.json("search", "notes", word)["hits"][0]["id"] for word in ("disk", "certificate", "printer")]
+    assert ids == ["1", "2", "3"]
 
 
 def test_items_without_ids_get_them_by_their_content(program: Program, tmp_path: Path) -> None:
@@ -192,11 +192,11 @@ def test_a_bad_line_stops_the_run_and_says_how_to_go_on(program: Program) -> Non
 def test_bad_lines_are_put_aside_and_can_be_mended(program: Program) -> None:
     """The other lines are stored; the mended file completes them."""
     path = program.write("items.jsonl", NOTES[0], "{broken", NOTES[1], '{"title": "no key"}')
-    done = program("ingest", "notes", path, "--on-error", "skip", "--json")
-    assert done.returncode == 0
-    assert counts(json.loads(done.stdout)) == {"read": 2, "added": 2, "embedded": 2, "rejected": 2}
-    assert f"rejected: {path}:2: not JSON" in done.stderr
-    assert "2 bad lines put aside in items.rejects.jsonl" in done.stderr
+    process = program("ingest", "notes", path, "--on-error", "skip", "--json")
+    assert process.returncode == 0
+    assert counts(json.loads(process.stdout)) == {"read": 2, "added": 2, "embedded": 2, "rejected": 2}
+    assert f"rejected: {path}:2: not JSON" in process.stderr
+    assert "2 bad lines put aside in items.rejects.jsonl" in process.stderr
 
     aside = program.folder / "items.rejects.jsonl"
     assert aside.read_text() == '{broken\n{"title": "no key"}\n'
@@ -207,8 +207,8 @@ def test_bad_lines_are_put_aside_and_can_be_mended(program: Program) -> None:
 def test_bad_csv_lines_follow_the_header_wherever_it_came_from(program: Program) -> None:
     """Standard input can be read only once, and its header is not lost."""
     text = "id,text\n1,fine\n2,one,too many\n"
-    done = program("ingest", "x", "-", "-f", "csv", "--on-error", "skip", "--rejects", "aside.csv", "-q", given=text)
-    assert done.returncode == 0
+    process = program("ingest", "x", "-", "-f", "csv", "--on-error", "skip", "--rejects", "aside.csv", "-q", stdin=text)
+    assert process.returncode == 0
     assert (program.folder / "aside.csv").read_text() == "id,text\n2,one,too many\n"
 
 
@@ -222,30 +222,30 @@ async def test_items_wait_for_an_embedder_that_fails(program: Program) -> None:
             RETRIEVAL_EMBEDDING_BASE_URL=server.url,
             RETRIEVAL_EMBEDDING_DIMENSIONS="64",
         )
-        done = await asyncio.to_thread(program, "ingest", "notes", path)
-        assert done.returncode == 3
-        sent = f"note: texts are sent to {server.url}, to be embedded by text-embedding-3-small: about "
-        assert sent in done.stderr
-        assert "RETRIEVAL_EMBEDDER=minilm keeps them on this machine" in done.stderr
-        assert "3 items without a vector, found by words only; once the embedder answers, the same" in done.stderr
-        assert ["pending", "3"] in [line.split() for line in done.stdout.splitlines()]
-        found = await asyncio.to_thread(program.json, "search", "notes", "certificate")
-        assert found["hits"][0]["id"] == "login"
+        process = await asyncio.to_thread(program, "ingest", "notes", path)
+        assert process.returncode == 3
+        notice = f"note: texts are sent to {server.url}, to be embedded by text-embedding-3-small: about "
+        assert notice in process.stderr
+        assert "RETRIEVAL_EMBEDDER=minilm keeps them on this machine" in process.stderr
+        assert "3 items without a vector, found by words only; once the embedder answers, the same" in process.stderr
+        assert ["pending", "3"] in [line.split() for line in process.stdout.splitlines()]
+        payload = await asyncio.to_thread(program.json, "search", "notes", "certificate")
+        assert payload["hits"][0]["id"] == "login"
 
         report = await asyncio.to_thread(program.json, "ingest", "notes", path)
         assert counts(report) == {"read": 3, "unchanged": 3, "embedded": 3}
 
 
 async def test_a_service_is_told_before_texts_are_sent_to_it(program: Program) -> None:
-    """Its address without a password, the model and the tokens; and the model of this machine says what it cannot."""
+    """The notice has the address without password, the model and the tokens; the local model's names its limits."""
     path = program.write("notes.jsonl", *NOTES)
     async with OpenAIServer(speaks=SPEECHES["ollama"], dimensions=96) as server:
         address = server.url.replace("http://", "http://me:secret@")
         sending = program.using(RETRIEVAL_EMBEDDER=f"ollama:somebody/new@{address}")
-        done = await asyncio.to_thread(sending, "ingest", "notes", path)
-        assert done.returncode == 0, done.stderr
-        assert f"note: texts are sent to {server.url}, to be embedded by somebody/new: about " in done.stderr
-        assert "secret" not in done.stderr
+        process = await asyncio.to_thread(sending, "ingest", "notes", path)
+        assert process.returncode == 0, process.stderr
+        assert f"note: texts are sent to {server.url}, to be embedded by somebody/new: about " in process.stderr
+        assert "secret" not in process.stderr
         assert sending.json("collections")[0]["space"] == "ollama/somebody/new (96)"
     away = await asyncio.to_thread(sending, "ingest", "others", path)
     assert away.returncode == 1
@@ -258,9 +258,9 @@ def test_the_model_of_this_machine_says_that_it_knows_english(program: Program) 
     """It says so of a new collection alone, and names a multilingual model."""
     path = program.write("notes.jsonl", *NOTES)
     local = program.using(RETRIEVAL_EMBEDDER="minilm")
-    said = "all-MiniLM-L6-v2 knows English only; for other languages: RETRIEVAL_EMBEDDER=ollama:bge-m3"
-    assert said in local("ingest", "notes", path).stderr
-    assert said not in local("ingest", "notes", path).stderr
+    notice = "all-MiniLM-L6-v2 knows English only; for other languages: RETRIEVAL_EMBEDDER=ollama:bge-m3"
+    assert notice in local("ingest", "notes", path).stderr
+    assert notice not in local("ingest", "notes", path).stderr
 
 
 async def test_a_person_is_asked_before_a_key_of_the_environment_sends_texts_away(program: Program) -> None:
@@ -273,19 +273,19 @@ async def test_a_person_is_asked_before_a_key_of_the_environment_sends_texts_awa
             RETRIEVAL_EMBEDDING_BASE_URL=server.url,
             RETRIEVAL_EMBEDDING_DIMENSIONS="64",
         )
-        shown = await asyncio.to_thread(typed, sending, "\n", "ingest", "notes", str(path))
-        assert "OPENAI_API_KEY is set, RETRIEVAL_EMBEDDER is not. Send them? [y/N]" in shown
-        assert "nothing was sent or stored" in shown
+        terminal = await asyncio.to_thread(typed, sending, "\n", "ingest", "notes", str(path))
+        assert "OPENAI_API_KEY is set, RETRIEVAL_EMBEDDER is not. Send them? [y/N]" in terminal
+        assert "nothing was sent or stored" in terminal
         assert program.json("collections") == []
         await asyncio.to_thread(typed, sending, "", "ingest", "notes", str(path), "--yes")
-        assert [one["pending"] for one in program.json("collections")] == [0]
+        assert [collection["pending"] for collection in program.json("collections")] == [0]
 
 
 def typed(program: Program, text: str, *arguments: str) -> str:
     """The program's standard error when that text is typed on a terminal."""
     outer, inner = pty.openpty()
     os.write(outer, text.encode())
-    done = subprocess.run(
+    process = subprocess.run(
         [*program.command, *arguments],
         stdin=inner,
         capture_output=True,
@@ -297,15 +297,15 @@ def typed(program: Program, text: str, *arguments: str) -> str:
     )
     os.close(inner)
     os.close(outer)
-    return done.stderr
+    return process.stderr
 
 
 def test_an_interrupted_run_is_continued_by_the_same_command(program: Program) -> None:
-    """It exits with 130 and one line, and what it stored stays stored."""
+    """The command exits with 130 and one line, and the items stored so far stay stored."""
     path = program.write("many.jsonl", *({"_id": str(n), "text": f"word{n} " * 40} for n in range(20_000)))
     running = program.start("ingest", "many", path)
     deadline = time.monotonic() + SECONDS
-    while not any(one["items"] for one in program.json("collections")):
+    while not any(collection["items"] for collection in program.json("collections")):
         assert time.monotonic() < deadline
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=SECONDS)
@@ -355,11 +355,11 @@ CONDITIONS: list[tuple[list[str], set[str]]] = [
 
 
 def test_conditions_choose_items(notes: Program) -> None:
-    """Conditions as they are typed, each narrowing the others; keys are included and excluded."""
-    for conditions, found in CONDITIONS:
+    """Each condition narrows the others; keys can be included and excluded."""
+    for conditions, ids in CONDITIONS:
         options = [word for condition in conditions for word in ("--where", condition)]
         hits = notes.json("search", "notes", "the report node certificate disk", *options)["hits"]
-        assert {hit["id"] for hit in hits} == found, conditions
+        assert {hit["id"] for hit in hits} == ids, conditions
 
 
 def test_one_leg_can_answer_alone(notes: Program) -> None:
@@ -402,13 +402,13 @@ def test_attributes_are_declared_as_filterable(program: Program) -> None:
     declared = ("collections", "filterable", "notes")
     assert program.json(*declared) == {"hours": "number", "priority": "text"}
     assert program.json("collections")[0]["filterable"] == {"hours": "number", "priority": "text"}
-    found = program.json("search", "notes", "certificate disk report", "--where", "hours=26")
-    assert [hit["id"] for hit in found["hits"]] == ["disk"]
+    payload = program.json("search", "notes", "certificate disk report", "--where", "hours=26")
+    assert [hit["id"] for hit in payload["hits"]] == ["disk"]
     assert "'hours' is filterable as number" in program.fails("search", "notes", "disk", "--where", "hours=many")
     assert "--drop hours hours:text" in program.fails(*declared, "hours:text")
     assert program.json(*declared, "--drop", "hours", "hours:text") == {"hours": "text", "priority": "text"}
-    found = program.json("search", "notes", "certificate disk report", "--where", "hours=26")
-    assert [hit["id"] for hit in found["hits"]] == ["login"]
+    payload = program.json("search", "notes", "certificate disk report", "--where", "hours=26")
+    assert [hit["id"] for hit in payload["hits"]] == ["login"]
     assert "write ATTRIBUTE:TYPE" in program.fails(*declared, "hours")
     assert "no attribute is declared" in program.succeeds(*declared, "--drop", "hours", "--drop", "priority")
 
@@ -426,8 +426,8 @@ def test_an_index_is_divided_once_there_is_one(program: Program, tmp_path: Path)
     """A small collection keeps the wish; a number that cannot be is refused."""
     (tmp_path / "one.jsonl").write_text('{"_id": "1", "text": "one"}\n', encoding="utf-8")
     program.succeeds("ingest", "parts", str(tmp_path / "one.jsonl"))
-    told = program.succeeds("collections", "split", "parts", "--parts", "4").strip()
-    assert told == "parts is searched without an index; once it is large, it gets one in 4 parts"
+    output = program.succeeds("collections", "split", "parts", "--parts", "4").strip()
+    assert output == "parts is searched without an index; once it is large, it gets one in 4 parts"
     info = program.json("collections", "split", "parts", "--parts", "3")
     assert (info["parts"], info["index_parts"], info["has_hnsw"]) == (3, 0, False)
     assert "parts is a whole number from 1 to 64, not 65" in program.fails(
@@ -442,10 +442,10 @@ def test_neighbours_are_set_shown_and_taken_back(program: Program) -> None:
     program.succeeds("ingest", "talks", program.write("talks.jsonl", *turns), "-q")
     setting = ("collections", "neighbours", "talks")
     assert "indexed alone" in program.succeeds(*setting)
-    shown = {"sequence": "talk", "order": "turn", "before": 1, "after": 2, "own_weight": 2}
-    assert program.json(*setting, "--sequence", "talk", "--order", "turn", "--before", "1") == shown
-    assert program.json("collections")[0]["neighbours"] == shown
-    assert program.json(*setting) == shown
+    neighbours = {"sequence": "talk", "order": "turn", "before": 1, "after": 2, "own_weight": 2}
+    assert program.json(*setting, "--sequence", "talk", "--order", "turn", "--before", "1") == neighbours
+    assert program.json("collections")[0]["neighbours"] == neighbours
+    assert program.json(*setting) == neighbours
 
     def found() -> list[str]:
         return [hit["id"] for hit in program.json("search", "talks", "zebra", "--legs", "lexical")["hits"]]
@@ -467,7 +467,7 @@ def test_a_collection_has_its_own_language(program: Program) -> None:
 
 
 def test_compressed_files_are_read(program: Program) -> None:
-    """Whatever their name."""
+    """The file's name does not matter."""
     path = program.folder / "notes.jsonl.gz"
     path.write_bytes(gzip.compress(json.dumps(NOTES[0]).encode()))
     assert program.json("ingest", "notes", path)["added"] == 1
@@ -478,7 +478,7 @@ def test_a_reader_that_leaves_early_is_not_complained_about(notes: Program) -> N
     reader, writer = os.pipe()
     os.close(reader)
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [*notes.command, "search", "notes", "report"],
             stdout=writer,
             stderr=subprocess.PIPE,
@@ -488,11 +488,11 @@ def test_a_reader_that_leaves_early_is_not_complained_about(notes: Program) -> N
         )
     finally:
         os.close(writer)
-    assert done.stderr == b""
+    assert process.stderr == b""
 
 
 def test_a_file_of_tickets_needs_no_mapping(program: Program) -> None:
-    """Its columns become fields and typed attributes, declared as filterable; a domain 42 is a name."""
+    """Its columns become fields and typed, filterable attributes; a domain 42 is text."""
     (program.folder / "historical_tickets.csv").write_text(HISTORY, encoding="utf-8")
     report = program.json("ingest", "tickets", "historical_tickets.csv")
     assert counts(report) == {"read": 2, "added": 2, "embedded": 2}
@@ -520,22 +520,22 @@ def test_a_folder_of_documents_is_ingested_and_gives_passages(program: Program, 
 
     (handbook / "policy.pdf").unlink()
     (handbook / "broken.pdf").write_bytes(b"%PDF-1.4 broken")
-    done = program("ingest", "docs", handbook, "--prune")
-    assert done.returncode == 1
-    assert "failed: handbook/broken.pdf: cannot be read as pdf" in done.stderr
-    assert "error: 1 document could not be read" in done.stderr
+    process = program("ingest", "docs", handbook, "--prune")
+    assert process.returncode == 1
+    assert "failed: handbook/broken.pdf: cannot be read as pdf" in process.stderr
+    assert "error: 1 document could not be read" in process.stderr
     hits = program.json("search", "docs", "flights need a permit", "--group-by", "document")["hits"]
     assert "handbook/policy.pdf" not in {hit["metadata"]["document"] for hit in hits}
 
     page = program.succeeds("passages", "docs", "how long are backups kept?", "--max-tokens", 200, "--limit", 1)
     assert "Source: handbook/" in page
-    found = program.json("passages", "docs", "who restores a backup?", "--where", "document=handbook/backups.md")
-    assert found["passages"][0]["document"] == "handbook/backups.md"
-    assert found["tokens"] <= 2000
+    payload = program.json("passages", "docs", "who restores a backup?", "--where", "document=handbook/backups.md")
+    assert payload["passages"][0]["document"] == "handbook/backups.md"
+    assert payload["tokens"] <= 2000
 
 
 @pytest.mark.parametrize(
-    ("options", "code", "said"),
+    ("options", "code", "message"),
     [
         (["gone.md"], 1, "gone.md: there is no such file or folder"),
         (["handbook", "--map", "text=x"], 1, "--map is for files of items"),
@@ -546,17 +546,17 @@ def test_a_folder_of_documents_is_ingested_and_gives_passages(program: Program, 
     ],
 )
 def test_what_cannot_be_meant_of_documents_is_refused(
-    program: Program, tmp_path: Path, options: list[str], code: int, said: str
+    program: Program, tmp_path: Path, options: list[str], code: int, message: str
 ) -> None:
     """In one line."""
     write_handbook(tmp_path / "handbook")
     (tmp_path / "notes.jsonl").write_text("")
     places = [str(tmp_path / word) if word in {"handbook", "notes.jsonl"} else word for word in options]
-    assert said in program.fails("ingest", "docs", *places, code=code)
+    assert message in program.fails("ingest", "docs", *places, code=code)
 
 
 def test_items_that_are_too_long_for_the_model_are_told(program: Program) -> None:
     """The local model reads 256 tokens."""
     path = program.write("long.jsonl", {"_id": "long", "text": "word " * 300}, {"_id": "short", "text": "word"})
-    done = program.using(RETRIEVAL_EMBEDDER="minilm")("ingest", "long", path)
-    assert "1 item longer than the model reads" in done.stderr
+    process = program.using(RETRIEVAL_EMBEDDER="minilm")("ingest", "long", path)
+    assert "1 item longer than the model reads" in process.stderr

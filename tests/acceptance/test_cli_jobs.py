@@ -45,7 +45,7 @@ QUICK = {
 
 @pytest.fixture(scope="module")
 def home(own_home: Path) -> Path:
-    """A server of this module's own: a worker sees to every tenant."""
+    """A separate server for this module: a worker runs the jobs of every tenant."""
     return own_home
 
 
@@ -98,9 +98,9 @@ def worker(program: Program) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_the_job_of_a_killed_worker_is_taken_up_by_another(program: Program, admin: Admin) -> None:
-    """In the middle of a job, with no chance to say goodbye; what it had done is not done again."""
+    """The worker is killed in the middle of a job; the finished part is not repeated."""
     collection = make_pending(program, admin)
-    # One item of the second page is held, so that the job stands still in its middle.
+    # One item of the second page is locked, so that the job stops in the middle.
     with psycopg.connect(admin.info.dsn) as holder:
         holder.execute(
             "SELECT FROM retrieval.items WHERE collection_id = %s AND item_id = '0200' FOR UPDATE", (collection[0],)
@@ -112,46 +112,46 @@ def test_the_job_of_a_killed_worker_is_taken_up_by_another(program: Program, adm
             first.send_signal(signal.SIGKILL)
             assert first.wait(SECONDS) == -signal.SIGKILL
         holder.rollback()
-    # The server may end the statement that it has already.
+    # The server may finish the running statement.
     while has_company(admin):
         time.sleep(LOOKED_AT)
-    done = embedded(admin, collection)
-    assert done in (128, 256)
-    # Nothing is due any more: only taking up what was left can finish it.
+    embedded_items = embedded(admin, collection)
+    assert embedded_items in (128, 256)
+    # No job is due any more: only resuming can finish it.
     idle = json.dumps(dict.fromkeys(ONLY_EMBED, "off"))
     with worker(program.using(**QUICK | {"RETRIEVAL_JOBS_SCHEDULE": idle})) as second:
         while embedded(admin, collection) < ITEMS:
             assert second.poll() is None
             time.sleep(LOOKED_AT)
         second.send_signal(signal.SIGTERM)
-        said, _ = second.communicate(timeout=SECONDS)
+        output, _ = second.communicate(timeout=SECONDS)
         assert second.returncode == 0
-    assert "is requeued: its worker sent no heartbeat" in said
-    assert f"embed docs: done (embedded {ITEMS - done}, pending 0)" in said
+    assert "is requeued: its worker sent no heartbeat" in output
+    assert f"embed docs: done (embedded {ITEMS - embedded_items}, pending 0)" in output
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_worker_ends_when_it_is_told_to(program: Program, admin: Admin, number: int) -> None:
-    """With exit code 0, after its step, and says nothing of errors."""
+    """It finishes its step, ends with exit code 0, and logs no error."""
     collection = make_pending(program, admin)
     with worker(program.using(**QUICK)) as process:
         while embedded(admin, collection) == 0:
             assert process.poll() is None
             time.sleep(LOOKED_AT)
         process.send_signal(number)
-        said, _ = process.communicate(timeout=SECONDS)
-        assert process.returncode == 0, said
-    assert "error" not in said
+        output, _ = process.communicate(timeout=SECONDS)
+        assert process.returncode == 0, output
+    assert "error" not in output
     assert embedded(admin, collection) >= 128
 
 
 def test_jobs_are_listed_run_and_seen_in_the_status(program: Program) -> None:
-    """By name, over one collection or all; the record says what they did."""
+    """Jobs run by name, over one collection or all; the status has their results."""
     program.write("docs.jsonl", {"_id": "1", "text": "the cat sat"})
     program.succeeds("ingest", "docs", "docs.jsonl", "--quiet")
     listed = program.json("jobs", "list")
-    assert [one["name"] for one in listed] == list(JOBS)
-    assert {one["last_at"] for one in listed} == {None}
+    assert [job["name"] for job in listed] == list(JOBS)
+    assert {job["last_at"] for job in listed} == {None}
     assert program.json("jobs", "run", "embed", "--collection", "docs") == [
         {"job": "embed", "collection": "docs", "outcome": "done", "details": {"embedded": 0, "pending": 0}}
     ]
@@ -164,7 +164,7 @@ def test_jobs_are_listed_run_and_seen_in_the_status(program: Program) -> None:
 
 
 def test_a_collection_is_made_anew(program: Program) -> None:
-    """Index, statistics and weights, by the command or as a job; searches find what they found."""
+    """The command or the job rebuilds index, statistics and weights; searches find the same hits."""
     program.write("docs.jsonl", {"_id": "1", "text": "the cat sat"}, {"_id": "2", "text": "dogs bark"})
     program.succeeds("ingest", "docs", "docs.jsonl", "--quiet")
     before = program.json("search", "docs", "cats")["hits"]
@@ -179,12 +179,12 @@ def test_a_collection_is_made_anew(program: Program) -> None:
 
 
 def test_a_worker_can_do_what_is_due_and_end(program: Program) -> None:
-    """For a scheduler of one's own."""
+    """This is for an external scheduler."""
     program.write("docs.jsonl", {"_id": "1", "text": "the cat sat"})
     program.succeeds("ingest", "docs", "docs.jsonl", "--quiet")
     schedule = json.dumps(ONLY_EMBED | {"embed": "off", "prune": "* * * * *"})
-    said = program.using(RETRIEVAL_JOBS_SCHEDULE=schedule).succeeds("worker", "--once", "--concurrency", "1")
-    assert "prune docs: done" in said
+    output = program.using(RETRIEVAL_JOBS_SCHEDULE=schedule).succeeds("worker", "--once", "--concurrency", "1")
+    assert "prune docs: done" in output
 
 
 @pytest.mark.parametrize(
@@ -196,14 +196,14 @@ def test_a_worker_can_do_what_is_due_and_end(program: Program) -> None:
     ],
 )
 def test_what_does_not_exist_is_one_line(program: Program, arguments: tuple[str, ...], line: str) -> None:
-    """With what there is."""
+    """The line lists what exists."""
     assert program.fails(*arguments).startswith(line)
 
 
 def test_a_schedule_that_cannot_be_read_is_one_line(program: Program) -> None:
     """With the variable that holds it."""
-    said = program.using(RETRIEVAL_JOBS_SCHEDULE="hourly").fails("worker", "--once")
-    assert said.startswith("error: RETRIEVAL_JOBS_SCHEDULE: it must be JSON such as")
+    error = program.using(RETRIEVAL_JOBS_SCHEDULE="hourly").fails("worker", "--once")
+    assert error.startswith("error: RETRIEVAL_JOBS_SCHEDULE: it must be JSON such as")
 
 
 def test_the_doctor_runs_the_job_that_mends_if_it_is_told_to(program: Program, admin: Admin) -> None:

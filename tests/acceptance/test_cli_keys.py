@@ -1,4 +1,4 @@
-"""API keys as whoever runs the service makes and takes them back on the command line."""
+"""API keys on the command line: creating, listing and revoking."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tests.acceptance.conftest import Program
 
 def test_a_key_is_shown_once_listed_without_its_secret_and_revoked(program: Program) -> None:
     """Standard output is the key alone, for a variable; the list, also of a revoked one, never holds it."""
-    made = program(
+    process = program(
         "keys", "create", "web", "--scope", "read", "--scope", "feedback", "--expires", "90d", "--feedback-cap", "20"
     )
-    text = made.stdout.rstrip("\n")
+    text = process.stdout.rstrip("\n")
     key_id = key_id_of(text)
     assert key_id
-    assert made.stderr == f"keep it: it is not shown again; revoke it with: retrieval keys revoke {key_id}\n"
+    assert process.stderr == f"keep it: it is not shown again; revoke it with: retrieval keys revoke {key_id}\n"
 
     (listed,) = program.json("keys", "list")
     assert text not in str(listed)

@@ -18,7 +18,7 @@ AS_IT_WAS = ("--where-from", "metadata.as_of>=occurred_at", "--drop-self", "meta
 
 @pytest.fixture(scope="module")
 def tickets(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Program:
-    """The sample tickets, ingested as ``tickets``; nobody changes them."""
+    """The sample tickets, ingested as ``tickets``; read-only for the tests."""
     program = program_in(tmp_path_factory.mktemp("tickets"), home)
     program.succeeds("ingest", "tickets", TICKETS / "corpus.jsonl.gz", "-q")
     return program
@@ -42,30 +42,30 @@ def test_each_leg_and_their_fusion_are_measured(tickets: Program) -> None:
     """Without the query's own ticket and what came after it, the figures are better."""
     plain = tickets.json("evaluate", "tickets", *SAMPLE)
     then = tickets.json("evaluate", "tickets", *SAMPLE, *AS_IT_WAS)
-    assert [one["variant"] for one in plain["variants"]] == ["dense", "lexical", "fused"]
+    assert [variant["variant"] for variant in plain["variants"]] == ["dense", "lexical", "fused"]
     assert plain["metrics"] == ["nDCG@10", "R@100", "MRR@10"]
     assert plain["queries"] == 65
-    assert [one["name_b"] for one in plain["comparisons"]] == ["dense", "lexical"]
+    assert [comparison["name_b"] for comparison in plain["comparisons"]] == ["dense", "lexical"]
     for before, after in zip(plain["variants"], then["variants"], strict=True):
         assert 0 < before["metrics"]["nDCG@10"] < after["metrics"]["nDCG@10"] < 1
 
 
 def test_the_report_is_readable(tickets: Program) -> None:
     """A row a variant, a row a comparison, and every query where it is wished."""
-    done = tickets.succeeds(
+    output = tickets.succeeds(
         "evaluate", "tickets", *SAMPLE, "--metrics", "R@5,AP", "--limit-queries", "4", "--per-query"
     )
-    rows = [line.split() for line in done.splitlines() if line.strip()]
+    rows = [line.split() for line in output.splitlines() if line.strip()]
     assert rows[0] == ["4", "judged", "queries"]
     assert [row[0] for row in rows[3:6]] == ["dense", "lexical", "fused"]
     assert sum(row[0].startswith("dup-") for row in rows) == 4 * 2
 
 
 def test_one_leg_is_measured_alone(tickets: Program) -> None:
-    """And compared with nothing."""
-    found = tickets.json("evaluate", "tickets", *SAMPLE, "--legs", "lexical", "--limit-queries", 3)
-    assert [one["variant"] for one in found["variants"]] == ["lexical"]
-    assert found["comparisons"] == []
+    """A single leg is compared with nothing."""
+    payload = tickets.json("evaluate", "tickets", *SAMPLE, "--legs", "lexical", "--limit-queries", 3)
+    assert [variant["variant"] for variant in payload["variants"]] == ["lexical"]
+    assert payload["comparisons"] == []
 
 
 def test_a_profile_is_measured_before_it_is_in_use(tickets: Program) -> None:
@@ -79,16 +79,16 @@ def test_a_profile_is_measured_before_it_is_in_use(tickets: Program) -> None:
 def test_a_proven_gain_is_stored_on_request(program: Program) -> None:
     """Only with --apply, and the next search uses it."""
     case = made_case(program)
-    found = program.json("tune", *case, "--cutoff", "1")
-    assert found["metric"] == "nDCG@1"
-    assert found["improves"]
-    assert found["profile"]["legs"] == {"lexical": 1.0}
-    assert found["applied_version"] is None
+    payload = program.json("tune", *case, "--cutoff", "1")
+    assert payload["metric"] == "nDCG@1"
+    assert payload["improves"]
+    assert payload["profile"]["legs"] == {"lexical": 1.0}
+    assert payload["applied_version"] is None
     assert program.json("collections")[0]["profile_version"] == 1
 
-    shown = program.succeeds("tune", *case, "--cutoff", "1", "--apply")
-    assert "proposed: lexical alone" in shown
-    assert shown.endswith("applied: the collection now searches with profile v2\n")
+    output = program.succeeds("tune", *case, "--cutoff", "1", "--apply")
+    assert "proposed: lexical alone" in output
+    assert output.endswith("applied: the collection now searches with profile v2\n")
     answer = program.json("search", "made", "key001")
     assert answer["profile_version"] == 2
     assert {part["leg"] for part in answer["hits"][0]["explanation"]["contributions"]} == {"lexical"}
@@ -96,11 +96,11 @@ def test_a_proven_gain_is_stored_on_request(program: Program) -> None:
 
 def test_without_a_gain_the_profile_stays(tickets: Program) -> None:
     """Also with --apply; the report says why, and shows the best settings."""
-    shown = tickets.succeeds("tune", "tickets", *SAMPLE, *AS_IT_WAS, "--apply")
-    assert "current:  " in shown
-    assert "proposed: no change" in shown
-    assert "keep the current profile" in shown
-    assert "held-out nDCG@10 of tuned" in shown
+    output = tickets.succeeds("tune", "tickets", *SAMPLE, *AS_IT_WAS, "--apply")
+    assert "current:  " in output
+    assert "proposed: no change" in output
+    assert "keep the current profile" in output
+    assert "held-out nDCG@10 of tuned" in output
     assert tickets.json("collections")[0]["profile_version"] == 1
 
 
@@ -127,17 +127,17 @@ REFUSALS = (
 
 
 def test_what_cannot_be_measured_is_one_line(tickets: Program) -> None:
-    """And the exit code is 1."""
+    """The exit code is 1."""
     for arguments, reason in REFUSALS:
         assert reason in tickets.fails(*arguments)
 
 
 def test_a_collection_without_vectors_says_why_it_has_no_dense_leg(program: Program) -> None:
-    """And can be measured by words."""
+    """Such a collection can be measured by words."""
     case = made_case(program)
     program = program.using(RETRIEVAL_EMBEDDER="none")
     program.succeeds("ingest", "words", program.folder / "items.jsonl", "-q")
     for command in ("evaluate", "tune"):
         assert "no embedder" in program.fails(command, "words", *case[1:])
-    found = program.json("evaluate", "words", *case[1:], "--legs", "lexical")
-    assert found["variants"][0]["metrics"]["MRR@10"] > 0.7
+    payload = program.json("evaluate", "words", *case[1:], "--legs", "lexical")
+    assert payload["variants"][0]["metrics"]["MRR@10"] > 0.7

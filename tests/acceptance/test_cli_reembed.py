@@ -21,11 +21,11 @@ ASKED = WORDS[:3]
 @pytest.fixture
 def program(home: Path, tmp_path: Path) -> Program:
     """The program with 60 tickets in the local model's space."""
-    made = program_in(tmp_path, home).using(RETRIEVAL_EMBEDDER="minilm")
-    texts = [f"{one} {other} number {n}" for n, (one, other) in enumerate((a, b) for a in WORDS for b in WORDS[:6])]
-    path = made.write("tickets.jsonl", *({"_id": f"T-{n}", "text": one} for n, one in enumerate(texts)))
-    assert made("ingest", "tickets", path).returncode == 0
-    return made
+    local = program_in(tmp_path, home).using(RETRIEVAL_EMBEDDER="minilm")
+    texts = [f"{first} {other} number {n}" for n, (first, other) in enumerate((a, b) for a in WORDS for b in WORDS[:6])]
+    path = local.write("tickets.jsonl", *({"_id": f"T-{n}", "text": text} for n, text in enumerate(texts)))
+    assert local("ingest", "tickets", path).returncode == 0
+    return local
 
 
 def commands(url: str) -> list[list[str]]:
@@ -37,23 +37,25 @@ def commands(url: str) -> list[list[str]]:
 
 
 async def test_the_worked_example(program: Program) -> None:
-    """Its cost is told before it starts, and it goes from 384 to 3,072 dimensions, back, and there for good."""
+    """The cost is shown before the start; the collection moves from 384 to 3,072 dimensions, back, and there again."""
     for word in ASKED:
         program.succeeds("search", "tickets", f"{word} number")
     async with OpenAIServer(speaks=SPEECHES["openai-compatible"], dimensions=3072) as server:
         moving = program.using(RETRIEVAL_EMBEDDER=f"openai-compatible:big@{server.url}")
         estimate, *rest = commands(f"{server.url}")
-        said = await asyncio.to_thread(moving.succeeds, *estimate)
-        assert "texts to embed" in said
-        assert len([text for one in server.received for text in one.texts]) <= 1, "only its dimensions were asked for"
-        assert [line.split()[-1] for line in said.splitlines() if "without a vector" in line] == ["60"]
+        estimated = await asyncio.to_thread(moving.succeeds, *estimate)
+        assert "texts to embed" in estimated
+        assert len([text for request in server.received for text in request.texts]) <= 1, (
+            "only its dimensions were asked for"
+        )
+        assert [line.split()[-1] for line in estimated.splitlines() if "without a vector" in line] == ["60"]
         answers = [await asyncio.to_thread(moving.succeeds, *arguments) for arguments in rest]
-        told = dict(zip([arguments[-1] for arguments in rest], answers, strict=True))
+        outputs = dict(zip([arguments[-1] for arguments in rest], answers, strict=True))
         assert "ready" in answers[0]
         assert "overlap" in answers[0]
-        assert "switched" in told["switch"]
-        assert "connection timeout" in told["connection timeout"]
-        assert "done" in told["run"]
+        assert "switched" in outputs["switch"]
+        assert "connection timeout" in outputs["connection timeout"]
+        assert "done" in outputs["run"]
         assert (await asyncio.to_thread(moving.json, "collections"))[0]["space"] == "openai-compatible/big (3072)"
         sent = [text for one in server.received for text in one.texts if "number" in text]
         assert len(sent) == len(set(sent)) == 60 + len(ASKED), "each text and each recorded question once"

@@ -26,8 +26,8 @@ def test_it_serves_until_it_is_told_to_end(program: Program) -> None:
             """Its database is being started."""
         assert (ready.status_code, ready.json()["status"]) == (200, "ready")
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=SECONDS)
-        assert (process.returncode, said) == (0, "")
+        _, log = process.communicate(timeout=SECONDS)
+        assert (process.returncode, log) == (0, "")
     finally:
         process.kill()
         process.communicate()

@@ -17,17 +17,21 @@ SERVICES = compose(SECRETS)["services"]
 
 def arguments(name: str) -> list[str]:
     """The arguments of the service's command; a server gets a free port."""
-    given = command_of(SERVICES[name])[1:]
-    return [*given, "--port", "0"] if "--port" in given else given
+    words = command_of(SERVICES[name])[1:]
+    return [*words, "--port", "0"] if "--port" in words else words
 
 
 def variables(name: str) -> dict[str, str]:
     """The service's variables that are not about the database."""
-    taken = SERVICES[name]["environment"].items()
-    return {key: value for key, value in taken if value and key not in {"RETRIEVAL_DATABASE_URL", "RETRIEVAL_EMBEDDER"}}
+    variables_of_service = SERVICES[name]["environment"].items()
+    return {
+        key: value
+        for key, value in variables_of_service
+        if value and key not in {"RETRIEVAL_DATABASE_URL", "RETRIEVAL_EMBEDDER"}
+    }
 
 
-def started(program: Program, name: str) -> subprocess.Popen[str]:
+def start(program: Program, name: str) -> subprocess.Popen[str]:
     """A process of the service."""
     return program.using(**variables(name)).start(*arguments(name))
 
@@ -37,11 +41,11 @@ def test_the_services_run_together(program: Program) -> None:
     program.using(**variables("migrate")).succeeds(*arguments("migrate"))
     names = ("http", "worker", "mcp")
     with ExitStack() as stack:
-        processes = {name: started(program, name) for name in names}
+        processes = {name: start(program, name) for name in names}
         for process in processes.values():
             stack.callback(process.communicate)
             stack.callback(process.kill)
-        http, mcp = (said(processes[name]) for name in ("http", "mcp"))
+        http, mcp = (printed_address(processes[name]) for name in ("http", "mcp"))
         while (ready := httpx2.get(f"{http}/readyz", timeout=SECONDS)).status_code == 503:
             """Its database is being opened."""
         assert ready.json()["status"] == "ready"
@@ -57,8 +61,8 @@ def test_the_services_run_together(program: Program) -> None:
             assert process.wait(SECONDS) == 0, name
 
 
-def said(process: subprocess.Popen[str]) -> str:
-    """The address that a server tells."""
+def printed_address(process: subprocess.Popen[str]) -> str:
+    """The address that a server prints."""
     assert process.stdout is not None
     line = process.stdout.readline()
     return next(word for word in line.split() if word.startswith("http://"))

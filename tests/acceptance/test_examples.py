@@ -29,11 +29,11 @@ def run(example: str, home: Path, **variables: str) -> subprocess.CompletedProce
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_it_runs(example: str, home: Path) -> None:
     """From any folder, without a word on standard error."""
-    done = run(example, home, RETRIEVAL_EMBEDDER="hashing", RETRIEVAL_TENANT=f"runs {example}")
+    process = run(example, home, RETRIEVAL_EMBEDDER="hashing", RETRIEVAL_TENANT=f"runs {example}")
 
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    assert done.stdout
+    assert process.returncode == 0, process.stderr
+    assert process.stderr == ""
+    assert process.stdout
 
 
 DEMO = {"RETRIEVAL_EMBEDDER": "hashing", "RETRIEVAL_TENANT": "demo"}
@@ -47,19 +47,19 @@ def demo(home: Path) -> subprocess.CompletedProcess[str]:
 
 def test_the_demo_answers_five_questions_and_explains_them(home: Path, demo: subprocess.CompletedProcess[str]) -> None:
     """Each has hits with the parts of their score, the path, why, timings; a second run finds everything in place."""
-    shown, second = demo.stdout, run("demo.py", home, **DEMO)
+    stdout, second = demo.stdout, run("demo.py", home, **DEMO)
 
     assert (demo.returncode, demo.stderr) == (0, "")
-    assert all(f"\n{number}. " in shown for number in range(1, 6))
-    assert "\n6. " not in shown
-    assert " dense (rank 1, score " in shown
-    assert " lexical (rank 1, score " in shown
-    assert "no HNSW index: the" in shown
-    assert "matching vectors were compared" in shown
-    assert "milliseconds: embed " in shown
-    assert f"in the embedded PostgreSQL in {home}, collection 'demo' of the tenant 'demo'" in shown
-    assert "retrieval search demo " in shown
-    assert " 0 changed, 0 unchanged; " in shown
+    assert all(f"\n{number}. " in stdout for number in range(1, 6))
+    assert "\n6. " not in stdout
+    assert " dense (rank 1, score " in stdout
+    assert " lexical (rank 1, score " in stdout
+    assert "no HNSW index: the" in stdout
+    assert "matching vectors were compared" in stdout
+    assert "milliseconds: embed " in stdout
+    assert f"in the embedded PostgreSQL in {home}, collection 'demo' of the tenant 'demo'" in stdout
+    assert "retrieval search demo " in stdout
+    assert " 0 changed, 0 unchanged; " in stdout
     assert " 0 new, 0 changed, " in second.stdout
     assert " unchanged; 0 embedded " in second.stdout
 
@@ -75,28 +75,28 @@ def test_what_the_demo_says_to_type_next_works(home: Path, demo: subprocess.Comp
 
 def test_the_demo_works_without_an_embedder(home: Path) -> None:
     """It searches by words alone and says how to have the rest."""
-    done = run("demo.py", home, RETRIEVAL_EMBEDDER="none", RETRIEVAL_TENANT="words")
+    process = run("demo.py", home, RETRIEVAL_EMBEDDER="none", RETRIEVAL_TENANT="words")
 
-    assert done.returncode == 0, done.stderr
-    assert " dense (rank" not in done.stdout
-    assert "pip install 'retrieval-platform[local]'" in " ".join(done.stdout.split())
+    assert process.returncode == 0, process.stderr
+    assert " dense (rank" not in process.stdout
+    assert "pip install 'retrieval-platform[local]'" in " ".join(process.stdout.split())
 
 
 def test_the_demo_tells_an_error_in_one_line(home: Path) -> None:
     """No traceback where a server cannot be reached."""
-    done = run("demo.py", home, RETRIEVAL_DATABASE_URL="postgresql://127.0.0.1:1/none")
+    process = run("demo.py", home, RETRIEVAL_DATABASE_URL="postgresql://127.0.0.1:1/none")
 
-    assert done.returncode == 1
-    assert done.stdout.splitlines()[-1].startswith("error: ") or "error: " in done.stdout
-    assert "Traceback" not in done.stdout + done.stderr
+    assert process.returncode == 1
+    assert process.stdout.splitlines()[-1].startswith("error: ") or "error: " in process.stdout
+    assert "Traceback" not in process.stdout + process.stderr
 
 
 def test_the_quickstart_finds_what_it_asks_for(home: Path) -> None:
     """The best hit is the ticket about the connection, with its explanation."""
-    done = run("quickstart.py", home, RETRIEVAL_EMBEDDER="hashing")
-    lines = done.stdout.splitlines()
+    process = run("quickstart.py", home, RETRIEVAL_EMBEDDER="hashing")
+    lines = process.stdout.splitlines()
 
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (process.returncode, process.stderr) == (0, "")
     assert lines[0].startswith("1 T-1 ")
     assert " = " in lines[1]
     assert not any("T-2" in line for line in lines)
@@ -104,16 +104,16 @@ def test_the_quickstart_finds_what_it_asks_for(home: Path) -> None:
 
 def test_the_search_loop_gets_better_at_the_first_try(home: Path) -> None:
     """Over a hundred problems, and not because the last ones are easier: similarity alone stays where it was."""
-    done = run(LOOP, home, RETRIEVAL_EMBEDDER="hashing")
+    process = run(LOOP, home, RETRIEVAL_EMBEDDER="hashing")
 
-    assert (done.returncode, done.stderr) == (0, "")
-    first, last = shares(done.stdout, "retrieval that learns")
+    assert (process.returncode, process.stderr) == (0, "")
+    first, last = shares(process.stdout, "retrieval that learns")
     assert last >= first + 0.2
-    assert last >= shares(done.stdout, "similarity alone")[1] + 0.3
+    assert last >= shares(process.stdout, "similarity alone")[1] + 0.3
 
 
-def shares(shown: str, row: str) -> tuple[float, float]:
+def shares(output: str, row: str) -> tuple[float, float]:
     """The shares of the first and the last quarter in a row of the table."""
-    (line,) = [line for line in shown.splitlines() if line.startswith(row)]
+    (line,) = [line for line in output.splitlines() if line.startswith(row)]
     first, last = (float(word.rstrip("%")) / 100 for word in line.split() if word.endswith("%"))
     return first, last

@@ -26,7 +26,7 @@ PAGE = ROOT / "docs" / "how-to" / "http.md"
 README = ROOT / "README.md"
 ADDRESS = "http://127.0.0.1:8000"
 
-# Answers that are errors fail the block.
+# An answer with an error fails the block.
 STRICT = 'curl() { command curl -sS --fail-with-body "$@"; }\n'
 
 
@@ -38,7 +38,7 @@ class Served(uvicorn.Server):
         self.is_listening = threading.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Tell who waits."""
+        """Report that startup is complete."""
         await super().startup(sockets)
         self.is_listening.set()
 
@@ -72,10 +72,10 @@ def address(database_url: str) -> Iterator[str]:
 def test_every_request_of_the_page_is_served(address: str, tmp_path: Path, page: Path) -> None:
     """In the order of the page, by a service that has nothing yet; each ends well."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    asked = [block for block in blocks(page, "sh") if block.text.startswith("curl ")]
-    shown = asked if page == README else [block for block in blocks(page, "sh") if not block.not_run]
-    assert shown
-    for block in shown:
+    curls = [block for block in blocks(page, "sh") if block.text.startswith("curl ")]
+    requests = curls if page == README else [block for block in blocks(page, "sh") if not block.not_run]
+    assert requests
+    for block in requests:
         script = STRICT + block.text.replace(ADDRESS, address)
         run = subprocess.run(
             ["/bin/sh", "-e", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False

@@ -65,16 +65,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("pages")
     shutil.copytree(ROOT / TICKETS, place / TICKETS)
     shutil.copytree(ROOT / "docs" / "concepts", place / "docs" / "concepts")
-    asked = (ROOT / TICKETS / "queries.jsonl").read_text(encoding="utf-8").splitlines()[:ASKED]
-    (place / TICKETS / "queries.jsonl").write_text("\n".join(asked), encoding="utf-8")
-    queries = {json.loads(line)["_id"] for line in asked}
+    query_lines = (ROOT / TICKETS / "queries.jsonl").read_text(encoding="utf-8").splitlines()[:ASKED]
+    (place / TICKETS / "queries.jsonl").write_text("\n".join(query_lines), encoding="utf-8")
+    queries = {json.loads(line)["_id"] for line in query_lines}
     heading, *judged = (ROOT / TICKETS / "qrels.tsv").read_text(encoding="utf-8").splitlines()
     judged = [line for line in judged if line.split("\t")[0] in queries]
     (place / TICKETS / "qrels.tsv").write_text("\n".join([heading, *judged]), encoding="utf-8")
     relevant = {line.split("\t")[1] for line in judged}
     with gzip.open(ROOT / TICKETS / "corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
-        kept = [line for n, line in enumerate(lines) if n < SEARCHED or json.loads(line)["_id"] in relevant]
-    (place / TICKETS / "corpus.jsonl.gz").write_bytes(gzip.compress("".join(kept).encode()))
+        sample = [line for n, line in enumerate(lines) if n < SEARCHED or json.loads(line)["_id"] in relevant]
+    (place / TICKETS / "corpus.jsonl.gz").write_bytes(gzip.compress("".join(sample).encode()))
     return place
 
 
@@ -132,28 +132,28 @@ def test_every_command_runs(page: Path) -> None:
 @pytest.mark.usefixtures("variables")
 @pytest.mark.parametrize("page", FIRST_PAGES, ids=lambda page: page.stem)
 def test_the_first_code_is_a_program(page: Path, tmp_path: Path) -> None:
-    """Copied into an empty folder and run as a file, with the embedder of whoever configures nothing, it finds.
+    """Copied into an empty folder and run with the default embedder, it finds its tickets.
 
-    The README shows what it prints, but for the figures, which depend on the machine's arithmetic.
+    The README shows its output, except for the figures, which depend on the machine's arithmetic.
     """
     run = run_program(blocks(page, "python")[0].text, tmp_path)
 
     assert (run.returncode, run.stderr) == (0, "")
     assert run.stdout.startswith("1")
-    shown = [without_figures(block.text) for block in blocks(page, "")]
-    assert page.stem != "README" or without_figures(run.stdout) in shown
+    outputs = [without_figures(block.text) for block in blocks(page, "")]
+    assert page.stem != "README" or without_figures(run.stdout) in outputs
 
 
 @pytest.mark.usefixtures("variables")
 def test_the_recipe_for_fastapi_answers(tmp_path: Path) -> None:
     """Within the lifespan that the recipe gives the application."""
     store_a_ticket()
-    asked = """
+    script = """
 from fastapi.testclient import TestClient
 with TestClient(app) as client:
     print(client.get("/search", params={"q": "printer"}).text)
 """
-    run = run_program(recipe(FASTAPI).text + asked, tmp_path)
+    run = run_program(recipe(FASTAPI).text + script, tmp_path)
 
     assert (run.returncode, run.stderr) == (0, "")
     assert json.loads(run.stdout)[0]["id"] == "T-9"
@@ -163,13 +163,13 @@ with TestClient(app) as client:
 def test_the_recipe_for_django_answers(tmp_path: Path) -> None:
     """As a view: a request in, JSON out. The end of the process closes the platform."""
     store_a_ticket()
-    asked = """
+    script = """
 from django.conf import settings
 from django.test import RequestFactory
 settings.configure(ALLOWED_HOSTS=["testserver"])
 print(search(RequestFactory().get("/search", {"q": "printer"})).content.decode())
 """
-    run = run_program(recipe(DJANGO).text + asked, tmp_path)
+    run = run_program(recipe(DJANGO).text + script, tmp_path)
 
     assert (run.returncode, run.stderr) == (0, "")
     assert json.loads(run.stdout)["hits"][0]["id"] == "T-9"

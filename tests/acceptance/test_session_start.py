@@ -47,7 +47,7 @@ def variables(database_url: str) -> dict[str, str]:
         "RETRIEVAL_DATABASE_URL": database_url,
         "RETRIEVAL_TENANT": tenant,
         "RETRIEVAL_EMBEDDER": "none",
-        # What is to succeed succeeds however slow the machine is.
+        # These calls succeed on a slow machine too.
         "RETRIEVAL_SESSION_START_SECONDS": str(SECONDS),
     }
 
@@ -62,18 +62,18 @@ def program(variables: dict[str, str], tmp_path: Path) -> Program:
     return Program(tmp_path, variables)
 
 
-def hinted(program: Program, *arguments: str, given: str = "") -> str:
-    """The one line of a hook that had nothing to give, and was in nobody's way."""
-    done = program(*arguments, given=given)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (0, "", 1), done
-    return done.stderr
+def hint_of(program: Program, *arguments: str, stdin: str = "") -> str:
+    """The one line of a hook without output, which exits with code 0."""
+    process = program(*arguments, stdin=stdin)
+    assert (process.returncode, process.stdout, process.stderr.count("\n")) == (0, "", 1), process
+    return process.stderr
 
 
 def test_a_session_is_given_what_fits_its_project(program: Program) -> None:
     """As its hook calls it: the words on standard input, the principles on standard output, and nothing else."""
     hook = {"session_id": "s-1", "cwd": str(program.folder), "hook_event_name": "SessionStart", "source": "startup"}
-    said = program.alone().succeeds("session-start", "--limit", "3", "--explore=1", given=json.dumps(hook))
-    listed = said.splitlines()[4:7]
+    output = program.alone().succeeds("session-start", "--limit", "3", "--explore=1", stdin=json.dumps(hook))
+    listed = output.splitlines()[4:7]
     assert [line.partition(" · added by nobody named · ")[0] for line in listed] == [
         '- **[state]** "Keep state near its use": "Lift it late." [react]',
         '- **[bind]** "Bind parameters" [sql]',
@@ -83,15 +83,15 @@ def test_a_session_is_given_what_fits_its_project(program: Program) -> None:
 
 def test_nothing_is_loaded_that_it_does_not_need(program: Program) -> None:
     """The driver, the settings and the arguments' parser, and nothing that composes statements."""
-    done = program.using(PYTHONPROFILEIMPORTTIME="1").alone()("session-start")
-    loaded = set(re.findall(r"\| +([\w.]+)$", done.stderr, re.MULTILINE))
-    assert "(exploring)" in done.stdout
+    process = program.using(PYTHONPROFILEIMPORTTIME="1").alone()("session-start")
+    loaded = set(re.findall(r"\| +([\w.]+)$", process.stderr, re.MULTILINE))
+    assert "(exploring)" in process.stdout
     assert "psycopg" in loaded
     assert not {name.partition(".")[0] for name in loaded} & HEAVY
 
 
 def test_a_start_computes_for_less_than_a_second(program: Program) -> None:
-    """From the start of the process to its end, with what it has git do; the best of five, in seconds of processors."""
+    """This covers the whole process and its git calls: the best of five runs, in processor seconds."""
 
     def seconds() -> float:
         used = os.times()
@@ -106,35 +106,40 @@ def test_a_start_computes_for_less_than_a_second(program: Program) -> None:
 
 
 def test_json_tells_the_whole_context(program: Program) -> None:
-    """An option goes before what the hook says, and the tenant may stand before the command."""
+    """Options override the hook's input, and ``--tenant`` may precede the command."""
     tenant = program.environment["RETRIEVAL_TENANT"]
     arguments = ("--tenant", tenant, "session-start", "--format", "json", "--session", "mine", "--explore", "0")
-    said = json.loads(program.using(RETRIEVAL_TENANT="other").succeeds(*arguments, given='{"session_id": "theirs"}'))
-    assert said["session_id"] == "mine"
-    assert said["context"]["recent_commits"] == ["Pagination of the catalogue"]
-    assert said["context"]["changed_files"] == ["package.json"]
-    assert {"react", "frontend"} <= set(said["context"]["project_tags"])
-    assert said["context"]["keywords"] == ["pagination", "catalogue"]
-    assert [(one["id"], one["matching_tags"]) for one in said["principles"]] == [("state", ["react"]), ("bind", [])]
-    assert said["explored"] == []
+    payload = json.loads(program.using(RETRIEVAL_TENANT="other").succeeds(*arguments, stdin='{"session_id": "theirs"}'))
+    assert payload["session_id"] == "mine"
+    assert payload["context"]["recent_commits"] == ["Pagination of the catalogue"]
+    assert payload["context"]["changed_files"] == ["package.json"]
+    assert {"react", "frontend"} <= set(payload["context"]["project_tags"])
+    assert payload["context"]["keywords"] == ["pagination", "catalogue"]
+    assert [(principle["id"], principle["matching_tags"]) for principle in payload["principles"]] == [
+        ("state", ["react"]),
+        ("bind", []),
+    ]
+    assert payload["explored"] == []
 
 
 def test_the_pages_hooks_run_as_they_are_pasted(program: Program, tmp_path: Path) -> None:
     """An agent gives each command to a shell, with its words on standard input, anywhere."""
-    page = next(one for one in blocks(ROOT / "docs" / "how-to" / "principles.md", "json") if "SessionStart" in one.text)
+    page = next(
+        block for block in blocks(ROOT / "docs" / "how-to" / "principles.md", "json") if "SessionStart" in block.text
+    )
     installed = tmp_path / "the checkout" / "retrieval"
     installed.parent.mkdir()
     installed.write_text(f'#!/bin/sh\nexec {sys.executable} -m retrieval.surfaces.cli "$@"\n')
     installed.chmod(0o755)
-    said = {}
+    outputs = {}
     for event, hooks in json.loads(page.text)["hooks"].items():
         hook, words = hooks[0]["hooks"][0], tmp_path / "words"
         words.write_text(json.dumps({"session_id": "pasted", "cwd": str(program.folder), "hook_event_name": event}))
         command = hook["command"].replace("/path/to/the/checkout/.venv/bin/retrieval", shlex.quote(str(installed)))
-        with words.open() as given:
-            done = subprocess.run(
+        with words.open() as stdin:
+            process = subprocess.run(
                 ["/bin/sh", "-c", command],
-                stdin=given,
+                stdin=stdin,
                 env=program.variables,
                 cwd="/",
                 capture_output=True,
@@ -142,20 +147,20 @@ def test_the_pages_hooks_run_as_they_are_pasted(program: Program, tmp_path: Path
                 check=True,
                 timeout=SECONDS,
             )
-        said[event] = (done.stdout, done.stderr)
+        outputs[event] = (process.stdout, process.stderr)
         assert hook["timeout"] > Settings().session_start_seconds
-    assert "**[state]**" in said["SessionStart"][0]
-    assert "Session pasted." in said["SessionStart"][0]
-    assert (said["SessionStart"][1], said["SessionEnd"]) == ("", ("", ""))
+    assert "**[state]**" in outputs["SessionStart"][0]
+    assert "Session pasted." in outputs["SessionStart"][0]
+    assert (outputs["SessionStart"][1], outputs["SessionEnd"]) == ("", ("", ""))
 
 
 def test_what_a_session_was_about_counts_for_the_next(program: Program) -> None:
-    """Its end leaves a trace with its tags; a failure's do not count."""
-    assert program.succeeds("session-end", "--session", "s-1", "--tags", "observability", given="{}") == ""
+    """The end stores a trace with the session's tags; tags of failed sessions do not count."""
+    assert program.succeeds("session-end", "--session", "s-1", "--tags", "observability", stdin="{}") == ""
     assert program.succeeds("session-end", "--session", "s-2", "--outcome", "failure", "--tags", "go") == ""
-    said = json.loads(program.succeeds("session-start", "--format=json"))
-    assert {"observability", "javascript"} <= set(said["context"]["recent_session_tags"])
-    assert "go" not in said["context"]["recent_session_tags"]
+    payload = json.loads(program.succeeds("session-start", "--format=json"))
+    assert {"observability", "javascript"} <= set(payload["context"]["recent_session_tags"])
+    assert "go" not in payload["context"]["recent_session_tags"]
 
 
 @pytest.fixture
@@ -167,9 +172,9 @@ def silent_server() -> Iterator[str]:
 
 @pytest.mark.parametrize("command", ["session-start", "session-end"])
 def test_a_database_that_does_not_answer_is_not_waited_for(program: Program, silent_server: str, command: str) -> None:
-    """The whole has a deadline; the hint names what would give it more."""
+    """The command has a deadline; the hint names the setting that extends it."""
     waiting = program.using(RETRIEVAL_DATABASE_URL=silent_server, RETRIEVAL_SESSION_START_SECONDS="0.2")
-    line = hinted(waiting, command)
+    line = hint_of(waiting, command)
     assert line.startswith(f"retrieval {command}: ")
     assert "secret" not in line
 
@@ -200,17 +205,17 @@ def test_what_goes_wrong_is_a_hint(
     program: Program, arguments: tuple[str, ...], changed: dict[str, str], reason: str
 ) -> None:
     """One line on standard error, nothing on standard output, and exit code 0; wrong usage too."""
-    line = hinted(program.using(**changed), *arguments)
+    line = hint_of(program.using(**changed), *arguments)
     assert reason in line
     assert "secret" not in line
 
 
 @pytest.mark.parametrize("command", ["session-start", "session-end"])
 def test_an_embedded_database_is_never_made(program: Program, tmp_path: Path, command: str) -> None:
-    """That takes longer than a session may wait; the hint says how."""
-    kept = {name: value for name, value in program.environment.items() if name != "RETRIEVAL_DATABASE_URL"}
-    own = Program(program.folder, {**kept, "RETRIEVAL_HOME": str(tmp_path / "home")})
-    assert "make the embedded one with: retrieval db upgrade" in hinted(own, command)
+    """Creating a database takes longer than a session may wait; the hint names the command."""
+    inherited = {name: value for name, value in program.environment.items() if name != "RETRIEVAL_DATABASE_URL"}
+    own = Program(program.folder, {**inherited, "RETRIEVAL_HOME": str(tmp_path / "home")})
+    assert "make the embedded one with: retrieval db upgrade" in hint_of(own, command)
     assert not (tmp_path / "home").exists()
 
 
@@ -228,9 +233,9 @@ def test_a_session_starts_wherever_it_is(program: Program, tmp_path: Path) -> No
 
 
 def test_streams_that_are_closed_stop_nothing(program: Program) -> None:
-    """Nobody listens, and nobody has anything to say."""
+    """Standard output and standard input may both be closed."""
     script = 'exec "$0" -m retrieval.surfaces.cli session-start <&- >&- 2>&-'
-    done: Any = subprocess.run(
+    process: Any = subprocess.run(
         ["/bin/sh", "-c", script, sys.executable],
         env=program.variables | {"PATH": os.environ["PATH"]},
         cwd=program.folder,
@@ -238,4 +243,4 @@ def test_streams_that_are_closed_stop_nothing(program: Program) -> None:
         check=False,
         timeout=SECONDS,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert (process.returncode, process.stdout, process.stderr) == (0, b"", b"")

@@ -34,15 +34,17 @@ def test_each_page_of_the_documentation_is_a_page_of_the_site(site: Path) -> Non
 
 
 def test_links_and_pictures_lead_to_files(site: Path) -> None:
-    """So the site works where it is opened from a folder: no link opens the listing of one."""
+    """No link leads to a listing of a folder, so the site works when it is opened from a folder."""
     broken = set()
     for page in site.rglob("*.html"):
         if page.name == "404.html":
             continue
-        found = re.findall(
+        targets = re.findall(
             r'<(?:a|img|source)\b[^>]*?\b(?:href|src|srcset)="([^"#:]+)[#"]', page.read_text(encoding="utf-8")
         )
-        broken |= {f"{page.relative_to(site)}: {link}" for link in found if not (page.parent / unquote(link)).is_file()}
+        broken |= {
+            f"{page.relative_to(site)}: {link}" for link in targets if not (page.parent / unquote(link)).is_file()
+        }
     assert broken == set()
 
 
@@ -67,7 +69,7 @@ def test_the_reference_is_made_of_the_docstrings(site: Path) -> None:
 
 
 def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
-    """It can be read without a network, and tells nobody that it is."""
+    """The site works without a network, and sends no request."""
     page = (site / "index.html").read_text()
 
     assert not re.findall(r'<(?:script|link rel="stylesheet")[^>]*(?:src|href)="(?:https?:)?//[^"]+"', page)

@@ -1,4 +1,4 @@
-"""The TypeScript client: its types are those of this service, and it works on a running one where Node is there."""
+"""The TypeScript client: its types match this service, and it works with a running service if Node is installed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CLIENT = typescript_client.CLIENT
 
 
 def test_the_types_were_made_from_the_description_of_this_service() -> None:
-    """Their first line names it; whoever changes the service runs ``make client``, which needs Node."""
+    """Their first line names the description; after a change of the service run ``make client``, which needs Node."""
     assert typescript_client.is_current(), "the service has changed; run: make client"
 
 
@@ -50,14 +50,14 @@ def serving(program: Program) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def node() -> str:
     """The program ``node``, where the client is compiled."""
-    found = shutil.which("node")
-    if found is None or not (CLIENT / "dist" / "test").is_dir():
+    program = shutil.which("node")
+    if program is None or not (CLIENT / "dist" / "test").is_dir():
         pytest.skip("THE TYPESCRIPT CLIENT IS NOT TESTED: it takes Node 20 or newer, and then: make client")
-    return found
+    return program
 
 
 def test_the_client_works_on_a_running_service(program: Program, node: str) -> None:
-    """Its own tests pass, and its example prints what it found."""
+    """The client's tests pass, and its example prints the hits."""
     key = program.json("keys", "create", "typescript", "--scope", "admin")["text"]
     with serving(program) as url:
         tests = subprocess.run(
@@ -71,9 +71,9 @@ def test_the_client_works_on_a_running_service(program: Program, node: str) -> N
         )
         assert tests.returncode == 0, tests.stdout
         command = [node, "dist/examples/tickets.js", url, key]
-        shown = subprocess.run(command, cwd=CLIENT, capture_output=True, text=True, check=True, timeout=SECONDS).stdout
+        stdout = subprocess.run(command, cwd=CLIENT, capture_output=True, text=True, check=True, timeout=SECONDS).stdout
 
     assert "# skipped 0" in tests.stdout
-    assert shown.startswith("1. ")
-    assert "T-1  Database connection times out" in shown
-    assert "/problems/unknown-collection 404" in shown
+    assert stdout.startswith("1. ")
+    assert "T-1  Database connection times out" in stdout
+    assert "/problems/unknown-collection 404" in stdout

@@ -1,4 +1,4 @@
-"""The built distributions are complete: what is installed from the wheel works without the checkout."""
+"""The built distributions are complete: the installed wheel works without the checkout."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ NOTES = [
 
 def run(command: Sequence[str | Path], cwd: Path, environment: dict[str, str] | None = None) -> str:
     """Standard output of the command; a failure shows everything that it said."""
-    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{command}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+    process = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, f"{command}: exit code {process.returncode}\n{process.stdout}\n{process.stderr}"
+    return process.stdout
 
 
 def build(kind: str, source: Path, target: Path) -> Path:
@@ -90,32 +90,32 @@ def installation(place: Path, wheel: Path) -> Installation:
     python = folder / "bin" / "python"
     site = run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], place).strip()
     borrowed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-    # A folder that a .pth file adds is searched last, and its own .pth files are not read: an editable
-    # installation there does not bring the checkout along.
+    # A folder that a .pth file adds is searched last, and its own .pth files are ignored: an editable
+    # installation there does not add the checkout.
     (Path(site) / "borrowed.pth").write_text("\n".join(sorted(borrowed)) + "\n")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python)]
     run([*pip, "install", "--quiet", "--no-index", "--no-deps", "--ignore-installed", str(wheel)], place)
     work = place / "work"
     work.mkdir()
-    kept = {name: value for name, value in os.environ.items() if name in {"PATH", "HOME", "LANG", "TMPDIR"}}
+    inherited = {name: value for name, value in os.environ.items() if name in {"PATH", "HOME", "LANG", "TMPDIR"}}
     home = place / "home"
-    return Installation(folder, work, kept | {"RETRIEVAL_HOME": str(home), "RETRIEVAL_EMBEDDER": "hashing"})
+    return Installation(folder, work, inherited | {"RETRIEVAL_HOME": str(home), "RETRIEVAL_EMBEDDER": "hashing"})
 
 
 def test_the_wheel_holds_the_package_and_what_installs_the_database(wheel: Path) -> None:
     """Every file of the package is in it, and the top-level migrations and sql are inside the package."""
     with zipfile.ZipFile(wheel) as archive:
-        held = set(archive.namelist())
+        names = set(archive.namelist())
 
-    wanted = {f"retrieval/{name}" for name in files_below(ROOT / "retrieval")}
-    wanted |= {f"retrieval/_migrations/{name}" for name in files_below(ROOT / "migrations")}
-    wanted |= {f"retrieval/_sql/{name}" for name in files_below(ROOT / "sql")}
-    assert "retrieval/py.typed" in wanted
-    assert {name for name in held if not name.startswith("retrieval_platform-")} == wanted
+    expected = {f"retrieval/{name}" for name in files_below(ROOT / "retrieval")}
+    expected |= {f"retrieval/_migrations/{name}" for name in files_below(ROOT / "migrations")}
+    expected |= {f"retrieval/_sql/{name}" for name in files_below(ROOT / "sql")}
+    assert "retrieval/py.typed" in expected
+    assert {name for name in names if not name.startswith("retrieval_platform-")} == expected
 
 
 def test_the_wheel_names_its_command_and_carries_its_licence(wheel: Path) -> None:
-    """Its metadata holds the console script and the text of the licence."""
+    """Its metadata has the console script and the text of the licence."""
     with zipfile.ZipFile(wheel) as archive:
         metadata = f"{'-'.join(wheel.name.split('-')[:2])}.dist-info"
         entry_points = archive.read(f"{metadata}/entry_points.txt").decode()
@@ -140,9 +140,9 @@ def test_the_installed_package_is_the_wheels(installation: Installation) -> None
     """Python finds the package in the environment, with the version of its metadata, and not the checkout."""
     script = "import retrieval; print(retrieval.__file__)"
 
-    found = Path(installation.run("python", "-c", script).strip())
+    path = Path(installation.run("python", "-c", script).strip())
 
-    assert found.is_relative_to(installation.folder)
+    assert path.is_relative_to(installation.folder)
     places = installation.run("python", "-c", "import sys; print(*sys.path, sep='\\n')").splitlines()
     assert str(ROOT) not in places
 

@@ -56,12 +56,12 @@ INDEXED = 20
 
 
 def _settings() -> Settings:
-    # A writer has the environment that its fork server began with, which may name another tenant.
+    # A writer inherits the environment of its fork server, which may name another tenant.
     return Settings(tenant="faults", database_schema=SCHEMA, pool_size=3, pool_timeout_seconds=20, embedder="none")
 
 
 def write(url: str, home: str, name: str) -> None:
-    """Add, change, search and judge, and note what was acknowledged, until it is killed."""
+    """Add, change, search and rate, and log each acknowledged call, until the process is killed."""
     notes, clock = Path(home) / NOTES, Path(home) / CLOCK
     pytest.MonkeyPatch().setattr(indexes, "index_rows", lambda _dimensions: INDEXED)
 
@@ -70,11 +70,11 @@ def write(url: str, home: str, name: str) -> None:
         await docs.add([{"_id": item, "text": f"thing {item}", "tags": [f"t{number % 3}"], "n": number}])
         if number % 5 == 4:
             await docs.add([{"_id": item, "text": f"changed thing {item}", "tags": ["changed"], "n": -number}])
-        found = await docs.search(f"thing {item}", limit=3)
+        hits = await docs.search(f"thing {item}", limit=3)
         key = str(uuid.uuid4())
         for _ in range(2):  # a repetition counts once
-            await platform.feedback(found.retrieval_id, found[0].item_id, helpful=True, key=key)
-        return f"{item} {found.retrieval_id}\n"
+            await platform.feedback(hits.retrieval_id, hits[0].item_id, helpful=True, key=key)
+        return f"{item} {hits.retrieval_id}\n"
 
     async def work() -> None:
         number = 0
@@ -95,7 +95,7 @@ def write(url: str, home: str, name: str) -> None:
 
 
 def split(url: str, parts: int) -> None:
-    """Divide the index of the collection among so many parts, until it is killed."""
+    """Divide the collection's index into that many parts, until the process is killed."""
     pytest.MonkeyPatch().setattr(indexes, "index_rows", lambda _dimensions: INDEXED)
 
     async def work() -> None:
@@ -202,9 +202,9 @@ class Place:
 
     async def kill_client(self) -> None:
         """A writer dies wherever it is; another comes."""
-        one = self.writers.pop(self.chance.choice(sorted(self.writers)))
-        one.kill()
-        await asyncio.to_thread(one.join)
+        writer = self.writers.pop(self.chance.choice(sorted(self.writers)))
+        writer.kill()
+        await asyncio.to_thread(writer.join)
         self.start_writer()
 
     async def kill_split(self) -> None:
@@ -225,7 +225,7 @@ class Place:
                 os.kill(self.chance.choice(pids), signal.SIGKILL)
 
     async def kill_server(self) -> None:
-        """The server dies, and is started by whoever comes next."""
+        """Kill the server; the next client starts it again."""
         pid = Cluster.at(self.home / "server").pid()
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
@@ -253,8 +253,8 @@ class Place:
         assert pid is not None
         for size in ("0", "unlimited"):
             with suppress(psutil.NoSuchProcess):
-                for process in (pid, *(one.pid for one in psutil.Process(pid).children(recursive=True))):
-                    # As the server's own user, who alone may.
+                for process in (pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))):
+                    # Only the server's own user may do this.
                     Binaries(Path("/usr/bin"), cluster.binaries.account).run(
                         "prlimit", f"--pid={process}", f"--fsize={size}:"
                     )
@@ -273,7 +273,7 @@ class Place:
         self.proxy.reset()
 
     async def stall_connections(self) -> None:
-        """The network stands still for a second."""
+        """Stop the network for a second."""
         await self.proxy.stall(1)
 
     def steps(self) -> Counter[str]:
@@ -309,15 +309,15 @@ def place() -> Iterator[Place]:
     home.chmod(0o755)
     with ExitStack() as leases:
         (home / CLOCK).write_text("0")
-        made = Place(home, leases, random.Random(SEED))
-        made.start_server()
-        upgrade(made.url, SCHEMA)
+        opened = Place(home, leases, random.Random(SEED))
+        opened.start_server()
+        upgrade(opened.url, SCHEMA)
         try:
-            yield made
+            yield opened
         finally:
-            for one in made.writers.values():
-                one.kill()
-                one.join()
+            for writer in opened.writers.values():
+                writer.kill()
+                writer.join()
     Cluster.at(home / "server").stop(timeout_seconds=30)
     shutil.rmtree(home, ignore_errors=True)
 
@@ -332,8 +332,8 @@ async def _recovered(place: Place, since: float) -> float:
 
 
 async def _lost_and_doubled(place: Place, docs: Collection, number: int) -> tuple[int, int]:
-    """Acknowledged items or verdicts that are not there, and those that are there twice."""
-    noted = place.acknowledged()
+    """The acknowledged items and verdicts that are missing, and those that exist twice."""
+    acknowledged = place.acknowledged()
 
     def counts(connection: psycopg.Connection[Any], table: str, column: str) -> dict[str, int]:
         query = "SELECT {}::text, count(*) FROM {} WHERE collection_id = %s GROUP BY 1"
@@ -344,12 +344,16 @@ async def _lost_and_doubled(place: Place, docs: Collection, number: int) -> tupl
         there = counts(connection, "items", "item_id")
         verdicts = counts(connection, "feedback", "retrieval_id")
         recorded = counts(connection, "retrievals", "retrieval_id")
-    lost = sum(item not in there for item in noted)
-    lost += sum(one not in verdicts or one not in recorded for one in noted.values())
-    doubled = sum(verdicts.get(one, 0) > 1 or recorded.get(one, 0) > 1 for one in noted.values())
-    found = await docs.search("thing", limit=500)
-    doubled += len(found) - len({hit.item_id for hit in found})
-    return lost, doubled
+    missing = sum(item not in there for item in acknowledged)
+    missing += sum(
+        retrieval_id not in verdicts or retrieval_id not in recorded for retrieval_id in acknowledged.values()
+    )
+    doubled = sum(
+        verdicts.get(retrieval_id, 0) > 1 or recorded.get(retrieval_id, 0) > 1 for retrieval_id in acknowledged.values()
+    )
+    hits = await docs.search("thing", limit=500)
+    doubled += len(hits) - len({hit.item_id for hit in hits})
+    return missing, doubled
 
 
 async def test_nothing_acknowledged_is_lost_and_the_service_recovers(
@@ -363,7 +367,7 @@ async def test_nothing_acknowledged_is_lost_and_the_service_recovers(
     for _ in range(WRITERS):
         place.start_writer()
     seconds: dict[str, list[float]] = defaultdict(list)
-    lost: dict[str, int] = defaultdict(int)
+    losses: dict[str, int] = defaultdict(int)
     doubled: dict[str, int] = defaultdict(int)
     until = time.monotonic() + SECONDS
     await _recovered(place, time.monotonic())
@@ -376,28 +380,28 @@ async def test_nothing_acknowledged_is_lost_and_the_service_recovers(
             async with connect(place.url, settings=_settings(), embedder=HashingEmbedder(64)) as platform:
                 docs = await platform.collection("docs")
                 missing, twice = await _lost_and_doubled(place, docs, (await docs.refresh()).collection_id)
-            lost[name] += missing
+            losses[name] += missing
             doubled[name] += twice
-    for one in place.writers.values():
-        one.kill()
+    for writer in place.writers.values():
+        writer.kill()
     await place.proxy.stop()
     rows = [
-        f"| {name} | {len(seconds[name])} | {lost[name]} | {doubled[name]} | {max(seconds[name]):.1f} |"
+        f"| {name} | {len(seconds[name])} | {losses[name]} | {doubled[name]} | {max(seconds[name]):.1f} |"
         for name in FAULTS
     ]
     head = ["| Fault | times | lost | doubled | seconds to recover, at most |", "|---|---|---|---|---|"]
-    told = "\n".join([*head, *rows])
-    sys.stderr.write(f"{told}\n{len(place.acknowledged())} steps were acknowledged\n")
+    report = "\n".join([*head, *rows])
+    sys.stderr.write(f"{report}\n{len(place.acknowledged())} steps were acknowledged\n")
     async with connect(place.url, settings=_settings(), embedder=HashingEmbedder(64)) as platform:
-        info = await platform.split("docs", 4)  # whatever the killed ones have left
+        info = await platform.split("docs", 4)  # the killed processes' jobs too
         assert (info.parts, info.index_parts) == (4, 4)
-        found = await platform.doctor("docs", deep=True)
-        assert [one.found for one in found.findings if one.severity is Severity.ERROR] == []
-    assert not any(lost.values())
+        diagnosis = await platform.doctor("docs", deep=True)
+        assert [finding.found for finding in diagnosis.findings if finding.severity is Severity.ERROR] == []
+    assert not any(losses.values())
     assert not any(doubled.values())
     if SECONDS:
         TABLE.write_text(
             f"# Faults\n\n`make test-faults`, {SECONDS:g} seconds, seed {SEED}, {len(place.acknowledged())} steps "
             f"(add, search, feedback) acknowledged.\nAfterwards `retrieval doctor --deep` found nothing wrong.\n\n"
-            f"{told}\n"
+            f"{report}\n"
         )

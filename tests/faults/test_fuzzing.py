@@ -1,4 +1,4 @@
-"""Whatever is thrown at a parser: it gives a result or an error of the product, in one line, and in time."""
+"""Fuzzing the parsers: each input gives a result or a one-line error of the product, in time."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ WHERES = st.recursive(
 BYTES = st.binary(max_size=300) | TEXTS.map(lambda text: text.encode("utf-8", "surrogatepass"))
 
 
-def told(error: RetrievalError) -> None:
+def is_one_line(error: RetrievalError) -> None:
     """The error is one line that says something."""
     assert str(error).strip()
     assert "\n" not in str(error)
@@ -66,12 +66,12 @@ def told(error: RetrievalError) -> None:
 def test_filters(where: dict[str, Any]) -> None:
     """A filter that is read says the same when it is written and read again."""
     try:
-        wanted = parse_where(where)
+        condition = parse_where(where)
     except RetrievalError as error:
-        told(error)
+        is_one_line(error)
         return
-    if wanted is not None:
-        assert parse_where(as_mapping(wanted)) == wanted
+    if condition is not None:
+        assert parse_where(as_mapping(condition)) == condition
 
 
 @given(TEXTS)
@@ -80,7 +80,7 @@ def test_queries(text: str) -> None:
     try:
         parse_query(text)
     except RetrievalError as error:
-        told(error)
+        is_one_line(error)
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "tsv", "jsonl.gz"])
@@ -100,10 +100,10 @@ def test_files_of_items(ending: str, data: bytes) -> None:
             for line in read_items(path):
                 assert line.item is not None or line.error
         except RetrievalError as error:
-            told(error)
+            is_one_line(error)
 
 
-@pytest.mark.parametrize("kind", [one for one in DOCUMENT_FORMATS if one not in {"pdf", "docx"}])
+@pytest.mark.parametrize("kind", [name for name in DOCUMENT_FORMATS if name not in {"pdf", "docx"}])
 @given(
     data=BYTES
     | st.lists(st.sampled_from([b"# ", b"```", b"<p>", b"</", b"<!--", b"\n", b"|-", b"&#x", b"> ", b"x"])).map(
@@ -117,7 +117,7 @@ def test_documents(kind: str, data: bytes) -> None:
     try:
         read_document(RawDocument(document_id="given", data=data, format=kind))
     except RetrievalError as error:
-        told(error)
+        is_one_line(error)
 
 
 @given(TEXTS, st.lists(TEXTS, max_size=3))
@@ -160,4 +160,4 @@ async def test_no_search_hangs(platform: Platform) -> None:
                 async with asyncio.timeout(SECONDS):
                     await docs.search(text, where=condition, limit=3)
             except RetrievalError as error:
-                told(error)
+                is_one_line(error)

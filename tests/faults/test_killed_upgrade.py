@@ -56,7 +56,7 @@ def home() -> Iterator[Path]:
 
 
 async def test_an_upgrade_that_is_killed_loses_nothing(home: Path) -> None:
-    """Killed at random points, the next try ends what it began; the deep examination is clean."""
+    """After kills at random points, the next attempt completes the upgrade; the deep examination finds no error."""
     sys.stderr.write(f"RETRIEVAL_TEST_SEED={SEED}\n")
     chance = random.Random(SEED)
     settings = Settings(database_schema=SCHEMA, embedder="none")
@@ -74,7 +74,7 @@ async def test_an_upgrade_that_is_killed_loses_nothing(home: Path) -> None:
         if (home / "data-17").exists():
             break
     if (home / "data-17").exists() and not (home / "data").exists():
-        (home / "data-17").rename(home / "data")  # as the error says that somebody does
+        (home / "data-17").rename(home / "data")  # as the error reports
     if not (home / "data-17").exists():
         child = forking().Process(target=upgrade_as_from_17, args=(str(home),))
         child.start()
@@ -85,6 +85,6 @@ async def test_an_upgrade_that_is_killed_loses_nothing(home: Path) -> None:
             docs = await platform.collection("docs")
             assert (await docs.info()).items == 300
             assert len(await docs.get([f"d-{number}" for number in range(300)])) == 300
-            found = await platform.doctor("docs", deep=True)
-            assert [one.found for one in found.findings if one.severity is Severity.ERROR] == []
+            diagnosis = await platform.doctor("docs", deep=True)
+            assert [finding.found for finding in diagnosis.findings if finding.severity is Severity.ERROR] == []
     assert (home / "data-17" / "PG_VERSION").exists()

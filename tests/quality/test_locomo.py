@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 import pytest
-from locomo import Talks, filled, means, ranked, scored
+from locomo import Talks, fill, means, ranked, scored
 
 from retrieval import connect
 from retrieval.adapters.embedders.chosen import configured_embedder
@@ -32,8 +32,8 @@ async def test_turns_are_found_with_their_neighbours_help(database_url: str) -> 
     talks = Talks.read(Path(DATA))
     settings = Settings().changed(embedder="minilm")
     async with connect(database_url, tenant="quality of conversations", settings=settings) as platform:
-        collection = await filled(platform, "talks", talks.turns, CONVERSATION_NEIGHBOURS)
-        found = means(scored(await ranked(collection, talks, CONVERSATION_PROFILE), talks), talks.queries)
-    assert found["turn R@10"] >= 0.79
-    assert found["session R@10"] >= 0.942
-    assert found["multi-hop session R@5"] >= 0.58
+        collection = await fill(platform, "talks", talks.turns, CONVERSATION_NEIGHBOURS)
+        recalls = means(scored(await ranked(collection, talks, CONVERSATION_PROFILE), talks), talks.queries)
+    assert recalls["turn R@10"] >= 0.79
+    assert recalls["session R@10"] >= 0.942
+    assert recalls["multi-hop session R@5"] >= 0.58

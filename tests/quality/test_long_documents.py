@@ -25,14 +25,14 @@ pytestmark = [
 
 
 async def test_passages_are_found_by_their_words(database_url: str) -> None:
-    """Cranfield: of what is found of the abstracts alone, at least 95 % is found in long documents.
+    """Of Cranfield's queries that find single abstracts, at least 95 % find them in long documents.
 
-    Abstracts that are cut themselves lose more, where no model tells the tokens.
+    Abstracts that are cut themselves lose more, without a model that counts tokens.
     """
     settings = Settings().changed(embedder="none")
     async with connect(database_url, tenant="long documents", settings=settings) as platform:
-        found = await measure(platform, Path(DATA), CRANFIELD, 0, Chunking())
-    recall = {variant["variant"]: variant["metrics"]["R@10"] for variant in found["variants"]}
+        result = await measure(platform, Path(DATA), CRANFIELD, 0, Chunking())
+    recall = {variant["variant"]: variant["metrics"]["R@10"] for variant in result["variants"]}
 
     assert set(recall) == set(WAYS)
     assert recall["documents"] >= 0.9 * recall["alone"]

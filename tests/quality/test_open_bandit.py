@@ -25,29 +25,31 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def found() -> list[Estimated]:
+def comparisons() -> list[Estimated]:
     """Each policy by the other's log, in every campaign."""
     return estimated(DATA)
 
 
-def test_ips_and_snips_are_the_pipelines(found: list[Estimated]) -> None:
+def test_ips_and_snips_are_the_pipelines(comparisons: list[Estimated]) -> None:
     """To 1e-9, for both policies in all three campaigns."""
-    assert {(one.campaign, one.target) for one in found} == set(PIPELINE)
-    for one in found:
-        for name, value in PIPELINE[one.campaign, one.target].items():
-            assert one.estimates[Estimator(name)].value == pytest.approx(value, abs=1e-9)
+    assert {(comparison.campaign, comparison.target) for comparison in comparisons} == set(PIPELINE)
+    for comparison in comparisons:
+        for name, value in PIPELINE[comparison.campaign, comparison.target].items():
+            assert comparison.estimates[Estimator(name)].value == pytest.approx(value, abs=1e-9)
 
 
-def test_intervals_hold_what_the_policy_earned_itself(found: list[Estimated]) -> None:
-    """SNIPS by the other's log, for every policy and campaign; IPS too, by the log that shows all items alike."""
-    for one in found:
-        snips, ips = one.estimates[Estimator.SNIPS], one.estimates[Estimator.IPS]
-        assert snips.low <= one.on_policy <= snips.high
-        if one.target == "bts":
-            assert ips.low <= one.on_policy <= ips.high
+def test_intervals_hold_what_the_policy_earned_itself(comparisons: list[Estimated]) -> None:
+    """SNIPS by the other policy's log, for every policy and campaign; IPS too, by the uniform log."""
+    for comparison in comparisons:
+        snips, ips = comparison.estimates[Estimator.SNIPS], comparison.estimates[Estimator.IPS]
+        assert snips.low <= comparison.on_policy <= snips.high
+        if comparison.target == "bts":
+            assert ips.low <= comparison.on_policy <= ips.high
 
 
-def test_a_log_without_a_floor_is_refused_where_it_cannot_speak(found: list[Estimated]) -> None:
-    """BTS hardly ever showed some women's items: of 10,000 rows, two are left to tell what a uniform choice earns."""
-    refused = {(one.campaign, one.target) for one in found if one.weighing.objections()}
+def test_a_log_without_a_floor_is_refused_where_it_cannot_speak(comparisons: list[Estimated]) -> None:
+    """BTS hardly ever showed some items: of 10,000 rows, only two tell what a uniform choice earns."""
+    refused = {
+        (comparison.campaign, comparison.target) for comparison in comparisons if comparison.weighing.objections()
+    }
     assert refused == {("women", "random")}

@@ -45,5 +45,5 @@ async def test_fused_search_beats_its_legs(database_url: str, collection: str, f
     """With the default profile of the offline model, fused is not below the better leg, nor below its floor."""
     if configured_embedder(Settings().changed(embedder="auto", embedding_api_key=None, openai_api_key=None)) is None:
         pytest.skip("NOT MEASURED: the extra 'local' is not installed")
-    found = await means(database_url, collection, "minilm")
-    assert found["fused"] >= max(floor, found["lexical"], found["dense"])
+    means_found = await means(database_url, collection, "minilm")
+    assert means_found["fused"] >= max(floor, means_found["lexical"], means_found["dense"])

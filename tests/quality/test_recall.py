@@ -30,8 +30,12 @@ async def test_a_date_that_is_preferred_finds_more_than_one_that_filters_or_is_i
     settings = Settings().changed(embedder="none")
     async with connect(database_url, tenant="quality of recall", settings=settings) as platform:
         collection = await LOCOMO.ingested(platform, Path(DATA))
-        dated = [one for one in await questions(collection, Path(DATA)) if one.said(one.asked_at) == "dated"]
-        found = await recalls(collection, dated, lambda one: one.asked_at)
-    means = {mode: fmean(values) for mode, values in found.items()}
+        dated = [
+            question
+            for question in await questions(collection, Path(DATA))
+            if question.said(question.asked_at) == "dated"
+        ]
+        by_mode = await recalls(collection, dated, lambda question: question.asked_at)
+    means = {mode: fmean(values) for mode, values in by_mode.items()}
     assert means[TimeExpressions.PREFER] >= 0.75
     assert means[TimeExpressions.PREFER] > means[TimeExpressions.FILTER] > means[TimeExpressions.OFF]

@@ -1,4 +1,4 @@
-"""The search for duplicates of a ticket, as floors; see ``test_quality`` for what it needs."""
+"""Floors for the search for duplicates of a ticket; see ``test_quality`` for its requirements."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tests.support.database import opened
 
 @dataclass(frozen=True)
 class Away:
-    """``with away():`` ends every connection to the database, and lets nobody in meanwhile."""
+    """``with away():`` ends every connection to the database, and refuses new ones meanwhile."""
 
     server_url: str
     database: str

@@ -1,4 +1,4 @@
-"""Corpora whose nearest neighbours are known: what a search finds is held against NumPy."""
+"""Corpora with known nearest neighbours: NumPy computes the truth."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NOISE = 0.6
 
 @dataclass(frozen=True)
 class Corpus:
-    """A collection, and what is true of it."""
+    """A collection, and its truth."""
 
     platform: Platform
     collection: Collection
@@ -47,7 +47,7 @@ class Corpus:
 
     def true_scores(self, query: Vectors, mask: Mask, limit: int) -> NDArray[np.float64]:
         """The scores of the nearest that match, best first."""
-        scores = self.vectors[mask].astype(np.float64) @ stored(query[None])[0].astype(np.float64)
+        scores = self.vectors[mask].astype(np.float64) @ as_stored(query[None])[0].astype(np.float64)
         nearest: NDArray[np.float64] = np.sort(scores)[::-1][:limit]
         return nearest
 
@@ -69,11 +69,11 @@ class Corpus:
         return shares
 
 
-def stored(vectors: Vectors) -> Vectors:
+def as_stored(vectors: Vectors) -> Vectors:
     """The vectors as the database keeps them: of unit length, in half precision."""
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    kept: Vectors = unit.astype(np.float16).astype(np.float32)
-    return kept
+    halved: Vectors = unit.astype(np.float16).astype(np.float32)
+    return halved
 
 
 def recall(scores: Iterable[float], true: NDArray[np.float64]) -> float:
@@ -97,11 +97,11 @@ async def make_corpus(
     chance = np.random.default_rng(seed)
     size, dimensions = vectors.shape
     space = EmbeddingSpace(provider="test", model=f"{platform.tenant_id}", dimensions=dimensions)
-    kept = stored(vectors)
-    pole = kept[0]
+    halved = as_stored(vectors)
+    pole = halved[0]
     shares = chance.permutation(size) * 1000 // size
     ranks = np.empty(size, dtype=np.int64)
-    ranks[np.argsort(kept @ pole, kind="stable")] = np.arange(size) * 1000 // size
+    ranks[np.argsort(halved @ pole, kind="stable")] = np.arange(size) * 1000 // size
     collection = await platform.collection("corpus", space=space)
     items = [
         item(place, int(shares[place]), int(ranks[place])) | {"text": text}
@@ -113,7 +113,7 @@ async def make_corpus(
     return Corpus(
         platform,
         collection,
-        kept,
+        halved,
         shares,
         ranks,
         queries=near + np.float32(_NOISE / 2) * away[:queries],

@@ -38,7 +38,7 @@ SCHEMA = "retrieval"
 
 _ENGINE_SECONDS = 0.5
 _CONTAINER_SECONDS = 300.0
-# What is lost in a crash of the machine does not matter here.
+# Losses in a crash of the machine do not matter here.
 _FAST = ("fsync", "synchronous_commit", "full_page_writes")
 
 
@@ -83,9 +83,9 @@ def _engine_socket(scheme: str, path: str, host: str | None, port: int | None) -
 
 
 @contextlib.contextmanager
-def running_server(chosen: Source, run: Path) -> Iterator[str]:
+def running_server(binaries: Source, run: Path) -> Iterator[str]:
     """A superuser's URL of a server that runs meanwhile; ``run`` is the directory that a run's processes share."""
-    match chosen:
+    match binaries:
         case Source.CONFIGURED:
             yield os.environ[VARIABLE]
         case Source.CONTAINER:
@@ -107,7 +107,7 @@ def make_fast(url: str) -> None:
 
 @contextlib.contextmanager
 def _shared_container(run: Path) -> Iterator[str]:
-    """The run's container: whoever comes first starts it, and stops it when all others have left."""
+    """The run's container: the first process starts it, and the last one stops it."""
     note, lease = run / "container.url", FileLock(run / "container.lease")
     container = None
     with _alone(run / "container.guard"):
@@ -155,8 +155,8 @@ def database_url(server: str, database: str, user: str | None = None) -> str:
 
 @contextlib.contextmanager
 def temporary_database(server: str, name: str, template: str = "template0") -> Iterator[str]:
-    """The URL of a new database, which is dropped afterwards, with whoever is still connected."""
-    # Copying files takes a fifth of the time of writing all of it to the log, where nothing is synced.
+    """The URL of a new database, which is dropped afterwards, with its connections."""
+    # Without syncs, copying files takes a fifth of the time of logging all of it.
     create = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY")
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(create.format(sql.Identifier(name), sql.Identifier(template)))
@@ -168,9 +168,9 @@ def temporary_database(server: str, name: str, template: str = "template0") -> I
 
 
 async def act_as(connection: psycopg.AsyncConnection[Any], tenant_id: int | None, role: str = f"{SCHEMA}_app") -> None:
-    """For the rest of the transaction, be the role and act for the tenant, as the platform does.
+    """Use the role and the tenant for the rest of the transaction, as the platform does.
 
-    The nodes of a cluster are told by ``SET LOCAL``, each for itself, and are logged in at as the role.
+    Each node of a cluster gets its own ``SET LOCAL``, and a login as the role.
     """
     for statement in (
         f"SELECT set_config('role', '{role}', true)",
@@ -225,7 +225,7 @@ async def use(url: str, settings: Settings, *, documents: int = 1) -> None:
 
 
 async def until_somebody_waits(platform: Platform, number: int = 1) -> None:
-    """Until so many transactions of the platform's database wait for a lock."""
+    """Wait until that many transactions of the platform's database wait for a lock."""
     async with asyncio.timeout(20), platform.database.maintenance() as connection:
         while (await (await connection.execute(LOCK_WAITS.encode())).fetchone() or (0,))[0] < number:
             pass

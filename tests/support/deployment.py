@@ -25,12 +25,12 @@ VARIABLES = frozenset(map(variable, Settings.model_fields))
 
 
 def check_command(place: str, words: Sequence[str]) -> None:
-    """Fail unless ``retrieval`` has such a command with such options; ``place`` says where it stands."""
+    """Fail unless ``retrieval`` has this command with these options; ``place`` is the place of the reference."""
     assert words[0] == "retrieval", place
     command: Any = typer.main.get_command(app)
     rest = list(words[1:])
     while rest and rest[0] in getattr(command, "commands", {}):
         command = command.commands[rest.pop(0)]
     assert not getattr(command, "commands", {}), f"{place}: {words} is no command"
-    # Parsed and not run; an option that there is not, or a value that it does not take, is an error.
+    # Parsed without running; an unknown option or an invalid value is an error.
     command.make_context(words[-1], rest, resilient_parsing=False)

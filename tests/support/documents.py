@@ -35,9 +35,9 @@ def pdf(
         writer.add_outline_item(title=name, page_number=page - 1)
     if password is not None:
         writer.encrypt(password, owner_password="owner", algorithm="AES-256")  # noqa: S106 - of a test's file
-    made = io.BytesIO()
-    writer.write(made)
-    return made.getvalue()
+    buffer = io.BytesIO()
+    writer.write(buffer)
+    return buffer.getvalue()
 
 
 def _plain_pdf(pages: Sequence[str]) -> bytes:
@@ -49,15 +49,15 @@ def _plain_pdf(pages: Sequence[str]) -> bytes:
     ]
     for at, text in enumerate(pages):
         content = f"BT /F1 12 Tf 10 100 Td ({text}) Tj ET" if text else ""
-        shown = f"/MediaBox [0 0 600 200] /Contents {5 + 2 * at} 0 R /Resources << /Font << /F1 3 0 R >> >>"
+        attributes = f"/MediaBox [0 0 600 200] /Contents {5 + 2 * at} 0 R /Resources << /Font << /F1 3 0 R >> >>"
         objects += [
-            f"<< /Type /Page /Parent 2 0 R {shown} >>",
+            f"<< /Type /Page /Parent 2 0 R {attributes} >>",
             f"<< /Length {len(content)} >>\nstream\n{content}\nendstream",
         ]
     body, places = b"%PDF-1.4\n", []
-    for number, one in enumerate(objects, 1):
+    for number, definition in enumerate(objects, 1):
         places.append(len(body))
-        body += f"{number} 0 obj\n{one}\nendobj\n".encode()
+        body += f"{number} 0 obj\n{definition}\nendobj\n".encode()
     table = "".join(f"{place:010d} 00000 n \n" for place in places)
     size = len(objects) + 1
     end = (
@@ -80,8 +80,8 @@ def docx(paragraphs: Sequence[tuple[str, str]], *, before: str = "", extra: int 
         f'<w:style w:type="paragraph" w:styleId="{style.replace(" ", "")}"><w:name w:val="{style}"/></w:style>'
         for style in {style for style, _ in paragraphs if style}
     )
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as packed:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as packed:
         packed.writestr("[Content_Types].xml", _TYPES)
         packed.writestr("_rels/.rels", _RELATIONS)
         packed.writestr(
@@ -90,7 +90,7 @@ def docx(paragraphs: Sequence[tuple[str, str]], *, before: str = "", extra: int 
         packed.writestr("word/styles.xml", f'<w:styles xmlns:w="{_WORD}">{styles}</w:styles>')
         if extra:
             packed.writestr("word/nothing.bin", b"\0" * extra)
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 def write_handbook(folder: Path) -> Path:

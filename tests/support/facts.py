@@ -119,8 +119,8 @@ def collection(**changes: Any) -> CollectionState:
         "lost": {},
         "failed": {},
     }
-    made = StoredCollection(**{**stored, **changes.pop("stored", {})})
-    return CollectionState(stored=made, **{**sound, **changes})
+    built = StoredCollection(**{**stored, **changes.pop("stored", {})})
+    return CollectionState(stored=built, **{**sound, **changes})
 
 
 def hnsw(**changes: Any) -> IndexState:

@@ -1,4 +1,4 @@
-"""The items that a filter lets through: in Python, and both ways in which the database finds them."""
+"""The items that match a filter: in Python, and by both ways of the database."""
 
 from __future__ import annotations
 
@@ -32,33 +32,35 @@ from retrieval.domain.search.filters import (
 )
 
 
-def matches(item: Item, wanted: Filter, filterable: Filterable = ()) -> bool:
-    """Whether the filter lets the item through; declared times compare as instants."""
-    match wanted:
+def matches(item: Item, filter_: Filter, filterable: Filterable = ()) -> bool:
+    """Whether the item matches the filter; declared times compare as instants."""
+    match filter_:
         case And(filters):
-            return all(matches(item, one, filterable) for one in filters)
+            return all(matches(item, part, filterable) for part in filters)
         case Or(filters):
-            return any(matches(item, one, filterable) for one in filters)
+            return any(matches(item, part, filterable) for part in filters)
         case Not(inner):
             return not matches(item, inner, filterable)
         case AllTags(tags):
             return set(tags) <= set(item.tags)
         case Exists() | Is() | HasType():
-            return _matches_json(item, wanted)
+            return _matches_json(item, filter_)
         case OneOf(field, values):
-            held = _held(item, field, filterable)
-            among = held if isinstance(held, list | tuple) else [held]
-            said = _all_said(values, field, filterable)
+            value_or_values = _value_of(item, field, filterable)
+            among = value_or_values if isinstance(value_or_values, list | tuple) else [value_or_values]
+            operands = _all_said(values, field, filterable)
             # Values that are equal may differ in type: True and 1.
-            return any(_same(one, value) for one in among if one in said for value in said if value == one)
+            return any(
+                _same(member, value) for member in among if member in operands for value in operands if value == member
+            )
         case Compare(field, operator, value):
-            return _ordered(_held(item, field, filterable), operator, _said(value, field, filterable))
+            return _ordered(_value_of(item, field, filterable), operator, _operand(value, field, filterable))
         case Contains():
             raise AssertionError("no filter here is about words")
 
 
-def _matches_json(item: Item, wanted: Exists | Is | HasType) -> bool:
-    match wanted:
+def _matches_json(item: Item, filter_: Exists | Is | HasType) -> bool:
+    match filter_:
         case Exists(field):
             return _at(item, field) is not ... if field.is_attribute else bool(getattr(item, field.name))
         case Is(field, said):
@@ -67,28 +69,28 @@ def _matches_json(item: Item, wanted: Exists | Is | HasType) -> bool:
             return _JSON_TYPES[_type(_at(item, field))] == json_type
 
 
-def _held(item: Item, field: Field, filterable: Filterable) -> Any:
+def _value_of(item: Item, field: Field, filterable: Filterable) -> Any:
     if not field.is_attribute:
         return getattr(item, field.name)
-    held = _at(item, field)
+    value = _at(item, field)
     if field.path:
-        return held
-    if isinstance(held, list):
-        return [_said(one, field, filterable) for one in held]
-    return _said(held, field, filterable)
+        return value
+    if isinstance(value, list):
+        return [_operand(part, field, filterable) for part in value]
+    return _operand(value, field, filterable)
 
 
 def _at(item: Item, field: Field) -> Any:
     """The value at that place, ``...`` for nothing; a place in a list is a whole number, below 0 from the end."""
-    held: Any = item.attributes.get(field.name, ...)
+    value: Any = item.attributes.get(field.name, ...)
     for step in field.path:
-        if isinstance(held, dict):
-            held = held.get(step, ...)
-        elif isinstance(held, list) and step.lstrip("-").isdigit() and -len(held) <= int(step) < len(held):
-            held = held[int(step)]
+        if isinstance(value, dict):
+            value = value.get(step, ...)
+        elif isinstance(value, list) and step.lstrip("-").isdigit() and -len(value) <= int(step) < len(value):
+            value = value[int(step)]
         else:
             return ...
-    return held
+    return value
 
 
 _JSON_TYPES = {
@@ -102,21 +104,21 @@ _JSON_TYPES = {
 }
 
 
-def _is(held: Any, wanted: Any) -> bool:
+def _is(value: Any, operand: Any) -> bool:
     """Equal as JSON: neither 1 nor 1.0 is true."""
-    if isinstance(held, list) and isinstance(wanted, list):
-        return len(held) == len(wanted) and all(map(_is, held, wanted))
-    if isinstance(held, dict) and isinstance(wanted, dict):
-        return held.keys() == wanted.keys() and all(_is(held[name], wanted[name]) for name in held)
-    return _same(held, wanted)
+    if isinstance(value, list) and isinstance(operand, list):
+        return len(value) == len(operand) and all(map(_is, value, operand))
+    if isinstance(value, dict) and isinstance(operand, dict):
+        return value.keys() == operand.keys() and all(_is(value[name], operand[name]) for name in value)
+    return _same(value, operand)
 
 
 def _all_said(values: tuple[Any, ...], field: Field, filterable: Filterable) -> tuple[Any, ...]:
     is_time = (field.name, AttributeType.TIME) in filterable
-    return tuple(_said(value, field, filterable) for value in values) if is_time else values
+    return tuple(_operand(value, field, filterable) for value in values) if is_time else values
 
 
-def _said(value: Any, field: Field, filterable: Filterable) -> Any:
+def _operand(value: Any, field: Field, filterable: Filterable) -> Any:
     if not isinstance(value, str) or (field.name, AttributeType.TIME) not in filterable:
         return value
     try:
@@ -132,24 +134,24 @@ def _type(value: Any) -> str:
     return "number" if isinstance(value, int | float) else type(value).__name__
 
 
-def _same(one: Any, other: Any) -> bool:
-    return _type(one) == _type(other) and bool(one == other)
+def _same(member: Any, other: Any) -> bool:
+    return _type(member) == _type(other) and bool(member == other)
 
 
-def _ordered(held: Any, operator: str, value: Any) -> bool:
-    if _type(held) != _type(value):
+def _ordered(stored: Any, operator: str, value: Any) -> bool:
+    if _type(stored) != _type(value):
         return False
-    return bool({"gt": held > value, "gte": held >= value, "lt": held < value, "lte": held <= value}[operator])
+    return bool({"gt": stored > value, "gte": stored >= value, "lt": stored < value, "lte": stored <= value}[operator])
 
 
 async def found_both_ways(platform: Platform, stored: StoredCollection, where: Mapping[str, Any]) -> list[list[str]]:
-    """The ids of the active items that the filter lets through: by keys, and as a question about each item."""
-    wanted = parse_where(where)
-    assert wanted is not None
+    """The ids of the active items that match the filter: by keys, and by a condition on each item."""
+    filter_ = parse_where(where)
+    assert filter_ is not None
     active = items.c.collection_id == stored.collection_id, items.c.status != "archived"
-    asked = condition(wanted, stored.collection_id, stored.filterable)
+    asked = condition(filter_, stored.collection_id, stored.filterable)
     statements = (
-        matching(stored.collection_id, wanted, stored.filterable),
+        matching(stored.collection_id, filter_, stored.filterable),
         sa.select(items.c.item_id).where(*active, asked),
     )
     each = [await platform.database.read(platform.tenant_id, compiled(statement)) for statement in statements]

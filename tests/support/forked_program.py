@@ -35,7 +35,7 @@ def loaded() -> list[str]:
 
 
 def run_forked(
-    arguments: Sequence[str], *, folder: Path, variables: Mapping[str, str], given: str = "", seconds: float
+    arguments: Sequence[str], *, folder: Path, variables: Mapping[str, str], stdin: str = "", seconds: float
 ) -> subprocess.CompletedProcess[str]:
     """The finished run of ``retrieval`` with these arguments; Python's warnings are errors.
 
@@ -43,7 +43,7 @@ def run_forked(
     """
     with tempfile.TemporaryDirectory() as outputs:
         files = [Path(outputs) / name for name in ("in", "out", "err")]
-        files[0].write_text(given, encoding="utf-8")
+        files[0].write_text(stdin, encoding="utf-8")
         run = forking().Process(target=_run, args=(list(arguments), str(folder), dict(variables), files))
         run.start()
         run.join(seconds)
@@ -78,7 +78,7 @@ def _run(arguments: list[str], folder: str, variables: dict[str, str], files: li
     warnings.simplefilter("error")
     from retrieval.surfaces.cli import main, output
 
-    # A run that takes long says so on standard error, where a test wants to see nothing but errors.
+    # A slow run reports progress on standard error, where tests expect only errors.
     output.LINE_SECONDS = 3600.0
 
     main()

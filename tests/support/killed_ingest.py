@@ -30,7 +30,7 @@ def _run(url: str, tenant: str, path: str, last: int) -> None:
         nonlocal begun
         begun += 1
         if begun == last:
-            # In the middle of the next transaction, whichever it is.
+            # In the middle of any next transaction.
             asyncio.get_running_loop().call_later(0.004, os.kill, os.getpid(), signal.SIGKILL)
         return settings(self, *arguments)
 

@@ -50,12 +50,12 @@ class Memory:
 
     @property
     def item_id(self) -> str:
-        """Its key."""
+        """The memory's key."""
         return f"{self.number:06}"
 
     @property
     def project(self) -> str:
-        """Its project."""
+        """The memory's project."""
         return f"p{self.number % self.projects}"
 
     @property
@@ -85,7 +85,7 @@ class Memory:
 
 
 async def filled(platform: Platform, name: str, size: int, projects: int) -> Collection:
-    """A collection of so many memories, shared out among the projects."""
+    """A collection of that many memories, divided among the projects."""
     collection = await platform.collection(name, filterable={"project_id": "text"})
     collection_id = (await collection.refresh()).collection_id
     values: dict[str, Any] = {"id": collection_id, "now": NOW, "size": size, "projects": projects}

@@ -37,7 +37,7 @@ def suggestion(name: str, description: str, **changes: Any) -> dict[str, Any]:
 
 
 class ScriptedLLM:
-    """A model that says what it is told to, whatever it is asked."""
+    """A model with scripted answers."""
 
     name = "scripted/1"
 

@@ -1,4 +1,4 @@
-"""A collection that has something of everything, and what it answers: to be moved, saved and restored."""
+"""A collection with every kind of content, and its answers: for moving, backup and restore."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ QUESTIONS = ("common word3", "word5 word12", '"common text" -word2', "nothing of
 ITEMS = 30
 
 
-async def filled(platform: Platform, name: str = "docs", neighbours: Neighbours | None = None) -> Collection:
+async def fill(platform: Platform, name: str = "docs", neighbours: Neighbours | None = None) -> Collection:
     """Items of all sorts, two profiles, searches, feedback of all outcomes, clusters and a published model."""
-    made = await platform.collection(name, filterable={"n": "number", "kind_of": "text"}, neighbours=neighbours)
-    await made.add([
+    collection = await platform.collection(name, filterable={"n": "number", "kind_of": "text"}, neighbours=neighbours)
+    await collection.add([
         {
             "_id": f"i{number:02}", "title": f"Title {number}", "tags": [f"t{number % 3}"], "n": number,
             "session": number % 2, "text": f"common text word{number} word{(number + 7) % 40}",
@@ -28,33 +28,33 @@ async def filled(platform: Platform, name: str = "docs", neighbours: Neighbours 
         }
         for number in range(ITEMS)
     ])  # fmt: skip
-    stored = await made.refresh()
+    stored = await collection.refresh()
     assert stored.space is not None
     async with platform.database.transaction(platform.tenant_id) as connection:
         await archive_items(connection, stored.collection_id, ["i29"])
     exploring = Exploration(policy=PolicyName.UNCERTAINTY_BONUS)
-    await made.set_profile(replace(made.profile, exploration=exploring), note="explores")
+    await collection.set_profile(replace(collection.profile, exploration=exploring), note="explores")
     good = {f"i{number:02}" for number in range(0, ITEMS, 2)}
     questions = [f"common word{number}" for number in range(50)]
-    results = await made.search_each(questions, context=Context(domain="shop", complexity=0.2, actor="ann"))
+    results = await collection.search_each(questions, context=Context(domain="shop", complexity=0.2, actor="ann"))
     await platform.recorded()
     events = [
-        Feedback(retrieval_id=one.retrieval_id, item_id=hit.item_id, helpful=hit.item_id in good)
-        for one in results
-        for hit in one
+        Feedback(retrieval_id=result.retrieval_id, item_id=hit.item_id, helpful=hit.item_id in good)
+        for result in results
+        for hit in result
     ]
     await platform.feedback_each(events)
-    # One verdict takes another's place, and one actor's do not count.
+    # One verdict replaces another, and one actor's do not count.
     for helpful, actor in ((True, "ann"), (False, "ann"), (True, "bot")):
         await platform.feedback(collection=name, item_id="i03", helpful=helpful, actor=actor)
     await platform.quarantine("bot", reason="a robot")
-    await made.set_learning(half_life_days=60)
-    await made.learn()
-    await made.search(QUESTIONS[0], where={"n": {"lt": 9}}, limit=3)
-    return made
+    await collection.set_learning(half_life_days=60)
+    await collection.learn()
+    await collection.search(QUESTIONS[0], where={"n": {"lt": 9}}, limit=3)
+    return collection
 
 
-async def remembered(platform: Platform, name: str = "memories") -> Collection:
+async def remember(platform: Platform, name: str = "memories") -> Collection:
     """Memories with links and access counts, one of which expires."""
     store = MemoryStore(platform, name)
     for number in range(3):
@@ -62,21 +62,21 @@ async def remembered(platform: Platform, name: str = "memories") -> Collection:
             "project", "chat", f"said {number} of the shop", linked_question_ids=[f"q{number}"], memory_id=f"m{number}",
             expires_at=datetime(2099, 1, 1, tzinfo=UTC) if number == 2 else None,
         )  # fmt: skip
-    made = await platform.collection(name, create=False)
-    await made.search("shop")
+    collection = await platform.collection(name, create=False)
+    await collection.search("shop")
     await platform.accesses_counted()
-    return made
+    return collection
 
 
 async def answers(collection: Collection) -> list[Any]:
     """The hits and scores of some searches, by words, filters and context."""
-    # What exploration draws is another thing each time.
+    # Exploration draws differently each time.
     profile = replace(collection.profile, exploration=Exploration())
-    found = []
+    rows = []
     for question in QUESTIONS:
         for where in (None, {"n": {"gte": 5}, "kind_of": "a"}, {"tags": "t1"}):
             context = Context(domain="shop")
             result = await collection.search(question, where=where, limit=8, context=context, profile=profile)
-            found += [(question, str(where), hit.item_id, hit.score, hit.title) for hit in result]
-    assert len({item_id for _, _, item_id, *_ in found}) > 5
-    return found
+            rows += [(question, str(where), hit.item_id, hit.score, hit.title) for hit in result]
+    assert len({item_id for _, _, item_id, *_ in rows}) > 5
+    return rows

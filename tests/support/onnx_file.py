@@ -35,7 +35,7 @@ def _field(number: int, value: bytes | str | int) -> bytes:
 
 def _node(kind: str, inputs: Sequence[str], output: str, *attributes: bytes) -> bytes:
     named = b"".join(_field(1, name) for name in inputs) + _field(2, output) + _field(4, kind)
-    return _field(1, named + b"".join(_field(5, one) for one in attributes))
+    return _field(1, named + b"".join(_field(5, attribute) for attribute in attributes))
 
 
 def _whole(name: str, value: int) -> bytes:
@@ -57,7 +57,7 @@ def write_cross_encoder(folder: Path, *, logits: int = 1, bias: float = 2.0, oth
 
     ``bias``: what is subtracted from the common words; ``others``: more inputs, of which the network makes nothing.
     """
-    one, two = struct.pack("<q", 1), struct.pack("<q", 2)
+    first, two = struct.pack("<q", 1), struct.pack("<q", 2)
     nodes = [
         _node("Unsqueeze", ["input_ids", "two"], "down"),
         _node("Unsqueeze", ["input_ids", "one"], "across"),
@@ -79,7 +79,7 @@ def write_cross_encoder(folder: Path, *, logits: int = 1, bias: float = 2.0, oth
             _node("Concat", [*["zero"] * (logits - 1), "logit"], "logits", _whole("axis", 2)),
         ]
     tensors = [
-        _tensor("one", _INT64, [1], one),
+        _tensor("one", _INT64, [1], first),
         _tensor("two", _INT64, [1], two),
         _tensor("bias", _FLOAT, [1], struct.pack("<f", bias)),
         _tensor("nothing", _FLOAT, [1], struct.pack("<f", 0.0)),
@@ -97,8 +97,8 @@ def write_cross_encoder(folder: Path, *, logits: int = 1, bias: float = 2.0, oth
 
 def _tokenizer() -> Tokenizer:
     words = ["[UNK]", "[SEP]", "database", "timeout", "pool", "the", "log", "disk", "cake"]
-    known = {word: number for number, word in enumerate(words)}
-    tokenizer = Tokenizer(WordLevel(known, unk_token="[UNK]"))  # noqa: S106 - a token of text
+    vocabulary = {word: number for number, word in enumerate(words)}
+    tokenizer = Tokenizer(WordLevel(vocabulary, unk_token="[UNK]"))  # noqa: S106 - a token of text
     tokenizer.normalizer = Lowercase()
     tokenizer.pre_tokenizer = Whitespace()
     tokenizer.post_processor = TemplateProcessing(single="$A", pair="$A:0 [SEP]:0 $B:1", special_tokens=[("[SEP]", 1)])

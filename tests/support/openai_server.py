@@ -68,7 +68,7 @@ class Received:
 
     @property
     def form(self) -> str:
-        """The form of answer that is asked for."""
+        """The requested form of the answer."""
         return str(self.body.get("response_format", {"type": "text"})["type"])
 
 
@@ -91,8 +91,8 @@ def _as_cohere(body: dict[str, Any], rows: list[dict[str, Any]]) -> dict[str, An
     return {"id": "1", "embeddings": vectors, "texts": [], "meta": {"billed_units": {"input_tokens": _count(body)}}}
 
 
-def _error(code: int, said: str, kind: str | None = None) -> web.Response:
-    return web.json_response({"error": {"message": said, "type": "error", "code": kind}}, status=code)
+def _error(code: int, message: str, kind: str | None = None) -> web.Response:
+    return web.json_response({"error": {"message": message, "type": "error", "code": kind}}, status=code)
 
 
 def _says(name: str) -> Callable[[int, str], web.Response]:
@@ -174,7 +174,7 @@ SPEECHES = {
 
 @dataclass(slots=True)
 class OpenAIServer:
-    """Serves while it is entered; vectors are those of ``hashed_vector``, and ``SimLLM`` answers in chats.
+    """A server, running within ``async with``; vectors are those of ``hashed_vector``, and ``SimLLM`` answers chats.
 
     Each request takes the next of ``faults``, if one is left, and is answered properly otherwise.
     """
@@ -194,7 +194,7 @@ class OpenAIServer:
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a client goes away before it is answered."""
     open_gate: asyncio.Event = field(default_factory=asyncio.Event)
-    """Requests wait for it after they are received; set at the start."""
+    """Received requests wait until it is set; it is set at the start."""
     waiting: int = 0
     """Requests received and not answered."""
     most_waiting: int = 0
@@ -209,8 +209,8 @@ class OpenAIServer:
         self.open_gate.set()
         app = web.Application(client_max_size=2**26)
         app.router.add_post(self.speaks.path, partial(self._serve, answer))
-        for path, told in self.speaks.models.items():
-            app.router.add_get(path, partial(_tell, told))
+        for path, retrieved in self.speaks.models.items():
+            app.router.add_get(path, partial(_tell, retrieved))
         app.router.add_post("/v1/chat/completions", partial(self._serve, chat))
         self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=1)
         await self._runner.setup()
@@ -221,7 +221,7 @@ class OpenAIServer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop listening and answer nobody any more."""
+        """Stop listening and close all connections."""
         self.open_gate.set()
         if self._runner is not None:
             await self._runner.cleanup()
@@ -251,7 +251,7 @@ class OpenAIServer:
     def rows(self, body: dict[str, Any]) -> list[dict[str, Any]]:
         """The ``data`` of a proper answer."""
         dimensions = body.get(self.speaks.dimensions, self.dimensions)
-        # A service that is told the role puts words of its own before a text.
+        # A service with an input type puts its own prefix before a text.
         before = body.get(self.speaks.role, "")
         vectors = [hashed_vector(f"{before} {text}" if before else text, dimensions) for text in texts_of(body)]
         if body.get("encoding_format") == "base64" and not self.float_lists:
@@ -261,8 +261,8 @@ class OpenAIServer:
         return [{"object": "embedding", "index": i, "embedding": n} for i, n in enumerate(numbers)]
 
 
-async def _tell(told: object, _: web.Request) -> web.Response:
-    return web.json_response(told)
+async def _tell(retrieved: object, _: web.Request) -> web.Response:
+    return web.json_response(retrieved)
 
 
 async def answer(server: OpenAIServer, _: web.Request, body: dict[str, Any]) -> web.Response:
@@ -286,22 +286,22 @@ async def chat(server: OpenAIServer, _: web.Request, body: dict[str, Any]) -> we
     form = body.get("response_format", {"type": "text"})
     if form["type"] not in server.forms:
         return _error(400, f"'response_format' of type '{form['type']}' is not supported with this model.")
-    *before, asked = (message["content"] for message in body["messages"])
+    *before, prompt = (message["content"] for message in body["messages"])
     schema = form["json_schema"]["schema"] if form["type"] == "json_schema" else _schema_of(" ".join(before))
     model = SimLLM()
     if schema is None:
-        return _chat(body, content=await model.complete(asked))
-    return _chat(body, content=json.dumps(await model.complete_json(asked, schema)))
+        return _chat(body, content=await model.complete(prompt))
+    return _chat(body, content=json.dumps(await model.complete_json(prompt, schema)))
 
 
 def _schema_of(instructions: str) -> dict[str, Any] | None:
     """The schema that the instructions end with, if they do."""
-    _, found, schema = instructions.partition("JSON schema: ")
-    return json.loads(schema) if found else None
+    _, mark, schema = instructions.partition("JSON schema: ")
+    return json.loads(schema) if mark else None
 
 
-def said(content: object, *, finish_reason: str = "stop", **message: object) -> Fault:
-    """An answer in a chat with that content; ``message`` is what else stands beside it."""
+def chat_answer(content: object, *, finish_reason: str = "stop", **message: object) -> Fault:
+    """A chat's answer with that content; ``message`` has its other members."""
 
     async def fault(_: OpenAIServer, __: web.Request, body: dict[str, Any]) -> web.Response:
         return _chat(body, finish_reason, content=content, **message)
@@ -311,7 +311,7 @@ def said(content: object, *, finish_reason: str = "stop", **message: object) -> 
 
 def _chat(body: dict[str, Any], finish_reason: str = "stop", **message: object) -> web.Response:
     choice = {"index": 0, "finish_reason": finish_reason, "message": {"role": "assistant", **message}}
-    tokens = sum(len(one["content"].split()) for one in body["messages"])
+    tokens = sum(len(message["content"].split()) for message in body["messages"])
     usage = {"prompt_tokens": tokens, "completion_tokens": 3, "total_tokens": tokens + 3}
     fields = {"id": "chat-1", "object": "chat.completion", "created": 1, "model": body["model"], "usage": usage}
     return web.json_response({**fields, "choices": [choice]})

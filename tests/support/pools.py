@@ -15,7 +15,7 @@ Legs = Mapping[str, Mapping[str, float]]
 
 
 def pool_of(legs: Legs, **others: Any) -> RecordedPool:
-    """The pool of a search whose legs gave these scores; ``others`` replaces what is usual."""
+    """The pool of a search with these scores of the legs; ``others`` replaces the usual values."""
     items = items_of(legs)
     usual: dict[str, Any] = {
         "retrieval_id": uuid.uuid4(),

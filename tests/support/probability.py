@@ -56,11 +56,11 @@ def on_top(laws: Sequence[tuple[Function, Function]], slots: int, points: int = 
     """The probability of each to be among the best ``slots``, 1 or 2: ∫ f_i(x) P(fewer than slots rivals > x) dx."""
     grid = np.linspace(-20, 20, points)
     below = np.clip([distribution(grid) for _, distribution in laws], 1e-300, 1.0)
-    found = []
-    for one, (density, _) in enumerate(laws):
-        rivals = np.delete(below, one, axis=0)
+    probabilities = []
+    for place, (density, _) in enumerate(laws):
+        rivals = np.delete(below, place, axis=0)
         chance = rivals.prod(axis=0)
         if slots == 2:
             chance = chance * (1 + ((1 - rivals) / rivals).sum(axis=0))
-        found.append(float(np.trapezoid(density(grid) * chance, grid)))
-    return np.array(found)
+        probabilities.append(float(np.trapezoid(density(grid) * chance, grid)))
+    return np.array(probabilities)

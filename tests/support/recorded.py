@@ -86,7 +86,7 @@ class Feedback:
 
 
 @dataclass(frozen=True)
-class Shown:
+class Impression:
     """An impression."""
 
     item_id: str
@@ -97,10 +97,10 @@ class Shown:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A search as it was answered."""
+    """A search with its answer."""
 
     retrieved_at: datetime
-    shown: Sequence[Shown]
+    shown: Sequence[Impression]
     legs: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """The legs' scores by item; their items are the pool."""
     request: Mapping[str, Any] = field(default_factory=lambda: {"limit": 10})
@@ -108,44 +108,44 @@ class Recorded:
 
 
 async def record(connection: Connection, collection_id: int, recorded: Sequence[Recorded]) -> None:
-    """Store the searches, what they showed, and what was said about it. The transaction acts as the tenant."""
+    """Store the searches, their hits and their feedback. The transaction acts as the tenant."""
     async with connection.cursor() as cursor:
-        await cursor.executemany(_RETRIEVAL, [_retrieval(collection_id, one) for one in recorded])
-        await cursor.executemany(_FEEDBACK, [row for one in recorded for row in _feedback(collection_id, one)])
+        await cursor.executemany(_RETRIEVAL, [_retrieval(collection_id, search) for search in recorded])
+        await cursor.executemany(_FEEDBACK, [row for search in recorded for row in _feedback(collection_id, search)])
 
 
-def _retrieval(collection_id: int, one: Recorded) -> dict[str, Any]:
-    columns = columns_of(one.legs)
+def _retrieval(collection_id: int, search: Recorded) -> dict[str, Any]:
+    columns = columns_of(search.legs)
     return {
         "collection_id": collection_id,
-        "retrieval_id": one.retrieval_id,
-        "retrieved_at": one.retrieved_at,
-        "request": Jsonb(dict(one.request)),
-        "hits": len(one.shown),
-        "pool_items": items_of(one.legs),
-        "legs": list(one.legs),
+        "retrieval_id": search.retrieval_id,
+        "retrieved_at": search.retrieved_at,
+        "request": Jsonb(dict(search.request)),
+        "hits": len(search.shown),
+        "pool_items": items_of(search.legs),
+        "legs": list(search.legs),
         "bests": list(map(float, columns["bests"].values())),
         "pool_scores": [list(row) for row in columns["scores"].values()],
         "pool_ranks": [[rank or 0 for rank in row] for row in columns["ranks"].values()],
-        "shown_items": [shown.item_id for shown in one.shown],
-        "shown_scores": [1.0 / rank for rank, _ in enumerate(one.shown, 1)],
-        "propensities": [float(shown.propensity) for shown in one.shown],
-        "shown_signals": Jsonb([dict(shown.signals) for shown in one.shown]),
+        "shown_items": [hit.item_id for hit in search.shown],
+        "shown_scores": [1.0 / rank for rank, _ in enumerate(search.shown, 1)],
+        "propensities": [float(hit.propensity) for hit in search.shown],
+        "shown_signals": Jsonb([dict(hit.signals) for hit in search.shown]),
     }
 
 
-def _feedback(collection_id: int, one: Recorded) -> list[dict[str, Any]]:
+def _feedback(collection_id: int, search: Recorded) -> list[dict[str, Any]]:
     return [
         {
             "collection_id": collection_id,
-            "retrieval_id": one.retrieval_id,
-            "retrieved_at": one.retrieved_at,
-            "item_id": shown.item_id,
+            "retrieval_id": search.retrieval_id,
+            "retrieved_at": search.retrieved_at,
+            "item_id": hit.item_id,
             "key": uuid.uuid4(),
-            "reward": said.reward,
-            "weight": said.weight,
-            "superseded_at": one.retrieved_at if said.is_superseded else None,
+            "reward": event.reward,
+            "weight": event.weight,
+            "superseded_at": search.retrieved_at if event.is_superseded else None,
         }
-        for shown in one.shown
-        for said in shown.feedback
+        for hit in search.shown
+        for event in hit.feedback
     ]

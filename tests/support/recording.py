@@ -31,7 +31,7 @@ def found_of(scores: dict[str, dict[str, float]], path: Path = Path.EXACT) -> Fo
     return Found(rankings=rankings, path=path, weighed=0)
 
 
-def answered(
+def answered_search(
     *,
     profile: Profile | None = None,
     request: SearchRequest | None = None,
@@ -42,27 +42,27 @@ def answered(
     **more: Any,
 ) -> Answered:
     """A search that found items a to d, or those of ``scores``."""
-    chosen = profile or Profile()
-    asked = request or SearchRequest(query="some words", vector=None, limit=3, condition=None, profile=None)
-    found = found_of(SCORES if scores is None else scores)
-    shown = ranking(found, chosen, asked.limit)
-    legs = tuple(map(LegName, found.rankings))
+    used_profile = profile or Profile()
+    search_request = request or SearchRequest(query="some words", vector=None, limit=3, condition=None, profile=None)
+    legs_found = found_of(SCORES if scores is None else scores)
+    hits = ranking(legs_found, used_profile, search_request.limit)
+    legs = tuple(map(LegName, legs_found.rankings))
     values: dict[str, Any] = {
         "collection_id": 1,
         "profile_version": 1,
-        "shown": shown,
+        "shown": hits,
         "timings_ms": {"candidates": 1.5, "total": 2.5},
         "seed": 42,
         **more,
     }
     return Answered(
         retrieval_id=uuid7(int(MOMENT.timestamp() * 1000) if ms is None else ms, chance or random.Random(1)),
-        request=asked,
+        request=search_request,
         context=context or Context(),
         plan=SearchPlan(
-            request=CandidateRequest(collection_id=1, legs=legs, depth=100), profile=chosen, notes=("a note",)
+            request=CandidateRequest(collection_id=1, legs=legs, depth=100), profile=used_profile, notes=("a note",)
         ),
-        query=Query(asked.query, asked.vector),
-        found=found,
+        query=Query(search_request.query, search_request.vector),
+        found=legs_found,
         **values,
     )

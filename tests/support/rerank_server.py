@@ -25,7 +25,7 @@ def overlap(query: str, text: str) -> float:
 
 
 class OverlapReranker:
-    """A reranker that counts common words; ``said`` has what it was asked."""
+    """A reranker that counts common words; ``said`` records its inputs."""
 
     name = "overlap/1"
 

@@ -1,4 +1,4 @@
-"""Requests for candidates as searches make them, and the filter that leaves an item out as a stand-in reads it."""
+"""Requests for candidates, as searches make them, and a filter that leaves out one item."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from retrieval.services.indexes import wanted_form
 def excluded_item(where: dict[str, Any] | None) -> str | None:
     """The item that the filter leaves out, as ``retrieval.services.judgements.without_item`` writes it."""
     parts = (where or {}).get("and", [where or {}])
-    found = [part["item_id"]["ne"] for part in parts if "item_id" in part]
-    return found[0] if found else None
+    exclusions = [part["item_id"]["ne"] for part in parts if "item_id" in part]
+    return exclusions[0] if exclusions else None
 
 
-def kept(item_ids: Iterable[str], where: dict[str, Any] | None) -> list[str]:
+def without_excluded(item_ids: Iterable[str], where: dict[str, Any] | None) -> list[str]:
     """The ids without the one that the filter leaves out."""
     own = excluded_item(where)
     return [item_id for item_id in item_ids if item_id != own]
 
 
 async def leg_request(collection: Collection, *legs: LegName, depth: int, where: dict[str, Any]) -> CandidateRequest:
-    """The request of a search with these legs, so many candidates of each."""
+    """The request of a search with these legs, and that many candidates of each."""
     stored = await collection.refresh()
     way = choose_way(stored, legs, depth=depth, limit=depth, is_filtered=bool(where))
     return CandidateRequest(
@@ -56,23 +56,23 @@ def index_names(stored: StoredCollection) -> list[str]:
 
 async def walk_request(collection: Collection, where: dict[str, Any] | None = None, **changes: Any) -> CandidateRequest:
     """The request of a search that walks the collection's index, however few items match."""
-    known = await collection.refresh()
-    assert known.space is not None
-    assert known.ann_index is not None
+    stored = await collection.refresh()
+    assert stored.space is not None
+    assert stored.ann_index is not None
     request = CandidateRequest(
-        collection_id=known.collection_id,
+        collection_id=stored.collection_id,
         legs=(LegName.DENSE,),
         depth=10,
         condition=parse_where(where),
         path=Path.APPROXIMATE,
-        space_id=known.space.space_id,
-        dimensions=known.space.space.dimensions,
-        documents=known.documents,
+        space_id=stored.space.space_id,
+        dimensions=stored.space.space.dimensions,
+        documents=stored.documents,
         few=-1,
-        reach=known.documents,
-        effort=known.ann_index.effort_10,
-        is_quantised=known.ann_index.is_quantised,
-        parts=known.ann_index.parts,
+        reach=stored.documents,
+        effort=stored.ann_index.effort_10,
+        is_quantised=stored.ann_index.is_quantised,
+        parts=stored.ann_index.parts,
     )
     return replace(request, **changes)
 

@@ -43,7 +43,7 @@ async def served(app: FastAPI) -> AsyncIterator[Served]:
 
 @cache
 def description() -> dict[str, Any]:
-    """The OpenAPI description of the service; made once a process; nobody changes it."""
+    """The OpenAPI description of the service, created once a process; read-only."""
     return create_app(
         Settings(embedder="none", database_url=SecretStr("postgresql://nobody@127.0.0.1:1/none"))
     ).openapi()

@@ -52,7 +52,7 @@ class Tagged:
 
     @property
     def item_id(self) -> str:
-        """Its key."""
+        """The item's key."""
         return f"{self.number:06}"
 
     @property
@@ -83,7 +83,7 @@ class Tagged:
 
 
 async def filled(platform: Platform, name: str, size: int, *, judged_from: int = 0) -> Collection:
-    """A collection of so many items; those below ``judged_from`` have no verdicts."""
+    """A collection of that many items; those below ``judged_from`` have no verdicts."""
     collection = await platform.collection(name, filterable={"group": "text"})
     collection_id = (await collection.refresh()).collection_id
     values: dict[str, Any] = {"id": collection_id, "now": NOW, "size": size, "judged_from": judged_from}
@@ -95,7 +95,7 @@ async def filled(platform: Platform, name: str, size: int, *, judged_from: int =
 async def fill(platform: Platform, statement: str, values: dict[str, Any], tables: tuple[str, ...]) -> None:
     """Run the statement that fills the tables, without checks, and have them analyzed."""
     async with platform.database.maintenance() as connection:
-        # The checks of foreign keys would take most of the time.
+        # Checks of foreign keys would take most of the time.
         await connection.execute("SET session_replication_role = replica")
         await connection.execute("SELECT set_config('search_path', %s, false)", (platform.database.search_path,))
         await connection.execute(statement.encode(), values)

@@ -51,7 +51,7 @@ def textsearch_server(package: Path, run: Path) -> Iterator[str]:
         for name, value in settings.items():
             statement = sql.SQL("ALTER SYSTEM SET {} = {}").format(sql.Identifier(name), sql.Literal(value))
             connection.execute(statement)
-    # Started again, it loads the library.
+    # After a restart it loads the library.
     with start_embedded(home) as server:
         make_fast(server.url)
         yield server.url

@@ -15,42 +15,44 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON, Sampler
 
 
 @dataclass
-class Kept:
-    """Spans that ended, in that order."""
+class Spans:
+    """The finished spans, in the order of their ends."""
 
     exporter: InMemorySpanExporter = field(default_factory=InMemorySpanExporter)
 
     @property
-    def spans(self) -> list[ReadableSpan]:
-        """All of them."""
+    def finished(self) -> list[ReadableSpan]:
+        """All finished spans."""
         return list(self.exporter.get_finished_spans())
 
     def named(self, name: str) -> list[ReadableSpan]:
-        """Those of that name."""
-        return [one for one in self.spans if one.name == name]
+        """The spans of this name."""
+        return [span for span in self.finished if span.name == name]
 
-    def one(self, name: str) -> ReadableSpan:
-        """The only one of that name."""
-        [found] = self.named(name)
-        return found
+    def only(self, name: str) -> ReadableSpan:
+        """The only span of this name."""
+        [span] = self.named(name)
+        return span
 
-    def within(self, parent: ReadableSpan) -> list[ReadableSpan]:
-        """Those right below the span."""
-        return [one for one in self.spans if one.parent is not None and one.parent.span_id == parent.context.span_id]
+    def children_of(self, parent: ReadableSpan) -> list[ReadableSpan]:
+        """The direct children of the span."""
+        return [
+            span for span in self.finished if span.parent is not None and span.parent.span_id == parent.context.span_id
+        ]
 
     def text(self) -> str:
-        """Everything that they say."""
-        return "\n".join(json.dumps(json.loads(one.to_json())) for one in self.spans)
+        """All spans as JSON, a line each."""
+        return "\n".join(json.dumps(json.loads(span.to_json())) for span in self.finished)
 
-    def told(self, name: str) -> dict[str, Any]:
-        """The attributes of the only span of that name."""
-        return dict(self.one(name).attributes or {})
+    def attributes_of(self, name: str) -> dict[str, Any]:
+        """The attributes of the only span of this name."""
+        return dict(self.only(name).attributes or {})
 
 
-def keep_spans(monkeypatch: pytest.MonkeyPatch, sampler: Sampler = ALWAYS_ON) -> Kept:
-    """Keep the spans until the test ends: the provider of the process can be set only once."""
-    kept = Kept()
+def record_spans(monkeypatch: pytest.MonkeyPatch, sampler: Sampler = ALWAYS_ON) -> Spans:
+    """Record the spans until the test ends: the provider of the process can be set only once."""
+    spans = Spans()
     provider = TracerProvider(sampler=sampler)
-    provider.add_span_processor(SimpleSpanProcessor(kept.exporter))
+    provider.add_span_processor(SimpleSpanProcessor(spans.exporter))
     monkeypatch.setattr(trace, "_TRACER_PROVIDER", provider)
-    return kept
+    return spans

@@ -1,4 +1,4 @@
-"""The files of a deployment beside the containers': Kubernetes' and Grafana's."""
+"""The files of a deployment other than the containers': Kubernetes' and Grafana's."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -24,27 +24,26 @@ DASHBOARD = ROOT / "deploy" / "grafana" / "retrieval.json"
 
 def objects(path: Path) -> list[dict[str, Any]]:
     """The objects of a file."""
-    return [one for one in yaml.safe_load_all(path.read_text()) if one]
+    return [manifest for manifest in yaml.safe_load_all(path.read_text()) if manifest]
 
 
 def deployments() -> dict[str, dict[str, Any]]:
     """The Deployments of the base by name, without what the patch gives to each."""
-    found = [one for path in BASE.glob("*.yaml") if path.name != "platform.yaml" for one in objects(path)]
-    return {one["metadata"]["name"]: one for one in found if one["kind"] == "Deployment"}
+    manifests = [manifest for path in BASE.glob("*.yaml") if path.name != "platform.yaml" for manifest in objects(path)]
+    return {manifest["metadata"]["name"]: manifest for manifest in manifests if manifest["kind"] == "Deployment"}
 
 
-def container(deployment: dict[str, Any]) -> dict[str, Any]:
+def container_of(deployment: dict[str, Any]) -> dict[str, Any]:
     """The one container of a Deployment."""
-    (one,) = deployment["spec"]["template"]["spec"]["containers"]
-    assert one["name"] == "retrieval", "the patch of the base is for the container of this name"
-    found: dict[str, Any] = one
-    return found
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["name"] == "retrieval", "the patch of the base is for the container of this name"
+    return cast("dict[str, Any]", container)
 
 
 def kustomization(folder: Path) -> dict[str, Any]:
     """The objects that the folder makes."""
-    (found,) = objects(folder / "kustomization.yaml")
-    return found
+    (manifest,) = objects(folder / "kustomization.yaml")
+    return manifest
 
 
 @pytest.mark.parametrize("name", ["http", "worker", "mcp"])
@@ -53,23 +52,23 @@ def test_each_deployment_runs_what_the_compose_file_runs(name: str) -> None:
     service = compose()["services"][name]
     pod = deployments()[f"retrieval-{name}"]["spec"]["template"]["spec"]
 
-    assert container(deployments()[f"retrieval-{name}"])["args"] == service["command"]
+    assert container_of(deployments()[f"retrieval-{name}"])["args"] == service["command"]
     check_command(name, command_of(service))
     assert f"{pod['terminationGracePeriodSeconds']}s" == service["stop_grace_period"]
 
 
 def test_ports_lead_from_the_service_to_the_command() -> None:
-    """A container's port is the one that its command listens on, and its service names it."""
+    """A container's port is the port of its command, and its service refers to the port by name."""
     services = {
-        one["metadata"]["name"]: one
+        manifest["metadata"]["name"]: manifest
         for name in ("http", "mcp")
-        for one in objects(BASE / f"{name}.yaml")
-        if one["kind"] == "Service"
+        for manifest in objects(BASE / f"{name}.yaml")
+        if manifest["kind"] == "Service"
     }
     for name, service in services.items():
-        one = container(deployments()[name])
-        (port,) = one["ports"]
-        assert str(port["containerPort"]) == one["args"][one["args"].index("--port") + 1]
+        container = container_of(deployments()[name])
+        (port,) = container["ports"]
+        assert str(port["containerPort"]) == container["args"][container["args"].index("--port") + 1]
         assert [entry["targetPort"] for entry in service["spec"]["ports"]] == [port["name"]]
         labels = deployments()[name]["spec"]["template"]["metadata"]["labels"]
         assert service["spec"]["selector"].items() <= labels.items()
@@ -80,10 +79,10 @@ def test_probes_ask_for_what_there_is() -> None:
     paths = create_app(Settings(embedder="none")).openapi()["paths"]
     met = []
     for name, deployment in deployments().items():
-        one = container(deployment)
+        container = container_of(deployment)
         for kind in ("startupProbe", "livenessProbe", "readinessProbe"):
-            probe = one.get(kind, {})
-            ports = {port["name"] for port in one.get("ports", [])}
+            probe = container.get(kind, {})
+            ports = {port["name"] for port in container.get("ports", [])}
             if "exec" in probe:
                 check_command(name, probe["exec"]["command"])
             elif probe:
@@ -91,7 +90,7 @@ def test_probes_ask_for_what_there_is() -> None:
                 assert way["port"] in ports
                 assert "path" not in way or "security" not in paths[way["path"]]["get"]
                 met.append(way.get("path"))
-        assert "readinessProbe" in one, name
+        assert "readinessProbe" in container, name
     assert {"/livez", "/readyz"} <= set(met)
 
 
@@ -102,7 +101,9 @@ def test_every_variable_is_a_setting() -> None:
         names = {line.partition("=")[0] for line in generated["literals"]}
         assert names <= VARIABLES | {"FORWARDED_ALLOW_IPS"}
         assert not [name for name in names if name.endswith(("TOKEN", "KEY", "URL", "PASSWORD"))]
-    assert not [path for path in BASE.parent.rglob("*.yaml") for one in objects(path) if one["kind"] == "Secret"]
+    assert not [
+        path for path in BASE.parent.rglob("*.yaml") for manifest in objects(path) if manifest["kind"] == "Secret"
+    ]
 
 
 def test_every_container_is_confined() -> None:
@@ -113,13 +114,13 @@ def test_every_container_is_confined() -> None:
 
     assert target == {"path": "platform.yaml", "target": {"kind": "Deployment"}}
     assert (pod["securityContext"]["runAsNonRoot"], pod["securityContext"]["runAsUser"]) == (True, 10001)
-    for one in (*pod["initContainers"], *pod["containers"]):
-        context = one["securityContext"]
+    for container in (*pod["initContainers"], *pod["containers"]):
+        context = container["securityContext"]
         assert context["readOnlyRootFilesystem"]
         assert not context["allowPrivilegeEscalation"]
         assert context["capabilities"] == {"drop": ["ALL"]}
-        assert {"name": "tmp", "mountPath": "/tmp"} in one["volumeMounts"]  # noqa: S108 - the container's
-        assert {"configMapRef": {"name": "retrieval"}} in one["envFrom"]
+        assert {"name": "tmp", "mountPath": "/tmp"} in container["volumeMounts"]  # noqa: S108 - the container's
+        assert {"configMapRef": {"name": "retrieval"}} in container["envFrom"]
     check_command("migrate", ["retrieval", *pod["initContainers"][0]["args"]])
 
 
@@ -133,12 +134,12 @@ def test_the_files_that_are_named_exist() -> None:
 
 def test_the_ingress_leads_to_services_with_the_limits_of_the_proxy() -> None:
     """Each backend is a service of the base with its port; bodies are as large as the proxy takes them."""
-    known = {
-        (one["metadata"]["name"], port["name"])
+    routes = {
+        (manifest["metadata"]["name"], port["name"])
         for path in BASE.glob("*.yaml")
-        for one in objects(path)
-        if one["kind"] == "Service"
-        for port in one["spec"]["ports"]
+        for manifest in objects(path)
+        if manifest["kind"] == "Service"
+        for port in manifest["spec"]["ports"]
     }
     proxy = (ROOT / "docker" / "proxy" / "nginx.conf").read_text()
     for ingress in objects(EXAMPLE / "ingress.yaml"):
@@ -147,7 +148,7 @@ def test_the_ingress_leads_to_services_with_the_limits_of_the_proxy() -> None:
         for rule in ingress["spec"]["rules"]:
             for path in rule["http"]["paths"]:
                 service = path["backend"]["service"]
-                assert (service["name"], service["port"]["name"]) in known
+                assert (service["name"], service["port"]["name"]) in routes
 
 
 def test_the_example_can_be_built() -> None:
@@ -156,11 +157,11 @@ def test_the_example_can_be_built() -> None:
     if kubectl is None:
         pytest.skip("THE KUBERNETES FILES ARE NOT BUILT: it takes kubectl, for its kustomize")
     built = subprocess.run([kubectl, "kustomize", EXAMPLE], capture_output=True, text=True, check=True).stdout
-    made = [one for one in yaml.safe_load_all(built) if one["kind"] == "Deployment"]
+    manifests = [manifest for manifest in yaml.safe_load_all(built) if manifest["kind"] == "Deployment"]
 
-    assert {one["metadata"]["name"] for one in made} == set(deployments())
-    for one in made:
-        pod = one["spec"]["template"]["spec"]
+    assert {manifest["metadata"]["name"] for manifest in manifests} == set(deployments())
+    for manifest in manifests:
+        pod = manifest["spec"]["template"]["spec"]
         for each in (*pod["initContainers"], *pod["containers"]):
             assert each["image"] == "registry.example/retrieval-platform:0.1.0"
             assert [next(iter(source)) for source in each["envFrom"]] == ["configMapRef", "secretRef"]
@@ -168,7 +169,7 @@ def test_the_example_can_be_built() -> None:
 
 
 def test_the_dashboard_can_be_imported() -> None:
-    """Panels have ids of their own, stand beside one another, and take the data source that is chosen."""
+    """Panels have different ids, do not overlap, and use the chosen data source."""
     dashboard = json.loads(DASHBOARD.read_text())
     panels = dashboard["panels"]
     cells = [
@@ -181,6 +182,6 @@ def test_the_dashboard_can_be_imported() -> None:
     assert len({panel["id"] for panel in panels}) == len(panels)
     assert len(set(cells)) == len(cells)
     assert max(x for x, _ in cells) < 24
-    assert {one["name"] for one in dashboard["templating"]["list"]} == {"datasource", "job", "instance"}
+    assert {variable["name"] for variable in dashboard["templating"]["list"]} == {"datasource", "job", "instance"}
     sources = [target["datasource"]["uid"] for panel in panels for target in panel.get("targets", [])]
     assert set(sources) == {"${datasource}"}

@@ -59,7 +59,7 @@ def last_stage() -> list[Step]:
 
 def platform_services(services: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The services that run the platform's image."""
-    return {name: one for name, one in services.items() if one["image"] == "retrieval-platform"}
+    return {name: service for name, service in services.items() if service["image"] == "retrieval-platform"}
 
 
 def test_the_database_is_a_pinned_postgresql_with_pgvector(services: dict[str, Any]) -> None:
@@ -169,7 +169,7 @@ def test_the_image_is_built_and_run_on_the_same_python(instructions: list[tuple[
 def test_the_trial_of_the_image_says_whose_python_it_takes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without the image's Python the one that runs the script stands for it, outside of the repository."""
+    """Without the image's Python the script's own Python replaces it, outside of the repository."""
     monkeypatch.setattr("shutil.which", lambda _name: None)
 
     python = check_image.image_python()
@@ -233,7 +233,7 @@ def test_every_variable_is_a_setting(services: dict[str, Any]) -> None:
 
 
 def test_what_serves_is_healthy_by_readiness(services: dict[str, Any]) -> None:
-    """The HTTP service is asked for its readiness, where it listens; the others for the state of the database."""
+    """The HTTP service is asked for its readiness, at its port; the others for the state of the database."""
     http = services["http"]
     port = http["command"][http["command"].index("--port") + 1]
 
@@ -245,18 +245,20 @@ def test_what_serves_is_healthy_by_readiness(services: dict[str, Any]) -> None:
 
 def test_only_the_proxy_can_be_reached_from_outside(services: dict[str, Any]) -> None:
     """It alone publishes a port, on this machine unless another is named, and it does not reach the database."""
-    assert [name for name, one in services.items() if "ports" in one] == ["proxy"]
+    assert [name for name, service in services.items() if "ports" in service] == ["proxy"]
     assert compose(dict.fromkeys(SECRETS, "x"))["services"]["proxy"]["ports"] == ["127.0.0.1:8080:8080"]
     assert not set(services["proxy"]["networks"]) & set(services["database"]["networks"])
 
 
 def test_the_proxy_asks_the_services_where_they_listen(services: dict[str, Any]) -> None:
     """Its upstreams are the services' names and ports."""
-    asked = set(re.findall(r"server (\w+):(\d+);", PROXY))
-    listening = {(name, services[name]["command"][services[name]["command"].index("--port") + 1]) for name, _ in asked}
+    upstreams = set(re.findall(r"server (\w+):(\d+);", PROXY))
+    listening = {
+        (name, services[name]["command"][services[name]["command"].index("--port") + 1]) for name, _ in upstreams
+    }
 
-    assert asked == listening
-    assert {name for name, _ in asked} == {"http", "mcp"}
+    assert upstreams == listening
+    assert {name for name, _ in upstreams} == {"http", "mcp"}
 
 
 def test_the_limits_of_the_proxy_fit_those_of_the_service() -> None:
@@ -274,7 +276,7 @@ def test_the_limits_of_the_proxy_fit_those_of_the_service() -> None:
 
 
 def test_the_proxy_bounds_what_the_service_leaves_to_it() -> None:
-    """Slow heads and bodies, answers that nobody reads, idle connections, and what one address may open and ask."""
+    """Slow headers and bodies, unread answers, idle connections, and the connections and requests of one address."""
     seconds = {name: int(value) for name, value in re.findall(r"(\w+_timeout) (\d+)s;", PROXY)}
     heads = re.search(r"large_client_header_buffers (\d+) (\d+)k;", PROXY)
 
@@ -287,7 +289,7 @@ def test_the_proxy_bounds_what_the_service_leaves_to_it() -> None:
 
 
 def test_the_replica_follows_the_database_and_serves_what_searches(services: dict[str, Any]) -> None:
-    """Its server is the primary's release, its script is there, and the services that search are told of it alone."""
+    """Its server is the primary's release, its script exists, and only the searching services know it."""
     added = compose(name="compose.replicas.yaml")
     replica, primary = added["services"]["replica"], services["database"]
     variable = {"RETRIEVAL_READ_DATABASE_URLS"}
@@ -297,10 +299,12 @@ def test_the_replica_follows_the_database_and_serves_what_searches(services: dic
     assert set(added["services"]["database"]["command"]) > set(primary["command"]), "it replaces the other"
     assert set(added["services"]) - {"database", "replica"} == {"http", "mcp", "platform"}
     for name in ("http", "mcp", "platform"):
-        told = added["services"][name]["environment"]
-        assert set(told) == variable <= VARIABLES
+        variables = added["services"][name]["environment"]
+        assert set(variables) == variable <= VARIABLES
         [url] = (
-            Settings.model_validate({"read_database_urls": told["RETRIEVAL_READ_DATABASE_URLS"]}).read_database_urls
+            Settings.model_validate(
+                {"read_database_urls": variables["RETRIEVAL_READ_DATABASE_URLS"]}
+            ).read_database_urls
             or ()
         )
         assert url.get_secret_value().startswith("postgresql://retrieval@replica:5432/retrieval")
@@ -317,17 +321,17 @@ def test_the_nodes_of_a_cluster_are_alike_and_let_each_other_in_from_their_own_n
     [network] = added["networks"]["nodes"]["ipam"]["config"]
 
     assert added["networks"]["nodes"]["internal"]
-    assert [one["networks"] for one in nodes.values()] == [["inside", "nodes"], ["nodes"], ["nodes"]]
-    for one in nodes.values():
-        assert one["environment"]["CITUS_NETWORK"] == network["subnet"]
-        assert one["image"] == nodes["database"]["image"]
+    assert [node["networks"] for node in nodes.values()] == [["inside", "nodes"], ["nodes"], ["nodes"]]
+    for node in nodes.values():
+        assert node["environment"]["CITUS_NETWORK"] == network["subnet"]
+        assert node["image"] == nodes["database"]["image"]
     script = DOCKER / "initdb" / "30-citus-node.sh"
     assert script.stat().st_mode & 0o111
     assert '"1i host $POSTGRES_DB all $CITUS_NETWORK trust"' in script.read_text()
 
 
 def test_a_reference_without_a_value_stops_the_start() -> None:
-    """The reader of the file names what is missing, as the engine does."""
+    """The reader of the file names the missing variable, like the engine."""
     with pytest.raises(KeyError, match="MCP_TOKEN"):
         compose(dict.fromkeys(SECRETS - {"MCP_TOKEN"}, "x"))
 

@@ -31,18 +31,20 @@ def test_internal_links_lead_somewhere(page: Path) -> None:
 
 def test_each_picture_is_shown_on_light_and_dark_pages() -> None:
     """Every picture has both kinds, and every page names files that are there."""
-    shown = {
+    used = {
         (page.parent / path).resolve()
         for page in PAGES
         for path in re.findall(r'\bsrc(?:set)?="([^"]+\.svg)"', page.read_text(encoding="utf-8"))
     }
-    made = set((ROOT / "docs/pictures").glob("*.svg"))
-    assert shown == made
-    assert {path.name.replace("-dark.", "-light.") for path in made} == {p.name for p in made if "-light." in p.name}
+    pictures = set((ROOT / "docs/pictures").glob("*.svg"))
+    assert used == pictures
+    assert {path.name.replace("-dark.", "-light.") for path in pictures} == {
+        p.name for p in pictures if "-light." in p.name
+    }
 
 
 def test_every_page_is_linked_to() -> None:
-    """No page of the documentation can be reached by nobody."""
+    """No page of the documentation is unreachable."""
     reached = {(page.parent / link.partition("#")[0]).resolve() for page in PAGES for link in links(page)}
 
     assert not [page.name for page in PAGES[1:] if page not in reached]
@@ -81,7 +83,7 @@ PLAIN_DEFAULTS = {
 
 @pytest.mark.parametrize(("name", "default"), PLAIN_DEFAULTS.items())
 def test_the_page_of_settings_shows_a_plain_default_as_it_is(name: str, default: str) -> None:
-    """A default that is a number or a name stands in the table."""
+    """The table shows a default that is a number or a name."""
     row = next(line for line in SETTINGS_PAGE.splitlines() if line.startswith(f"| `{variable(name)}`"))
 
     assert row.startswith(f"| `{variable(name)}` | `{default}` |")
@@ -113,7 +115,7 @@ def test_decisions_say_context_decision_and_consequences() -> None:
 
 
 def _threats() -> list[tuple[str, list[str]]]:
-    """The rows of the threat model: what is threatened, and the tests that it names."""
+    """The rows of the threat model: the threats, and the tests that they name."""
     lines = (ROOT / "docs" / "concepts" / "threats.md").read_text(encoding="utf-8").splitlines()
     rows = [line.split("|")[1:-1] for line in lines if line.startswith("| ") and not line.startswith("| Threat")]
     return [(row[0].strip(), re.findall(r"`([^`]+)`", row[-1])) for row in rows]
@@ -137,6 +139,6 @@ def test_the_threat_model_has_all_its_parts() -> None:
     parts = re.findall(r"^## (.+)$", (ROOT / "docs" / "concepts" / "threats.md").read_text(), re.MULTILINE)
     assert parts == [
         "Tenants", "Analysts", "Clients with an API key", "Stored text as instructions", "Resources", "Supply chain",
-        "What is left to you",
+        "The operator's tasks",
     ]  # fmt: skip
     assert len(_threats()) > 35

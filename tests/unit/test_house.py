@@ -111,14 +111,14 @@ def test_a_circle_is_told_unless_an_import_comes_late(tmp_path: Path, late: str)
 def test_the_script_prints_json_on_demand(
     modules: list[house.Module], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The text is made of the same figures."""
+    """The text has the same figures."""
     monkeypatch.setattr(house, "modules_of", lambda _: modules)
     monkeypatch.setattr(sys, "argv", ["house.py", "--json"])
     assert house.main() == 0
-    found = json.loads(capsys.readouterr().out)
+    payload = json.loads(capsys.readouterr().out)
 
-    assert found["files"] == len(modules)
-    assert "NO REASON" not in house.report(found)
+    assert payload["files"] == len(modules)
+    assert "NO REASON" not in house.report(payload)
 
 
 def named_paths(page: Path) -> list[str]:
@@ -129,7 +129,7 @@ def named_paths(page: Path) -> list[str]:
 
 @pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
 def test_every_file_that_a_page_names_exists(page: str) -> None:
-    """A path is below the repository or the package; ``NAME`` in one stands for a file that is still to be made."""
+    """A path is below the repository or the package; ``NAME`` stands for a file to be created."""
     named = [name if "NAME" not in name else f"{Path(name).parent}/" for name in named_paths(ROOT / page)]
 
     assert len(named) > 20
@@ -137,13 +137,13 @@ def test_every_file_that_a_page_names_exists(page: str) -> None:
 
 
 def test_the_links_of_contributing_lead_somewhere() -> None:
-    """The page lies beside the README, outside of the documentation."""
+    """The page is next to the README, outside of the documentation."""
     assert links(ROOT / "CONTRIBUTING.md")
     assert not [link for link in links(ROOT / "CONTRIBUTING.md") if not (ROOT / link).exists()]
 
 
 def test_the_picture_shows_every_floor() -> None:
-    """Each module and folder at the top of the package stands in the picture of the architecture."""
+    """Each top-level module and folder of the package is in the picture of the architecture."""
     picture = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").split("```")[1]
     modules = [path.name for path in house.PACKAGE.glob("[a-z]*") if path.is_dir() or path.suffix == ".py"]
 

@@ -32,7 +32,7 @@ def requirements(pyproject: dict[str, Any]) -> list[Requirement]:
 
 
 def constraint_lines() -> list[str]:
-    """The lines of constraints.txt that are no comments."""
+    """The lines of constraints.txt that are not comments."""
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     return [line for line in lines if line and not line.startswith("#")]
 
@@ -75,7 +75,7 @@ def test_every_dependency_is_pinned_within_its_range(pyproject: dict[str, Any]) 
 
 
 def test_every_dependency_has_a_lower_bound(pyproject: dict[str, Any]) -> None:
-    """A dependency without one would be installed at a version that nobody has tried."""
+    """A dependency without one could be installed in an untested version."""
     for requirement in requirements(pyproject):
         operators = {specifier.operator for specifier in requirement.specifier}
         assert operators & {">=", "=="}, str(requirement)
@@ -87,7 +87,7 @@ def test_no_dependency_brings_a_gpu_runtime() -> None:
 
 
 def test_every_lint_rule_that_is_switched_off_has_its_reason(pyproject: dict[str, Any]) -> None:
-    """Each ignored rule stands on a line of its own that ends in a comment."""
+    """Each ignored rule is on its own line, which ends in a comment."""
     lint = pyproject["tool"]["ruff"]["lint"]
     ignored = [*lint["ignore"], *(rule for rules in lint["per-file-ignores"].values() for rule in rules)]
     lines = (ROOT / "pyproject.toml").read_text()
@@ -98,26 +98,26 @@ def test_every_lint_rule_that_is_switched_off_has_its_reason(pyproject: dict[str
 
 def test_no_file_names_a_package_registry() -> None:
     """The package registry is a setting of the installing machine, not of the project."""
-    found = [
+    lines = [
         f"{path.relative_to(ROOT)}: {host}"
         for path in repository_files()
         for host in REGISTRY_HOSTS
         if host.encode() in path.read_bytes()
     ]
 
-    assert not found
+    assert not lines
 
 
 def test_make_alone_lists_every_target_under_a_heading() -> None:
     """`make` prints the targets with what each is for."""
-    shown = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout  # noqa: S607 - make is looked up
-    listed = set(re.findall(r"^  ([a-z-]+) +\S", shown, re.MULTILINE))
+    stdout = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout  # noqa: S607 - make is looked up
+    listed = set(re.findall(r"^  ([a-z-]+) +\S", stdout, re.MULTILINE))
     targets = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
     assert targets
     assert listed == set(targets[1].split())
     assert {"demo", "test", "lint", "types", "format", "clean", "lock"} <= listed
-    assert re.findall(r"^([A-Z]\w+)$", shown, re.MULTILINE) == ["Use", "Develop", "Maintain", "Help"]
+    assert re.findall(r"^([A-Z]\w+)$", stdout, re.MULTILINE) == ["Use", "Develop", "Maintain", "Help"]
 
 
 def test_a_python_that_is_too_old_is_refused_with_what_to_do(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Public facts about the package: what it shows, and what importing it does not do."""
+"""Public facts about the package: its names, and what importing it does not do."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def test_the_public_names_are_sorted_and_few() -> None:
 
 
 def test_what_is_visible_is_what_is_public() -> None:
-    """``dir`` shows the public names and none besides; ``open`` is one that no star import puts before Python's."""
+    """``dir`` shows only the public names; a star import does not replace Python's ``open``."""
     assert [name for name in dir(retrieval) if not name.startswith("_")] == sorted([*retrieval.__all__, "open"])
 
 
 @pytest.mark.parametrize("name", [*retrieval.__all__, "open"])
 def test_a_public_name_says_where_it_is_public_and_what_it_is(name: str) -> None:
-    """Its module is the package, where users import it from, and it has a docstring."""
+    """Its module is the package, from which users import it, and it has a docstring."""
     value = getattr(retrieval, name)
 
     assert value.__module__ == "retrieval"
@@ -53,13 +53,13 @@ def test_values_can_be_pickled_by_their_public_name() -> None:
 
 
 def test_a_name_that_is_not_there_raises_attribute_error() -> None:
-    """A misspelling is told as Python tells it."""
+    """A misspelling raises Python's own error."""
     with pytest.raises(AttributeError, match="has no attribute 'conect'"):
         retrieval.conect  # type: ignore[attr-defined]  # noqa: B018
 
 
 @pytest.fixture(scope="module")
-def seen() -> dict[str, Any]:
+def import_record() -> dict[str, Any]:
     """Modules and files that a process of its own, with warnings as errors, has loaded and opened after each step."""
     program = """
 import json, sys, threading
@@ -81,37 +81,37 @@ print(json.dumps({"imported": imported, "connected": connected, "used": used, **
 """
     run = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
-    found: dict[str, Any] = json.loads(run.stdout)
-    return found
+    payload: dict[str, Any] = json.loads(run.stdout)
+    return payload
 
 
-def test_importing_the_package_loads_nothing_heavy(seen: dict[str, Any]) -> None:
+def test_importing_the_package_loads_nothing_heavy(import_record: dict[str, Any]) -> None:
     """The command line's help and completion do not wait for the database's libraries."""
-    assert "retrieval" in seen["imported"]
-    assert set(HEAVY).isdisjoint(seen["imported"])
+    assert "retrieval" in import_record["imported"]
+    assert set(HEAVY).isdisjoint(import_record["imported"])
 
 
-def test_using_every_public_name_loads_no_optional_library(seen: dict[str, Any]) -> None:
+def test_using_every_public_name_loads_no_optional_library(import_record: dict[str, Any]) -> None:
     """Models, migrations and the terminal's libraries wait until they are used."""
-    assert "retrieval.platform" in seen["used"]
-    assert set(ONLY_WHEN_NEEDED).isdisjoint(seen["used"])
+    assert "retrieval.platform" in import_record["used"]
+    assert set(ONLY_WHEN_NEEDED).isdisjoint(import_record["used"])
 
 
-def test_a_program_that_searches_does_not_wait_for_other_modules(seen: dict[str, Any]) -> None:
+def test_a_program_that_searches_does_not_wait_for_other_modules(import_record: dict[str, Any]) -> None:
     """Half of the package's modules are for jobs, learning and examinations."""
-    ours = {name.rpartition(".")[2] for name in seen["connected"] if name.startswith("retrieval.")}
+    ours = {name.rpartition(".")[2] for name in import_record["connected"] if name.startswith("retrieval.")}
     assert "search" in ours
     assert ours.isdisjoint(NOT_FOR_A_SEARCH)
 
 
-def test_importing_and_connecting_open_nothing(seen: dict[str, Any]) -> None:
+def test_importing_and_connecting_open_nothing(import_record: dict[str, Any]) -> None:
     """No socket, no process, no thread and no event loop before a platform is entered."""
-    assert (seen["opened"], seen["threads"], seen["loop"]) == ([], 1, None)
+    assert (import_record["opened"], import_record["threads"], import_record["loop"]) == ([], 1, None)
 
 
-def test_the_sync_door_is_imported_only_when_asked_for(seen: dict[str, Any]) -> None:
+def test_the_sync_door_is_imported_only_when_asked_for(import_record: dict[str, Any]) -> None:
     """An asynchronous program never loads it."""
-    assert "retrieval.sync" not in seen["used"]
+    assert "retrieval.sync" not in import_record["used"]
 
 
 def test_the_command_line_starts_without_any_extra() -> None:
@@ -142,7 +142,7 @@ READING_ORDER = {
 
 @pytest.mark.parametrize("cls", FRONT, ids=lambda cls: cls.__name__)
 def test_a_class_of_the_front_door_is_whole_in_its_file(cls: type) -> None:
-    """It inherits nothing, and each of its methods can be read there; most of what it says is how to call it."""
+    """It inherits nothing, and its file has each of its methods; most of their text is docstrings."""
     source = Path(retrieval.__file__).parent / f"{cls.__name__.lower()}.py"
     assert cls.__bases__ == (object,)
     methods = [inspect.unwrap(value) for value in vars(cls).values() if inspect.isfunction(value)]

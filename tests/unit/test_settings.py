@@ -27,7 +27,7 @@ def test_nothing_configured_is_a_working_configuration() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "read"),
+    ("value", "urls"),
     [
         ("", []),
         ("postgresql://a/x", ["postgresql://a/x"]),
@@ -37,10 +37,10 @@ def test_nothing_configured_is_a_working_configuration() -> None:
         ),
     ],
 )
-def test_urls_of_replicas_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch, given: str, read: list[str]) -> None:
+def test_urls_of_replicas_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch, value: str, urls: list[str]) -> None:
     """As are the hosts within one of them."""
-    monkeypatch.setenv("RETRIEVAL_READ_DATABASE_URLS", given)
-    assert [url.get_secret_value() for url in Settings().read_database_urls or ()] == read
+    monkeypatch.setenv("RETRIEVAL_READ_DATABASE_URLS", value)
+    assert [url.get_secret_value() for url in Settings().read_database_urls or ()] == urls
 
 
 def test_what_is_no_url_of_a_replica_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +64,7 @@ def test_each_setting_has_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_secrets_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the key nor the URL's password stands in a repr."""
+    """Neither the key nor the URL's password is in a repr."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.setenv("RETRIEVAL_DATABASE_URL", "postgresql://me:hunter2@db/x")
     assert "sk-secret" not in repr(Settings())
@@ -122,7 +122,7 @@ def test_an_embedder_is_named_with_its_model_and_address(text: str, kind: str, m
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("olama:bge-m3", "did you mean 'ollama'?"),
         (":", "':' does not name an embedder; there are"),
@@ -137,23 +137,23 @@ def test_an_embedder_is_named_with_its_model_and_address(text: str, kind: str, m
         ("sentence-transformers:http://host", "such as sentence-transformers:BAAI/bge-m3"),
     ],
 )
-def test_an_embedder_that_is_not_there_is_told(text: str, said: str) -> None:
-    """The message says what may stand there."""
+def test_an_embedder_that_is_not_there_is_told(text: str, message: str) -> None:
+    """The message lists the valid names."""
     with pytest.raises(ValidationError) as caught:
         Settings(embedder=text)
-    assert said in refusal_message(caught.value)
+    assert message in refusal_message(caught.value)
     assert "\n" not in refusal_message(caught.value)
 
 
 def test_a_schedule_is_json_and_names_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cron expression a job, or off; unset it is left to the jobs' own."""
+    """A cron expression a job, or off; a job that is not named keeps its default."""
     assert Settings().jobs_schedule is None
     monkeypatch.setenv("RETRIEVAL_JOBS_SCHEDULE", '{"indexes": "*/10 * * * *", "recall": "off"}')
     assert Settings().jobs_schedule == {"indexes": "*/10 * * * *", "recall": "off"}
 
 
 def test_changed_settings_are_checked_like_the_rest() -> None:
-    """And the others stay."""
+    """The other settings stay."""
     settings = Settings().changed(tenant="acme")
     assert settings.tenant == "acme"
     with pytest.raises(ValidationError):
@@ -178,13 +178,13 @@ def test_changed_settings_are_those_that_were_read(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_language_model_that_is_set_to_nothing_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As compose files leave what nobody filled in."""
+    """Compose files set empty values for missing variables."""
     monkeypatch.setenv("RETRIEVAL_LLM", "")
     assert Settings().llm == "none"
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("arguments", "message"),
     [
         ({"url": "mysql://x"}, "url: it must be a URL such as postgresql://"),
         ({"url": "postgres"}, "url: it must be a URL such as postgresql://"),
@@ -193,12 +193,12 @@ def test_a_language_model_that_is_set_to_nothing_is_not_set(monkeypatch: pytest.
 )
 @pytest.mark.parametrize("connects", [connect, sync.connect])
 def test_what_connect_cannot_use_is_told_by_its_argument(
-    connects: Callable[..., object], given: dict[str, Any], told: str
+    connects: Callable[..., object], arguments: dict[str, Any], message: str
 ) -> None:
     """In one line, as an error of ours."""
     with pytest.raises(InvalidRequestError) as refused:
-        connects(**given)
-    assert str(refused.value).startswith(told)
+        connects(**arguments)
+    assert str(refused.value).startswith(message)
     assert "\n" not in str(refused.value)
 
 

@@ -34,7 +34,7 @@ MIRRORS = [
     (metaphors.RetrievalModel, retrieval.sync.RetrievalModel),
     (tickets.RetrievalService, retrieval.sync.RetrievalService),
 ]
-"""The applications' async classes, each with what the sync door has for it."""
+"""The applications' async classes, each with its counterpart of the sync door."""
 
 TWINS = [(Platform, SyncPlatform), (Collection, SyncCollection), *MIRRORS]
 
@@ -82,8 +82,8 @@ def test_both_have_the_same_methods_and_properties(awaited: type, plain: type) -
     properties = set(members(awaited, is_property)) | ({"settings"} if awaited is Platform else set())
     assert set(members(plain, is_property)) == properties - ONLY_ASYNC
     for name in members(plain, is_property):
-        told = annotation_of(plain, name).replace("Sync", "")
-        assert name == "settings" or told == annotation_of(awaited, name)
+        annotation = annotation_of(plain, name).replace("Sync", "")
+        assert name == "settings" or annotation == annotation_of(awaited, name)
 
 
 @pytest.mark.parametrize(
@@ -91,13 +91,13 @@ def test_both_have_the_same_methods_and_properties(awaited: type, plain: type) -
     [(awaited, plain, name) for awaited, plain in TWINS for name in members(awaited, inspect.isfunction)],
 )
 def test_signatures_are_equal(awaited: type, plain: type, name: str) -> None:
-    """Parameters, defaults and annotations are the same; only the door's own classes are named for it."""
-    wanted = inspect.signature(getattr(awaited, name))
-    found = inspect.signature(getattr(plain, name))
+    """Parameters, defaults and annotations are the same, except that the sync door's own classes are named."""
+    expected = inspect.signature(getattr(awaited, name))
+    signature = inspect.signature(getattr(plain, name))
 
-    assert found.parameters == wanted.parameters
-    awaited_returns = wanted.return_annotation.replace("AsyncIterator", "Iterator")
-    assert re.sub(r"\bSync(?=Collection|Platform)", "", found.return_annotation) == awaited_returns
+    assert signature.parameters == expected.parameters
+    awaited_returns = expected.return_annotation.replace("AsyncIterator", "Iterator")
+    assert re.sub(r"\bSync(?=Collection|Platform)", "", signature.return_annotation) == awaited_returns
     assert not inspect.iscoroutinefunction(getattr(plain, name))
 
 
@@ -110,18 +110,22 @@ def test_both_are_made_and_connected_alike() -> None:
 
 
 def test_every_mirror_is_compared() -> None:
-    """None that the door shows is left out of these tests."""
-    shown = [value for name in retrieval.sync.__all__ if isinstance(value := getattr(retrieval.sync, name), type)]
-    assert {one for one in shown if issubclass(one, Mirror)} == {plain for _, plain in TWINS}
+    """Every public class of the sync package is compared by these tests."""
+    values = [value for name in retrieval.sync.__all__ if isinstance(value := getattr(retrieval.sync, name), type)]
+    assert {mirror for mirror in values if issubclass(mirror, Mirror)} == {plain for _, plain in TWINS}
 
 
 @pytest.mark.parametrize(("awaited", "plain"), MIRRORS)
 def test_mirrors_are_made_as_what_they_mirror(awaited: type, plain: type) -> None:
     """The same arguments with the same defaults; a sync platform or collection takes the async one's place."""
-    wanted = inspect.signature(awaited).parameters.values()
-    found = inspect.signature(plain).parameters.values()
-    assert [(one.name, one.kind, one.default) for one in found] == [(one.name, one.kind, one.default) for one in wanted]
-    assert [str(one.annotation).replace("Sync", "") for one in found] == [str(one.annotation) for one in wanted]
+    expected = inspect.signature(awaited).parameters.values()
+    parameters = inspect.signature(plain).parameters.values()
+    assert [(parameter.name, parameter.kind, parameter.default) for parameter in parameters] == [
+        (parameter.name, parameter.kind, parameter.default) for parameter in expected
+    ]
+    assert [str(parameter.annotation).replace("Sync", "") for parameter in parameters] == [
+        str(parameter.annotation) for parameter in expected
+    ]
 
 
 @pytest.mark.parametrize(("awaited", "plain"), TWINS)
@@ -137,10 +141,10 @@ def test_help_is_as_whole_as_the_async_ones(awaited: type, plain: type) -> None:
 
 def test_help_shows_what_a_sync_search_takes() -> None:
     """The parameters with their types, and the whole description."""
-    shown = pydoc.render_doc(SyncCollection.search, renderer=vars(pydoc)["plaintext"])
-    assert "rewrites: 'Sequence[str]' = ()" in shown
-    assert "``prefer``: a filter; items that pass it rank higher" in shown
-    assert "-> 'SearchResult'" in shown
+    text = pydoc.render_doc(SyncCollection.search, renderer=vars(pydoc)["plaintext"])
+    assert "rewrites: 'Sequence[str]' = ()" in text
+    assert "``prefer``: a filter; items that pass it rank higher" in text
+    assert "-> 'SearchResult'" in text
 
 
 @pytest.mark.parametrize(("awaited", "plain"), TWINS)
@@ -165,7 +169,7 @@ def test_it_refuses_to_be_used_before_it_is_opened() -> None:
 
 
 def test_arguments_go_before_the_settings() -> None:
-    """The address and the tenant that are given replace the configured ones."""
+    """The given address and tenant override the configured ones."""
     platform = retrieval.sync.connect("postgresql://db.example/app", tenant="acme", settings=Settings())
 
     assert platform.settings.tenant == "acme"

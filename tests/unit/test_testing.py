@@ -1,4 +1,4 @@
-"""The conformance suites catch what they are for."""
+"""The conformance suites detect the faults for which they exist."""
 
 from __future__ import annotations
 
@@ -125,8 +125,8 @@ class WrongPrefix(HashingEmbedder):
 
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """Embed with the fault."""
-        asked = role is TextRole.QUERY
-        return await super().embed([f"ask {text}" if asked else text for text in texts], TextRole.DOCUMENT)
+        is_query = role is TextRole.QUERY
+        return await super().embed([f"ask {text}" if is_query else text for text in texts], TextRole.DOCUMENT)
 
 
 class Short(HashingEmbedder):
@@ -204,7 +204,7 @@ class Once(HashingEmbedder):
     ],
 )
 async def test_a_broken_embedder_fails_the_check_of_its_fault(make: type[HashingEmbedder], check: str) -> None:
-    """Each fault is found by the check that is named for it."""
+    """Each fault is found by the check named after it."""
     with pytest.raises(ConformanceError) as caught:
         await check_embedder(make)
     assert (caught.value.role, caught.value.check) == ("embedder", check)

@@ -39,7 +39,7 @@ class Served(uvicorn.Server):
         self.is_listening = threading.Event()
 
     async def startup(self, sockets: Any = None) -> None:
-        """Tell who waits."""
+        """Report that startup is complete."""
         await super().startup(sockets)
         self.is_listening.set()
 
@@ -84,12 +84,12 @@ def ask(console_settings: Settings) -> Ask:
                 return await work(platform)
 
         # The browser's loop runs in this thread.
-        found: list[Any] = []
-        thread = threading.Thread(target=lambda: found.append(asyncio.run(working())))
+        outcomes: list[Any] = []
+        thread = threading.Thread(target=lambda: outcomes.append(asyncio.run(working())))
         thread.start()
         thread.join()
-        assert found, "the call failed; its error stands above"
-        return found[0]
+        assert outcomes, "the call failed; its error stands above"
+        return outcomes[0]
 
     return run
 
@@ -145,14 +145,14 @@ class Visitor:
 
     def accessibility(self, *rules: str) -> list[str]:
         """The serious findings of axe, of all its rules or of these."""
-        # What else axe could tell takes a quarter of its time.
+        # Other details of axe take a quarter of its time.
         options = {"resultTypes": ["violations"]} | ({"runOnly": list(rules)} if rules else {})
-        found = Axe().run(self.page, options=options).response["violations"]
+        violations = Axe().run(self.page, options=options).response["violations"]
         return [
-            f"{one['id']}: {node['html'][:150]}: {node['failureSummary'][:200]}"
-            for one in found
-            if one["impact"] in ("serious", "critical")
-            for node in one["nodes"]
+            f"{violation['id']}: {node['html'][:150]}: {node['failureSummary'][:200]}"
+            for violation in violations
+            if violation["impact"] in ("serious", "critical")
+            for node in violation["nodes"]
         ]
 
 
@@ -161,8 +161,8 @@ Open = Callable[..., Visitor]
 
 @pytest.fixture
 def open_page(browser: Browser) -> Iterator[Open]:
-    """Opens pages of a browser that never was there; at the end none has asked another host, or failed."""
-    made: list[Visitor] = []
+    """Opens pages in a new browser context; at the end no page may have called another host or failed."""
+    visitors: list[Visitor] = []
 
     def opened(address: str, *, width: int = 1280, scheme: Any = "light", **context: Any) -> Visitor:
         page = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, **context).new_page()
@@ -176,13 +176,13 @@ def open_page(browser: Browser) -> Iterator[Open]:
         page.on("request", check)
         page.on("pageerror", lambda error: visitor.wrong.append(f"a script failed: {error}"))
         page.on("dialog", lambda dialog: visitor.wrong.append(f"a dialog: {dialog.message}"))
-        made.append(visitor)
+        visitors.append(visitor)
         return visitor
 
     yield opened
-    for visitor in made:
+    for visitor in visitors:
         visitor.page.context.close()
-    assert not [wrong for visitor in made for wrong in visitor.wrong]
+    assert not [wrong for visitor in visitors for wrong in visitor.wrong]
 
 
 @pytest.fixture

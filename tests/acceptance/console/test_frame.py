@@ -62,13 +62,13 @@ def test_no_page_is_wider_than_a_narrow_screen(open_page: Open, address: str, as
 
 
 def test_every_view_of_nothing_says_what_is_missing(visitor: Visitor, ask: Ask) -> None:
-    """Without a collection, and of one without items, searches and feedback, each page stands and says so."""
+    """Without a collection, and without items, searches or feedback, each page says what is missing."""
 
     async def make(platform: Platform) -> bool:
         return bool(await platform.collection("empty"))
 
     ask(make)
-    said = {
+    texts = {
         "search": "This collection has no items yet", "profiles": "No hit was rated", "learning": "no feedback yet",
         "data": "There are no items here", "operations": "Nothing was recorded", "applications": "Describe a problem",
     }  # fmt: skip
@@ -76,23 +76,23 @@ def test_every_view_of_nothing_says_what_is_missing(visitor: Visitor, ask: Ask) 
         page = visitor.go(f"/console/{view}")
         expect(page.get_by_role("alert")).to_have_count(0)
         page = visitor.go(f"/console/{view}?collection=empty")
-        expect(page.locator("main")).to_contain_text(said[view])
+        expect(page.locator("main")).to_contain_text(texts[view])
         expect(page.get_by_role("alert")).to_have_count(0)
 
 
 def test_what_takes_a_while_or_does_not_answer_is_told(visitor: Visitor) -> None:
     """A moved slider whose answer takes more than a moment shows that it is under way; one without any says so."""
     page = visitor.go(PAGES[0])
-    held: list[Route] = []
+    routes: list[Route] = []
 
     def hold(route: Route) -> None:
-        held.append(route)
+        routes.append(route)
 
     page.route("**/search/preview*", hold)
     expect(page.locator("#working")).to_be_hidden()
     page.get_by_role("slider").first.press("Home")
     expect(page.locator("#working")).to_be_visible()
-    held[0].continue_()
+    routes[0].continue_()
     expect(page.locator("#working")).to_be_hidden()
     page.unroute("**/search/preview*")
     page.route("**/search/preview*", lambda route: route.abort())
@@ -132,7 +132,7 @@ def key_of(ask: Ask, *scopes: str) -> str:
 @pytest.fixture(scope="module")
 def guarded(address: str, console_settings: Settings) -> Iterator[str]:
     """The address of a service that asks for keys, while the module's tests run."""
-    del address  # its data is there first
+    del address  # after its data
     with serving(console_settings, insecure_local=False) as served:
         yield served
 
@@ -164,7 +164,7 @@ def test_signing_in_leads_to_the_page_that_was_asked_for(open_page: Open, guarde
 
 
 def test_a_key_sees_what_it_may_do(open_page: Open, guarded: str, ask: Ask) -> None:
-    """A key that reads has no buttons that change something, and what they would call is refused to it."""
+    """A key with only ``read`` sees no buttons that change data, and the service refuses their requests."""
     visitor = open_page(guarded)
     page = visitor.go("/console")
     sign_in(visitor, key_of(ask, "read"))
@@ -190,7 +190,7 @@ def test_a_key_sees_what_it_may_do(open_page: Open, guarded: str, ask: Ask) -> N
 
 
 def test_a_key_that_may_not_read_sees_nothing_and_can_be_changed(open_page: Open, guarded: str, ask: Ask) -> None:
-    """It is told what it lacks, and leads back to the place where another key is entered."""
+    """The page names the missing scope, and links to the form for another key."""
     visitor = open_page(guarded)
     page = visitor.go("/console")
     sign_in(visitor, key_of(ask, "feedback"))
@@ -224,11 +224,11 @@ def test_programs_still_get_json_at_the_root(address: str) -> None:
 
 
 def test_a_lost_database_is_said_and_recovers(open_page: Open, console_settings: Settings, address: str) -> None:
-    """A page that cannot be made says so, with a way to try again; the frame stands."""
+    """A page that cannot be built says so and offers a retry; the frame stays."""
     del address
     nowhere = console_settings.changed(database_url=SecretStr("postgresql://nobody@127.0.0.1:1/none"))
-    with serving(nowhere) as lost:
-        visitor = open_page(lost)
+    with serving(nowhere) as unreachable:
+        visitor = open_page(unreachable)
         page = visitor.go("/console/search?collection=tickets&q=x")
         expect(page.get_by_role("alert")).to_contain_text("database")
         expect(page.get_by_role("link", name="Try again")).to_be_visible()

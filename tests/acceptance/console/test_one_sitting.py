@@ -46,17 +46,17 @@ def fresh(ask: Ask) -> str:
 def searched(address: str, collection: str) -> tuple[int, list[str]]:
     """The version of the profile that an ordinary search over HTTP uses, and its hits."""
     answer = httpx2.post(f"{address}/v1/collections/{collection}/search", json={"query": QUERY})
-    found: dict[str, Any] = answer.raise_for_status().json()
-    return found["profile_version"], [hit["id"] for hit in found["hits"]]
+    payload: dict[str, Any] = answer.raise_for_status().json()
+    return payload["profile_version"], [hit["id"] for hit in payload["hits"]]
 
 
-def tab_to(page: Page, wanted: Locator) -> None:
+def tab_to(page: Page, target: Locator) -> None:
     """Press Tab until that element has the focus."""
     for _ in range(80):
-        if wanted.evaluate("one => one === document.activeElement"):
+        if target.evaluate("one => one === document.activeElement"):
             return
         page.keyboard.press("Tab")
-    raise AssertionError(f"Tab does not reach {wanted}")
+    raise AssertionError(f"Tab does not reach {target}")
 
 
 def test_a_profile_is_tuned_in_one_sitting(visitor: Visitor, address: str, fresh: str) -> None:
@@ -71,7 +71,7 @@ def test_a_profile_is_tuned_in_one_sitting(visitor: Visitor, address: str, fresh
     expect(tuned).to_contain_text(re.compile(r"[1-9]\d* places? changes?"))
     assert tuned.locator(".moved.up, .moved.down").count() > 0
     before, after = tuned.locator("ol").all()
-    assert before.locator(".name").all_inner_texts() == [f"Ticket {one[1:]}" for one in own_hits]
+    assert before.locator(".name").all_inner_texts() == [f"Ticket {hit[1:]}" for hit in own_hits]
     expected = after.locator(".name").all_inner_texts()
     assert searched(address, fresh) == (own_version, own_hits), "a preview stores nothing"
 
@@ -105,7 +105,7 @@ def test_a_profile_is_tuned_in_one_sitting(visitor: Visitor, address: str, fresh
     expect(page.locator("#versions .done")).to_contain_text(f"version {new_version} now")
     version, hits = searched(address, fresh)
     assert version == new_version
-    assert [f"Ticket {one[1:]}" for one in hits] == expected
+    assert [f"Ticket {hit[1:]}" for hit in hits] == expected
     assert hits != own_hits
 
     page.get_by_role("button", name=f"Use version {own_version}").click()
@@ -114,7 +114,7 @@ def test_a_profile_is_tuned_in_one_sitting(visitor: Visitor, address: str, fresh
 
 
 def test_weights_that_are_saved_and_used_are_those_of_the_page(visitor: Visitor, fresh: str) -> None:
-    """The answer is that of the new version, whose weights the sliders go back to."""
+    """The answer is that of the new version, and the sliders reset to its weights."""
     page = visitor.go(f"/console/search?collection={fresh}&q=connection+timeout&w.dense=0.123")
     page.get_by_role("button", name="Save and use").click()
     expect(page.locator(".summary").first).to_contain_text("profile 2")
@@ -133,8 +133,8 @@ def test_a_verdict_counts_and_another_one_replaces_it(visitor: Visitor, fresh: s
 
     async def standing(platform: Platform) -> tuple[int, int]:
         key = title.replace("Ticket ", "i")
-        one = (await (await platform.collection(fresh, create=False)).standings([key]))[key]
-        return one.uses, one.successes
+        counts = (await (await platform.collection(fresh, create=False)).standings([key]))[key]
+        return counts.uses, counts.successes
 
     for button, successes in (("Not helpful", 0), ("Helpful", 1), ("Not helpful", 0)):
         page.get_by_role("button", name=f"{button}: {title}", exact=True).click()
@@ -186,13 +186,13 @@ def stoppable() -> Iterator[tuple[str, Callable[[], None], Callable[[], None]]]:
 def test_a_database_that_stops_is_told_and_comes_back(
     open_page: Open, console_settings: Settings, stoppable: tuple[str, Callable[[], None], Callable[[], None]]
 ) -> None:
-    """A moved slider and a page both say so; what was typed and shown stays, and goes on once the database is back."""
+    """A moved slider and a page both report the outage; typed and shown content stays, and works again afterwards."""
     url, stop, start = stoppable
     with serving(console_settings.changed(database_url=SecretStr(url))) as alone:
         visitor = open_page(alone)
         items = [{"id": f"i{n}", "text": f"connection {'timeout ' * n}"} for n in range(5)]
-        made = httpx2.put(f"{alone}/v1/collections/small", json={})
-        assert made.is_success, made.text
+        response = httpx2.put(f"{alone}/v1/collections/small", json={})
+        assert response.is_success, response.text
         assert httpx2.post(f"{alone}/v1/collections/small/items", json={"items": items}).is_success
         page = visitor.go("/console/search?collection=small&q=connection+timeout")
         expect(page.locator(".results > li")).to_have_count(5)

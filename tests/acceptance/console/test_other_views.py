@@ -84,18 +84,18 @@ def test_a_folder_of_documents_is_cut_and_what_cannot_be_read_is_told(visitor: V
 
 
 def test_of_what_holds_nothing_nothing_is_stored(visitor: Visitor, tmp_path: Path, ask: Ask) -> None:
-    """An empty file, and one whose lines are all refused: each is said, and a look makes no collection."""
+    """An empty file, and one whose lines are all refused: each is reported, and the preview creates no collection."""
     file = tmp_path / "bad.jsonl"
     page = visitor.go("/console/data")
     page.get_by_label("Into the collection").fill("nothing")
-    for content, said in (("", "is empty"), ('{"title": "no id"}\n', "refused")):
+    for content, message in (("", "is empty"), ('{"title": "no id"}\n', "refused")):
         file.write_text(content)
         page.get_by_label("Drop a CSV or JSON Lines file").set_input_files(file)
         page.get_by_role("button", name="Preview").click()
-        expect(page.locator("#upload")).to_contain_text(said)
+        expect(page.locator("#upload")).to_contain_text(message)
 
     async def names(platform: Platform) -> set[str]:
-        return {one.name for one in await platform.collections()}
+        return {collection.name for collection in await platform.collections()}
 
     assert "nothing" not in ask(names)
     page.get_by_role("button", name="Store the items").click()
@@ -136,7 +136,7 @@ def test_an_item_is_changed_once_and_deleted(visitor: Visitor, ask: Ask) -> None
 
 
 def test_many_items_do_not_freeze_a_page(visitor: Visitor, ask: Ask) -> None:
-    """No page has more elements the more items there are; 5,000 have an index, which an answer tells of."""
+    """The number of elements of a page does not grow with the items; an answer for 5,000 items names its index."""
 
     async def make(platform: Platform) -> int:
         many, chance = await platform.collection("many"), random.Random(7)
@@ -196,7 +196,7 @@ def test_operations_show_how_a_collection_stands(visitor: Visitor, ask: Ask) -> 
 
 
 def test_a_job_shows_how_far_it_is_until_it_is_done(visitor: Visitor, ask: Ask) -> None:
-    """Without loading the page anew."""
+    """The progress appears without reloading the page."""
 
     async def begin(platform: Platform) -> tuple[int, int]:
         stored = await (await platform.collection("tickets", create=False)).refresh()
@@ -259,7 +259,7 @@ def test_a_re_embedding_is_begun_paused_switched_and_rolled_back(visitor: Visito
 
 @pytest.mark.parametrize("field", ["Drop a CSV or JSON Lines file", "Or a folder of documents"])
 def test_a_file_is_dropped(visitor: Visitor, tmp_path: Path, field: str) -> None:
-    """From the desktop onto its field, or onto that of folders; a folder on the field of files is told."""
+    """Files and folders can be dropped on their fields; a folder on the field for files is reported."""
     file = tmp_path / "dropped.jsonl"
     file.write_text('{"id": "d1", "title": "Dropped here"}\n')
     page = visitor.go("/console/data")
@@ -292,10 +292,10 @@ def test_exploration_has_its_share_and_its_price(visitor: Visitor, ask: Ask) -> 
         exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2, floor=1.0)
         await tried.set_profile(replace(tried.profile, exploration=exploration, recording=Recording(wait=True)))
         for number in range(6):
-            found = await tried.search("log file", limit=5, context=Context(domain=f"d{number % 2}"))
-            for hit in found:
+            hits = await tried.search("log file", limit=5, context=Context(domain=f"d{number % 2}"))
+            for hit in hits:
                 is_good = hit.slot is Slot.EXPLOIT
-                await platform.feedback(found.retrieval_id, hit.item_id, helpful=is_good, actor=f"kim {number}")
+                await platform.feedback(hits.retrieval_id, hit.item_id, helpful=is_good, actor=f"kim {number}")
         return True
 
     ask(explore)
@@ -319,9 +319,9 @@ def test_learning_shows_items_contexts_events_and_a_replay(visitor: Visitor, ask
         tickets = await platform.collection("tickets", create=False)
         title = ""
         for number in range(4):
-            found = await tickets.search("compressed file")
-            title = found[0].title
-            await platform.feedback(found.retrieval_id, found[0].item_id, helpful=number != 1, actor=f"kim {number}")
+            hits = await tickets.search("compressed file")
+            title = hits[0].title
+            await platform.feedback(hits.retrieval_id, hits[0].item_id, helpful=number != 1, actor=f"kim {number}")
         return title
 
     title = ask(rate)
@@ -345,34 +345,34 @@ def test_learning_shows_items_contexts_events_and_a_replay(visitor: Visitor, ask
 def test_the_sql_of_each_plot_gives_the_numbers_of_its_table(
     visitor: Visitor, database_url: str, console_settings: Settings, ask: Ask
 ) -> None:
-    """The copied SQL runs, and has the columns and as many rows as the table beside it."""
+    """The copied SQL runs, and returns the columns and the number of rows of the table beside the plot."""
 
     async def rate(platform: Platform) -> str:
-        found = await (await platform.collection("tickets", create=False)).search("release label")
-        await platform.feedback(found.retrieval_id, found[0].item_id, helpful=True, actor="sam")
+        hits = await (await platform.collection("tickets", create=False)).search("release label")
+        await platform.feedback(hits.retrieval_id, hits[0].item_id, helpful=True, actor="sam")
         await platform.recorded()
-        return f"{found.retrieval_id} {found[0].item_id}"
+        return f"{hits.retrieval_id} {hits[0].item_id}"
 
     retrieval_id, item_id = ask(rate).split()
     pages = (
         "operations?collection=tickets", "learning?collection=tickets", "profiles?collection=tickets",
         f"learning/item?collection=tickets&id={item_id}", f"learning/search?collection=tickets&id={retrieval_id}",
     )  # fmt: skip
-    seen = 0
+    plots = 0
     for path in pages:
-        # The service stores searches of before a moment later; one that comes between the page and its SQL is in both
-        # the next time.
+        # The service stores earlier searches a moment later; a search between the page and its SQL is in both
+        # next time.
         for _ in range(3):
-            shown = figures(visitor.go(f"/console/{path}"))
-            given = [in_thread(database_url, console_settings.tenant, sql) for sql, *_ in shown]
-            if [rows for rows, _ in given] == [rows for _, rows, _ in shown]:
+            plotted = figures(visitor.go(f"/console/{path}"))
+            results = [in_thread(database_url, console_settings.tenant, sql) for sql, *_ in plotted]
+            if [rows for rows, _ in results] == [rows for _, rows, _ in plotted]:
                 break
-        for (sql, rows, columns), (given_rows, names) in zip(shown, given, strict=True):
-            # Of a recorded search the database has what the scores were made from; the profile makes the parts of it.
+        for (sql, rows, columns), (given_rows, names) in zip(plotted, results, strict=True):
+            # The database has the inputs of a recorded search's scores; the profile computes their parts.
             assert names == columns or (names[0], columns[0]) == ("rank", "rank"), path
             assert given_rows == rows, (path, sql)
-        seen += len(shown)
-    assert seen >= 11
+        plots += len(plotted)
+    assert plots >= 11
 
 
 def figures(page: Page) -> list[tuple[str, int, list[str]]]:
@@ -390,22 +390,24 @@ def figures(page: Page) -> list[tuple[str, int, list[str]]]:
 
 def in_thread(url: str, tenant: str, sql: str) -> tuple[int, list[str]]:
     """The rows that a statement gives as that tenant, and the names of its columns."""
-    found: list[Any] = []
+    outcomes: list[Any] = []
 
     async def run() -> None:
         async with await psycopg.AsyncConnection.connect(url) as connection:
             await connection.execute(f'SET search_path = "{SCHEMA}", public'.encode())
-            one = await (
+            session = await (
                 await connection.execute("SELECT tenant_id FROM tenants WHERE name = %s", (tenant,))
             ).fetchone()
-            await connection.execute("SELECT set_config('retrieval.tenant', %s, false)", (str(one[0] if one else 0),))
+            await connection.execute(
+                "SELECT set_config('retrieval.tenant', %s, false)", (str(session[0] if session else 0),)
+            )
             cursor = await connection.execute(sql.encode())
-            found.append((cursor.rowcount, [column.name for column in cursor.description or ()]))
+            outcomes.append((cursor.rowcount, [column.name for column in cursor.description or ()]))
 
     thread = threading.Thread(target=lambda: asyncio.run(run()))
     thread.start()
     thread.join()
-    count, names = found[0]
+    count, names = outcomes[0]
     return int(count), names
 
 
@@ -414,8 +416,8 @@ def test_each_application_has_its_view(visitor: Visitor, ask: Ask) -> None:
 
     async def make(platform: Platform) -> bool:
         principles = PrincipleStore(platform)
-        one = await principles.add_principle(f"Measure {ATTACK}", "before you tune", ("tuning",))
-        await principles.record_usage(one.id, was_helpful=True)
+        principle = await principles.add_principle(f"Measure {ATTACK}", "before you tune", ("tuning",))
+        await principles.record_usage(principle.id, was_helpful=True)
         await MemoryStore(platform).store_memory("apollo", "decision", f"We use queues {ATTACK}")
         await MetaphorCorpus.open(platform)
         return True

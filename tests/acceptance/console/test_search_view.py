@@ -19,7 +19,7 @@ def figures(page: Page, selector: str) -> list[float]:
 
 
 def test_the_first_page_leads_to_a_search(visitor: Visitor) -> None:
-    """A browser comes from / to the console; whoever chooses a collection can type at once."""
+    """The address / redirects a browser to the console; after choosing a collection the user can type at once."""
     page = visitor.go("/")
     page.get_by_role("link", name="tickets").click()
     page.get_by_role("searchbox").fill("connection timeout")
@@ -32,7 +32,7 @@ def test_the_first_page_leads_to_a_search(visitor: Visitor) -> None:
 
 
 def test_the_contributions_add_up_and_the_bar_shows_them(visitor: Visitor) -> None:
-    """The table's last row is the sum of the others, and the score; the bar's parts are as wide as they."""
+    """The last row of the table is the sum of the others, and the score; the bar's parts have the same proportions."""
     page = visitor.go(QUESTION)
     hit = page.locator(".results > li").first
     hit.get_by_text("Why here?").click()
@@ -41,7 +41,7 @@ def test_the_contributions_add_up_and_the_bar_shows_them(visitor: Visitor) -> No
     assert len(parts) >= 2
     assert abs(sum(parts) - total) < 2e-5 * len(parts)
     assert abs(total - float(hit.locator(".score").inner_text())) < 1e-4
-    widths = [float(one.get_attribute("width") or "") for one in hit.locator(".bar rect").all()]
+    widths = [float(bar.get_attribute("width") or "") for bar in hit.locator(".bar rect").all()]
     assert widths == [round(100 * part / total, 2) for part in parts] or max(
         abs(width - 100 * part / total) for width, part in zip(widths, parts, strict=True)
     ) < 0.05  # fmt: skip
@@ -80,8 +80,8 @@ def test_feedback_reaches_the_statistics(visitor: Visitor, ask: Ask) -> None:
 
     async def standing(platform: Platform) -> tuple[int, int]:
         collection = await platform.collection("tickets", create=False)
-        one = (await collection.standings(["13401369"]))["13401369"]
-        return one.uses, one.successes
+        counts = (await collection.standings(["13401369"]))["13401369"]
+        return counts.uses, counts.successes
 
     assert ask(standing) == (1, 1)
     page = visitor.go("/console/profiles?collection=tickets")
@@ -89,7 +89,7 @@ def test_feedback_reaches_the_statistics(visitor: Visitor, ask: Ask) -> None:
 
 
 def test_weights_go_back_to_exactly_the_profile_s(visitor: Visitor, ask: Ask) -> None:
-    """Whatever they are; and the preview asks with the same corrected words as the search."""
+    """This holds for any weights; and the preview uses the same corrected words as the search."""
 
     async def weigh(platform: Platform) -> int:
         docs = await platform.collection("weighed")
@@ -137,11 +137,11 @@ def test_what_is_stored_and_asked_is_text_in_every_other_view(visitor: Visitor, 
 
     async def rate(platform: Platform) -> str:
         tickets = await platform.collection("tickets", create=False)
-        found = await tickets.search(f"zebra {ATTACK}", syntax=False)
-        await platform.feedback(found.retrieval_id, found[0].item_id, helpful=True, actor=ATTACK)
+        hits = await tickets.search(f"zebra {ATTACK}", syntax=False)
+        await platform.feedback(hits.retrieval_id, hits[0].item_id, helpful=True, actor=ATTACK)
         await tickets.set_profile(tickets.profile, note=ATTACK, use=False)
         await platform.recorded()
-        return f"id={quote(found[0].item_id)}"
+        return f"id={quote(hits[0].item_id)}"
 
     evil = ask(rate)
     page = visitor.go("/console/learning?collection=tickets")
@@ -164,7 +164,7 @@ def test_what_is_stored_and_asked_is_text_in_every_other_view(visitor: Visitor, 
 
 
 def test_what_cannot_be_done_is_said_where_one_looks(visitor: Visitor) -> None:
-    """A filter that is no JSON, weights of nothing, a collection that is gone: each is told with its reason."""
+    """A filter that is not JSON, weights of 0 and a deleted collection are each reported with the reason."""
     page = visitor.go(QUESTION)
     page.get_by_text("As JSON").click()
     page.get_by_label("filter", exact=True).fill("{oops")

@@ -1,4 +1,4 @@
-"""The MCP server as a client starts it: in a process of its own, on a database that can be taken away."""
+"""The MCP server as a client starts it: in its own process, on a database that the test can stop."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ TENANT = "agents"
 @pytest.fixture(scope="module")
 def url(server_url: str, template: str) -> Iterator[str]:
     """The URL of a database of this module's own, whose schema is set up."""
-    with temporary_database(server_url, f"{template}_{uuid.uuid4().hex[:8]}", template) as made:
-        yield made
+    with temporary_database(server_url, f"{template}_{uuid.uuid4().hex[:8]}", template) as database:
+        yield database
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def served(url: str, tmp_path_factory: pytest.TempPathFactory) -> Program:
 @contextlib.contextmanager
 def serving_in_thread(url: str, offer: Offer, place: ServerPlace, **settings: object) -> Iterator[str]:
     """The URL of a server over HTTP, in a thread with a loop of its own: a process would cost seconds."""
-    given = {
+    defaults = {
         "database_url": url,
         "embedder": "hashing",
         "tenant": TENANT,
@@ -66,14 +66,14 @@ def serving_in_thread(url: str, offer: Offer, place: ServerPlace, **settings: ob
         "pool_timeout_seconds": 2,
         "mcp_token": None,
     }
-    chosen = Settings().changed(**given | settings)
+    configured = Settings().changed(**defaults | settings)
     addresses: Queue[str] = Queue()
     stops: Queue[Callable[[], object]] = Queue()
 
     async def serve() -> None:
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
         stops.put(lambda: loop.call_soon_threadsafe(stop.set))
-        await run_http(chosen, offer, place, stop, addresses.put)
+        await run_http(configured, offer, place, stop, addresses.put)
 
     with ThreadPoolExecutor(1) as threads:
         served = threads.submit(asyncio.run, serve())
@@ -123,8 +123,8 @@ def serving_http(program: Program, *options: str) -> Iterator[tuple[subprocess.P
 def parameters(program: Program, *options: str) -> StdioServerParameters:
     """The parameters by which a client starts the server."""
     command, *arguments = program.command
-    given = [*arguments, "mcp", *options]
-    return StdioServerParameters(command=command, args=given, env=program.variables, cwd=program.folder)
+    words = [*arguments, "mcp", *options]
+    return StdioServerParameters(command=command, args=words, env=program.variables, cwd=program.folder)
 
 
 @dataclass(frozen=True)
@@ -138,10 +138,10 @@ class Answer:
     @property
     def titles(self) -> list[str]:
         """The ids of the principles in it."""
-        return [one["title"] for one in self.value["principles"]]
+        return [principle["title"] for principle in self.value["principles"]]
 
 
-async def called(client: Client, name: str, **arguments: Any) -> Answer:
+async def tool_answer(client: Client, name: str, **arguments: Any) -> Answer:
     """A tool's answer, with text, and with structure as its schema says."""
     result = await client.call_tool(name, arguments)
     assert isinstance(result, CallToolResult)
@@ -153,7 +153,7 @@ async def called(client: Client, name: str, **arguments: Any) -> Answer:
     return Answer(content.text, result.structured_content)
 
 
-async def refused(client: Client, name: str, **arguments: Any) -> str:
+async def tool_error(client: Client, name: str, **arguments: Any) -> str:
     """The line of a call that is answered with an error."""
     result = await client.call_tool(name, arguments)
     assert isinstance(result, CallToolResult)

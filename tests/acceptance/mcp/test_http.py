@@ -17,7 +17,7 @@ from retrieval.apps.principles import PrincipleStore
 from retrieval.apps.principles.store import SESSION_START
 from retrieval.domain.records.slate import ShownItem, Slot
 from tests.acceptance.conftest import SECONDS, Program
-from tests.acceptance.mcp.conftest import TENANT, called, refused, serving_http
+from tests.acceptance.mcp.conftest import TENANT, serving_http, tool_answer, tool_error
 from tests.support.away import Away
 
 TOKEN = "a token of sixteen or more".replace(" ", "-")
@@ -31,42 +31,47 @@ INITIALIZE = {
 
 async def test_clients_of_both_generations_are_served_at_once(http: str) -> None:
     """With the handshake and without; what one adds the other finds, and calls do not wait for one another."""
-    async with Client(http) as one, Client(http, mode="legacy") as other:
-        assert one.protocol_version != other.protocol_version
+    async with Client(http) as modern, Client(http, mode="legacy") as other:
+        assert modern.protocol_version != other.protocol_version
         title = "Read the error message to its end"
-        await called(one, "add_principle", title=title, tags=["errors"])
-        asked = {"query": "an error message", "tags": ["errors"], "include_exploration": True}
-        answers = await asyncio.gather(*(called(client, "search_principles", **asked) for client in (one, other) * 3))
+        await tool_answer(modern, "add_principle", title=title, tags=["errors"])
+        arguments = {"query": "an error message", "tags": ["errors"], "include_exploration": True}
+        answers = await asyncio.gather(
+            *(tool_answer(client, "search_principles", **arguments) for client in (modern, other) * 3)
+        )
         assert [answer.titles for answer in answers] == [[title]] * 6
 
 
 async def test_a_candidate_proves_itself_in_several_sessions(http: str) -> None:
-    """Each session's verdict counts once; from the third on it is given without being asked to explore."""
+    """Each session's verdict counts once; after the third verdict the principle is returned without exploration."""
     title = "Measure before you optimise"
     for uses in (1, 2, 3):
         async with Client(http, mode="legacy") as client:
-            added = (await called(client, "add_principle", title=title, tags=["speed"])).value["principle"]
+            added = (await tool_answer(client, "add_principle", title=title, tags=["speed"])).value["principle"]
             for _ in range(2):
-                rated = await called(client, "rate_principle", principle_id=added["id"], was_helpful=True)
+                rated = await tool_answer(client, "rate_principle", principle_id=added["id"], was_helpful=True)
             assert rated.value["principle"]["use_count"] == uses
     async with Client(http) as client:
-        found = await called(client, "search_principles", query="make it faster", tags=["speed"])
-        assert found.titles == [title]
-        assert (found.value["principles"][0]["exploring"], found.value["principles"][0]["status"]) == (False, "active")
-        again = await called(client, "add_principle", title=title)
+        result = await tool_answer(client, "search_principles", query="make it faster", tags=["speed"])
+        assert result.titles == [title]
+        assert (result.value["principles"][0]["exploring"], result.value["principles"][0]["status"]) == (
+            False,
+            "active",
+        )
+        again = await tool_answer(client, "add_principle", title=title)
         assert "known already" in again.text
 
 
 async def test_a_client_without_a_session_cannot_prove_its_own_candidate(http: str) -> None:
     """All its verdicts are one session's, unless it names sessions; those it names count once each."""
     async with Client(http) as client:
-        added = (await called(client, "add_principle", title="Trust me, I am right")).value["principle"]
+        added = (await tool_answer(client, "add_principle", title="Trust me, I am right")).value["principle"]
         for helpful in (True, True, False, True):
-            rated = await called(client, "rate_principle", principle_id=added["id"], was_helpful=helpful)
+            rated = await tool_answer(client, "rate_principle", principle_id=added["id"], was_helpful=helpful)
         assert (rated.value["principle"]["status"], rated.value["principle"]["use_count"]) == ("candidate", 1)
         for session in ("s-1", "s-1", "s-2"):
             judged = {"principle_id": added["id"], "was_helpful": True, "session_id": session}
-            rated = await called(client, "rate_principle", **judged)
+            rated = await tool_answer(client, "rate_principle", **judged)
         assert (rated.value["principle"]["status"], rated.value["principle"]["use_count"]) == ("active", 3)
 
 
@@ -86,8 +91,8 @@ async def test_what_a_session_was_started_with_is_listed(http: str, url: str) ->
             retrieval_time_ms=1.0,
         )
     async with Client(http) as client:
-        loaded = await called(client, "list_loaded_principles", session_id="s-17")
-    assert [(one["id"], one["exploring"]) for one in loaded.value["principles"]] == [
+        loaded = await tool_answer(client, "list_loaded_principles", session_id="s-17")
+    assert [(principle["id"], principle["exploring"]) for principle in loaded.value["principles"]] == [
         (first.id, False),
         (second.id, True),
     ]
@@ -97,34 +102,34 @@ async def test_what_a_session_was_started_with_is_listed(http: str, url: str) ->
 async def test_calls_say_that_the_database_is_away_until_it_is_back(http: str, away: Away) -> None:
     """The server lives on, and the client's session too."""
     async with Client(http, mode="legacy") as client:
-        await called(client, "list_tags")
+        await tool_answer(client, "list_tags")
         with away():
-            assert "the database cannot be reached" in await refused(client, "list_tags")
-            assert "Try again in a moment" in await refused(client, "add_principle", title="Never stored")
-        await called(client, "list_tags")
+            assert "the database cannot be reached" in await tool_error(client, "list_tags")
+            assert "Try again in a moment" in await tool_error(client, "add_principle", title="Never stored")
+        await tool_answer(client, "list_tags")
 
 
 async def test_what_cannot_be_done_is_one_line_for_the_model(http: str) -> None:
-    """That says what to do instead."""
+    """The line says what to do instead."""
     async with Client(http) as client:
-        said = await refused(client, "rate_principle", principle_id="p-none", was_helpful=True)
-        assert "there is no principle 'p-none'" in said
-        assert "search_principles" in said
-        assert "needs a title" in await refused(client, "add_principle", title="  ")
+        message = await tool_error(client, "rate_principle", principle_id="p-none", was_helpful=True)
+        assert "there is no principle 'p-none'" in message
+        assert "search_principles" in message
+        assert "needs a title" in await tool_error(client, "add_principle", title="  ")
 
 
 @pytest.mark.parametrize(
     ("header", "status"), [({"Host": "page.example"}, 421), ({"Origin": "http://page.example"}, 403)]
 )
 async def test_a_page_in_a_browser_cannot_reach_it(http: str, header: dict[str, str], status: int) -> None:
-    """Neither under a name of its own for this address, nor from its own origin."""
+    """A page can use neither its own host name for this address, nor its own origin."""
     headers = {"Accept": "application/json, text/event-stream", **header}
     async with httpx2.AsyncClient(timeout=SECONDS) as browser:
         assert (await browser.post(http, headers=headers, json=INITIALIZE)).status_code == status
 
 
 async def test_with_a_token_it_serves_those_who_bear_it_until_it_is_told_to_end(served: Program) -> None:
-    """At a signal it ends at once, although a client holds a stream open, and says nothing of errors."""
+    """At a signal it ends at once, although a client holds a stream open, and logs no error."""
     program = served.using(RETRIEVAL_MCP_TOKEN=TOKEN)
     with serving_http(program) as (process, url):
         async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}, timeout=SECONDS) as bearer:
@@ -132,7 +137,7 @@ async def test_with_a_token_it_serves_those_who_bear_it_until_it_is_told_to_end(
                 assert (await stranger.post(url, json=INITIALIZE)).status_code == 401
             transport = streamable_http_client(url, http_client=bearer, terminate_on_close=False)
             async with Client(transport, mode="legacy") as client:
-                await called(client, "list_tags")
+                await tool_answer(client, "list_tags")
                 process.send_signal(signal.SIGTERM)
                 assert await asyncio.to_thread(process.wait, SECONDS) == 0
         assert (program.folder / "said").read_text() == ""
@@ -145,7 +150,7 @@ async def test_what_is_asked_when_it_is_told_to_end_is_answered_or_sent_away(ser
 
     async def ask() -> None:
         async with httpx2.AsyncClient(headers=headers, timeout=SECONDS) as client:
-            with contextlib.suppress(httpx2.TransportError):  # once nobody listens
+            with contextlib.suppress(httpx2.TransportError):  # after the server has ended
                 while True:
                     statuses.append((await client.post(url, json=INITIALIZE)).status_code)
                     is_asked.set()

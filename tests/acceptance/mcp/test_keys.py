@@ -1,4 +1,4 @@
-"""API keys at the MCP server over HTTP: whose data they show, what they allow, and how they are refused."""
+"""API keys at the MCP server over HTTP: their tenant, their scopes, and their refusals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 from retrieval.surfaces.mcp.running import ServerPlace
 from retrieval.surfaces.mcp.server import EVERY_TOOL, Offer
 from tests.acceptance.conftest import SECONDS
-from tests.acceptance.mcp.conftest import TENANT, called, refused, serving_in_thread, tenant_of
+from tests.acceptance.mcp.conftest import TENANT, serving_in_thread, tenant_of, tool_answer, tool_error
 from tests.acceptance.mcp.test_http import INITIALIZE, TOKEN
 from tests.support.away import Away
 
@@ -60,16 +60,16 @@ async def test_a_key_is_offered_what_its_scopes_allow(keyed: str, url: str, mode
         judge = (await platform.create_key("judge", scopes=["feedback"])).text
     async with bearer(keyed, texts["read"], mode=mode) as client:
         assert await names(client) == READING
-        said = await refused(client, "add_items", collection="docs", items=[ITEM])
-        assert "needs the scope 'write'" in said
-        assert "retrieval keys create NAME --scope write" in said
+        message = await tool_error(client, "add_items", collection="docs", items=[ITEM])
+        assert "needs the scope 'write'" in message
+        assert "retrieval keys create NAME --scope write" in message
     async with bearer(keyed, texts["write"], mode=mode) as client:
         assert await names(client) == {"add_principle", "add_items", "store_memory"}
         assert (await client.list_resources()).resources == []
         with pytest.raises(MCPError, match="needs the scope 'read'"):
             await client.read_resource("principles://all")
-        await called(client, "add_items", collection="docs", items=[ITEM])
-        assert "needs the scope 'read'" in await refused(client, "get_items", collection="docs", item_ids=["D-1"])
+        await tool_answer(client, "add_items", collection="docs", items=[ITEM])
+        assert "needs the scope 'read'" in await tool_error(client, "get_items", collection="docs", item_ids=["D-1"])
     async with bearer(keyed, judge, mode=mode) as client:
         assert await names(client) == {"rate_principle", "rate_hit"}
     for text in (texts["admin"], TOKEN):
@@ -84,28 +84,28 @@ async def test_a_key_shows_its_tenants_data_alone(keyed: str, url: str) -> None:
         async with tenant_of(url, tenant) as platform:
             await platform.collection("docs")
             texts.append((await platform.create_key("agent", scopes=["read", "write"])).text)
-    async with bearer(keyed, texts[0]) as one, bearer(keyed, texts[1]) as other, bearer(keyed, TOKEN) as own:
-        await called(one, "add_items", collection="docs", items=[ITEM])
-        await called(one, "store_memory", project_id="p", interaction_type="plans", content="Move the server.")
-        assert "has no item" in await refused(other, "get_items", collection="docs", item_ids=["D-1"])
-        remembered = await called(one, "search_memories", project_id="p")
+    async with bearer(keyed, texts[0]) as first, bearer(keyed, texts[1]) as other, bearer(keyed, TOKEN) as own:
+        await tool_answer(first, "add_items", collection="docs", items=[ITEM])
+        await tool_answer(first, "store_memory", project_id="p", interaction_type="plans", content="Move the server.")
+        assert "has no item" in await tool_error(other, "get_items", collection="docs", item_ids=["D-1"])
+        remembered = await tool_answer(first, "search_memories", project_id="p")
         assert [memory["content"] for memory in remembered.value["memories"]] == ["Move the server."]
-        found = await called(one, "search_collection", collection="docs", query="fire extinguisher")
-        assert [hit["id"] for hit in found.value["hits"]] == ["D-1"]
-        listed = await called(own, "list_collections")
+        result = await tool_answer(first, "search_collection", collection="docs", query="fire extinguisher")
+        assert [hit["id"] for hit in result.value["hits"]] == ["D-1"]
+        listed = await tool_answer(own, "list_collections")
         assert "docs" not in [hit["name"] for hit in listed.value["collections"]]
 
 
 async def test_a_session_is_its_keys_alone(keyed: str, url: str) -> None:
-    """Another key that names it finds none; and what is no key any more lets in no longer."""
+    """Another key that names the session does not find it; a revoked key is refused."""
     async with tenant_of(url, TENANT) as platform:
         mine, theirs = [(await platform.create_key(name)).text for name in ("mine", "theirs")]
     accept = {"Accept": "application/json, text/event-stream"}
     async with httpx2.AsyncClient(timeout=SECONDS, headers=accept) as http:
         begun = await http.post(keyed, json=INITIALIZE, headers={"Authorization": f"Bearer {mine}"})
         session = {"mcp-session-id": begun.headers["mcp-session-id"]}
-        asked = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
-        stolen = await http.post(keyed, json=asked, headers={**session, "Authorization": f"Bearer {theirs}"})
+        request = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+        stolen = await http.post(keyed, json=request, headers={**session, "Authorization": f"Bearer {theirs}"})
         assert stolen.status_code == 404
         for wrong in ("", "Bearer rtv_none", f"Bearer {mine}x", f"Basic {mine}"):
             refusal = await http.post(keyed, json=INITIALIZE, headers={"Authorization": wrong})
@@ -138,7 +138,7 @@ async def test_a_key_that_asks_too_often_waits(keyed: str, url: str) -> None:
     headers = {"Accept": "application/json, text/event-stream", "Authorization": f"Bearer {text}"}
     async with httpx2.AsyncClient(timeout=SECONDS, headers=headers) as http:
         answers = [await http.post(keyed, json=INITIALIZE) for _ in range(2)]
-    assert [one.status_code for one in answers] == [200, 429]
+    assert [answer.status_code for answer in answers] == [200, 429]
     assert int(answers[1].headers["Retry-After"]) > 1
     async with tenant_of(url, TENANT) as platform:
         text = (await platform.create_key("busy", requests_per_minute=20)).text

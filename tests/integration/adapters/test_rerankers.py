@@ -29,7 +29,7 @@ TEXTS = ["the cake", "the pool of the database", "database timeout"]
 
 
 async def no_wait(_: float) -> None:
-    """Waits for nothing."""
+    """Return at once."""
 
 
 def asking(server: RerankServer, shape: str, **others: Any) -> EndpointReranker:
@@ -226,22 +226,22 @@ async def test_language_models_keep_the_contract() -> None:
     await check_unreachable_reranker(lambda: LLMReranker(SimLLM(faults=SimFaults(fail_rate=1))))
 
 
-def chosen(settings: Settings, **values: object) -> Any:
+def reranker_of(settings: Settings, **values: object) -> Any:
     """The reranker of those settings."""
     changed = settings.changed(**values)
     return configured_reranker(changed, ChosenLLM(changed))
 
 
 def test_settings_choose_a_reranker(settings: Settings, tmp_path: Path) -> None:
-    """None by default, whatever keys there are."""
+    """The default is none, whatever keys are set."""
     key = SecretStr("key")
-    assert chosen(settings) is None
-    assert chosen(settings, reranker_api_key=key, embedding_api_key=key, llm_api_key=key) is None
-    assert chosen(settings, reranker="cohere", reranker_model="m", reranker_api_key=key).name == "cohere/m"
-    assert chosen(settings, reranker="tei", reranker_base_url="http://tei:8080").name == "tei/tei:8080"
-    assert chosen(settings, reranker="llm", llm="sim").name.startswith("llm/sim/")
+    assert reranker_of(settings) is None
+    assert reranker_of(settings, reranker_api_key=key, embedding_api_key=key, llm_api_key=key) is None
+    assert reranker_of(settings, reranker="cohere", reranker_model="m", reranker_api_key=key).name == "cohere/m"
+    assert reranker_of(settings, reranker="tei", reranker_base_url="http://tei:8080").name == "tei/tei:8080"
+    assert reranker_of(settings, reranker="llm", llm="sim").name.startswith("llm/sim/")
     folder = write_cross_encoder(tmp_path / "tiny")
-    assert chosen(settings, reranker="onnx", reranker_model=str(folder)).name == "onnx/tiny"
+    assert reranker_of(settings, reranker="onnx", reranker_model=str(folder)).name == "onnx/tiny"
 
 
 @pytest.mark.parametrize(
@@ -259,18 +259,18 @@ def test_settings_choose_a_reranker(settings: Settings, tmp_path: Path) -> None:
 def test_settings_that_cannot_work_name_what_to_set(settings: Settings, values: dict[str, Any], why: str) -> None:
     """In one line."""
     with pytest.raises(ConfigurationError, match=why) as caught:
-        chosen(settings, **values)
+        reranker_of(settings, **values)
     assert "\n" not in str(caught.value)
 
 
 async def test_what_was_made_is_closed(settings: Settings, tmp_path: Path) -> None:
-    """And what is configured is made once."""
+    """The configured reranker is created once."""
     changed = settings.changed(reranker="onnx", reranker_model=str(write_cross_encoder(tmp_path / "tiny")))
     choice = ChosenReranker(changed, ChosenLLM(changed))
-    made = choice.get()
-    assert made is not None
-    assert choice.get() is made
+    reranker = choice.get()
+    assert reranker is not None
+    assert choice.get() is reranker
     await choice.aclose()
     with pytest.raises(RerankerRejectedError):
-        await made.rerank(QUERY, TEXTS)
+        await reranker.rerank(QUERY, TEXTS)
     await asyncio.sleep(0)

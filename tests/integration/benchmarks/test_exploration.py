@@ -1,4 +1,4 @@
-"""The exploration benchmark: it runs, and small versions of what it shows hold."""
+"""The exploration benchmark runs, and small versions of its results hold."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_thompson_sampling_has_less_regret_than_ucb1() -> None:
 
 
 def test_decay_forgets_by_half_in_a_half_life() -> None:
-    """And the newest event counts in full."""
+    """The newest event counts in full."""
     counts = bandits.Counts.nothing(1, 2, half_life=10)
     counts.add(np.array([0]), np.array([1.0]))
     for _ in range(10):
@@ -71,7 +71,7 @@ def test_newcomers_are_found_with_a_slot_and_a_contest_costs_less_than_a_reserva
 @pytest.mark.parametrize("slots", [1, 2])
 def test_served_slates_agree_with_their_propensities(slots: int) -> None:
     """The benchmark's own test, on 200 slates."""
-    found = served.agreement(200, slots, 5)
+    rows = served.agreement(200, slots, 5)
 
-    assert found["p"] > 0.001
-    assert found["greatest error of their sum"] < 1e-9
+    assert rows["p"] > 0.001
+    assert rows["greatest error of their sum"] < 1e-9

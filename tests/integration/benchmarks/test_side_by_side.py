@@ -20,7 +20,7 @@ pytestmark = not_on_a_cluster("the benchmarks measure one server")
 def test_the_comparison_writes_figures_and_a_page(
     server_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Both systems answer every kind of search perfectly on a small corpus, and what is left out is said loudly."""
+    """Both systems answer every kind of search perfectly on a small corpus, and the report names the omitted parts."""
     assert side_by_side.main(["--quick", "--server", server_url, "--out", str(tmp_path)]) == 0
 
     result = json.loads((tmp_path / "side_by_side.json").read_text())
@@ -79,8 +79,8 @@ def test_the_figures_of_a_week_read_its_month_by_index(server_url: str, tmp_path
     of_a_week = set(views) - {
         "contexts", "feedback", "losses", "recall", "unused_items", "usage", "usage_by_day",
     }  # fmt: skip
-    for name, asked in [(one, asked) for one in of_a_week for asked in (views[one], views[one]["analyst"])]:
-        months = [scan for scan in asked["scans"] if "retrievals_" in scan]
+    for name, run_ in [(view, run) for view in of_a_week for run in (views[view], views[view]["analyst"])]:
+        months = [scan for scan in run_["scans"] if "retrievals_" in scan]
         assert months, name
         assert all(scan.endswith("_2026_06") and "Index" in scan for scan in months), (name, months)
     months = [scan for scan in views["unused_items"]["scans"] if "retrievals_2" in scan]

@@ -16,19 +16,19 @@ from retrieval.domain.errors import InvalidRequestError
 
 
 async def test_counts_are_exact_beside_writers_in_several_platforms(database_url: str, settings: Settings) -> None:
-    """Fifty readers of overlapping memories, while memories are changed, stored and forgotten: nobody is lost."""
+    """Fifty readers of overlapping memories, while memories are changed, stored and forgotten: every access counts."""
     chance = random.Random(7)
     async with (
-        connect(database_url, settings=settings) as one,
+        connect(database_url, settings=settings) as first,
         connect(database_url, settings=settings) as two,
         connect(database_url, settings=settings) as three,
     ):
-        store = MemoryStore(one)
+        store = MemoryStore(first)
         await store.store_memories(
             {"project_id": "p", "interaction_type": "t", "content": f"note {n}", "memory_id": f"m{n:02}"}
             for n in range(22)
         )
-        collections = [await platform.collection("memories") for platform in (one, two, three)]
+        collections = [await platform.collection("memories") for platform in (first, two, three)]
         expected: Counter[str] = Counter()
 
         async def read(number: int) -> None:
@@ -36,22 +36,22 @@ async def test_counts_are_exact_beside_writers_in_several_platforms(database_url
             expected.update(ids)
             handle_of(collections[number % 3]).count_accesses(ids)
             if number % 5 == 0:
-                await (one, two, three)[number % 3].accesses_counted()
+                await (first, two, three)[number % 3].accesses_counted()
 
         async def write(number: int) -> None:
             await store.update_memory(f"m{number:02}", summary="changed", relevance_score=0.5)
             await store.store_memory("p", "t", f"note {number}", memory_id=f"m{number:02}", duplicates="keep")
 
         await asyncio.gather(*map(read, range(50)), *map(write, range(4)), store.forget("m20"), store.forget("m21"))
-        for platform in (one, two, three):
+        for platform in (first, two, three):
             await platform.accesses_counted()
-        found = await store.get_memories(sorted(expected))
-    assert {memory_id: memory.accesses for memory_id, memory in found.items()} == dict(expected)
-    assert all(memory.last_accessed_at is not None for memory in found.values())
+        memories = await store.get_memories(sorted(expected))
+    assert {memory_id: memory.accesses for memory_id, memory in memories.items()} == dict(expected)
+    assert all(memory.last_accessed_at is not None for memory in memories.values())
 
 
 async def test_what_waits_is_counted_when_the_platform_is_closed(database_url: str, settings: Settings) -> None:
-    """A program that ends loses none; items that are no memories, and unrecorded readers, count nothing."""
+    """An ending program loses no access; items that are not memories and unrecorded readers count nothing."""
     async with connect(database_url, settings=settings) as platform:
         store = MemoryStore(platform)
         await store.store_memory("p", "t", "words", memory_id="m")
@@ -70,20 +70,20 @@ async def test_a_closed_platform_counts_nothing(settings: Settings) -> None:
 
 
 async def test_the_database_tells_what_became_of_a_count_whose_answer_was_lost(platform: Platform) -> None:
-    """By its transaction: committed, or taken back; one that it never had, as it was restored, is taken back too."""
+    """The transaction was committed or rolled back; a transaction unknown after a restore counts as rolled back."""
     where = (platform.database, platform.tenant_id)
-    told: list[str] = []
+    notices: list[str] = []
     await MemoryStore(platform).store_memory("p", "t", "words", memory_id="m")
     number = (await (await platform.collection("memories")).refresh()).collection_id
     counts = {(number, "m"): Accesses(2, platform.now)}
 
     def interrupted(transaction: str) -> None:
-        told.append(transaction)
+        notices.append(transaction)
         raise ConnectionResetError
 
-    await add_accesses(*where, counts, told.append)
+    await add_accesses(*where, counts, notices.append)
     with pytest.raises(ConnectionResetError):
         await add_accesses(*where, counts, interrupted)
-    told.append("99999999999")
-    assert [await outcome_of(*where, transaction) for transaction in told] == ["committed", "aborted", "aborted"]
+    notices.append("99999999999")
+    assert [await outcome_of(*where, transaction) for transaction in notices] == ["committed", "aborted", "aborted"]
     assert (await MemoryStore(platform).get_memory("m")).accesses == 2

@@ -19,7 +19,7 @@ from tests.support.away import Away
 SHOWN = [ShownItem(item_id="i1", score=0.5)]
 
 
-class Asked(HashingEmbedder):
+class QuestionRecorder(HashingEmbedder):
     """Remembers the questions that it embedded."""
 
     def __init__(self) -> None:
@@ -42,15 +42,19 @@ async def _clustered(platform: Platform) -> Collection:
 
 
 async def test_nothing_is_embedded_for_a_record(new_database: Callable[[], str], settings: Settings) -> None:
-    """Words that this process embedded have their cluster; others go without, and nobody waits for a model."""
-    embedder = Asked()
+    """Texts that this process embedded have their cluster; other texts have none, and no model is called."""
+    embedder = QuestionRecorder()
     async with connect(new_database(), settings=settings, embedder=embedder) as platform:
         collection = await _clustered(platform)
         await collection.vectors_of(["at hand"])
-        known = await collection.record_answer("at hand", SHOWN, origin="advice", retrieval_time_ms=1)
+        answer_id = await collection.record_answer("at hand", SHOWN, origin="advice", retrieval_time_ms=1)
         unseen = await collection.record_answer("never asked before", SHOWN, origin="advice", retrieval_time_ms=1)
         await platform.recorded()
-        records = [await find_recorded(platform.database, platform.tenant_id, one) for one in (known, unseen) if one]
+        records = [
+            await find_recorded(platform.database, platform.tenant_id, retrieval_id)
+            for retrieval_id in (answer_id, unseen)
+            if retrieval_id
+        ]
         clusters = [record.cluster for record in records if record]
         assert [cluster is None for cluster in clusters] == [False, True]
         assert embedder.questions == ["at hand"]
@@ -66,17 +70,17 @@ async def test_a_record_waits_while_the_database_is_away(
         collection = await _clustered(platform)
         vector = (await collection.vectors_of(["words"]))[0]
         with Away(server_url, urlsplit(url).path.lstrip("/"))():
-            made = await collection.record_answer("q", SHOWN, origin="advice", retrieval_time_ms=1, vector=vector)
-        assert made is not None
+            answer_id = await collection.record_answer("q", SHOWN, origin="advice", retrieval_time_ms=1, vector=vector)
+        assert answer_id is not None
         await platform.recorded()
-        record = await find_recorded(platform.database, platform.tenant_id, made)
+        record = await find_recorded(platform.database, platform.tenant_id, answer_id)
         assert record is not None
         assert (record.cluster, record.model_version, platform.recording.lost) == (None, 0, {})
 
 
 @pytest.mark.parametrize("origin", ["\ud800", "a\x00", 5, " "])
 async def test_what_is_no_origin_is_refused(platform: Platform, origin: Any) -> None:
-    """Before the database is asked; and spaces around one do not tell it from that of the record."""
+    """The check precedes the database call; spaces around an origin are ignored."""
     collection = await platform.collection("docs")
     with pytest.raises(InvalidRequestError, match="origin is"):
         await collection.answers_of("s", origin=origin)
@@ -87,4 +91,4 @@ async def test_an_origin_is_found_with_spaces_around_it(platform: Platform) -> N
     collection = await platform.collection("docs")
     situation = Context(session="s")
     await collection.record_answer("q", [], origin=" advice ", retrieval_time_ms=1, context=situation)
-    assert [one.origin for one in await collection.answers_of("s", origin=" advice ")] == ["advice"]
+    assert [answer.origin for answer in await collection.answers_of("s", origin=" advice ")] == ["advice"]

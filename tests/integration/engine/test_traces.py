@@ -1,4 +1,4 @@
-"""Traces of a search: its stages, what each leg brought, each round trip; and nothing of what was asked."""
+"""Traces of a search: its stages, each leg, each round trip, and no content of the query."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from retrieval.jobs.run import run_job
 from retrieval.services.workplace import JobTarget
 from tests.support.database import SCHEMA
 from tests.support.openai_server import OpenAIServer, status
-from tests.support.traces import Kept, keep_spans
+from tests.support.traces import Spans, record_spans
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -46,79 +46,83 @@ async def docs(platform: Platform) -> Collection:
 
 
 @pytest.fixture
-def kept(monkeypatch: pytest.MonkeyPatch) -> Kept:
+def spans(monkeypatch: pytest.MonkeyPatch) -> Spans:
     """The spans from here on."""
-    return keep_spans(monkeypatch)
+    return record_spans(monkeypatch)
 
 
-async def test_a_search_is_told_stage_by_stage(docs: Collection, kept: Kept) -> None:
+async def test_a_search_is_told_stage_by_stage(docs: Collection, spans: Spans) -> None:
     """The stages are children of the search in the order in which they happen."""
     result = await docs.search("connection timeout")
 
-    search = kept.one("retrieval.search")
+    search = spans.only("retrieval.search")
     stages = ["embed", "plan", "candidates", "rank", "learn", "items", "record"]
-    assert [one.name for one in kept.within(search)] == [f"retrieval.{name}" for name in stages]
-    told = kept.told("retrieval.search")
-    assert told["retrieval.collection"] == "docs"
-    assert told["retrieval.retrieval_id"] == str(result.retrieval_id)
-    assert (told["retrieval.path"], told["retrieval.hits"], told["retrieval.profile_version"]) == ("exact", 3, 1)
+    assert [span.name for span in spans.children_of(search)] == [f"retrieval.{name}" for name in stages]
+    attributes = spans.attributes_of("retrieval.search")
+    assert attributes["retrieval.collection"] == "docs"
+    assert attributes["retrieval.retrieval_id"] == str(result.retrieval_id)
+    assert (attributes["retrieval.path"], attributes["retrieval.hits"], attributes["retrieval.profile_version"]) == (
+        "exact",
+        3,
+        1,
+    )
 
 
-async def test_each_leg_says_what_it_brought(docs: Collection, kept: Kept) -> None:
+async def test_each_leg_says_what_it_brought(docs: Collection, spans: Spans) -> None:
     """One statement finds them all, so each is an event; the dense one says which way it went."""
     await docs.search("connection timeout")
 
-    legs = {dict(one.attributes or {})["retrieval.leg"]: one for one in kept.one("retrieval.candidates").events}
+    legs = {dict(event.attributes or {})["retrieval.leg"]: event for event in spans.only("retrieval.candidates").events}
     assert set(legs) == {"dense", "lexical"}
     dense = dict(legs["dense"].attributes or {})
     assert (dense["retrieval.candidates"], dense["retrieval.path"], dense["retrieval.weighed"]) == (3, "exact", 3)
 
 
-async def test_each_round_trip_is_a_client_span_of_its_stage(docs: Collection, kept: Kept) -> None:
-    """It tells the database, the operation and the rows, and when a connection was to be had."""
+async def test_each_round_trip_is_a_client_span_of_its_stage(docs: Collection, spans: Spans) -> None:
+    """It names the database, the operation and the rows, and marks the time when a connection was free."""
     await docs.search("connection timeout")
 
-    [statements] = kept.within(kept.one("retrieval.candidates"))
-    told: dict[str, Any] = dict(statements.attributes or {})
+    [statements] = spans.children_of(spans.only("retrieval.candidates"))
+    attributes: dict[str, Any] = dict(statements.attributes or {})
     assert statements.name == "postgresql statements"
-    assert (told["db.system.name"], told["db.operation.name"]) == ("postgresql", "SELECT")
-    assert told["db.response.returned_rows"] >= 6
-    assert [one.name for one in statements.events] == ["connected"]
+    assert (attributes["db.system.name"], attributes["db.operation.name"]) == ("postgresql", "SELECT")
+    assert attributes["db.response.returned_rows"] >= 6
+    assert [event.name for event in statements.events] == ["connected"]
 
 
-async def test_a_trace_shows_nothing_of_the_question(docs: Collection, kept: Kept) -> None:
-    """Neither words nor filters nor what was found."""
+async def test_a_trace_shows_nothing_of_the_question(docs: Collection, spans: Spans) -> None:
+    """It has neither words nor filters nor hits."""
     await docs.search("timeout zweistromland", where={"kind_of": "a"})
     await docs.search("timeout zweistromland", vector=HashingEmbedder().space.dimensions * [0.125])
 
     for word in ("zweistromland", "timeout", "kind_of", "0.125"):
-        assert word not in kept.text()
+        assert word not in spans.text()
 
 
-async def test_a_record_is_a_trace_of_its_own(docs: Collection, platform: Platform, kept: Kept) -> None:
+async def test_a_record_is_a_trace_of_its_own(docs: Collection, platform: Platform, spans: Spans) -> None:
     """Many searches are stored together, behind them all."""
     await docs.search("connection")
     await platform.recorded()
 
-    stored = kept.one("retrieval.record_searches")
+    stored = spans.only("retrieval.record_searches")
     assert stored.parent is None
     assert dict(stored.attributes or {})["retrieval.searches"] == 1
 
 
-async def test_feedback_and_jobs_are_spans(docs: Collection, platform: Platform, kept: Kept) -> None:
+async def test_feedback_and_jobs_are_spans(docs: Collection, platform: Platform, spans: Spans) -> None:
     """Each with its tenant, and a job with what became of it."""
     result = await docs.search("connection")
     await platform.feedback(result.retrieval_id, result[0].item_id, helpful=True)
     target = JobTarget(platform.tenant_id, await docs.refresh())
     await run_job(platform.workplace, job_named("weights"), target)
 
-    assert kept.told("retrieval.feedback")["retrieval.events"] == 1
-    job = kept.told("retrieval.job")
+    assert spans.attributes_of("retrieval.feedback")["retrieval.events"] == 1
+    job = spans.attributes_of("retrieval.job")
     assert (job["retrieval.job"], job["retrieval.outcome"]) == ("weights", "done")
 
 
-async def test_a_call_of_a_model_is_a_client_span(kept: Kept) -> None:
-    """By OpenTelemetry's names for models, without what was asked and without the key."""
+async def test_a_call_of_a_model_is_a_client_span(spans: Spans) -> None:
+    """The names are OpenTelemetry's for models; the span has neither the text nor the key."""
     async with OpenAIServer() as server:
         embedder = OpenAIEmbedder(model="text-test", api_key="sk-opensesame", base_url=server.url, dimensions=64)
         await embedder.embed(["zweistromland"], TextRole.QUERY)
@@ -127,19 +131,19 @@ async def test_a_call_of_a_model_is_a_client_span(kept: Kept) -> None:
             await embedder.embed(["zweistromland"], TextRole.QUERY)
         await embedder.aclose()
 
-    good, bad = (dict(one.attributes or {}) for one in kept.named("embeddings text-test"))
+    good, bad = (dict(span.attributes or {}) for span in spans.named("embeddings text-test"))
     assert (good["gen_ai.operation.name"], good["gen_ai.request.model"]) == ("embeddings", "text-test")
     assert (good["retrieval.attempts"], "error.type" in good) == (1, False)
     assert bad["error.type"] == "EmbedderRejectedError"
-    assert "zweistromland" not in kept.text()
-    assert "opensesame" not in kept.text()
+    assert "zweistromland" not in spans.text()
+    assert "opensesame" not in spans.text()
 
 
 class Counting:
-    """Counts what it is told."""
+    """Counts the calls of an observer."""
 
     def __init__(self) -> None:
-        self.searches = self.events = self.kept = 0
+        self.searches = self.events = self.records = 0
         self.lost: list[str] = []
 
     def searched(self, results: list[SearchResult]) -> None:
@@ -147,12 +151,12 @@ class Counting:
         self.searches += len(results)
 
     def rewarded(self, report: FeedbackReport) -> None:
-        """Feedback was taken."""
+        """Feedback was stored."""
         self.events += report.recorded
 
     def recorded(self, searches: int) -> None:
         """Searches were recorded."""
-        self.kept += searches
+        self.records += searches
 
     def unrecorded(self, reason: str) -> None:
         """A search was lost."""
@@ -170,4 +174,4 @@ async def test_an_observer_is_told_what_happened(database_url: str) -> None:
         result = (await collection.search_each(["connection", "timeout"]))[0]
         await platform.feedback(result.retrieval_id, "a", helpful=True)
 
-    assert (observer.searches, observer.events, observer.kept, observer.lost) == (2, 1, 2, [])
+    assert (observer.searches, observer.events, observer.records, observer.lost) == (2, 1, 2, [])

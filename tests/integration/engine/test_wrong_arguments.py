@@ -1,4 +1,4 @@
-"""Arguments of wrong types and names: every call of a collection and of a platform says what it takes."""
+"""Arguments of wrong types and names: every call of a collection and of a platform names what it expects."""
 
 from __future__ import annotations
 
@@ -63,28 +63,28 @@ ALSO: Mapping[str, tuple[str, ...]] = {
 
 def wrong_calls(cls: type) -> list[Any]:
     """Each public method with each of its arguments, and a value that no call can mean by it."""
-    found = []
+    calls = []
     for name, method in inspect.getmembers(cls, inspect.isfunction):
         if name.startswith("_"):
             continue
-        for one in list(inspect.signature(method).parameters.values())[1:]:
-            said = str(one.annotation)
-            wrong = WRONG.get(said.removesuffix(" | None"), object())
-            found.append(pytest.param(name, one.name, wrong, id=f"{name}-{one.name}"))
-    return found
+        for parameter in list(inspect.signature(method).parameters.values())[1:]:
+            annotation = str(parameter.annotation)
+            wrong = WRONG.get(annotation.removesuffix(" | None"), object())
+            calls.append(pytest.param(name, parameter.name, wrong, id=f"{name}-{parameter.name}"))
+    return calls
 
 
-async def called(method: Callable[..., Any], name: str, value: object) -> object:
-    """The outcome of the call with usual values for what must be given, and that value."""
-    given = {
-        one.name: {"a": Profile(), "b": Profile()} if one.name == "profiles" else USUAL.get(one.name)
-        for one in inspect.signature(method).parameters.values()
-        if one.default is inspect.Parameter.empty or one.name in ALSO.get(method.__name__, ())
+async def outcome_of(method: Callable[..., Any], name: str, value: object) -> object:
+    """The outcome of the call with that value, and with usual values for the other required arguments."""
+    arguments = {
+        parameter.name: {"a": Profile(), "b": Profile()} if parameter.name == "profiles" else USUAL.get(parameter.name)
+        for parameter in inspect.signature(method).parameters.values()
+        if parameter.default is inspect.Parameter.empty or parameter.name in ALSO.get(method.__name__, ())
     }
-    given[name] = value
-    outcome = method(**given)
+    arguments[name] = value
+    outcome = method(**arguments)
     if inspect.isasyncgen(outcome):
-        return [one async for one in outcome]
+        return [row async for row in outcome]
     return await outcome if inspect.isawaitable(outcome) else outcome
 
 
@@ -96,7 +96,7 @@ async def test_a_collection_refuses_values_of_other_types(
     collection = await platform.collection("tests")
     await collection.add([ITEM])
     with pytest.raises(RetrievalError, match=argument if value == "x" else None):
-        await called(getattr(collection, method), argument, value)
+        await outcome_of(getattr(collection, method), argument, value)
 
 
 @pytest.mark.parametrize(("method", "argument", "value"), wrong_calls(Platform))
@@ -106,11 +106,11 @@ async def test_a_platform_refuses_values_of_other_types(
     """By an error that names a flag."""
     await platform.collection("tests")
     with pytest.raises(RetrievalError, match=argument if value == "x" else None):
-        await called(getattr(platform, method), argument, value)
+        await outcome_of(getattr(platform, method), argument, value)
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("arguments", "message"),
     [
         ({"typos": "x"}, "typos is 'x'; it must be True or False"),
         ({"syntax": 0}, "syntax is 0; it must be True or False"),
@@ -123,16 +123,16 @@ async def test_a_platform_refuses_values_of_other_types(
         ({"zzz": 1}, "no argument 'zzz'; it takes query"),
     ],
 )
-async def test_a_search_says_what_it_takes(platform: Platform, given: Any, said: str) -> None:
+async def test_a_search_says_what_it_takes(platform: Platform, arguments: Any, message: str) -> None:
     """The message is about an argument's value, or about its name."""
     collection = await platform.collection("tests")
     with pytest.raises(InvalidRequestError) as refused:
-        await collection.search("database", **given)
-    assert said in str(refused.value)
+        await collection.search("database", **arguments)
+    assert message in str(refused.value)
 
 
 async def test_other_calls_name_the_argument_that_was_meant(platform: Platform) -> None:
-    """Also where an argument that is needed is missing for it."""
+    """The wrong name is reported first, even if a required argument is missing too."""
     collection = await platform.collection("tests")
     unchecked: Any = collection
     with pytest.raises(InvalidRequestError, match="add has no argument 'documents'; did you mean items"):
@@ -150,14 +150,14 @@ async def test_other_calls_name_the_argument_that_was_meant(platform: Platform) 
 
 def test_names_are_checked_without_another_signature() -> None:
     """A program that reads signatures sees the arguments that there are."""
-    told = inspect.signature(Collection.add).parameters
-    assert list(told) == ["self", "items", "embeddings"]
-    assert told["items"].default is inspect.Parameter.empty
+    parameters = inspect.signature(Collection.add).parameters
+    assert list(parameters) == ["self", "items", "embeddings"]
+    assert parameters["items"].default is inspect.Parameter.empty
     assert inspect.signature(Collection.search).parameters["query"].default is None
 
 
 def test_the_other_kind_of_with_is_named(settings: Settings) -> None:
-    """Each platform tells how it is opened."""
+    """The message of each platform says how to open it."""
     with pytest.raises(InvalidRequestError, match=r"async with retrieval\.connect\(\)"), connect(settings=settings):
         pass
 
@@ -174,18 +174,18 @@ async def test_a_platform_without_await_is_not_awaited(settings: Settings) -> No
 @pytest.mark.parametrize("value", [5, "x", None, []])
 def test_the_parts_of_a_profile_have_their_types(part: str, value: object) -> None:
     """Whichever part it is."""
-    given: dict[str, Any] = {part: value}
+    arguments: dict[str, Any] = {part: value}
     with pytest.raises(InvalidProfileError, match=part):
-        Profile(**given)
+        Profile(**arguments)
 
 
 @pytest.mark.parametrize(
-    "given",
+    "arguments",
     [{"path": 5}, {"path": None}, {"columns": 5}, {"columns": {5: "a"}}, {"clean": "x"}, {"texts": 5}, {"header": 5}],
 )
-def test_a_file_is_read_by_what_can_be_meant(tmp_path: Path, given: dict[str, Any]) -> None:
+def test_a_file_is_read_by_what_can_be_meant(tmp_path: Path, arguments: dict[str, Any]) -> None:
     """Before it is opened."""
     file = tmp_path / "a.csv"
     file.write_text("_id,text\n1,a\n")
     with pytest.raises(RetrievalError):
-        read_items(**{"path": file, **given})
+        read_items(**{"path": file, **arguments})

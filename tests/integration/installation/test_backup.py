@@ -1,4 +1,4 @@
-"""A backup is rehearsed: the home is destroyed, restored, and all is as it was; so is a move to a newer PostgreSQL."""
+"""Rehearsal of a backup: the home is destroyed and restored unchanged; so is a move to a newer PostgreSQL."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from retrieval.domain.errors import (
 from tests.conftest import NewDatabase
 from tests.support.cluster import not_on_a_cluster
 from tests.support.database import SCHEMA, login, make_fast, opened, with_password
-from tests.support.moving import answers, filled, remembered
+from tests.support.moving import answers, fill, remember
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 OLD_PROGRAMS = "RETRIEVAL_TEST_OLD_POSTGRESQL"
@@ -60,17 +60,17 @@ def place() -> Iterator[Path]:
 
 
 def platform_at(url: str, settings: Settings, moment: float, tenant: str = "ours") -> Platform:
-    """A platform whose clock stands still: what was learned weighs the same in two searches."""
+    """A platform whose clock stands still, so that learned rewards weigh the same in two searches."""
     changed = settings.changed(database_url=url, tenant=tenant)
     return Platform(changed, embedder=HashingEmbedder(), wall_clock=lambda: moment, chance=random.Random(7))
 
 
 async def use(url: str, settings: Settings, moment: float) -> list[Any]:
-    """Fill the database with two tenants' data and a login; gives what it answers."""
+    """Fill the database with two tenants' data and a login; return the answers to some searches."""
     upgrade(url, SCHEMA)
     async with platform_at(url, settings, moment) as platform:
-        found = await answers(await filled(platform))
-        await remembered(platform)
+        search_answers = await answers(await fill(platform))
+        await remember(platform)
         async with platform.of_tenant("theirs") as theirs:
             await (await theirs.collection("docs")).add([{"_id": "secret", "text": "common secret"}])
     with opened(url) as connection:
@@ -82,20 +82,20 @@ async def use(url: str, settings: Settings, moment: float) -> list[Any]:
                 "INSERT INTO {s}.analyst_logins SELECT 'ann', tenant_id FROM {s}.tenants WHERE name = 'ours'"
             ).format(s=sql.Identifier(SCHEMA))
         )
-    return found
+    return search_answers
 
 
 def content(url: str) -> dict[str, list[Any]]:
-    """Every row of every table of the schema, but for where tables are kept."""
+    """Every row of every table of the schema."""
     with opened(url) as connection:
         names = connection.execute(
             "SELECT c.relname FROM pg_class c WHERE c.relnamespace = %s::regnamespace AND c.relkind = 'r'", (SCHEMA,)
         ).fetchall()
-        found = {}
+        tables = {}
         for (name,) in names:
             query = sql.SQL("SELECT t::text FROM {} AS t ORDER BY 1").format(sql.Identifier(SCHEMA, name))
-            found[name] = connection.execute(query).fetchall()
-    return found
+            tables[name] = connection.execute(query).fetchall()
+    return tables
 
 
 def rights(url: str) -> list[Any]:
@@ -110,18 +110,20 @@ def rights(url: str) -> list[Any]:
     )
     policies = "SELECT tablename, policyname, roles::text, cmd, qual, with_check FROM pg_policies WHERE schemaname = %s"
     with opened(url) as connection:
-        granted = [row for one in (tables, functions) for row in connection.execute(one.encode(), (SCHEMA,)).fetchall()]
-        held = connection.execute(policies.encode(), (SCHEMA,)).fetchall()
-    # The owner may do everything, whether or not that is said; the words for it differ by version.
+        granted = [
+            row for query in (tables, functions) for row in connection.execute(query.encode(), (SCHEMA,)).fetchall()
+        ]
+        policy_rows = connection.execute(policies.encode(), (SCHEMA,)).fetchall()
+    # The owner has all rights, granted explicitly or not; the notation differs by version.
     return sorted(
         (
             name,
             owner,
-            sorted(one for one in (said or "{}")[1:-1].split(",") if one and not one.startswith(f"{owner}=")),
+            sorted(grant for grant in (grants or "{}")[1:-1].split(",") if grant and not grant.startswith(f"{owner}=")),
             *rest,
         )
-        for name, owner, said, *rest in granted
-    ) + sorted(held, key=repr)
+        for name, owner, grants, *rest in granted
+    ) + sorted(policy_rows, key=repr)
 
 
 def check_isolation(url: str) -> None:
@@ -152,13 +154,13 @@ async def test_a_destroyed_home_comes_back_as_it_was(place: Path, settings: Sett
     home, folder, moment = place / "home", place / "backup", time.time()
     with start_embedded(home) as server:
         make_fast(server.url)
-        asked = await use(server.url, settings, moment)
+        answers_before = await use(server.url, settings, moment)
         before, allowed = content(server.url), rights(server.url)
         with opened(server.url) as connection:
             secret = connection.execute("SELECT rolpassword FROM pg_authid WHERE rolname = 'ann'").fetchone()
         saved = back_up(server.url, folder, NOW)
     assert saved.rows >= sum(map(len, before.values()))  # the queue of jobs has tables too
-    assert set(saved.roles) == {"ann", *(f"{SCHEMA}_{one}" for one in ("app", "definer", "analyst"))}
+    assert set(saved.roles) == {"ann", *(f"{SCHEMA}_{role}" for role in ("app", "definer", "analyst"))}
     assert {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()} == {
         "backup.json": 0o600, "database.dump": 0o600,
     }  # fmt: skip
@@ -169,7 +171,7 @@ async def test_a_destroyed_home_comes_back_as_it_was(place: Path, settings: Sett
     assert (restored.rows, restored.tables, restored.made_at) == (saved.rows, saved.tables, NOW)
     with start_embedded(home) as server:
         assert content(server.url) == before
-        assert [one for one in rights(server.url) if one not in allowed] == []
+        assert [right for right in rights(server.url) if right not in allowed] == []
         assert len(rights(server.url)) == len(allowed)
         check_isolation(server.url)
         with opened(server.url) as connection:
@@ -179,11 +181,11 @@ async def test_a_destroyed_home_comes_back_as_it_was(place: Path, settings: Sett
             ).fetchone() == (3, "reads figures")
         async with platform_at(server.url, settings, moment) as platform:
             docs = await platform.collection("docs", create=False)
-            assert await answers(docs) == asked
+            assert await answers(docs) == answers_before
             await docs.add([{"_id": "later", "text": "common later"}])
-            found = await docs.search("later", limit=40)
-            assert "later" in {hit.item_id for hit in found}
-            assert (await platform.feedback(found.retrieval_id, "later", helpful=True)).recorded == 1
+            hits = await docs.search("later", limit=40)
+            assert "later" in {hit.item_id for hit in hits}
+            assert (await platform.feedback(hits.retrieval_id, "later", helpful=True)).recorded == 1
         upgrade(server.url, SCHEMA)
     with pytest.raises(ConflictError, match="none is overwritten"):
         restore_home(folder, home)
@@ -191,7 +193,7 @@ async def test_a_destroyed_home_comes_back_as_it_was(place: Path, settings: Sett
 
 @not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
 def test_a_database_by_its_url_is_saved_and_restored(new_database: NewDatabase, tmp_path: Path) -> None:
-    """In an empty database alone, in one transaction; a password stands in no command line."""
+    """Only an empty database is accepted, in one transaction; no command line contains a password."""
     url, folder = new_database(), tmp_path / "backup"
     empty = new_database(empty=True)
     with login(url, "SUPERUSER") as (name, own):
@@ -207,7 +209,7 @@ def test_a_database_by_its_url_is_saved_and_restored(new_database: NewDatabase, 
 
 @not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
 def test_a_login_that_does_not_see_all_saves_nothing(new_database: NewDatabase, tmp_path: Path) -> None:
-    """Half a backup would look like a whole one."""
+    """A partial backup would look complete."""
     url = new_database()
     with login(url) as (name, own), opened(url) as connection:
         connection.execute(f"GRANT {SCHEMA}_app TO {name}")
@@ -218,23 +220,23 @@ def test_a_login_that_does_not_see_all_saves_nothing(new_database: NewDatabase, 
 
 @not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
 def test_what_is_there_is_not_written_over(database_url: str, tmp_path: Path) -> None:
-    """A folder that holds something is left alone."""
+    """A folder with content is not changed."""
     (tmp_path / "kept").write_text("mine")
     with pytest.raises(ConflictError, match="is there already"):
         back_up(database_url, tmp_path, NOW)
-    assert [one.name for one in tmp_path.iterdir()] == ["kept"]
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
 @not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
 def test_a_damaged_backup_is_refused_before_anything_is_made(new_database: NewDatabase, place: Path) -> None:
-    """A byte that is another, a dump that was cut off, a manifest of another version, or none at all."""
+    """The damage is a changed byte, a truncated dump, a manifest of another version, or a missing manifest."""
     folder, home = place / "backup", place / "home"
     back_up(new_database(), folder, NOW)
     dump, manifest = folder / "database.dump", folder / "backup.json"
     sound, text = dump.read_bytes(), manifest.read_text()
 
-    def refused(said: str) -> None:
-        with pytest.raises(InvalidRequestError, match=said):
+    def refused(message: str) -> None:
+        with pytest.raises(InvalidRequestError, match=message):
             restore_home(folder, home)
         assert not home.exists()
 
@@ -280,10 +282,10 @@ def test_rights_over_the_server_are_not_restored(new_database: NewDatabase, plac
         assert back_up(url, folder, NOW).reduced == (name,)
     restore_home(folder, place / "home")
     with start_embedded(place / "home") as server, opened(server.url) as connection:
-        found = connection.execute(
+        rows = connection.execute(
             "SELECT rolsuper, rolcreaterole, rolcanlogin FROM pg_roles WHERE rolname = %s", (name,)
         )
-        assert found.fetchone() == (False, False, True)
+        assert rows.fetchone() == (False, False, True)
 
 
 @not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
@@ -299,7 +301,7 @@ def test_a_newer_server_than_the_programs_is_told(
 def test_the_steps_of_an_upgrade_with_the_installed_version_in_the_place_of_the_former(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No older version is at hand here: the same programs run both servers, and the former is said to be 17."""
+    """No older version is available here: the same programs run both servers, and the former one claims to be 17."""
     home, programs = place / "home", find_package() / "pginstall" / "bin"
     with start_embedded(home) as server:
         make_fast(server.url)
@@ -315,11 +317,11 @@ def test_the_steps_of_an_upgrade_with_the_installed_version_in_the_place_of_the_
         with pytest.raises(EmbeddedServerError, match="a process still uses"):
             upgrade_server(home, programs, NOW)
 
-    saved, kept = upgrade_server(home, programs, NOW)
+    saved, former_data = upgrade_server(home, programs, NOW)
 
-    assert kept == home / "data-17"
-    assert (kept / "PG_VERSION").exists()
-    assert sorted(one.name for one in home.iterdir() if one.is_dir()) == ["data", "data-17", "run"]
+    assert former_data == home / "data-17"
+    assert (former_data / "PG_VERSION").exists()
+    assert sorted(path.name for path in home.iterdir() if path.is_dir()) == ["data", "data-17", "run"]
     monkeypatch.undo()
     with start_embedded(home) as server:
         assert sum(map(len, content(server.url).values())) <= saved.rows
@@ -329,7 +331,7 @@ def test_the_steps_of_an_upgrade_with_the_installed_version_in_the_place_of_the_
 
 
 def test_an_upgrade_that_was_cut_off_between_its_last_steps_is_told(place: Path) -> None:
-    """No empty database takes the place of the data that wait beside it."""
+    """No empty database replaces the data that wait beside it."""
     (place / "data-17").mkdir()
     with pytest.raises(EmbeddedServerError, match=r"run `mv .*data-17 .*data` and upgrade again"):
         start_embedded(place)
@@ -338,7 +340,7 @@ def test_an_upgrade_that_was_cut_off_between_its_last_steps_is_told(place: Path)
 
 @not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
 def test_what_a_killed_restore_left_is_cleared(place: Path, new_database: NewDatabase) -> None:
-    """Its server may run on: it is stopped before the next one takes its place."""
+    """Its server may still run: it is stopped before the next one replaces it."""
     folder, home = place / "backup", place / "home"
     back_up(new_database(), folder, NOW)
     killed = start_embedded(home / "restoring")
@@ -350,7 +352,7 @@ def test_what_a_killed_restore_left_is_cleared(place: Path, new_database: NewDat
     finally:
         with pytest.raises(EmbeddedServerError, match="No such file"):
             killed.close()
-    assert sorted(one.name for one in home.iterdir() if one.is_dir()) == ["data"]
+    assert sorted(path.name for path in home.iterdir() if path.is_dir()) == ["data"]
 
 
 @pytest.fixture
@@ -369,8 +371,8 @@ def old_cluster(home: Path, programs: Path) -> Cluster:
     data = Path(tempfile.mkdtemp(dir=home))
     former.account.own(data)
     options = ["--username", "postgres", "--encoding", "UTF8", "--locale", "C", "--lc-ctype", "C.UTF-8"]
-    done = former.run("initdb", "-D", str(data), *options, "--auth-local", "trust", "--auth-host", "reject")
-    assert done.returncode == 0, done.stdout
+    process = former.run("initdb", "-D", str(data), *options, "--auth-local", "trust", "--auth-host", "reject")
+    assert process.returncode == 0, process.stdout
     data.rename(home / "data")
     cluster = Cluster(home, former)
     cluster.serve(time.monotonic() + 60)
@@ -378,24 +380,28 @@ def old_cluster(home: Path, programs: Path) -> Cluster:
 
 
 async def test_the_data_of_an_older_postgresql_are_moved(place: Path, settings: Settings, old_programs: Path) -> None:
-    """For real: filled under the older version, refused by the installed one with advice, moved, and all as it was."""
+    """A real upgrade: filled under the older version, refused by the installed one with advice, moved, unchanged."""
     home, moment = place / "home", time.time()
     cluster = old_cluster(home, old_programs)
     try:
-        asked = await use(cluster.url, settings, moment)
+        answers_before = await use(cluster.url, settings, moment)
         before, allowed = content(cluster.url), rights(cluster.url)
     finally:
         cluster.stop(60)
     with pytest.raises(EmbeddedServerError, match="retrieval db upgrade-server DIR"):
         start_embedded(home)
 
-    saved, kept = upgrade_server(home, old_programs, NOW)
+    saved, former_data = upgrade_server(home, old_programs, NOW)
 
-    assert saved.postgresql == int((kept / "PG_VERSION").read_text()) < int((home / "data" / "PG_VERSION").read_text())
+    assert (
+        saved.postgresql
+        == int((former_data / "PG_VERSION").read_text())
+        < int((home / "data" / "PG_VERSION").read_text())
+    )
     with start_embedded(home) as server:
         assert content(server.url) == before
-        assert [one for one in rights(server.url) if one not in allowed] == []
+        assert [right for right in rights(server.url) if right not in allowed] == []
         assert len(rights(server.url)) == len(allowed)
         check_isolation(server.url)
         async with platform_at(server.url, settings, moment) as platform:
-            assert await answers(await platform.collection("docs", create=False)) == asked
+            assert await answers(await platform.collection("docs", create=False)) == answers_before

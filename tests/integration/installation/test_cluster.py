@@ -51,20 +51,20 @@ async def fill(platform: Platform) -> None:
 
 @on_a_cluster
 async def test_collections_lie_on_several_nodes_and_are_searched_and_judged_there(platform: Platform) -> None:
-    """Each wholly on one; what is changed, removed and judged shows in searches and counts."""
+    """Each collection is on one node; changes, removals and feedback show in searches and counts."""
     await fill(platform)
     nodes = set()
     for number in range(COLLECTIONS):
         collection = await platform.collection(f"c{number}")
         await collection.add([{"_id": "i-1", "text": f"changed thing 1 of {number}", "parity": 1}])
         assert await collection.delete(["i-2", "i-3"]) == 2
-        found = await collection.search(f"thing of {number}", where={"parity": 1}, limit=5)
-        assert {hit.item_id for hit in found} <= {f"i-{place}" for place in range(1, 20, 2)}
-        assert len(found) == 5
-        assert found[0].item_id == (await collection.search(f"thing of {number}", where={"parity": 1}))[0].item_id
-        await platform.feedback(found.retrieval_id, found[0].item_id, helpful=True, actor="ann")
-        await platform.feedback(found.retrieval_id, found[0].item_id, helpful=False, actor="ann")
-        standing = (await collection.standings([found[0].item_id]))[found[0].item_id]
+        hits = await collection.search(f"thing of {number}", where={"parity": 1}, limit=5)
+        assert {hit.item_id for hit in hits} <= {f"i-{place}" for place in range(1, 20, 2)}
+        assert len(hits) == 5
+        assert hits[0].item_id == (await collection.search(f"thing of {number}", where={"parity": 1}))[0].item_id
+        await platform.feedback(hits.retrieval_id, hits[0].item_id, helpful=True, actor="ann")
+        await platform.feedback(hits.retrieval_id, hits[0].item_id, helpful=False, actor="ann")
+        standing = (await collection.standings([hits[0].item_id]))[hits[0].item_id]
         assert (standing.uses, standing.successes) == (1, 0)
         assert platform.database.facts.is_distributed
         async with platform.database.maintenance() as connection:
@@ -79,7 +79,7 @@ async def test_collections_lie_on_several_nodes_and_are_searched_and_judged_ther
 
 @on_a_cluster
 async def test_a_node_shows_nobody_the_rows_of_another_tenant(platform: Platform, settings: Settings) -> None:
-    """Its shards have the policies too, whoever asks them directly."""
+    """Its shards have the policies too, also for direct queries."""
     await fill(platform)
     other = settings.changed(tenant=f"{settings.tenant}-other")
     async with connect(platform.database.url, settings=other, embedder=HashingEmbedder()) as theirs:
@@ -95,14 +95,14 @@ async def test_a_node_shows_nobody_the_rows_of_another_tenant(platform: Platform
             count = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(*name.split(".")))
             assert node.execute(count).fetchone() == (0,)
             node.execute("SELECT set_config('retrieval.tenant', %s, false)", (str(platform.tenant_id),))
-            [found] = node.execute(count).fetchone() or (0,)
-            rows += found
+            [count_] = node.execute(count).fetchone() or (0,)
+            rows += count_
     assert rows == 20 * COLLECTIONS
 
 
 @on_a_cluster
 async def test_the_sizes_of_tables_and_indexes_are_those_on_the_nodes(platform: Platform) -> None:
-    """A search's index, the figures of a collection and the doctor tell the same sizes."""
+    """A search's index, the statistics of a collection and the doctor report the same sizes."""
     names = platform.database.names
     collection = await platform.collection("sized")
     await collection.add([{"_id": f"i-{place}", "text": f"thing {place}"} for place in range(40)])
@@ -159,15 +159,15 @@ async def test_the_doctor_counts_the_rows_of_all_nodes(platform: Platform) -> No
 @on_a_cluster
 def test_distributing_again_brings_back_the_functions_of_a_cluster(database_url: str) -> None:
     """A revision of the schema may have replaced them by those of one server."""
-    known = "SELECT prosrc FROM pg_proc WHERE oid = 'place_by_collection'::regproc"
+    source_query = "SELECT prosrc FROM pg_proc WHERE oid = 'place_by_collection'::regproc"
     with opened(database_url) as connection:
         connection.execute(f"SET search_path = {SCHEMA}".encode())
         connection.execute("SET citus.enable_ddl_propagation = off")
-        before = connection.execute(known).fetchone()
+        before = connection.execute(source_query).fetchone()
         connection.execute("CREATE OR REPLACE FUNCTION place_by_collection(name text) RETURNS void LANGUAGE sql AS ''")
-        assert connection.execute(known).fetchone() != before
+        assert connection.execute(source_query).fetchone() != before
         distribute(database_url, SCHEMA)
-        assert connection.execute(known).fetchone() == before
+        assert connection.execute(source_query).fetchone() == before
 
 
 @on_a_cluster

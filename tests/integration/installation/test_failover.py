@@ -36,9 +36,9 @@ class Pair:
 
     @property
     def url(self) -> str:
-        """The URL that names both and asks for the one that takes writes."""
+        """The URL that names both servers and requires the writable one."""
         hosts = ",".join(
-            f"{quote(str(socket_directory(one.home)), safe='')}:{PORT}" for one in (self.primary, self.standby)
+            f"{quote(str(socket_directory(server.home)), safe='')}:{PORT}" for server in (self.primary, self.standby)
         )
         return f"postgresql://postgres@{hosts}/retrieval?target_session_attrs=read-write"
 
@@ -61,7 +61,7 @@ class Pair:
 def pair() -> Iterator[Pair]:
     """Two servers, the second a streaming replica of the first, with the platform's schema."""
     folder = Path(tempfile.mkdtemp(prefix="retrieval-failover-"))
-    folder.chmod(0o755)  # root's servers are another user
+    folder.chmod(0o755)  # root's servers run as another user
     with contextlib.ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         primary = stack.enter_context(start_embedded(folder / "primary"))
@@ -73,7 +73,7 @@ def pair() -> Iterator[Pair]:
         yield both
 
 
-async def _found(collection: Collection) -> list[str]:
+async def _ids(collection: Collection) -> list[str]:
     return sorted(hit.item_id for hit in await collection.search("hello"))
 
 
@@ -86,22 +86,22 @@ async def test_a_standby_says_what_to_do(pair: Pair) -> None:
 
 async def test_a_promoted_standby_is_found_without_a_restart(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
     """Acknowledged writes are there; failed writes are reported; searches and records continue."""
-    caplog.set_level(logging.CRITICAL)  # the pool tells of each vain attempt
+    caplog.set_level(logging.CRITICAL)  # the pool logs each failed attempt
     async with connect(pair.url, settings=SETTINGS) as platform:
         docs = await platform.collection("docs")
         await docs.add([{"id": "before", "text": "hello"}])
-        assert await _found(docs) == ["before"]
+        assert await _ids(docs) == ["before"]
         pair.kill_primary()
         for call in (docs.search("hello"), docs.add([{"id": "between", "text": "hello"}])):
             with pytest.raises(DatabaseUnreachableError, match="cannot reach PostgreSQL at"):
                 await call
         pair.promote()
-        assert await _found(docs) == ["before"]
+        assert await _ids(docs) == ["before"]
         await docs.add([{"id": "after", "text": "hello"}])
-        assert await _found(docs) == ["after", "before"]
+        assert await _ids(docs) == ["after", "before"]
     async with connect(pair.standby.url, settings=SETTINGS) as platform:
         docs = await platform.collection("docs", create=False)
-        assert await _found(docs) == ["after", "before"]
+        assert await _ids(docs) == ["after", "before"]
     with psycopg.connect(pair.standby.url, autocommit=True) as connection:
         recorded = connection.execute("SELECT count(*) FROM retrieval.retrievals").fetchone()
         assert recorded == (4,), "each search that was answered is recorded"

@@ -74,7 +74,7 @@ async def two(database_url: str, settings: Settings) -> AsyncIterator[tuple[Plat
 
 
 class Neighbours(NamedTuple):
-    """Two tenants with a collection ``docs`` each: who asks, the other, and the other's collection."""
+    """Two tenants with a collection ``docs`` each: the caller, the other tenant, and the other's collection."""
 
     mine: int
     other: int
@@ -91,7 +91,7 @@ REEMBEDDING = """
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def neighbours(database_url: str) -> Neighbours:
-    """For tests that ask by SQL and keep nothing: what they change is rolled back."""
+    """The neighbours, for tests that use SQL; their changes are rolled back."""
     numbers = []
     for name in ("asks", "is-asked"):
         settings = Settings(tenant=f"{name}-{uuid.uuid4()}", database_schema=SCHEMA, embedder="none")
@@ -104,9 +104,9 @@ async def neighbours(database_url: str) -> Neighbours:
 
 
 async def _fill(platform: Platform, collection: str, item_ids: list[str], word: str) -> None:
-    made = await platform.collection(collection, filterable={"n": "number", "word": "text", "at": "time"})
+    filled = await platform.collection(collection, filterable={"n": "number", "word": "text", "at": "time"})
     own = {"tags": [word], "n": 1, "word": word, "at": "2024-05-01"}
-    await made.add([{"_id": one, "text": f"shared words and {word}", **own} for one in item_ids])
+    await filled.add([{"_id": item_id, "text": f"shared words and {word}", **own} for item_id in item_ids])
 
 
 @examples(max_examples=8)
@@ -146,14 +146,14 @@ async def test_tenants_with_any_names_see_their_own_items_only(
 async def test_items_of_any_key_are_kept_apart_and_found_by_their_key(platform: Platform, item_ids: list[str]) -> None:
     """No two keys are one to the database, and a filter on a key means that key."""
     collection = await platform.collection("keys")
-    await collection.add([{"_id": one, "text": f"text {number}"} for number, one in enumerate(item_ids)])
-    found = await collection.get(item_ids)
-    assert {key: item.body for key, item in found.items()} == {
-        one: f"text {number}" for number, one in enumerate(item_ids)
+    await collection.add([{"_id": item_id, "text": f"text {number}"} for number, item_id in enumerate(item_ids)])
+    items = await collection.get(item_ids)
+    assert {key: item.body for key, item in items.items()} == {
+        item_id: f"text {number}" for number, item_id in enumerate(item_ids)
     }
-    for one in item_ids:
-        hits = await collection.search("text", where={"item_id": one})
-        assert [hit.item_id for hit in hits] == [one]
+    for item_id in item_ids:
+        hits = await collection.search("text", where={"item_id": item_id})
+        assert [hit.item_id for hit in hits] == [item_id]
     await collection.delete(item_ids)
 
 
@@ -215,7 +215,7 @@ async def test_every_table_shows_the_tenants_rows_only(
     own = await _collection_ids(connection, mine)
     for table in await _tables(connection):
         columns = await _columns(connection, table)
-        key, wanted = ("tenant_id", [mine]) if "tenant_id" in columns else ("collection_id", own)
+        key, expected = ("tenant_id", [mine]) if "tenant_id" in columns else ("collection_id", own)
         if key not in columns:
             assert table in GLOBAL_TABLES
             continue
@@ -223,10 +223,10 @@ async def test_every_table_shows_the_tenants_rows_only(
         everyone = {row[0] for row in await (await connection.execute(query)).fetchall()}
         async with connection.transaction(force_rollback=True):
             await act_as(connection, mine)
-            seen = {row[0] for row in await (await connection.execute(query)).fetchall()}
-        assert seen == everyone & set(wanted), table
-        assert seen or table.startswith("embeddings_"), f"nothing was put into {table}: the test would prove nothing"
-        assert everyone > seen or not seen, table
+            visible = {row[0] for row in await (await connection.execute(query)).fetchall()}
+        assert visible == everyone & set(expected), table
+        assert visible or table.startswith("embeddings_"), f"nothing was put into {table}: the test would prove nothing"
+        assert everyone > visible or not visible, table
 
 
 async def test_without_a_tenant_nothing_is_seen(
@@ -290,7 +290,7 @@ async def test_writing_into_another_tenants_collection_is_refused(
 ) -> None:
     """No statement puts a row where another tenant would find it."""
     await act_as(connection, neighbours.mine)
-    # A cluster moves no row to another collection, whoever's that is.
+    # A cluster moves no row to another collection, of any tenant.
     with pytest.raises(
         (pg.InsufficientPrivilege, pg.FeatureNotSupported) if cluster_url() else pg.InsufficientPrivilege
     ):
@@ -371,7 +371,7 @@ async def test_a_search_function_refuses_another_tenants_collection(
 async def test_a_shadowing_temporary_table_does_not_fool_the_search_function(
     two: tuple[Platform, Platform], connection: psycopg.AsyncConnection[Any]
 ) -> None:
-    """A caller's temporary table named as one of the schema's is not the one that the function looks at."""
+    """The function reads the schema's table, not a caller's temporary table of the same name."""
     await _fill(two[1], "docs", ["1"], "any")
     theirs = (await _collection_ids(connection, two[1].tenant_id))[0]
     await act_as(connection, two[0].tenant_id)
@@ -386,17 +386,17 @@ async def test_each_tenant_has_an_embedding_cache_of_its_own(two: tuple[Platform
     await _fill(two[0], "docs", ["1"], "secret")
     collection = await (await two[0].collection("docs")).refresh()
     assert collection.space is not None
-    wanted = [text_hash("document: shared words and secret")]
+    expected = [text_hash("document: shared words and secret")]
     space: StoredSpace = collection.space
-    assert list(await cached_vectors(two[0].database, two[0].tenant_id, space, wanted)) == wanted
-    assert await cached_vectors(two[1].database, two[1].tenant_id, space, wanted) == {}
+    assert list(await cached_vectors(two[0].database, two[0].tenant_id, space, expected)) == expected
+    assert await cached_vectors(two[1].database, two[1].tenant_id, space, expected) == {}
 
 
 @pytest.mark.parametrize("role", [f"{SCHEMA}_app", f"{SCHEMA}_definer"])
 async def test_a_login_without_membership_can_take_on_neither_role(
     connection: psycopg.AsyncConnection[Any], role: str
 ) -> None:
-    """Only who was granted a role may act as it, and the application role may not act as the definer."""
+    """Only members of a role may act as it, and the application role may not act as the definer."""
     stranger = sql.Identifier(f"stranger_{uuid.uuid4().hex[:12]}")
     await connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(stranger))
     await connection.execute(sql.SQL("SET SESSION AUTHORIZATION {}").format(stranger))
@@ -448,7 +448,7 @@ async def test_every_table_has_forced_row_level_security(
 async def test_months_are_reached_through_their_tables_alone(
     two: tuple[Platform, Platform], connection: psycopg.AsyncConnection[Any]
 ) -> None:
-    """The application role can neither read nor write a month itself, where no tenant would be asked for."""
+    """The application role can neither read nor write a partition directly, which would bypass the tenant."""
     cursor = await connection.execute(
         "SELECT relname::text FROM pg_class WHERE relnamespace = %s::regnamespace AND relispartition AND relkind = 'r'",
         (SCHEMA,),
@@ -473,8 +473,8 @@ async def test_the_hits_of_others_are_not_seen_through_the_view(
         async with platform.database.transaction(platform.tenant_id) as acting:
             await acting.execute(TRACES[0], {"own": own[-1]})
     await act_as(connection, two[0].tenant_id)
-    seen = await connection.execute("SELECT collection_id, item_id, rank, slot, propensity FROM impressions")
-    assert await seen.fetchall() == [(own[0], "1", 1, "exploit", 1.0)]
+    visible = await connection.execute("SELECT collection_id, item_id, rank, slot, propensity FROM impressions")
+    assert await visible.fetchall() == [(own[0], "1", 1, "exploit", 1.0)]
     for statement in ("DELETE FROM impressions", "UPDATE impressions SET rank = 2"):
         with pytest.raises(psycopg.Error):
             async with connection.transaction():
@@ -484,7 +484,7 @@ async def test_the_hits_of_others_are_not_seen_through_the_view(
 async def test_only_the_definer_drops_months(
     two: tuple[Platform, Platform], connection: psycopg.AsyncConnection[Any]
 ) -> None:
-    """They are every tenant's, so no tenant may say how long they are kept."""
+    """Partitions belong to every tenant, so no tenant may decide how long they are kept."""
     await act_as(connection, two[0].tenant_id)
     with pytest.raises(pg.InsufficientPrivilege):
         await connection.execute("SELECT drop_months(1)")
@@ -545,7 +545,7 @@ async def test_who_stands_near_a_place_is_not_told_to_another_tenant(
 async def test_a_space_that_the_platform_could_not_have_made_is_refused(
     connection: psycopg.AsyncConnection[Any], change: dict[str, Any]
 ) -> None:
-    """Its row would stand before every tenant, and nobody could read or index its vectors. No table is made."""
+    """Every tenant would see its row, and no process could use its vectors. No table is created."""
     space = {
         "provider": "openai", "model": "m", "revision": "", "dimensions": 3, "distance": "cosine",
         "document_prefix": "", "query_prefix": "",
@@ -570,9 +570,9 @@ async def test_functions_with_rights_of_their_own_are_the_definers_and_pin_their
         "WHERE pronamespace = %s::regnamespace AND prosecdef ORDER BY 1",
         (SCHEMA,),
     )
-    found = {name: (owner, config) for name, owner, config in await cursor.fetchall()}
-    # Each embedding space brings one of its own.
-    assert {name for name in found if not name.startswith("nearest_in_embeddings_")} == {
+    functions = {name: (owner, config) for name, owner, config in await cursor.fetchall()}
+    # Each embedding space adds its own.
+    assert {name for name in functions if not name.startswith("nearest_in_embeddings_")} == {
         "drop_months",
         "ensure_months",
         "analyst_tenant",
@@ -595,14 +595,14 @@ async def test_functions_with_rights_of_their_own_are_the_definers_and_pin_their
         "write_items",
         "write_vectors",
     }
-    for owner, config in found.values():
+    for owner, config in functions.values():
         assert owner == f"{SCHEMA}_definer"
         assert [entry.rpartition(", ")[2] for entry in config if entry.startswith("search_path=")] == ["pg_temp"]
 
 
 @not_on_a_cluster("nodes log in at each other as these roles")
 async def test_no_role_can_log_in_or_pass_the_policies(connection: psycopg.AsyncConnection[Any]) -> None:
-    """The three roles are no superusers, bypass no policy, make no roles and have no password to log in with."""
+    """The three roles are not superusers, bypass no policy, create no roles and have no password to log in with."""
     cursor = await connection.execute(
         "SELECT rolcanlogin, rolsuper, rolbypassrls, rolcreaterole, rolcreatedb FROM pg_roles WHERE rolname = ANY(%s)",
         ([f"{SCHEMA}_app", f"{SCHEMA}_definer", f"{SCHEMA}_analyst"],),
@@ -626,7 +626,7 @@ async def test_a_refusal_of_the_database_reaches_the_caller_as_the_platforms_own
 async def test_writing_items_leaves_those_of_the_same_ids_alone(
     two: tuple[Platform, Platform], connection: psycopg.AsyncConnection[Any]
 ) -> None:
-    """No policy stands behind the functions that write items: whatever they write, other tenants' rows stay."""
+    """No policy protects the functions that write items; their own checks keep other tenants' rows unchanged."""
     ids = [str(number) for number in range(4)]
     for platform in two:
         await _fill(platform, "docs", ids, "any")
@@ -654,20 +654,20 @@ async def _rows_of(connection: psycopg.AsyncConnection[Any], collection_id: int)
         "WHERE c.relnamespace = %s::regnamespace AND c.relkind = 'r' AND a.attname = 'collection_id'",
         (SCHEMA,),
     )
-    found = {}
+    by_table = {}
     for (name,) in await cursor.fetchall():
         every = sql.SQL("SELECT one::text FROM {} AS one WHERE collection_id = %s ORDER BY 1")
         rows = await (await connection.execute(every.format(sql.Identifier(SCHEMA, name)), (collection_id,))).fetchall()
         if rows:
-            found[name] = [row[0] for row in rows]
-    return found
+            by_table[name] = [row[0] for row in rows]
+    return by_table
 
 
 @not_on_a_cluster("what writes has the rights of its caller there, whom the policies hold")
 async def test_vectors_are_stored_past_the_policies_by_the_writing_functions_alone(
     neighbours: Neighbours, connection: psycopg.AsyncConnection[Any]
 ) -> None:
-    """The function beside a space's table checks no tenant, so nobody else may call it."""
+    """The function of a space's table does not check the tenant, so no other role may call it."""
     cursor = await connection.execute(
         "SELECT p.oid::regprocedure::text FROM pg_proc AS p "
         "WHERE p.pronamespace = %s::regnamespace AND p.proname LIKE 'write\\_embeddings\\_%%'",
@@ -688,16 +688,16 @@ async def test_vectors_are_stored_past_the_policies_by_the_writing_functions_alo
 async def test_a_tenant_finds_no_key_but_in_its_own_table(
     two: tuple[Platform, Platform], connection: psycopg.AsyncConnection[Any]
 ) -> None:
-    """The function that looks a key up before a tenant is known gives nothing to a transaction that acts for one."""
-    made = await two[1].create_key("program")
+    """The function that looks up a key before its tenant is known returns nothing within a tenant's transaction."""
+    created = await two[1].create_key("program")
     find = "SELECT tenant FROM find_api_key(%s)"
     for tenant_id in (two[0].tenant_id, two[1].tenant_id, -1):
         async with connection.transaction(force_rollback=True):
             await act_as(connection, tenant_id)
-            assert await (await connection.execute(find, (made.key.key_id,))).fetchall() == []
+            assert await (await connection.execute(find, (created.key.key_id,))).fetchall() == []
     await act_as(connection, None)
-    found = await (await connection.execute(find, (made.key.key_id,))).fetchall()
-    assert found == [(two[1].settings.tenant,)]
+    rows = await (await connection.execute(find, (created.key.key_id,))).fetchall()
+    assert rows == [(two[1].settings.tenant,)]
 
 
 @pytest.mark.parametrize("change", ["scopes = '{admin}'", "secret_hash = ''", "expires_at = NULL"])

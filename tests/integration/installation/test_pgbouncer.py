@@ -60,7 +60,7 @@ def bouncer(url: str) -> Iterator[str]:
     configuration = directory / "pgbouncer.ini"
     configuration.write_text(CONFIGURATION.format(server=server, directory=directory))
     user: list[str] = []
-    # It refuses to run as root, as the server does.
+    # PgBouncer refuses to run as root, like the server.
     if os.geteuid() == 0:
         user = ["-u", _other_user()]
         shutil.chown(directory, _other_user())
@@ -99,7 +99,7 @@ def through(database_url: str) -> Iterator[str]:
 
 def _lines(path: Path, word: str, number: int) -> str:
     path.write_text(
-        "".join(f'{{"_id": "{one}", "text": "shared {word} word{one}", "n": {one}}}\n' for one in range(number))
+        "".join(f'{{"_id": "{place}", "text": "shared {word} word{place}", "n": {place}}}\n' for place in range(number))
     )
     return str(path)
 
@@ -132,7 +132,7 @@ async def test_two_tenants_search_and_write_at_once(through: str, settings: Sett
 
 
 async def _assert_nothing_is_left(url: str) -> None:
-    """Role, search path, tenant and search settings of both server connections are those of a fresh one."""
+    """Role, search path, tenant and search settings of both server connections are those of a new connection."""
     query = (
         "SELECT pg_backend_pid(), current_user = session_user, "
         "current_setting('search_path') = (SELECT reset_val FROM pg_settings WHERE name = 'search_path'), "
@@ -141,14 +141,14 @@ async def _assert_nothing_is_left(url: str) -> None:
         "(SELECT count(*) FROM pg_prepared_statements), (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' "
         "AND pid = pg_backend_pid())"
     )
-    seen: dict[int, Any] = {}
-    async with await psycopg.AsyncConnection.connect(url) as one, await psycopg.AsyncConnection.connect(url) as two:
-        for connection in (one, two):
+    settings_by_backend: dict[int, Any] = {}
+    async with await psycopg.AsyncConnection.connect(url) as first, await psycopg.AsyncConnection.connect(url) as two:
+        for connection in (first, two):
             row = await (await connection.execute(query)).fetchone()
             assert row is not None
-            seen[row[0]] = row[1:]
-    assert len(seen) == 2
-    assert set(seen.values()) == {(True, True, "", "on", "off", 0, 0)}
+            settings_by_backend[row[0]] = row[1:]
+    assert len(settings_by_backend) == 2
+    assert set(settings_by_backend.values()) == {(True, True, "", "on", "off", 0, 0)}
 
 
 async def test_an_index_is_built_and_walked(through: str, settings: Settings) -> None:
@@ -195,8 +195,8 @@ async def test_a_worker_works_through_it_by_polling(new_database: Callable[..., 
             stop = asyncio.Event()
             outcomes: list[str] = []
 
-            def report(done: RunReport) -> None:
-                outcomes.append(f"{done.job} {done.outcome}")
+            def report(run: RunReport) -> None:
+                outcomes.append(f"{run.job} {run.outcome}")
                 stop.set()
 
             await work(platform.workplace, stop, report=report)

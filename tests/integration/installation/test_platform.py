@@ -36,17 +36,17 @@ async def test_one_embedder_serves_all_collections(
     database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each would hold threads or connections of its own."""
-    made: list[HashingEmbedder] = []
+    embedders: list[HashingEmbedder] = []
 
     def make(_settings: Settings) -> HashingEmbedder:
-        made.append(HashingEmbedder())
-        return made[-1]
+        embedders.append(HashingEmbedder())
+        return embedders[-1]
 
     monkeypatch.setattr(retrieval.adapters.embedders.chosen, "configured_embedder", make)
     async with connect(database_url, settings=settings) as platform:
         for name in ("a", "b", "c"):
             await (await platform.collection(name)).add([{"_id": "1", "text": name}])
-    assert len(made) == 1
+    assert len(embedders) == 1
 
 
 @pytest.mark.parametrize("item_ids", [[1], ["\x00"], ["\ud800"]])
@@ -68,24 +68,24 @@ async def test_the_platform_makes_one_language_model_and_closes_it(database_url:
     async with connect(database_url, settings=settings) as platform:
         assert platform.llm is None
     async with connect(database_url, settings=settings.changed(llm="sim")) as platform:
-        made = platform.llm
-        assert made is not None
-        assert platform.llm is made
-        await made.complete("anything")
+        llm = platform.llm
+        assert llm is not None
+        assert platform.llm is llm
+        await llm.complete("anything")
     with pytest.raises(LLMRejectedError, match="closed"):
-        await made.complete("anything")
+        await llm.complete("anything")
 
 
 async def test_a_given_language_model_is_used_and_stays_open(database_url: str, settings: Settings) -> None:
     """It is its giver's to close."""
-    given = SimLLM(7)
-    async with connect(database_url, settings=settings, llm=given) as platform:
-        assert platform.llm is given
-    assert await given.complete("anything")
+    llm = SimLLM(7)
+    async with connect(database_url, settings=settings, llm=llm) as platform:
+        assert platform.llm is llm
+    assert await llm.complete("anything")
 
 
 async def test_tenants_share_connections_and_models_and_no_data(platform: Platform) -> None:
-    """One pool and one embedder serve both; each sees its own collections, and outlives what it opened."""
+    """One pool and one embedder serve both; each tenant sees its own collections."""
     await (await platform.collection("docs")).add([{"_id": "a", "text": "mine"}])
     async with platform.of_tenant(f"{platform.settings.tenant}-other") as other:
         assert other.database is platform.database
@@ -143,7 +143,7 @@ async def test_the_service_starts_its_database_again(home: Path) -> None:
 
     @app.get("/names")
     async def names(platform: CurrentPlatform) -> list[str]:
-        return [one.name for one in await platform.collections()]
+        return [collection.name for collection in await platform.collections()]
 
     client = AsyncClient(transport=ASGITransport(app=app), base_url="http://localhost")
     async with app.router.lifespan_context(app), client:

@@ -54,25 +54,25 @@ class Servers:
 
     def settings(self, tenant: str, **more: object) -> Settings:
         """Settings whose searches read from the first replica."""
-        chosen = {"database_url": self.primary.url, "read_database_urls": (self.replicas[0].url,), **more}
-        return Settings(embedder="none", database_schema=SCHEMA, tenant=tenant).changed(**chosen)
+        options = {"database_url": self.primary.url, "read_database_urls": (self.replicas[0].url,), **more}
+        return Settings(embedder="none", database_schema=SCHEMA, tenant=tenant).changed(**options)
 
     def follow(self, *which: int) -> None:
         """Returns once these replicas have all that was committed."""
-        for one in which or (0,):
-            follow(self.primary, self.replicas[one])
+        for place in which or (0,):
+            follow(self.primary, self.replicas[place])
 
 
 @contextlib.contextmanager
 def paused(*replicas: Cluster) -> Iterator[None]:
     """Replicas that replay nothing meanwhile."""
-    for one in replicas:
-        _execute(one, "SELECT pg_wal_replay_pause()")
+    for replica in replicas:
+        _execute(replica, "SELECT pg_wal_replay_pause()")
     try:
         yield
     finally:
-        for one in replicas:
-            _execute(one, "SELECT pg_wal_replay_resume()")
+        for replica in replicas:
+            _execute(replica, "SELECT pg_wal_replay_resume()")
 
 
 def _execute(server: Cluster, statement: str) -> tuple[Any, ...] | None:
@@ -84,7 +84,7 @@ def _execute(server: Cluster, statement: str) -> tuple[Any, ...] | None:
 def servers() -> Iterator[Servers]:
     """The servers, with the platform's schema."""
     folder = Path(tempfile.mkdtemp(prefix="retrieval-replicas-"))
-    folder.chmod(0o755)  # root's servers are another user
+    folder.chmod(0o755)  # root's servers run as another user
     with contextlib.ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         primary = stack.enter_context(start_embedded(folder / "primary"))
@@ -99,20 +99,20 @@ def servers() -> Iterator[Servers]:
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """The statements that platforms send, by the server's URL."""
-    counted: Counter[str] = Counter()
+    reads: Counter[str] = Counter()
     send = Database._read  # noqa: SLF001 - what every call sends
 
     async def counting(
         self: Database, tenant_id: int | None, statements: Sequence[Compiled], settings: Mapping[str, str] | None
     ) -> list[list[tuple[Any, ...]]]:
-        counted[self.url] += len(statements)
+        reads[self.url] += len(statements)
         return await send(self, tenant_id, statements, settings)
 
     monkeypatch.setattr(Database, "_read", counting)
-    return counted
+    return reads
 
 
-async def _found(collection: Collection, token: str | None = None) -> list[str]:
+async def _ids(collection: Collection, token: str | None = None) -> list[str]:
     return sorted(hit.item_id for hit in await collection.search("hello", after_write=token))
 
 
@@ -139,12 +139,12 @@ async def test_a_search_reads_from_the_replica_and_is_recorded_on_the_primary(
         docs = await platform.collection("docs")
         await docs.add([{"id": "a", "text": "hello"}])
         servers.follow()
-        assert await _found(docs) == ["a"]
+        assert await _ids(docs) == ["a"]
         await platform.recorded()
         read.clear()
         result = await docs.search("hello")
         await platform.recorded()
-        replica, primary = (read[one.url] for one in (servers.replicas[0], servers.primary))
+        replica, primary = (read[server.url] for server in (servers.replicas[0], servers.primary))
         assert replica >= 1
         assert primary == 1, "the record"
         assert (await platform.retrieval(result.retrieval_id or "")).impressions[0].item_id == "a"
@@ -159,10 +159,10 @@ async def test_without_replicas_nothing_more_is_asked(servers: Servers, read: Co
         assert platform.database.replicas is None
         token = await platform.write_token()
         counts = []
-        for shown in (None, token):
+        for write_token in (None, token):
             await docs.refresh()
             read.clear()
-            await docs.search("hello", after_write=shown)
+            await docs.search("hello", after_write=write_token)
             counts.append(read[servers.primary.url])
         assert counts == [1, 1]
 
@@ -173,22 +173,22 @@ async def test_a_token_is_honoured_while_replay_is_paused(servers: Servers) -> N
         docs = await platform.collection("docs")
         await docs.add([{"id": "a", "text": "hello"}])
         servers.follow()
-        assert await _found(docs) == ["a"]
+        assert await _ids(docs) == ["a"]
         with paused(servers.replicas[0]):
             added = await docs.add([{"id": "b", "text": "hello"}])
             assert added.token
-            assert await _found(docs) == ["a"]
-            assert await _found(docs.unrecorded()) == ["a", "b"], "by these it is decided what is written"
-            assert await _found(docs, added.token) == ["a", "b"]
+            assert await _ids(docs) == ["a"]
+            assert await _ids(docs.unrecorded()) == ["a", "b"], "by these it is decided what is written"
+            assert await _ids(docs, added.token) == ["a", "b"]
             [each] = await docs.search_each(["hello"], after_write=added.token)
             assert len(each) == 2
             assert (await docs.complete("hel", after_write=added.token)).queries
             changed = await docs.change(["a"], lambda _, item: item and item.changed(body="goodbye"))
-            assert await _found(docs, changed.written.token) == ["b"]
+            assert await _ids(docs, changed.written.token) == ["b"]
             await docs.delete(["b"])
-            assert await _found(docs, await platform.write_token()) == []
-            assert await _found(docs) == ["a"]
-        assert await _found(docs, await platform.write_token()) == []
+            assert await _ids(docs, await platform.write_token()) == []
+            assert await _ids(docs) == ["a"]
+        assert await _ids(docs, await platform.write_token()) == []
 
 
 async def test_a_search_waits_for_a_replica_that_is_about_to_have_the_write(
@@ -201,7 +201,7 @@ async def test_a_search_waits_for_a_replica_that_is_about_to_have_the_write(
         servers.follow()
         with paused(servers.replicas[0]):
             token = (await docs.add([{"id": "b", "text": "hello"}])).token
-            searching = asyncio.create_task(_found(docs, token))
+            searching = asyncio.create_task(_ids(docs, token))
             await asyncio.sleep(0.3)
             assert not searching.done()
             read.clear()
@@ -210,7 +210,7 @@ async def test_a_search_waits_for_a_replica_that_is_about_to_have_the_write(
 
 
 async def test_a_replica_that_lags_is_passed_over_and_taken_again(servers: Servers) -> None:
-    """No search reads what is older than the bound, whether or not it shows a token."""
+    """No search reads a state older than the limit, with or without a token."""
     async with connect(settings=servers.settings("lag", read_max_lag_seconds=1)) as platform:
         docs = await platform.collection("docs")
         await docs.add([{"id": "a", "text": "hello"}])
@@ -220,7 +220,7 @@ async def test_a_replica_that_lags_is_passed_over_and_taken_again(servers: Serve
             await docs.add([{"id": "b", "text": "hello"}])
             written = time.monotonic()
             began = time.monotonic()
-            while await _found(docs) == ["a"]:
+            while await _ids(docs) == ["a"]:
                 assert began < written + 1.5, "a search began with what was older than the bound"
                 await asyncio.sleep(0.01)
                 began = time.monotonic()
@@ -230,7 +230,7 @@ async def test_a_replica_that_lags_is_passed_over_and_taken_again(servers: Serve
             assert state.lag_seconds is not None
             assert state.lag_seconds > 1
         await _soon(platform, is_used=True)
-        assert await _found(docs) == ["a", "b"]
+        assert await _ids(docs) == ["a", "b"]
 
 
 async def test_a_change_of_how_a_collection_is_searched_counts_at_once(servers: Servers) -> None:
@@ -255,24 +255,24 @@ async def test_a_change_of_how_a_collection_is_searched_counts_at_once(servers: 
 async def test_a_replica_keeps_tenants_apart(servers: Servers, read: Counter[str]) -> None:
     """Row-level security and the tenant's setting hold there; a tenant's search finds its own and no other's."""
     ours, theirs = servers.settings("ours"), servers.settings("theirs")
-    async with connect(settings=ours) as one, connect(settings=theirs) as other:
-        mine, yours = await one.collection("docs"), await other.collection("docs")
+    async with connect(settings=ours) as our_platform, connect(settings=theirs) as other:
+        mine, yours = await our_platform.collection("docs"), await other.collection("docs")
         await mine.add([{"id": "mine", "text": "hello"}])
         await yours.add([{"id": "yours", "text": "hello"}])
-        await one.collection("private")
+        await our_platform.collection("private")
         servers.follow()
         for _ in range(2):
-            assert await _found(mine) == ["mine"]
-            assert await _found(yours) == ["yours"]
-        async with one.of_tenant("theirs") as third:
-            assert await _found(await third.collection("docs")) == ["yours"]
+            assert await _ids(mine) == ["mine"]
+            assert await _ids(yours) == ["yours"]
+        async with our_platform.of_tenant("theirs") as third:
+            assert await _ids(await third.collection("docs")) == ["yours"]
             with pytest.raises(UnknownCollectionError):
                 await third.collection("private", create=False)
         assert read[servers.replicas[0].url] > 3
-        await _soon(one, is_used=True)
-        there = await _replicas(one).chosen()
+        await _soon(our_platform, is_used=True)
+        there = await _replicas(our_platform).chosen()
         assert there is not None
-        rows = await there.read(one.tenant_id, Compiled("SELECT item_id FROM items"))
+        rows = await there.read(our_platform.tenant_id, Compiled("SELECT item_id FROM items"))
         assert rows == [("mine",)], "the statement names no tenant; the policy does"
 
 
@@ -287,15 +287,15 @@ async def test_nothing_is_written_through_a_replica(servers: Servers, monkeypatc
         profile = Profile.from_dict(docs.profile.as_dict() | {"exploration": {"policy": "thompson_slots", "slots": 1}})
         await docs.set_profile(profile)
         servers.follow()
-        sent: list[BaseException] = []
-        monkeypatch.setattr(Replicas, "failed", lambda _self, _database, error: sent.append(error))
+        errors: list[BaseException] = []
+        monkeypatch.setattr(Replicas, "failed", lambda _self, _database, error: errors.append(error))
         result = await docs.search("hello", snippet=100, facets=["kind"], typos=True, limit=5)
         assert len(result) == 5
         assert len(await docs.search("helo", typos=True)) == 10
         assert not list(await docs.search("hello", where={"kind": "none"}))
         await platform.feedback(result.retrieval_id, result[0].item_id, helpful=True)
         assert (await docs.passages("hello")).text
-        assert not sent, "nothing was repeated on the primary"
+        assert not errors, "nothing was repeated on the primary"
 
 
 async def test_a_search_that_shows_what_was_removed_is_recorded(servers: Servers) -> None:
@@ -315,21 +315,21 @@ async def test_a_search_that_shows_what_was_removed_is_recorded(servers: Servers
 
 async def test_a_killed_replica_costs_no_search(servers: Servers, caplog: pytest.LogCaptureFixture) -> None:
     """Searches go on while one of two replicas, and then both, die by kill -9; started again, they are read from."""
-    caplog.set_level(logging.CRITICAL)  # the pool tells of each vain attempt
-    urls = tuple(one.url for one in servers.replicas)
+    caplog.set_level(logging.CRITICAL)  # the pool logs each failed attempt
+    urls = tuple(replica.url for replica in servers.replicas)
     async with connect(settings=servers.settings("killed", read_database_urls=urls)) as platform:
         docs = await platform.collection("docs")
         await docs.add([{"id": "a", "text": "hello"}])
         servers.follow(0, 1)
         await _soon(platform, is_used=True, which=0)
         await _soon(platform, is_used=True, which=1)
-        done = asyncio.Event()
+        finished = asyncio.Event()
         answered = 0
 
         async def ask() -> None:
             nonlocal answered
-            while not done.is_set():
-                assert await _found(docs) == ["a"]
+            while not finished.is_set():
+                assert await _ids(docs) == ["a"]
                 answered += 1
 
         asking = [asyncio.create_task(ask()) for _ in range(4)]
@@ -342,7 +342,7 @@ async def test_a_killed_replica_costs_no_search(servers: Servers, caplog: pytest
             (await asyncio.to_thread(start_embedded, replica.home)).close()  # the fixture's lease still holds
             await _soon(platform, is_used=True, which=which)
         await asyncio.sleep(0.3)
-        done.set()
+        finished.set()
         await asyncio.gather(*asking)
         assert answered > 100
         await platform.recorded()
@@ -350,25 +350,25 @@ async def test_a_killed_replica_costs_no_search(servers: Servers, caplog: pytest
 
 
 def _kill(server: Cluster) -> None:
-    """Kill the postmaster and its children, as ``kill -9`` of the whole server does."""
+    """Kill the postmaster and its children, like ``kill -9`` of the whole server."""
     pid = int((server.data / "postmaster.pid").read_text().split()[0])
     os.kill(pid, signal.SIGKILL)
 
 
 async def test_what_is_no_replica_is_passed_over(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The primary itself, nobody, another server's copy: searches go on, and each is told."""
+    """The primary itself, a missing server and another server's copy are skipped and reported; searches work."""
     nobody = "postgresql://postgres@127.0.0.1:1/retrieval"
     urls = (servers.primary.url, nobody)
     async with connect(settings=servers.settings("no", read_database_urls=urls)) as platform:
         docs = await platform.collection("docs")
         await docs.add([{"id": "a", "text": "hello"}])
-        assert await _found(docs) == ["a"]
+        assert await _ids(docs) == ["a"]
         itself, none = _replicas(platform).states
         assert itself.passed_over == "it is not a standby"
         assert "cannot reach PostgreSQL" in none.passed_over
         assert none.server == "127.0.0.1:1, database 'retrieval'"
         await _replicas(platform).look()
-        assert await _found(docs) == ["a"]
+        assert await _ids(docs) == ["a"]
     async with connect(settings=servers.settings("no")) as platform:
         await _soon(platform, is_used=True)
         monkeypatch.setattr(_replicas(platform), "_system", 1)
@@ -386,7 +386,7 @@ async def test_what_is_no_token_is_refused(servers: Servers, token: Any) -> None
 
 
 async def test_over_http_a_write_gives_a_token_and_a_search_shows_it(servers: Servers) -> None:
-    """Each write's header, and the last line of a stream's answer; the figures and the state tell of the replica."""
+    """Each write has the header, and a stream's last line has the token; metrics and readiness show the replica."""
     settings = servers.settings("http", read_max_lag_seconds=60)
     app = create_app(settings, insecure_local=True)
     async with (
@@ -394,8 +394,8 @@ async def test_over_http_a_write_gives_a_token_and_a_search_shows_it(servers: Se
         AsyncClient(transport=ASGITransport(app), base_url="http://localhost") as http,
     ):
         docs = "/v1/collections/docs"
-        made = await http.put(docs, json={})
-        assert made.headers["retrieval-write-token"]
+        response = await http.put(docs, json={})
+        assert response.headers["retrieval-write-token"]
 
         async def found(token: str | None = None) -> list[str]:
             headers = {} if token is None else {"Retrieval-After-Write": token}
@@ -429,11 +429,11 @@ async def test_the_doctor_tells_of_replicas(servers: Servers) -> None:
     nobody = "postgresql://postgres@127.0.0.1:1/retrieval"
     urls = (servers.replicas[0].url, nobody)
     async with connect(settings=servers.settings("doctor", read_database_urls=urls)) as platform:
-        told = [one for one in (await platform.doctor()).findings if one.check == "replicas"]
-        assert [one.severity for one in told] == [Severity.WARNING]
-        assert "pass over the replica at 127.0.0.1:1" in told[0].found
+        findings = [finding for finding in (await platform.doctor()).findings if finding.check == "replicas"]
+        assert [finding.severity for finding in findings] == [Severity.WARNING]
+        assert "pass over the replica at 127.0.0.1:1" in findings[0].found
     async with connect(settings=servers.settings("doctor")) as platform:
-        [fine] = [one for one in (await platform.doctor()).findings if one.check == "replicas"]
+        [fine] = [finding for finding in (await platform.doctor()).findings if finding.check == "replicas"]
         assert fine.severity is Severity.OK
         assert re.search(r"is at most \d\.\d s behind", fine.found)
 

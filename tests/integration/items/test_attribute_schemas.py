@@ -48,13 +48,13 @@ async def tickets(platform: Platform) -> AsyncIterator[Collection]:
     yield await platform.collection("tickets", schema=SCHEMA)
 
 
-async def stored(collection: Collection) -> set[str]:
+async def stored_ids(collection: Collection) -> set[str]:
     """The ids of those items that are there."""
     return {item.item_id async for item in collection.scan()}
 
 
 async def test_the_schema_is_kept(platform: Platform, tickets: Collection) -> None:
-    """The same one is taken again, none leaves it, and another one is a conflict."""
+    """The same schema is accepted again, an omitted schema keeps it, and another schema is a conflict."""
     assert (await tickets.info()).schema == SCHEMA
     await platform.collection("tickets", schema=SCHEMA)
     assert (await (await platform.collection("tickets")).info()).schema == SCHEMA
@@ -83,23 +83,23 @@ async def test_nothing_is_added_where_one_item_does_not_fit(tickets: Collection)
     for items in ([GOOD, BAD], [*many, BAD]):
         with pytest.raises(InvalidItemError, match="item 'bad' does not fit"):
             await tickets.add(items)
-        assert await stored(tickets) == set()
+        assert await stored_ids(tickets) == set()
     with pytest.raises(InvalidItemError, match="item 'bad' does not fit"):
         await add_new(handle_of(tickets), [GOOD, BAD])
-    assert await stored(tickets) == set()
+    assert await stored_ids(tickets) == set()
     assert (await tickets.add([GOOD])).added == 1
 
 
 async def test_each_item_has_its_own_outcome(tickets: Collection) -> None:
-    """The others are stored."""
+    """The valid items are stored."""
     added = await add_each(handle_of(tickets), [GOOD, BAD, {"id": "none", "text": "no attributes"}])
-    assert [one.error is None for one in added.outcomes] == [True, False, False]
+    assert [outcome.error is None for outcome in added.outcomes] == [True, False, False]
     assert "attributes: 'priority' is a required property" in str(added.outcomes[2].error)
-    assert await stored(tickets) == {"good"}
+    assert await stored_ids(tickets) == {"good"}
 
 
 async def test_bad_lines_of_files_are_told_with_their_place(tickets: Collection, tmp_path: Path) -> None:
-    """They stop the run, or are put aside and the others stored."""
+    """They stop the run, or are put aside while the others are stored."""
     file = tmp_path / "items.csv"
     file.write_text("id,text,priority,hours\ngood,fits,High,3\nbad,does not,Urgent,1\nlast,fits,Low,2\n")
     with pytest.raises(BadLineError, match=r"items.csv:3: item 'bad' does not fit .* 'Urgent' is not one of"):
@@ -107,11 +107,11 @@ async def test_bad_lines_of_files_are_told_with_their_place(tickets: Collection,
     rejected: list[Any] = []
     report = await tickets.ingest(read_items(file), rejected=rejected.append)
     assert (report.read, report.rejected, [line.line for line in rejected]) == (2, 1, [3])
-    assert await stored(tickets) == {"good", "last"}
+    assert await stored_ids(tickets) == {"good", "last"}
 
 
 async def test_changes_fit_too(tickets: Collection) -> None:
-    """Put, patch and change leave what was there."""
+    """Put, patch and change leave the stored item unchanged."""
     await tickets.add([GOOD])
     before = (await tickets.stored(["good"]))["good"]
     with pytest.raises(InvalidItemError):
@@ -132,7 +132,7 @@ def _urgent(_: str, item: Item | None) -> Item | None:
 
 
 async def test_documents_fit_too(tickets: Collection) -> None:
-    """A document that does not fit is told, and stops no other."""
+    """A document that does not fit is reported, and the others are stored."""
     report = await tickets.add_documents([
         {"id": "a", "text": "# A\nOne.", "metadata": {"priority": "High"}}, {"id": "b", "text": "# B\nTwo."},
     ])  # fmt: skip
@@ -141,7 +141,7 @@ async def test_documents_fit_too(tickets: Collection) -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "said"),
+    ("schema", "message"),
     [
         (["priority"], "a schema is a JSON Schema of the attributes"),
         ({"type": "colour"}, "the schema is not a JSON Schema: 'colour' is not valid"),
@@ -158,17 +158,17 @@ async def test_documents_fit_too(tickets: Collection) -> None:
         ({"$ref": "#"}, "refers to itself endlessly"),
     ],
 )
-async def test_what_is_no_schema_is_refused(platform: Platform, schema: Any, said: str) -> None:
+async def test_what_is_no_schema_is_refused(platform: Platform, schema: Any, message: str) -> None:
     """On one line, and no collection is made."""
     with pytest.raises(InvalidRequestError) as caught:
         await platform.collection("never", schema=schema)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert "never" not in [one.name for one in await platform.collections()]
+    assert "never" not in [collection.name for collection in await platform.collections()]
 
 
 async def test_a_property_may_have_the_name_of_a_keyword(platform: Platform) -> None:
-    """And a value may be one: neither is a regular expression."""
+    """A value may be a keyword too: neither is read as a regular expression."""
     schema = {"properties": {"pattern": {"type": "string"}, "b": {"const": {"pattern": "x"}}}}
     await platform.remove_collection("named")
     named = await platform.collection("named", schema=schema)

@@ -1,4 +1,4 @@
-"""Items are listed by their last change and by the lists they hold, and changed by what is stored of them."""
+"""Items are listed by their last change and by the lists they contain, and changed as a function of their state."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def notes(platform: Platform) -> Collection:
     return collection
 
 
-def counted(_: str, item: Item | None) -> Item:
+def increment(_: str, item: Item | None) -> Item:
     """One more than the item says."""
     before = 0 if item is None else item.attributes["n"]
     return Item(item_id="counter", body="counts", attributes={"n": before + 1})
@@ -36,16 +36,16 @@ async def test_the_last_changed_comes_first(notes: Collection) -> None:
     """Pages by offset, archived items apart; a filter says of which."""
     await notes.add([Item(item_id="1", body="note 1, again", attributes={"path": ["a", "b"]})])
 
-    assert [one.item.item_id for one in await latest(handle_of(notes))] == ["1", "2"]
-    assert [one.item.item_id for one in await latest(handle_of(notes), limit=1, offset=1)] == ["2"]
-    assert [one.item.item_id for one in await latest(handle_of(notes), {"path": "é"})] == ["2"]
+    assert [change.item.item_id for change in await latest(handle_of(notes))] == ["1", "2"]
+    assert [change.item.item_id for change in await latest(handle_of(notes), limit=1, offset=1)] == ["2"]
+    assert [change.item.item_id for change in await latest(handle_of(notes), {"path": "é"})] == ["2"]
     assert await latest(handle_of(notes), limit=0) == []
     [first, second] = await latest(handle_of(notes))
     assert first.created_at < second.created_at < first.updated_at
 
 
 async def test_lists_come_in_the_order_of_their_elements(notes: Collection) -> None:
-    """Each once, cut to a depth where one is given; no list is taken for one that only looks like it."""
+    """Each list appears once, cut to the given depth; a text that looks like a list is not one."""
     more = [["a"], ["a", "b"], ["ab"], ["a!"], ["A", "b"], ["a", "b", "1"], []]
     await notes.add([Item(item_id=f"m{place}", attributes={"path": path}) for place, path in enumerate(more)])
     await notes.add([Item(item_id="none", attributes={"path": "a"})])
@@ -69,17 +69,17 @@ async def test_a_page_that_cannot_be_is_refused(notes: Collection) -> None:
 
 
 async def test_no_change_is_lost_however_many_make_one(platform: Platform) -> None:
-    """Each sees what the one before left, for it is held meanwhile."""
+    """Each change locks the item and sees what the previous change left."""
     collection = await platform.collection("counters")
-    await collection.change(["counter"], counted)
+    await collection.change(["counter"], increment)
 
-    await asyncio.gather(*(collection.change(["counter"], counted) for _ in range(6)))
+    await asyncio.gather(*(collection.change(["counter"], increment) for _ in range(6)))
 
     assert (await collection.get(["counter"]))["counter"].attributes["n"] == 7
 
 
 async def test_all_changes_are_made_or_none(notes: Collection) -> None:
-    """An item is put, one goes, one stays as it is; what fails leaves everything as it was."""
+    """An item is put, one is deleted, one stays; a failure leaves everything unchanged."""
 
     def decide(item_id: str, item: Item | None) -> Item | None:
         return {"1": None, "2": item, "new": Item(item_id="new", body="fresh words")}[item_id]
@@ -99,11 +99,11 @@ async def test_an_item_is_written_again_by_its_text(notes: Collection) -> None:
     """It is embedded where its words are new, and archived where it says so."""
     same = await notes.change(["1"], lambda _, item: item and replace(item, source="mail"))
     other = await notes.change(["1"], lambda _, item: item and replace(item, body="other words"))
-    gone = await notes.change(["1"], lambda _, item: item and replace(item, status="archived"))
+    archived = await notes.change(["1"], lambda _, item: item and replace(item, status="archived"))
 
-    assert [one.written.embedded for one in (same, other, gone)] == [0, 1, 0]
+    assert [change.written.embedded for change in (same, other, archived)] == [0, 1, 0]
     assert await notes.embeddings(["1"]) == {}
-    assert [one.item.item_id for one in await latest(handle_of(notes))] == ["2"]
+    assert [change.item.item_id for change in await latest(handle_of(notes))] == ["2"]
 
 
 async def test_attributes_change_without_the_time(notes: Collection) -> None:

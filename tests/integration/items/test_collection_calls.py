@@ -1,4 +1,4 @@
-"""Calls of a collection beside searches: items, vectors, learned rewards, and answers that an application composed."""
+"""Calls of a collection beside searches: items, vectors, learned rewards, and composed answers."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def platform(database_url: str) -> AsyncIterator[Platform]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def docs(platform: Platform) -> Collection:
-    """That collection, to ask."""
+    """The read-only collection."""
     return await platform.collection("docs")
 
 
@@ -75,7 +75,7 @@ async def _own(platform: Platform, name: str, profile: Profile | None = None) ->
 
 
 async def test_a_scan_gives_every_item_once_in_the_order_of_its_key(docs: Collection) -> None:
-    """Page by page, whatever the page's size; archived items only for who asks for them."""
+    """The page size does not matter; archived items come only on request."""
     assert [item.item_id async for item in docs.scan(batch=7)] == IDS
     assert [item async for item in docs.scan({"tags": "even"}, batch=5)] == [
         _item(number) for number in range(0, 30, 2)
@@ -104,7 +104,7 @@ async def test_a_scan_says_what_it_cannot_do(docs: Collection) -> None:
     ],
 )
 async def test_a_wrong_kind_of_argument_is_told_with_the_right_one(docs: Collection, call: Any, message: str) -> None:
-    """Whatever people try first; nothing is stored."""
+    """The message covers common mistakes; nothing is stored."""
     with pytest.raises(RetrievalError, match=message):
         await call(docs)
     assert [item.item_id async for item in docs.scan()] == IDS
@@ -117,7 +117,7 @@ async def test_an_embedder_is_no_name() -> None:
 
 
 async def test_vectors_of_words_are_those_that_searches_look_for(docs: Collection) -> None:
-    """So a search by them finds what the words find."""
+    """A search by such a vector finds the same items as a search by the words."""
     vectors = await docs.vectors_of(["disk text", "network word4"])
     assert vectors.shape == (2, HashingEmbedder().space.dimensions)
     assert vectors.dtype == np.float32
@@ -131,7 +131,7 @@ async def test_vectors_of_words_are_those_that_searches_look_for(docs: Collectio
 
 
 async def test_a_collection_without_an_embedder_has_no_vectors_of_words(platform: Platform) -> None:
-    """The message says what is missing."""
+    """The message names the missing embedder."""
     own = await platform.collection("given", space=EmbeddingSpace(provider="test", model="given", dimensions=3))
     with pytest.raises(InvalidRequestError, match="collection 'given' has no vectors of words"):
         await own.vectors_of(["disk"])
@@ -139,23 +139,23 @@ async def test_a_collection_without_an_embedder_has_no_vectors_of_words(platform
 
 async def test_stored_vectors_are_read_by_item(docs: Collection) -> None:
     """At unit length; of the items that have one."""
-    found = await docs.embeddings(["i03", "i04", "old", "nobody"])
-    assert set(found) == {"i03", "i04"}
-    assert float(np.linalg.norm(found["i03"])) == pytest.approx(1, abs=1e-6)
+    vectors = await docs.embeddings(["i03", "i04", "old", "nobody"])
+    assert set(vectors) == {"i03", "i04"}
+    assert float(np.linalg.norm(vectors["i03"])) == pytest.approx(1, abs=1e-6)
     hit = (await docs.search("disk", legs=["dense"], where={"item_id": "i03"}))[0]
-    cosine = float(found["i03"] @ (await docs.vectors_of(["disk"]))[0])
+    cosine = float(vectors["i03"] @ (await docs.vectors_of(["disk"]))[0])
     assert hit.explanation.contributions[0].raw_score == pytest.approx(cosine, abs=1e-3)
 
 
 async def test_values_are_counted_by_tag_and_within_a_filter(docs: Collection) -> None:
     """Each tag of an item counts; archived items do not."""
     tags = await docs.value_counts("tags")
-    assert [(one.value, one.items, one.vectors) for one in tags] == [("all", 30, 30), ("even", 15, 15)]
+    assert [(tag.value, tag.items, tag.vectors) for tag in tags] == [("all", 30, 30), ("even", 15, 15)]
     levels = await docs.value_counts("level", where={"tags": "even"})
-    assert [(one.value, one.items) for one in levels] == [("0", 5), ("1", 5), ("2", 5)]
-    assert [(one.value, one.items) for one in await docs.value_counts("kind")] == [("note", 30)]
+    assert [(count.value, count.items) for count in levels] == [("0", 5), ("1", 5), ("2", 5)]
+    assert [(count.value, count.items) for count in await docs.value_counts("kind")] == [("note", 30)]
     assert await docs.value_counts("/level") == await docs.value_counts("attributes.level")
-    assert [one.items for one in await docs.value_counts("/level")] == [10, 10, 10]
+    assert [count.items for count in await docs.value_counts("/level")] == [10, 10, 10]
     with pytest.raises(InvalidRequestError, match="the values of 'occurred_at' are not counted"):
         await docs.value_counts("occurred_at")
     with pytest.raises(UnknownFieldError, match="did you mean 'level'"):
@@ -168,7 +168,10 @@ async def test_what_is_known_of_items_without_a_model_are_their_counts(platform:
     in_shop = Feedback(collection="counts", item_id="i01", helpful=True, context=Context(domain="shop"))
     await platform.feedback_each([in_shop, in_shop, Feedback(collection="counts", item_id="i01", helpful=False)])
     standings = await own.standings(["i01", "i02", "nobody"])
-    assert {key: (one.uses, one.successes) for key, one in standings.items()} == {"i01": (3, 2), "i02": (0, 0)}
+    assert {key: (standing.uses, standing.successes) for key, standing in standings.items()} == {
+        "i01": (3, 2),
+        "i02": (0, 0),
+    }
     assert standings["i02"].last_used_at is None
     assert standings["i02"].created_at <= datetime.now(UTC)
     assert not await is_trained(handle_of(own))
@@ -184,7 +187,7 @@ async def test_what_is_known_of_items_without_a_model_are_their_counts(platform:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("arguments", "message"),
     [
         ({"relevance": [1]}, "relevance is .1.; it must be numbers from 0 to 1 by item id"),
         ({"relevance": {"i01": 10**400}}, "the relevance of 'i01' is 1000"),
@@ -193,11 +196,11 @@ async def test_what_is_known_of_items_without_a_model_are_their_counts(platform:
     ],
 )
 async def test_what_expectations_cannot_be_asked_is_refused(
-    docs: Collection, given: dict[str, Any], message: str
+    docs: Collection, arguments: dict[str, Any], message: str
 ) -> None:
     """Whether there is a model to ask or not."""
     with pytest.raises(InvalidRequestError, match=message):
-        await docs.expectations(["i01"], **given)
+        await docs.expectations(["i01"], **arguments)
 
 
 ANSWER = [
@@ -221,8 +224,11 @@ async def test_an_answer_of_ones_own_is_recorded_like_a_search(platform: Platfor
     assert (record.origin, record.query, record.policy, record.hits) == ("advice", "what to do", "advice/1", 2)
     assert (record.domain, record.complexity, record.session, record.actor) == ("shop", 0.9, "s1", "ann")
     assert (record.pool_items, record.pool_signals["scaled"]) == (["i01", "i02"], [0.7, 0.4])
-    shown = [(one.item_id, one.rank, one.slot, one.propensity, one.rank_propensity) for one in record.impressions]
-    assert shown == [("i02", 1, Slot.EXPLOIT, 1.0, 1.0), ("i01", 2, Slot.EXPLORE, 0.25, 0.125)]
+    items_shown = [
+        (impression.item_id, impression.rank, impression.slot, impression.propensity, impression.rank_propensity)
+        for impression in record.impressions
+    ]
+    assert items_shown == [("i02", 1, Slot.EXPLOIT, 1.0, 1.0), ("i01", 2, Slot.EXPLORE, 0.25, 0.125)]
     assert [await count_verdicts(handle_of(own), domain=domain, at_most=9) for domain in (None, "shop")] == [1, 1]
     (row,) = await platform.analytics("queries", collection="composed")
     assert (row["retrieval_time_ms"], row["top_score"], row["notes"]) == (12.5, 0.9, ["made by hand"])
@@ -250,7 +256,7 @@ async def test_an_answer_of_ones_own_is_neither_replayed_nor_compared(platform: 
 
 
 async def test_a_session_is_told_what_it_was_answered(platform: Platform) -> None:
-    """The newest first, searches and answers of one's own, or those of one origin; nobody else's."""
+    """The newest first: searches and composed answers, or those of one origin, of this session only."""
     own = await _own(platform, "sessions")
     mine, other = Context(session="mine"), Context(session="other")
     first = await own.record_answer("start", ANSWER, origin="start", retrieval_time_ms=1, context=mine)
@@ -258,16 +264,16 @@ async def test_a_session_is_told_what_it_was_answered(platform: Platform) -> Non
     last = await own.record_answer("more", [], origin="more", retrieval_time_ms=1, context=mine)
     await own.record_answer("start", ANSWER, origin="start", retrieval_time_ms=1, context=other)
     answers = await own.answers_of("mine")
-    assert {one.retrieval_id for one in answers} == {first, search.retrieval_id, last}
-    times = [one.retrieved_at for one in answers]
+    assert {answer.retrieval_id for answer in answers} == {first, search.retrieval_id, last}
+    times = [answer.retrieved_at for answer in answers]
     assert times == sorted(times, reverse=True)
     (started,) = await own.answers_of("mine", origin="start")
     assert (started.retrieval_id, started.origin, started.query) == (first, "start", "start")
-    assert [(one.item_id, one.rank, one.score, one.slot) for one in started.hits] == [
+    assert [(hit.item_id, hit.rank, hit.score, hit.slot) for hit in started.hits] == [
         ("i02", 1, 0.9, Slot.EXPLOIT), ("i01", 2, 0.7, Slot.EXPLORE),
     ]  # fmt: skip
     (searched,) = await own.answers_of("mine", origin="")
-    assert [one.item_id for one in searched.hits] == [hit.item_id for hit in search]
+    assert [hit.item_id for hit in searched.hits] == [hit.item_id for hit in search]
     assert len(await own.answers_of("mine", limit=2)) == 2
     with pytest.raises(InvalidRequestError, match="name a session"):
         await own.answers_of("")
@@ -276,28 +282,30 @@ async def test_a_session_is_told_what_it_was_answered(platform: Platform) -> Non
 
 
 async def test_profiles_and_trials_say_whether_an_answer_is_recorded(platform: Platform, docs: Collection) -> None:
-    """As of searches: a rate of 0 and ``unrecorded`` record nothing, and who waits finds it stored."""
+    """As for searches: a rate of 0 and ``unrecorded`` record nothing, and with ``wait`` the record is stored."""
     assert await docs.unrecorded().record_answer("q", ANSWER, origin="advice", retrieval_time_ms=1) is None
     silent = await platform.collection("silent", profile=Profile(recording=Recording(rate=0)))
     assert await silent.record_answer("q", ANSWER, origin="advice", retrieval_time_ms=1) is None
     careful = await platform.collection("careful", profile=Profile(recording=Recording(wait=True)))
-    kept = await careful.record_answer("q", [], origin="advice", retrieval_time_ms=1)
-    assert kept is not None
-    assert await find_recorded(platform.database, platform.tenant_id, kept) is not None
+    answer_id = await careful.record_answer("q", [], origin="advice", retrieval_time_ms=1)
+    assert answer_id is not None
+    assert await find_recorded(platform.database, platform.tenant_id, answer_id) is not None
 
 
 GOOD = {f"i{number:02}" for number in range(0, NUMBER, 3)}
 
 
 async def _advise(platform: Platform, own: Collection, answers: int) -> None:
-    """Answers of one's own, of two items each, and verdicts on them."""
+    """Composed answers of two items each, with verdicts on them."""
     for number in range(answers):
-        shown = [ShownItem(item_id=IDS[(2 * number + place) % NUMBER], score=0.5) for place in range(2)]
+        items_shown = [ShownItem(item_id=IDS[(2 * number + place) % NUMBER], score=0.5) for place in range(2)]
         situation = Context(domain="shop")
         answer = await own.record_answer(
-            f"disk word{number}", shown, origin="advice", retrieval_time_ms=1, context=situation
+            f"disk word{number}", items_shown, origin="advice", retrieval_time_ms=1, context=situation
         )
-        events = [Feedback(retrieval_id=answer, item_id=one.item_id, helpful=one.item_id in GOOD) for one in shown]
+        events = [
+            Feedback(retrieval_id=answer, item_id=hit.item_id, helpful=hit.item_id in GOOD) for hit in items_shown
+        ]
         await platform.feedback_each(events)
 
 
@@ -325,7 +333,7 @@ SITUATION = Context(domain="shop")
 async def test_a_trusted_model_is_used_without_winning(
     platform: Platform, trained: tuple[Collection, dict[str, Any]]
 ) -> None:
-    """From so many verdicts on; its trial is run and kept, and a profile without trust goes on by relevance."""
+    """It is used from that many verdicts on; its trial still runs, and a profile without trust uses relevance."""
     own, details = trained
     assert (details["published"], details["verdicts"], details["passed"], details["clusters"]) == (True, 40, [], 4)
     assert details["reason"].startswith("trusted from 20 verdicts on, as the profile says; its trial: ")
@@ -347,23 +355,23 @@ async def test_expectations_are_those_that_searches_count_with(trained: tuple[Co
         hit.item_id: hit.explanation.contributions
         for hit in await own.search("disk text", limit=NUMBER, context=SITUATION)
     }
-    counted = {key: part.raw_score for key, each in parts.items() for part in each if part.leg == "learned"}
+    rewards = {key: part.raw_score for key, each in parts.items() for part in each if part.leg == "learned"}
     expected = await own.expectations(IDS, context=SITUATION, query="disk text")
-    assert {key: expected[key].mean for key in counted} == pytest.approx(counted)
+    assert {key: expected[key].mean for key in rewards} == pytest.approx(rewards)
     assert expected["i00"].mean > expected["i01"].mean
     assert expected["i00"].uses == 2
     assert 0 < expected["i00"].sd < 0.5
     vector = (await own.vectors_of(["disk text"]))[0]
     by_vector = await own.expectations(IDS, context=SITUATION, vector=vector)
-    assert {key: one.mean for key, one in by_vector.items()} == pytest.approx(
-        {key: one.mean for key, one in expected.items()}
+    assert {key: reward.mean for key, reward in by_vector.items()} == pytest.approx(
+        {key: reward.mean for key, reward in expected.items()}
     )
 
 
 async def test_an_answer_of_ones_own_is_recorded_with_cluster_and_model(
     platform: Platform, trained: tuple[Collection, dict[str, Any]]
 ) -> None:
-    """Those of a search for the same, so that what is said of it counts in the same buckets."""
+    """They are those of the same search, so that feedback counts in the same buckets."""
     own, _ = trained
     search = await own.search("disk text", context=SITUATION)
     answer = await own.record_answer("disk text", [], origin="advice", retrieval_time_ms=1, context=SITUATION)
@@ -371,11 +379,11 @@ async def test_an_answer_of_ones_own_is_recorded_with_cluster_and_model(
     assert search.retrieval_id is not None
     assert answer is not None
     other = await find_recorded(platform.database, platform.tenant_id, search.retrieval_id)
-    made = await find_recorded(platform.database, platform.tenant_id, answer)
+    recorded = await find_recorded(platform.database, platform.tenant_id, answer)
     assert other is not None
-    assert made is not None
-    assert made.cluster is not None
-    assert (made.cluster, made.model_version) == (other.cluster, other.model_version) == (other.cluster, 1)
+    assert recorded is not None
+    assert recorded.cluster is not None
+    assert (recorded.cluster, recorded.model_version) == (other.cluster, other.model_version) == (other.cluster, 1)
 
 
 async def test_a_model_is_trusted_no_longer_than_its_verdicts_are_there(platform: Platform) -> None:

@@ -1,4 +1,4 @@
-"""Single items with their versions: no update is lost, whoever else writes."""
+"""Single items with their versions: no update is lost, with any number of writers."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ async def test_a_version_changes_with_the_item_and_with_nothing_else(docs: Colle
     second = await docs.put(Item(item_id="v", title="two"))
     third = await docs.put(Item(item_id="v", title="one"))
 
-    assert [one.became for one in (first, again, second, third)] == [
+    assert [write.became for write in (first, again, second, third)] == [
         Became.ADDED, Became.UNCHANGED, Became.CHANGED, Became.CHANGED,
     ]  # fmt: skip
     assert again.version == first.version
     assert len({first.version, second.version, third.version}) == 3
     assert first.created_at == third.created_at < second.updated_at < third.updated_at
-    read = (await docs.stored(["v", "missing"]))["v"]
-    assert (read.item, read.version, read.became) == (third.item, third.version, None)
+    stored = (await docs.stored(["v", "missing"]))["v"]
+    assert (stored.item, stored.version, stored.became) == (third.item, third.version, None)
     assert await set_status(handle_of(docs), "v", "archived")
     assert (await docs.stored(["v"]))["v"].version != third.version
 
@@ -67,23 +67,23 @@ async def test_an_item_that_is_put_is_found_by_its_words_and_its_meaning(docs: C
     assert [part.leg for part in hit.explanation.contributions] == ["dense", "lexical"]
 
     await docs.put(Item(item_id="found", title="a zebra crosses", status="archived"))
-    assert "found" not in [one.item_id for one in await docs.search("zebra")]
+    assert "found" not in [hit.item_id for hit in await docs.search("zebra")]
     assert "found" not in await docs.embeddings(["found"])
 
 
 async def test_a_write_takes_place_only_in_the_version_that_it_names(docs: Collection) -> None:
-    """Or only where the item is, or is not; else nothing changes."""
+    """A write can also require that the item exists, or that it does not; otherwise nothing changes."""
     first = await docs.put(Item(item_id="c", title="one"), version="")
     with pytest.raises(VersionConflictError, match="is there already"):
         await docs.put(Item(item_id="c", title="other"), version="")
     second = await docs.put(Item(item_id="c", title="two"), version=first.version)
-    for wanted in (first.version, ""):
+    for version in (first.version, ""):
         with pytest.raises(VersionConflictError):
-            await docs.put(Item(item_id="c", title="three"), version=wanted)
+            await docs.put(Item(item_id="c", title="three"), version=version)
         with pytest.raises(VersionConflictError):
-            await docs.patch("c", {"title": "three"}, version=wanted)
+            await docs.patch("c", {"title": "three"}, version=version)
         with pytest.raises(VersionConflictError):
-            await docs.delete("c", version=wanted)
+            await docs.delete("c", version=version)
     with pytest.raises(VersionConflictError, match="there is no item"):
         await docs.put(Item(item_id="none"), version="*")
 
@@ -91,13 +91,13 @@ async def test_a_write_takes_place_only_in_the_version_that_it_names(docs: Colle
     assert (await docs.put(Item(item_id="c", title="three"), version="*")).became is Became.CHANGED
 
 
-def _read(one: StoredItem) -> StoredItem:
+def _read(stored: StoredItem) -> StoredItem:
     """The item as it is read."""
-    return replace(one, became=None)
+    return replace(stored, became=None)
 
 
 async def test_of_those_who_put_the_same_version_at_once_one_does(docs: Collection) -> None:
-    """The others are told; so no update is lost."""
+    """The others get a conflict, so no update is lost."""
     start = await docs.put(Item(item_id="race", title="start"))
     names = [f"writer {number}" for number in range(6)]
 
@@ -105,10 +105,10 @@ async def test_of_those_who_put_the_same_version_at_once_one_does(docs: Collecti
         *(docs.put(Item(item_id="race", title=name), version=start.version) for name in names), return_exceptions=True
     )
 
-    done = [one for one in outcomes if not isinstance(one, BaseException)]
-    assert len(done) == 1
-    assert {type(one) for one in outcomes if isinstance(one, BaseException)} == {VersionConflictError}
-    assert (await docs.stored(["race"]))["race"].item == done[0].item
+    writes = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
+    assert len(writes) == 1
+    assert {type(outcome) for outcome in outcomes if isinstance(outcome, BaseException)} == {VersionConflictError}
+    assert (await docs.stored(["race"]))["race"].item == writes[0].item
 
 
 async def test_of_those_who_add_the_same_item_at_once_one_does(docs: Collection) -> None:
@@ -117,12 +117,12 @@ async def test_of_those_who_add_the_same_item_at_once_one_does(docs: Collection)
         *(docs.put(Item(item_id="new", title=f"writer {number}"), version="") for number in range(6)),
         return_exceptions=True,
     )
-    assert sum(isinstance(one, VersionConflictError) for one in outcomes) == 5
-    assert sum(not isinstance(one, BaseException) for one in outcomes) == 1
+    assert sum(isinstance(outcome, VersionConflictError) for outcome in outcomes) == 5
+    assert sum(not isinstance(outcome, BaseException) for outcome in outcomes) == 1
 
 
 async def test_patches_at_once_are_all_there_afterwards(docs: Collection) -> None:
-    """Each changes what it names of what the others left."""
+    """Each patch changes its own members and keeps those of the others."""
     await docs.put(Item(item_id="p", title="title", body="body", attributes={"gone": 1, "kept": {"a": 1, "b": 2}}))
 
     await asyncio.gather(*(docs.patch("p", {"attributes": {f"n{number}": number}}) for number in range(6)))
@@ -141,7 +141,7 @@ async def test_patches_at_once_are_all_there_afterwards(docs: Collection) -> Non
 
 
 async def test_an_item_is_removed_once(docs: Collection) -> None:
-    """And says whether it was there."""
+    """The call returns whether the item existed."""
     stored = await docs.put(Item(item_id="r", title="a rhinoceros"))
     assert await docs.delete("r", version=stored.version)
     assert not await docs.delete("r")
@@ -152,20 +152,20 @@ async def test_an_item_is_removed_once(docs: Collection) -> None:
 
 
 async def test_pages_follow_one_another(platform: Platform) -> None:
-    """In the order of the keys, with versions, of what the filter lets through; archived ones for who asks."""
+    """They have the order of the keys, with versions, and match the filter; archived items come on request."""
     own = await platform.collection("pages")
     await own.add([{"_id": f"{number:02}", "even": number % 2 == 0} for number in range(9)])
     await own.put(Item(item_id="old", status="archived"))
 
     pages, after = [], ""
     while page := await own.page({"even": True}, after=after, limit=2):
-        pages.append([one.item.item_id for one in page])
+        pages.append([stored.item.item_id for stored in page])
         after = page[-1].item.item_id
 
     assert pages == [["00", "02"], ["04", "06"], ["08"]]
     [first] = await own.page(limit=1)
     assert first == (await own.stored(["00"]))["00"]
-    assert [one.item.item_id for one in await own.page({"status": "archived"})] == ["old"]
+    assert [stored.item.item_id for stored in await own.page({"status": "archived"})] == ["old"]
     with pytest.raises(InvalidLimitError):
         await own.page(limit=1001)
     with pytest.raises(InvalidRequestError):
@@ -175,21 +175,21 @@ async def test_pages_follow_one_another(platform: Platform) -> None:
 async def test_of_many_items_each_is_told_what_became_of_it(platform: Platform) -> None:
     """A bad one holds up no other, and the same ones again are unchanged."""
     own = await platform.collection("each")
-    given: list[Item | dict[str, str]] = [
+    new_items: list[Item | dict[str, str]] = [
         {"_id": "a", "text": "one"},
         {"text": "no id"},
         Item(item_id="b"),
         {"_id": "a", "text": "two"},
     ]
 
-    first = await add_each(handle_of(own), given, more=True)
-    again = await add_each(handle_of(own), [given[3], given[2]])
+    first = await add_each(handle_of(own), new_items, more=True)
+    again = await add_each(handle_of(own), [new_items[3], new_items[2]])
 
-    assert [(one.item_id, one.became) for one in first.outcomes] == [
+    assert [(outcome.item_id, outcome.became) for outcome in first.outcomes] == [
         ("a", Became.ADDED), (None, None), ("b", Became.ADDED), ("a", Became.CHANGED),
     ]  # fmt: skip
     assert isinstance(first.outcomes[1].error, InvalidItemError)
     assert (first.report.added, first.report.embedded) == (2, 2)
-    assert [one.became for one in again.outcomes] == [Became.UNCHANGED] * 2
+    assert [outcome.became for outcome in again.outcomes] == [Became.UNCHANGED] * 2
     assert (await own.get(["a"]))["a"].body == "two"
     assert (await add_each(handle_of(own), [])).outcomes == ()

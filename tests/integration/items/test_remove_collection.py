@@ -24,16 +24,16 @@ from tests.support.database import SCHEMA
 SPACE = EmbeddingSpace(provider="test", model="removal", dimensions=4)
 
 
-async def _filled(platform: Platform, name: str) -> Collection:
+async def _fill(platform: Platform, name: str) -> Collection:
     """A collection that has something in as many tables as can be."""
-    made = await platform.collection(name, space=SPACE, filterable={"n": "number"})
+    collection = await platform.collection(name, space=SPACE, filterable={"n": "number"})
     vectors = np.random.default_rng(0).normal(size=(12, 4))
     records = [{"_id": str(number), "text": f"word{number} common", "n": number, "tags": ["t"]} for number in range(12)]
-    await made.add(records, embeddings=vectors)
-    found = await made.search("common", vector=vectors[0], limit=5)
+    await collection.add(records, embeddings=vectors)
+    hits = await collection.search("common", vector=vectors[0], limit=5)
     await platform.recorded()
-    await platform.feedback(found.retrieval_id, found[0].item_id, reward=1.0, actor="ann")
-    return made
+    await platform.feedback(hits.retrieval_id, hits[0].item_id, reward=1.0, actor="ann")
+    return collection
 
 
 @pytest.fixture
@@ -63,8 +63,8 @@ async def test_nothing_of_it_is_left_and_its_neighbour_is_whole(
     """Rows of no table, and no index; in several transactions where it is large."""
     monkeypatch.setattr(remove_collection, "ITEMS", 5)
     monkeypatch.setattr(remove_collection, "RECORDS", 2)
-    gone, kept = await _filled(platform, "gone"), await _filled(platform, "kept")
-    stored, other = await gone.refresh(), await kept.refresh()
+    removed, neighbour = await _fill(platform, "gone"), await _fill(platform, "kept")
+    stored, other = await removed.refresh(), await neighbour.refresh()
     await keep_index(platform.database, platform.tenant_id, stored, rows=12)
     before, beside = await _rows_of(admin, stored.collection_id), await _rows_of(admin, other.collection_id)
     assert {"items", "item_terms", "attribute_numbers", "retrievals", "impressions", "feedback", "arms"} <= set(before)
@@ -76,13 +76,13 @@ async def test_nothing_of_it_is_left_and_its_neighbour_is_whole(
     assert await _rows_of(admin, stored.collection_id) == {}
     assert not await hnsw_indexes(platform.database, stored.space.space_id, stored.collection_id)
     assert await _rows_of(admin, other.collection_id) == beside
-    assert [one.name for one in await platform.collections()] == ["kept"]
-    assert len(await kept.search("common", limit=20)) == 12
+    assert [collection.name for collection in await platform.collections()] == ["kept"]
+    assert len(await neighbour.search("common", limit=20)) == 12
 
 
 async def test_a_removed_one_is_unknown_and_can_be_made_anew(platform: Platform) -> None:
-    """Removing it again finds none; the new one has nothing of the old one."""
-    await _filled(platform, "docs")
+    """Removing it again is an error; the new collection has nothing of the old one."""
+    await _fill(platform, "docs")
     assert await platform.remove_collection("docs")
     assert not await platform.delete_collection("docs"), "the other name of the same"
     with pytest.raises(UnknownCollectionError):
@@ -93,8 +93,8 @@ async def test_a_removed_one_is_unknown_and_can_be_made_anew(platform: Platform)
 
 
 async def test_what_an_interruption_left_can_be_searched_and_removed(platform: Platform) -> None:
-    """Its statistics are those of what is left."""
-    docs = await _filled(platform, "docs")
+    """Its statistics are those of the remaining items."""
+    docs = await _fill(platform, "docs")
     stored = await docs.refresh()
     await remove_next_items(platform.database, platform.tenant_id, stored.collection_id, 5)
 
@@ -108,11 +108,11 @@ async def test_another_tenants_collection_of_that_name_stays(platform: Platform)
     async with platform.of_tenant(f"{platform.settings.tenant}-other") as other:
         await other.collection("docs", space=SPACE)
         assert not await platform.remove_collection("docs")
-        assert [one.name for one in await other.collections()] == ["docs"]
+        assert [collection.name for collection in await other.collections()] == ["docs"]
 
 
 async def test_a_handle_says_at_once_that_its_collection_is_gone(platform: Platform) -> None:
-    """Whatever is written by it, in the second for which it trusts what it read last."""
+    """This applies to every write, even within the second in which it trusts its last read."""
     docs = await platform.collection("docs")
     await docs.add([{"_id": "a", "text": "t"}])
     assert await platform.remove_collection("docs")
@@ -129,7 +129,7 @@ async def test_a_handle_says_at_once_that_its_collection_is_gone(platform: Platf
 async def test_a_handle_of_a_collection_that_was_made_anew_is_the_new_ones(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It reads and removes what is there now; in between, it says that there is nothing."""
+    """It reads and removes the new collection's items; between the two, it reports a missing collection."""
     docs = await platform.collection("docs")
     await docs.put({"_id": "a", "text": "old"})
     await docs.search("old")
@@ -138,14 +138,14 @@ async def test_a_handle_of_a_collection_that_was_made_anew_is_the_new_ones(
     for call in (docs.stored(["a"]), docs.get(["a"]), docs.delete("a"), docs.retrievals(), docs.profiles()):
         with pytest.raises(UnknownCollectionError, match="gone"):
             await call
-    made = await platform.collection("docs", profile=Profile(legs={"lexical": 1.0}))
-    await made.put({"_id": "a", "text": "new"})
+    collection = await platform.collection("docs", profile=Profile(legs={"lexical": 1.0}))
+    await collection.put({"_id": "a", "text": "new"})
     assert (await docs.stored(["a"]))["a"].item.body == "new"
     assert (await docs.stored_profile()).profile.legs == {"lexical": 1.0}
-    assert [one.version for one in await docs.profiles()] == [1]
+    assert [profile.version for profile in await docs.profiles()] == [1]
     assert await docs.retrievals() == []
     assert await docs.delete("a")
-    assert await made.get(["a"]) == {}
+    assert await collection.get(["a"]) == {}
 
 
 async def test_a_search_says_that_its_collection_is_gone(platform: Platform) -> None:

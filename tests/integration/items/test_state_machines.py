@@ -1,6 +1,6 @@
-"""Whatever is done in whatever order, items, verdicts and memories are what a plain model in Python says.
+"""After any order of operations, items, verdicts and memories equal those of a plain model in Python.
 
-``RETRIEVAL_TEST_EXAMPLES=500`` tries longer, with other runs each time.
+``RETRIEVAL_TEST_EXAMPLES=500`` runs longer, with other runs each time.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ class Machine(RuleBasedStateMachine):
         return self.runner.run(work)
 
     def teardown(self) -> None:
-        """Close what was opened."""
+        """Close the resources."""
         self.run(self.platform.close())
         self.runner.close()
 
 
 class Items(Machine):
-    """Items and verdicts of one collection, beside dictionaries that say what they should be."""
+    """Items and verdicts of one collection, compared with dictionaries."""
 
     @initialize()
     def begin(self) -> None:
@@ -76,7 +76,7 @@ class Items(Machine):
         self.verdicts: dict[tuple[str, str], tuple[datetime, float]] = {}
         self.keys: dict[uuid.UUID, tuple[str, str, float]] = {}
         self.held: set[str] = set()
-        self.said, self.half_life = 0, 30.0
+        self.verdict_count, self.half_life = 0, 30.0
         self.add(
             {key: (text, n) for n, (key, text) in enumerate(zip(IDS, ("alpha beta", "beta", "alpha"), strict=False))}
         )
@@ -107,32 +107,32 @@ class Items(Machine):
 
     @rule(keys=st.lists(ids, min_size=1, max_size=2, unique=True))
     def delete(self, keys: list[str]) -> None:
-        """Gone; what was said of it stays."""
+        """Delete it; its verdicts stay."""
         assert self.run(self.docs.delete(keys)) == len([key for key in keys if self.items.pop(key, None)])
 
     @precondition(lambda self: self.items)
     @rule(
         data=st.data(),
-        said=st.lists(
+        verdicts=st.lists(
             st.tuples(actors, st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.integers(0, 40)), min_size=1, max_size=5
         ),
     )
-    def judge(self, data: st.DataObject, said: list[tuple[str, float, int]]) -> None:
+    def judge(self, data: st.DataObject, verdicts: list[tuple[str, float, int]]) -> None:
         """The latest verdict of an actor counts, whichever arrives first."""
         keys = st.sampled_from(sorted(self.items))
-        self.tell([(data.draw(keys), actor, reward, day) for actor, reward, day in said])
+        self.tell([(data.draw(keys), actor, reward, day) for actor, reward, day in verdicts])
 
     def tell(self, verdicts: list[tuple[str, str, float, int]]) -> None:
         """Give verdicts: of an item, by an actor, with a reward, on a day."""
         events = []
         for key, actor, reward, day in verdicts:
-            self.said += 1
-            at = START + timedelta(days=day, seconds=self.said)
-            event = uuid.UUID(int=self.said)
+            self.verdict_count += 1
+            at = START + timedelta(days=day, seconds=self.verdict_count)
+            event = uuid.UUID(int=self.verdict_count)
             events.append(Feedback(item_id=key, collection="docs", reward=reward, actor=actor, at=at, key=event))
             self.keys[event] = (key, actor, reward)
-            known = self.verdicts.get((key, actor))
-            if known is None or at > known[0]:
+            former = self.verdicts.get((key, actor))
+            if former is None or at > former[0]:
                 self.verdicts[key, actor] = (at, reward)
         assert self.run(self.platform.feedback_each(events)).repeated == 0
 
@@ -171,14 +171,14 @@ class Items(Machine):
         if not hasattr(self, "items"):
             return
         active = {key: (text, n) for key, (text, n, is_active) in self.items.items() if is_active}
-        found = self.run(self.docs.get(IDS))
+        items = self.run(self.docs.get(IDS))
         assert {
-            key: (one.body, one.attributes["n"], one.status != "archived") for key, one in found.items()
+            key: (item.body, item.attributes["n"], item.status != "archived") for key, item in items.items()
         } == self.items
         assert self.run(self.docs.info()).items == len(active)
         for n in (0, 2):
             page = self.run(self.docs.page({"n": {"gte": n}}))
-            assert [one.item.item_id for one in page] == sorted(key for key, (_, m) in active.items() if m >= n)
+            assert [row.item.item_id for row in page] == sorted(key for key, (_, m) in active.items() if m >= n)
         for word in WORDS[:2]:
             hits = self.run(self.docs.search(word, legs=["lexical"], limit=10))
             assert {hit.item_id for hit in hits} == {key for key, (text, _) in active.items() if word in text.split()}
@@ -192,21 +192,21 @@ class Items(Machine):
             return
         stored = self.run(self.docs.refresh())
         rows = self.run(self.platform.database.read(self.platform.tenant_id, ARMS.bind(id=stored.collection_id)))
-        counted: dict[str, list[tuple[datetime, float]]] = {}
+        by_item: dict[str, list[tuple[datetime, float]]] = {}
         for (key, actor), verdict in self.verdicts.items():
             if actor not in self.held:
-                counted.setdefault(key, []).append(verdict)
+                by_item.setdefault(key, []).append(verdict)
         assert {row[0]: tuple(row[1:3]) for row in rows} == {
-            key: (len(given), sum(reward >= 0.5 for _, reward in given)) for key, given in counted.items()
+            key: (len(rewards), sum(reward >= 0.5 for _, reward in rewards)) for key, rewards in by_item.items()
         }
         for key, _, _, successes, failures in rows:
-            shares = [2 ** ((at - START) / timedelta(days=self.half_life)) for at, _ in counted[key]]
-            mean = sum(share * reward for share, (_, reward) in zip(shares, counted[key], strict=True)) / sum(shares)
+            shares = [2 ** ((at - START) / timedelta(days=self.half_life)) for at, _ in by_item[key]]
+            mean = sum(share * reward for share, (_, reward) in zip(shares, by_item[key], strict=True)) / sum(shares)
             assert successes / (successes + failures) == pytest.approx(mean)
 
 
 class Memories(Machine):
-    """Memories of two projects, beside a dictionary that says what they should be."""
+    """Memories of two projects, compared with a dictionary."""
 
     @initialize()
     def begin(self) -> None:
@@ -222,7 +222,7 @@ class Memories(Machine):
 
     @rule(key=ids, score=st.sampled_from([0.0, 0.5, 1.0]))
     def rate(self, key: str, score: float) -> None:
-        """Its relevance is what was said last."""
+        """Its relevance is the last one set."""
         if key not in self.memories:
             with pytest.raises(UnknownItemError):
                 self.run(self.store.set_relevance(key, score))
@@ -232,7 +232,7 @@ class Memories(Machine):
 
     @rule(key=ids)
     def forget(self, key: str) -> None:
-        """Nothing of it is left."""
+        """Forget it without a trace."""
         if key not in self.memories:
             with pytest.raises(UnknownItemError):
                 self.run(self.store.forget(key))
@@ -245,18 +245,19 @@ class Memories(Machine):
         """Read one by one, and listed by project."""
         if not hasattr(self, "memories"):
             return
-        found = self.run(self.store.get_memories(list(IDS)))
-        said = {
-            key: (one.project_id, one.content, set(one.links.get("questions", ())), one.relevance_score)
-            for key, one in found.items()
+        memories = self.run(self.store.get_memories(list(IDS)))
+        expected = {
+            key: (memory.project_id, memory.content, set(memory.links.get("questions", ())), memory.relevance_score)
+            for key, memory in memories.items()
         }
-        assert said == {
-            key: (one["project"], one["text"], one["links"], one["relevance"]) for key, one in self.memories.items()
+        assert expected == {
+            key: (memory["project"], memory["text"], memory["links"], memory["relevance"])
+            for key, memory in self.memories.items()
         }
         for project in ("p", "q"):
             page = self.run(self.store.list_memories(project))
-            wanted = {key for key, one in self.memories.items() if one["project"] == project}
-            assert {one.memory_id for one in page} == wanted
+            keys = {key for key, memory in self.memories.items() if memory["project"] == project}
+            assert {memory.memory_id for memory in page} == keys
 
 
 @pytest.mark.parametrize("machine", [Items, Memories])

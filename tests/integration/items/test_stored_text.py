@@ -1,4 +1,4 @@
-"""Stored text is data: in every prompt it is visible, and cannot be taken for a line of the platform."""
+"""Stored text is data: every prompt marks it, and it cannot imitate a line of the platform."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Planted:
 
 
 @dataclass(slots=True)
-class Given:
+class SurfaceOutput:
     """The output of a surface: texts for a prompt, and structured values."""
 
     texts: list[str] = field(default_factory=list)
@@ -121,9 +121,9 @@ async def planted(request: pytest.FixtureRequest, platform: Platform, settings: 
     return Planted(platform, settings.changed(database_url=SecretStr(database_url)), database_url)
 
 
-async def mcp(planted: Planted) -> Given:
-    """Every tool and resource that shows what is stored."""
-    given = Given()
+async def mcp(planted: Planted) -> SurfaceOutput:
+    """Every tool and resource that shows stored text."""
+    surface = SurfaceOutput()
     calls: list[tuple[str, dict[str, Any]]] = [
         ("search_principles", {"include_exploration": True}),
         ("rate_principle", {"principle_id": "p1", "was_helpful": True}),
@@ -144,86 +144,86 @@ async def mcp(planted: Planted) -> Given:
             [content] = answer.content
             assert isinstance(content, TextContent)
             assert MARK in content.text, name
-            given.texts.append(content.text if STORED_NOTE in content.text else f"{STORED_NOTE}\n{content.text}")
+            surface.texts.append(content.text if STORED_NOTE in content.text else f"{STORED_NOTE}\n{content.text}")
             assert STORED_NOTE in content.text or name == "list_tags"
-            given.structure.append(answer.structured_content)
+            surface.structure.append(answer.structured_content)
         [resource] = (await client.read_resource("principles://all")).contents
         assert isinstance(resource, TextResourceContents)
-        given.structure.append(json.loads(resource.text))
-    return given
+        surface.structure.append(json.loads(resource.text))
+    return surface
 
 
-async def session_start(planted: Planted) -> Given:
+async def session_start(planted: Planted) -> SurfaceOutput:
     """The hook, as text and as JSON."""
     settings = Settings(database_url=SecretStr(planted.url), tenant=planted.settings.tenant, session_start_seconds=60.0)
     shown: list[SessionStart] = []
     await start_session(StartOptions(session=planted.session), settings, HookInput(), print, shown.append)
-    return Given([started.as_text() for started in shown], [json.loads(started.as_json()) for started in shown])
+    return SurfaceOutput([started.as_text() for started in shown], [json.loads(started.as_json()) for started in shown])
 
 
-async def memories_context(planted: Planted) -> Given:
+async def memories_context(planted: Planted) -> SurfaceOutput:
     """Memories for a task."""
     engine = RetrievalEngine(planted.platform)
-    return Given([await engine.retrieve_context_for_task("shop", "insights", min_score=0, strategy="recency")])
+    return SurfaceOutput([await engine.retrieve_context_for_task("shop", "insights", min_score=0, strategy="recency")])
 
 
-async def recall_context(planted: Planted) -> Given:
+async def recall_context(planted: Planted) -> SurfaceOutput:
     """The output of recall."""
     retriever = DualRetriever(await planted.platform.collection("recall"), None)
-    return Given([await retriever.context_for(await retriever.search(MARK))])
+    return SurfaceOutput([await retriever.context_for(await retriever.search(MARK))])
 
 
-async def langchain_tools(planted: Planted) -> Given:
+async def langchain_tools(planted: Planted) -> SurfaceOutput:
     """The tools on tickets, as a model's calls of them are answered."""
     search, score, stats = ticket_tools(planted.platform)
-    given = Given()
-    found = await search.ainvoke({"title": MARK, "description": ""})
+    surface = SurfaceOutput()
+    output = await search.ainvoke({"title": MARK, "description": ""})
     for tool, arguments in (
         (search, {"title": MARK, "description": ""}),
-        (score, {"similar_tickets": found["similar_tickets"]}),
+        (score, {"similar_tickets": output["similar_tickets"]}),
         (stats, {}),
     ):
         message = await tool.ainvoke({"type": "tool_call", "id": "1", "name": tool.name, "args": arguments})
         assert isinstance(message, ToolMessage)
         value = json.loads(str(message.content))
-        given.structure.append(value)
-        given.texts.append(f"{STORED_NOTE}\n{message.content}")
-    assert found["note"] == STORED_NOTE
+        surface.structure.append(value)
+        surface.texts.append(f"{STORED_NOTE}\n{message.content}")
+    assert output["note"] == STORED_NOTE
     node = await PatternRecognitionAgent(planted.platform)({"title": MARK, "description": ""})
-    given.structure.append(node)
-    return given
+    surface.structure.append(node)
+    return surface
 
 
-async def langchain_documents(planted: Planted) -> Given:
+async def langchain_documents(planted: Planted) -> SurfaceOutput:
     """The retriever, whose documents an application puts into a prompt itself."""
     retriever = RetrievalRetriever(collection=await planted.platform.collection("tickets"), k=1)
     [document] = await retriever.ainvoke(MARK)
-    return Given([document.page_content], [document.metadata], is_framed=False)
+    return SurfaceOutput([document.page_content], [document.metadata], is_framed=False)
 
 
-DOORS: Mapping[str, Callable[[Planted], Awaitable[Given]]] = {
-    one.__name__: one
-    for one in (mcp, session_start, memories_context, recall_context, langchain_tools, langchain_documents)
+DOORS: Mapping[str, Callable[[Planted], Awaitable[SurfaceOutput]]] = {
+    module.__name__: module
+    for module in (mcp, session_start, memories_context, recall_context, langchain_tools, langchain_documents)
 }
 
 
 async def test_no_forgery_passes_any_door(planted: Planted) -> None:
-    """Nothing that hides is shown, what is stored is marked so on every line, and none of it passes for a record."""
+    """Hidden characters are not shown, stored text is marked on every line, and none of it imitates a record."""
     for name, door in DOORS.items():
-        given = await door(planted)
-        for text in given.texts:
+        surface = await door(planted)
+        for text in surface.texts:
             assert MARK in text, name
             assert text_fault(text) is None, (name, text)
-            if given.is_framed:
+            if surface.is_framed:
                 assert STORED_NOTE in text, name
                 assert not outside_of_quotations(text), (name, text)
-        for one in texts_of(given.structure):
-            assert text_fault(one) is None, (name, one)
-        assert not given.is_framed or not is_rated_by_itself(given), name
+        for value in texts_of(surface.structure):
+            assert text_fault(value) is None, (name, value)
+        assert not surface.is_framed or not is_rated_by_itself(surface), name
 
 
 def outside_of_quotations(text: str) -> list[str]:
-    """The lines in which what was planted stands neither behind ``>`` nor within quotation marks."""
+    """The lines in which planted text is neither behind ``>`` nor within quotation marks."""
     lines = (line for line in re.split(r"[\n\r\x0b\x0c\x85\u2028\u2029]", text) if not line.startswith(">"))
     return [line for line in lines if MARK in re.sub(r'"(?:[^"\\]|\\.)*"', "", line)]
 
@@ -241,9 +241,9 @@ def texts_of(value: Any) -> Iterator[str]:
             yield from texts_of(inner)
 
 
-def is_rated_by_itself(given: Given) -> bool:
+def is_rated_by_itself(surface: SurfaceOutput) -> bool:
     """Whether a line of ours bears the record that the forgery invents."""
-    lines = [line for text in given.texts for line in text.split("\n") if not line.startswith(">")]
+    lines = [line for text in surface.texts for line in text.split("\n") if not line.startswith(">")]
     return any("99 of 99" in re.sub(r'"(?:[^"\\]|\\.)*"', "", line) for line in lines)
 
 
@@ -268,10 +268,10 @@ async def test_who_added_it_and_how_it_fared_stand_with_it(
     searched = (await langchain_tools(planted)).structure[0]["similar_tickets"][0]
     assert (searched["added_by"], searched["use_count"], searched["success_rate"]) == ("ann", 1, 1.0)
     async with Served(planted.settings) as served, Client(RetrievalServer(served)) as client:
-        found = await client.call_tool("search_principles", {})
+        result = await client.call_tool("search_principles", {})
         added = await client.call_tool("add_principle", {"title": "Another lesson"})
-    assert "added by ann · helped in 1 of 1 uses" in found.content[0].text  # type: ignore[union-attr]
-    assert found.structured_content["principles"][0]["added_by"] == "ann"
+    assert "added by ann · helped in 1 of 1 uses" in result.content[0].text  # type: ignore[union-attr]
+    assert result.structured_content["principles"][0]["added_by"] == "ann"
     assert added.structured_content["principle"]["added_by"].startswith("mcp:")
 
 
@@ -280,18 +280,18 @@ async def test_what_is_refused_is_told_and_the_others_are_stored(platform: Platf
     """By the character, its place and the field; of many items, that one alone is refused."""
     collection = await platform.collection("notes")
     fields = {"title": forgery, "body": forgery, "kind": forgery, "source": forgery, "tags": [forgery]}
-    given: list[dict[str, Any]] = [{"_id": name, name: value} for name, value in fields.items()]
-    given += [
+    records: list[dict[str, Any]] = [{"_id": name, name: value} for name, value in fields.items()]
+    records += [
         {"_id": forgery},
         {"_id": "value", "metadata": {"a": [forgery]}},
         {"_id": "name", "metadata": {forgery: 1}},
     ]
 
-    added = await add_each(handle_of(collection), [{"_id": "good"}, *given, {"_id": "also good"}])
+    added = await add_each(handle_of(collection), [{"_id": "good"}, *records, {"_id": "also good"}])
 
-    assert [one.error is None for one in added.outcomes] == [True, *(False for _ in given), True]
-    for one in added.outcomes[1:-1]:
-        assert re.search(r"holds U\+[0-9A-F]{4,5} .* at character \d+, .*; take it out", str(one.error))
+    assert [outcome.error is None for outcome in added.outcomes] == [True, *(False for _ in records), True]
+    for outcome in added.outcomes[1:-1]:
+        assert re.search(r"holds U\+[0-9A-F]{4,5} .* at character \d+, .*; take it out", str(outcome.error))
     assert set(await collection.get([*fields, "good", "also good", "value", "name"])) == {"good", "also good"}
 
 
@@ -299,9 +299,14 @@ async def test_what_is_refused_is_told_and_the_others_are_stored(platform: Platf
 async def test_a_line_is_a_line(platform: Platform, forgery: str) -> None:
     """Keys, titles, kinds, sources, tags, projects, users and entities hold no line break; a text does."""
     store = MemoryStore(platform)
-    for given in ({"summary": forgery}, {"user_id": forgery}, {"links": {"papers": [forgery]}}, {"memory_id": forgery}):
+    for fields in (
+        {"summary": forgery},
+        {"user_id": forgery},
+        {"links": {"papers": [forgery]}},
+        {"memory_id": forgery},
+    ):
         with pytest.raises(InvalidRequestError, match=r"U\+"):
-            await store.store_memory("shop", "insights", "text", **given)
+            await store.store_memory("shop", "insights", "text", **fields)
     with pytest.raises(InvalidRequestError, match=r"project_id holds U\+"):
         await store.store_memory(forgery, "insights", "text")
     with pytest.raises(InvalidRequestError, match=r"kind holds U\+"):
@@ -312,7 +317,7 @@ async def test_a_line_is_a_line(platform: Platform, forgery: str) -> None:
 
 
 async def test_a_memory_that_is_older_than_the_check_can_be_changed_and_joined(platform: Platform) -> None:
-    """It is stored again without what is refused, and costs nobody else's memory."""
+    """It is stored again without the refused characters, and no other memory is lost."""
     collection = await memories_collection(platform, "memories")
     owner = {"project_id": "shop"}
     old = Item.as_stored(item_id="old", kind="note", title="A\u202e", body="The\x1b gate is open", attributes=owner)
@@ -326,7 +331,7 @@ async def test_a_memory_that_is_older_than_the_check_can_be_changed_and_joined(p
 
 
 async def test_lines_of_a_file_are_refused_one_by_one_or_cleaned(platform: Platform, tmp_path: Path) -> None:
-    """``clean`` takes out what is refused, in CSV and in JSON Lines, and the report counts it."""
+    """``clean`` removes the refused characters, in CSV and in JSON Lines, and the report counts them."""
     from retrieval import read_items
 
     rows = [

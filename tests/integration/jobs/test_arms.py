@@ -18,9 +18,9 @@ from tests.support.jobs import target_of
 ITEMS = 12
 
 
-async def _filled(platform: Platform, events: list[Feedback]) -> tuple[Collection, JobTarget]:
+async def _fill(platform: Platform, events: list[Feedback]) -> tuple[Collection, JobTarget]:
     collection = await platform.collection(COLLECTION)
-    await collection.add([{"_id": one, "text": "a principle"} for one in item_ids(ITEMS)])
+    await collection.add([{"_id": item_id, "text": "a principle"} for item_id in item_ids(ITEMS)])
     await platform.feedback_each(events)
     return collection, await target_of(platform, collection)
 
@@ -42,7 +42,7 @@ async def _arms(platform: Platform) -> list[Any]:
 async def test_many_writers_at_once_lose_nothing_and_count_nothing_twice(platform: Platform) -> None:
     """Eight of them, a quarter replays, late and shuffled, alone and in batches: raw exact, decayed within 1e-12."""
     events = made_events(480, items=ITEMS, seed=7)
-    await _filled(platform, [])
+    await _fill(platform, [])
 
     async def write(part: list[Feedback], size: int) -> None:
         for start in range(0, len(part), size):
@@ -57,13 +57,15 @@ async def test_many_writers_at_once_lose_nothing_and_count_nothing_twice(platfor
 
 async def test_a_quarantine_amid_writers_leaves_nothing_of_the_actor(platform: Platform) -> None:
     """Whether an event came before it or after, it does not count."""
-    await _filled(platform, [])
-    said = [Feedback(collection=COLLECTION, item_id=one, helpful=True, actor="spammer") for one in item_ids(ITEMS)]
+    await _fill(platform, [])
+    events = [
+        Feedback(collection=COLLECTION, item_id=item_id, helpful=True, actor="spammer") for item_id in item_ids(ITEMS)
+    ]
     for _ in range(3):
         await asyncio.gather(
-            *(platform.feedback_each([event]) for event in said[: ITEMS // 2]),
+            *(platform.feedback_each([event]) for event in events[: ITEMS // 2]),
             platform.quarantine("spammer"),
-            *(platform.feedback_each([event]) for event in said[ITEMS // 2 :]),
+            *(platform.feedback_each([event]) for event in events[ITEMS // 2 :]),
         )
         assert await _arms(platform) == []
         await platform.release("spammer")
@@ -76,7 +78,7 @@ async def test_the_job_finds_nothing_off_and_mends_what_is(
     platform: Platform, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Wrong counts, wrong sums, an arm that is gone: each is mended, counted and warned of."""
-    _, target = await _filled(platform, made_events(120, items=ITEMS, seed=3))
+    _, target = await _fill(platform, made_events(120, items=ITEMS, seed=3))
     right = await _arms(platform)
     assert await has_feedback(platform.workplace, target)
     caplog.set_level(logging.WARNING)
@@ -99,7 +101,7 @@ async def test_the_job_finds_nothing_off_and_mends_what_is(
 async def test_retention_removes_events_and_leaves_the_arms(platform: Platform) -> None:
     """Their share lies in the baselines, and a later recount starts from there."""
     events = made_events(120, items=ITEMS, seed=4)
-    _, target = await _filled(platform, events)
+    _, target = await _fill(platform, events)
     await _execute(
         platform,
         "UPDATE feedback SET received_at = (received_at AT TIME ZONE 'UTC' - interval '10 days') AT TIME ZONE 'UTC' "
@@ -117,9 +119,9 @@ async def test_retention_removes_events_and_leaves_the_arms(platform: Platform) 
 
 
 async def test_another_half_life_weighs_every_event_anew(platform: Platform) -> None:
-    """As if it had always been so; the raw counts stay."""
+    """The result is the same as with that half-life from the start; the raw counts stay."""
     event = Feedback(collection=COLLECTION, item_id="item-00001", reward=0.75, at=platform.now - timedelta(days=10))
-    collection, target = await _filled(platform, [event])
+    collection, target = await _fill(platform, [event])
     await collection.set_learning(half_life_days=5)
     row = (await _arms(platform))[0]
     assert row[4] == 1
@@ -129,7 +131,7 @@ async def test_another_half_life_weighs_every_event_anew(platform: Platform) -> 
 
 async def test_the_landmark_moves_when_weights_have_grown_large(platform: Platform) -> None:
     """The present weight of every event stays the same, of removed events too."""
-    collection, target = await _filled(platform, made_events(60, items=ITEMS, seed=5))
+    collection, target = await _fill(platform, made_events(60, items=ITEMS, seed=5))
     await collection.set_learning(half_life_days=1)
     await _execute(platform, "INSERT INTO arm_baselines SELECT * FROM arms WHERE uses > 0")
     await _execute(platform, "DELETE FROM feedback")

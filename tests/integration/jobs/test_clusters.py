@@ -18,13 +18,13 @@ NUMBER = 128
 def _vectors() -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
     """Eight tight groups, one around each axis."""
     noise = np.random.default_rng(5).normal(scale=0.05, size=(NUMBER, 8))
-    found: np.ndarray[tuple[int, int], np.dtype[np.float32]] = (np.eye(8)[np.arange(NUMBER) % 8] + noise).astype(
+    vectors: np.ndarray[tuple[int, int], np.dtype[np.float32]] = (np.eye(8)[np.arange(NUMBER) % 8] + noise).astype(
         np.float32
     )
-    return found
+    return vectors
 
 
-async def _filled(platform: Platform) -> Collection:
+async def _fill(platform: Platform) -> Collection:
     collection = await platform.collection("docs", space=SPACE)
     items = [{"_id": f"i{number}", "text": f"text {number}"} for number in range(NUMBER)]
     await collection.add(items, embeddings=_vectors())
@@ -33,34 +33,36 @@ async def _filled(platform: Platform) -> Collection:
 
 async def test_items_that_are_alike_share_a_cluster(platform: Platform) -> None:
     """The groups of the vectors come out as clusters, and a second run has nothing left to do."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     assert not await are_clusters_needed(platform.workplace, await target_of(platform, collection))
     await platform.feedback(collection="docs", item_id="i1", helpful=True)
     target = await target_of(platform, collection)
     assert await are_clusters_needed(platform.workplace, target)
     assert await find_clusters(platform.workplace, target) == {"clusters": 8, "assigned": NUMBER}
     ids = [f"i{number}" for number in range(NUMBER)]
-    found = await read_item_clusters(platform.database, platform.tenant_id, target.collection.collection_id, ids)
-    assert {len({found[f"i{number}"] for number in range(group, NUMBER, 8)}) for group in range(8)} == {1}
+    clusters = await read_item_clusters(platform.database, platform.tenant_id, target.collection.collection_id, ids)
+    assert {len({clusters[f"i{number}"] for number in range(group, NUMBER, 8)}) for group in range(8)} == {1}
     assert not await are_clusters_needed(platform.workplace, await target_of(platform, collection))
 
 
 async def test_new_items_get_a_cluster_and_the_others_keep_theirs(platform: Platform) -> None:
     """Later items are assigned to the nearest existing cluster."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     await find_clusters(platform.workplace, await target_of(platform, collection))
     await collection.add([{"_id": "new", "text": "new"}], embeddings=np.eye(8, dtype=np.float32)[:1])
     assert await find_clusters(platform.workplace, await target_of(platform, collection)) == {
         "clusters": 8, "assigned": 1,
     }  # fmt: skip
     stored = await collection.refresh()
-    found = await read_item_clusters(platform.database, platform.tenant_id, stored.collection_id, ["new", "i0", "i1"])
-    assert found["new"] == found["i0"] != found["i1"]
+    clusters = await read_item_clusters(
+        platform.database, platform.tenant_id, stored.collection_id, ["new", "i0", "i1"]
+    )
+    assert clusters["new"] == clusters["i0"] != clusters["i1"]
 
 
 async def test_a_search_is_recorded_with_the_cluster_of_its_query(platform: Platform) -> None:
-    """So that feedback counts in the bucket of what the question is about."""
-    collection = await _filled(platform)
+    """Feedback then counts in the bucket of the question's subject."""
+    collection = await _fill(platform)
     await find_clusters(platform.workplace, await target_of(platform, collection))
     stored = await collection.refresh()
     result = await collection.search(vector=np.eye(8)[3], legs=["dense"], limit=3)
@@ -68,8 +70,8 @@ async def test_a_search_is_recorded_with_the_cluster_of_its_query(platform: Plat
     assert result.retrieval_id is not None
     record = await find_recorded(platform.database, platform.tenant_id, result.retrieval_id)
     assert record is not None
-    found = await read_item_clusters(platform.database, platform.tenant_id, stored.collection_id, ["i3"])
-    assert record.cluster == found["i3"]
+    clusters = await read_item_clusters(platform.database, platform.tenant_id, stored.collection_id, ["i3"])
+    assert record.cluster == clusters["i3"]
 
 
 async def test_there_are_no_clusters_before_enough_items_have_a_vector(platform: Platform) -> None:
@@ -86,8 +88,8 @@ async def test_there_are_no_clusters_before_enough_items_have_a_vector(platform:
 
 
 async def test_learning_tells_of_the_clusters_that_another_process_is_finding(platform: Platform) -> None:
-    """Those that there are already."""
-    collection = await _filled(platform)
+    """It uses the clusters that exist so far."""
+    collection = await _fill(platform)
     await find_clusters(platform.workplace, await target_of(platform, collection))
     stored = await collection.refresh()
     async with platform.database.only_one(f"job clusters {stored.collection_id}") as alone:

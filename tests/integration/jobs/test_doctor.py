@@ -46,40 +46,40 @@ async def platform(url: str, settings: Settings) -> AsyncIterator[Platform]:
         yield opened_platform
 
 
-def told(diagnosis: Diagnosis, check: str, about: str = "") -> Finding:
+def finding_of(diagnosis: Diagnosis, check: str, about: str = "") -> Finding:
     """The one finding of that check, about that."""
-    (finding,) = [one for one in diagnosis.findings if one.check == check and about in (one.about, "")]
+    (finding,) = [finding for finding in diagnosis.findings if finding.check == check and about in (finding.about, "")]
     return finding
 
 
 async def test_a_sound_installation_has_no_error(platform: Platform) -> None:
-    """Everything is looked at; what the tests' server gives up for speed is told, and that its login is a superuser."""
+    """Every check runs; the report names what the tests' server trades for speed, and its superuser login."""
     await (await platform.collection("tickets")).add([{"_id": "1", "text": "a cat"}])
-    found = await platform.doctor()
-    assert found.is_sound
-    assert {one.check for one in found.findings} == LOOKED_AT
-    fine = {one.check for one in found.findings if one.severity is Severity.OK}
+    diagnosis = await platform.doctor()
+    assert diagnosis.is_sound
+    assert {finding.check for finding in diagnosis.findings} == LOOKED_AT
+    fine = {finding.check for finding in diagnosis.findings if finding.severity is Severity.OK}
     assert fine >= LOOKED_AT - {"settings", "login", "worker"}
-    assert told(found, "login").severity is Severity.WARNING
-    assert told(found, "worker").found.startswith("no worker has ever run")
-    assert "'tickets': 1 item, nothing waits" in told(found, "collection").found
+    assert finding_of(diagnosis, "login").severity is Severity.WARNING
+    assert finding_of(diagnosis, "worker").found.startswith("no worker has ever run")
+    assert "'tickets': 1 item, nothing waits" in finding_of(diagnosis, "collection").found
 
 
 async def test_an_examination_makes_neither_a_tenant_nor_months(url: str, settings: Settings) -> None:
-    """It says that the tenant is not there, which is no error, nor that nobody made months; a collection is refused."""
+    """It reports the missing tenant, without an error and without a finding on months; a collection is refused."""
     own = settings.changed(database_url=SecretStr(url), tenant="ghost")
-    counted = (
+    row_counts = (
         "SELECT (SELECT array_agg(name) FROM retrieval.tenants), "
         "(SELECT last_value FROM pg_sequences WHERE sequencename LIKE 'tenants%'), "
         "(SELECT count(*) FROM pg_class WHERE relname LIKE 'retrievals_%')"
     )
     with opened(url) as connection:
-        before = connection.execute(counted).fetchone()
-        found = await examine(own)
-        assert connection.execute(counted).fetchone() == before
-    finding = told(found, "tenant", "ghost")
+        before = connection.execute(row_counts).fetchone()
+        diagnosis = await examine(own)
+        assert connection.execute(row_counts).fetchone() == before
+    finding = finding_of(diagnosis, "tenant", "ghost")
     assert (finding.severity, finding.found.split(":")[0]) == (Severity.ADVICE, "there is no tenant 'ghost'")
-    assert "months" not in {one.check for one in found.findings}
+    assert "months" not in {finding.check for finding in diagnosis.findings}
     with pytest.raises(UnknownCollectionError):
         await examine(own, "things")
 
@@ -112,15 +112,15 @@ MONTH = "SELECT format('DROP TABLE %s', max(m.part::text)) FROM retrieval.known_
 
 
 async def test_what_was_broken_by_hand_is_found_and_mended_as_it_says(url: str, platform: Platform) -> None:
-    """Each thing, with how bad it is; afterwards only what needs a worker is left."""
+    """Each damage has its severity; after the repairs only the missing worker is left."""
     await make_pending(platform, "things", 3)
     with opened(url) as connection:
         run_each(connection, BROKEN)
         row = connection.execute(MONTH).fetchone()
         assert row is not None
         connection.execute(row[0])
-    found = await platform.doctor("things")
-    assert not found.is_sound
+    diagnosis = await platform.doctor("things")
+    assert not diagnosis.is_sound
     for check, about, severity in (
         ("indexes", "items_pkey", Severity.ERROR),
         ("indexes", "feedback_received_at_idx", Severity.ERROR),
@@ -134,39 +134,45 @@ async def test_what_was_broken_by_hand_is_found_and_mended_as_it_says(url: str, 
         ("worker", "", Severity.WARNING),
         ("months", "", Severity.WARNING),
     ):
-        (finding,) = [one for one in found.findings if (one.check, one.about) == (check, about)]
+        (finding,) = [finding for finding in diagnosis.findings if (finding.check, finding.about) == (check, about)]
         assert (finding.severity, bool(finding.mend)) == (severity, True), finding
-    for finding in found.findings:
+    for finding in diagnosis.findings:
         await mend(url, platform, finding)
-    left = (await platform.doctor("things")).findings
-    assert {one.check for one in left if one.severity.rank > 1} == {"worker", "jobs", "recording", "login", "settings"}
-    assert "the last run" not in " ".join(one.found for one in left)
+    findings = (await platform.doctor("things")).findings
+    assert {finding.check for finding in findings if finding.severity.rank > 1} == {
+        "worker",
+        "jobs",
+        "recording",
+        "login",
+        "settings",
+    }
+    assert "the last run" not in " ".join(finding.found for finding in findings)
 
 
 async def test_policies_and_rights_that_were_changed_by_hand_are_found_and_mended(
     url: str, settings: Settings, platform: Platform
 ) -> None:
-    """Also where the tenant's collections cannot be read meanwhile; after what is said, all is as it was."""
+    """This works even if the tenant's collections cannot be read meanwhile; the repairs restore everything."""
     await (await platform.collection("things")).add([{"_id": "1", "text": "a thing"}])
     own = settings.changed(database_url=SecretStr(url))
     with opened(url) as connection:
         run_each(connection, LET_IN)
-    found = await examine(own, "things")
-    assert {(one.check, one.about) for one in found.findings if one.severity is Severity.ERROR} == {
+    diagnosis = await examine(own, "things")
+    assert {(finding.check, finding.about) for finding in diagnosis.findings if finding.severity is Severity.ERROR} == {
         *(("isolation", "items"), ("isolation", "profiles"), ("isolation", "embedding_cache")),
         *(("privileges", "item_terms"), ("privileges", "collections"), ("reading", "")),
     }
-    for finding in found.findings:
+    for finding in diagnosis.findings:
         await mend(url, platform, finding)
     assert (await platform.doctor()).is_sound
     assert (await (await platform.collection("things")).search("thing"))[0].item_id == "1"
 
 
 async def test_a_queue_that_is_gone_is_an_error(url: str, platform: Platform) -> None:
-    """Its line does not just disappear."""
+    """The check reports it instead of disappearing."""
     with opened(url) as connection:
         connection.execute(QUEUE)
-    finding = told(await platform.doctor(), "worker")
+    finding = finding_of(await platform.doctor(), "worker")
     assert (finding.severity, "'retrieval_jobs'" in finding.found) == (Severity.ERROR, True)
 
 
@@ -179,11 +185,11 @@ async def test_items_that_no_word_finds_are_an_error_and_are_indexed_again(url: 
     assert (await platform.doctor()).is_sound
     with opened(url) as connection:
         connection.execute("DELETE FROM retrieval.item_terms WHERE item_id <> '2'")
-    finding = told(await platform.doctor(), "words", "things")
+    finding = finding_of(await platform.doctor(), "words", "things")
     assert (finding.severity, finding.found[:7]) == (Severity.ERROR, "2 items")
     await mend(url, platform, finding)
     assert (await platform.doctor()).is_sound
-    assert {one.item_id for one in await collection.search("things", legs=["lexical"])} == {"1", "2"}
+    assert {hit.item_id for hit in await collection.search("things", legs=["lexical"])} == {"1", "2"}
 
 
 async def test_functions_and_columns_that_are_gone_are_errors(url: str, settings: Settings, platform: Platform) -> None:
@@ -193,8 +199,8 @@ async def test_functions_and_columns_that_are_gone_are_errors(url: str, settings
         connection.execute("SET search_path = retrieval, public")
         connection.execute("DROP FUNCTION ensure_tenant, missing_months CASCADE")
         connection.execute("ALTER TABLE memories DROP COLUMN base_relevance CASCADE")
-    found = await examine(settings.changed(database_url=SecretStr(url)))
-    assert {(one.check, one.about) for one in found.findings if one.severity is Severity.ERROR} >= {
+    diagnosis = await examine(settings.changed(database_url=SecretStr(url)))
+    assert {(finding.check, finding.about) for finding in diagnosis.findings if finding.severity is Severity.ERROR} >= {
         *(("functions", "ensure_tenant"), ("functions", "missing_months"), ("tables", "memories.base_relevance")),
         ("reading", ""),
     }
@@ -231,7 +237,7 @@ async def test_an_index_of_vectors_that_failed_is_told_of_with_its_collection(ur
             f"WHERE collection_id = {stored.collection_id}".encode()
         )
         connection.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass", (name,))
-    finding = told(await platform.doctor(), "indexes", name)
+    finding = finding_of(await platform.doctor(), "indexes", name)
     assert finding.severity is Severity.ERROR
     assert finding.mend == "retrieval jobs run indexes --collection things"
 
@@ -242,8 +248,8 @@ async def test_a_transaction_that_only_sits_there_is_seen(url: str) -> None:
         sitting.execute("SELECT 1")
         process = str(sitting.info.backend_pid)
         async with await psycopg.AsyncConnection.connect(url, autocommit=True) as looking:
-            found = await read_holdups(looking, long_seconds=0)
-    assert (process, "idle") in [(one.who, one.kind) for one in found]
+            holdups = await read_holdups(looking, long_seconds=0)
+    assert (process, "idle") in [(row.who, row.kind) for row in holdups]
 
 
 class Down:
@@ -262,28 +268,28 @@ class Down:
 async def test_an_embedder_that_is_down_is_an_error_and_one_of_another_space_a_warning(
     url: str, settings: Settings
 ) -> None:
-    """Each collection's own is asked, past the cache."""
+    """Each collection's own embedder is called, bypassing the cache."""
     async with connect(url, settings=settings, embedder=Down()) as platform:
         await platform.collection("mine")
         await platform.collection("theirs", space=EmbeddingSpace(provider="test", model="other", dimensions=3))
-        found = await platform.doctor()
-    severities = {one.about: one.severity for one in found.findings if one.check == "embedder"}
+        diagnosis = await platform.doctor()
+    severities = {finding.about: finding.severity for finding in diagnosis.findings if finding.check == "embedder"}
     assert severities == {"test/down (3)": Severity.ERROR, "test/other (3)": Severity.WARNING}
 
 
 async def test_a_login_that_may_little_is_told_what_it_cannot_see(url: str, settings: Settings) -> None:
-    """It examines what it may, and changes nothing to find out."""
+    """It examines as much as its rights allow, and changes nothing."""
     with login(url, "IN ROLE retrieval_app") as (_, limited):
         async with connect(limited, settings=settings, embedder=HashingEmbedder()) as platform:
-            found = await platform.doctor()
-    assert found.is_sound
-    assert "worker" not in {one.check for one in found.findings}
-    assert told(found, "login").severity is Severity.ADVICE
-    assert "pg_read_all_stats" in told(found, "transactions").mend
+            diagnosis = await platform.doctor()
+    assert diagnosis.is_sound
+    assert "worker" not in {finding.check for finding in diagnosis.findings}
+    assert finding_of(diagnosis, "login").severity is Severity.ADVICE
+    assert "pg_read_all_stats" in finding_of(diagnosis, "transactions").mend
 
 
 async def test_a_collection_that_is_not_there_is_refused(platform: Platform) -> None:
-    """With those that are."""
+    """The message lists the existing collections."""
     with pytest.raises(UnknownCollectionError):
         await platform.doctor("nothing")
 
@@ -291,20 +297,23 @@ async def test_a_collection_that_is_not_there_is_refused(platform: Platform) -> 
 async def test_a_database_that_was_never_set_up_is_examined_all_the_same(
     new_database: NewDatabase, settings: Settings
 ) -> None:
-    """The platform does not open; the server is looked at, and what is missing comes first."""
+    """The platform does not open; the server is examined, and the missing schema comes first."""
     own = settings.changed(database_url=SecretStr(new_database(empty=True)))
     with pytest.raises(SchemaRevisionError) as refused:
         await connect(settings=own).__aenter__()
-    found = await diagnose_closed(own, refused.value, NOW)
-    assert (told(found, "schema").severity, told(found, "schema").mend) == (Severity.ERROR, "retrieval db upgrade")
-    assert told(found, "postgresql").severity is Severity.OK
+    findings = await diagnose_closed(own, refused.value, NOW)
+    assert (finding_of(findings, "schema").severity, finding_of(findings, "schema").mend) == (
+        Severity.ERROR,
+        "retrieval db upgrade",
+    )
+    assert finding_of(findings, "postgresql").severity is Severity.OK
 
 
 async def test_a_server_that_is_not_there_is_one_finding(settings: Settings) -> None:
     """Without the password of its URL."""
     own = settings.changed(database_url=SecretStr("postgresql://shop:geheim@127.0.0.1:1/shop"))
-    found = await diagnose_closed(own, SchemaRevisionError("unused"), NOW)
-    (finding,) = found.findings
+    findings = await diagnose_closed(own, SchemaRevisionError("unused"), NOW)
+    (finding,) = findings.findings
     assert finding.severity is Severity.ERROR
     assert finding.found.startswith("cannot reach PostgreSQL at 127.0.0.1:1")
-    assert "geheim" not in str(found.as_dict())
+    assert "geheim" not in str(findings.as_dict())

@@ -48,8 +48,8 @@ def url(new_database: NewDatabase) -> str:
 @pytest.fixture
 async def platform(url: str, settings: Settings) -> AsyncIterator[Platform]:
     """Changed, archived and removed items, filterable values, a search, feedback."""
-    async with connect(url, settings=settings, embedder=HashingEmbedder()) as one:
-        things = await one.collection("things", filterable={"colour": "text", "size": "number", "made": "time"})
+    async with connect(url, settings=settings, embedder=HashingEmbedder()) as opened:
+        things = await opened.collection("things", filterable={"colour": "text", "size": "number", "made": "time"})
         await things.add(
             [
                 {"_id": name, "text": f"thing {name} of words", "tags": ["t", name], "status": "open"}
@@ -60,22 +60,26 @@ async def platform(url: str, settings: Settings) -> AsyncIterator[Platform]:
         await things.add([{"_id": "2", "text": "changed and longer by far", "tags": ["t"], "colour": "green"}])
         await things.patch("archived", {"status": "archived"})
         await things.delete(["removed"])
-        found = await things.search("thing words")
-        await one.feedback(found.retrieval_id, found[0].item_id, helpful=True)
-        yield one
+        hits = await things.search("thing words")
+        await opened.feedback(hits.retrieval_id, hits[0].item_id, helpful=True)
+        yield opened
 
 
 async def disagreements(platform: Platform) -> list[Finding]:
     """The errors that the deep examination finds."""
-    return [one for one in (await platform.doctor("things", deep=True)).findings if one.severity is Severity.ERROR]
+    return [
+        finding
+        for finding in (await platform.doctor("things", deep=True)).findings
+        if finding.severity is Severity.ERROR
+    ]
 
 
 async def test_a_sound_collection_agrees_with_itself(platform: Platform) -> None:
-    """The finding is an ``ok``; without ``deep`` nothing is said."""
+    """The finding is an ``ok``; without ``deep`` there is no such finding."""
     assert await disagreements(platform) == []
-    told = [one for one in (await platform.doctor(deep=True)).findings if one.check == "deep"]
-    assert [one.found for one in told] == ["'things': all rows agree"]
-    assert not [one for one in (await platform.doctor()).findings if one.check.startswith("deep")]
+    findings = [finding for finding in (await platform.doctor(deep=True)).findings if finding.check == "deep"]
+    assert [finding.found for finding in findings] == ["'things': all rows agree"]
+    assert not [finding for finding in (await platform.doctor()).findings if finding.check.startswith("deep")]
 
 
 @pytest.mark.parametrize("what", CORRUPTIONS)
@@ -86,15 +90,15 @@ async def test_a_corrupted_row_is_found_and_mended(url: str, platform: Platform,
     assert stored.space is not None
     with opened(url) as connection:
         connection.execute("SET search_path = retrieval, public")
-        done = connection.execute(CORRUPTIONS[what].format(vectors=stored.space.table_name).encode())
-        assert done.rowcount > 0
+        cursor = connection.execute(CORRUPTIONS[what].format(vectors=stored.space.table_name).encode())
+        assert cursor.rowcount > 0
     kind = what.split(maxsplit=1)[0]
-    found = [one for one in await disagreements(platform) if one.check != "words"]
-    assert f"deep {kind}" in {one.check for one in found}
-    assert all(one.about == "things" and one.mend for one in found)
+    differences = [disagreement for disagreement in await disagreements(platform) if disagreement.check != "words"]
+    assert f"deep {kind}" in {disagreement.check for disagreement in differences}
+    assert all(disagreement.about == "things" and disagreement.mend for disagreement in differences)
     if kind == "records":
         return
-    jobs = {"arms" if one.check == "deep arms" else "reindex" for one in found}
+    jobs = {"arms" if disagreement.check == "deep arms" else "reindex" for disagreement in differences}
     for name in jobs:
         report = await run_job(platform.workplace, JOBS[name], await target_of(platform, things))
         assert report.outcome == "done", report
@@ -110,4 +114,4 @@ async def test_another_tenants_rows_are_not_looked_at(url: str, settings: Settin
     async with connect(url, settings=other, embedder=HashingEmbedder()) as theirs:
         await (await theirs.collection("things")).add([{"_id": "1", "text": "a thing"}])
         assert await disagreements(theirs) == []
-    assert [one.check for one in await disagreements(platform)] == ["deep statistics"]
+    assert [disagreement.check for disagreement in await disagreements(platform)] == ["deep statistics"]

@@ -66,14 +66,14 @@ async def leave_a_trace(platform: Platform, at: datetime) -> None:
 
 
 async def test_opening_a_platform_makes_this_month_and_the_next_two(platform: Platform, url: str) -> None:
-    """So it works without a worker; opening it again makes none."""
-    wanted = [months_from_now(number) for number in range(3)]
-    assert months(url) == wanted
+    """A platform works without a worker; opening the platform again creates no month."""
+    expected = [months_from_now(number) for number in range(3)]
+    assert months(url) == expected
     assert await ensure_months(platform.database) == 0
 
 
 async def test_what_fell_into_no_month_is_moved_into_one(platform: Platform, url: str) -> None:
-    """A month is made for it, and it is found as before."""
+    """A month is created for such a row, and searches read it as before."""
     await leave_a_trace(platform, months_from_now(-2) + timedelta(days=3))
     await leave_a_trace(platform, months_from_now(7))
     assert run(url, "SELECT count(*) FROM retrievals_default") == [(2,)]

@@ -29,11 +29,11 @@ async def test_embedding_what_is_pending_is_done_and_on_record(platform: Platfor
     """The report, the record and the status agree; a second run finds nothing to do."""
     collection = await make_pending(platform, "docs")
     target = await target_of(platform, collection)
-    seen: list[int] = []
+    progress: list[int] = []
     assert await JOBS["embed"].is_needed(platform.workplace, target)
-    report = await run_job(platform.workplace, JOBS["embed"], target, seen.append)
+    report = await run_job(platform.workplace, JOBS["embed"], target, progress.append)
     assert (report.outcome, report.details) == ("done", {"embedded": WAITING, "pending": 0})
-    assert seen == [128, 256, 300]
+    assert progress == [128, 256, 300]
     assert not await JOBS["embed"].is_needed(platform.workplace, target)
     again = await run_job(platform.workplace, JOBS["embed"], target)
     assert again.details == {"embedded": 0, "pending": 0}
@@ -87,7 +87,7 @@ async def test_an_error_is_on_record_and_raised_when_it_is_no_error_of_the_platf
 
 
 async def test_a_run_that_is_cancelled_is_on_record_as_interrupted(platform: Platform) -> None:
-    """As by a user who is tired of waiting."""
+    """A user cancelled it."""
     target = await target_of(platform, await platform.collection("docs"))
     begun = asyncio.Event()
 
@@ -150,10 +150,10 @@ async def test_the_status_tells_what_waits_and_what_ran(platform: Platform) -> N
     target = await target_of(platform, await make_pending(platform, "docs", 3))
     await run_job(platform.workplace, JOBS["prune"], target)
     (status,) = await collection_statuses(platform.workplace, platform.tenant_id)
-    shown = json.loads(json.dumps(status.as_dict()))
-    assert (shown["name"], shown["items"], shown["pending"], shown["weights_pending"]) == ("docs", 3, 3, False)
-    assert (shown["indexes"], shown["recall"]) == ([], [])
-    assert [(run["job"], run["outcome"]) for run in shown["runs"]] == [("prune", "done")]
+    payload = json.loads(json.dumps(status.as_dict()))
+    assert (payload["name"], payload["items"], payload["pending"], payload["weights_pending"]) == ("docs", 3, 3, False)
+    assert (payload["indexes"], payload["recall"]) == ([], [])
+    assert [(run["job"], run["outcome"]) for run in payload["runs"]] == [("prune", "done")]
 
 
 async def test_what_is_old_enough_is_pruned_and_nothing_else(platform: Platform) -> None:

@@ -1,4 +1,4 @@
-"""Counting term statistics anew: nothing to mend normally, everything mended when something is wrong."""
+"""Recounting term statistics: normally no corrections, and everything corrected after damage."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ALL = (
 )
 
 
-async def _filled(platform: Platform) -> tuple[Collection, int]:
+async def _fill(platform: Platform) -> tuple[Collection, int]:
     collection = await platform.collection("docs")
     await collection.add([{"_id": str(number), "text": f"common word{number} 東京"} for number in range(20)])
     await collection.delete(["3"])
@@ -35,7 +35,7 @@ async def _rows(connection: Connection, number: int) -> list[tuple[Any, ...]]:
 
 async def test_what_writers_counted_is_right_and_unused_terms_go(platform: Platform, connection: Connection) -> None:
     """A recount of an untouched collection finds nothing wrong, and removes the terms that nothing holds."""
-    collection, number = await _filled(platform)
+    collection, number = await _fill(platform)
     before = await _rows(connection, number)
     assert await recount_terms(platform.database, platform.tenant_id, number) == 0
     assert await _rows(connection, number) == before
@@ -60,7 +60,7 @@ async def test_what_is_wrong_is_counted_and_mended(
     platform: Platform, connection: Connection, damage: str, wrong: int
 ) -> None:
     """Frequencies, totals and spellings are as before, and the next recount finds nothing."""
-    _, number = await _filled(platform)
+    _, number = await _fill(platform)
     before = await _rows(connection, number)
     async with platform.database.transaction(platform.tenant_id) as transaction:
         await transaction.execute(damage)
@@ -71,7 +71,7 @@ async def test_what_is_wrong_is_counted_and_mended(
 
 async def test_a_recount_while_items_are_written_miscounts_nothing(platform: Platform, connection: Connection) -> None:
     """Writers and recounts take turns."""
-    collection, number = await _filled(platform)
+    collection, number = await _fill(platform)
 
     async def write(start: int) -> None:
         for place in range(start, start + 5):
@@ -80,13 +80,13 @@ async def test_a_recount_while_items_are_written_miscounts_nothing(platform: Pla
     async def recount() -> list[int]:
         return [await recount_terms(platform.database, platform.tenant_id, number) for _ in range(5)]
 
-    *_, found = await asyncio.gather(write(0), write(100), recount())
-    assert found == [0] * 5
+    *_, miscounts = await asyncio.gather(write(0), write(100), recount())
+    assert miscounts == [0] * 5
     await fold_statistics(platform.database, platform.tenant_id, number)
     assert len(await _rows(connection, number)) == 22 + 10
 
 
 async def test_another_tenants_collection_is_not_counted(platform: Platform) -> None:
-    """Under the policies there is nothing of it to see or to mend."""
-    _, number = await _filled(platform)
+    """Under the policies its rows are invisible."""
+    _, number = await _fill(platform)
     assert await recount_terms(platform.database, platform.tenant_id + 1, number) == 0

@@ -42,7 +42,7 @@ NOTHING_DUE = dict.fromkeys(JOBS, "off")
 
 @pytest.fixture
 def url(new_database: NewDatabase) -> str:
-    """A database of this test's own: a worker sees to every tenant."""
+    """A separate database for this test: a worker runs the jobs of every tenant."""
     return new_database()
 
 
@@ -100,16 +100,16 @@ async def test_what_is_due_is_done_for_every_tenant(platform: Platform, settings
         collections.append(await make_pending(other, "theirs"))
         workplace = scheduled(platform.workplace, embed="* * * * *")
         await work_once(workplace, asyncio.Event(), report=reports.append)
-        assert sorted((one.job, one.collection, one.outcome) for one in reports) == [
+        assert sorted((report.job, report.collection, report.outcome) for report in reports) == [
             ("embed", "mine", "done"),
             ("embed", "theirs", "done"),
         ]
-        assert [await pending(one) for one in collections] == [0, 0, 0]
+        assert [await pending(collection) for collection in collections] == [0, 0, 0]
         assert jobs_in(platform.database.url) == []
 
 
 async def test_a_reindex_and_an_examination_run_by_schedule(platform: Platform) -> None:
-    """Like every other job, on record; what the examination finds is told in the log and kept."""
+    """They are recorded like every other job; the log has the findings, which are also stored."""
     await make_pending(platform, "docs", 3)
     workplace = scheduled(platform.workplace, reindex="* * * * *", doctor="* * * * *")
     reports: dict[str, RunReport] = {}
@@ -143,11 +143,11 @@ async def test_what_was_due_long_ago_is_made_up_for_once(platform: Platform) -> 
     for hours in (0, 1, 24):
         at = noon + hours * 3600
         await work_once(workplace, asyncio.Event(), report=reports.append, clock=lambda at=at: at)  # type: ignore[misc]
-    assert [one.job for one in reports] == ["prune", "prune"]
+    assert [report.job for report in reports] == ["prune", "prune"]
 
 
 async def test_a_job_waits_in_the_queue_once(platform: Platform) -> None:
-    """However often it is asked for."""
+    """This does not depend on the number of requests."""
     target = await target_of(platform, await make_pending(platform, "docs", 3))
     async with queue(platform) as app:
         assert await enqueue(app, JOBS["embed"], target)
@@ -158,13 +158,13 @@ async def test_a_job_waits_in_the_queue_once(platform: Platform) -> None:
 
 
 async def test_a_worker_finds_what_is_queued_without_listening_and_ends_when_asked(platform: Platform) -> None:
-    """By polling alone; what it had begun is done or back in the queue."""
+    """It polls; its started job is finished or back in the queue."""
     collection = await make_pending(platform, "docs")
-    stop, done = asyncio.Event(), asyncio.Event()
-    working = asyncio.create_task(work(platform.workplace, stop, report=lambda _report: done.set()))
+    stop, finished = asyncio.Event(), asyncio.Event()
+    working = asyncio.create_task(work(platform.workplace, stop, report=lambda _report: finished.set()))
     async with queue(platform) as app:
         await enqueue(app, JOBS["embed"], await target_of(platform, collection))
-        await done.wait()
+        await finished.wait()
         stop.set()
         await working
     assert await pending(collection) == 0
@@ -175,13 +175,13 @@ async def test_a_worker_listens_where_it_can(platform: Platform) -> None:
     """It hears of a new job long before it would look again."""
     collection = await make_pending(platform, "docs", 3)
     settings = platform.settings.changed(worker_listen=True, worker_poll_seconds=3600)
-    stop, done = asyncio.Event(), asyncio.Event()
+    stop, finished = asyncio.Event(), asyncio.Event()
     workplace = replace(platform.workplace, settings=settings)
-    working = asyncio.create_task(work(workplace, stop, report=lambda _report: done.set()))
+    working = asyncio.create_task(work(workplace, stop, report=lambda _report: finished.set()))
     async with queue(platform) as app:
         await appears(platform, LISTENING)
         await enqueue(app, JOBS["embed"], await target_of(platform, collection))
-        await done.wait()
+        await finished.wait()
         stop.set()
         await working
     assert await pending(collection) == 0
@@ -218,12 +218,12 @@ async def test_a_worker_listens_on_whatever_it_is_notified_of(
 ) -> None:
     """Every login of the database may send anything: the worker neither stops nor says so, and hears the next job."""
     collection = await make_pending(platform, "docs", 3)
-    done = asyncio.Event()
-    async with listening(platform, lambda _report: done.set()), queue(platform) as app:
+    finished = asyncio.Event()
+    async with listening(platform, lambda _report: finished.set()), queue(platform) as app:
         for payload in NOTIFICATIONS:
             await asyncio.to_thread(notify, platform.database.url, payload)
         await enqueue(app, JOBS["embed"], await target_of(platform, collection))
-        await asyncio.wait_for(done.wait(), 20)
+        await asyncio.wait_for(finished.wait(), 20)
     assert await pending(collection) == 0
     assert [record.getMessage() for record in caplog.records if record.levelname in {"ERROR", "WARNING"}] == []
 
@@ -258,7 +258,7 @@ async def test_a_job_that_is_stopped_waits_for_the_next_worker(platform: Platfor
         await enqueue(app, JOBS["embed"], await target_of(platform, collection))
     reports: list[RunReport] = []
     await work_once(replace(platform.workplace, embedder_of=stopping), stop, report=reports.append)
-    assert [one.outcome for one in reports] == ["interrupted"]
+    assert [report.outcome for report in reports] == ["interrupted"]
     assert await pending(collection) == WAITING - 128
     assert jobs_in(platform.database.url) == [("embed", "todo")]
     await work_once(platform.workplace, asyncio.Event(), report=reports.append)
@@ -267,7 +267,7 @@ async def test_a_job_that_is_stopped_waits_for_the_next_worker(platform: Platfor
 
 
 async def appears(platform: Platform, count: sql.SQL | sql.Composed) -> None:
-    """Return when what is counted is there."""
+    """Return as soon as the query counts a row."""
     async with await psycopg.AsyncConnection.connect(platform.database.url, autocommit=True) as watcher:
         while True:
             row = await (await watcher.execute(count)).fetchone()
@@ -284,7 +284,7 @@ STALL = """
 
 
 async def test_the_job_of_a_worker_that_is_gone_is_taken_up(platform: Platform) -> None:
-    """And no job of one that is alive."""
+    """The job of a worker that is alive is not taken up."""
     collection = await make_pending(platform, "docs", 3)
     async with queue(platform) as app:
         await enqueue(app, JOBS["embed"], await target_of(platform, collection))
@@ -296,7 +296,7 @@ async def test_the_job_of_a_worker_that_is_gone_is_taken_up(platform: Platform) 
 
 
 async def test_a_stalled_job_does_not_hold_up_the_one_that_waits_for_its_lock(platform: Platform) -> None:
-    """The one that waits stands for both, or neither would ever run."""
+    """The waiting job stands for both; otherwise neither would ever run."""
     collection = await make_pending(platform, "docs", 3)
     async with queue(platform) as app:
         target = await target_of(platform, collection)
@@ -337,10 +337,10 @@ async def test_a_job_of_a_collection_that_was_removed_does_nothing(platform: Pla
 
 
 async def test_a_worker_outlives_the_loss_of_its_connections(platform: Platform) -> None:
-    """It connects again, and does what is queued by then."""
+    """It reconnects, and runs the jobs queued meanwhile."""
     collection = await make_pending(platform, "docs", 3)
-    stop, done = asyncio.Event(), asyncio.Event()
-    working = asyncio.create_task(work(platform.workplace, stop, report=lambda _report: done.set()))
+    stop, finished = asyncio.Event(), asyncio.Event()
+    working = asyncio.create_task(work(platform.workplace, stop, report=lambda _report: finished.set()))
     workers = sql.Identifier(f"{SCHEMA}_jobs", "procrastinate_workers")
     await appears(platform, sql.SQL("SELECT count(*) FROM {}").format(workers))
     with opened(platform.database.url) as admin:
@@ -348,14 +348,14 @@ async def test_a_worker_outlives_the_loss_of_its_connections(platform: Platform)
         admin.execute(f"SELECT pg_terminate_backend(pid) {others}".encode())
     async with queue(platform) as app:
         await enqueue(app, JOBS["embed"], await target_of(platform, collection))
-    await done.wait()
+    await finished.wait()
     stop.set()
     await working
     assert await pending(collection) == 0
 
 
 async def test_a_login_needs_the_two_roles_and_no_more(platform: Platform) -> None:
-    """With them it works for every tenant; without the second it is told so."""
+    """With both roles it works for every tenant; without the second, the message names it."""
     collection = await make_pending(platform, "docs", 3)
     with login(platform.database.url) as (name, url):
         with opened(platform.database.url) as admin:

@@ -1,4 +1,4 @@
-"""Feedback through the platform: what counts, what is refused, how its weight decays, and whose names are replaced."""
+"""Feedback through the platform: what counts, what is refused, decay, and the replacement of names."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ NEVER = "01890a5d-ac96-774b-bcce-b302099a8057"
 
 async def _stored(platform: Platform) -> int:
     collection = await platform.collection("docs")
-    await collection.add([{"_id": one, "text": f"timeout {one}"} for one in "abcd"])
+    await collection.add([{"_id": item_id, "text": f"timeout {item_id}"} for item_id in "abcd"])
     return (await collection.refresh()).collection_id
 
 
-async def _shown(platform: Platform, limit: int = 3) -> tuple[UUID, list[str]]:
-    """A search in the situation, and what it showed."""
+async def _search(platform: Platform, limit: int = 3) -> tuple[UUID, list[str]]:
+    """A search in the situation, with its hits."""
     result = await (await platform.collection("docs")).search("timeout", context=SITUATION, limit=limit)
     assert result.retrieval_id is not None
     return result.retrieval_id, [hit.item_id for hit in result]
@@ -57,7 +57,7 @@ async def _raw(platform: Platform, item_id: str, bucket: str = "") -> tuple[int,
 async def test_feedback_of_a_hit_counts_in_the_situation_of_its_search(platform: Platform) -> None:
     """In the item by itself, the domain and the range of complexity, and nowhere else."""
     await _stored(platform)
-    retrieval, (first, *_) = await _shown(platform)
+    retrieval, (first, *_) = await _search(platform)
     report = await platform.feedback(retrieval, first, reward=0.75)
     assert report.as_dict() == {"recorded": 1, "repeated": 0, "superseding": 0, "discounted": {}}
     for bucket in SITUATION.buckets():
@@ -71,13 +71,13 @@ async def test_feedback_of_a_hit_counts_in_the_situation_of_its_search(platform:
 async def test_a_repeated_call_counts_once(platform: Platform) -> None:
     """Events are the same by their content, or by the given key, alone or within a batch."""
     await _stored(platform)
-    retrieval, (first, second, *_) = await _shown(platform)
+    retrieval, (first, second, *_) = await _search(platform)
     for _ in range(2):
         report = await platform.feedback(retrieval, first, helpful=True)
     assert (report.recorded, report.repeated) == (0, 1)
-    said = Feedback(collection="docs", item_id=second, helpful=True, key="order 17")
-    assert (await platform.feedback_each([said, said])).as_dict()["repeated"] == 1
-    assert (await platform.feedback_each([said])).repeated == 1
+    event = Feedback(collection="docs", item_id=second, helpful=True, key="order 17")
+    assert (await platform.feedback_each([event, event])).as_dict()["repeated"] == 1
+    assert (await platform.feedback_each([event])).repeated == 1
     assert await _raw(platform, first) == (1, 1)
     assert await _raw(platform, second) == (1, 1)
     for _ in range(2):
@@ -89,7 +89,7 @@ async def test_a_repeated_call_counts_once(platform: Platform) -> None:
 async def test_the_later_verdict_counts_whichever_arrives_first(platform: Platform, *, is_late: bool) -> None:
     """By the time of the event; another kind or another actor is another subject."""
     await _stored(platform)
-    retrieval, (first, *_) = await _shown(platform)
+    retrieval, (first, *_) = await _search(platform)
     early = datetime(2026, 3, 1, tzinfo=UTC)
     verdicts = [(True, early), (False, early + timedelta(seconds=1))]
     reports = [
@@ -106,15 +106,15 @@ async def test_the_later_verdict_counts_whichever_arrives_first(platform: Platfo
 
 
 async def test_in_a_batch_one_verdict_of_a_subject_counts(platform: Platform) -> None:
-    """The latest of those that come together and of what was there."""
+    """The latest one counts, of the batch and of the stored ones."""
     await _stored(platform)
     day = datetime(2026, 3, 1, tzinfo=UTC)
-    said = [
+    events = [
         Feedback(collection="docs", item_id="a", actor="u", reward=reward, at=day + timedelta(hours=hour))
         for reward, hour in ((0.1, 1), (0.9, 3), (0.2, 2))
     ]
-    assert (await platform.feedback_each(said[:1])).recorded == 1
-    report = await platform.feedback_each(said)
+    assert (await platform.feedback_each(events[:1])).recorded == 1
+    report = await platform.feedback_each(events)
     assert (report.recorded, report.repeated, report.superseding) == (2, 1, 1)
     assert await _raw(platform, "a") == (1, 1)
     assert (await _arm(platform, "a")).last_used_at == day + timedelta(hours=3)
@@ -126,15 +126,15 @@ async def test_of_verdicts_that_are_written_at_once_one_counts(platform: Platfor
     day = datetime(2026, 3, 1, tzinfo=UTC)
     calls = [
         [
-            Feedback(collection="docs", item_id=one, actor="u", reward=hour / 100, at=day + timedelta(hours=hour))
-            for one in ("ab" if hour % 2 else "ba")
+            Feedback(collection="docs", item_id=item_id, actor="u", reward=hour / 100, at=day + timedelta(hours=hour))
+            for item_id in ("ab" if hour % 2 else "ba")
         ]
         for hour in range(1, 25)
     ]
     reports = await asyncio.gather(*(platform.feedback_each(call) for call in calls))
     assert [(report.recorded, report.repeated) for report in reports] == [(2, 0)] * 24
-    for one in "ab":
-        arm = await _arm(platform, one)
+    for item_id in "ab":
+        arm = await _arm(platform, item_id)
         assert (arm.uses, arm.raw_successes, arm.last_used_at) == (1, 0, day + timedelta(hours=24))
         assert arm.successes / (arm.successes + arm.failures) == pytest.approx(0.24, rel=1e-9)
     live = Compiled("SELECT item_id, reward FROM feedback WHERE collection_id = %(id)s AND superseded_at IS NULL")
@@ -144,8 +144,8 @@ async def test_of_verdicts_that_are_written_at_once_one_counts(platform: Platfor
 async def test_what_was_not_shown_is_stored_and_does_not_count(platform: Platform) -> None:
     """The report says why; the item's arm stays empty."""
     await _stored(platform)
-    retrieval, shown = await _shown(platform, limit=1)
-    other = ({"a", "b"} - set(shown)).pop()
+    retrieval, hits = await _search(platform, limit=1)
+    other = ({"a", "b"} - set(hits)).pop()
     report = await platform.feedback(retrieval, other, helpful=True)
     assert (report.recorded, report.discounted) == (1, {"not shown": 1})
     assert await _raw(platform, other) == (0, 0)
@@ -155,15 +155,17 @@ async def test_an_actor_has_a_daily_cap(platform: Platform) -> None:
     """Events beyond the cap are stored and do not count, one by one and in batches."""
     await _stored(platform)
     await (await platform.collection("docs")).set_learning(daily_cap=3)
-    said = [
-        Feedback(collection="docs", item_id=one, helpful=True, actor="u", kind=kind) for kind in "xy" for one in "ab"
+    events = [
+        Feedback(collection="docs", item_id=item_id, helpful=True, actor="u", kind=kind)
+        for kind in "xy"
+        for item_id in "ab"
     ]
-    assert not (await platform.feedback_each(said[:2])).discounted
-    assert (await platform.feedback_each(said)).discounted == {"over the daily cap": 1}
+    assert not (await platform.feedback_each(events[:2])).discounted
+    assert (await platform.feedback_each(events)).discounted == {"over the daily cap": 1}
     alone = await platform.feedback(collection="docs", item_id="c", helpful=True, actor="u")
     assert alone.discounted == {"over the daily cap": 1}
     assert not (await platform.feedback(collection="docs", item_id="c", helpful=True, actor="v")).discounted
-    assert [await _raw(platform, one) for one in "abc"] == [(2, 2), (1, 1), (1, 1)]
+    assert [await _raw(platform, item_id) for item_id in "abc"] == [(2, 2), (1, 1), (1, 1)]
     await (await platform.collection("docs")).set_learning(daily_cap=6)
     assert not (await platform.feedback(collection="docs", item_id="d", helpful=True, actor="u")).discounted
 
@@ -173,36 +175,36 @@ async def test_a_key_has_a_cap_of_its_own_for_each_item_whatever_actors_it_names
     await _stored(platform)
     scopes = ["feedback", "read"]
     key, other = [(await platform.create_key("app", scopes=scopes, feedback_cap=5)).key for _ in range(2)]
-    said = [Feedback(collection="docs", item_id="a", helpful=True, actor=f"a{one}") for one in range(20)]
-    report = await platform.feedback_each(said, api_key=key)
+    events = [Feedback(collection="docs", item_id="a", helpful=True, actor=f"a{number}") for number in range(20)]
+    report = await platform.feedback_each(events, api_key=key)
     assert (report.recorded, report.discounted) == (20, {"over the cap of the key": 15})
-    assert (await platform.feedback_each(said, api_key=key)).repeated == 20
+    assert (await platform.feedback_each(events, api_key=key)).repeated == 20
     assert await _raw(platform, "a") == (5, 5)
-    alone = [await platform.feedback_each([replace(said[0], actor=actor)], api_key=key) for actor in "xyz"]
-    assert [one.discounted for one in alone] == [{"over the cap of the key": 1}] * 3
+    alone = [await platform.feedback_each([replace(events[0], actor=actor)], api_key=key) for actor in "xyz"]
+    assert [report.discounted for report in alone] == [{"over the cap of the key": 1}] * 3
     for item_id, by in (("b", key), ("a", other), ("a", None)):
         event = Feedback(collection="docs", item_id=item_id, helpful=True)
         assert not (await platform.feedback_each([event], api_key=by)).discounted
-    assert [await _raw(platform, one) for one in "ab"] == [(7, 7), (1, 1)]
+    assert [await _raw(platform, item_id) for item_id in "ab"] == [(7, 7), (1, 1)]
 
 
 async def test_the_cap_of_a_key_is_exact_also_for_those_who_write_at_once(platform: Platform) -> None:
-    """Writers of one item wait for each other, so that each sees the events of the others."""
+    """Writers of one item wait for each other, so that each sees the others' events."""
     await _stored(platform)
     key = (await platform.create_key("app", scopes=["feedback", "read"], feedback_cap=20)).key
     calls = [
         platform.feedback_each(
             [
-                Feedback(collection="docs", item_id="a", helpful=True, actor=f"{call}-{one}")
-                for one in range(call % 3 + 1)
+                Feedback(collection="docs", item_id="a", helpful=True, actor=f"{call}-{number}")
+                for number in range(call % 3 + 1)
             ],
             api_key=key,
         )
         for call in range(24)
     ]
     reports = await asyncio.gather(*calls)
-    assert sum(one.recorded for one in reports) == 48
-    assert sum(one.discounted.get("over the cap of the key", 0) for one in reports) == 28
+    assert sum(report.recorded for report in reports) == 48
+    assert sum(report.discounted.get("over the cap of the key", 0) for report in reports) == 28
     assert await _raw(platform, "a") == (20, 20)
 
 
@@ -222,7 +224,7 @@ async def test_a_key_of_yesterday_may_say_as_much_today(platform: Platform) -> N
 
 
 async def test_a_key_of_another_tenant_counts_nothing(platform: Platform) -> None:
-    """Its cap is not to be had here."""
+    """Its cap does not apply here."""
     await _stored(platform)
     async with platform.of_tenant(f"{platform.settings.tenant}-other") as stranger:
         key = (await stranger.create_key("app", scopes=["feedback", "read"])).key
@@ -231,16 +233,18 @@ async def test_a_key_of_another_tenant_counts_nothing(platform: Platform) -> Non
 
 
 async def test_a_key_with_feedback_alone_speaks_for_the_actor_of_the_search_or_for_itself(platform: Platform) -> None:
-    """It names nobody: a page of the web has it, and whoever opens the page."""
+    """It names no actor, because everybody who opens the web page has the key."""
     await _stored(platform)
     key = (await platform.create_key("page", scopes=["feedback"])).key
     collection = await platform.collection("docs")
-    asked = [await collection.search("timeout", context=Context(actor=actor)) for actor in ("ann", "")]
-    said = [Feedback(retrieval_id=one.retrieval_id, item_id=one[0].item_id, helpful=True) for one in asked]
-    for named in (replace(said[0], actor="bob"), Feedback(collection="docs", item_id="a", helpful=True, actor="ann")):
+    searches = [await collection.search("timeout", context=Context(actor=actor)) for actor in ("ann", "")]
+    events = [
+        Feedback(retrieval_id=search.retrieval_id, item_id=search[0].item_id, helpful=True) for search in searches
+    ]
+    for named in (replace(events[0], actor="bob"), Feedback(collection="docs", item_id="a", helpful=True, actor="ann")):
         with pytest.raises(InvalidRequestError, match="'feedback' alone names no actor; leave actor out"):
-            await platform.feedback_each([said[0], named], api_key=key)
-    assert (await platform.feedback_each(said, api_key=key)).recorded == 2
+            await platform.feedback_each([events[0], named], api_key=key)
+    assert (await platform.feedback_each(events, api_key=key)).recorded == 2
     assert await platform.quarantine("ann") == 1
     assert await platform.quarantine(f"key:{key.key_id}") == 1
     with pytest.raises(UnknownRetrievalError):
@@ -248,21 +252,17 @@ async def test_a_key_with_feedback_alone_speaks_for_the_actor_of_the_search_or_f
 
 
 @pytest.mark.parametrize("events", [0, 1_000_001, 1.5, True])
-async def test_a_cap_of_a_key_that_makes_no_sense_is_refused(platform: Platform, events: int) -> None:
-    """With the range that it lies in."""
+async def test_a_cap_that_makes_no_sense_is_refused(platform: Platform, events: int) -> None:
+    """The error names the range, for a collection's cap and for a key's."""
+    collection = await platform.collection("docs")
+    with pytest.raises(InvalidRequestError, match="1 to 1,000,000"):
+        await collection.set_learning(daily_cap=events)
     with pytest.raises(InvalidRequestError, match="1 to 1,000,000"):
         await platform.create_key("app", feedback_cap=events)
 
 
-@pytest.mark.parametrize("events", [0, 1_000_001, 1.5, True])
-async def test_a_cap_that_makes_no_sense_is_refused(platform: Platform, events: int) -> None:
-    """With the range that it lies in."""
-    with pytest.raises(InvalidRequestError, match="1 to 1,000,000"):
-        await (await platform.collection("docs")).set_learning(daily_cap=events)
-
-
 async def test_a_quarantine_takes_an_actors_events_out_and_a_release_puts_them_back(platform: Platform) -> None:
-    """With the weights that were given; what is said meanwhile counts from the release on."""
+    """The original weights are restored; verdicts received meanwhile count from the release on."""
     await _stored(platform)
     day = datetime(2026, 3, 1, tzinfo=UTC)
     for actor, at in (("u1", day), ("u2", day - timedelta(days=9))):
@@ -282,7 +282,7 @@ async def test_a_quarantine_takes_an_actors_events_out_and_a_release_puts_them_b
 
 
 async def test_a_verdict_that_does_not_count_still_replaces_the_earlier_one(platform: Platform) -> None:
-    """Then nothing of that subject counts, and the arm's last use is that of another event."""
+    """No verdict of that subject counts, and the arm's last use is that of another event."""
     await _stored(platform)
     day = datetime(2026, 3, 1, tzinfo=UTC)
     await (await platform.collection("docs")).set_learning(daily_cap=1)
@@ -297,32 +297,32 @@ async def test_a_verdict_that_does_not_count_still_replaces_the_earlier_one(plat
 async def test_an_outcome_is_shared_by_the_items_that_were_used(platform: Platform) -> None:
     """One event's weight in equal parts, of a kind of its own."""
     number = await _stored(platform)
-    retrieval, shown = await _shown(platform)
-    assert (await platform.outcome(retrieval, shown[:2], reward=1.0, actor="agent")).recorded == 2
+    retrieval, hits = await _search(platform)
+    assert (await platform.outcome(retrieval, hits[:2], reward=1.0, actor="agent")).recorded == 2
     verdicts = await read_verdicts(platform.database, platform.tenant_id, number, until=datetime.now(UTC))
-    assert sorted((one.item_id, one.weight, str(one.retrieval_id)) for one in verdicts) == sorted(
-        (item_id, 0.5, str(retrieval)) for item_id in shown[:2]
+    assert sorted((verdict.item_id, verdict.weight, str(verdict.retrieval_id)) for verdict in verdicts) == sorted(
+        (item_id, 0.5, str(retrieval)) for item_id in hits[:2]
     )
     with pytest.raises(InvalidRequestError, match="at least one"):
         await platform.outcome(retrieval, [], reward=1.0)
 
 
 async def test_a_later_outcome_replaces_the_shares_of_the_items_that_it_names(platform: Platform) -> None:
-    """With the share that they have now; that of another item is taken back by a verdict without weight."""
+    """The new shares apply; another item's share is withdrawn by a verdict without weight."""
     await _stored(platform)
-    retrieval, (first, second, _) = await _shown(platform)
+    retrieval, (first, second, _) = await _search(platform)
     await platform.outcome(retrieval, [first, second], reward=1.0, actor="agent")
     assert (await platform.outcome(retrieval, [second, first], reward=1.0, actor="agent")).repeated == 2
     assert (await platform.outcome(retrieval, [first], reward=1.0, actor="agent")).superseding == 1
     assert (await _arm(platform, first)).pulls == pytest.approx(2 * (await _arm(platform, second)).pulls, rel=1e-4)
     await platform.feedback(retrieval, second, reward=0, weight=0, kind="outcome", actor="agent")
-    assert [await _raw(platform, one) for one in (first, second)] == [(1, 1), (0, 0)]
+    assert [await _raw(platform, item_id) for item_id in (first, second)] == [(1, 1), (0, 0)]
 
 
 async def test_what_is_of_something_unknown_is_refused_and_nothing_is_stored(platform: Platform) -> None:
-    """The first such event is named; in bulk the others are stored, and each refusal has its place."""
+    """The error names the first such event; in bulk the others are stored, and each refusal has its place."""
     await _stored(platform)
-    retrieval, (first, *_) = await _shown(platform)
+    retrieval, (first, *_) = await _search(platform)
     good = Feedback(retrieval_id=retrieval, item_id=first, helpful=True)
     bad = {
         UnknownRetrievalError: Feedback(retrieval_id=NEVER, item_id="a", helpful=True),
@@ -369,7 +369,7 @@ async def test_another_tenants_retrieval_is_unknown(platform: Platform, database
     from retrieval import connect
 
     await _stored(platform)
-    retrieval, (first, *_) = await _shown(platform)
+    retrieval, (first, *_) = await _search(platform)
     await platform.recorded()
     other = platform.settings.changed(tenant=f"{platform.settings.tenant}-other")
     async with connect(database_url, settings=other) as stranger:
@@ -382,7 +382,7 @@ async def test_another_tenants_retrieval_is_unknown(platform: Platform, database
 
 async def _stored_decayed(platform: Platform, *, half_life: float) -> int:
     collection = await platform.collection("docs")
-    await collection.add([{"_id": one, "text": "timeout"} for one in "ab"])
+    await collection.add([{"_id": item_id, "text": "timeout"} for item_id in "ab"])
     await collection.set_learning(half_life_days=half_life)
     return (await collection.refresh()).collection_id
 
@@ -423,26 +423,26 @@ async def test_what_is_almost_nothing_is_no_error(platform: Platform, age: int) 
 
 
 async def test_what_is_said_to_be_ahead_weighs_as_much_as_now(platform: Platform) -> None:
-    """Alone, in a batch, and when a later verdict takes it back; a recount finds nothing off."""
+    """This applies to a single event, to a batch, and to its withdrawal; a recount finds no difference."""
     number = await _stored_decayed(platform, half_life=1 / 24)
     ahead = platform.now + timedelta(hours=23)
-    said = [
-        Feedback(collection="docs", item_id=one, helpful=True, actor=actor, at=ahead)
+    events = [
+        Feedback(collection="docs", item_id=item_id, helpful=True, actor=actor, at=ahead)
         for actor in ("ann", "bob")
-        for one in "ab"
+        for item_id in "ab"
     ]
-    await platform.feedback_each(said[:1])
-    await platform.feedback_each(said[1:])
-    for one in "ab":
-        assert (await _arm_decayed(platform, one)).successes == pytest.approx(2, rel=0.05)
+    await platform.feedback_each(events[:1])
+    await platform.feedback_each(events[1:])
+    for item_id in "ab":
+        assert (await _arm_decayed(platform, item_id)).successes == pytest.approx(2, rel=0.05)
     later = [
-        Feedback(collection="docs", item_id=one, helpful=False, actor="ann", at=ahead + timedelta(minutes=1))
-        for one in "ab"
+        Feedback(collection="docs", item_id=item_id, helpful=False, actor="ann", at=ahead + timedelta(minutes=1))
+        for item_id in "ab"
     ]
     await platform.feedback_each(later[:1])
     await platform.feedback_each(later)
-    for one in "ab":
-        arm = await _arm_decayed(platform, one)
+    for item_id in "ab":
+        arm = await _arm_decayed(platform, item_id)
         assert [arm.successes, arm.failures] == pytest.approx([1, 1], rel=0.05)
     where = (platform.database, platform.tenant_id, number)
     assert await recount_arms(*where, ["a", "b"], tolerance=1e-9) == (2, 0)
@@ -457,7 +457,7 @@ BLOCKED = """
 async def test_a_name_is_replaced_in_events_that_were_being_written_too(
     platform: Platform, connection: psycopg.AsyncConnection[Any]
 ) -> None:
-    """It waits for those who write feedback, and then sees what they wrote."""
+    """The replacement waits for writers of feedback, and then includes their events."""
     collection = await platform.collection("docs")
     await collection.add([{"_id": "a", "text": "timeout"}])
     for actor in ("ann", "bob"):

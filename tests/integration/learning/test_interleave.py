@@ -22,17 +22,17 @@ SINCE = datetime.now(UTC) - timedelta(hours=1)
 @pytest.fixture
 async def collection(platform: Platform) -> Collection:
     """Ten texts that share words."""
-    made = await platform.collection("docs")
-    await made.add([{"_id": f"i{n}", "text": f"red apple {'tree ' * n} number{n}"} for n in range(10)])
-    return made
+    documents = await platform.collection("docs")
+    await documents.add([{"_id": f"i{n}", "text": f"red apple {'tree ' * n} number{n}"} for n in range(10)])
+    return documents
 
 
-async def recorded(platform: Platform, retrieval_id: UUID | None) -> RecordedSearch:
-    """The search as it was recorded."""
+async def record_of(platform: Platform, retrieval_id: UUID | None) -> RecordedSearch:
+    """The recorded search."""
     assert retrieval_id is not None
-    found = await find_recorded(platform.database, platform.tenant_id, retrieval_id)
-    assert found is not None
-    return found
+    search = await find_recorded(platform.database, platform.tenant_id, retrieval_id)
+    assert search is not None
+    return search
 
 
 async def rate(platform: Platform, search: RecordedSearch, winner: str) -> None:
@@ -43,34 +43,34 @@ async def rate(platform: Platform, search: RecordedSearch, winner: str) -> None:
         ) VALUES (%s, %s, gen_random_uuid(), gen_random_uuid(), %s, 'verdict', %s, 1, '{}', now())
     """
     async with platform.database.transaction(platform.tenant_id) as connection:
-        for one in search.impressions:
-            reward = float(one.signals["team"] == winner)
-            await connection.execute(statement, (search.collection_id, one.item_id, search.retrieval_id, reward))
+        for impression in search.impressions:
+            reward = float(impression.signals["team"] == winner)
+            await connection.execute(statement, (search.collection_id, impression.item_id, search.retrieval_id, reward))
 
 
 async def test_both_profiles_hits_are_shown_and_remembered(platform: Platform, collection: Collection) -> None:
-    """The hits are those of the two searches, and the record says whose each is, and how probable it was."""
-    found = await collection.interleave("red tree", profiles=PROFILES, limit=4, context=Context(actor="ann"))
-    ranked = {name: await collection.search("red tree", limit=4, profile=one) for name, one in PROFILES.items()}
-    assert {hit.item_id for hit in found} <= {hit.item_id for one in ranked.values() for hit in one}
-    assert [hit.rank for hit in found] == [1, 2, 3, 4]
+    """The hits are those of the two searches, and the record has each hit's team and its probability."""
+    hits = await collection.interleave("red tree", profiles=PROFILES, limit=4, context=Context(actor="ann"))
+    ranked = {name: await collection.search("red tree", limit=4, profile=profile) for name, profile in PROFILES.items()}
+    assert {hit.item_id for hit in hits} <= {hit.item_id for ranking in ranked.values() for hit in ranking}
+    assert [hit.rank for hit in hits] == [1, 2, 3, 4]
 
-    search = await recorded(platform, found.retrieval_id)
+    search = await record_of(platform, hits.retrieval_id)
     assert search.request["interleaved"] == {"a": "words", "b": "meaning"}
     assert (search.actor, search.policy, search.profile_version) == ("ann", "team_draft/1", 0)
-    teams = [one.signals["team"] for one in search.impressions]
+    teams = [impression.signals["team"] for impression in search.impressions]
     assert sorted(teams) == ["a", "a", "b", "b"]
-    assert [one.item_id for one in search.impressions] == [hit.item_id for hit in found]
-    assert all(0 < one.rank_propensity <= one.propensity <= 1 for one in search.impressions)
+    assert [impression.item_id for impression in search.impressions] == [hit.item_id for hit in hits]
+    assert all(0 < impression.rank_propensity <= impression.propensity <= 1 for impression in search.impressions)
     await platform.recorded()
     assert platform.recording.recorded == len(ranked), "the two searches behind it are nobody's"
 
 
 async def test_the_winner_is_named_in_either_order(platform: Platform, collection: Collection) -> None:
-    """Eight searches that the second team won, one that nobody rated."""
+    """The second team won eight searches; one search has no ratings."""
     for _ in range(8):
-        found = await collection.interleave("red tree", profiles=PROFILES, limit=4)
-        await rate(platform, await recorded(platform, found.retrieval_id), "b")
+        search = await collection.interleave("red tree", profiles=PROFILES, limit=4)
+        await rate(platform, await record_of(platform, search.retrieval_id), "b")
     await collection.interleave("red tree", profiles=PROFILES, limit=4)
     stored = await collection.refresh()
 
@@ -86,10 +86,10 @@ async def test_the_winner_is_named_in_either_order(platform: Platform, collectio
 
 
 async def test_it_can_be_replayed_like_any_search(platform: Platform, collection: Collection) -> None:
-    """Its ranking does not follow from its record, which is said; today's answer is the collection's own profile's."""
-    found = await collection.interleave("red tree", profiles=PROFILES, limit=4)
-    assert found.retrieval_id is not None
-    replay = await platform.replay(found.retrieval_id)
+    """Its ranking does not follow from its record, and replay says so; today's answer uses the active profile."""
+    search = await collection.interleave("red tree", profiles=PROFILES, limit=4)
+    assert search.retrieval_id is not None
+    replay = await platform.replay(search.retrieval_id)
     assert not replay.is_reproduced
     assert any("team_draft/1" in change for change in replay.changes)
 
@@ -103,10 +103,10 @@ async def test_a_search_whose_record_fails_still_answers(
         raise DatabaseError("the database refused")
 
     monkeypatch.setattr(platform.database, "write", refused)
-    found = await collection.interleave("red tree", profiles=PROFILES, limit=4)
-    assert len(found) == 4
-    assert found.retrieval_id is None
-    assert NOTHING_TO_COMPARE in found.notes
+    search = await collection.interleave("red tree", profiles=PROFILES, limit=4)
+    assert len(search) == 4
+    assert search.retrieval_id is None
+    assert NOTHING_TO_COMPARE in search.notes
 
 
 async def test_what_cannot_be_drafted_is_refused(collection: Collection) -> None:
@@ -118,7 +118,7 @@ async def test_what_cannot_be_drafted_is_refused(collection: Collection) -> None
 
 
 async def test_a_profile_is_not_compared_with_itself(platform: Platform, collection: Collection) -> None:
-    """Nor since a time without a zone."""
+    """A time without a zone is refused too."""
     stored = await collection.refresh()
     with pytest.raises(InvalidRequestError, match="name two"):
         await compare_interleaved(platform.database, platform.tenant_id, stored, "words", "words", since=SINCE)

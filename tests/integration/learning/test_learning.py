@@ -35,7 +35,7 @@ GOOD = {f"i{number:02}" for number in range(0, 24, 2)}
 QUESTIONS = [f"common word{number}" for number in range(60) if number != 39]
 
 
-async def _filled(platform: Platform, items: int = 24) -> Collection:
+async def _fill(platform: Platform, items: int = 24) -> Collection:
     collection = await platform.collection("docs")
     await collection.add(
         [
@@ -47,7 +47,7 @@ async def _filled(platform: Platform, items: int = 24) -> Collection:
 
 
 async def _use(platform: Platform, collection: Collection, questions: list[str]) -> None:
-    """Ask, and judge what was shown."""
+    """Search, and rate the hits."""
     results = await collection.search_each(questions, context=Context(domain="shop", complexity=0.2))
     events = [
         Feedback(retrieval_id=result.retrieval_id, item_id=hit.item_id, helpful=hit.item_id in GOOD)
@@ -72,8 +72,8 @@ def _share_of_good(result: object) -> float:
 
 @pytest.mark.parametrize("combination", [Combination.SUM, Combination.LOGIT_STACK])
 async def test_what_helped_comes_first_after_learning(platform: Platform, combination: Combination) -> None:
-    """A question that nobody asked before finds what helped others, and its hits' parts name what was learned."""
-    collection = await _filled(platform)
+    """A new question finds the items that helped others, and the parts of its hits include the learned reward."""
+    collection = await _fill(platform)
     await collection.set_profile(replace(collection.profile, learned=Learned(combination=combination)))
     before = await collection.search("common word39", limit=6)
     await _use(platform, collection, QUESTIONS)
@@ -91,7 +91,7 @@ async def test_what_helped_comes_first_after_learning(platform: Platform, combin
     assert record is not None
     assert record.model_version == 1
     assert len(record.pool_signals["learned"]) == len(record.pool_items)
-    assert {shown.pulls > 0 for shown in record.impressions} == {True}
+    assert {impression.pulls > 0 for impression in record.impressions} == {True}
 
 
 async def _searched_by_stack(
@@ -123,41 +123,41 @@ async def _searched_by_stack(
         )
     await collection.refresh()
     await collection.search("common")  # which reads the model
-    sent: list[str] = []
+    statements: list[str] = []
     read_each = Database.read_each
 
     async def spied(self: Database, tenant: int, each: Sequence[Compiled], *rest: Any, **named: Any) -> Any:
-        sent.extend(statement.text for statement in each)
+        statements.extend(statement.text for statement in each)
         return await read_each(self, tenant, each, *rest, **named)
 
     with monkeypatch.context() as patched:
         patched.setattr(Database, "read_each", spied)
-        # Every second a search looks at the collection again, which is not what is counted.
+        # Each second a search reads the collection again, which this test does not count.
         patched.setattr("retrieval.engine.collection_handle.FRESH_SECONDS", math.inf)
-        found = await collection.search("common", limit=3)
-    return found, sent
+        hits = await collection.search("common", limit=3)
+    return hits, statements
 
 
 async def test_a_search_reads_of_items_what_its_stack_weighs(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Their lengths and likeness in one statement; their statistics only where the stack weighs what they earned."""
+    """One statement reads lengths and likeness; statistics are read only if the stack weighs rewards."""
     collection = await platform.collection("docs")
     await collection.add([{"_id": f"i{number}", "text": "common" + " text" * number} for number in range(1, 8)])
-    found, sent = await _searched_by_stack(platform, collection, monkeypatch, relevance=0.1, length=1.0)
-    assert [hit.item_id for hit in found] == ["i7", "i6", "i5"]
-    assert {part.leg for part in found[0].explanation.contributions} == {"relevance", "length"}
-    assert found[0].score == pytest.approx(found[0].explanation.score)
-    assert [("rewarded_queries" in text, "FROM arms" in text) for text in sent].count((True, False)) == 1
-    assert not any("FROM arms" in text for text in sent)
+    hits, statements = await _searched_by_stack(platform, collection, monkeypatch, relevance=0.1, length=1.0)
+    assert [hit.item_id for hit in hits] == ["i7", "i6", "i5"]
+    assert {part.leg for part in hits[0].explanation.contributions} == {"relevance", "length"}
+    assert hits[0].score == pytest.approx(hits[0].explanation.score)
+    assert [("rewarded_queries" in text, "FROM arms" in text) for text in statements].count((True, False)) == 1
+    assert not any("FROM arms" in text for text in statements)
     _, also = await _searched_by_stack(platform, collection, monkeypatch, relevance=1.0, learned=0.1)
     assert sum("FROM arms" in text for text in also) == 1
-    assert len(also) == len(sent) + 1
+    assert len(also) == len(statements) + 1
 
 
 async def test_a_model_that_is_not_better_is_kept_and_not_used(platform: Platform) -> None:
-    """Verdicts by chance teach nothing: the version is stored with its reason, and searches are as they were."""
-    collection = await _filled(platform)
+    """Random verdicts teach nothing: the version is stored with its reason, and searches stay the same."""
+    collection = await _fill(platform)
     before = await collection.search("common word39")
     results = await collection.search_each(QUESTIONS, limit=4)
     events = [
@@ -173,14 +173,14 @@ async def test_a_model_that_is_not_better_is_kept_and_not_used(platform: Platfor
     stored = await collection.refresh()
     assert stored.model_version == 0
     models = await collection.models()
-    assert [(one.version, one.is_published) for one in models] == [(1, False)]
+    assert [(model.version, model.is_published) for model in models] == [(1, False)]
     assert "not surely better" in models[0].reason
     assert [hit.item_id for hit in after] == [hit.item_id for hit in before]
 
 
 async def test_a_model_can_be_taken_out_of_use(platform: Platform) -> None:
     """Version 0 is relevance alone; a version that was never good enough cannot be chosen."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     before = await collection.search("common word39", limit=6)
     await _use(platform, collection, QUESTIONS)
     assert (await _learn(platform, collection))["published"]
@@ -199,7 +199,7 @@ async def test_a_model_can_be_taken_out_of_use(platform: Platform) -> None:
 
 async def test_a_collection_nobody_spoke_of_has_nothing_to_learn(platform: Platform) -> None:
     """The job says so, and stores no model."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     assert await _learn(platform, collection) == {
         "verdicts": 0, "published": False, "reason": "there is no feedback yet",
     }  # fmt: skip
@@ -210,12 +210,12 @@ async def test_thompson_slots_show_what_was_never_used_and_say_how_probable_that
     platform: Platform, posterior: PosteriorKind
 ) -> None:
     """One place of the page is drawn; who won it is marked, and recorded with the propensity of the draw."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, posterior=posterior)
     await collection.set_profile(replace(collection.profile, exploration=exploration))
     results = await collection.search_each(["common word3"] * 30, limit=5)
     await platform.recorded()
-    result = next(one for one in results if any(hit.slot is Slot.EXPLORE for hit in one))
+    result = next(result for result in results if any(hit.slot is Slot.EXPLORE for hit in result))
     (explored,) = (hit for hit in result if hit.slot is Slot.EXPLORE)
     assert 0 < explored.propensity < 1
     assert {hit.propensity for hit in result if hit.slot is Slot.EXPLOIT} == {1.0}
@@ -224,21 +224,21 @@ async def test_thompson_slots_show_what_was_never_used_and_say_how_probable_that
     assert record is not None
     assert (record.policy, record.eligible) == ("thompson_slots/1", 24)
     assert sum(record.pool_signals["propensity"]) == pytest.approx(5)
-    shown = {one.item_id: one for one in record.impressions}
-    assert shown[explored.item_id].propensity == explored.propensity
+    impressions = {impression.item_id: impression for impression in record.impressions}
+    assert impressions[explored.item_id].propensity == explored.propensity
     await platform.feedback(result.retrieval_id, explored.item_id, helpful=True)
     stored = await collection.refresh()
     plain = NamedProfile(name="plain", profile=replace(collection.profile, exploration=Exploration()))
-    asked = NamedProfile(name="exploring", profile=collection.profile, version=stored.profile_version)
+    target = NamedProfile(name="exploring", profile=collection.profile, version=stored.profile_version)
     compared = await compare_profiles(
-        platform.database, platform.tenant_id, stored, asked, plain, since=datetime.now(UTC) - timedelta(days=1)
+        platform.database, platform.tenant_id, stored, target, plain, since=datetime.now(UTC) - timedelta(days=1)
     )
     assert not compared.verdict.is_conclusive
 
 
 async def test_what_is_not_recorded_explores_nothing(platform: Platform) -> None:
-    """Nothing could be learned from it: a trial's order is that of the scores."""
-    collection = await _filled(platform)
+    """Nothing could be learned from it: an unrecorded search has the order of the scores."""
+    collection = await _fill(platform)
     exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2, swaps=1.0)
     await collection.set_profile(replace(collection.profile, exploration=exploration))
     result = await collection.unrecorded().search("common word3", limit=5)
@@ -248,7 +248,7 @@ async def test_what_is_not_recorded_explores_nothing(platform: Platform) -> None
 
 async def test_an_item_that_was_used_often_is_not_explored_any_more(platform: Platform) -> None:
     """Once nothing is new or hardly used, every place goes to the scores."""
-    collection = await _filled(platform, items=6)
+    collection = await _fill(platform, items=6)
     exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, younger_than_days=0)
     await collection.set_profile(replace(collection.profile, exploration=exploration))
     events = [
@@ -284,7 +284,7 @@ class _Within:
 
 async def _stored(platform: Platform) -> int:
     collection = await platform.collection("docs")
-    await collection.add([{"_id": one, "text": "timeout"} for one in "ab"])
+    await collection.add([{"_id": item_id, "text": "timeout"} for item_id in "ab"])
     return (await collection.refresh()).collection_id
 
 
@@ -297,8 +297,8 @@ async def test_a_verdict_changes_no_index_of_the_statistics(platform: Platform, 
         database = cast(Database, _Within(connection))
         for helpful in (True, False, True):
             events = [
-                Feedback(collection="docs", item_id=one, helpful=helpful, context=Context(domain="network"))
-                for one in items
+                Feedback(collection="docs", item_id=item_id, helpful=helpful, context=Context(domain="network"))
+                for item_id in items
             ]
             await record_feedback(database, platform.tenant_id, events, platform.now)
         updated, hot = await (await connection.execute(_UPDATED)).fetchone() or (0, 0)
@@ -329,5 +329,5 @@ async def test_actors_of_another_tenant_are_not_counted_through(
                 "1, 1, '{\"\"}', now() FROM generate_series(1, %s)",
                 (number, MANY),
             )
-    events = [Feedback(collection="docs", item_id=one, helpful=True, actor="assistant") for one in items]
+    events = [Feedback(collection="docs", item_id=item_id, helpful=True, actor="assistant") for item_id in items]
     assert await _entries_read(platform, events) < MANY / 10

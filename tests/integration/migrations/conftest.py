@@ -21,10 +21,10 @@ def database(new_database: NewDatabase) -> str:
 
 @pytest.fixture(autouse=True)
 def mark(server_url: str) -> Iterator[str]:
-    """A word in the names of this test's schemas, whose roles go at the end: they belong to the whole server."""
+    """A word in the names of this test's schemas, whose roles are dropped at the end."""
     word = uuid.uuid4().hex[:12]
     yield word
-    # What is set up first is torn down last: by now the databases are gone.
+    # The first fixture is torn down last: by now the databases are dropped.
     with opened(server_url) as connection:
         names = connection.execute(
             "SELECT rolname::text FROM pg_roles WHERE strpos(rolname, %s) > 0", (word,)

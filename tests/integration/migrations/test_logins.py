@@ -1,4 +1,4 @@
-"""Logins: what each may do, and what it is told when that is not enough."""
+"""Logins: what each may do, and the message if its rights do not suffice."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ async def test_a_login_that_is_no_superuser_can_set_up_and_use_its_database(
             async with connect(url, settings=settings.changed(database_schema=schema)) as platform:
                 await add_analyst(platform.database, platform.tenant_id, analyst)
             with opened(analyst_url) as connection:
-                found = connection.execute(sql.SQL("SELECT item_id FROM {}").format(sql.Identifier(schema, "items")))
-                assert found.fetchall() == [("1",)]
+                rows = connection.execute(sql.SQL("SELECT item_id FROM {}").format(sql.Identifier(schema, "items")))
+                assert rows.fetchall() == [("1",)]
         downgrade(url, schema, "base")
         upgrade(url, schema)
         await use(url, settings.changed(database_schema=schema))
@@ -126,14 +126,14 @@ def password_wanted(database: str, name: str) -> Iterator[None]:
 
 def write_lines(connection: psycopg.Connection[Any], path: str, lines: list[str]) -> None:
     """Write the server's rules and have it read them."""
-    kept = [line for line in lines if line and not line.startswith("#")]
+    rules = [line for line in lines if line and not line.startswith("#")]
     copy = sql.SQL("COPY (SELECT unnest({lines}::text[])) TO {path} (FORMAT csv, QUOTE E'\\x01', DELIMITER E'\\x02')")
-    connection.execute(copy.format(lines=sql.Literal(kept), path=sql.Literal(path)))
+    connection.execute(copy.format(lines=sql.Literal(rules), path=sql.Literal(path)))
     connection.execute("SELECT pg_reload_conf()")
 
 
 async def test_a_wrong_password_is_said_to_be_one(database: str, settings: Settings) -> None:
-    """A refused login is told from a server that is down, and the password is not repeated."""
+    """The message distinguishes a refused login from a server that is down, and does not repeat the password."""
     with login(database) as (name, url), password_wanted(database, name):
         wrong = url.replace(":secret@", ":topsecret@")
         with pytest.raises(
@@ -147,7 +147,7 @@ async def test_a_wrong_password_is_said_to_be_one(database: str, settings: Setti
 
 @pytest.mark.parametrize("options", ["LOGIN", "NOLOGIN BYPASSRLS", "NOLOGIN"])
 async def test_a_role_that_somebody_else_made_is_not_taken_over(database: str, options: str) -> None:
-    """Acting as it could go round the policies, and going down would drop what it owns."""
+    """Acting as it could bypass the policies, and a downgrade would drop what it owns."""
     schema = f"shop_{uuid.uuid4().hex[:12]}"
     role = sql.Identifier(f"{schema}_app")
     with opened(database) as connection:

@@ -28,7 +28,7 @@ ODD_NAMES = ['we"ird \\ä $$body$policies$', "it's 100% a:b :c 日本 X.y"]
 
 
 def program(name: str) -> Path:
-    """A program of PostgreSQL's, of the newest version: beside the embedded server."""
+    """A program of PostgreSQL, of the newest version: next to the embedded server's."""
     return find_package() / "pginstall" / "bin" / name
 
 
@@ -59,12 +59,12 @@ def test_the_tables_are_read_from_their_sql_as_the_database_has_them(database_ur
             (SCHEMA, _LATER),
         ).fetchall()
     dialect = PGDialect()  # type: ignore[no-untyped-call]
-    known = {
+    columns = {
         (table.name, column.name, _type_name(column.type.compile(dialect)))
         for table in TABLES.values()
         for column in table.columns
     }
-    assert {(table, column, kind) for table, column, kind in rows} == known
+    assert {(table, column, kind) for table, column, kind in rows} == columns
 
 
 def _type_name(kind: str) -> str:
@@ -100,7 +100,7 @@ def test_going_down_and_up_again_gives_the_same_schema(database: str, schema: st
     assert "CREATE TABLE" in first
     downgrade(database, schema, "base")
     with opened(database) as connection:
-        left = connection.execute(
+        remaining = connection.execute(
             "SELECT relname::text FROM pg_class WHERE relnamespace = %(schema)s::regnamespace AND relkind <> 'i' "
             "UNION SELECT typname FROM pg_type WHERE typnamespace = %(schema)s::regnamespace AND typcategory <> 'A' "
             "UNION SELECT proname FROM pg_proc WHERE pronamespace = %(schema)s::regnamespace "
@@ -108,7 +108,7 @@ def test_going_down_and_up_again_gives_the_same_schema(database: str, schema: st
             "UNION SELECT rolname FROM pg_roles WHERE starts_with(rolname, %(schema)s::text)",
             {"schema": schema},
         ).fetchall()
-    assert left == [("alembic_version",)]
+    assert remaining == [("alembic_version",)]
     upgrade(database, schema)
     assert dumped(database, schema) == first
 
@@ -155,7 +155,7 @@ def test_a_lock_that_is_not_to_be_had_is_a_readable_error(database: str, schema:
         other.execute(sql.SQL("LOCK TABLE {} IN SHARE MODE").format(sql.Identifier(schema, "items")))
         with pytest.raises(DatabaseError, match=r"gave up waiting: .*lock timeout; try again when it is less busy"):
             downgrade(database, schema, "base")
-    # The schema is whole still.
+    # The schema is still complete.
     assert status(database, schema).is_current
 
 
@@ -172,7 +172,7 @@ async def test_a_schema_may_have_any_name(database: str, mark: str, name: str, s
 async def test_two_schemas_of_one_database_know_nothing_of_each_other(
     database: str, schema: str, settings: Settings
 ) -> None:
-    """Two installations stand side by side, each with its own roles and items."""
+    """Two installations in one database each have their own roles and items."""
     for name in (schema, f"{schema}_2"):
         upgrade(database, name)
     for name in (schema, f"{schema}_2"):
@@ -245,7 +245,7 @@ def test_a_revision_that_does_not_exist_is_refused_with_those_that_do(
 async def test_a_schema_of_another_build_is_neither_used_nor_upgraded(
     database: str, schema: str, settings: Settings
 ) -> None:
-    """It can be removed and made anew."""
+    """It can be removed and created again."""
     upgrade(database, schema)
     with opened(database) as connection:
         version = sql.Identifier(schema, "alembic_version")
@@ -261,7 +261,7 @@ async def test_a_schema_of_another_build_is_neither_used_nor_upgraded(
 
 
 async def test_a_database_that_was_not_set_up_says_which_command_does(database: str, settings: Settings) -> None:
-    """An empty database is told from one that is behind."""
+    """The message distinguishes an empty database from one that is behind."""
     with pytest.raises(SchemaRevisionError, match=r"not set up .* run: retrieval db upgrade"):
         await use(database, settings)
     assert status(database, "nothing_here").current is None

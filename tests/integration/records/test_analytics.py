@@ -1,4 +1,4 @@
-"""The figures: right to the digit on a few searches counted by hand, and nobody else's."""
+"""The figures: exact on a few searches counted by hand, and limited to one tenant."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ MANY = """
 async def fill(platform: Platform) -> None:
     """Two days of searches in ``docs``, and twenty with scores from .05 to 1 in ``many``."""
     docs, many = await platform.collection("docs"), await platform.collection("many")
-    await docs.add([{"_id": one, "title": f"Item {one}", "text": "text"} for one in "abc"])
+    await docs.add([{"_id": item_id, "title": f"Item {item_id}", "text": "text"} for item_id in "abc"])
     await docs.add([{"_id": "d", "text": "text", "status": "archived"}])
     async with platform.database.transaction(platform.tenant_id) as connection:
         for statement in (SEARCHES, SHOWN, VERDICTS, KNOWN):
@@ -125,7 +125,7 @@ async def two(database_url: str) -> AsyncIterator[tuple[Platform, Platform]]:
         yield first, second
 
 
-async def asked(platform: Platform, view: str, collection: str | None = "docs") -> AnalyticsTable:
+async def rows_of(platform: Platform, view: str, collection: str | None = "docs") -> AnalyticsTable:
     """The rows of a view, of the two days where it is about a period."""
     period: dict[str, Any] = {} if view in NOT_OF_A_PERIOD else {"since": FIRST, "until": END}
     if view == "rising_items":
@@ -133,14 +133,16 @@ async def asked(platform: Platform, view: str, collection: str | None = "docs") 
     return await platform.analytics(view, collection=collection, **period)
 
 
-def picked(table: AnalyticsTable, *columns: str) -> list[tuple[Any, ...]]:
+def columns_of(table: AnalyticsTable, *columns: str) -> list[tuple[Any, ...]]:
     """Some columns of each row."""
     return [tuple(row[name] for name in columns) for row in table]
 
 
 def near(*rows: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     """The rows, with fractions compared to six digits."""
-    return [tuple(pytest.approx(one, rel=1e-6) if isinstance(one, float) else one for one in row) for row in rows]
+    return [
+        tuple(pytest.approx(value, rel=1e-6) if isinstance(value, float) else value for value in row) for row in rows
+    ]
 
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -148,32 +150,32 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 async def test_the_catalogue_lists_every_view_with_a_sentence_and_its_columns(two: tuple[Platform, Platform]) -> None:
     """Nothing is undescribed, and only what sums up a period is a function."""
-    views = {one.name: one for one in await two[0].analytics_views()}
+    views = {view.name: view for view in await two[0].analytics_views()}
     assert set(views) == VIEWS
-    assert all(one.about.endswith(".") and one.columns[0].name == "collection" for one in views.values())
-    lists = {name for name, one in views.items() if not one.is_function}
+    assert all(view.about.endswith(".") and view.columns[0].name == "collection" for view in views.values())
+    lists = {name for name, view in views.items() if not view.is_function}
     assert lists == NOT_OF_A_PERIOD | {"queries", "rated"}
     assert all(views[name].time_column for name in lists)
 
 
 async def test_usage_counts_raw_and_decayed(two: tuple[Platform, Platform]) -> None:
     """Eight of ten has Wilson's interval; a half-life halves the decayed number, not the mean; nothing is below 0."""
-    found = await asked(two[0], "usage")
+    rows = await rows_of(two[0], "usage")
     columns = ("item_id", "title", "context", "uses", "successes", "success_rate", "success_low", "success_high")
-    assert picked(found, *columns) == near(
+    assert columns_of(rows, *columns) == near(
         ("a", "Item a", "", 10, 8, 0.8, 0.49016247, 0.94331779),
         ("a", "Item a", "domain=db", 1, 1, 1.0, 0.20654931, 1.0),
         ("b", "Item b", "", 0, 0, None, None, None),
     )
-    decayed = picked(found, "pulls", "reward")
+    decayed = columns_of(rows, "pulls", "reward")
     assert decayed[0] == (pytest.approx(2.0, rel=1e-3), 0.75)
     assert decayed[2] == (0, None)
 
 
 async def test_unused_items_were_never_shown_or_never_used(two: tuple[Platform, Platform]) -> None:
-    """An arm without a use is no use, and an archived item is not missed."""
-    found = await asked(two[0], "unused_items")
-    assert sorted(picked(found, "item_id", "state", "last_shown_at")) == [
+    """A display is not a use, and an archived item is not reported."""
+    rows = await rows_of(two[0], "unused_items")
+    assert sorted(columns_of(rows, "item_id", "state", "last_shown_at")) == [
         ("b", "never used", datetime(2026, 3, 2, 11, tzinfo=UTC)),
         ("c", "never shown", None),
     ]
@@ -181,18 +183,18 @@ async def test_unused_items_were_never_shown_or_never_used(two: tuple[Platform, 
 
 async def test_rising_items_are_used_more_than_before_and_others_sink(two: tuple[Platform, Platform]) -> None:
     """``a`` fell from two uses to one and ``b`` from two to none; ``gone`` rose from none, and is no longer stored."""
-    found = await asked(two[0], "rising_items")
+    rows = await rows_of(two[0], "rising_items")
     columns = ("item_id", "title", "used", "used_before", "shown", "shown_before", "rise")
-    assert picked(found, *columns) == near(
+    assert columns_of(rows, *columns) == near(
         ("gone", None, 1, 0, 1, 0, 2.0), ("a", "Item a", 1, 2, 1, 2, 2 / 3), ("b", "Item b", 0, 2, 0, 2, 1 / 3)
     )
 
 
 async def test_usage_by_day_adds_up_from_the_beginning_of_the_period(two: tuple[Platform, Platform]) -> None:
     """The most used items first, day by day; a superseded or discounted verdict is not in it."""
-    found = await asked(two[0], "usage_by_day")
+    rows = await rows_of(two[0], "usage_by_day")
     columns = ("item_id", "context", "day", "uses", "successes", "success_rate")
-    assert picked(found, *columns) == near(
+    assert columns_of(rows, *columns) == near(
         ("a", "", FIRST.date(), 2, 1, 0.5),
         ("a", "", SECOND.date(), 3, 2, 2 / 3),
         ("a", "domain=db", FIRST.date(), 1, 1, 1.0),
@@ -202,31 +204,31 @@ async def test_usage_by_day_adds_up_from_the_beginning_of_the_period(two: tuple[
         ("gone", "", SECOND.date(), 1, 0, 0.0),
         ("gone", "domain=db", SECOND.date(), 1, 0, 0.0),
     )
-    assert picked(found, "success_low", "success_high")[0] == near((0.09453121, 0.90546879))[0]
+    assert columns_of(rows, "success_low", "success_high")[0] == near((0.09453121, 0.90546879))[0]
     later = await two[0].analytics("usage_by_day", collection="docs", since=SECOND, until=END, limit=1)
-    assert picked(later, "item_id", "uses") == [("a", 1)]
+    assert columns_of(later, "item_id", "uses") == [("a", 1)]
 
 
 async def test_contexts_have_the_mean_reward_of_their_feedback(two: tuple[Platform, Platform]) -> None:
     """Bob's click counts in no context but that of all; the errors are of the events' rewards."""
-    found = await asked(two[0], "contexts")
+    rows = await rows_of(two[0], "contexts")
     columns = ("context", "items", "uses", "reward", "reward_se")
-    assert picked(found, *columns) == near(("", 3, 6, 2.5 / 6, 1 / 6), ("domain=db", 3, 5, 0.5, 0.1767767))
+    assert columns_of(rows, *columns) == near(("", 3, 6, 2.5 / 6, 1 / 6), ("domain=db", 3, 5, 0.5, 0.1767767))
 
 
 async def test_shown_items_count_impressions_and_what_they_earned(two: tuple[Platform, Platform]) -> None:
     """The reward of an impression is the mean of its verdicts by weight: 1 and 0 at half weight make 2/3."""
-    found = await asked(two[0], "shown_items")
+    rows = await rows_of(two[0], "shown_items")
     columns = ("item_id", "shown", "explored", "mean_rank", "rated", "reward", "reward_se")
-    assert picked(found, *columns) == near(
+    assert columns_of(rows, *columns) == near(
         ("a", 3, 0, 4 / 3, 2, 7 / 12, 1 / 12), ("b", 2, 1, 1.5, 2, 0.375, 0.375), ("gone", 1, 1, 2.0, 1, 0.25, None)
     )
 
 
 async def test_rated_impressions_leave_out_what_does_not_count(two: tuple[Platform, Platform]) -> None:
     """Superseded and discounted verdicts are not in the reward."""
-    found = await asked(two[0], "rated")
-    assert picked(found, "item_id", "rank", "slot", "reward", "weight", "verdicts") == near(
+    rows = await rows_of(two[0], "rated")
+    assert columns_of(rows, "item_id", "rank", "slot", "reward", "weight", "verdicts") == near(
         ("a", 1, "exploit", 0.5, 1.0, 1),
         ("gone", 2, "explore", 0.25, 1.0, 1),
         ("b", 1, "swap", 0.75, 1.0, 1),
@@ -237,8 +239,8 @@ async def test_rated_impressions_leave_out_what_does_not_count(two: tuple[Platfo
 
 async def test_queries_are_the_log(two: tuple[Platform, Platform]) -> None:
     """The newest first; a search without a result says so."""
-    found = await asked(two[0], "queries")
-    assert picked(found, "query", "hits", "is_empty", "top_score", "profile_version", "retrieval_time_ms") == near(
+    rows = await rows_of(two[0], "queries")
+    assert columns_of(rows, "query", "hits", "is_empty", "top_score", "profile_version", "retrieval_time_ms") == near(
         ("three", 2, False, 0.7, 2, 6.0),
         ("two", 0, True, None, 2, 2.0),
         ("one", 2, False, 0.5, 1, 8.0),
@@ -248,8 +250,8 @@ async def test_queries_are_the_log(two: tuple[Platform, Platform]) -> None:
 
 async def test_poor_queries_found_nothing_or_scored_among_the_lowest(two: tuple[Platform, Platform]) -> None:
     """The lowest of twenty scores is poor; none of three is."""
-    found = await asked(two[0], "poor_queries", None)
-    assert sorted(picked(found, "collection", "query", "reason", "searches", "top_score")) == [
+    rows = await rows_of(two[0], "poor_queries", None)
+    assert sorted(columns_of(rows, "collection", "query", "reason", "searches", "top_score")) == [
         ("docs", "two", "no result", 1, None),
         ("many", "query 1", "low score", 1, pytest.approx(0.05)),
     ]
@@ -257,9 +259,9 @@ async def test_poor_queries_found_nothing_or_scored_among_the_lowest(two: tuple[
 
 async def test_latency_has_percentiles_by_day_path_and_stage(two: tuple[Platform, Platform]) -> None:
     """Between two searches a percentile is interpolated."""
-    found = await asked(two[0], "latency")
+    rows = await rows_of(two[0], "latency")
     columns = ("day", "path", "stage", "searches", "p50_ms", "p95_ms", "slowest_ms")
-    assert picked(found, *columns) == near(
+    assert columns_of(rows, *columns) == near(
         (SECOND.date(), "exact", "candidates", 1, 1.0, 1.0, 1.0),
         (SECOND.date(), "exact", "embed", 1, 5.0, 5.0, 5.0),
         (SECOND.date(), "exact", "total", 1, 6.0, 6.0, 6.0),
@@ -273,7 +275,7 @@ async def test_latency_has_percentiles_by_day_path_and_stage(two: tuple[Platform
 
 async def test_losses_are_by_day_and_reason(two: tuple[Platform, Platform]) -> None:
     """Unrecorded searches are counted; a day belongs to a period that contains its first moment."""
-    assert picked(await asked(two[0], "losses"), "day", "reason", "retrievals") == [(FIRST.date(), "overflow", 7)]
+    assert columns_of(await rows_of(two[0], "losses"), "day", "reason", "retrievals") == [(FIRST.date(), "overflow", 7)]
     later = FIRST + timedelta(hours=12)
     assert len(await two[0].analytics("losses", since=later)) == 1
     assert len(await two[0].analytics("losses", since=SECOND)) == 0
@@ -281,15 +283,15 @@ async def test_losses_are_by_day_and_reason(two: tuple[Platform, Platform]) -> N
 
 
 async def test_exploration_has_its_share_and_its_cost(two: tuple[Platform, Platform]) -> None:
-    """The whole period first, with a standard error; then each day."""
-    found = await asked(two[0], "exploration")
+    """The whole period comes first, with a standard error; then each day."""
+    rows = await rows_of(two[0], "exploration")
     counts = ("day", "shown", "explored", "swapped", "explored_share", "exploit_rated", "explore_rated")
-    assert picked(found, *counts) == near(
+    assert columns_of(rows, *counts) == near(
         (None, 6, 2, 2, 1 / 3, 2, 2),
         (FIRST.date(), 4, 1, 2, 0.25, 1, 1),
         (SECOND.date(), 2, 1, 0, 0.5, 1, 1),
     )
-    assert picked(found, "exploit_reward", "explore_reward", "cost", "cost_se") == near(
+    assert columns_of(rows, "exploit_reward", "explore_reward", "cost", "cost_se") == near(
         (7 / 12, 0.125, 11 / 24, 0.15023131),
         (2 / 3, 0.0, 2 / 3, None),
         (0.5, 0.25, 0.25, None),
@@ -297,12 +299,12 @@ async def test_exploration_has_its_share_and_its_cost(two: tuple[Platform, Platf
 
 
 async def test_positions_have_all_impressions_and_swapped_ones_apart(two: tuple[Platform, Platform]) -> None:
-    """A swapped impression that nobody rated has no reward, not 0."""
-    found = await asked(two[0], "positions")
-    assert picked(found, "rank", "shown", "rated", "reward", "reward_se") == near(
+    """A swapped impression without a rating has the reward NULL, not 0."""
+    rows = await rows_of(two[0], "positions")
+    assert columns_of(rows, "rank", "shown", "rated", "reward", "reward_se") == near(
         (1, 3, 3, 23 / 36, 0.07349309), (2, 3, 2, 0.125, 0.125)
     )
-    assert picked(found, "swapped", "swapped_rated", "swapped_reward", "swapped_reward_se") == [
+    assert columns_of(rows, "swapped", "swapped_rated", "swapped_reward", "swapped_reward_se") == [
         (1, 1, 0.75, None),
         (1, 0, None, None),
     ]
@@ -310,19 +312,19 @@ async def test_positions_have_all_impressions_and_swapped_ones_apart(two: tuple[
 
 async def test_profiles_stand_side_by_side(two: tuple[Platform, Platform]) -> None:
     """The standard error takes the impressions of one search together; of a single search there is none."""
-    found = await asked(two[0], "profiles")
+    rows = await rows_of(two[0], "profiles")
     columns = ("profile_version", "model_version", "searches", "empty_searches", "top_score", "p50_ms", "p95_ms")
-    assert picked(found, *columns) == near((2, 1, 2, 1, 0.7, 4.0, 5.8), (1, 0, 2, 0, 0.7, 6.0, 7.8))
-    assert picked(found, "rated", "rated_searches", "reward", "reward_se") == near(
+    assert columns_of(rows, *columns) == near((2, 1, 2, 1, 0.7, 4.0, 5.8), (1, 0, 2, 0, 0.7, 6.0, 7.8))
+    assert columns_of(rows, "rated", "rated_searches", "reward", "reward_se") == near(
         (2, 1, 0.375, None), (3, 2, 17 / 36, 5 / 27)
     )
 
 
 async def test_feedback_is_by_kind_and_actor_with_what_does_not_count_apart(two: tuple[Platform, Platform]) -> None:
     """A superseded verdict is an event that does not count; a discounted one says why."""
-    found = await asked(two[0], "feedback")
+    rows = await rows_of(two[0], "feedback")
     columns = ("kind", "actor", "discounted", "events", "superseded", "counting", "weight", "reward")
-    assert picked(found, *columns) == near(
+    assert columns_of(rows, *columns) == near(
         ("rating", "ann", "", 6, 1, 5, 5.0, 0.5),
         ("click", "bob", "", 1, 0, 1, 0.5, 0.0),
         ("rating", "eve", "quarantined", 1, 0, 0, 0.0, 1.0),
@@ -332,11 +334,13 @@ async def test_feedback_is_by_kind_and_actor_with_what_does_not_count_apart(two:
 async def test_a_period_a_collection_and_a_limit_narrow_what_is_given(two: tuple[Platform, Platform]) -> None:
     """An age counts back from now; rows cannot be changed; plain values are JSON's."""
     platform = two[0]
-    assert picked(await platform.analytics("queries", since=SECOND, limit=1), "query") == [("three",)]
+    assert columns_of(await platform.analytics("queries", since=SECOND, limit=1), "query") == [("three",)]
     assert len(await platform.analytics("queries", collection="docs", until=SECOND)) == 2
     assert len(await platform.analytics("queries", since=timedelta(minutes=1))) == 0
     assert len(await platform.analytics("queries", collection="docs", since=timedelta(hours=14), until=END)) == 2
-    assert picked(await platform.analytics("profiles", collection="docs", until=SECOND), "profile_version") == [(1,)]
+    assert columns_of(await platform.analytics("profiles", collection="docs", until=SECOND), "profile_version") == [
+        (1,)
+    ]
     assert len(await platform.analytics("profiles", since=timedelta(minutes=1))) == 0
     rows = await platform.analytics("queries", collection="docs")
     with pytest.raises(TypeError):
@@ -346,7 +350,7 @@ async def test_a_period_a_collection_and_a_limit_narrow_what_is_given(two: tuple
 
 
 @pytest.mark.parametrize(
-    ("view", "wrong", "error", "said"),
+    ("view", "wrong", "error", "message"),
     [
         ("nothing", {}, NotFoundError, "there is no view 'nothing'; there are: contexts, exploration"),
         ("queries; DROP TABLE items", {}, NotFoundError, "there is no view"),
@@ -357,23 +361,23 @@ async def test_a_period_a_collection_and_a_limit_narrow_what_is_given(two: tuple
     ],
 )
 async def test_what_cannot_be_asked_is_refused(
-    two: tuple[Platform, Platform], view: str, wrong: dict[str, Any], error: type[Exception], said: str
+    two: tuple[Platform, Platform], view: str, wrong: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     """Names are looked up, never put into a statement."""
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         await two[0].analytics(view, **wrong)
 
 
 async def read_all(connection: psycopg.AsyncConnection[Any], views: list[AnalyticsView]) -> dict[str, int]:
     """The number of rows of each view, over all of time and all collections."""
-    found = {}
+    figures = {}
     for view in views:
         statement = analytics_statement(
             view, ViewQuestion(since=FIRST, until=END) if view.is_function else ViewQuestion()
         )
         cursor = await connection.execute(statement.text.encode(), statement.parameters)
-        found[view.name] = len(await cursor.fetchall())
-    return found
+        figures[view.name] = len(await cursor.fetchall())
+    return figures
 
 
 async def test_every_view_shows_a_tenant_what_it_shows_the_other_and_no_more(
@@ -381,20 +385,20 @@ async def test_every_view_shows_a_tenant_what_it_shows_the_other_and_no_more(
 ) -> None:
     """Both tenants hold the same, and see as much; everybody's is twice that, and without a tenant there is nothing."""
     views = await two[0].analytics_views()
-    seen = []
+    visible = []
     for platform in two:
         async with platform.database.transaction(platform.tenant_id) as acting:
-            seen.append(await read_all(acting, views))
+            visible.append(await read_all(acting, views))
     async with two[0].database.transaction(None) as acting:
         nothing = await read_all(acting, views)
     async with await psycopg.AsyncConnection.connect(database_url) as everybody:
         await everybody.execute(f"SET search_path = {SCHEMA}".encode())
         lists = [view for view in views if not view.is_function]
         everything = await read_all(everybody, lists)
-    assert seen[0] == seen[1]
-    assert all(seen[0].values())
+    assert visible[0] == visible[1]
+    assert all(visible[0].values())
     assert not any(nothing.values())
-    assert all(everything[name] >= 2 * seen[0][name] for name in everything)
+    assert all(everything[name] >= 2 * visible[0][name] for name in everything)
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -428,9 +432,9 @@ async def test_an_analyst_sees_one_tenants_figures_and_items(two: tuple[Platform
     for table in ("collections", "items", "retrievals", "impressions", "feedback", "arms", "profiles"):
         query = sql.SQL("SELECT DISTINCT collection_id FROM {}").format(sql.Identifier(table))
         cursor = await analyst[1].execute(query)
-        seen = await cursor.fetchall()
-        assert seen
-        assert set(seen) <= set(ids)
+        visible = await cursor.fetchall()
+        assert visible
+        assert set(visible) <= set(ids)
 
 
 ESCAPES = (
@@ -483,23 +487,23 @@ async def test_an_analyst_writes_nothing_and_takes_on_no_other_role(analyst: Ana
 async def test_a_function_of_the_analysts_own_does_not_see_more(
     two: tuple[Platform, Platform], analyst: Analyst
 ) -> None:
-    """A condition that leaks what it is called with is only called with the tenant's own rows."""
-    session, told = analyst[1], []
-    session.add_notice_handler(lambda notice: told.append(str(notice.message_primary)))
+    """A condition that leaks its arguments is called only with the tenant's own rows."""
+    session, answers = analyst[1], []
+    session.add_notice_handler(lambda notice: answers.append(str(notice.message_primary)))
     await session.execute(
         "CREATE FUNCTION pg_temp.leak(text) RETURNS boolean LANGUAGE plpgsql COST 0.0001 AS "
         "$$ BEGIN RAISE NOTICE '%', $1; RETURN true; END $$"
     )
     await session.execute("SELECT FROM items WHERE pg_temp.leak(collection_id::text)")
     own = {str((await (await two[0].collection(name)).refresh()).collection_id) for name in ("docs", "many")}
-    assert told
-    assert set(told) <= own
+    assert answers
+    assert set(answers) <= own
 
 
 async def test_an_analyst_that_was_removed_sees_nothing(two: tuple[Platform, Platform], analyst: Analyst) -> None:
     """The list of analysts is the tenant's; removing takes effect on sessions that are open."""
     login, session = analyst
-    assert login in [one.login for one in await analysts(two[0].database, two[0].tenant_id)]
+    assert login in [analyst.login for analyst in await analysts(two[0].database, two[0].tenant_id)]
     assert await analysts(two[1].database, two[1].tenant_id) == []
     with pytest.raises(InvalidRequestError, match="another tenant's analyst"):
         await add_analyst(two[1].database, two[1].tenant_id, login)
@@ -509,7 +513,7 @@ async def test_an_analyst_that_was_removed_sees_nothing(two: tuple[Platform, Pla
     await remove_analyst(two[0].database, two[0].tenant_id, login)
     with pytest.raises(pg.InsufficientPrivilege):
         await session.execute("SELECT * FROM retrieval.items")
-    assert login not in [one.login for one in await analysts(two[0].database, two[0].tenant_id)]
+    assert login not in [analyst.login for analyst in await analysts(two[0].database, two[0].tenant_id)]
 
 
 async def test_a_login_that_sees_more_cannot_be_an_analyst(two: tuple[Platform, Platform], database_url: str) -> None:
@@ -535,7 +539,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "analytics.md"
 
 
 async def test_the_documentation_says_what_the_catalogue_says(two: tuple[Platform, Platform]) -> None:
-    """Each view has its sentence and its columns there; ``written_into`` makes them anew."""
+    """Each view has its sentence and its columns there; ``written_into`` writes them."""
     views = await two[0].analytics_views()
     page = PAGE.read_text(encoding="utf-8")
     assert not [view.name for view in views if mark(view) not in page]

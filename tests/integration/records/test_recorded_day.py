@@ -1,6 +1,6 @@
-"""A day of searches, answers and verdicts: every reader of records makes the same figures of it, to the digit.
+"""A day of searches, answers and verdicts: every reader of records computes the same figures, to the digit.
 
-The figures were written down once. How records are kept may change; what is read of the same events may not.
+The figures are constants. The form of the records may change; the figures for the same events may not.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Day:
     seconds: float = 0.0
 
     def clock(self) -> float:
-        """It stands still until something happens."""
+        """A clock that advances only with events."""
         return MORNING.timestamp() + self.seconds
 
     def later(self) -> None:
@@ -70,14 +70,14 @@ async def _searched(day: Day) -> None:
         profile = (SUM, RANKS, DRAWN, DRAWN, BARE, None)[number % 6]
         where = {"group": [0, 1]} if number % 5 == 0 else None
         day.searches.append(await docs.search(words, profile=profile, where=where, limit=5, context=context))
-        await _judged(day, number)
+        await _verdicts(day, number)
     day.later()
     day.searches.append(await docs.search("nothing has such words", legs=["lexical"]))
     day.searches.append(await docs.search(vector=np.ones(256), legs=["dense"], limit=3))
 
 
-async def _judged(day: Day, number: int) -> None:
-    """Verdicts on the first, second and last hits, one of them twice, one on what was not shown."""
+async def _verdicts(day: Day, number: int) -> None:
+    """Verdicts on the first, second and last hits, one of them twice, one on an item that was not shown."""
     hits = day.searches[number]
     events = [
         Feedback(
@@ -102,24 +102,24 @@ async def _mixed(day: Day) -> None:
     two = {"words": Profile(legs={"lexical": 1.0}), "meaning": Profile(legs={"dense": 1.0})}
     for number in range(6):
         day.later()
-        found = await day.docs.interleave(
+        search = await day.docs.interleave(
             f"{WORDS[number]} common", profiles=two, limit=4, context=Context(session="m")
         )
-        for hit in found:
+        for hit in search:
             day.later()
             reward = float(int(hit.item_id[1:]) % 3 == 0)
-            await day.platform.feedback(found.retrieval_id, hit.item_id, reward=reward)
+            await day.platform.feedback(search.retrieval_id, hit.item_id, reward=reward)
 
 
 async def _composed(day: Day) -> None:
     for number in range(4):
         day.later()
-        shown = [
+        items = [
             ShownItem(item_id=f"i0{number}", score=0.9, signals={"relevance": 0.7, "urgency": 1.0}),
             ShownItem(item_id=f"i1{number}", score=0.4 - number, slot=Slot.EXPLORE, propensity=0.25),
         ]
         answer = await day.docs.record_answer(
-            "no connection", shown, origin="desk", retrieval_time_ms=12.5, context=Context(session="s0", domain="desk")
+            "no connection", items, origin="desk", retrieval_time_ms=12.5, context=Context(session="s0", domain="desk")
         )
         await day.platform.recorded()
         await day.platform.feedback(answer, f"i1{number}", reward=0.75)
@@ -161,16 +161,16 @@ def _rows(rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
 def _summed(rows: Iterable[Sequence[Any]]) -> list[Any]:
     """The number of rows, and for each column the sum of its numbers, or the number of its distinct values.
 
-    Numbers count more the further down they stand, so that the order counts too.
+    Numbers count more in later rows, so that the order counts too.
     """
-    found: list[Any] = [len(listed := list(rows))]
+    sums: list[Any] = [len(listed := list(rows))]
     for values in zip(*listed, strict=True):
-        known = [value for value in values if value is not None]
-        if known and all(isinstance(value, int | float) for value in known):
-            found.append(_number(float(sum(place * (value or 0) for place, value in enumerate(values, 1)))))
+        present = [value for value in values if value is not None]
+        if present and all(isinstance(value, int | float) for value in present):
+            sums.append(_number(float(sum(place * (value or 0) for place, value in enumerate(values, 1)))))
         else:
-            found.append(len(set(map(str, values))))
-    return found
+            sums.append(len(set(map(str, values))))
+    return sums
 
 
 async def _view(day: Day, name: str, *without: str) -> list[tuple[Any, ...]]:
@@ -206,22 +206,35 @@ async def _figures_of_judges(day: Day) -> dict[str, Any]:
         platform.workplace, await target_of(platform, day.docs), until=datetime.now(UTC) + timedelta(days=1)
     )
     events = sorted(
-        (one.question or "", one.event.item_id, one.event.reward, one.event.relevance or -1.0, one.event.rank or 0,
-         sum(one.event.signals.values())) for one in examples.rated
+        (rating.question or "", rating.event.item_id, rating.event.reward, rating.event.relevance or -1.0,
+         rating.event.rank or 0, sum(rating.event.signals.values())) for rating in examples.rated
     )  # fmt: skip
     slates = sorted(
-        (one.question, "".join(one.item_ids), sum(one.relevance), sum(map(sum, one.legs.values())),
-         sum(reward or 0 for reward in one.rewards)) for one in examples.slates
+        (slate.question, "".join(slate.item_ids), sum(slate.relevance), sum(map(sum, slate.legs.values())),
+         sum(reward or 0 for reward in slate.rewards)) for slate in examples.slates
     )  # fmt: skip
     return {
         "compared": (compared.searches, compared.changed, sorted(compared.left_out.items())),
         "weighings": _rows(
-            (one.retrievals, one.impressions, one.rated, one.effective_sample_size, one.mean_weight, one.max_weight)
-            for one in compared.weighings
+            (
+                weighing.retrievals,
+                weighing.impressions,
+                weighing.rated,
+                weighing.effective_sample_size,
+                weighing.mean_weight,
+                weighing.max_weight,
+            )
+            for weighing in compared.weighings
         ),
         "estimates": _rows(
-            (str(one.estimator), one.is_clipped, one.first.value, one.second.value, one.difference.standard_error)
-            for one in compared.estimates
+            (
+                str(estimate.estimator),
+                estimate.is_clipped,
+                estimate.first.value,
+                estimate.second.value,
+                estimate.difference.standard_error,
+            )
+            for estimate in compared.estimates
         ),
         "earned": sorted(_rows(earned), key=str),
         "events": _summed(events),
@@ -231,34 +244,52 @@ async def _figures_of_judges(day: Day) -> dict[str, Any]:
 
 async def _figures_of_records(day: Day) -> dict[str, Any]:
     listed = await day.docs.retrievals(limit=100)
-    told = [await day.platform.retrieval(one.retrieval_id) for one in listed]
-    replays = [await day.platform.replay(one.retrieval_id) for one in listed]
-    shown = [
-        (rank, one.item_id, one.rank, one.score, one.slot.value, one.propensity, one.rank_propensity, one.pulls)
-        for rank, search in enumerate(told)
-        for one in search.impressions
+    searches = [await day.platform.retrieval(retrieval.retrieval_id) for retrieval in listed]
+    replays = [await day.platform.replay(retrieval.retrieval_id) for retrieval in listed]
+    impressions = [
+        (
+            rank,
+            impression.item_id,
+            impression.rank,
+            impression.score,
+            impression.slot.value,
+            impression.propensity,
+            impression.rank_propensity,
+            impression.pulls,
+        )
+        for rank, search in enumerate(searches)
+        for impression in search.impressions
     ]
     signals = [
         (name, *(part.get(key) for key in ("rank", "raw", "weight", "value")))
-        for search in told
-        for one in search.impressions
-        for name, part in sorted(one.signals.items())
+        for search in searches
+        for impression in search.impressions
+        for name, part in sorted(impression.signals.items())
         if name != "team"
     ]
     answers = await day.docs.answers_of("s0", limit=100)
     return {
         "told": _summed(
-            (one.origin, one.query, one.is_by_vector, str(one.where), str(sorted(one.request)), one.profile_version,
-             one.policy, one.path, len(one.notes), len(one.timings_ms), one.candidates) for one in told
+            (
+                *(retrieval.origin, retrieval.query, retrieval.is_by_vector, str(retrieval.where)),
+                *(str(sorted(retrieval.request)), retrieval.profile_version, retrieval.policy, retrieval.path),
+                *(len(retrieval.notes), len(retrieval.timings_ms), retrieval.candidates),
+            )
+            for retrieval in searches
         ),
-        "shown": _summed(shown),
+        "shown": _summed(impressions),
         "signals": _summed(signals),
-        "teams": "".join(one.signals["team"] for search in told for one in search.impressions if "team" in one.signals),
-        "replays": [one.is_reproduced for one in replays].count(True),
-        "why_not": sorted({why for one in replays for why in one.why_not}),
+        "teams": "".join(
+            impression.signals["team"]
+            for search in searches
+            for impression in search.impressions
+            if "team" in impression.signals
+        ),
+        "replays": [replay.is_reproduced for replay in replays].count(True),
+        "why_not": sorted({why for replay in replays for why in replay.why_not}),
         "answers": _summed(
-            (one.origin, one.query, hit.item_id, hit.rank, hit.score, hit.slot.value, hit.propensity)
-            for one in answers for hit in one.hits
+            (answer.origin, answer.query, hit.item_id, hit.rank, hit.score, hit.slot.value, hit.propensity)
+            for answer in answers for hit in answer.hits
         ),
     }  # fmt: skip
 
@@ -319,7 +350,7 @@ EXPECTED: dict[str, Any] = {
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_every_figure_of_the_day_is_as_it_was(day: Day) -> None:
-    """Views, off-policy estimates, interleaving, examples to learn from, what is told and replayed, answers."""
+    """Views, off-policy estimates, interleaving, training examples, records, replays and answers."""
     figures = {**await _figures_of_views(day), **await _figures_of_judges(day), **await _figures_of_records(day)}
     assert figures == _near(EXPECTED)
 
@@ -327,7 +358,7 @@ async def test_every_figure_of_the_day_is_as_it_was(day: Day) -> None:
 def _near(value: Any) -> Any:
     """The same with numbers that need not be the same to the last digit: BM25 is a sum in the order of the lexemes."""
     if isinstance(value, dict):
-        return {name: _near(one) for name, one in value.items()}
+        return {name: _near(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
         return type(value)(map(_near, value))
     return pytest.approx(value, rel=1e-6, abs=1e-9) if isinstance(value, float) else value

@@ -38,12 +38,12 @@ from retrieval.services.collections import collection_statuses
 from retrieval.services.indexes import IndexOutcome, keep_index
 from tests.support.database import SCHEMA
 from tests.support.jobs import target_of
-from tests.support.recording import answered
+from tests.support.recording import answered_search
 
 STARTED = datetime.now(UTC)
 
 
-async def _filled(platform: Platform) -> Collection:
+async def _fill(platform: Platform) -> Collection:
     collection = await platform.collection("docs")
     await collection.add([{"_id": f"i{n}", "text": f"word{n % 7} common", "group": n % 3} for n in range(30)])
     return collection
@@ -66,15 +66,15 @@ async def _smoke(collection: Collection) -> list[SearchResult]:
     ]
 
 
-async def _found(platform: Platform, result: SearchResult) -> RecordedSearch:
+async def _record_of(platform: Platform, result: SearchResult) -> RecordedSearch:
     assert result.retrieval_id is not None
-    found = await find_recorded(platform.database, platform.tenant_id, result.retrieval_id)
-    assert found is not None
-    return found
+    search = await find_recorded(platform.database, platform.tenant_id, result.retrieval_id)
+    assert search is not None
+    return search
 
 
 def _values(records: list[Any], name: str) -> set[str]:
-    return {repr(getattr(one, name)) for one in records}
+    return {repr(getattr(record, name)) for record in records}
 
 
 async def _learned(platform: Platform) -> list[SearchResult]:
@@ -85,9 +85,9 @@ async def _learned(platform: Platform) -> list[SearchResult]:
         [f"common word{n % 9} q{n}" for n in range(60)], context=Context(domain="shop")
     )
     events = [
-        Feedback(retrieval_id=one.retrieval_id, item_id=hit.item_id, helpful=int(hit.item_id[1:]) % 2 == 0)
-        for one in searches
-        for hit in one
+        Feedback(retrieval_id=search.retrieval_id, item_id=hit.item_id, helpful=int(hit.item_id[1:]) % 2 == 0)
+        for search in searches
+        for hit in search
     ]
     await platform.feedback_each(events)
     for job in ("clusters", "learn"):
@@ -104,15 +104,15 @@ async def _learned(platform: Platform) -> list[SearchResult]:
 
 async def test_every_column_is_filled_and_tells_searches_apart(platform: Platform) -> None:
     """No column is the same for all of a few searches that differ: it would say nothing."""
-    results = [*await _smoke(await _filled(platform)), *await _learned(platform)]
+    results = [*await _smoke(await _fill(platform)), *await _learned(platform)]
     await platform.recorded()
-    found = [await _found(platform, one) for one in results]
+    recorded = [await _record_of(platform, result) for result in results]
     columns = {column.name for column in retrievals.columns} - {"pool_scores_exact"}
-    assert {name for name in columns if len(_values(found, name)) == 1} == set()
-    shown = [hit for one in found for hit in one.impressions]
-    names = {one.name for one in fields(Impression)}
-    assert {name for name in names if len(_values(shown, name)) == 1} == set()
-    assert set().union(*(one.pool_signals for one in found)) == {
+    assert {name for name in columns if len(_values(recorded, name)) == 1} == set()
+    hits = [hit for search in recorded for hit in search.impressions]
+    names = {field.name for field in fields(Impression)}
+    assert {name for name in names if len(_values(hits, name)) == 1} == set()
+    assert set().union(*(search.pool_signals for search in recorded)) == {
         *("legs", "ranks", "bests", "relevance", "scaled", "score", "eligible", "uses", "raw_successes"),
         *("learned", "effective_sample_size", "logit_mean", "affinity", "length", "propensity"),
     }
@@ -120,63 +120,65 @@ async def test_every_column_is_filled_and_tells_searches_apart(platform: Platfor
 
 async def test_a_record_says_what_the_caller_saw(platform: Platform) -> None:
     """Hits, scores, contributions, path, notes and times are those of the answer."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     result = await collection.search("common word1", vector=np.ones(256), limit=7)
     await platform.recorded()
-    found = await _found(platform, result)
-    assert [(one.item_id, one.rank, one.score) for one in found.impressions] == [
+    search = await _record_of(platform, result)
+    assert [(impression.item_id, impression.rank, impression.score) for impression in search.impressions] == [
         (hit.item_id, hit.rank, hit.score) for hit in result
     ]
-    assert found.impressions[0].signals == {
+    assert search.impressions[0].signals == {
         part.leg: {"rank": part.rank, "raw": part.raw_score, "weight": part.weight, "value": part.value}
         for part in result[0].explanation.contributions
     }
-    assert found.pool_items[:7] == [hit.item_id for hit in result]
-    assert (found.hits, found.path, tuple(found.notes)) == (7, result.path, result.notes)
-    assert found.timings_ms == result.timings_ms
-    assert found.retrieval_time_ms == result.timings_ms["total"]
-    assert found.profile_version == result.profile_version
-    assert found.vector == pytest.approx([1 / 16] * 256, rel=1e-3)
-    assert found.retrieved_at == time_of(found.retrieval_id)
-    assert STARTED - timedelta(seconds=1) <= found.retrieved_at <= datetime.now(UTC) + timedelta(seconds=1)
+    assert search.pool_items[:7] == [hit.item_id for hit in result]
+    assert (search.hits, search.path, tuple(search.notes)) == (7, result.path, result.notes)
+    assert search.timings_ms == result.timings_ms
+    assert search.retrieval_time_ms == result.timings_ms["total"]
+    assert search.profile_version == result.profile_version
+    assert search.vector == pytest.approx([1 / 16] * 256, rel=1e-3)
+    assert search.retrieved_at == time_of(search.retrieval_id)
+    assert STARTED - timedelta(seconds=1) <= search.retrieved_at <= datetime.now(UTC) + timedelta(seconds=1)
 
 
 async def test_a_record_tells_the_parts_that_a_stack_made_of_scores(platform: Platform) -> None:
-    """They follow from the candidates and the stack's weights, which is all that is kept of them."""
+    """The record keeps only the candidates and the stack's weights, from which the parts follow."""
     result = (await _learned(platform))[-1]
     await platform.recorded()
-    found = await _found(platform, result)
+    search = await _record_of(platform, result)
     contributions = [hit.explanation.contributions for hit in result]
-    assert found.shown_signals == {part.leg: part.weight for part in contributions[0]}
-    assert {"relevance", "affinity", "length"} < set(found.shown_signals or ())
-    for shown, parts in zip(found.impressions, contributions, strict=True):
-        assert {name: part["rank"] for name, part in shown.signals.items()} == {part.leg: part.rank for part in parts}
+    assert search.shown_signals == {part.leg: part.weight for part in contributions[0]}
+    assert {"relevance", "affinity", "length"} < set(search.shown_signals or ())
+    for impression, parts in zip(search.impressions, contributions, strict=True):
+        assert {name: part["rank"] for name, part in impression.signals.items()} == {
+            part.leg: part.rank for part in parts
+        }
         for part in parts:
-            told = shown.signals[part.leg]
-            assert (told["raw"], told["weight"], told["value"]) == pytest.approx(
+            signal = impression.signals[part.leg]
+            assert (signal["raw"], signal["weight"], signal["value"]) == pytest.approx(
                 (part.raw_score, part.weight, part.value)
             )
 
 
 async def test_many_searches_of_one_call_are_recorded_each(platform: Platform) -> None:
     """In one context, under an identifier each."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     results = await collection.search_each(["word1", "word2", "word3"], context=Context(session="s"))
     await platform.recorded()
-    found = [await _found(platform, one) for one in results]
-    assert [one.query for one in found] == ["word1", "word2", "word3"]
-    assert {one.session for one in found} == {"s"}
-    assert platform.recording.recorded == len({one.retrieval_id for one in found}) == 3
+    recorded = [await _record_of(platform, result) for result in results]
+    assert [search.query for search in recorded] == ["word1", "word2", "word3"]
+    assert {search.session for search in recorded} == {"s"}
+    assert platform.recording.recorded == len({search.retrieval_id for search in recorded}) == 3
 
 
 async def test_only_the_share_that_the_profile_asks_for_is_recorded(platform: Platform) -> None:
-    """None at 0; about half at a half. What is not recorded has no identifier."""
-    collection = await _filled(platform)
+    """At 0 no search is recorded; at one half, about half are. An unrecorded search has no identifier."""
+    collection = await _fill(platform)
     none = Profile(recording=Recording(rate=0))
     assert (await collection.search("common", profile=none)).retrieval_id is None
     half = replace(none, recording=Recording(rate=0.5))
     results = await collection.search_each(["common"] * 100, profile=half)
-    assert 20 <= sum(one.retrieval_id is not None for one in results) <= 80
+    assert 20 <= sum(result.retrieval_id is not None for result in results) <= 80
     assert (await collection.unrecorded().search("common")).retrieval_id is None
 
 
@@ -184,33 +186,33 @@ async def test_only_the_share_that_the_profile_asks_for_is_recorded(platform: Pl
 async def test_closing_the_platform_records_what_waits(database_url: str, settings: Settings) -> None:
     """A program that ends after its search has recorded it."""
     async with connect(database_url, settings=settings, embedder=HashingEmbedder()) as platform:
-        result = await (await _filled(platform)).search("common")
+        result = await (await _fill(platform)).search("common")
         assert platform.recording.waiting == 1
     async with connect(database_url, settings=settings, embedder=HashingEmbedder()) as platform:
-        assert (await _found(platform, result)).query == "common"
+        assert (await _record_of(platform, result)).query == "common"
 
 
 async def test_a_search_that_waits_is_on_record_when_it_answers(platform: Platform) -> None:
     """Nothing has to be flushed first."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     await collection.set_profile(replace(collection.profile, recording=Recording(wait=True)))
     result = await collection.search("common")
     assert platform.recording.waiting == 0
-    assert (await _found(platform, result)).query == "common"
+    assert (await _record_of(platform, result)).query == "common"
 
 
 async def test_a_record_that_was_sent_twice_is_stored_once(platform: Platform) -> None:
     """An answer of the database that got lost does no harm, nor does it count losses twice; others may come along."""
-    stored = await (await _filled(platform)).refresh()
+    stored = await (await _fill(platform)).refresh()
     chance = random.Random(1)
     first, other = (
-        recording_statement.encoded(record(answered(chance=chance, collection_id=stored.collection_id)))
+        recording_statement.encoded(record(answered_search(chance=chance, collection_id=stored.collection_id)))
         for _ in range(2)
     )
     losses = {(stored.collection_id, datetime.now(UTC).date(), "overflow"): 2}
     for texts in ([first], [first, other]):
-        found = await recordings.store_recordings(platform.database, platform.tenant_id, texts, losses)
-        assert len(found) == len(texts)
+        stored_ids = await recordings.store_recordings(platform.database, platform.tenant_id, texts, losses)
+        assert len(stored_ids) == len(texts)
     (status,) = await collection_statuses(platform.workplace, platform.tenant_id)
     assert status.unrecorded == {"overflow": 2}
 
@@ -222,11 +224,11 @@ async def test_a_row_is_sent_in_the_columns_and_types_of_its_table(platform: Pla
         "WHERE attrelid = %s::regclass AND attnum > 0 ORDER BY attnum"
     )
     async with platform.database.transaction(platform.tenant_id) as connection:
-        table, sent = [
+        table, row_columns = [
             await (await connection.execute(query, (name,))).fetchall() for name in ("retrievals", "sent_retrieval")
         ]
-    assert sent == list(recording_statement.COLUMNS.items())
-    assert [one for one in table if one not in sent] == [("vector", "halfvec")]
+    assert row_columns == list(recording_statement.COLUMNS.items())
+    assert [column for column in table if column not in row_columns] == [("vector", "halfvec")]
 
 
 @pytest.fixture
@@ -243,7 +245,7 @@ async def test_a_record_waits_without_the_texts_of_its_hits(platform: Platform) 
     for legs in (["lexical"], ["lexical", "dense"]):
         assert "secret" in (await collection.search("common", legs=legs))[0].body
     waiting = list(handle_of(collection).parts.recorder._queue)  # noqa: SLF001 - nobody else sees them
-    assert [len(one.answered.shown) for one in waiting if isinstance(one.answered, Answered)] == [5, 5]
+    assert [len(search.answered.shown) for search in waiting if isinstance(search.answered, Answered)] == [5, 5]
     assert "secret" not in repr(waiting)
     await platform.recorded()
 
@@ -263,8 +265,8 @@ async def _without_the_table(url: str) -> AsyncIterator[None]:
 async def test_a_search_whose_record_is_refused_answers_as_always(
     database_url: str, platform: Platform, *, waits: bool
 ) -> None:
-    """It is counted, and the next record tells the database; a search that waits says that it has none."""
-    collection = await _filled(platform)
+    """The loss is counted, and the next record stores the count; a search with ``wait`` has a note."""
+    collection = await _fill(platform)
     await collection.set_profile(replace(collection.profile, recording=Recording(wait=waits)))
     async with _without_the_table(database_url):
         result = await collection.search("common", limit=5)
@@ -281,7 +283,7 @@ async def test_a_search_whose_record_is_refused_answers_as_always(
 @pytest.mark.usefixtures("waiting")
 async def test_records_outlive_connections_that_are_cut_off(platform: Platform, database_url: str) -> None:
     """The server closes every connection while records wait: they are stored on new ones, each once."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     results = [await collection.search("common") for _ in range(3)]
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
         await other.execute(
@@ -289,36 +291,36 @@ async def test_records_outlive_connections_that_are_cut_off(platform: Platform, 
             "WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = ''"
         )
     await platform.recorded()
-    assert [(await _found(platform, one)).query for one in results] == ["common"] * 3
+    assert [(await _record_of(platform, result)).query for result in results] == ["common"] * 3
     assert platform.recording.lost == {}
 
 
 @pytest.mark.usefixtures("waiting")
 async def test_searches_of_a_collection_that_was_removed_are_counted_as_lost(platform: Platform) -> None:
-    """They cost the others nothing."""
-    collection = await _filled(platform)
+    """The other records are stored."""
+    collection = await _fill(platform)
     other = await platform.collection("other")
     await other.add([{"_id": "1", "text": "common"}])
     await other.search("common")
-    kept = await collection.search("common")
+    surviving = await collection.search("common")
     async with platform.database.transaction(platform.tenant_id) as connection:
         await connection.execute("DELETE FROM collections WHERE name = 'other'")
     await platform.recorded()
-    assert (await _found(platform, kept)).query == "common"
+    assert (await _record_of(platform, surviving)).query == "common"
     assert platform.recording.lost == {"refused": 1}
 
 
 async def test_a_filter_that_cannot_be_written_down_is_recorded_as_such(platform: Platform) -> None:
-    """The search is on record, and says that it cannot be asked again."""
-    collection = await _filled(platform)
+    """The search is recorded, and its record says that it cannot be repeated."""
+    collection = await _fill(platform)
     result = await collection.search("common", where=Or((Contains("word1"), Contains("word2"))))
     await platform.recorded()
-    assert (await _found(platform, result)).request["is_whole"] is False
+    assert (await _record_of(platform, result)).request["is_whole"] is False
 
 
 async def test_another_tenant_finds_no_record(platform: Platform, database_url: str, settings: Settings) -> None:
     """An identifier alone opens nothing."""
-    result = await (await _filled(platform)).search("common")
+    result = await (await _fill(platform)).search("common")
     await platform.recorded()
     assert result.retrieval_id is not None
     other = settings.changed(tenant=f"{settings.tenant}-other")
@@ -340,7 +342,7 @@ async def _indexed(platform: Platform) -> Collection:
     return collection
 
 
-async def _kept(url: str, settings: Settings) -> list[Sample]:
+async def _samples(url: str, settings: Settings) -> list[Sample]:
     async with connect(url, settings=settings.changed(recall_sample_rate=0)) as platform:
         stored = await (await platform.collection("docs")).refresh()
         assert stored.space is not None
@@ -356,23 +358,23 @@ async def test_searches_that_walked_an_index_are_kept_at_the_rate(database_url: 
         assert (await collection.search(vector=VECTORS[0], legs=["dense"], limit=5)).path == "approximate"
         assert (await collection.search("w3", legs=["lexical"])).path == "none"
         assert (await collection.search(vector=VECTORS[1], legs=["dense"], where={"item_id": "1"})).path == "exact"
-    kept = await _kept(database_url, settings)
-    assert [(one.limit, one.condition) for one in kept] == [(5, None)]
-    assert kept[0].vector == pytest.approx(VECTORS[0] / np.linalg.norm(VECTORS[0]), abs=1e-3)
+    samples = await _samples(database_url, settings)
+    assert [(leg.limit, leg.condition) for leg in samples] == [(5, None)]
+    assert samples[0].vector == pytest.approx(VECTORS[0] / np.linalg.norm(VECTORS[0]), abs=1e-3)
 
 
 async def test_at_rate_zero_nothing_is_kept(database_url: str, settings: Settings) -> None:
-    """Without recording there is no cost for it."""
+    """Without recording, no sample is stored."""
     async with connect(database_url, settings=settings.changed(recall_sample_rate=0)) as platform:
         collection = await _indexed(platform)
         await collection.search(vector=VECTORS[0], legs=["dense"], limit=5)
-    assert await _kept(database_url, settings) == []
+    assert await _samples(database_url, settings) == []
 
 
 async def test_a_sample_that_cannot_be_stored_does_not_break_the_search(
     database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The hits come all the same, and the log tells."""
+    """The search returns its hits, and the log has the error."""
 
     async def failing(*_: Any, **__: Any) -> None:
         raise DatabaseUnreachableError("away")

@@ -31,7 +31,7 @@ from retrieval.jobs.run import run_job
 from tests.support.jobs import target_of
 
 
-async def _filled(platform: Platform) -> Collection:
+async def _fill(platform: Platform) -> Collection:
     collection = await platform.collection("docs")
     await collection.add([{"_id": f"i{n}", "text": f"word{n % 7} common {n}", "group": n % 3} for n in range(30)])
     return collection
@@ -47,7 +47,7 @@ UNION = Profile(
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "options",
     [
         {},
         {"profile": SUM, "limit": 3},
@@ -76,38 +76,38 @@ UNION = Profile(
     ],
 )
 async def test_an_unchanged_search_is_reproduced_and_answered_the_same(
-    platform: Platform, asked: dict[str, Any]
+    platform: Platform, options: dict[str, Any]
 ) -> None:
     """Its ranking follows from its record, and today's answer is the same."""
-    result = await (await _filled(platform)).search('word1 common -"word5"', **asked)
+    result = await (await _fill(platform)).search('word1 common -"word5"', **options)
     assert result.retrieval_id is not None
-    found = await platform.replay(result.retrieval_id)
-    assert (found.why_not, found.changes, found.differences) == ((), (), ())
-    assert found.is_reproduced
-    assert found.is_same_today
-    assert platform.recording.recorded == 1  # the second answer is nobody's
+    replay = await platform.replay(result.retrieval_id)
+    assert (replay.why_not, replay.changes, replay.differences) == ((), (), ())
+    assert replay.is_reproduced
+    assert replay.is_same_today
+    assert platform.recording.recorded == 1  # the second answer has no actor
 
 
 async def test_each_difference_says_why(platform: Platform) -> None:
     """A hit that was removed, one that is new, one that was changed, and a profile that was replaced."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     result = await collection.search("word1 common", limit=5)
     first, second, *_ = (hit.item_id for hit in result)
     await collection.delete([first])
     await collection.add([{"_id": "new", "text": "word1 common word1"}, {"_id": second, "text": "other words"}])
     await collection.set_profile(SUM)
     assert result.retrieval_id is not None
-    found = await platform.replay(str(result.retrieval_id), "docs")
-    assert found.is_reproduced
-    assert found.changes == ("profile v1 answered then, v2 does now",)
-    why = {one.item_id: one.why for one in found.differences}
+    replay = await platform.replay(str(result.retrieval_id), "docs")
+    assert replay.is_reproduced
+    assert replay.changes == ("profile v1 answered then, v2 does now",)
+    why = {difference.item_id: difference.why for difference in replay.differences}
     assert why[first] == ("the item was removed",)
     assert why["new"][0] == "the item is new"
     assert why[second][0] == "the item was changed"
-    assert found.as_dict()["differences"][0]["item_id"] == found.differences[0].item_id
+    assert replay.as_dict()["differences"][0]["item_id"] == replay.differences[0].item_id
 
 
-async def _learned(platform: Platform, combination: Combination) -> Collection:
+async def _learning_collection(platform: Platform, combination: Combination) -> Collection:
     """A collection that has learned that even numbers help, and explores."""
     collection = await platform.collection("learning")
     await collection.add([{"_id": f"i{n:02}", "text": f"common text word{n % 9} word{n % 7}"} for n in range(24)])
@@ -120,9 +120,11 @@ async def _learned(platform: Platform, combination: Combination) -> Collection:
     )
     await platform.recorded()
     events = [
-        Feedback(retrieval_id=one.retrieval_id, item_id=hit.item_id, helpful=int(hit.item_id[1:]) % 2 == 0, actor="ann")
-        for one in searches
-        for hit in one
+        Feedback(
+            retrieval_id=search.retrieval_id, item_id=hit.item_id, helpful=int(hit.item_id[1:]) % 2 == 0, actor="ann"
+        )
+        for search in searches
+        for hit in search
     ]
     await platform.feedback_each(events)
     report = await run_job(platform.workplace, job_named("learn"), await target_of(platform, collection))
@@ -137,7 +139,7 @@ async def test_what_was_learned_is_replayed(platform: Platform, combination: Com
 
     The same profile, taken for another, would have shown the same items with the same probabilities. Refined or not.
     """
-    collection = await _learned(platform, combination)
+    collection = await _learning_collection(platform, combination)
     answers = []
     for refining in (Refining(), Refining(share=0.3)):
         await collection.set_profile(replace(collection.profile, refining=refining))
@@ -146,17 +148,17 @@ async def test_what_was_learned_is_replayed(platform: Platform, combination: Com
         assert result.retrieval_id is not None
         answers.append(result.retrieval_id)
         last = Feedback(retrieval_id=result.retrieval_id, item_id=result[0].item_id, helpful=False, actor="bob")
-        await platform.feedback_each([last])  # came later, so it did not count then
-        found = await platform.replay(result.retrieval_id)
-        assert (found.why_not, [one for one in found.changes if "candidates" in one]) == ((), [])
+        await platform.feedback_each([last])  # a later verdict, so it did not count then
+        replay = await platform.replay(result.retrieval_id)
+        assert (replay.why_not, [change for change in replay.changes if "candidates" in change]) == ((), [])
         await _check_another_profile(platform, collection)
 
     await platform.quarantine("ann")
     for answer in answers:
-        found = await platform.replay(answer)
-        assert found.why_not == ()
-        changes = [one for one in found.changes if not one.startswith("profile v")]
-        assert [one.split(" of ")[0] for one in changes[:2]] == ["the uses", "the learned rewards"]
+        replay = await platform.replay(answer)
+        assert replay.why_not == ()
+        changes = [change for change in replay.changes if not change.startswith("profile v")]
+        assert [change.split(" of ")[0] for change in changes[:2]] == ["the uses", "the learned rewards"]
         assert "quarantined" in changes[0]
 
 
@@ -166,36 +168,36 @@ async def _check_another_profile(platform: Platform, collection: Collection) -> 
     model = await Models(platform.database, tenant).model(stored.collection_id, stored.model_version)
     async with platform.database.snapshot(tenant) as connection:
         pools = read_pools(connection, stored.collection_id, since=EPOCH, most=1)
-        (pool,) = [one async for one in pools]
+        (pool,) = [pool async for pool in pools]
     slate = target_slate(pool, NamedProfile(name="another", profile=collection.profile), model)
     assert not isinstance(slate, Unanswerable)
-    assert slate == pytest.approx(_drawn(pool))
+    assert slate == pytest.approx(_probabilities(pool))
     assert any(chance < 1 for chance in slate.values())
 
 
-def _drawn(pool: RecordedPool) -> dict[str, float]:
+def _probabilities(pool: RecordedPool) -> dict[str, float]:
     """The recorded probabilities above 0."""
     return {item: chance for item, chance in zip(pool.item_ids, pool.propensity, strict=True) if chance}
 
 
 async def test_another_seed_draws_otherwise(platform: Platform) -> None:
     """A record whose seed was changed is not reproduced."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2)
     result = await collection.search("common", profile=replace(SUM, exploration=exploration), limit=5)
     await platform.recorded()
     async with platform.database.transaction(platform.tenant_id) as connection:
         await connection.execute("UPDATE retrievals SET seed = seed / 2")
     assert result.retrieval_id is not None
-    found = await platform.replay(result.retrieval_id)
-    assert not found.is_reproduced
-    assert "with seed" in found.why_not[0] or "propensity" in found.why_not[0]
+    replay = await platform.replay(result.retrieval_id)
+    assert not replay.is_reproduced
+    assert "with seed" in replay.why_not[0] or "propensity" in replay.why_not[0]
 
 
 @pytest.mark.parametrize("least", ["min_score", "min_relevance"])
 async def test_a_drawing_is_replayed_where_hits_are_below_the_least(platform: Platform, least: str) -> None:
-    """The items that were drawn and not let through have their chance too; another seed is told as without bounds."""
-    collection = await _filled(platform)
+    """Drawn items below the bound keep their probabilities; a different seed is reported as without bounds."""
+    collection = await _fill(platform)
     exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2)
     profile = replace(SUM, exploration=exploration, calibration=CALIBRATION)
     whole = await collection.search("common", profile=profile, limit=5)
@@ -219,34 +221,36 @@ async def test_a_drawing_is_replayed_where_hits_are_below_the_least(platform: Pl
 async def test_what_exploration_drew_is_told(platform: Platform) -> None:
     """The other places follow from the record."""
     exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2)
-    result = await (await _filled(platform)).search("common", profile=replace(SUM, exploration=exploration), limit=5)
+    result = await (await _fill(platform)).search("common", profile=replace(SUM, exploration=exploration), limit=5)
     assert result.retrieval_id is not None
-    found = await platform.replay(result.retrieval_id)
-    assert found.why_not == ()
-    drawn = {hit.item_id for hit in result if hit.slot is Slot.EXPLORE}
-    reasons = {one.item_id: one.why for one in found.differences}
-    assert {item_id for item_id in drawn & set(reasons) if "exploration drew it then" not in reasons[item_id]} == set()
+    replay = await platform.replay(result.retrieval_id)
+    assert replay.why_not == ()
+    item_ids = {hit.item_id for hit in result if hit.slot is Slot.EXPLORE}
+    reasons = {difference.item_id: difference.why for difference in replay.differences}
+    assert {
+        item_id for item_id in item_ids & set(reasons) if "exploration drew it then" not in reasons[item_id]
+    } == set()
 
 
 async def test_a_bonus_by_counts_alone_is_replayed(platform: Platform) -> None:
-    """Without a model it goes by the uses, which the record has."""
-    collection = await _filled(platform)
+    """Without a model it uses the counts of uses, which the record has."""
+    collection = await _fill(platform)
     used = [
         Feedback(collection="docs", item_id=f"i{n}", helpful=False, actor=f"a{k}") for n in range(8) for k in range(3)
     ]
     await platform.feedback_each(used)
-    # Without a floor, which gives the last place to any candidate now and then.
+    # Without a floor, which sometimes gives the last place to any candidate.
     exploration = Exploration(policy=PolicyName.UNCERTAINTY_BONUS, rate=1.0, floor=0.0)
     result = await collection.search("common", profile=replace(SUM, exploration=exploration), limit=5)
     assert result.retrieval_id is not None
     assert {hit.item_id for hit in result}.isdisjoint({f"i{n}" for n in range(8)})
-    found = await platform.replay(result.retrieval_id)
-    assert found.why_not == ()
+    replay = await platform.replay(result.retrieval_id)
+    assert replay.why_not == ()
 
 
 async def test_a_filter_that_was_not_written_down_cannot_be_asked_again(platform: Platform) -> None:
     """The ranking is recomputed all the same."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     result = await collection.search("common", where=Or((Contains("word1"), Contains("word2"))))
     assert result.retrieval_id is not None
     found = await platform.replay(result.retrieval_id)
@@ -256,18 +260,18 @@ async def test_a_filter_that_was_not_written_down_cannot_be_asked_again(platform
 
 async def test_a_search_that_has_become_impossible_says_so(platform: Platform) -> None:
     """The error of today is the difference."""
-    collection = await _filled(platform)
+    collection = await _fill(platform)
     result = await collection.search("common", where={"group": 1})
     await collection.make_filterable({"group": "text"})
     assert result.retrieval_id is not None
-    found = await platform.replay(result.retrieval_id)
-    assert found.is_reproduced
-    assert found.changes[0].startswith("it cannot be answered today: 'group' is filterable as text")
+    replay = await platform.replay(result.retrieval_id)
+    assert replay.is_reproduced
+    assert replay.changes[0].startswith("it cannot be answered today: 'group' is filterable as text")
 
 
 @pytest.mark.parametrize("collection", [None, "docs"])
 async def test_an_unknown_record_is_not_found(platform: Platform, collection: str | None) -> None:
-    """Nor is an identifier of another kind, or one of another collection or tenant."""
+    """Neither is an identifier of another kind, or one of another collection or tenant."""
     for unknown in (uuid.uuid4(), uuid.UUID(int=0), uuid.UUID(int=2**128 - 1)):
         with pytest.raises(NotFoundError, match="there is no recorded search"):
             await platform.replay(unknown, collection)
@@ -277,7 +281,7 @@ async def test_a_record_of_another_collection_or_tenant_is_not_found(
     platform: Platform, database_url: str, settings: Settings
 ) -> None:
     """A request that names a collection gets the searches of that collection only."""
-    result = await (await _filled(platform)).search("common")
+    result = await (await _fill(platform)).search("common")
     assert result.retrieval_id is not None
     with pytest.raises(NotFoundError, match="in collection 'other'"):
         await platform.replay(result.retrieval_id, "other")
@@ -293,32 +297,32 @@ async def test_what_is_no_identifier_is_refused(platform: Platform) -> None:
 
 
 async def test_a_pseudonym_replaces_an_actor_everywhere(platform: Platform) -> None:
-    """The same one in all of the actor's rows; others keep their names, and no session is left."""
-    collection = await _filled(platform)
+    """It is the same in all of the actor's rows; other names stay, and the sessions are deleted."""
+    collection = await _fill(platform)
     for actor in ("ann", "ann", "bob"):
         result = await collection.search("common", context=Context(actor=actor, session="s"))
         assert result.retrieval_id is not None
         await platform.feedback(result.retrieval_id, result[0].item_id, helpful=True, actor=actor)
     await platform.quarantine("ann")
-    done = await platform.pseudonymise("ann")
-    assert (done.retrievals, done.feedback) == (2, 2)
-    assert done.pseudonym.startswith("pseudonym-")
+    report = await platform.pseudonymise("ann")
+    assert (report.retrievals, report.feedback) == (2, 2)
+    assert report.pseudonym.startswith("pseudonym-")
     async with platform.database.transaction(platform.tenant_id) as connection:
         for table in ("retrievals", "feedback"):
             query = sql.SQL("SELECT DISTINCT actor FROM {} ORDER BY 1").format(sql.Identifier(table))
             cursor = await connection.execute(query)
-            assert [row[0] for row in await cursor.fetchall()] == ["bob", done.pseudonym]
+            assert [row[0] for row in await cursor.fetchall()] == ["bob", report.pseudonym]
         cursor = await connection.execute("SELECT DISTINCT session FROM retrievals WHERE actor <> 'bob'")
         assert await cursor.fetchall() == [("",)]
         cursor = await connection.execute("SELECT actor FROM quarantines")
-        assert await cursor.fetchall() == [(done.pseudonym,)]
+        assert await cursor.fetchall() == [(report.pseudonym,)]
     again = await platform.pseudonymise("ann")
     assert (again.retrievals, again.feedback) == (0, 0)
-    assert again.pseudonym != done.pseudonym
+    assert again.pseudonym != report.pseudonym
 
 
 @pytest.mark.parametrize("actor", ["", "x" * 201, "a\x00b"])
 async def test_a_name_that_no_actor_has_is_refused(platform: Platform, actor: str) -> None:
-    """Nobody's rows are touched."""
+    """No row is changed."""
     with pytest.raises(InvalidRequestError):
         await platform.pseudonymise(actor)

@@ -1,4 +1,4 @@
-"""Finding in spite of typing: words that no item holds, and what else a search gives when it is asked for."""
+"""Finding in spite of typing errors, and the optional parts of a search."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PAPERS: list[dict[str, Any]] = [
 ]
 
 
-async def filled(platform: Platform, name: str = "papers", **settings: Any) -> Collection:
+async def fill(platform: Platform, name: str = "papers", **settings: Any) -> Collection:
     """A collection of the papers."""
     papers = await platform.collection(name, **settings)
     await papers.add(PAPERS)
@@ -37,26 +37,26 @@ async def filled(platform: Platform, name: str = "papers", **settings: Any) -> C
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The texts of the statements of each round trip."""
-    read_each, made = Database.read_each, list[list[str]]()
+    read_each, round_trips = Database.read_each, list[list[str]]()
 
     async def noted(self: Database, tenant_id: int | None, each: Sequence[Compiled], *more: Any) -> list[Any]:
-        made.append([statement.text for statement in each])
+        round_trips.append([statement.text for statement in each])
         return await read_each(self, tenant_id, each, *more)
 
     monkeypatch.setattr(Database, "read_each", noted)
-    return made
+    return round_trips
 
 
 async def test_a_plain_search_makes_one_round_trip_of_one_statement(platform: Platform, asked: list[list[str]]) -> None:
     """Options that are not requested cost nothing."""
-    papers = await filled(platform)
+    papers = await fill(platform)
     asked.clear()
     assert await papers.search("boundary layer", legs=["lexical"], limit=3)
-    assert [len(one) for one in asked] == [1]
+    assert [len(texts) for texts in asked] == [1]
 
 
 @pytest.mark.parametrize(
-    ("query", "found", "taken"),
+    ("query", "item_id", "replacement"),
     [
         ("bondary layr transtion", "1", "'bondary' as 'boundary', 'layr' as 'layer', 'transtion' as 'transition'"),
         ("ptatoes", "3", "'ptatoes' as 'potatoes'"),
@@ -67,14 +67,14 @@ async def test_a_plain_search_makes_one_round_trip_of_one_statement(platform: Pl
     ],
 )
 async def test_unknown_words_are_taken_for_the_known_ones_near_to_them(
-    platform: Platform, query: str, found: str, taken: str
+    platform: Platform, query: str, item_id: str, replacement: str
 ) -> None:
-    """A letter or two off, or the beginning of a known word; the notes say what was taken for what."""
-    papers = await filled(platform)
+    """They differ by one or two letters, or begin a known word; the notes list the replacements."""
+    papers = await fill(platform)
     assert not await papers.search(query.split(maxsplit=1)[0], legs=["lexical"])
     result = await papers.search(query, legs=["lexical"], typos=True)
-    assert result[0].item_id == found
-    assert result.notes[0] == f"no item holds these words; they were taken for others: {taken}"
+    assert result[0].item_id == item_id
+    assert result.notes[0] == f"no item holds these words; they were taken for others: {replacement}"
 
 
 @pytest.mark.parametrize(
@@ -82,25 +82,25 @@ async def test_unknown_words_are_taken_for_the_known_ones_near_to_them(
 )
 async def test_other_queries_stay_as_they_are(platform: Platform, query: str) -> None:
     """Known words in any form, words that nothing is near to, short ones, phrases, names."""
-    papers = await filled(platform)
+    papers = await fill(platform)
     notes = (await papers.search(query, legs=["lexical"], typos=True)).notes
     assert not [note for note in notes if "taken for" in note]
 
 
 async def test_known_words_cost_one_statement_and_unknown_ones_few(platform: Platform, asked: list[list[str]]) -> None:
-    """Whatever the number of words."""
-    papers = await filled(platform)
+    """The number of words does not matter."""
+    papers = await fill(platform)
     asked.clear()
     await papers.search("boundary layers of a hypersonic wing", legs=["lexical"], typos=True)
-    assert [len(one) for one in asked] == [1, 1]
+    assert [len(texts) for texts in asked] == [1, 1]
     asked.clear()
     await papers.search("bondary layr", legs=["lexical"], typos=True)
-    assert [len(one) for one in asked] == [1, 2, 1, 1]
+    assert [len(texts) for texts in asked] == [1, 2, 1, 1]
 
 
 async def test_what_was_written_a_moment_ago_is_known(platform: Platform) -> None:
     """Before its words are added up, too."""
-    papers = await filled(platform)
+    papers = await fill(platform)
     await papers.add([{"id": "n", "text": "zeppelins over Lakehurst"}])
     assert not (await papers.search("zeppelins", legs=["lexical"], typos=True)).notes
     told = "no item has a word of the query; misspelt words are found with typos"
@@ -112,41 +112,41 @@ async def test_what_was_written_a_moment_ago_is_known(platform: Platform) -> Non
     assert [hit.item_id for hit in await papers.search("zepelins", legs=["lexical"], typos=True)] == ["n"]
 
 
-@pytest.mark.parametrize(("query", "taken"), [("univrsitees", "universities"), ("analisys", "analyses")])
+@pytest.mark.parametrize(("query", "replacement"), [("univrsitees", "universities"), ("analisys", "analyses")])
 async def test_a_term_that_is_no_word_is_told_as_the_word_it_stands_for(
-    platform: Platform, query: str, taken: str
+    platform: Platform, query: str, replacement: str
 ) -> None:
     """The stem of a stem may be another: "univers" would be searched as "univer", which no item holds."""
-    papers = await filled(platform)
+    papers = await fill(platform)
     await papers.add([{"id": "u", "text": "Universities grant degrees; analyses of relativity at the boundary."}])
     result = await papers.search(query, legs=["lexical"], typos=True)
     assert "u" in [hit.item_id for hit in result]
-    assert f"'{query}' as '{taken}'" in result.notes[0]
+    assert f"'{query}' as '{replacement}'" in result.notes[0]
 
 
 async def test_advice_names_no_attribute_that_no_item_holds_any_more(platform: Platform) -> None:
-    """Wherever a field is asked for: in a filter, as a group, in facets and pages."""
-    papers = await filled(platform)
+    """This applies to every use of a field: in a filter, for grouping, in facets and pages."""
+    papers = await fill(platform)
     await papers.add([{"id": "gone", "text": "x", "areal": "m"}])
     with pytest.raises(InvalidRequestError, match="areal"):
         await papers.search("heat", where={"areale": "m"})
     await papers.delete(["gone"])
-    for asked in (
+    for search in (
         papers.search("heat", where={"areale": "m"}),
         papers.search("heat", group_by="areale"),
         papers.search("heat", facets=["areale"]),
         papers.search_each(["heat"], where={"areale": "m"}),
         papers.page({"areale": "m"}),
     ):
-        with pytest.raises(InvalidRequestError, match="did you mean 'area'") as told:
-            await asked
-        assert "areal'" not in str(told.value)
+        with pytest.raises(InvalidRequestError, match="did you mean 'area'") as error:
+            await search
+        assert "areal'" not in str(error.value)
     assert not await papers.search("heat", where={"areal": "m"})
 
 
 async def test_the_record_holds_the_corrected_query(platform: Platform) -> None:
-    """So that a replay asks the same."""
-    papers = await filled(platform)
+    """A replay then searches the same."""
+    papers = await fill(platform)
     result = await papers.search("bondary", legs=["lexical"], typos=True)
     await platform.recorded()
     assert result.retrieval_id is not None
@@ -163,11 +163,11 @@ async def test_accents_and_other_scripts_are_corrected(platform: Platform) -> No
 
 async def test_a_snippet_marks_the_words_of_the_query_in_any_form(platform: Platform, asked: list[list[str]]) -> None:
     """By one statement for all hits; the text stays as it is, and is escaped for a page; scripts are not searched."""
-    papers = await filled(platform)
+    papers = await fill(platform)
     await papers.add([{"id": "h", "text": "<b>Potatoes</b> & layers: 'cakes' with \\ and 50 % <script>cake</script>"}])
     asked.clear()
     first, *_ = await papers.search("cakes potato*", legs=["lexical"], snippet=200)
-    assert [len(one) for one in asked] == [1, 1]
+    assert [len(texts) for texts in asked] == [1, 1]
     assert first.snippet is not None
     assert first.snippet.text == first.body
     assert [first.body[start:end] for start, end in first.snippet.highlights] == ["Potatoes", "cakes"]
@@ -180,11 +180,11 @@ async def test_a_snippet_marks_the_words_of_the_query_in_any_form(platform: Plat
 
 async def test_a_long_text_is_cut_where_most_words_of_the_query_stand(platform: Platform) -> None:
     """The part has the requested size, anywhere in the text."""
-    papers = await filled(platform)
+    papers = await fill(platform)
     filler = "other things " * 300
     await papers.add([{"id": "long", "text": f"a layer {filler} the boundary of a layer. {filler}"}])
-    found = await papers.search("boundary layer", legs=["lexical"], snippet=60)
-    snippet = next(hit.snippet for hit in found if hit.item_id == "long")
+    hits = await papers.search("boundary layer", legs=["lexical"], snippet=60)
+    snippet = next(hit.snippet for hit in hits if hit.item_id == "long")
     assert snippet is not None
     assert "the boundary of a layer." in snippet.text
     assert len(snippet.text) <= 62
@@ -193,7 +193,7 @@ async def test_a_long_text_is_cut_where_most_words_of_the_query_stand(platform: 
 
 async def test_snippets_of_titles_of_scripts_without_spaces_and_of_corrected_words(platform: Platform) -> None:
     """An item without a body shows its title; without words the beginning of the text is shown."""
-    papers = await filled(platform)
+    papers = await fill(platform)
     await papers.add([{"id": "t", "title": "Zeppelins"}, {"id": "j", "text": "\u6771\u4eac\u90fd\u306e\u5929\u6c17"}])
     for query, item_id, marked in [
         ("zeppelin", "t", "<mark>Zeppelins</mark>"),
@@ -207,18 +207,18 @@ async def test_snippets_of_titles_of_scripts_without_spaces_and_of_corrected_wor
 @pytest.mark.parametrize("size", [0, 19, 2001, True, "80", 80.5])
 async def test_a_size_that_no_snippet_has_is_refused(platform: Platform, size: Any) -> None:
     """With the range that there is."""
-    papers = await filled(platform)
+    papers = await fill(platform)
     with pytest.raises(InvalidRequestError, match="from 20 to 2000"):
         await papers.search("soup", snippet=size)
 
 
 async def test_facets_count_what_the_filter_lets_through(platform: Platform, asked: list[list[str]]) -> None:
     """Found or not, in one round trip; a phrase of the query is a part of the filter."""
-    papers = await filled(platform)
+    papers = await fill(platform)
     await papers.add([{"id": "old", "text": "soup", "area": "food", "status": "archived"}])
     asked.clear()
     result = await papers.search("soup", legs=["lexical"], limit=1, facets=["area", "tags", "kind"])
-    assert [len(one) for one in asked] == [1, 3]
+    assert [len(texts) for texts in asked] == [1, 3]
     assert result.facets == {"area": {"aero": 3, "food": 1}, "tags": {"b": 2, "a": 1}, "kind": {}}
     assert list(result.facets["area"]) == ["aero", "food"]
     narrowed = await papers.search('"hypersonic" flow', where={"area": "aero"}, facets=["area", "tags"])
@@ -233,7 +233,7 @@ async def test_a_facet_counts_so_many_items_and_says_so(platform: Platform, monk
     """The cost of a search is limited, and so is the number of values."""
     monkeypatch.setattr("retrieval.adapters.store.items.collection_facts.FACET_ROWS", 3)
     monkeypatch.setattr("retrieval.engine.collection_search.FACET_ROWS", 3)
-    result = await (await filled(platform)).search("soup", facets=["area"])
+    result = await (await fill(platform)).search("soup", facets=["area"])
     assert result.notes == ("the facet 'area' counts the first 3 of the items that the filter lets through",)
 
 
@@ -249,14 +249,14 @@ async def test_a_facet_counts_so_many_items_and_says_so(platform: Platform, monk
 )
 async def test_facets_that_cannot_be_counted_are_refused(platform: Platform, facets: Any, message: str) -> None:
     """Before anything is searched."""
-    papers = await filled(platform)
+    papers = await fill(platform)
     with pytest.raises(RetrievalError, match=message):
         await papers.search("soup", facets=facets)
 
 
 async def test_an_unknown_facet_is_named_by_its_place(platform: Platform) -> None:
     """So that a program finds it in the request."""
-    papers = await filled(platform)
+    papers = await fill(platform)
     with pytest.raises(UnknownFieldError) as caught:
         await papers.search("soup", facets=["area", "aera"])
     assert caught.value.place == ("facets", 1)
@@ -264,33 +264,33 @@ async def test_an_unknown_facet_is_named_by_its_place(platform: Platform) -> Non
 
 async def test_what_is_typed_is_completed_from_words_and_titles(platform: Platform, asked: list[list[str]]) -> None:
     """The last word, as items spell it; two statements."""
-    papers = await filled(platform)
+    papers = await fill(platform)
     await papers.add([{"id": "5", "title": "Wings and the boundary layer", "text": "Boundary layers, boundary layer"}])
     asked.clear()
-    found = await papers.complete("boundary la")
-    assert [len(one) for one in asked] == [1, 1]
-    assert found.queries == ("boundary layer", "boundary layers", "boundary laminar")
-    assert [one.id for one in found.titles] == ["1", "5"]
+    completion = await papers.complete("boundary la")
+    assert [len(texts) for texts in asked] == [1, 1]
+    assert completion.queries == ("boundary layer", "boundary layers", "boundary laminar")
+    assert [title.id for title in completion.titles] == ["1", "5"]
     assert (await papers.complete("BOUND")).queries == ("boundary",)
-    assert [one.title for one in (await papers.complete("boundary ")).titles] == [
+    assert [title.title for title in (await papers.complete("boundary ")).titles] == [
         "Boundary layers",
         "Wings and the boundary layer",
     ]
     assert (await papers.complete("so", where={"area": "aero"})) == (await papers.complete("qqq"))
     assert len((await papers.complete("b", limit=1)).titles) == 1
-    assert found.as_dict()["titles"][0] == {"id": "1", "title": "Boundary layers"}
+    assert completion.as_dict()["titles"][0] == {"id": "1", "title": "Boundary layers"}
 
 
 @pytest.mark.parametrize("text", ["", "  ", "%_\\", "b(*", "qqq", "-"])
 async def test_texts_that_nothing_begins_with_complete_to_nothing(platform: Platform, text: str) -> None:
     """Signs are text, and an empty box is no error."""
-    assert not (await (await filled(platform)).complete(text)).queries
+    assert not (await (await fill(platform)).complete(text)).queries
 
 
 @pytest.mark.parametrize("text", ["a\x00b", 7, None, "x" * 40_000])
 async def test_what_is_no_text_is_refused(platform: Platform, text: Any) -> None:
     """As for a search."""
-    papers = await filled(platform)
+    papers = await fill(platform)
     with pytest.raises(RetrievalError):
         await papers.complete(text)
 
@@ -310,8 +310,8 @@ async def test_pages_are_the_search_in_parts(platform: Platform, legs: list[str]
     pages = list[Any]()
     after: str | None = ""
     while after is not None:
-        found = await notes.search("wind", legs=legs, limit=10, after=after)
-        pages, after = [*pages, found], found.next
+        hits = await notes.search("wind", legs=legs, limit=10, after=after)
+        pages, after = [*pages, hits], hits.next
     assert [len(page) for page in pages] == [10, 10, 5, 0], "a short page may lack what was removed: an empty one ends"
     assert [(hit.item_id, hit.rank) for page in pages for hit in page] == [(hit.item_id, hit.rank) for hit in whole]
     assert (whole.next, pages[-1].next) == (None, None)
@@ -320,46 +320,46 @@ async def test_pages_are_the_search_in_parts(platform: Platform, legs: list[str]
 async def test_a_cursor_survives_writes(platform: Platform) -> None:
     """Items that come first, change or go between two pages: no hit is doubled, and none that was there is lost."""
     notes = await numbered(platform, range(10, 40))
-    seen, ranks, page = list[str](), list[int](), 0
+    item_ids, ranks, page = list[str](), list[int](), 0
     after: str | None = ""
     while after is not None:
-        found = await notes.search("wind", legs=["lexical"], limit=7, after=after)
-        seen, after, page = [*seen, *(hit.item_id for hit in found)], found.next, page + 1
-        ranks += [hit.rank for hit in found]
-        await notes.add([{"id": f"new{page}-{one}", "text": "wind wind"} for one in range(3) if page < 4])
+        hits = await notes.search("wind", legs=["lexical"], limit=7, after=after)
+        item_ids, after, page = [*item_ids, *(hit.item_id for hit in hits)], hits.next, page + 1
+        ranks += [hit.rank for hit in hits]
+        await notes.add([{"id": f"new{page}-{number}", "text": "wind wind"} for number in range(3) if page < 4])
         await notes.add([{"id": "n039", "text": "wind wind wind"}, {"id": "n010", "text": "wind " + "late " * 60}])
         await notes.delete(["n011"])
-    assert len(seen) == len(set(seen))
-    assert ranks == list(range(1, len(seen) + 1))
-    assert set(seen) >= {f"n{number:03}" for number in range(10, 40)}
+    assert len(item_ids) == len(set(item_ids))
+    assert ranks == list(range(1, len(item_ids) + 1))
+    assert set(item_ids) >= {f"n{number:03}" for number in range(10, 40)}
 
 
 @pytest.mark.parametrize("after", ["x", "AAAA", 7, "\u00e9" * 8, "A" * 16_000])
 async def test_what_is_no_cursor_of_this_search_is_refused(platform: Platform, after: Any) -> None:
-    """So is the cursor of another question."""
+    """The cursor of another query is refused too."""
     notes = await numbered(platform, range(3))
     with pytest.raises(InvalidRequestError, match="cursor"):
         await notes.search("wind", after=after)
-    found = await notes.search("wind", limit=1, after="")
+    hits = await notes.search("wind", limit=1, after="")
     with pytest.raises(InvalidRequestError, match="another search"):
-        await notes.search("storm", limit=1, after=found.next)
+        await notes.search("storm", limit=1, after=hits.next)
     with pytest.raises(InvalidRequestError, match="another search"):
-        await notes.search("wind", where={"kind": "x"}, limit=1, after=found.next)
+        await notes.search("wind", where={"kind": "x"}, limit=1, after=hits.next)
     other = await platform.collection("others")
     with pytest.raises(InvalidRequestError, match="another search"):
-        await other.search("wind", limit=1, after=found.next)
+        await other.search("wind", limit=1, after=hits.next)
 
 
 async def test_synonyms_of_the_profile_find_what_is_called_otherwise(platform: Platform) -> None:
     """By the lexical leg; they are marked in snippets, and no typo is seen in them."""
-    papers = await filled(platform)
+    papers = await fill(platform)
     assert not await papers.search("potage", legs=["lexical"])
     await papers.set_profile(replace(papers.profile, synonyms=(("potage", "soup"), ("airfoil", "wing"))))
     [hit] = await papers.search("potage", legs=["lexical"], snippet=60, typos=True)
     assert hit.snippet is not None
     assert (hit.item_id, hit.snippet.html) == ("3", "<mark>soup</mark> with potatoes and onions")
-    found = await papers.search("airfoil", legs=["lexical"], typos=True)
-    assert ([one.item_id for one in found], found.notes) == (["1"], ())
+    hits = await papers.search("airfoil", legs=["lexical"], typos=True)
+    assert ([hit.item_id for hit in hits], hits.notes) == (["1"], ())
     await platform.recorded()
-    assert found.retrieval_id is not None
-    assert (await platform.replay(found.retrieval_id)).is_reproduced
+    assert hits.retrieval_id is not None
+    assert (await platform.replay(hits.retrieval_id)).is_reproduced

@@ -19,7 +19,7 @@ NORTH = [1.0, 0.0, 0.0]
 
 
 def _at(*angles: float) -> NDArray[np.float64]:
-    """Unit vectors so many degrees from the query, shape (n, 3)."""
+    """Unit vectors at these angles in degrees from the query, shape (n, 3)."""
     radians = np.deg2rad(angles)
     return np.stack([np.cos(radians), np.sin(radians), np.zeros(len(angles))], axis=1)
 
@@ -46,11 +46,11 @@ async def test_each_group_has_its_best_hit_and_the_page_is_full(conversations: C
 
 
 async def test_groups_of_a_fused_and_filtered_search(conversations: Collection) -> None:
-    """Both legs, and only what the filter lets through."""
-    found = await conversations.search("word", vector=NORTH, group_by="talk", where={"talk": {"ne": "large"}}, limit=5)
-    assert len(found) == 5
-    assert len({hit.attributes.get("talk", hit.item_id) for hit in found}) == 5
-    assert "large" not in {hit.attributes.get("talk") for hit in found}
+    """Both legs run, and all hits match the filter."""
+    hits = await conversations.search("word", vector=NORTH, group_by="talk", where={"talk": {"ne": "large"}}, limit=5)
+    assert len(hits) == 5
+    assert len({hit.attributes.get("talk", hit.item_id) for hit in hits}) == 5
+    assert "large" not in {hit.attributes.get("talk") for hit in hits}
 
 
 async def test_fields_of_every_item_are_groups_too(conversations: Collection) -> None:
@@ -84,7 +84,7 @@ async def copies(platform: Platform) -> Collection:
 
 
 async def test_near_duplicates_of_a_better_hit_are_left_out(copies: Collection) -> None:
-    """One hit stands for its thirty copies, and the page is filled with what else there is."""
+    """One hit represents its thirty copies, and other items fill the page."""
     profile = Profile(legs=DENSE, diversity=Diversity(collapse_above=0.999))
     hits = await copies.search(vector=NORTH, profile=profile, limit=5)
     assert [hit.item_id for hit in hits] == ["a00", "b00", "c00", "d00", "e00"]
@@ -93,7 +93,7 @@ async def test_near_duplicates_of_a_better_hit_are_left_out(copies: Collection) 
 
 
 async def test_alike_hits_are_pushed_down_by_the_formula(platform: Platform) -> None:
-    """λ = .5, at 0°, 10°, 40° and 60° on alternate sides; worked out beside it."""
+    """λ = .5, at 0°, 10°, 40° and 60° on alternate sides; the comment has the calculation."""
     collection = await platform.collection("mmr", space=SPACE)
     await collection.add([{"_id": name} for name in "abcd"], embeddings=_at(0, 10, 40, -60))
     # Relevance between the lowest cosine (.5) and the highest (1): a 1, b .970, c .532, d 0.
@@ -192,10 +192,12 @@ async def test_each_of_many_queries_without_hits_says_why(platform: Platform) ->
     papers = await platform.collection("papers")
     await papers.add(ITEMS)
     queries = ["heat", "soup"]
-    assert [found.why_no_hits for found in await papers.search_each(queries)] == [(), ()]
-    [one, other] = [found.why_no_hits for found in await papers.search_each(queries, where={"area": "areo"})]
-    assert one == other == (f'{NOTHING}area = "areo"; did you mean "aero"?',)
-    [(first,), (second,)] = [found.why_no_hits for found in await papers.search_each(queries, min_score=9)]
+    assert [result.why_no_hits for result in await papers.search_each(queries)] == [(), ()]
+    [first_reasons, second_reasons] = [
+        result.why_no_hits for result in await papers.search_each(queries, where={"area": "areo"})
+    ]
+    assert first_reasons == second_reasons == (f'{NOTHING}area = "areo"; did you mean "aero"?',)
+    [(first,), (second,)] = [result.why_no_hits for result in await papers.search_each(queries, min_score=9)]
     assert "score 9" in first
     assert "score 9" in second
 
@@ -203,7 +205,7 @@ async def test_each_of_many_queries_without_hits_says_why(platform: Platform) ->
 async def test_a_search_with_hits_says_nothing_and_costs_nothing_more(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor does a trial, which nobody reads."""
+    """An unrecorded trial says nothing either."""
     papers = await platform.collection("papers")
     await papers.add(ITEMS)
     monkeypatch.delattr("retrieval.engine.no_hits.reasons")

@@ -1,4 +1,4 @@
-"""The legs that an order of an index ranks, and that of links: what they find, and by which index."""
+"""The legs that an index orders, and the leg of links: their results, and the index that they use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.searching import leg_request, without_shard
 
 SIZE, PROJECTS, DEPTH = 20_000, 10, 100
 MEMORIES = [Memory(number, PROJECTS) for number in range(SIZE)]
-ACTIVE = [one for one in MEMORIES if not one.is_archived]
+ACTIVE = [memory for memory in MEMORIES if not memory.is_archived]
 ENTITIES = (("questions", "q7"), ("users", "everybody"))
 ORDERED = (LegName.RECENT, LegName.POPULAR, LegName.RELEVANT)
 INDEXES = {
@@ -37,18 +37,18 @@ INDEXES = {
 FEW, MANY = {"project_id": ["p3"], "item_id": {"gte": "015000"}}, {"project_id": ["p3", "p4"]}
 Key = Callable[[Memory], Any]
 KEYS: dict[LegName, Key] = {
-    LegName.RECENT: lambda one: -one.number,
-    LegName.POPULAR: lambda one: (one.accesses, -one.number),
-    LegName.RELEVANT: lambda one: (one.base_relevance, -one.number),
-    LegName.LINKED: lambda one: (one.question == "q7", -one.number),
+    LegName.RECENT: lambda memory: -memory.number,
+    LegName.POPULAR: lambda memory: (memory.accesses, -memory.number),
+    LegName.RELEVANT: lambda memory: (memory.base_relevance, -memory.number),
+    LegName.LINKED: lambda memory: (memory.question == "q7", -memory.number),
 }
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def opened(database_url: str) -> AsyncIterator[tuple[Platform, Collection]]:
     """20,000 memories of 10 projects."""
-    asked = Settings(tenant="memory-legs", database_schema=SCHEMA, embedder="none")
-    async with connect(database_url, settings=asked) as platform:
+    own_settings = Settings(tenant="memory-legs", database_schema=SCHEMA, embedder="none")
+    async with connect(database_url, settings=own_settings) as platform:
         yield platform, await filled(platform, "memories", SIZE, PROJECTS)
 
 
@@ -56,17 +56,17 @@ async def _request(collection: Collection, *legs: LegName, **where: Any) -> Cand
     return await leg_request(collection, *legs, depth=DEPTH, where=where)
 
 
-async def _found(platform: Platform, request: CandidateRequest) -> Found:
+async def _candidates(platform: Platform, request: CandidateRequest) -> Found:
     return await find_candidates(platform.database, platform.tenant_id, request, Query(entities=ENTITIES))
 
 
-def _ids(found: Found, leg: LegName) -> list[str]:
-    return [one.item_id for one in found.rankings[leg.value]]
+def _ids(legs_found: Found, leg: LegName) -> list[str]:
+    return [candidate.item_id for candidate in legs_found.rankings[leg.value]]
 
 
 def _best(leg: LegName, among: list[Memory], depth: int = DEPTH) -> list[str]:
-    able = [one for one in among if one.accesses or leg is not LegName.POPULAR]
-    return [one.item_id for one in sorted(able, key=KEYS[leg], reverse=True)[:depth]]
+    able = [memory for memory in among if memory.accesses or leg is not LegName.POPULAR]
+    return [memory.item_id for memory in sorted(able, key=KEYS[leg], reverse=True)[:depth]]
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -76,12 +76,12 @@ async def test_each_leg_brings_its_best_active_memories(
 ) -> None:
     """In its order, the latest first among equals: of all, of the many that match, of the few that do."""
     platform, collection = opened
-    projects = where.get("project_id", [f"p{one}" for one in range(PROJECTS)])
+    projects = where.get("project_id", [f"p{number}" for number in range(PROJECTS)])
     since = where.get("item_id", {}).get("gte", "")
-    among = [one for one in ACTIVE if one.project in projects and one.item_id >= since]
-    found = await _found(platform, await _request(collection, *KEYS, **where))
+    among = [memory for memory in ACTIVE if memory.project in projects and memory.item_id >= since]
+    legs_found = await _candidates(platform, await _request(collection, *KEYS, **where))
     for leg in KEYS:
-        assert _ids(found, leg) == _best(leg, among), leg
+        assert _ids(legs_found, leg) == _best(leg, among), leg
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -91,11 +91,11 @@ async def test_a_walk_that_meets_too_few_is_followed_by_a_look_at_all_that_match
     """If what matches is all at the far end of an order, the page is full and right nevertheless."""
     platform, collection = opened
     request = await _request(collection, *KEYS, item_id={"gte": "015000"})
-    found = await _found(platform, request)
-    assert found.fell_short
+    legs_found = await _candidates(platform, request)
+    assert legs_found.fell_short
     for leg in KEYS:
-        among = [one for one in ACTIVE if one.number >= 15_000]
-        assert _ids(found, leg) == _best(leg, among), leg
+        among = [memory for memory in ACTIVE if memory.number >= 15_000]
+        assert _ids(legs_found, leg) == _best(leg, among), leg
 
 
 async def _scans(platform: Platform, request: CandidateRequest) -> tuple[list[str], dict[str, str]]:
@@ -107,8 +107,8 @@ async def _scans(platform: Platform, request: CandidateRequest) -> tuple[list[st
         cursor = await connection.execute(explain.encode(), statement.parameters)
         plan = [without_shard(row[0]) for row in await cursor.fetchall()]
     started = [line for line in plan if "never executed" not in line]
-    found = [re.search(r"(\w[\w ]*Scan)(?: Backward)? using (\w+) on", line) for line in started]
-    return plan, {one[2]: one[1] for one in found if one}
+    matches = [re.search(r"(\w[\w ]*Scan)(?: Backward)? using (\w+) on", line) for line in started]
+    return plan, {match[2]: match[1] for match in matches if match}
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -117,7 +117,7 @@ async def _scans(platform: Platform, request: CandidateRequest) -> tuple[list[st
 async def test_a_leg_walks_its_own_index_under_the_policies(
     opened: tuple[Platform, Collection], leg: LegName, where: dict[str, Any]
 ) -> None:
-    """With a filter that many pass and without one; no table is read whole."""
+    """With a filter that many items match, and without one; no table is read as a whole."""
     platform, collection = opened
     plan, scans = await _scans(platform, await _request(collection, leg, **where))
     assert INDEXES[leg] in scans, plan
@@ -148,29 +148,29 @@ async def test_those_that_stand_best_are_found_by_walking_each_order(
     request = replace(await _request(collection, *ORDERED, **where), depth=400, enough=100, standing=standing)
     query = Query(as_of=NOW, now=NOW)
 
-    found = await find_candidates(platform.database, platform.tenant_id, request, query)
+    legs_found = await find_candidates(platform.database, platform.tenant_id, request, query)
 
-    kept = {one.item_id for candidates in found.rankings.values() for one in candidates}
-    wanted = condition_of(where)
-    best = sorted((one for one in ACTIVE if wanted(one)), key=_stands, reverse=True)
-    assert {one.item_id for one in best[:20]} <= kept
-    assert 100 <= len(kept) <= 200
+    item_ids = {candidate.item_id for candidates in legs_found.rankings.values() for candidate in candidates}
+    is_match = condition_of(where)
+    best = sorted((memory for memory in ACTIVE if is_match(memory)), key=_stands, reverse=True)
+    assert {memory.item_id for memory in best[:20]} <= item_ids
+    assert 100 <= len(item_ids) <= 200
     plan, used = await _scans(platform, request)
     assert not _whole(plan)
     if where != FEW:
         assert {"memories_by_time_idx", "memories_by_accesses_idx", "memories_by_relevance_idx"} <= set(used)
 
 
-def _stands(one: Memory) -> float:
-    use = min(1.0, math.log(one.accesses + 1) / math.log(101))
-    return 0.4 * one.base_relevance + 0.3 * math.exp(-one.number / 1440) + 0.3 * use
+def _stands(memory: Memory) -> float:
+    use = min(1.0, math.log(memory.accesses + 1) / math.log(101))
+    return 0.4 * memory.base_relevance + 0.3 * math.exp(-memory.number / 1440) + 0.3 * use
 
 
 def condition_of(where: dict[str, Any]) -> Callable[[Memory], bool]:
     """Whether a memory passes one of this module's filters."""
     least = where.get("item_id", {}).get("gte", "")
     projects = where.get("project_id")
-    return lambda one: one.item_id >= least and (projects is None or one.project in projects)
+    return lambda memory: memory.item_id >= least and (projects is None or memory.project in projects)
 
 
 def _whole(plan: list[str]) -> list[str]:
@@ -179,16 +179,18 @@ def _whole(plan: list[str]) -> list[str]:
 
 _FIRST = set(range(20))
 LINKED: dict[str, tuple[dict[str, Any], Callable[[Memory], bool]]] = {
-    "one": ({"links": "questions:q7"}, lambda one: one.question == "q7"),
-    "any": ({"links": ["questions:q7", "questions:q8", "users:nobody"]}, lambda one: one.question in {"q7", "q8"}),
+    "one": ({"links": "questions:q7"}, lambda memory: memory.question == "q7"),
+    "any": ({"links": ["questions:q7", "questions:q8", "users:nobody"]},
+            lambda memory: memory.question in {"q7", "q8"}),
     "no pair": ({"links": ["questions:everybody", "users:q7"]}, lambda _: False),
-    "all": ({"links": {"all": ["questions:q7", "users:everybody"]}}, lambda one: one.question == "q7"),
-    "not": ({"not": {"links": "questions:q7"}, "item_id": {"lt": "000020"}}, lambda one: one.number in _FIRST - {7}),
-    "some": ({"links": {"exists": True}, "item_id": {"lt": "000020"}}, lambda one: one.number in _FIRST),
+    "all": ({"links": {"all": ["questions:q7", "users:everybody"]}}, lambda memory: memory.question == "q7"),
+    "not": ({"not": {"links": "questions:q7"}, "item_id": {"lt": "000020"}},
+            lambda memory: memory.number in _FIRST - {7}),
+    "some": ({"links": {"exists": True}, "item_id": {"lt": "000020"}}, lambda memory: memory.number in _FIRST),
     "none": ({"links": None}, lambda _: False),
     "either": ({"or": [{"links": "questions:q7"}, {"project_id": "p3"}]},
-               lambda one: one.question == "q7" or one.project == "p3"),
-    "and": ({"links": "questions:q13", "project_id": "p3"}, lambda one: one.question == "q13"),
+               lambda memory: memory.question == "q7" or memory.project == "p3"),
+    "and": ({"links": "questions:q13", "project_id": "p3"}, lambda memory: memory.question == "q13"),
 }  # fmt: skip
 
 
@@ -198,13 +200,13 @@ async def test_a_filter_knows_the_links_of_active_memories(opened: tuple[Platfor
     """As keys that an index finds, and as a question about an item that was found."""
     platform, collection = opened
     where, is_wanted = LINKED[kind]
-    expected = [one.item_id for one in ACTIVE if is_wanted(one)]
+    expected = [memory.item_id for memory in ACTIVE if is_wanted(memory)]
     assert await found_both_ways(platform, await collection.refresh(), where) == [expected, expected]
 
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_what_expired_is_neither_popular_nor_relevant(opened: tuple[Platform, Collection]) -> None:
-    """By the clock, whatever the moment that is asked as of; without a clock it still is."""
+    """The clock decides, whatever ``as_of`` is; without a clock expired memories are found."""
     platform, collection = opened
     request = await _request(collection, LegName.POPULAR, LegName.RELEVANT)
     first = {leg: _best(leg, ACTIVE)[0] for leg in (LegName.POPULAR, LegName.RELEVANT)}
@@ -215,8 +217,10 @@ async def test_what_expired_is_neither_popular_nor_relevant(opened: tuple[Platfo
         )
     past = NOW - timedelta(seconds=1)
     for now, is_there in ((past, True), (NOW, False), (None, True)):
-        found = await find_candidates(platform.database, platform.tenant_id, request, Query(as_of=past, now=now))
-        assert {leg: item_id in _ids(found, leg) for leg, item_id in first.items()} == dict.fromkeys(first, is_there)
+        candidates = await find_candidates(platform.database, platform.tenant_id, request, Query(as_of=past, now=now))
+        assert {leg: item_id in _ids(candidates, leg) for leg, item_id in first.items()} == dict.fromkeys(
+            first, is_there
+        )
 
 
 @pytest.fixture
@@ -249,16 +253,16 @@ async def memories(platform: Platform) -> Collection:
     ids=["recency", "keyword", "fused", "lexical", "recent"],
 )
 async def test_a_page_is_full_of_what_has_not_expired(memories: Collection, profile: Profile) -> None:
-    """The legs go deeper for those that expired ones crowd out, by any profile and for each query of a call."""
-    [one, other] = await memories.search_each(["alpha beta", "beta"], profile=profile, limit=10)
-    for result in (one, other, await memories.search("alpha beta", profile=profile, where={"project_id": "p"})):
+    """The legs read more candidates if expired memories displace some, for any profile and each query of a call."""
+    [first, other] = await memories.search_each(["alpha beta", "beta"], profile=profile, limit=10)
+    for result in (first, other, await memories.search("alpha beta", profile=profile, where={"project_id": "p"})):
         assert [hit.item_id[0] for hit in result] == ["g"] * 10
 
 
 async def test_what_has_expired_since_is_not_found_as_of_an_earlier_moment(
     memories: Collection, platform: Platform
 ) -> None:
-    """The clock counts, not the moment that is asked for."""
+    """The clock decides, not ``as_of``."""
     then = platform.now - timedelta(days=1, minutes=1)
-    found = await memories.search("alpha beta", profile=Profile(legs={"lexical": 1.0}), as_of=then)
-    assert [hit.item_id[0] for hit in found] == ["g"] * 10
+    hits = await memories.search("alpha beta", profile=Profile(legs={"lexical": 1.0}), as_of=then)
+    assert [hit.item_id[0] for hit in hits] == ["g"] * 10

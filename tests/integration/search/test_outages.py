@@ -69,7 +69,7 @@ def asking(settings: Settings, database_url: str, endpoint: str, **others: objec
 
 
 @asynccontextmanager
-async def stored(settings: Settings) -> AsyncIterator[tuple[Platform, Collection]]:
+async def open_stored(settings: Settings) -> AsyncIterator[tuple[Platform, Collection]]:
     """An open platform with two items, whose endpoint answered when they came."""
     async with connect(settings=settings) as platform:
         collection = await platform.collection("docs")
@@ -80,30 +80,30 @@ async def stored(settings: Settings) -> AsyncIterator[tuple[Platform, Collection
 async def by_words(collection: Collection, query: str, within: float = BUDGET + SLACK) -> str:
     """The note of a search that words alone answer, in time."""
     started = time.monotonic()
-    found = await collection.search(query)
+    hits = await collection.search(query)
     assert time.monotonic() - started < within
-    assert [hit.item_id for hit in found][:1] == ["1"]
-    [note] = found.notes
+    assert [hit.item_id for hit in hits][:1] == ["1"]
+    [note] = hits.notes
     assert note.startswith("the dense leg did not run: ")
     return note
 
 
 async def by_meaning(collection: Collection, query: str) -> None:
-    """A search that both legs answer, as soon as the breaker lets a probe through."""
+    """A search that both legs answer, as soon as the breaker allows a probe."""
     for _ in range(100):
-        found = await collection.search(query)
-        if not found.notes:
+        hits = await collection.search(query)
+        if not hits.notes:
             return
         await asyncio.sleep(0.1)
-    pytest.fail(f"the dense leg does not come back: {found.notes}")
+    pytest.fail(f"the dense leg does not come back: {hits.notes}")
 
 
 @pytest.mark.parametrize("fault", [hanging, dripping, broken_off, status(500), status(429, retry_after="30")])
 async def test_an_endpoint_that_fails_costs_its_budget_once(
     settings: Settings, database_url: str, server: OpenAIServer, fault: Fault
 ) -> None:
-    """Whatever it does, words answer; the next searches do not ask it, and once it is well they do."""
-    async with stored(asking(settings, database_url, server.url)) as (platform, collection):
+    """Words answer in each case; the next searches do not call the endpoint, and call it again after its recovery."""
+    async with open_stored(asking(settings, database_url, server.url)) as (platform, collection):
         before = len(server.received)
         server.faults.extend([fault] * 100)
         await by_words(collection, "database timeout 1")
@@ -124,13 +124,13 @@ async def test_an_endpoint_that_fails_costs_its_budget_once(
 
 @contextmanager
 def silent(*, accepts: bool) -> Iterator[int]:
-    """A port where nobody says a word; unless it ``accepts``, nobody takes a connection either."""
+    """A port whose server never answers; unless it ``accepts``, connections wait too."""
     with closing(socket.socket()) as listener, closing(socket.socket()) as first, closing(socket.socket()) as second:
         listener.bind(("127.0.0.1", 0))
         listener.listen(100 if accepts else 0)
-        for one in () if accepts else (first, second):
-            one.settimeout(0)
-            one.connect_ex(listener.getsockname())
+        for client in () if accepts else (first, second):
+            client.settimeout(0)
+            client.connect_ex(listener.getsockname())
         yield listener.getsockname()[1]
 
 
@@ -140,7 +140,7 @@ def silent(*, accepts: bool) -> Iterator[int]:
 async def test_the_budget_holds_whatever_hangs(
     settings: Settings, database_url: str, scheme: str, *, accepts: bool
 ) -> None:
-    """Before the endpoint has read a request; no connection is left behind."""
+    """The endpoint may hang before it reads a request; no connection is left open."""
     with silent(accepts=accepts) as port:
         endpoint = f"{scheme}://127.0.0.1:{port}/v1"
         async with connect(settings=asking(settings, database_url, endpoint)) as platform:
@@ -152,7 +152,10 @@ async def test_the_budget_holds_whatever_hangs(
 
 def connections_to(port: int) -> int:
     """The number of this process's connections to that port."""
-    return sum(bool(one.raddr) and one.raddr.port == port for one in psutil.Process().net_connections("tcp"))
+    return sum(
+        bool(connection.raddr) and connection.raddr.port == port
+        for connection in psutil.Process().net_connections("tcp")
+    )
 
 
 async def until(is_so: Callable[[], bool]) -> None:
@@ -167,12 +170,12 @@ async def until(is_so: Callable[[], bool]) -> None:
 async def test_an_endpoint_that_refuses_connections_is_asked_once_it_is_there(
     settings: Settings, database_url: str
 ) -> None:
-    """Although nobody listened at its port before."""
+    """No server listened at its port before."""
     async with OpenAIServer() as first:
         port, url = int(first.url.rsplit(":", 1)[1].split("/")[0]), first.url
-    # A busy machine may take longer than the short budget to find that out.
-    chosen = asking(settings, database_url, url).changed(embedding_budget_seconds=2)
-    async with connect(settings=chosen) as platform:
+    # A busy machine may need longer than the short budget for it.
+    own_settings = asking(settings, database_url, url).changed(embedding_budget_seconds=2)
+    async with connect(settings=own_settings) as platform:
         collection = await platform.collection("docs")
         await collection.add(ITEMS, embeddings=np.eye(2, 64))
         for number in range(4):
@@ -184,27 +187,27 @@ async def test_an_endpoint_that_refuses_connections_is_asked_once_it_is_there(
 async def test_what_is_cached_is_found_by_meaning_all_the_time(
     settings: Settings, database_url: str, server: OpenAIServer
 ) -> None:
-    """By this process or by another; of a batch those alone go by words that are new, and so of rewrites."""
-    chosen = asking(settings, database_url, server.url)
-    async with stored(chosen) as (_, collection):
+    """Any process may have cached it; in a batch only new texts are searched by words alone, and so are rewrites."""
+    own_settings = asking(settings, database_url, server.url)
+    async with open_stored(own_settings) as (_, collection):
         assert not (await collection.search("database timeout")).notes
-    async with connect(settings=chosen) as platform:
+    async with connect(settings=own_settings) as platform:
         collection = await platform.collection("docs")
         server.faults.extend([hanging] * 100)
         await by_words(collection, "timeout of a database")
         assert platform.outages
         assert not (await collection.search("database timeout")).notes
         batch = await collection.search_each(["database timeout", "disk full", "database timeout"])
-        assert [bool(found.notes) for found in batch] == [False, True, False]
-        assert [found[0].item_id for found in batch] == ["1", "2", "1"]
-        found = await collection.search("database timeout", rewrites=["disk full"])
-        assert {part.leg for part in found[0].explanation.contributions} == {"dense", "lexical"}
-        assert [note.partition(":")[0] for note in found.notes] == ["rewrites that have no vector were left out"]
+        assert [bool(hits.notes) for hits in batch] == [False, True, False]
+        assert [hits[0].item_id for hits in batch] == ["1", "2", "1"]
+        hits = await collection.search("database timeout", rewrites=["disk full"])
+        assert {part.leg for part in hits[0].explanation.contributions} == {"dense", "lexical"}
+        assert [note.partition(":")[0] for note in hits.notes] == ["rewrites that have no vector were left out"]
 
 
 async def test_by_meaning_alone_it_fails_at_once(settings: Settings, database_url: str, server: OpenAIServer) -> None:
-    """There is nothing else to answer with; the error says what is wrong."""
-    async with stored(asking(settings, database_url, server.url)) as (_, collection):
+    """No other leg can answer; the error gives the reason."""
+    async with open_stored(asking(settings, database_url, server.url)) as (_, collection):
         server.faults.extend([hanging] * 100)
         for _ in range(3):
             started = time.monotonic()
@@ -218,8 +221,8 @@ async def test_by_meaning_alone_it_fails_at_once(settings: Settings, database_ur
 async def test_many_at_once_wait_for_one_budget_and_leave_nothing_behind(
     settings: Settings, database_url: str, server: OpenAIServer
 ) -> None:
-    """All of them begin before it is known; none waits behind another."""
-    async with stored(asking(settings, database_url, server.url)) as (_, collection):
+    """All of them start before the outage is known; none waits for another."""
+    async with open_stored(asking(settings, database_url, server.url)) as (_, collection):
         server.faults.extend([hanging] * 100)
         await asyncio.gather(*(by_words(collection, f"database timeout {number}") for number in range(20)))
         await until(lambda: not server.waiting)
@@ -244,24 +247,24 @@ class Blocked(HashingEmbedder):
 async def test_a_model_on_this_machine_that_hangs_costs_its_budget_once(settings: Settings, database_url: str) -> None:
     """One thread hangs with it, and no more, however many searches there are."""
     embedder = Blocked()
-    chosen = settings.changed(embedding_budget_seconds=BUDGET)
-    async with connect(database_url, settings=chosen, embedder=embedder) as platform:
+    own_settings = settings.changed(embedding_budget_seconds=BUDGET)
+    async with connect(database_url, settings=own_settings, embedder=embedder) as platform:
         collection = await platform.collection("docs")
         await collection.add(ITEMS)
         embedder.gate.clear()
         try:
-            asked = embedder.asked
+            calls = embedder.asked
             for number in range(10):
                 await by_words(collection, f"database timeout {number}")
-            assert embedder.asked - asked < 5
+            assert embedder.asked - calls < 5
         finally:
             embedder.gate.set()
         await by_meaning(collection, "database timeout 11")
 
 
 async def test_ingest_and_measurements_are_patient(settings: Settings, database_url: str, server: OpenAIServer) -> None:
-    """Neither the budget nor an open breaker ends them; what fails once is tried again."""
-    async with stored(asking(settings, database_url, server.url)) as (platform, collection):
+    """Neither the budget nor an open breaker ends them; a single failure is retried."""
+    async with open_stored(asking(settings, database_url, server.url)) as (platform, collection):
         server.faults.extend([hanging] * 100)
         await by_words(collection, "database timeout")
         assert platform.outages
@@ -269,9 +272,9 @@ async def test_ingest_and_measurements_are_patient(settings: Settings, database_
         server.faults.append(status(500))
         assert (await collection.add([{"_id": "3", "text": "A third one."}])).pending == 0
 
-        async def slow(given: OpenAIServer, request: web.Request, body: dict[str, Any]) -> web.Response:
+        async def slow(endpoint: OpenAIServer, request: web.Request, body: dict[str, Any]) -> web.Response:
             await asyncio.sleep(2 * BUDGET)
-            return await answer(given, request, body)
+            return await answer(endpoint, request, body)
 
         server.faults.append(slow)
         report = await evaluate_collection(
@@ -285,7 +288,7 @@ async def test_ingest_and_measurements_are_patient(settings: Settings, database_
 
 async def test_a_write_is_told_before_its_deadline(settings: Settings, database_url: str, server: OpenAIServer) -> None:
     """The item is stored; its vector follows later."""
-    async with stored(asking(settings, database_url, server.url)) as (_, collection):
+    async with open_stored(asking(settings, database_url, server.url)) as (_, collection):
         server.faults.extend([hanging] * 100)
         with deadline(Deadline(time.monotonic() + 4)):
             report = await collection.add([{"_id": "3", "text": "A third one."}])
@@ -297,7 +300,7 @@ async def test_looking_for_duplicates_has_the_budget_of_a_search(
     settings: Settings, database_url: str, server: OpenAIServer
 ) -> None:
     """It holds a transaction meanwhile."""
-    async with stored(asking(settings, database_url, server.url)) as (platform, _):
+    async with open_stored(asking(settings, database_url, server.url)) as (platform, _):
         store = MemoryStore(platform)
         server.faults.append(hanging)
         started = time.monotonic()
@@ -308,17 +311,17 @@ async def test_looking_for_duplicates_has_the_budget_of_a_search(
 def test_the_sync_door_degrades_alike(settings: Settings, database_url: str) -> None:
     """The same budget, the same breaker."""
     embedder = Blocked()
-    chosen = settings.changed(embedding_budget_seconds=BUDGET, database_url=SecretStr(database_url))
-    with plain.connect(settings=chosen, embedder=embedder) as platform:
+    own_settings = settings.changed(embedding_budget_seconds=BUDGET, database_url=SecretStr(database_url))
+    with plain.connect(settings=own_settings, embedder=embedder) as platform:
         collection = platform.collection("docs")
         collection.add(ITEMS)
         assert platform.try_embedder()
         embedder.gate.clear()
         try:
             for number in range(3):
-                found = collection.search(f"database timeout {number}")
-                assert found[0].item_id == "1"
-                assert found.notes
+                hits = collection.search(f"database timeout {number}")
+                assert hits[0].item_id == "1"
+                assert hits.notes
             assert [outage.role for outage in platform.outages] == ["embedder"]
             with pytest.raises(EmbedderUnavailableError):
                 platform.try_embedder()
@@ -340,18 +343,18 @@ async def client_of(settings: Settings) -> AsyncIterator[AsyncClient]:
 
 
 async def test_over_http_words_answer_in_time(settings: Settings, database_url: str, server: OpenAIServer) -> None:
-    """Searches, batches and writes; none is told that it took too long."""
-    chosen = asking(settings, database_url, server.url, http_deadline_seconds=20)
-    async with client_of(chosen) as client:
+    """Searches, batches and writes: none fails with a deadline error."""
+    own_settings = asking(settings, database_url, server.url, http_deadline_seconds=20)
+    async with client_of(own_settings) as client:
         server.faults.extend([hanging] * 200)
         path, started = "/v1/collections/docs", time.monotonic()
         for number in range(3):
-            found = await client.post(f"{path}/search", json={"query": f"database timeout {number}"})
-            assert found.status_code == 200, found.text
-            assert found.json()["hits"][0]["id"] == "1"
-            assert "the dense leg did not run" in found.json()["notes"][0]
+            response = await client.post(f"{path}/search", json={"query": f"database timeout {number}"})
+            assert response.status_code == 200, response.text
+            assert response.json()["hits"][0]["id"] == "1"
+            assert "the dense leg did not run" in response.json()["notes"][0]
         batch = await client.post(f"{path}/search/batch", json={"queries": ["database log", "disk database"]})
-        assert [bool(one["notes"]) for one in batch.json()["results"]] == [True, True]
+        assert [bool(result["notes"]) for result in batch.json()["results"]] == [True, True]
         assert time.monotonic() - started < BUDGET + SLACK
         assert (await client.post(f"{path}/search", json={"query": "why", "legs": ["dense"]})).status_code == 503
         written = await client.put(f"{path}/items/3", json={"title": "A third one"})
@@ -361,14 +364,14 @@ async def test_over_http_words_answer_in_time(settings: Settings, database_url: 
 async def test_a_client_that_allows_less_than_the_budget_is_answered(
     settings: Settings, database_url: str, server: OpenAIServer
 ) -> None:
-    """In the time that it allows, of which the embedder has half; for the others the embedder is asked as before."""
-    chosen = asking(settings, database_url, server.url).changed(embedding_budget_seconds=60)
-    async with client_of(chosen) as client:
+    """The embedder gets half of the client's time; other clients' searches still call it."""
+    own_settings = asking(settings, database_url, server.url).changed(embedding_budget_seconds=60)
+    async with client_of(own_settings) as client:
         path, body = "/v1/collections/docs/search", {"query": "database timeout"}
         server.faults.append(hanging)
-        found = await client.post(path, json=body, headers={"X-Request-Timeout": "8"})
-        assert found.status_code == 200, found.text
-        assert found.json()["notes"]
+        response = await client.post(path, json=body, headers={"X-Request-Timeout": "8"})
+        assert response.status_code == 200, response.text
+        assert response.json()["notes"]
         assert not (await client.post(path, json=body)).json()["notes"]
 
 
@@ -391,8 +394,8 @@ async def test_readiness_tells_what_searches_found_out(
             await asyncio.sleep(0.1)
         else:
             pytest.fail("it is not ready again")
-        found = await client.post("/v1/collections/docs/search", json={"query": "a new timeout"})
-        assert not found.json()["notes"]
+        response = await client.post("/v1/collections/docs/search", json={"query": "a new timeout"})
+        assert not response.json()["notes"]
 
 
 async def test_the_tools_of_agents_answer_in_time(settings: Settings, database_url: str, server: OpenAIServer) -> None:
@@ -443,7 +446,7 @@ class Loaded(HashingEmbedder):
 async def test_a_language_model_that_fails_costs_its_budget_once(
     database_url: str, settings: Settings, fault: Fault
 ) -> None:
-    """The next questions go without rewrites at once, but for those that are kept; and with them once it answers."""
+    """The next questions run without new rewrites at once, and with them after the model's recovery."""
     async with (
         OpenAIServer() as server,
         connect(database_url, settings=settings, embedder=HashingEmbedder()) as platform,

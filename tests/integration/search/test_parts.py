@@ -1,4 +1,4 @@
-"""An index in parts: each item is in one of them, and a search finds and scores what it does with a whole index."""
+"""An index in parts: each item is in one part, and a search finds and scores the same as with a whole index."""
 
 from __future__ import annotations
 
@@ -53,19 +53,19 @@ def _few_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
 async def pair(database_url: str) -> AsyncIterator[Pair]:
     """3,000 items of two tenants, with words and vectors."""
     vectors = clustered(np.random.default_rng(4), SIZE, DIMENSIONS, 100)
-    wanted = Settings(tenant="parts-1", database_schema=SCHEMA, embedder="none")
+    own_settings = Settings(tenant="parts-1", database_schema=SCHEMA, embedder="none")
     async with (
-        connect(database_url, settings=wanted) as one,
-        connect(database_url, settings=wanted.changed(tenant="parts-4")) as four,
+        connect(database_url, settings=own_settings) as first,
+        connect(database_url, settings=own_settings.changed(tenant="parts-4")) as four,
     ):
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(indexes, "index_rows", lambda _dimensions: ENOUGH)
             corpora = []
-            for platform, parts in ((one, 1), (four, 4)):
-                made = await make_corpus(platform, vectors, queries=12, texts=WORDS)
+            for platform, parts in ((first, 1), (four, 4)):
+                corpus = await make_corpus(platform, vectors, queries=12, texts=WORDS)
                 info = await platform.split("corpus", parts)
                 assert (info.parts, info.index_parts, info.has_hnsw) == (parts, parts, True)
-                corpora.append(made)
+                corpora.append(corpus)
         yield Pair(*corpora)
 
 
@@ -74,10 +74,10 @@ async def test_each_item_is_in_one_part_and_the_parts_are_alike_in_size(pair: Pa
     """By a hash of its id."""
     stored = await pair.divided.collection.refresh()
     assert stored.space is not None
-    counted = " + ".join(f"({is_of_part(part, 4)})::integer * 10 ^ {part - 1}" for part in range(1, 5))
+    column = " + ".join(f"({is_of_part(part, 4)})::integer * 10 ^ {part - 1}" for part in range(1, 5))
     async with pair.divided.platform.database.transaction(pair.divided.platform.tenant_id) as connection:
         cursor = await connection.execute(
-            f"SELECT {counted} FROM {stored.space.table_name} WHERE collection_id = {stored.collection_id}".encode()  # noqa: S608 - of names and numbers
+            f"SELECT {column} FROM {stored.space.table_name} WHERE collection_id = {stored.collection_id}".encode()  # noqa: S608 - of names and numbers
         )
         places = Counter(int(row[0]) for row in await cursor.fetchall())
     assert set(places) == {1, 10, 100, 1000}
@@ -88,7 +88,7 @@ async def test_each_item_is_in_one_part_and_the_parts_are_alike_in_size(pair: Pa
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("where", [None, {"even": True}, {"share": {"lt": 500}}])
 async def test_a_walk_is_one_scan_of_each_part_and_sorts_nothing(pair: Pair, where: dict[str, Any] | None) -> None:
-    """The nearest that any of them has comes next, without a filter, and with one that facets tell or not."""
+    """The nearest of all parts comes next, without a filter, and with filters that facets can test or cannot."""
     request = await walk_request(pair.divided.collection, where)
     platform, names = pair.divided.platform, index_names(await pair.divided.collection.refresh())
     statement = bound(request, Query(vector=pair.divided.queries[0]))
@@ -102,7 +102,7 @@ async def test_a_walk_is_one_scan_of_each_part_and_sorts_nothing(pair: Pair, whe
     assert plan.count("Merge Append") == 1
 
 
-def _told(result: SearchResult) -> list[tuple[str, float, dict[str, float]]]:
+def _as_rows(result: SearchResult) -> list[tuple[str, float, dict[str, float]]]:
     parts = [{name: part[-1] for name, part in _numbers(hit.explanation.contributions)} for hit in result]
     return [(hit.item_id, hit.score, part) for hit, part in zip(result, parts, strict=True)]
 
@@ -117,26 +117,26 @@ def _numbers(contributions: Any) -> list[tuple[str, list[float]]]:
 async def test_hits_scores_and_explanations_are_those_of_a_whole_index(
     pair: Pair, legs: tuple[str, ...], where: dict[str, Any] | None
 ) -> None:
-    """Whatever the legs and the filter; up to what a walk may miss, one candidate of a hundred.
+    """This holds for all legs and filters, up to the allowed misses of a walk, one candidate of a hundred.
 
     A fused score depends a little on the last of the candidates.
     """
-    same, shown, close = 0, 0, 1e-6 if len(legs) == 1 else 1e-3
+    same, total, close = 0, 0, 1e-6 if len(legs) == 1 else 1e-3
     for place, query in enumerate(pair.whole.queries):
         whole, divided = [
             await corpus.collection.search(f"beta gamma{place}", vector=query, legs=legs, where=where, limit=10)
             for corpus in (pair.whole, pair.divided)
         ]
         assert len(whole) == len(divided)
-        known = {item_id: told for item_id, *told in _told(whole)}
-        for item_id, score, parts in _told(divided):
-            if item_id in known:
-                assert score == pytest.approx(known[item_id][0], abs=close)
-                assert parts == pytest.approx(known[item_id][1], abs=close)
+        rows = {item_id: row for item_id, *row in _as_rows(whole)}
+        for item_id, score, parts in _as_rows(divided):
+            if item_id in rows:
+                assert score == pytest.approx(rows[item_id][0], abs=close)
+                assert parts == pytest.approx(rows[item_id][1], abs=close)
         same += len({hit.item_id for hit in whole} & {hit.item_id for hit in divided})
-        shown += len(whole)
-    assert shown > 0
-    assert same >= 0.98 * shown
+        total += len(whole)
+    assert total > 0
+    assert same >= 0.98 * total
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -156,7 +156,7 @@ async def test_the_recall_contract_holds(pair: Pair, per_mille: int | None, limi
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_search_of_parts_is_replayed(pair: Pair) -> None:
-    """Its record needs no word of the parts."""
+    """Its record has no information about the parts."""
     platform, collection = pair.divided.platform, pair.divided.collection
     result = await collection.search("beta gamma7", vector=pair.divided.queries[0])
     assert result.path is Path.APPROXIMATE
@@ -167,13 +167,13 @@ async def test_a_search_of_parts_is_replayed(pair: Pair) -> None:
 
 @pytest.fixture
 async def small(platform: Platform) -> Collection:
-    """A collection of 400 items, with an index that is whole."""
+    """A collection of 400 items with an undivided index."""
     space = EmbeddingSpace(provider="test", model=f"small {platform.tenant_id}", dimensions=16)
-    made = await platform.collection("docs", space=space)
+    collection = await platform.collection("docs", space=space)
     vectors = np.random.default_rng(0).normal(size=(ENOUGH, 16))
-    await made.add([{"_id": str(number)} for number in range(ENOUGH)], embeddings=vectors)
+    await collection.add([{"_id": str(number)} for number in range(ENOUGH)], embeddings=vectors)
     assert (await platform.split("docs", 1)).index_parts == 1
-    return made
+    return collection
 
 
 async def _names(platform: Platform, collection: Collection) -> list[str]:
@@ -183,7 +183,7 @@ async def _names(platform: Platform, collection: Collection) -> list[str]:
 
 
 async def test_a_split_replaces_the_index_and_is_undone_by_another(platform: Platform, small: Collection) -> None:
-    """Nothing of the former one is left; the collection says how many parts there are."""
+    """Nothing of the former index is left; the collection reports the number of parts."""
     for parts in (4, 3, 1):
         info = await platform.split("docs", parts)
         assert (info.parts, info.index_parts) == (parts, parts)
@@ -192,8 +192,8 @@ async def test_a_split_replaces_the_index_and_is_undone_by_another(platform: Pla
         assert stored.ann_index.is_measured
         assert await _names(platform, small) == sorted(index_names(stored))
         assert len(index_names(stored)) == parts
-        found = await small.search(vector=np.ones(16), limit=10, legs=["dense"])
-        assert (len(found), found.path) == (10, Path.APPROXIMATE)
+        hits = await small.search(vector=np.ones(16), limit=10, legs=["dense"])
+        assert (len(hits), hits.path) == (10, Path.APPROXIMATE)
 
 
 async def test_a_split_goes_on_with_the_part_that_it_was_at(
@@ -203,12 +203,12 @@ async def test_a_split_goes_on_with_the_part_that_it_was_at(
     before = await _names(platform, small)
     run, built = indexes._run_build, 0  # noqa: SLF001 - it is cut off between two parts
 
-    async def killed(*given: Any) -> None:
+    async def killed(*arguments: Any) -> None:
         nonlocal built
         if built == 2:
             raise ConnectionError("killed")
         built += 1
-        await run(*given)
+        await run(*arguments)
 
     with monkeypatch.context() as patched:
         patched.setattr(indexes, "_run_build", killed)
@@ -219,15 +219,17 @@ async def test_a_split_goes_on_with_the_part_that_it_was_at(
     half = await _names(platform, small)
     assert len(half) == 3
     assert set(before) < set(half)
-    made = await _numbers_of(platform, half)
+    numbers = await _numbers_of(platform, half)
     assert (await small.search(vector=np.ones(16), legs=["dense"])).path is Path.APPROXIMATE
 
     assert (await platform.split("docs", 4)).index_parts == 4
     after = await _names(platform, small)
     assert len(after) == 4
-    kept = set(half) - set(before)
-    assert kept < set(after)
-    assert {name: number for name, number in made.items() if name in kept} == await _numbers_of(platform, sorted(kept))
+    finished = set(half) - set(before)
+    assert finished < set(after)
+    assert {name: number for name, number in numbers.items() if name in finished} == await _numbers_of(
+        platform, sorted(finished)
+    )
 
 
 _SPLIT = """
@@ -249,19 +251,19 @@ asyncio.run(split())
 async def test_a_split_whose_process_is_killed_is_finished_by_the_next(
     platform: Platform, small: Collection, settings: Settings
 ) -> None:
-    """Killed as it begins its second part, and again with its last: searches go on, and nothing is left over."""
+    """Killed at the start of the second part, and again at the last one: searches go on, and nothing is left over."""
     [former] = await _names(platform, small)
     for begun in (2, 4):
-        given = (platform.database.url, settings.tenant, SCHEMA)
-        process = await asyncio.create_subprocess_exec(sys.executable, "-c", _SPLIT, *given)
-        made: set[str] = set()
-        while process.returncode is None and len(made) < begun:
-            made = {*await _names(platform, small)} - {former}
+        arguments = (platform.database.url, settings.tenant, SCHEMA)
+        process = await asyncio.create_subprocess_exec(sys.executable, "-c", _SPLIT, *arguments)
+        new_names: set[str] = set()
+        while process.returncode is None and len(new_names) < begun:
+            new_names = {*await _names(platform, small)} - {former}
         if process.returncode is None:
             process.kill()
         await process.wait()
-        found = await small.search(vector=np.ones(16), limit=50, legs=["dense"])
-        assert len({hit.item_id for hit in found}) == 50
+        hits = await small.search(vector=np.ones(16), limit=50, legs=["dense"])
+        assert len({hit.item_id for hit in hits}) == 50
     assert (await platform.split("docs", 4)).index_parts == 4
     stored = await small.refresh()
     assert await _names(platform, small) == sorted(index_names(stored))
@@ -279,10 +281,10 @@ async def _numbers_of(platform: Platform, names: list[str]) -> dict[str, int]:
 
 @not_on_a_cluster("the index that is made invalid here is the nodes' there")
 async def test_parts_are_not_searched_before_all_of_them_are_valid(platform: Platform, small: Collection) -> None:
-    """A part that failed is built again, and the others stay."""
+    """A failed part is built again, and the others stay."""
     await platform.split("docs", 4)
     names = await _names(platform, small)
-    made = await _numbers_of(platform, names)
+    numbers = await _numbers_of(platform, names)
     async with await psycopg.AsyncConnection.connect(platform.database.url, autocommit=True) as admin:
         statement = "UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass"
         await admin.execute(statement, (f"{SCHEMA}.{names[1]}",))
@@ -290,11 +292,11 @@ async def test_parts_are_not_searched_before_all_of_them_are_valid(platform: Pla
     assert (await small.search(vector=np.ones(16), legs=["dense"])).path is Path.EXACT
     assert await keep_index(platform.database, platform.tenant_id, await small.refresh()) is IndexOutcome.BUILT
     again = await _numbers_of(platform, names)
-    assert {name for name in names if made[name] != again[name]} == {names[1]}
+    assert {name for name in names if numbers[name] != again[name]} == {names[1]}
 
 
 async def test_searches_and_writes_go_on_while_an_index_is_split(platform: Platform, small: Collection) -> None:
-    """Each item is found once at every moment, what is added meanwhile too, and what is deleted no more."""
+    """Each item is found exactly once at every moment, including added items and excluding deleted ones."""
     chance = np.random.default_rng(1)
     is_done = False
 
@@ -307,16 +309,16 @@ async def test_searches_and_writes_go_on_while_an_index_is_split(platform: Platf
             assert first.item_id == f"new{number}"
             if number % 3 == 0:
                 await small.delete([f"new{number}"])
-                found = await small.search(vector=vector[0], limit=3, legs=["dense"])
-                assert f"new{number}" not in [hit.item_id for hit in found]
+                hits = await small.search(vector=vector[0], limit=3, legs=["dense"])
+                assert f"new{number}" not in [hit.item_id for hit in hits]
             number += 1
         return number
 
     async def search() -> int:
         number = 0
         while not is_done:
-            found = await small.search(vector=chance.normal(size=16), limit=50, legs=["dense"])
-            assert len({hit.item_id for hit in found}) == 50
+            hits = await small.search(vector=chance.normal(size=16), limit=50, legs=["dense"])
+            assert len({hit.item_id for hit in hits}) == 50
             number += 1
         return number
 
@@ -361,7 +363,7 @@ async def test_a_small_collection_is_divided_once_it_has_an_index(
 
 
 async def test_a_number_of_parts_that_cannot_be_is_refused(platform: Platform, small: Collection) -> None:
-    """And nothing is changed."""
+    """Nothing is changed."""
     refused: list[Any] = [0, 65, True, 2.0, "4"]
     for parts in refused:
         with pytest.raises(InvalidRequestError, match=f"parts is a whole number from 1 to 64, not {parts!r}"):
@@ -378,12 +380,12 @@ async def test_a_collection_without_vectors_has_nothing_to_divide(database_url: 
 
 
 def test_a_part_is_said_the_same_way_by_an_index_and_by_what_walks_it() -> None:
-    """Else the planner would not see that the index has what is asked for."""
+    """Otherwise the planner would not use the index."""
     assert is_of_part(2, 4) == "(hashtextextended(item_id, 0) & 9223372036854775807) % 4 = 1"
 
 
 async def test_the_names_of_parts_are_told_apart(platform: Platform, small: Collection) -> None:
-    """An index whose name only begins alike is none of them."""
+    """An index whose name only begins the same is not one of them."""
     [name] = await _names(platform, small)
     stored = await small.refresh()
     assert stored.space is not None
@@ -392,8 +394,8 @@ async def test_the_names_of_parts_are_told_apart(platform: Platform, small: Coll
         table = sql.Identifier(SCHEMA, stored.space.table_name)
         for ending in ("_1_of_2", "_mine", "_2_of_2x"):
             await connection.execute(make.format(sql.Identifier(f"{name}{ending}"), table))
-    known = await small.refresh()
-    assert known.ann_index == stored.ann_index
+    collection = await small.refresh()
+    assert collection.ann_index == stored.ann_index
     assert await _names(platform, small) == [name, f"{name}_1_of_2"]
-    assert await keep_index(platform.database, platform.tenant_id, known) is IndexOutcome.PRESENT
+    assert await keep_index(platform.database, platform.tenant_id, collection) is IndexOutcome.PRESENT
     assert await _names(platform, small) == [name]

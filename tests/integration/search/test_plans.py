@@ -83,7 +83,7 @@ async def _fill(platform: Platform, vectors: Vectors) -> None:
     await collection.add(items, embeddings=vectors)
 
 
-async def _opened(platform: Platform) -> tuple[Collection, StoredCollection]:
+async def _open(platform: Platform) -> tuple[Collection, StoredCollection]:
     collection = await platform.collection("docs")
     return collection, await collection.refresh()
 
@@ -141,7 +141,7 @@ def _hnsw(stored: StoredCollection) -> str:
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_large_collection_has_an_hnsw_index_of_its_own_and_a_small_one_has_none(corpus: Corpus) -> None:
     """Adding many items builds the index on the collection's literal number; searches then say ``approximate``."""
-    collection, stored = await _opened(corpus.large)
+    collection, stored = await _open(corpus.large)
     assert stored.ann_index is not None
     async with corpus.large.database.maintenance() as connection:
         cursor = await connection.execute("SELECT pg_get_indexdef(%s::regclass)", (f"{SCHEMA}.{_hnsw(stored)}",))
@@ -149,7 +149,7 @@ async def test_a_large_collection_has_an_hnsw_index_of_its_own_and_a_small_one_h
     assert row is not None
     assert f"(collection_id = {stored.collection_id})" in row[0]
     assert (await collection.search(vector=corpus.queries[0])).path is Path.APPROXIMATE
-    other, small = await _opened(corpus.small)
+    other, small = await _open(corpus.small)
     assert small.ann_index is None
     assert (await other.search(vector=corpus.queries[0])).path is Path.EXACT
 
@@ -159,7 +159,7 @@ async def test_a_large_collection_has_an_hnsw_index_of_its_own_and_a_small_one_h
 async def test_the_lexical_leg_walks_the_index_of_lexemes_under_the_policies(corpus: Corpus) -> None:
     """Row-level security does not keep the application role's search from the GIN index, for rare or common words."""
     for platform in (corpus.large, corpus.small):
-        _, stored = await _opened(platform)
+        _, stored = await _open(platform)
         for query in ("word17", "common", "common word3 group7"):
             scanned = await _scanned(
                 platform, _request(stored, LegName.LEXICAL, Path.NONE), query=query, vector=corpus.queries[0]
@@ -173,11 +173,11 @@ async def test_the_lexical_leg_walks_the_index_of_lexemes_under_the_policies(cor
 async def test_what_stands_beside_a_candidate_is_looked_up_by_its_key(
     corpus: Corpus, legs: tuple[LegName, ...]
 ) -> None:
-    """The planner takes what a function gives for 1,000 rows; the collection's items are not read whole for ten."""
-    _, stored = await _opened(corpus.large)
+    """The planner estimates 1,000 rows for a function; the collection's items are not scanned for ten."""
+    _, stored = await _open(corpus.large)
     request = replace(_request(stored, LegName.LEXICAL, Path.NONE), legs=legs, depth=10)
-    for asked in (replace(request, with_items=True), replace(request, fields=(parse_field("group"),))):
-        plan = await _plan(corpus.large, asked, Query("word17 common"))
+    for variant in (replace(request, with_items=True), replace(request, fields=(parse_field("group"),))):
+        plan = await _plan(corpus.large, variant, Query("word17 common"))
         assert "Seq Scan on items" not in plan
         assert "Hash" not in plan
         assert "Index Scan using items_pkey on items" in plan
@@ -187,14 +187,14 @@ async def test_what_stands_beside_a_candidate_is_looked_up_by_its_key(
 @pytest.mark.parametrize("prefixes", [[], ["word1"]])
 async def test_a_lexical_search_looks_at_few_items_and_finds_the_best(corpus: Corpus, prefixes: list[str]) -> None:
     """Items with two common words, or a rare one, are ranked; the best are all found."""
-    _, stored = await _opened(corpus.large)
+    _, stored = await _open(corpus.large)
     statement = "SELECT item_id, score FROM lexical_search(%s, 'common group3 group7 word3', %s, %s, 20)"
     async with corpus.large.database.transaction(corpus.large.tenant_id) as connection:
         ranked = []
         for budget in (None, 10**6):
             cursor = await connection.execute(statement, (stored.collection_id, prefixes, budget))
             ranked.append(await cursor.fetchall())
-    # Many are equally good.
+    # Several plans are equally good.
     assert [score for _, score in ranked[0]] == [score for _, score in ranked[1]]
     assert ranked[0][0][0] == "000003"
 
@@ -202,8 +202,8 @@ async def test_a_lexical_search_looks_at_few_items_and_finds_the_best(corpus: Co
 @not_on_a_cluster("what a transaction scans is counted by the node")
 @pytest.mark.asyncio(loop_scope="module")
 async def test_phrases_and_prefixes_walk_their_indexes_under_the_policies(corpus: Corpus) -> None:
-    """A phrase is looked up in the index of lexemes, a prefix in that of spellings; no table is read whole."""
-    _, stored = await _opened(corpus.large)
+    """A phrase uses the index of lexemes, a prefix that of spellings; no table is read as a whole."""
+    _, stored = await _open(corpus.large)
     async with corpus.large.database.transaction(corpus.large.tenant_id) as connection:
         for statement, index in (
             ("SELECT FROM items_containing(%s, 'word17 group17')", LEXEMES),
@@ -221,23 +221,23 @@ async def test_phrases_and_prefixes_walk_their_indexes_under_the_policies(corpus
 @not_on_a_cluster("what a transaction scans is counted by the node")
 @pytest.mark.asyncio(loop_scope="module")
 async def test_what_facets_tell_is_found_in_the_table_of_vectors_alone(corpus: Corpus) -> None:
-    """Compared, by the index of facets beside the vectors; walked, by the HNSW index; neither looks at an item."""
-    _, stored = await _opened(corpus.large)
+    """Exact searches use the index of facets, walks the HNSW index; neither reads the table of items."""
+    _, stored = await _open(corpus.large)
     assert stored.space is not None
     facets = f"{stored.space.table_name}_facets_idx"
     request = _request(stored, LegName.DENSE, Path.EXACT, group=3)
-    counted = replace(request, path=Path.APPROXIMATE, few=MANY)
+    by_count = replace(request, path=Path.APPROXIMATE, few=MANY)
     walked = replace(request, path=Path.APPROXIMATE, few=-1, reach=MANY)
-    for asked, index in ((request, facets), (counted, facets), (walked, _hnsw(stored))):
-        scanned = await _scanned(corpus.large, asked, query="", vector=corpus.queries[0])
+    for variant, index in ((request, facets), (by_count, facets), (walked, _hnsw(stored))):
+        scanned = await _scanned(corpus.large, variant, query="", vector=corpus.queries[0])
         assert scanned.pop(index) == 1
         assert not {"items_pkey", f"{stored.space.table_name}_pkey", facets, _hnsw(stored)} & scanned.keys()
 
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_filter_that_many_surely_match_counts_nothing(corpus: Corpus) -> None:
-    """Common facets are known with the index; the matches of others are counted."""
-    _, stored = await _opened(corpus.large)
+    """The index knows the shares of common facets; the matches of other facets are counted."""
+    _, stored = await _open(corpus.large)
     assert stored.ann_index is not None
     for where, share in (({"status": "active"}, 1.0), ({"group": 3}, 0.0), ({"status": "active", "group": 3}, 0.0)):
         condition = parse_where(where)
@@ -252,8 +252,8 @@ async def test_a_filter_that_many_surely_match_counts_nothing(corpus: Corpus) ->
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_lexical_page_is_full_if_enough_items_match(corpus: Corpus) -> None:
-    """A rare word beside a common one does not leave the page short."""
-    collection, _ = await _opened(corpus.large)
+    """A rare word together with a common one does not leave the page short."""
+    collection, _ = await _open(corpus.large)
     hits = await collection.search("word17 common", legs=["lexical"], limit=1000)
     assert len(hits) == 1000
     assert hits[0].item_id == "000017"
@@ -265,16 +265,16 @@ async def test_a_filtered_page_of_words_is_full_and_right_whether_few_match_or_m
     corpus: Corpus, where: dict[str, Any]
 ) -> None:
     """Two words that all items or many hold: matches are counted to a number only, and the best of them are found."""
-    _, stored = await _opened(corpus.large)
+    _, stored = await _open(corpus.large)
     way = choose_way(stored, (LegName.LEXICAL,), depth=100, limit=100, is_filtered=True)
-    asked = replace(
+    lexical = replace(
         _request(stored, LegName.LEXICAL, way.path, **where), few=way.few, reach=way.reach, documents=stored.documents
     )
     each = [
-        (await find_candidates(corpus.large.database, corpus.large.tenant_id, one, Query("common group7"))).rankings
-        for one in (asked, replace(asked, path=Path.EXACT))
+        (await find_candidates(corpus.large.database, corpus.large.tenant_id, request, Query("common group7"))).rankings
+        for request in (lexical, replace(lexical, path=Path.EXACT))
     ]
-    page, true = ([one.score for one in rankings["lexical"]] for rankings in each)
+    page, true = ([candidate.score for candidate in rankings["lexical"]] for rankings in each)
     assert len(page) == 100
     assert page == pytest.approx(true, rel=1e-5)
 
@@ -282,8 +282,8 @@ async def test_a_filtered_page_of_words_is_full_and_right_whether_few_match_or_m
 @not_on_a_cluster("what a transaction scans is counted by the node")
 @pytest.mark.asyncio(loop_scope="module")
 async def test_an_approximate_search_walks_its_own_hnsw_index_and_an_exact_one_none(corpus: Corpus) -> None:
-    """The path that was chosen is the path that is taken, whatever the planner would have liked."""
-    _, stored = await _opened(corpus.large)
+    """The statement takes the chosen path, whatever the planner would prefer."""
+    _, stored = await _open(corpus.large)
     for vector in corpus.queries[:5]:
         request = _request(stored, LegName.DENSE, Path.APPROXIMATE)
         assert (await _scanned(corpus.large, request, query="", vector=vector)).get(_hnsw(stored)) == 1
@@ -296,9 +296,9 @@ async def test_an_approximate_search_walks_its_own_hnsw_index_and_an_exact_one_n
 @not_on_a_cluster("what a transaction scans is counted by the node")
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_small_collection_never_walks_the_large_ones_index(corpus: Corpus) -> None:
-    """Neither path of a small collection's search touches the index of the large one beside it."""
-    _, large = await _opened(corpus.large)
-    _, small = await _opened(corpus.small)
+    """Neither path of a small collection's search uses the large collection's index."""
+    _, large = await _open(corpus.large)
+    _, small = await _open(corpus.small)
     for path in (Path.EXACT, Path.APPROXIMATE):
         scanned = await _scanned(corpus.small, _request(small, LegName.DENSE, path), query="", vector=corpus.queries[0])
         assert _hnsw(large) not in scanned
@@ -307,17 +307,17 @@ async def test_a_small_collection_never_walks_the_large_ones_index(corpus: Corpu
 @pytest.mark.asyncio(loop_scope="module")
 async def test_the_approximate_search_finds_what_the_exact_one_finds(corpus: Corpus) -> None:
     """Recall at 10 is at least .99 against an exact run, and a page of 100 or 1000 is full."""
-    collection, stored = await _opened(corpus.large)
-    found = wanted = 0
+    collection, stored = await _open(corpus.large)
+    hits_found = nearest = 0
     for vector in corpus.queries:
         page = await collection.search(vector=vector, limit=100, legs=["dense"])
         assert len(page) == 100
         request = _request(stored, LegName.DENSE, Path.EXACT)
         true = await find_candidates(corpus.large.database, corpus.large.tenant_id, request, Query(vector=vector))
-        exact = {one.item_id for one in true.rankings["dense"][:10]}
-        found += len(exact & {hit.item_id for hit in page[:10]})
-        wanted += 10
-    assert found / wanted >= 0.99
+        exact = {candidate.item_id for candidate in true.rankings["dense"][:10]}
+        hits_found += len(exact & {hit.item_id for hit in page[:10]})
+        nearest += 10
+    assert hits_found / nearest >= 0.99
     assert len(await collection.search(vector=corpus.queries[0], limit=1000, legs=["dense"])) == 1000
 
 
@@ -327,7 +327,7 @@ async def test_a_search_is_two_statements(
     corpus: Corpus, monkeypatch: pytest.MonkeyPatch, where: dict[str, Any] | None
 ) -> None:
     """One for the candidates of all legs, one for the hits; no more, filtered or not."""
-    collection, _ = await _opened(corpus.large)
+    collection, _ = await _open(corpus.large)
     statements: list[str] = []
     read_each = Database.read_each
 
@@ -340,7 +340,7 @@ async def test_a_search_is_two_statements(
 
     monkeypatch.setattr(Database, "read_each", counted)
     monkeypatch.setattr(Database, "transaction", refused)
-    # Every second a search looks at the collection again, which is not what is counted.
+    # Each second a search reads the collection again, which this test does not count.
     monkeypatch.setattr("retrieval.engine.collection_handle.FRESH_SECONDS", math.inf)
     hits = await collection.search("common word3", vector=corpus.queries[0], where=where, limit=10)
     assert len(hits) == 10
@@ -353,8 +353,8 @@ async def test_a_search_is_two_statements(
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_filtered_page_is_full_and_right(corpus: Corpus) -> None:
-    """A 2 % filter gives as many hits as were asked for, the nearest of those that match."""
-    collection, _ = await _opened(corpus.large)
+    """A 2 % filter gives as many hits as requested, the nearest of the matching items."""
+    collection, _ = await _open(corpus.large)
     hits = await collection.search(vector=corpus.queries[0], where={"group": 3}, limit=100)
     assert len(hits) == 100
     assert {hit.attributes["group"] for hit in hits} == {3}
@@ -396,10 +396,10 @@ async def _plan_filtered(
     platform: Platform, collection: Collection, where: dict[str, Any], limit: int | None
 ) -> list[str]:
     """The plan's lines about the schema's tables that hold items, run as the application role."""
-    wanted = parse_where(where)
-    assert wanted is not None
+    condition = parse_where(where)
+    assert condition is not None
     stored = await collection.refresh()
-    statement = compiled(matching(stored.collection_id, wanted, stored.filterable).limit(limit))
+    statement = compiled(matching(stored.collection_id, condition, stored.filterable).limit(limit))
     async with platform.database.transaction(platform.tenant_id) as connection:
         explain = f"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) {statement.text}"
         cursor = await connection.execute(explain.encode(), statement.parameters)
@@ -408,11 +408,11 @@ async def _plan_filtered(
 
 def _scans(plan: list[str]) -> dict[str, str]:
     """The scan of each table that holds items, by its index."""
-    found = [
+    scans = [
         re.search(r"(\w[\w ]*Scan) using (\w+) on (\w+)", line) or re.search(r"(Seq Scan)() on (\w+)", line)
         for line in plan
     ]
-    return {one[2] or one[3]: one[1] for one in found if one and one[3] in TABLES}
+    return {match[2] or match[3]: match[1] for match in scans if match and match[3] in TABLES}
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -468,7 +468,7 @@ async def test_what_no_index_knows_is_asked_of_the_items_that_an_index_found(
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_thousands_of_ids_are_hashed_or_looked_up(opened: tuple[Platform, Collection]) -> None:
-    """5,000 ids are no list to be read for every item: those wanted are looked up, those unwanted hashed."""
+    """A list of 5,000 ids is not read for every item: requested ids are looked up, excluded ids are hashed."""
     plan = await _plan_filtered(*opened, {"item_id": IDS}, None)
     assert _scans(plan)
     assert not [line for line in plan if "= ANY ('{" in line and "Filter" in line]
@@ -494,22 +494,22 @@ async def fresh(new_database: NewDatabase, settings: Settings) -> AsyncIterator[
 
 def _rows(node: dict[str, Any]) -> Iterator[float]:
     yield node["Actual Loops"] * sum(node.get(name, 0) for name in NODES)
-    for one in node.get("Plans", ()):
-        yield from _rows(one)
+    for child in node.get("Plans", ()):
+        yield from _rows(child)
 
 
 async def test_matching_items_are_found_once_and_not_for_each_item(
     fresh: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rows that the statements touch grow with the items, and not with their square."""
-    read = Database.read
+    read_one = Database.read
     touched: list[float] = []
 
     async def explained(self: Database, tenant_id: int | None, statement: Compiled) -> list[Any]:
         explain = Compiled(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement.text}", statement.parameters)
-        [[plan]] = await read(self, tenant_id, explain)
+        [[plan]] = await read_one(self, tenant_id, explain)
         touched.append(sum(_rows((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"])))
-        return await read(self, tenant_id, statement)
+        return await read_one(self, tenant_id, statement)
 
     # On a slow machine the collection would be read again in between, which a cluster does not explain.
     monkeypatch.setattr(collection_handle, "FRESH_SECONDS", math.inf)
@@ -517,7 +517,7 @@ async def test_matching_items_are_found_once_and_not_for_each_item(
     for where in ({"tags": "t"}, {"tags": {"all": ["t", "u"]}}, {"tags": "t", "path": {"exists": True}}):
         assert len(await latest(handle_of(fresh), where, limit=MANY_LISTED)) == MANY_LISTED
         assert len(await paths(handle_of(fresh), "path", where=where, limit=MANY_LISTED)) == MANY_LISTED
-        assert [one.items for one in await fresh.value_counts("tags", where=where)] == [MANY_LISTED, MANY_LISTED]
+        assert [count.items for count in await fresh.value_counts("tags", where=where)] == [MANY_LISTED, MANY_LISTED]
 
     assert len(touched) >= 9
     assert max(touched) < 30 * MANY_LISTED

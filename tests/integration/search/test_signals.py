@@ -56,15 +56,15 @@ async def notes(platform: Platform) -> Collection:
     return collection
 
 
-async def _asked(notes: Collection, profile: Profile = PROFILE, limit: int = 30) -> SearchResult:
+async def _search(notes: Collection, profile: Profile = PROFILE, limit: int = 30) -> SearchResult:
     return await notes.search("pool timeout lobby", profile=profile, limit=limit, as_of=NOW)
 
 
 async def test_the_score_is_the_sum_of_the_signals(notes: Collection) -> None:
-    """Weight × value of each, which the explanation shows beside the legs that brought the hit, weighing nothing."""
-    found = await _asked(notes)
-    assert len(found) == 30
-    for hit in found:
+    """It is the sum of weight × value; the explanation also shows the legs that found the hit, with contribution 0."""
+    hits = await _search(notes)
+    assert len(hits) == 30
+    for hit in hits:
         parts = {part.leg: part for part in hit.explanation.contributions}
         assert set(parts) <= {"recency", "keyword", "priority", "vector_similarity", "dense", "lexical"}
         assert parts["lexical"].value == parts["lexical"].weight == 0
@@ -74,24 +74,24 @@ async def test_the_score_is_the_sum_of_the_signals(notes: Collection) -> None:
         assert hit.score == pytest.approx(sum(part.weight * part.raw_score for part in signals))
         assert hit.score == pytest.approx(hit.explanation.score)
         assert hit.explanation.fusion == "union"
-    assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
 
 async def test_hits_below_the_least_score_are_left_out(notes: Collection) -> None:
     """The page may be short, and nothing else changes."""
-    every = await _asked(notes)
+    every = await _search(notes)
     least = every[9].score
-    some = await _asked(notes, Profile(fusion=UNION, signals=SIGNALS, min_score=least))
+    some = await _search(notes, Profile(fusion=UNION, signals=SIGNALS, min_score=least))
     assert [hit.item_id for hit in some] == [hit.item_id for hit in every[:10]]
 
 
 async def test_the_best_of_each_group_by_signals(notes: Collection) -> None:
     """Grouped by an attribute, each hit with its texts."""
-    every = await _asked(notes)
-    found = await notes.search("pool timeout lobby", profile=PROFILE, as_of=NOW, group_by="floor")
+    every = await _search(notes)
+    hits = await notes.search("pool timeout lobby", profile=PROFILE, as_of=NOW, group_by="floor")
     best = [next(hit for hit in every if hit.attributes["floor"] == floor) for floor in (0, 1, 2)]
-    assert {hit.item_id for hit in found} == {hit.item_id for hit in best}
-    assert all("pool" in hit.body for hit in found)
+    assert {hit.item_id for hit in hits} == {hit.item_id for hit in best}
+    assert all("pool" in hit.body for hit in hits)
 
 
 async def test_what_memories_say_counts_and_expired_ones_are_no_candidates(
@@ -106,7 +106,7 @@ async def test_what_memories_say_counts_and_expired_ones_are_no_candidates(
     async with platform.database.transaction(platform.tenant_id) as connection:
         await connection.execute(statement)
     profile = Profile(fusion=UNION, signals=(BaseRelevance(weight=1),))
-    scores = {hit.item_id: hit.score for hit in await _asked(notes, profile)}
+    scores = {hit.item_id: hit.score for hit in await _search(notes, profile)}
     assert (scores["n00"], scores["n02"], "n01" in scores) == (1.0, 0.5, False)
     before = await notes.search("pool", profile=profile, limit=30, as_of=platform.now - timedelta(days=1))
     assert "n01" not in {hit.item_id for hit in before}
@@ -115,24 +115,24 @@ async def test_what_memories_say_counts_and_expired_ones_are_no_candidates(
 async def test_similarity_counts_whatever_leg_brought_the_candidate(notes: Collection) -> None:
     """Without a dense leg the query is embedded all the same."""
     profile = Profile(legs={"lexical": 1}, fusion=UNION, signals=(VectorSimilarity(weight=1),))
-    found = await notes.search("pool timeout lobby", profile=profile, limit=30)
+    hits = await notes.search("pool timeout lobby", profile=profile, limit=30)
     by_dense = {hit.item_id: hit.score for hit in await notes.search("pool timeout lobby", legs=["dense"], limit=30)}
-    assert found[0].score > 0.5
-    assert all(hit.score == pytest.approx(max(0.0, by_dense[hit.item_id])) for hit in found)
-    assert not found.notes
+    assert hits[0].score > 0.5
+    assert all(hit.score == pytest.approx(max(0.0, by_dense[hit.item_id])) for hit in hits)
+    assert not hits.notes
 
 
 async def test_other_wordings_bring_what_the_query_does_not(notes: Collection, platform: Platform) -> None:
     """Every leg runs once more for each; the fusion is over all rankings, which are named by the wording's number."""
     await notes.add([{"_id": "x", "text": "workmates met"}, {"_id": "y", "text": "colleagues of old"}])
-    found = await notes.search("coworkers", legs=["lexical"], rewrites=["workmates", 'colleagues -old "met'])
-    assert {hit.item_id for hit in found} == {"x", "y"}
-    parts = {hit.item_id: [part.leg for part in hit.explanation.contributions] for hit in found}
+    hits = await notes.search("coworkers", legs=["lexical"], rewrites=["workmates", 'colleagues -old "met'])
+    assert {hit.item_id for hit in hits} == {"x", "y"}
+    parts = {hit.item_id: [part.leg for part in hit.explanation.contributions] for hit in hits}
     assert parts == {"x": ["lexical:1", "lexical:2"], "y": ["lexical:2"]}
-    assert all(hit.score == pytest.approx(hit.explanation.score) for hit in found)
-    assert all(part.weight == 1 for hit in found for part in hit.explanation.contributions)
+    assert all(hit.score == pytest.approx(hit.explanation.score) for hit in hits)
+    assert all(part.weight == 1 for hit in hits for part in hit.explanation.contributions)
     await platform.recorded()
-    again = await platform.replay(found.retrieval_id or "")
+    again = await platform.replay(hits.retrieval_id or "")
     assert (again.is_reproduced, again.is_same_today) == (True, True)
 
 
@@ -161,7 +161,7 @@ LEARNED = Profile(
 
 
 async def test_tags_and_verdicts_make_the_score_with_words_and_without(notes: Collection, platform: Platform) -> None:
-    """Words and tags, tags alone, or nothing: what can be asked is; .1 for a tag, and the rate of good verdicts."""
+    """Words and tags, tags alone, or nothing: .1 for each tag, and the rate of good verdicts."""
     await notes.add([{"_id": "t1", "text": "unlike", "tags": ["react", "web"]}, {"_id": "t2", "text": "unlike"}])
     await platform.feedback_each([Feedback(item_id="t2", collection="notes", helpful=True, key=key) for key in "ab"])
     both = await notes.search("pool lobby", tags=["react", "web", "x"], profile=LEARNED, limit=50)
@@ -175,13 +175,13 @@ async def test_tags_and_verdicts_make_the_score_with_words_and_without(notes: Co
     assert parts["tag_match"].value == 0.2
     assert parts["rating"].value == 0.5
     await platform.recorded()
-    for found in (both, by_tags, by_nothing):
-        again = await platform.replay(found.retrieval_id or "")
+    for hits in (both, by_tags, by_nothing):
+        again = await platform.replay(hits.retrieval_id or "")
         assert (again.is_reproduced, again.is_same_today) == (True, True)
 
 
 async def test_a_leg_of_tags_needs_some(notes: Collection) -> None:
-    """Alone it says so; beside others it is left out, as that of entities is."""
+    """Alone it is an error; with other legs it is left out, like the leg of entities."""
     with pytest.raises(InvalidRequestError, match=r"tags=\["):
         await notes.search(legs=["tagged"])
     assert len(await notes.search(legs=["tagged", "recent"])) == 10
@@ -246,7 +246,7 @@ async def test_no_page_changes_a_score(notes_refined: Collection, where: Any) ->
 
 
 async def test_items_without_a_vector_keep_their_scores(notes_refined: Collection) -> None:
-    """Those that wait for theirs; and where no vector was asked for or one leg answers, all do."""
+    """This applies to pending items, and to all items without a query vector or with a single leg."""
     await notes_refined.add([{"_id": "waiting", "text": "a b"}])
     page = await notes_refined.search("a b", **ASKED, profile=REFINED, limit=60)
     plain = {hit.item_id: hit for hit in await notes_refined.search("a b", **ASKED, profile=PLAIN, limit=60)}
@@ -257,39 +257,39 @@ async def test_items_without_a_vector_keep_their_scores(notes_refined: Collectio
         alone = await notes_refined.search("a b", **ASKED, profile=REFINED, legs=legs, limit=5)
         assert alone.hits == (await notes_refined.search("a b", **ASKED, profile=PLAIN, legs=legs, limit=5)).hits
     words = replace(REFINED, legs={"dense": 1.0, "lexical": 1.0, "recent": 0.5})
-    found = await notes_refined.search("a b", profile=words, limit=5)
-    assert all(REFINING not in _parts(hit) for hit in found)
-    assert "dense" in found.notes[0]
+    hits = await notes_refined.search("a b", profile=words, limit=5)
+    assert all(REFINING not in _parts(hit) for hit in hits)
+    assert "dense" in hits.notes[0]
 
 
 async def test_more_rankings_are_refined_too(notes_refined: Collection) -> None:
     """Preferred rankings, the best of groups, and one leg's preferred rankings."""
-    for asked in ({"prefer": {"group": 1}}, {"group_by": "group"}):
-        found = await notes_refined.search("a b", **ASKED, profile=REFINED, limit=6, **asked)
-        assert all(REFINING in _parts(hit) for hit in found)
-        assert all(hit.explanation.score == hit.score for hit in found)
+    for option in ({"prefer": {"group": 1}}, {"group_by": "group"}):
+        hits = await notes_refined.search("a b", **ASKED, profile=REFINED, limit=6, **option)
+        assert all(REFINING in _parts(hit) for hit in hits)
+        assert all(hit.explanation.score == hit.score for hit in hits)
     dense = replace(REFINED, legs={"dense": 1.0})
     preferred = await notes_refined.search("", **ASKED, profile=dense, prefer={"group": 1}, limit=6)
     assert all(REFINING in _parts(hit) for hit in preferred)
 
 
 async def test_a_record_tells_what_refining_did(notes_refined: Collection, platform: Platform) -> None:
-    """The same parts in the answer, in its record, and in the view for analysts, however much is kept of the pool."""
+    """The parts are the same in the answer, in its record, and in the analysts' view, for any pool size."""
     for pool in (100, 3):
         profile = replace(REFINED, recording=replace(REFINED.recording, pool=pool))
         result = await notes_refined.search("a b", **ASKED, profile=profile, limit=5)
         await platform.recorded()
         assert result.retrieval_id is not None
-        kept = await find_recorded(platform.database, platform.tenant_id, result.retrieval_id)
-        assert kept is not None
-        said = [{part.leg: (part.rank, part.raw_score) for part in hit.explanation.contributions} for hit in result]
-        assert [_ranked(one.signals) for one in kept.impressions] == said
+        search = await find_recorded(platform.database, platform.tenant_id, result.retrieval_id)
+        assert search is not None
+        parts = [{part.leg: (part.rank, part.raw_score) for part in hit.explanation.contributions} for hit in result]
+        assert [_ranked(impression.signals) for impression in search.impressions] == parts
         async with platform.database.snapshot(platform.tenant_id) as connection:
             rows = await connection.execute(
                 f"SELECT signals FROM {SCHEMA}.impressions WHERE retrieval_id = %s ORDER BY rank",  # noqa: S608
                 (result.retrieval_id,),
             )
-            assert [_ranked(row[0]) for row in await rows.fetchall()] == said
+            assert [_ranked(row[0]) for row in await rows.fetchall()] == parts
 
 
 def _ranked(signals: Any) -> dict[str, tuple[int, float]]:
@@ -299,18 +299,18 @@ def _ranked(signals: Any) -> dict[str, tuple[int, float]]:
 async def test_a_refining_profile_is_judged_by_what_its_own_weights_answered(
     notes_refined: Collection, platform: Platform
 ) -> None:
-    """With another share, or none, it would have shown what it shows; with other weights the record cannot tell."""
+    """With another share, or none, the outcome is known; with other weights the record does not suffice."""
     await notes_refined.set_profile(REFINED)
     await notes_refined.search("a b", **ASKED, limit=5)
     await platform.recorded()
     stored = await notes_refined.refresh()
     async with platform.database.snapshot(platform.tenant_id) as connection:
-        (pool,) = [one async for one in read_pools(connection, stored.collection_id, since=EPOCH, most=1)]
+        (pool,) = [pool async for pool in read_pools(connection, stored.collection_id, since=EPOCH, most=1)]
     for share in (0.0, 0.2, 0.7):
         other = replace(REFINED, refining=Refining(share=share))
-        shown = await notes_refined.search("a b", **ASKED, profile=other, limit=5)
+        hits = await notes_refined.search("a b", **ASKED, profile=other, limit=5)
         slate = target_slate(pool, NamedProfile(name="other", profile=other))
-        assert slate == {hit.item_id: 1.0 for hit in shown}
+        assert slate == {hit.item_id: 1.0 for hit in hits}
     heavier = replace(REFINED, legs={"dense": 0.2, "lexical": 0.8})
     assert target_slate(pool, NamedProfile(name="heavier", profile=heavier)) is Unanswerable.REFINED
     alone = replace(REFINED, legs={"dense": 1.0})
@@ -347,27 +347,27 @@ async def test_what_is_preferred_ranks_higher_and_nothing_is_left_out(notes_pref
 
 
 async def test_the_explanation_shows_what_preference_adds(notes_preferred: Collection) -> None:
-    """A ranking of each leg within what is preferred, for each wording, and the parts add up."""
-    found = await notes_preferred.search("pool", prefer=MAY, rewrites=["lobby"])
-    parts = {part.leg: part.value for part in found[0].explanation.contributions}
-    assert found[0].item_id == "n05"
+    """Each leg has a ranking within the preference, for each wording, and the parts add up."""
+    hits = await notes_preferred.search("pool", prefer=MAY, rewrites=["lobby"])
+    parts = {part.leg: part.value for part in hits[0].explanation.contributions}
+    assert hits[0].item_id == "n05"
     assert {"dense", "lexical:preferred", "dense:preferred", "lexical:1:preferred", "dense:1:preferred"} <= set(parts)
     assert parts["lexical:preferred"] == pytest.approx(1 / 61)
-    assert found[0].score == pytest.approx(sum(parts.values()))
+    assert hits[0].score == pytest.approx(sum(parts.values()))
 
 
 async def test_a_filter_holds_for_what_is_preferred_too(notes_preferred: Collection) -> None:
     """Preference adds nothing that the filter leaves out."""
-    found = await notes_preferred.search("pool", where={"item_id": ["n01", "n02"]}, prefer=MAY)
-    assert {hit.item_id for hit in found} == {"n01", "n02"}
+    hits = await notes_preferred.search("pool", where={"item_id": ["n01", "n02"]}, prefer=MAY)
+    assert {hit.item_id for hit in hits} == {"n01", "n02"}
 
 
 async def test_one_leg_with_a_preference_is_fused(notes_preferred: Collection) -> None:
-    """The leg's ranking and its ranking of what is preferred."""
-    found = await notes_preferred.search("pool", prefer=MAY, legs=["lexical"], limit=3)
-    assert found[0].item_id == "n05"
-    assert found[0].explanation.fusion == "rrf"
-    assert [part.leg for part in found[1].explanation.contributions] == ["lexical"]
+    """The leg's ranking is fused with its ranking of the preferred items."""
+    hits = await notes_preferred.search("pool", prefer=MAY, legs=["lexical"], limit=3)
+    assert hits[0].item_id == "n05"
+    assert hits[0].explanation.fusion == "rrf"
+    assert [part.leg for part in hits[1].explanation.contributions] == ["lexical"]
 
 
 async def test_a_preference_for_an_unknown_field_is_an_error(notes_preferred: Collection) -> None:
@@ -377,10 +377,10 @@ async def test_a_preference_for_an_unknown_field_is_an_error(notes_preferred: Co
 
 
 async def test_it_is_recorded_and_can_be_replayed(platform: Platform, notes_preferred: Collection) -> None:
-    """The record holds what was preferred, and today's answer is the same."""
-    found = await notes_preferred.search("pool", prefer=MAY, limit=5)
-    assert found.retrieval_id is not None
-    replayed = await platform.replay(found.retrieval_id)
+    """The record has the preference, and today's answer is the same."""
+    hits = await notes_preferred.search("pool", prefer=MAY, limit=5)
+    assert hits.retrieval_id is not None
+    replayed = await platform.replay(hits.retrieval_id)
     assert replayed.is_reproduced
     assert replayed.is_same_today
 
@@ -388,16 +388,16 @@ async def test_it_is_recorded_and_can_be_replayed(platform: Platform, notes_pref
 async def test_of_several_preferences_the_first_counts_most(platform: Platform, notes_preferred: Collection) -> None:
     """The second's rankings weigh half of what the first's do; the record holds both, and can be replayed."""
     june = {"occurred_at": {"gte": datetime(2026, 6, 1, tzinfo=UTC), "lt": datetime(2026, 7, 1, tzinfo=UTC)}}
-    found = await notes_preferred.search("pool", limit=12, prefer=[MAY, june])
-    assert [hit.item_id for hit in found[:2]] == ["n05", "n06"]
-    assert len(found) == 12
-    second = {part.leg: part for part in found[1].explanation.contributions}
+    hits = await notes_preferred.search("pool", limit=12, prefer=[MAY, june])
+    assert [hit.item_id for hit in hits[:2]] == ["n05", "n06"]
+    assert len(hits) == 12
+    second = {part.leg: part for part in hits[1].explanation.contributions}
     assert second["lexical:preferred:2"].weight == 0.5
     assert second["lexical:preferred:2"].value == pytest.approx(0.5 / 61)
-    assert found[1].score == pytest.approx(sum(part.value for part in second.values()))
+    assert hits[1].score == pytest.approx(sum(part.value for part in second.values()))
     assert [hit.item_id for hit in await notes_preferred.search("pool", limit=2, prefer=[june, MAY])] == ["n06", "n05"]
-    assert found.retrieval_id is not None
-    replayed = await platform.replay(found.retrieval_id)
+    assert hits.retrieval_id is not None
+    replayed = await platform.replay(hits.retrieval_id)
     assert replayed.is_reproduced
     assert replayed.is_same_today
 
@@ -405,12 +405,12 @@ async def test_of_several_preferences_the_first_counts_most(platform: Platform, 
 @pytest.mark.parametrize("prefer", [[], [{}], [None], None])
 async def test_preferring_nothing_changes_nothing(notes_preferred: Collection, prefer: Any) -> None:
     """The explanation has the legs alone."""
-    found = await notes_preferred.search("pool", prefer=prefer)
-    assert {part.leg for part in found[0].explanation.contributions} <= {"dense", "lexical"}
+    hits = await notes_preferred.search("pool", prefer=prefer)
+    assert {part.leg for part in hits[0].explanation.contributions} <= {"dense", "lexical"}
 
 
 async def test_a_preference_that_is_given_twice_counts_once(notes_preferred: Collection) -> None:
-    """Its first place counts."""
+    """Its first position counts."""
     once, twice = [await notes_preferred.search("pool", prefer=[MAY] * number) for number in (1, 2)]
     assert once.hits == twice.hits
 

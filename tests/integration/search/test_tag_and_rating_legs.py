@@ -1,4 +1,4 @@
-"""The legs of tags and of verdicts, and the filters on verdicts: what they find, and by which index."""
+"""The legs of tags and of verdicts, and the filters on verdicts: their results, and the index that they use."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.tagged_items import Tagged, filled
 
 SIZE, DEPTH = 12_000, 100
 ITEMS = [Tagged(number) for number in range(SIZE)]
-ACTIVE = [one for one in ITEMS if not one.is_archived]
+ACTIVE = [item for item in ITEMS if not item.is_archived]
 FEW, MANY = {"group": ["g3"], "item_id": {"gte": "009000"}}, {"group": ["g3", "g4"]}
 QUESTIONS = [("t7", "eleven"), ("all",), ("t7", "all", "none"), ("eleven", "all", "t3"), ("none",)]
 Opened = tuple[Platform, Collection]
@@ -31,8 +31,8 @@ Wanted = Callable[[Tagged], bool]
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def opened(database_url: str) -> AsyncIterator[Opened]:
     """12,000 items, every third with verdicts."""
-    asked = Settings(tenant="tag-legs", database_schema=SCHEMA, embedder="none")
-    async with connect(database_url, settings=asked) as platform:
+    own_settings = Settings(tenant="tag-legs", database_schema=SCHEMA, embedder="none")
+    async with connect(database_url, settings=own_settings) as platform:
         yield platform, await filled(platform, "items", SIZE)
 
 
@@ -40,29 +40,29 @@ async def _request(collection: Collection, *legs: LegName, where: dict[str, Any]
     return await leg_request(collection, *legs, depth=DEPTH, where=where)
 
 
-async def _found(platform: Platform, request: CandidateRequest, *tags: str) -> Found:
+async def _candidates(platform: Platform, request: CandidateRequest, *tags: str) -> Found:
     return await find_candidates(platform.database, platform.tenant_id, request, Query(tags=tags))
 
 
-def _ids(found: Found, leg: LegName) -> list[str]:
-    return [one.item_id for one in found.rankings[leg.value]]
+def _ids(legs_found: Found, leg: LegName) -> list[str]:
+    return [candidate.item_id for candidate in legs_found.rankings[leg.value]]
 
 
 def _among(where: dict[str, Any]) -> list[Tagged]:
     groups, since = where.get("group"), where.get("item_id", {}).get("gte", "")
-    return [one for one in ACTIVE if (groups is None or one.group in groups) and one.item_id >= since]
+    return [item for item in ACTIVE if (groups is None or item.group in groups) and item.item_id >= since]
 
 
 def _best_tagged(among: list[Tagged], tags: tuple[str, ...]) -> list[str]:
-    able = [one for one in among if one.tags & set(tags)]
-    return [one.item_id for one in sorted(able, key=lambda one: (-len(one.tags & set(tags)), one.number))[:DEPTH]]
+    able = [item for item in among if item.tags & set(tags)]
+    return [item.item_id for item in sorted(able, key=lambda item: (-len(item.tags & set(tags)), item.number))[:DEPTH]]
 
 
 def _best_rated(among: list[Tagged]) -> list[str]:
-    def key(one: Tagged) -> tuple[float, bool, int]:
-        return -one.rating, not one.uses, one.number
+    def key(item: Tagged) -> tuple[float, bool, int]:
+        return -item.rating, not item.uses, item.number
 
-    return [one.item_id for one in sorted(among, key=key)[:DEPTH]]
+    return [item.item_id for item in sorted(among, key=key)[:DEPTH]]
 
 
 WHERES: list[dict[str, Any]] = [{}, MANY, FEW]
@@ -76,8 +76,8 @@ async def test_items_with_most_of_the_tags_come_first_then_the_latest_stored(
 ) -> None:
     """Without a filter, with many matches and with few; also for tags that all items have."""
     platform, collection = opened
-    found = await _found(platform, await _request(collection, LegName.TAGGED, where=where), *tags)
-    assert _ids(found, LegName.TAGGED) == _best_tagged(_among(where), tags)
+    legs_found = await _candidates(platform, await _request(collection, LegName.TAGGED, where=where), *tags)
+    assert _ids(legs_found, LegName.TAGGED) == _best_tagged(_among(where), tags)
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -85,8 +85,8 @@ async def test_items_with_most_of_the_tags_come_first_then_the_latest_stored(
 async def test_the_best_rated_come_first(opened: Opened, where: dict[str, Any]) -> None:
     """Without a filter, with many matches and with few."""
     platform, collection = opened
-    found = await _found(platform, await _request(collection, LegName.RATED, where=where))
-    assert _ids(found, LegName.RATED) == _best_rated(_among(where))
+    legs_found = await _candidates(platform, await _request(collection, LegName.RATED, where=where))
+    assert _ids(legs_found, LegName.RATED) == _best_rated(_among(where))
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -97,9 +97,9 @@ async def test_a_walk_that_meets_too_few_is_followed_by_a_look_at_all_that_match
     best = {LegName.TAGGED: _best_tagged(_among(where), ("all",)), LegName.RATED: _best_rated(_among(where))}
     request = replace(await _request(collection, *best, where=where), few=50, reach=200)
     for leg, expected in best.items():
-        found = await _found(platform, replace(request, legs=(leg,)), "all")
-        assert found.fell_short, leg
-        assert _ids(found, leg) == expected
+        legs_found = await _candidates(platform, replace(request, legs=(leg,)), "all")
+        assert legs_found.fell_short, leg
+        assert _ids(legs_found, leg) == expected
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -110,39 +110,42 @@ async def test_another_tenant_sees_neither_the_tags_nor_the_verdicts(
     """Another tenant that gives the collection's number gets no rows: the database's policies hide them."""
     _, collection = opened
     request = await _request(collection, LegName.TAGGED, LegName.RATED, where=where)
-    asked = Settings(tenant="tag-legs-of-another", database_schema=SCHEMA, embedder="none")
-    async with connect(database_url, settings=asked) as other:
-        found = await _found(other, request, "all", "t7")
-    assert found.rankings == {"tagged": [], "rated": []}
+    own_settings = Settings(tenant="tag-legs-of-another", database_schema=SCHEMA, embedder="none")
+    async with connect(database_url, settings=own_settings) as other:
+        legs_found = await _candidates(other, request, "all", "t7")
+    assert legs_found.rankings == {"tagged": [], "rated": []}
 
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_items_without_verdicts_stand_in_the_middle_the_latest_stored_first(database_url: str) -> None:
-    """After those that are better than that, before those that are worse."""
-    asked = Settings(tenant="tag-legs", database_schema=SCHEMA, embedder="none")
-    async with connect(database_url, settings=asked) as platform:
+    """They rank below better items and above worse items."""
+    own_settings = Settings(tenant="tag-legs", database_schema=SCHEMA, embedder="none")
+    async with connect(database_url, settings=own_settings) as platform:
         collection = await filled(platform, "some", 90, judged_from=45)
         among = [Tagged(number, 45) for number in range(90)]
-        found = await _found(platform, await _request(collection, LegName.RATED, where={}))
-        assert _ids(found, LegName.RATED) == _best_rated(among)
-        places = [one.uses > 0 for one in sorted(among, key=lambda one: _ids(found, LegName.RATED).index(one.item_id))]
+        legs_found = await _candidates(platform, await _request(collection, LegName.RATED, where={}))
+        assert _ids(legs_found, LegName.RATED) == _best_rated(among)
+        places = [
+            item.uses > 0
+            for item in sorted(among, key=lambda item: _ids(legs_found, LegName.RATED).index(item.item_id))
+        ]
         first, last = places.index(False), len(places) - places[::-1].index(False)
         assert 0 < first < last < 90
 
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_the_best_rated_may_be_gone(database_url: str) -> None:
-    """Deleted items keep their verdicts; however many stand before them, the others are found."""
-    asked = Settings(tenant="tag-legs", database_schema=SCHEMA, embedder="none")
-    async with connect(database_url, settings=asked) as platform:
+    """Deleted items keep their verdicts; the remaining items are found behind any number of them."""
+    own_settings = Settings(tenant="tag-legs", database_schema=SCHEMA, embedder="none")
+    async with connect(database_url, settings=own_settings) as platform:
         collection = await filled(platform, "gone", 90)
         best = _best_rated([Tagged(number) for number in range(90)])
         await collection.delete(best[:12])
         for where in ({}, {"verdict_count": {"gte": 1}}):
             request = replace(await _request(collection, LegName.RATED, where=where), depth=1, few=5)
-            found = await _found(platform, request)
-            assert _ids(found, LegName.RATED) == best[12:13]
-            assert not found.fell_short
+            legs_found = await _candidates(platform, request)
+            assert _ids(legs_found, LegName.RATED) == best[12:13]
+            assert not legs_found.fell_short
 
 
 async def _scans(platform: Platform, request: CandidateRequest, *tags: str) -> tuple[list[str], dict[str, int]]:
@@ -154,8 +157,8 @@ async def _scans(platform: Platform, request: CandidateRequest, *tags: str) -> t
         cursor = await connection.execute(explain.encode(), statement.parameters)
         plan = [without_shard(row[0]) for row in await cursor.fetchall()]
     started = [line for line in plan if "never executed" not in line]
-    found = [re.search(r"Scan(?: Backward)? using (\w+) on.*rows=(\d+)", line) for line in started]
-    rows = sorted((int(one[2]), one[1]) for one in found if one)
+    matches = [re.search(r"Scan(?: Backward)? using (\w+) on.*rows=(\d+)", line) for line in started]
+    rows = sorted((int(match[2]), match[1]) for match in matches if match)
     return plan, {index: most for most, index in rows}
 
 
@@ -172,35 +175,38 @@ async def _scans(platform: Platform, request: CandidateRequest, *tags: str) -> t
 async def test_a_leg_walks_its_own_index_under_the_policies(
     opened: Opened, leg: LegName, tags: tuple[str, ...], index: str, where: dict[str, Any]
 ) -> None:
-    """With a filter that many pass and without one; no table is read whole. The few that match are looked up by key."""
+    """With a filter that many items match, and without one; no table is read as a whole.
+
+    Few matches are looked up by key.
+    """
     platform, collection = opened
     plan, scans = await _scans(platform, await _request(collection, leg, where=where), *tags)
     assert (scans.get(index, 0) > 1) == (where != FEW), plan
     assert not [line for line in plan if "Seq Scan on" in line and "Seq Scan on collections" not in line]
-    read = [int(one[1]) for line in plan if (one := re.search(r"Scan.* on (?:items|arms).*rows=(\d+)", line))]
-    assert max(read, default=0) <= 10_000, plan
+    row_counts = [int(match[1]) for line in plan if (match := re.search(r"Scan.* on (?:items|arms).*rows=(\d+)", line))]
+    assert max(row_counts, default=0) <= 10_000, plan
 
 
 VERDICTS: dict[str, tuple[dict[str, Any], Wanted]] = {
-    "good": ({"verdict_rating": {"gt": 0.6}}, lambda one: one.rating > 0.6),
-    "not bad": ({"verdict_rating": {"gte": 0.4}}, lambda one: one.rating >= 0.4),
-    "bad": ({"verdict_rating": {"lt": 0.5}}, lambda one: one.rating < 0.5),
-    "middle": ({"verdict_rating": 0.5}, lambda one: one.rating == 0.5),
-    "not middle": ({"verdict_rating": {"ne": 0.5}}, lambda one: one.rating != 0.5),
-    "some": ({"verdict_rating": [0.6, 0.25]}, lambda one: one.rating in {0.6, 0.25}),
-    "none": ({"verdict_count": 0}, lambda one: one.uses == 0),
+    "good": ({"verdict_rating": {"gt": 0.6}}, lambda item: item.rating > 0.6),
+    "not bad": ({"verdict_rating": {"gte": 0.4}}, lambda item: item.rating >= 0.4),
+    "bad": ({"verdict_rating": {"lt": 0.5}}, lambda item: item.rating < 0.5),
+    "middle": ({"verdict_rating": 0.5}, lambda item: item.rating == 0.5),
+    "not middle": ({"verdict_rating": {"ne": 0.5}}, lambda item: item.rating != 0.5),
+    "some": ({"verdict_rating": [0.6, 0.25]}, lambda item: item.rating in {0.6, 0.25}),
+    "none": ({"verdict_count": 0}, lambda item: item.uses == 0),
     "few": (
         {"verdict_count": {"lt": 3}, "verdict_rating": {"lte": 0.25}},
-        lambda one: one.uses < 3 and one.rating <= 0.25,
+        lambda item: item.uses < 3 and item.rating <= 0.25,
     ),
-    "many": ({"verdict_count": {"gte": 6}, "group": ["g3"]}, lambda one: one.uses >= 6 and one.group == "g3"),
+    "many": ({"verdict_count": {"gte": 6}, "group": ["g3"]}, lambda item: item.uses >= 6 and item.group == "g3"),
     "either": (
         {"or": [{"verdict_count": 7}, {"verdict_rating": {"gt": 0.8}}]},
-        lambda one: one.uses == 7 or one.rating > 0.8,
+        lambda item: item.uses == 7 or item.rating > 0.8,
     ),
     "no": (
         {"not": {"or": [{"verdict_count": {"lt": 5}}, {"group": "g1"}]}},
-        lambda one: one.uses >= 5 and one.group != "g1",
+        lambda item: item.uses >= 5 and item.group != "g1",
     ),
     "all": ({"verdict_count": {"exists": True}}, lambda _: True),
 }
@@ -212,7 +218,7 @@ async def test_a_filter_knows_the_verdicts(opened: Opened, kind: str) -> None:
     """As keys that an index finds, and as a question about an item that was found; without verdicts: .5 and 0."""
     platform, collection = opened
     where, is_wanted = VERDICTS[kind]
-    expected = [one.item_id for one in ACTIVE if is_wanted(one)]
+    expected = [item.item_id for item in ACTIVE if is_wanted(item)]
     assert await found_both_ways(platform, await collection.refresh(), where) == [expected, expected]
 
 
@@ -222,7 +228,9 @@ async def test_the_legs_keep_to_a_filter_on_verdicts(opened: Opened, kind: str) 
     """The page is as full as it can be, whatever the filter leaves out; the same statement serves other values."""
     platform, collection = opened
     where, is_wanted = VERDICTS[kind]
-    among = [one for one in ACTIVE if is_wanted(one)]
-    found = await _found(platform, await _request(collection, LegName.TAGGED, LegName.RATED, where=where), "all", "t7")
-    assert _ids(found, LegName.TAGGED) == _best_tagged(among, ("all", "t7"))
-    assert _ids(found, LegName.RATED) == _best_rated(among)
+    among = [item for item in ACTIVE if is_wanted(item)]
+    legs_found = await _candidates(
+        platform, await _request(collection, LegName.TAGGED, LegName.RATED, where=where), "all", "t7"
+    )
+    assert _ids(legs_found, LegName.TAGGED) == _best_tagged(among, ("all", "t7"))
+    assert _ids(legs_found, LegName.RATED) == _best_rated(among)

@@ -36,7 +36,7 @@ SPACE = EmbeddingSpace(provider="test", model="given", dimensions=3)
 
 
 class RefusingEmbedder(HashingEmbedder):
-    """Refuses while it is told to."""
+    """An embedder that refuses on demand."""
 
     refuses = True
 
@@ -48,15 +48,15 @@ class RefusingEmbedder(HashingEmbedder):
 
 
 async def test_what_two_add_at_once_is_added_once(platform: Platform, connection: psycopg.AsyncConnection[Any]) -> None:
-    """Both saw nothing there: who comes second finds the same text unchanged, and changes another text."""
+    """Both see no item first: the second writer finds the same text unchanged, and changes another text."""
     collection = await platform.collection("docs")
     await connection.execute("LOCK TABLE items IN SHARE MODE")
     each = [asyncio.create_task(collection.add([{"_id": "1", "text": "same"}, {"_id": "2", "text": own}]))
             for own in ("one", "another")]  # fmt: skip
     await until_somebody_waits(platform, 2)
     await connection.rollback()
-    reports = [await one for one in each]
-    assert sorted((one.added, one.changed, one.unchanged) for one in reports) == [(0, 1, 1), (2, 0, 0)]
+    reports = [await add for add in each]
+    assert sorted((report.added, report.changed, report.unchanged) for report in reports) == [(0, 1, 1), (2, 0, 0)]
     assert (await collection.info()).items == 2
 
 
@@ -82,7 +82,7 @@ async def test_an_unusable_item_keeps_the_whole_call_out(platform: Platform) -> 
 async def test_an_unusable_vector_keeps_the_whole_call_out(
     platform: Platform, vectors: object, error: type[InvalidVectorError]
 ) -> None:
-    """A vector that cannot be compared, and nothing of the call is stored."""
+    """If a vector cannot be compared, nothing of the call is stored."""
     collection = await platform.collection("docs", space=SPACE)
     with pytest.raises(error):
         await collection.add([{"_id": "1"}, {"_id": "2"}], embeddings=vectors)
@@ -93,37 +93,39 @@ async def test_an_unusable_vector_keeps_the_whole_call_out(
 async def test_parts_that_are_written_at_once_are_as_if_one_after_the_other(
     database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch, pool_size: int
 ) -> None:
-    """The last version of an item counts, wherever it stands, and the statistics add up."""
+    """The last version of an item counts, whatever its position, and the statistics add up."""
     monkeypatch.setattr(add, "_BATCH_WITH_VECTORS", 7)
-    given = [{"_id": f"i{n % 50}", "text": f"word{n % 9} is old" if n < 50 else f"word{n} is new"} for n in range(60)]
+    new_items = [
+        {"_id": f"i{n % 50}", "text": f"word{n % 9} is old" if n < 50 else f"word{n} is new"} for n in range(60)
+    ]
     vectors = np.random.default_rng(1).normal(size=(60, 3))
     async with connect(database_url, settings=settings.changed(pool_size=pool_size)) as platform:
         collection = await platform.collection("docs", space=SPACE)
-        report = await collection.add(given, embeddings=vectors)
+        report = await collection.add(new_items, embeddings=vectors)
         assert (report.added, report.changed, report.embedded) == (50, 0, 50)
-        assert (await collection.add(given, embeddings=vectors)).unchanged == 50
+        assert (await collection.add(new_items, embeddings=vectors)).unchanged == 50
         [hit] = await collection.search(vector=vectors[55], legs=["dense"], limit=1)
         assert (hit.item_id, hit.body) == ("i5", "word55 is new")
         assert len(await collection.search("old", legs=["lexical"], limit=100)) == 40
         number = (await collection.refresh()).collection_id
-        counted = "SELECT documents, total_length FROM collection_statistics WHERE collection_id = %(n)s"
+        query = "SELECT documents, total_length FROM collection_statistics WHERE collection_id = %(n)s"
         added_up = "SELECT count(*), sum(length) FROM item_terms WHERE collection_id = %(n)s"
         tenant = platform.tenant_id
         await fold_statistics(platform.database, tenant, number)
-        assert await platform.database.read(tenant, Compiled(counted, {"n": number})) == await platform.database.read(
+        assert await platform.database.read(tenant, Compiled(query, {"n": number})) == await platform.database.read(
             tenant, Compiled(added_up, {"n": number})
         )
 
 
 async def test_parts_of_a_larger_write_add_up_when_it_has_doubled_the_collection(platform: Platform) -> None:
-    """And its end does, however little waits."""
+    """Only a doubling and the end of the write update the count, however little waits."""
     collection = await platform.collection("docs")
     await collection.add([{"_id": f"first{n}", "text": "known"} for n in range(10)])
     database, tenant, number = platform.database, platform.tenant_id, (await collection.refresh()).collection_id
 
     async def documents() -> int:
-        counted = Compiled("SELECT documents FROM collection_statistics WHERE collection_id = %(n)s", {"n": number})
-        return int((await database.read(tenant, counted))[0][0])
+        query = Compiled("SELECT documents FROM collection_statistics WHERE collection_id = %(n)s", {"n": number})
+        return int((await database.read(tenant, query))[0][0])
 
     async def write(name: str, count: int) -> None:
         items = [Item(item_id=f"{name}{n}", body="new") for n in range(count)]
@@ -146,7 +148,7 @@ async def test_a_part_that_fails_is_told_and_the_call_can_be_made_again(
     """The other parts stay written."""
     monkeypatch.setattr(add, "_BATCH_WITH_VECTORS", 4)
     collection = await platform.collection("docs", space=SPACE)
-    given, vectors = [{"_id": f"i{n:02}", "text": f"t{n}"} for n in range(20)], np.ones((20, 3))
+    new_items, vectors = [{"_id": f"i{n:02}", "text": f"t{n}"} for n in range(20)], np.ones((20, 3))
 
     async def failing(database: Database, tenant_id: int, write: ItemWrite) -> WrittenItems:
         if any(item.item_id == "i05" for item in write.items):
@@ -156,17 +158,17 @@ async def test_a_part_that_fails_is_told_and_the_call_can_be_made_again(
     with monkeypatch.context() as broken:
         broken.setattr(add, "store_items", failing)
         with pytest.raises(DatabaseError, match="disk is full"):
-            await collection.add(given, embeddings=vectors)
+            await collection.add(new_items, embeddings=vectors)
     assert 4 <= (await collection.info()).items < 20
     waiting = "SELECT count(*) FROM statistics_changes WHERE collection_id = %(n)s"
     number = Compiled(waiting, {"n": (await collection.refresh()).collection_id})
     assert await platform.database.read(platform.tenant_id, number) == [(0,)], "what is stored is weighed right"
-    await collection.add(given, embeddings=vectors)
+    await collection.add(new_items, embeddings=vectors)
     assert (await collection.info()).items == 20
 
 
 async def test_given_vectors_are_stored_normalised_and_found(platform: Platform) -> None:
-    """Vectors of one's own need no embedder; their length does not count."""
+    """Callers' vectors need no embedder; their length does not matter."""
     collection = await platform.collection("docs", space=SPACE)
     items = [{"_id": "x", "text": "one"}, {"_id": "y", "text": "two"}]
     report = await collection.add(items, embeddings=np.array([[10, 0, 0], [0, 0.1, 0]]))
@@ -218,13 +220,13 @@ async def test_the_same_call_again_embeds_what_the_first_could_not(database_url:
 
 
 async def test_adding_nothing_does_nothing(platform: Platform) -> None:
-    """An empty call is no error."""
+    """An empty call is not an error."""
     collection = await platform.collection("docs")
     assert await collection.add([]) == await collection.add(iter([]))
 
 
 async def test_deleting_takes_items_out_of_everything(platform: Platform) -> None:
-    """Terms, vectors and counts go with the item; a key that is not there counts for nothing."""
+    """Terms, vectors and counts are deleted with the item; a missing key counts as 0."""
     collection = await platform.collection("docs")
     await collection.add([{"_id": str(number), "text": f"the word{number}"} for number in range(3)])
     assert await collection.delete(["1", "nowhere"]) == 1
@@ -234,16 +236,16 @@ async def test_deleting_takes_items_out_of_everything(platform: Platform) -> Non
 
 
 async def test_new_items_are_all_stored_or_none(platform: Platform) -> None:
-    """An id that is there, archived or not, or that comes twice, keeps the whole call out and is named."""
+    """An existing id, archived or not, or a repeated id, makes the whole call fail, and is named."""
     collection = await platform.collection("docs")
     report = await add_new(
         handle_of(collection), [{"_id": "1", "text": "one"}, {"_id": "2", "text": "two", "status": "archived"}]
     )
     assert (report.added, report.embedded) == (2, 1)
 
-    for known in ("1", "2"):
-        with pytest.raises(InvalidItemError, match=f"item '{known}' is there already"):
-            await add_new(handle_of(collection), [{"_id": "3", "text": "three"}, {"_id": known, "text": "another"}])
+    for item_id in ("1", "2"):
+        with pytest.raises(InvalidItemError, match=f"item '{item_id}' is there already"):
+            await add_new(handle_of(collection), [{"_id": "3", "text": "three"}, {"_id": item_id, "text": "another"}])
     with pytest.raises(InvalidItemError, match="item '3' is given twice"):
         await add_new(handle_of(collection), [{"_id": "3", "text": "three"}, {"_id": "3", "text": "again"}])
 
@@ -277,17 +279,19 @@ async def test_many_new_items_take_as_many_statements_as_few(
     """Items without vectors are stored in one round trip of each kind, without additional locks."""
     collection = await platform.collection("docs")
     statements: list[Any] = []
-    read = Database._read  # noqa: SLF001 - it is what goes over the wire
+    read_rows = Database._read  # noqa: SLF001 - it is what goes over the wire
 
-    async def counted(self: Database, *given: Any) -> Any:
-        statements.append(given)
-        return await read(self, *given)
+    async def counted(self: Database, *arguments: Any) -> Any:
+        statements.append(arguments)
+        return await read_rows(self, *arguments)
 
     monkeypatch.setattr(Database, "_read", counted)
     counts = []
     for name, number in (("few", 2), ("many", 50)):
         statements.clear()
-        await add_new(handle_of(collection), [{"_id": f"{name}{one}", "status": "archived"} for one in range(number)])
+        await add_new(
+            handle_of(collection), [{"_id": f"{name}{place}", "status": "archived"} for place in range(number)]
+        )
         counts.append(len(statements))
     assert counts[0] == counts[1] > 0
 
@@ -340,7 +344,7 @@ async def test_items_do_not_wait_long_for_their_vectors(
 
 
 async def test_an_item_whose_vector_comes_soon_is_stored_with_it_in_one_transaction(platform: Platform) -> None:
-    """Nobody sees it without: its row and its vector's are of one transaction, and of one are many items."""
+    """One transaction stores rows and vectors, so no reader sees an item without its vector."""
     collection = await platform.collection("docs")
     await collection.add([{"_id": str(number), "text": f"word{number}"} for number in range(20)])
     stored = await collection.refresh()

@@ -1,4 +1,4 @@
-"""Comparing profiles on recorded searches: what is found, and when nothing may be."""
+"""Comparing profiles on recorded searches: the verdict, and when there is none."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from retrieval.domain.search.profile import Fusion, FusionKind
 from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.engine.target import NamedProfile, target_slate
 from retrieval.services.compare import ProfileComparison, compare_profiles, named_profile
-from tests.support.recorded import Feedback, Recorded, Shown, record
+from tests.support.recorded import Feedback, Impression, Recorded, record
 
 SINCE = datetime(2026, 3, 1, tzinfo=UTC)
 KINDS = (FusionKind.RRF, FusionKind.WEIGHTED_SUM)
@@ -32,34 +32,34 @@ WORST = NamedProfile(name="worst", profile=Profile(legs={"dense": 1.0}))
 
 
 def explored(searches: int) -> list[Recorded]:
-    """Two of four items by a fair draw; most of what was shown is rated, by what the items are worth."""
-    rng, made = np.random.default_rng(11), []
+    """Two of four items by a fair draw; most shown items are rated, by their true values."""
+    rng, traffic = np.random.default_rng(11), []
     for number in range(searches):
         items = rng.choice(list(WORTH), size=2, replace=False).tolist()
-        shown = [Shown(item, 0.5, _said(WORTH[item], rng)) for item in items]
-        made.append(_search(number, shown))
-    return made
+        hits = [Impression(item, 0.5, _events(WORTH[item], rng)) for item in items]
+        traffic.append(_search(number, hits))
+    return traffic
 
 
 def unexplored(searches: int) -> list[Recorded]:
     """The dense leg's best two, for certain."""
     rng = np.random.default_rng(11)
     return [
-        _search(number, [Shown(item, 1.0, _said(WORTH[item], rng)) for item in ("a", "b")])
+        _search(number, [Impression(item, 1.0, _events(WORTH[item], rng)) for item in ("a", "b")])
         for number in range(searches)
     ]
 
 
-def _search(number: int, shown: Sequence[Shown]) -> Recorded:
+def _search(number: int, hits: Sequence[Impression]) -> Recorded:
     at = SINCE + timedelta(minutes=number)
-    return Recorded(retrieved_at=at, shown=shown, legs=LEGS, request={"limit": 2, "group_by": None})
+    return Recorded(retrieved_at=at, shown=hits, legs=LEGS, request={"limit": 2, "group_by": None})
 
 
-def _said(worth: float, rng: np.random.Generator) -> tuple[Feedback, ...]:
+def _events(worth: float, rng: np.random.Generator) -> tuple[Feedback, ...]:
     return (Feedback(float(rng.random() < worth)),) if rng.random() < 0.8 else ()
 
 
-async def prepared(platform: Platform, searches: Sequence[Recorded]) -> StoredCollection:
+async def prepare(platform: Platform, searches: Sequence[Recorded]) -> StoredCollection:
     """A collection with those searches, answered by its profile 1."""
     stored = await (await platform.collection("docs")).refresh()
     async with platform.database.transaction(platform.tenant_id) as connection:
@@ -67,7 +67,7 @@ async def prepared(platform: Platform, searches: Sequence[Recorded]) -> StoredCo
     return stored
 
 
-async def compared(
+async def compare_since(
     platform: Platform, stored: StoredCollection, first: NamedProfile = BEST, second: NamedProfile = WORST
 ) -> ProfileComparison:
     """The comparison since all began."""
@@ -75,65 +75,65 @@ async def compared(
 
 
 async def test_the_better_profile_is_found_before_it_was_ever_used(platform: Platform) -> None:
-    """Its value is about what its items are worth, by every estimator, and the interval of the difference says so."""
-    stored = await prepared(platform, explored(360))
-    found = await compared(platform, stored)
-    assert (found.searches, found.changed, found.left_out) == (360, 360, {})
-    assert (found.verdict.is_conclusive, found.verdict.better) == (True, "best")
-    assert [(one.estimator, one.is_clipped) for one in found.estimates] == [
+    """Each estimator gives about the true value, and the interval of the difference decides."""
+    stored = await prepare(platform, explored(360))
+    comparison = await compare_since(platform, stored)
+    assert (comparison.searches, comparison.changed, comparison.left_out) == (360, 360, {})
+    assert (comparison.verdict.is_conclusive, comparison.verdict.better) == (True, "best")
+    assert [(estimate.estimator, estimate.is_clipped) for estimate in comparison.estimates] == [
         (estimator, clipped) for estimator in Estimator for clipped in (False, True)
     ]
-    for one in found.estimates:
-        assert one.first.low <= 0.75 <= one.first.high
-        assert one.second.low <= 0.15 <= one.second.high
-    assert all(weighing.unsupported < 0.1 and weighing.is_balanced for weighing in found.weighings)
-    assert json.loads(json.dumps(found.as_dict(), allow_nan=False))["verdict"]["better"] == "best"
+    for estimate in comparison.estimates:
+        assert estimate.first.low <= 0.75 <= estimate.first.high
+        assert estimate.second.low <= 0.15 <= estimate.second.high
+    assert all(weighing.unsupported < 0.1 and weighing.is_balanced for weighing in comparison.weighings)
+    assert json.loads(json.dumps(comparison.as_dict(), allow_nan=False))["verdict"]["better"] == "best"
 
 
 async def test_what_was_never_shown_cannot_be_judged(platform: Platform) -> None:
-    """Without exploration the other profile's items have no support, which is said instead of a verdict."""
-    stored = await prepared(platform, unexplored(240))
-    found = await compared(platform, stored)
-    assert (found.verdict.is_conclusive, found.verdict.better) == (False, None)
-    assert "best: " in found.verdict.text
-    assert "100% of what it shows was never possible under the recorded policies" in found.verdict.text
-    assert "worst: " not in found.verdict.text
+    """Without exploration the other profile's items have no support, and the report says so instead of a verdict."""
+    stored = await prepare(platform, unexplored(240))
+    comparison = await compare_since(platform, stored)
+    assert (comparison.verdict.is_conclusive, comparison.verdict.better) == (False, None)
+    assert "best: " in comparison.verdict.text
+    assert "100% of what it shows was never possible under the recorded policies" in comparison.verdict.text
+    assert "worst: " not in comparison.verdict.text
 
 
 async def test_little_traffic_is_refused(platform: Platform) -> None:
     """Below an effective sample size of 200, whatever the estimates look like."""
-    stored = await prepared(platform, explored(60))
-    found = await compared(platform, stored)
-    assert not found.verdict.is_conclusive
-    assert "below 200: record more traffic" in found.verdict.text
-    assert found.estimates
+    stored = await prepare(platform, explored(60))
+    comparison = await compare_since(platform, stored)
+    assert not comparison.verdict.is_conclusive
+    assert "below 200: record more traffic" in comparison.verdict.text
+    assert comparison.estimates
 
 
 async def test_the_version_that_answered_is_worth_what_it_earned(platform: Platform) -> None:
-    """Its SNIPS, with propensities of its own, is the mean reward of what it showed."""
+    """Its SNIPS estimate, with its own propensities, is the mean reward of its hits."""
     searches = unexplored(240)
-    stored = await prepared(platform, searches)
+    stored = await prepare(platform, searches)
     active = await named_profile(platform.database, platform.tenant_id, stored, "active")
-    found = await compared(platform, stored, active, active)
-    rewards = [said.reward for one in searches for shown in one.shown for said in shown.feedback]
-    snips = next(one for one in found.estimates if one.estimator is Estimator.SNIPS)
+    comparison = await compare_since(platform, stored, active, active)
+    rewards = [event.reward for search in searches for hit in search.shown for event in hit.feedback]
+    snips = next(estimate for estimate in comparison.estimates if estimate.estimator is Estimator.SNIPS)
     assert snips.first.value == pytest.approx(np.mean(rewards))
     assert (snips.difference.value, snips.difference.standard_error) == (0.0, 0.0)
-    assert (found.changed, found.verdict.better) == (0, None)
-    assert "no difference is shown" in found.verdict.text
+    assert (comparison.changed, comparison.verdict.better) == (0, None)
+    assert "no difference is shown" in comparison.verdict.text
 
 
 async def test_searches_that_tell_nothing_are_counted_by_reason(platform: Platform) -> None:
     """A grouped search, one without candidates, and one without the leg; neither profile is judged by them."""
-    shown = [Shown("a", 0.5, (Feedback(1.0),))]
+    hits = [Impression("a", 0.5, (Feedback(1.0),))]
     odd = [
-        Recorded(retrieved_at=SINCE, shown=shown, legs=LEGS, request={"limit": 2, "group_by": "kind"}),
-        Recorded(retrieved_at=SINCE, shown=shown),
-        Recorded(retrieved_at=SINCE, shown=shown, legs={"dense": LEGS["dense"]}),
+        Recorded(retrieved_at=SINCE, shown=hits, legs=LEGS, request={"limit": 2, "group_by": "kind"}),
+        Recorded(retrieved_at=SINCE, shown=hits),
+        Recorded(retrieved_at=SINCE, shown=hits, legs={"dense": LEGS["dense"]}),
     ]
-    found = await compared(platform, await prepared(platform, [*odd, *explored(3)]))
-    assert found.searches == found.weighings[0].retrievals == 3
-    assert found.left_out == {
+    comparison = await compare_since(platform, await prepare(platform, [*odd, *explored(3)]))
+    assert comparison.searches == comparison.weighings[0].retrievals == 3
+    assert comparison.left_out == {
         "it showed the best of each group": 1,
         "no candidates were recorded with it": 1,
         "a leg of the profile did not run": 1,
@@ -141,8 +141,8 @@ async def test_searches_that_tell_nothing_are_counted_by_reason(platform: Platfo
 
 
 async def test_the_latest_searches_are_looked_at(platform: Platform) -> None:
-    """As many as were asked for, over as many pages as that takes; a default reward counts what nobody rated."""
-    stored = await prepared(platform, explored(205))
+    """It reads as many as requested, in several pages if needed; a default reward counts for unrated hits."""
+    stored = await prepare(platform, explored(205))
     database, tenant = platform.database, platform.tenant_id
     late = await compare_profiles(database, tenant, stored, BEST, WORST, since=SINCE, most=203)
     assert late.searches == 203
@@ -165,25 +165,25 @@ async def test_another_profiles_slate_is_what_a_search_by_it_shows(platform: Pla
     await platform.recorded()
     stored, pools = await collection.refresh(), list[RecordedPool]()
     async with platform.database.snapshot(platform.tenant_id) as connection:
-        pools += [one async for one in read_pools(connection, stored.collection_id, since=SINCE, most=10)]
+        pools += [pool async for pool in read_pools(connection, stored.collection_id, since=SINCE, most=10)]
     for query, pool in zip(reversed(queries), pools, strict=True):
         for profile in profiles:
-            shown = await collection.search(query, limit=5, profile=profile)
+            hits = await collection.search(query, limit=5, profile=profile)
             slate = target_slate(pool, NamedProfile(name="other", profile=profile))
-            assert slate == {hit.item_id: 1.0 for hit in shown}
+            assert slate == {hit.item_id: 1.0 for hit in hits}
 
 
 async def test_another_tenants_searches_are_nobodys_evidence(platform: Platform) -> None:
     """Named by its number, the collection holds no search for a stranger."""
-    stored = await prepared(platform, explored(5))
+    stored = await prepare(platform, explored(5))
     stranger = await ensure_tenant(platform.database, f"not {platform.settings.tenant}")
-    found = await compare_profiles(platform.database, stranger, stored, BEST, WORST, since=SINCE)
-    assert (found.searches, found.estimates) == (0, ())
-    assert not found.verdict.is_conclusive
+    comparison = await compare_profiles(platform.database, stranger, stored, BEST, WORST, since=SINCE)
+    assert (comparison.searches, comparison.estimates) == (0, ())
+    assert not comparison.verdict.is_conclusive
 
 
 @pytest.mark.parametrize(
-    ("since", "default_reward", "most", "said"),
+    ("since", "default_reward", "most", "message"),
     [
         (SINCE.replace(tzinfo=None), None, 1, "no time zone"),
         (SINCE, 1.5, 1, "default reward"),
@@ -191,11 +191,11 @@ async def test_another_tenants_searches_are_nobodys_evidence(platform: Platform)
     ],
 )
 async def test_impossible_questions_are_refused(
-    platform: Platform, since: datetime, default_reward: float | None, most: int, said: str
+    platform: Platform, since: datetime, default_reward: float | None, most: int, message: str
 ) -> None:
     """Before anything is read."""
-    stored = await prepared(platform, [])
-    with pytest.raises(InvalidRequestError, match=said):
+    stored = await prepare(platform, [])
+    with pytest.raises(InvalidRequestError, match=message):
         await compare_profiles(
             platform.database,
             platform.tenant_id,
@@ -228,15 +228,15 @@ async def test_profiles_go_by_version_by_active_and_by_file(platform: Platform, 
 @pytest.mark.parametrize("name", ["99", "99999999999999999999", "nowhere.json"])
 async def test_a_profile_that_is_not_there_is_named(platform: Platform, name: str) -> None:
     """Also for a number beyond all versions."""
-    stored = await prepared(platform, [])
+    stored = await prepare(platform, [])
     with pytest.raises(NotFoundError, match=name):
         await named_profile(platform.database, platform.tenant_id, stored, name)
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", "{}"])
 async def test_a_file_without_a_profile_is_refused(platform: Platform, tmp_path: Path, text: str) -> None:
-    """With what it lacks."""
-    stored = await prepared(platform, [])
+    """The message names what is missing."""
+    stored = await prepare(platform, [])
     path = tmp_path / "profile.json"
     path.write_text(text)
     with pytest.raises(InvalidProfileError):

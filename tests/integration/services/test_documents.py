@@ -26,7 +26,7 @@ SMALL = Chunking(max_tokens=64, overlap=8)
 
 
 class ReadingEmbedder(HashingEmbedder):
-    """Tells what its model reads, what it was asked for, and is down when told to be."""
+    """An embedder with a model's limit, which records its texts, and fails on demand."""
 
     max_tokens = 64
 
@@ -36,7 +36,7 @@ class ReadingEmbedder(HashingEmbedder):
         self.down = False
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """A word is a token, and two stand around each text."""
+        """A word is a token, and each text has two more."""
         return [len(text.split()) + 2 for text in texts]
 
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
@@ -78,34 +78,34 @@ async def test_a_folder_is_searched_and_a_hit_names_its_document(docs: Collectio
     assert (report.added, report.failed, report.empty) == (6, (), ("handbook/team/empty.md",))
     assert report.skipped == {"hidden": 1, ".png": 1}
     [hit] = await docs.search("flights permit", where={"document": "handbook/policy.pdf"}, limit=1)
-    told = {name: hit.attributes[name] for name in ("document", "document_title", "headings", "page")}
-    assert told == {"document": "handbook/policy.pdf", "document_title": "Travel", "headings": [], "page": 1}
-    found = await docs.search("30 days", group_by="document", limit=10)
-    documents = [hit.attributes["document"] for hit in found]
+    attributes = {name: hit.attributes[name] for name in ("document", "document_title", "headings", "page")}
+    assert attributes == {"document": "handbook/policy.pdf", "document_title": "Travel", "headings": [], "page": 1}
+    hits = await docs.search("30 days", group_by="document", limit=10)
+    documents = [hit.attributes["document"] for hit in hits]
     assert len(documents) == len(set(documents)) == 6
 
 
 async def test_an_unchanged_document_costs_nothing(docs: Collection, embedder: ReadingEmbedder, handbook: Path) -> None:
     """No write, no embedding, and it is not even parsed."""
     first = await docs.ingest_documents(handbook)
-    before = {one.item.item_id: one.version for one in await docs.page()}
+    before = {row.item.item_id: row.version for row in await docs.page()}
     embedder.texts.clear()
 
     again = await docs.ingest_documents([handbook])
 
     assert (again.added, again.changed, again.unchanged, again.empty) == (0, 0, 6, first.empty)
     assert embedder.texts == []
-    assert {one.item.item_id: one.version for one in await docs.page()} == before
+    assert {row.item.item_id: row.version for row in await docs.page()} == before
 
 
 async def test_of_a_changed_document_only_new_chunks_are_embedded(
     docs: Collection, embedder: ReadingEmbedder, tmp_path: Path
 ) -> None:
-    """Whatever is put before them; chunks that are gone are removed, and the others keep their ids."""
+    """Inserted text changes no other chunk; removed chunks are deleted, and the others keep their ids."""
     file = tmp_path / "long.md"
     file.write_text("# Long\n\n" + "".join(map(section, ("A", "B", "C"))))
     first = await docs.ingest_documents(file)
-    ids = [one.item.item_id for one in await docs.page()]
+    ids = [row.item.item_id for row in await docs.page()]
     embedder.texts.clear()
 
     file.write_text("# Long\n\n" + "".join(map(section, ("New", "A", "C"))))
@@ -129,18 +129,18 @@ async def test_another_size_cuts_all_anew(docs: Collection, handbook: Path) -> N
 
 
 async def test_a_vanished_document_is_told_and_removed_only_when_asked(docs: Collection, handbook: Path) -> None:
-    """Those of other folders stay, whatever is asked."""
+    """Documents of other folders stay in any case."""
     await docs.add_documents([{"id": "elsewhere", "text": "Another document."}])
     await docs.ingest_documents(handbook)
     (handbook / "policy.pdf").unlink()
 
-    told = await docs.ingest_documents(handbook)
-    assert (told.vanished, told.removed) == (("handbook/policy.pdf",), 0)
+    report = await docs.ingest_documents(handbook)
+    assert (report.vanished, report.removed) == (("handbook/policy.pdf",), 0)
     pruned = await docs.ingest_documents(handbook, prune=True)
     assert (pruned.vanished, pruned.removed, pruned.chunks_removed) == (("handbook/policy.pdf",), 1, 1)
-    left = {item.item.attributes["document"] for item in await docs.page()}
-    assert "handbook/policy.pdf" not in left
-    assert {"elsewhere", "handbook/note.docx"} <= left
+    documents = {item.item.attributes["document"] for item in await docs.page()}
+    assert "handbook/policy.pdf" not in documents
+    assert {"elsewhere", "handbook/note.docx"} <= documents
 
 
 def emptied(folder: Path) -> None:
@@ -174,24 +174,24 @@ async def test_a_full_folder_beside_an_empty_one_is_pruned_alone(docs: Collectio
 
 
 async def test_folders_of_one_name_do_not_take_each_others_documents(docs: Collection, tmp_path: Path) -> None:
-    """The second is refused, unless it is given a name of its own; so is one that moved."""
-    one, two = write_handbook(tmp_path / "a" / "docs"), write_handbook(tmp_path / "b" / "docs")
-    await docs.ingest_documents(one, prune=True)
+    """The second folder is refused without a name of its own; so is a folder that moved."""
+    first, two = write_handbook(tmp_path / "a" / "docs"), write_handbook(tmp_path / "b" / "docs")
+    await docs.ingest_documents(first, prune=True)
     with pytest.raises(InvalidRequestError, match=r"are of another folder of that name.* give --name docs"):
         await docs.ingest_documents(two, prune=True)
     assert (await docs.ingest_documents(two, name="docs-b", prune=True)).added == 6
     (two / "backups.md").unlink()
 
-    assert (await docs.ingest_documents(one, prune=True)).unchanged == 6
+    assert (await docs.ingest_documents(first, prune=True)).unchanged == 6
     pruned = await docs.ingest_documents(two, name="docs-b", prune=True)
     assert (pruned.vanished, pruned.removed) == (("docs-b/backups.md",), 1)
-    assert (await docs.ingest_documents(one)).unchanged == 6
+    assert (await docs.ingest_documents(first)).unchanged == 6
 
 
 async def test_a_folder_that_moved_is_known_by_its_name(
     docs: Collection, embedder: ReadingEmbedder, handbook: Path, tmp_path: Path
 ) -> None:
-    """Nothing is embedded again, and what vanished on the way is told."""
+    """Nothing is embedded again, and vanished documents are reported."""
     await docs.ingest_documents(handbook)
     moved = write_handbook(tmp_path / "elsewhere")
     (moved / "policy.pdf").unlink()
@@ -205,7 +205,7 @@ async def test_a_folder_that_moved_is_known_by_its_name(
 
 
 async def test_pruning_leaves_documents_that_a_program_added(docs: Collection, handbook: Path) -> None:
-    """Whatever they are called."""
+    """Their ids do not matter."""
     await docs.add_documents([{"id": "handbook/of/a/program.md", "text": "Another document."}])
     report = await docs.ingest_documents(handbook, prune=True)
     assert (report.vanished, report.removed) == ((), 0)
@@ -252,11 +252,11 @@ async def test_an_emptied_document_has_no_chunks(docs: Collection, handbook: Pat
 
 
 async def test_a_document_whose_storing_broke_off_is_stored_again(docs: Collection, tmp_path: Path) -> None:
-    """Its first chunk, stored last, says that it is whole."""
+    """The first chunk, stored last, marks the document as complete."""
     file = tmp_path / "long.md"
     file.write_text("".join(map(section, "ABC")))
     await docs.ingest_documents(file)
-    [first] = [one.item.item_id for one in await docs.page(where={"chunk": 0})]
+    [first] = [row.item.item_id for row in await docs.page(where={"chunk": 0})]
     await docs.delete([first])
 
     report = await docs.ingest_documents(file)
@@ -279,7 +279,7 @@ async def test_chunks_without_vectors_get_them_by_the_next_run(
 
 
 async def test_every_chunk_is_read_whole_by_the_model(docs: Collection, embedder: ReadingEmbedder) -> None:
-    """However many tokens are asked for, and however long title and headings are."""
+    """This holds for any requested size, and for any length of title and headings."""
     text = f"# {'long ' * 200}\n\n" + "".join(section(name, 200) for name in "AB")
     report = await docs.add_documents([{"id": "x", "text": text}], chunking=Chunking(max_tokens=5000))
 
@@ -297,24 +297,24 @@ async def test_items_that_are_longer_than_the_model_reads_are_told(docs: Collect
 
 async def test_documents_are_given_as_dictionaries(docs: Collection) -> None:
     """With metadata to filter by."""
-    given: list[dict[str, Any]] = [
+    records: list[dict[str, Any]] = [
         {"id": "faq", "text": "# Questions\n\nWhy?", "metadata": {"team": "ops"}},
         {"id": "page", "text": "<h1>Hello</h1><p>World</p>", "format": "html", "title": "Mine"},
         {"id": "bad", "text": "x", "format": "gif"},
     ]
-    report = await docs.add_documents(given)
+    report = await docs.add_documents(records)
 
     assert report.added == 2
     assert [name for name, _ in report.failed] == ["bad"]
     [hit] = await docs.search("why", where={"team": "ops"})
     assert (hit.title, hit.attributes["document"]) == ("Questions", "faq")
-    assert (await docs.add_documents(given)).unchanged == 2
+    assert (await docs.add_documents(records)).unchanged == 2
     assert await docs.delete_documents(["faq", "faq", "nothing"]) == 1
     assert [item.item.attributes["document"] for item in await docs.page()] == ["page"]
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("value", "message"),
     [
         ("text", "come in a list"),
         ({"id": "a", "text": "b"}, "come in a list"),
@@ -325,17 +325,17 @@ async def test_documents_are_given_as_dictionaries(docs: Collection) -> None:
         ([3], "not int"),
     ],
 )
-async def test_what_is_no_document_is_refused(docs: Collection, given: Any, message: str) -> None:
+async def test_what_is_no_document_is_refused(docs: Collection, value: Any, message: str) -> None:
     """Before anything is stored."""
     with pytest.raises(InvalidItemError, match=message):
-        await docs.add_documents(given)
+        await docs.add_documents(value)
 
 
 async def test_a_document_that_is_given_twice_is_told(docs: Collection) -> None:
     """The last one is kept."""
     report = await docs.add_documents([{"id": "a", "text": "one"}, {"id": "a", "text": "two"}])
     assert report.notes == ("1 id stands more than once ('a'); the last of each was kept",)
-    assert [one.item.body for one in await docs.page()] == ["two"]
+    assert [row.item.body for row in await docs.page()] == ["two"]
 
 
 async def test_metadata_that_no_item_can_have_fails_that_document_alone(docs: Collection) -> None:
@@ -350,16 +350,16 @@ async def test_metadata_that_no_item_can_have_fails_that_document_alone(docs: Co
 
 
 async def test_passages_are_joined_within_the_budget(docs: Collection) -> None:
-    """Hits first, then what stands beside them, as one text without what they share."""
+    """Hits come first, then their neighbours, as one text without the overlap."""
     body = " ".join(f"word{at}." if at % 10 == 9 else f"word{at}" for at in range(150))
     await docs.add_documents([{"id": "long", "text": f"# Long\n\n{body}"}, {"id": "other", "text": "# Else\n\nword70"}])
 
-    found = await docs.passages("word70", limit=2, max_tokens=400, around=3)
-    assert sorted(passage.document for passage in found) == ["long", "other"]
-    [long] = [passage for passage in found if passage.document == "long"]
+    passages = await docs.passages("word70", limit=2, max_tokens=400, around=3)
+    assert sorted(passage.document for passage in passages) == ["long", "other"]
+    [long] = [passage for passage in passages if passage.document == "long"]
     assert long.text.split() == body.split()
-    assert found.tokens == len(found.text.split()) + 2 <= 400
-    assert found.retrieval_id is not None
+    assert passages.tokens == len(passages.text.split()) + 2 <= 400
+    assert passages.retrieval_id is not None
 
     small = await docs.passages(
         "word70", limit=2, max_tokens=100, around=3, count_tokens=lambda text: len(text.split())
@@ -370,24 +370,24 @@ async def test_passages_are_joined_within_the_budget(docs: Collection) -> None:
 
 
 async def test_a_best_hit_larger_than_the_budget_is_cut_around_the_words(docs: Collection) -> None:
-    """The next hit would fit, and is not taken in its place."""
+    """The next hit would fit, but does not replace it."""
     long = " ".join(["other"] * 300 + ["the answer is forty two"] + ["other"] * 300)
     await docs.add([{"id": "long", "text": long}, {"id": "short", "text": "one other answer"}])
 
-    found = await docs.passages("forty two answer", max_tokens=100, limit=2)
+    passages = await docs.passages("forty two answer", max_tokens=100, limit=2)
 
-    assert [(passage.document, passage.cut) for passage in found] == [("long", True)]
-    assert "the answer is forty two" in found[0].text
-    assert (found[0].text[0], found[0].text[-1]) == ("…", "…")
-    assert 90 < found.tokens <= 100
-    assert found.left_out == 1
+    assert [(passage.document, passage.cut) for passage in passages] == [("long", True)]
+    assert "the answer is forty two" in passages[0].text
+    assert (passages[0].text[0], passages[0].text[-1]) == ("…", "…")
+    assert 90 < passages.tokens <= 100
+    assert passages.left_out == 1
 
 
-@pytest.mark.parametrize("asked", [{"max_tokens": 99}, {"around": 11}, {"around": True}, {"max_tokens": 1.5}])
-async def test_numbers_outside_their_range_are_refused(docs: Collection, asked: Any) -> None:
+@pytest.mark.parametrize("arguments", [{"max_tokens": 99}, {"around": 11}, {"around": True}, {"max_tokens": 1.5}])
+async def test_numbers_outside_their_range_are_refused(docs: Collection, arguments: Any) -> None:
     """The message says what the range is."""
     with pytest.raises(InvalidLimitError, match=r"must be a whole number from (0|100) to"):
-        await docs.passages("x", **asked)
+        await docs.passages("x", **arguments)
 
 
 async def test_a_chunking_is_a_chunking(docs: Collection) -> None:
@@ -409,25 +409,25 @@ async def test_a_collection_without_vectors_has_documents_too(platform: Platform
 async def test_a_long_document_shows_how_far_it_is(docs: Collection, tmp_path: Path) -> None:
     """By the vectors of its chunks, before it is done."""
     (tmp_path / "a.txt").write_text("word " * 2000)
-    told: list[tuple[float, int]] = []
+    progress: list[tuple[float, int]] = []
     report = await docs.ingest_documents(
-        tmp_path / "a.txt", progress=lambda so_far, done, total: told.append((done / total, so_far.chunks.embedded))
+        tmp_path / "a.txt", progress=lambda so_far, done, total: progress.append((done / total, so_far.chunks.embedded))
     )
     chunks = report.chunks.embedded
-    assert told == [(0, 0), (16 / chunks, 16), (1, chunks), (1, chunks)]
+    assert progress == [(0, 0), (16 / chunks, 16), (1, chunks), (1, chunks)]
 
 
 def test_the_sync_door_does_the_same(database_url: str, settings: Settings, handbook: Path) -> None:
     """Without ``await``, with progress."""
-    seen: list[tuple[float, int, int]] = []
+    progress: list[tuple[float, int, int]] = []
 
-    def follow(report: DocumentsReport, done: float, total: int) -> None:
-        seen.append((done, total, report.chunks.embedded))
+    def follow(report: DocumentsReport, share: float, total: int) -> None:
+        progress.append((share, total, report.chunks.embedded))
 
     with retrieval.sync.connect(database_url, settings=settings, embedder=ReadingEmbedder()) as platform:
         docs = platform.collection("docs")
         report = docs.ingest_documents(handbook, progress=follow)
-        assert (report.added, seen[0], seen[-1]) == (6, (0, 7, 0), (7, 7, report.chunks.embedded))
+        assert (report.added, progress[0], progress[-1]) == (6, (0, 7, 0), (7, 7, report.chunks.embedded))
         assert docs.add_documents([{"id": "a", "text": "b"}]).added == 1
         assert "coffee" in docs.passages("who cleans the coffee machine?").text
         assert docs.delete_documents(["a"]) == 1

@@ -1,4 +1,4 @@
-"""HNSW indexes: made when a collection is large, once, whoever asks, and made again when a build failed."""
+"""HNSW indexes: created once when a collection is large, and again after a failed build."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ SPACE = EmbeddingSpace(provider="test", model="indexes", dimensions=4)
 @pytest.fixture
 async def collection(platform: Platform) -> Collection:
     """A collection of 40 items with vectors."""
-    made = await platform.collection("docs", space=SPACE)
+    opened = await platform.collection("docs", space=SPACE)
     vectors = np.random.default_rng(0).normal(size=(40, 4))
-    await made.add([{"_id": str(number)} for number in range(40)], embeddings=vectors)
-    return made
+    await opened.add([{"_id": str(number)} for number in range(40)], embeddings=vectors)
+    return opened
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ async def test_a_large_one_gets_one_and_then_has_it(platform: Platform, collecti
 async def test_what_a_failed_build_left_is_replaced(
     platform: Platform, collection: Collection, admin: psycopg.AsyncConnection[Any]
 ) -> None:
-    """An invalid index is no index: it is dropped and built again."""
+    """An invalid index does not count as an index: it is dropped and built again."""
     stored = await collection.refresh()
     await keep_index(platform.database, platform.tenant_id, stored, rows=40)
     await admin.execute(
@@ -78,7 +78,7 @@ async def test_what_a_failed_build_left_is_replaced(
 async def test_of_many_wishes_at_once_one_builds_and_none_fails(
     platform: Platform, collection: Collection, admin: psycopg.AsyncConnection[Any]
 ) -> None:
-    """Concurrent builds on one table deadlock in PostgreSQL: here one builds, and the others go on without waiting."""
+    """Concurrent builds on one table would deadlock: one process builds, and the others continue without waiting."""
     stored = await collection.refresh()
     for _ in range(3):
         outcomes = await asyncio.gather(
@@ -93,7 +93,7 @@ async def test_of_many_wishes_at_once_one_builds_and_none_fails(
 async def test_a_login_that_does_not_own_the_tables_is_told_who_may(
     platform: Platform, collection: Collection, admin: psycopg.AsyncConnection[Any], settings: Settings
 ) -> None:
-    """Adding goes on without the index; the report says who can build it."""
+    """Adding works without the index; the report names who can build it."""
     login = f"login_{uuid.uuid4().hex[:12]}"
     name = sql.Identifier(login)
     await admin.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD 'secret'").format(name))
@@ -115,16 +115,16 @@ async def test_what_is_measured_is_stored_and_shown(platform: Platform, collecti
     stored = await collection.refresh()
     measured = await measure_index(platform.database, platform.tenant_id, stored)
     assert measured is not None
-    shown = (await collection.refresh()).ann_index
-    assert shown is not None
-    assert (shown.rows, shown.index_bytes, shown.recall) == (40, measured.index_bytes, 1.0)
-    assert (shown.effort_10, shown.effort_100, shown.effort_200) == (50, 100, 200)
-    assert shown.exact_row_us == pytest.approx(measured.exact_row_us, rel=1e-5)
-    assert shown.walk_row_us == pytest.approx(measured.walk_row_us, rel=1e-5)
+    index = (await collection.refresh()).ann_index
+    assert index is not None
+    assert (index.rows, index.index_bytes, index.recall) == (40, measured.index_bytes, 1.0)
+    assert (index.effort_10, index.effort_100, index.effort_200) == (50, 100, 200)
+    assert index.exact_row_us == pytest.approx(measured.exact_row_us, rel=1e-5)
+    assert index.walk_row_us == pytest.approx(measured.walk_row_us, rel=1e-5)
 
 
 async def test_there_is_nothing_to_measure_without_an_index(platform: Platform, collection: Collection) -> None:
-    """And nothing is stored."""
+    """Nothing is stored either."""
     stored = await collection.refresh()
     assert await measure_index(platform.database, platform.tenant_id, stored) is None
     assert await rebuild_index(platform.database, platform.tenant_id, stored) is IndexOutcome.NOT_NEEDED
@@ -178,8 +178,8 @@ async def test_a_rebuild_replaces_the_index_beside_the_old_one(
     index = (await collection.refresh()).ann_index
     assert index is not None
     assert index.is_measured
-    left = await admin.execute("SELECT count(*) FROM pg_class WHERE relname LIKE %s", (f"{_name(stored)}_cc%",))
-    assert await left.fetchone() == (0,)
+    remains = await admin.execute("SELECT count(*) FROM pg_class WHERE relname LIKE %s", (f"{_name(stored)}_cc%",))
+    assert await remains.fetchone() == (0,)
 
 
 async def cut_off(stored: StoredCollection, admin: psycopg.AsyncConnection[Any], *, lock: str) -> None:
@@ -201,17 +201,17 @@ async def cut_off(stored: StoredCollection, admin: psycopg.AsyncConnection[Any],
 
 
 async def left_over(stored: StoredCollection, admin: psycopg.AsyncConnection[Any]) -> list[str]:
-    """The endings of what interrupted builds left beside the index."""
-    found = await admin.execute(
+    """The endings of the names of interrupted builds beside the index."""
+    rows = await admin.execute(
         "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
         "WHERE c.relname LIKE %s AND NOT i.indisvalid ORDER BY 1",
         (f"{_name(stored)}%",),
     )
-    return [row[0].removeprefix(_name(stored)) for row in await found.fetchall()]
+    return [row[0].removeprefix(_name(stored)) for row in await rows.fetchall()]
 
 
 @pytest.mark.parametrize(
-    ("lock", "left"), [("ROW EXCLUSIVE", ["_ccnew", "_ccnew1"]), ("ACCESS SHARE", ["_ccold", "_ccold1"])]
+    ("lock", "remains"), [("ROW EXCLUSIVE", ["_ccnew", "_ccnew1"]), ("ACCESS SHARE", ["_ccold", "_ccold1"])]
 )
 @pytest.mark.parametrize("is_job", [True, False])
 async def test_what_an_interrupted_rebuild_left_is_removed(
@@ -220,7 +220,7 @@ async def test_what_an_interrupted_rebuild_left_is_removed(
     admin: psycopg.AsyncConnection[Any],
     *,
     lock: str,
-    left: list[str],
+    remains: list[str],
     is_job: bool,
 ) -> None:
     """The new index or the old one, invalid: by the job, and by the next reindex."""
@@ -228,7 +228,7 @@ async def test_what_an_interrupted_rebuild_left_is_removed(
     stored = await collection.refresh()
     await cut_off(stored, admin, lock=lock)
     await cut_off(stored, admin, lock=lock)
-    assert await left_over(stored, admin) == left
+    assert await left_over(stored, admin) == remains
     if is_job:
         assert await keep_index(platform.database, platform.tenant_id, stored, rows=40) is IndexOutcome.PRESENT
     else:
@@ -240,7 +240,7 @@ async def test_what_an_interrupted_rebuild_left_is_removed(
 async def test_what_was_left_of_another_collections_index_is_not_touched(
     platform: Platform, collection: Collection, admin: psycopg.AsyncConnection[Any]
 ) -> None:
-    """Nor an index of a name that only begins alike; one that is valid stays."""
+    """Neither is an index whose name only begins the same; a valid index stays."""
     await keep_index(platform.database, platform.tenant_id, await collection.refresh(), rows=40)
     stored = await collection.refresh()
     assert stored.space is not None
@@ -257,28 +257,28 @@ async def test_what_was_left_of_another_collections_index_is_not_touched(
             )
     assert await keep_index(platform.database, platform.tenant_id, stored, rows=40) is IndexOutcome.PRESENT
     assert await left_over(stored, admin) == ["_ccnew_mine", "_mine"]
-    found = await admin.execute("SELECT to_regclass(%s) IS NULL", (f"{SCHEMA}.{_name(stored)}_ccnew3",))
-    assert await found.fetchone() == (False,)
+    rows = await admin.execute("SELECT to_regclass(%s) IS NULL", (f"{SCHEMA}.{_name(stored)}_ccnew3",))
+    assert await rows.fetchone() == (False,)
 
 
 @not_on_a_cluster("the index that is made invalid here is the nodes' there")
 async def test_a_reindex_builds_the_index_that_an_interrupted_build_left(
     platform: Platform, collection: Collection, admin: psycopg.AsyncConnection[Any]
 ) -> None:
-    """An invalid one is no index, and there is nothing beside which a new one could be built."""
+    """An invalid index does not count, and no index exists that a new one could replace."""
     await keep_index(platform.database, platform.tenant_id, await collection.refresh(), rows=40)
     stored = await collection.refresh()
     await admin.execute(
         "UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass", (f"{SCHEMA}.{_name(stored)}",)
     )
-    # By its true size it needs none.
+    # Its true size needs no index.
     stored = await collection.refresh()
     assert await rebuild_index(platform.database, platform.tenant_id, stored) is IndexOutcome.DROPPED
     assert await left_over(stored, admin) == []
 
 
 async def test_of_many_rebuilds_at_once_one_is_done_at_a_time(platform: Platform, collection: Collection) -> None:
-    """The others say that somebody is at it already; none fails, none waits."""
+    """The others report that a rebuild is running; none fails, none waits."""
     await keep_index(platform.database, platform.tenant_id, await collection.refresh(), rows=40)
     stored = await collection.refresh()
     async with platform.database.only_one(f"indexes of embeddings_{stored.space.space_id if stored.space else 0}"):
@@ -300,7 +300,7 @@ async def test_small_tenants_make_no_indexes(
     for number in range(8):
         other = settings.changed(tenant=f"{settings.tenant}-{number}", pool_size=1)
         async with connect(platform.database.url, settings=other) as small:
-            made = await small.collection("docs", space=SPACE)
-            await made.add([{"_id": str(one)} for one in range(5)], embeddings=vectors)
-            assert (await made.search(vector=vectors[0], limit=5)).why.startswith("no HNSW index")
+            opened = await small.collection("docs", space=SPACE)
+            await opened.add([{"_id": str(number)} for number in range(5)], embeddings=vectors)
+            assert (await opened.search(vector=vectors[0], limit=5)).why.startswith("no HNSW index")
     assert await (await admin.execute(count, (SCHEMA,))).fetchone() == before

@@ -25,7 +25,7 @@ from tests.support.killed_ingest import ingest_until
 
 
 class ObservedEmbedder(HashingEmbedder):
-    """Counts the texts that it is asked for, and fails or answers wrongly when told to."""
+    """Counts its texts, and fails or answers wrongly on demand."""
 
     def __init__(self) -> None:
         super().__init__(64)
@@ -36,7 +36,7 @@ class ObservedEmbedder(HashingEmbedder):
         self.calls = 0
 
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
-        """The vectors, what it was told to answer, or ``EmbedderUnavailableError``."""
+        """Return the vectors, the configured answer, or raise ``EmbedderUnavailableError``."""
         self.calls += 1
         if self.down:
             raise EmbedderUnavailableError("the embedder is down; try again")
@@ -65,9 +65,9 @@ def line(number: int, text: str = "", **more: object) -> str:
     return json.dumps({"_id": f"{number:06}", "text": text or f"text of word{number}", **more})
 
 
-def written(path: Path, lines: Iterable[str]) -> str:
+def write_file(path: Path, lines: Iterable[str]) -> str:
     """The file's name, once these lines are in it."""
-    path.write_text("".join(f"{one}\n" for one in lines))
+    path.write_text("".join(f"{line}\n" for line in lines))
     return str(path)
 
 
@@ -80,9 +80,9 @@ def file(tmp_path: Path) -> Path:
 async def test_a_second_run_changes_nothing_and_embeds_nothing(
     observed: Platform, embedder: ObservedEmbedder, file: Path
 ) -> None:
-    """An item that is stored already costs no embedding and no write."""
+    """A stored item costs neither an embedding nor a write."""
     collection = await observed.collection("docs")
-    path = written(file, map(line, range(1200)))
+    path = write_file(file, map(line, range(1200)))
     first = await collection.ingest(read_items(path))
     assert (first.read, first.items.added, first.items.embedded, len(embedder.texts)) == (1200,) * 4
     embedder.texts.clear()
@@ -97,10 +97,10 @@ async def test_only_a_changed_text_is_embedded_again(
 ) -> None:
     """A changed attribute costs a write, a changed text an embedding too, and a text seen before none."""
     collection = await observed.collection("docs")
-    await collection.ingest(read_items(written(file, map(line, range(10)))))
+    await collection.ingest(read_items(write_file(file, map(line, range(10)))))
     embedder.texts.clear()
     lines = [line(0, "new text"), line(1, priority="High"), line(2, "text of word3"), *map(line, range(3, 10))]
-    report = await collection.ingest(read_items(written(file, lines)))
+    report = await collection.ingest(read_items(write_file(file, lines)))
     assert (report.items.changed, report.items.unchanged) == (3, 7)
     assert embedder.texts == ["new text"]
     for query, key in (("new text", "000000"), ("text of word9", "000009")):
@@ -112,22 +112,22 @@ async def test_only_a_changed_text_is_embedded_again(
 async def test_pruning_archives_what_is_missing_and_the_same_input_revives_it(
     observed: Platform, embedder: ObservedEmbedder, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An archived item is kept and not found; given again as it was, it is found again without a new embedding."""
-    monkeypatch.setattr(ingest, "_PRUNE_PAGE", 400)  # so that what is stored is looked through in several pages
+    """An archived item is stored and not found; added again unchanged, it is found without a new embedding."""
+    monkeypatch.setattr(ingest, "_PRUNE_PAGE", 400)  # so that stored items are read in several pages
     collection = await observed.collection("docs")
     many = BATCH_ITEMS + 50
     everything = list(map(line, range(2 * many)))
-    await collection.ingest(read_items(written(file, everything)))
-    report = await collection.ingest(read_items(written(file, everything[::2])), prune=True)
+    await collection.ingest(read_items(write_file(file, everything)))
+    report = await collection.ingest(read_items(write_file(file, everything[::2])), prune=True)
     assert report.archived == many
     assert (await collection.info()).items == many
     assert list(await collection.search("word7", legs=["lexical"])) == []
     assert "000007" not in {hit.item_id for hit in await collection.search("word7", legs=["dense"], limit=1000)}
     assert (await collection.get(["000007"]))["000007"].status == "archived"
-    again = await collection.ingest(read_items(written(file, everything[::2])), prune=True)
+    again = await collection.ingest(read_items(write_file(file, everything[::2])), prune=True)
     assert (again.archived, again.items.changed) == (0, 0)
     embedder.texts.clear()
-    revived = await collection.ingest(read_items(written(file, everything)), prune=True)
+    revived = await collection.ingest(read_items(write_file(file, everything)), prune=True)
     assert (revived.items.changed, revived.archived, embedder.texts) == (many, 0, [])
     assert [hit.item_id for hit in await collection.search("word7", legs=["lexical"])] == ["000007"]
     info = await collection.info()
@@ -137,11 +137,11 @@ async def test_pruning_archives_what_is_missing_and_the_same_input_revives_it(
 async def test_nothing_is_pruned_when_a_line_was_rejected(platform: Platform, file: Path) -> None:
     """The line that could not be read may have held the item that seems to be missing."""
     collection = await platform.collection("docs")
-    await collection.ingest(read_items(written(file, map(line, range(4)))))
+    await collection.ingest(read_items(write_file(file, map(line, range(4)))))
     rejected: list[int] = []
     report = await collection.ingest(
-        read_items(written(file, [line(0), "{broken", line(2)])),
-        rejected=lambda one: rejected.append(one.line),
+        read_items(write_file(file, [line(0), "{broken", line(2)])),
+        rejected=lambda rejection: rejected.append(rejection.line),
         prune=True,
     )
     assert (rejected, report.rejected, report.archived) == ([2], 1, 0)
@@ -152,19 +152,19 @@ async def test_nothing_is_pruned_when_a_line_was_rejected(platform: Platform, fi
 async def test_nothing_is_pruned_by_an_empty_input(platform: Platform, file: Path) -> None:
     """A file that a failed export left empty does not take the collection away."""
     collection = await platform.collection("docs")
-    await collection.ingest(read_items(written(file, map(line, range(4)))))
-    report = await collection.ingest(read_items(written(file, [])), prune=True)
+    await collection.ingest(read_items(write_file(file, map(line, range(4)))))
+    report = await collection.ingest(read_items(write_file(file, [])), prune=True)
     assert report.archived == 0
     assert any("nothing was pruned" in note for note in report.items.notes)
     assert (await collection.info()).items == 4
 
 
 async def test_a_bad_line_stops_before_its_batch(platform: Platform, file: Path) -> None:
-    """Batches before the bad line are stored whole; of its own batch, nothing is."""
+    """Batches before the bad line are stored; nothing of its own batch is."""
     collection = await platform.collection("docs")
     lines = [*map(line, range(BATCH_ITEMS + 10)), '{"_id": "bad", "occurred_at": "never"}', line(9999)]
     with pytest.raises(BadLineError, match=f"items.jsonl:{BATCH_ITEMS + 11}: "):
-        await collection.ingest(read_items(written(file, lines)))
+        await collection.ingest(read_items(write_file(file, lines)))
     assert (await collection.info()).items == BATCH_ITEMS
     report = await collection.ingest(read_items(str(file)), rejected=lambda _: None)
     assert (report.read, report.rejected) == (BATCH_ITEMS + 11, 1)
@@ -176,7 +176,7 @@ async def test_while_the_embedder_is_down_items_are_stored_and_found_by_words(
 ) -> None:
     """The items wait, the report says so, and the next run embeds them without being given anything else."""
     collection = await observed.collection("docs")
-    path = written(file, map(line, range(700)))
+    path = write_file(file, map(line, range(700)))
     embedder.down = True
     report = await collection.ingest(read_items(path))
     assert (report.items.added, report.items.embedded, report.items.pending) == (700, 0, 700)
@@ -197,15 +197,15 @@ async def test_any_run_embeds_what_an_earlier_one_left(
     """Items that are not in the input any more get their vector too."""
     collection = await observed.collection("docs")
     embedder.down = True
-    await collection.ingest(read_items(written(file, map(line, range(300)))))
+    await collection.ingest(read_items(write_file(file, map(line, range(300)))))
     embedder.down = False
-    told: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
     report = await collection.ingest(
-        read_items(written(file, [line(1000)])),
-        progress=lambda so_far, _: told.append((so_far.read, so_far.items.embedded)),
+        read_items(write_file(file, [line(1000)])),
+        progress=lambda so_far, _: progress.append((so_far.read, so_far.items.embedded)),
     )
     assert report.items.embedded == 301
-    assert told == [
+    assert progress == [
         (0, 0),
         (1, 1),
         (1, 1),
@@ -224,7 +224,7 @@ async def test_any_run_embeds_what_an_earlier_one_left(
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [
         (lambda vectors: vectors[:, :32], "32 dimensions"),
         (lambda vectors: vectors * np.nan, "NaN or infinity"),
@@ -233,13 +233,13 @@ async def test_any_run_embeds_what_an_earlier_one_left(
     ],
 )
 async def test_vectors_that_cannot_be_compared_are_refused_with_the_key(
-    observed: Platform, embedder: ObservedEmbedder, file: Path, answer: Any, said: str
+    observed: Platform, embedder: ObservedEmbedder, file: Path, answer: Any, message: str
 ) -> None:
     """Another dimension, NaN, infinity and zero never reach the database, and the report names the item."""
     collection = await observed.collection("docs")
     embedder.answer = answer
-    report = await collection.ingest(read_items(written(file, [line(0)])))
-    assert any("'000000'" in note and said in note for note in report.items.notes)
+    report = await collection.ingest(read_items(write_file(file, [line(0)])))
+    assert any("'000000'" in note and message in note for note in report.items.notes)
     assert (report.items.pending, (await collection.info()).pending) == (1, 1)
     embedder.answer = None
     await collection.ingest(read_items(str(file)))
@@ -253,7 +253,7 @@ async def test_one_item_that_cannot_be_embedded_holds_up_no_other(
     collection = await observed.collection("docs")
     embedder.poison = "poison"
     lines = [*map(line, range(700)), line(700, "poison"), *map(line, range(701, 1000))]
-    report = await collection.ingest(read_items(written(file, lines)))
+    report = await collection.ingest(read_items(write_file(file, lines)))
     assert (report.items.embedded, report.items.pending) == (999, 1)
     assert any("'000700'" in note for note in report.items.notes)
     assert (await collection.info()).pending == 1
@@ -265,17 +265,17 @@ async def test_an_embedder_that_is_away_is_asked_once_a_run(
     """Each further try would wait for all its retries."""
     collection = await observed.collection("docs")
     embedder.down = True
-    report = await collection.ingest(read_items(written(file, map(line, range(1600)))))
+    report = await collection.ingest(read_items(write_file(file, map(line, range(1600)))))
     assert (report.items.pending, embedder.calls) == (1600, 1)
 
 
 async def test_an_embedder_that_refuses_everything_is_not_asked_item_by_item(
     observed: Platform, embedder: ObservedEmbedder, file: Path
 ) -> None:
-    """After a few refusals the fault is taken to be the embedder's."""
+    """After a few refusals the embedder is considered broken."""
     collection = await observed.collection("docs")
     embedder.answer = lambda vectors: vectors * 0
-    report = await collection.ingest(read_items(written(file, map(line, range(1000)))))
+    report = await collection.ingest(read_items(write_file(file, map(line, range(1000)))))
     assert (report.items.embedded, report.items.pending) == (0, 1000)
     assert embedder.calls < 40
 
@@ -285,7 +285,7 @@ async def test_of_lines_with_one_key_the_last_counts(platform: Platform, file: P
     collection = await platform.collection("docs")
     lines = [line(0, "first"), line(1), line(0, "second"), *map(line, range(2, BATCH_ITEMS + 20)), line(0, "third")]
     for _ in range(2):
-        report = await collection.ingest(read_items(written(file, lines)))
+        report = await collection.ingest(read_items(write_file(file, lines)))
         assert report.read == BATCH_ITEMS + 22
         assert report.items.repeated == 1
         assert "1 id stands more than once; the last of each was kept" in report.items.notes
@@ -298,9 +298,9 @@ async def test_of_lines_with_one_key_the_last_counts(platform: Platform, file: P
 async def test_an_archived_status_takes_an_item_out_of_every_search(platform: Platform, file: Path) -> None:
     """An item may arrive archived, become archived, and come back."""
     collection = await platform.collection("docs")
-    await collection.ingest(read_items(written(file, [line(0), line(1, status="archived")])))
+    await collection.ingest(read_items(write_file(file, [line(0), line(1, status="archived")])))
     assert (await collection.info()).items == 1
-    await collection.ingest(read_items(written(file, [line(0, status="archived"), line(1)])))
+    await collection.ingest(read_items(write_file(file, [line(0, status="archived"), line(1)])))
     hits = await collection.search("text of word0 word1")
     assert [hit.item_id for hit in hits] == ["000001"]
     info = await collection.info()
@@ -311,7 +311,7 @@ async def test_the_attributes_of_a_collection_are_known_with_their_types(platfor
     """The items' attributes can be used in filters; any other attribute is an unknown field."""
     collection = await platform.collection("docs")
     lines = [line(0, hours=1, priority="High"), line(1, hours="two", nested={"a": 1}, flag=True), line(2, labels=["x"])]
-    await collection.ingest(read_items(written(file, lines)))
+    await collection.ingest(read_items(write_file(file, lines)))
     assert dict((await collection.refresh()).attributes) == {
         "flag": ("boolean",),
         "hours": ("number", "string"),
@@ -341,15 +341,15 @@ async def test_a_run_that_was_killed_anywhere_is_completed_by_the_next(
 ) -> None:
     """After SIGKILL at many points, one more run ends with the rows, vectors, terms and weights of a run unharmed."""
     old = [line(number, "old words here") for number in range(0, 3000, 3)]
-    # Few words: two of thousands may have one number, in one of the collections.
+    # Few words: with thousands, two could have the same number in one of the collections.
     new = [line(number, f"new {'of various length ' * (number % 7)}{number % 90}") for number in range(0, 4800, 2)]
     states = []
     for harmed in (False, True):
         own = settings.changed(tenant=f"{settings.tenant}-{harmed}")
         async with connect(database_url, settings=own, embedder=HashingEmbedder(64)) as platform:
             collection = await platform.collection("docs")
-            await collection.ingest(read_items(written(file, old)))
-            path = written(file, new)
+            await collection.ingest(read_items(write_file(file, old)))
+            path = write_file(file, new)
             killed = 0
             for last in (5, 9, 12, 15, 18, 21, 25, 30) if harmed else ():
                 killed += ingest_until(database_url, own.tenant, path, last) == -signal.SIGKILL
@@ -370,7 +370,7 @@ STORED = (
     """,
     "SELECT documents, total_length, weighing_after FROM collection_statistics WHERE collection_id = %s",
 )
-# Every item is weighed with the collection's own average.
+# The weights of every item use the collection's own average.
 STALE = """
     SELECT count(*) FROM item_terms JOIN collection_statistics USING (collection_id)
     WHERE collection_id = %s AND weights IS DISTINCT FROM bm25_weights(lexemes, frequencies, length, weighed_length)

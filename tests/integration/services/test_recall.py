@@ -47,11 +47,11 @@ def vectors() -> Vectors:
 @pytest.fixture
 async def collection(platform: Platform, vectors: Vectors) -> Collection:
     """A collection with a vector an item, half of the items red."""
-    made = await platform.collection("docs", space=SPACE)
+    documents = await platform.collection("docs", space=SPACE)
     colours = ("red", "blue")
-    await made.add([{"_id": str(n), "colour": colours[n % 2]} for n in range(ITEMS)], embeddings=vectors)
-    await platform.split(made.name, 1)
-    return made
+    await documents.add([{"_id": str(n), "colour": colours[n % 2]} for n in range(ITEMS)], embeddings=vectors)
+    await platform.split(documents.name, 1)
+    return documents
 
 
 async def with_index(platform: Platform, collection: Collection, options: str) -> JobTarget:
@@ -87,7 +87,7 @@ async def sampled(platform: Platform, target: JobTarget, vectors: Vectors, where
 
 
 async def measured_with(platform: Platform, target: JobTarget, effort: int) -> JobTarget:
-    """The collection, whose index is said to do well with that effort."""
+    """The collection, with an index that claims this effort."""
     assert target.collection.space is not None
     index = AnnIndex(rows=ITEMS, index_bytes=1, effort_10=effort, effort_100=effort)
     async with platform.database.transaction(platform.tenant_id) as connection:
@@ -105,7 +105,7 @@ async def efforts(platform: Platform) -> list[tuple[int, int]]:
 async def test_a_good_index_is_measured_and_left_alone(
     platform: Platform, collection: Collection, vectors: Vectors
 ) -> None:
-    """Searches with a filter and without are told apart; nothing is in question until something new was sampled."""
+    """Searches with and without a filter are measured apart; without new samples nothing is measured."""
     target = await with_index(platform, collection, GOOD)
     assert not await is_recall_in_question(platform.workplace, target)
     await sampled(platform, target, vectors)
@@ -114,7 +114,7 @@ async def test_a_good_index_is_measured_and_left_alone(
     details = await measure_recall(platform.workplace, target)
     assert details == {"samples": 24, "recall": 1.0}
     (status,) = await collection_statuses(platform.workplace, platform.tenant_id)
-    assert [(one.bucket, one.samples, one.recall, one.short_pages) for one in status.recall] == [
+    assert [(bucket.bucket, bucket.samples, bucket.recall, bucket.short_pages) for bucket in status.recall] == [
         ("no filter", 12, 1.0, 0),
         ("over 10 %", 12, 1.0, 0),
     ]
@@ -169,7 +169,7 @@ async def test_a_sunken_recall_raises_the_effort_by_a_step(
 async def test_effort_is_raised_until_the_recall_is_back(
     platform: Platform, collection: Collection, vectors: Vectors
 ) -> None:
-    """A good index that is searched too briefly finds what it owes again after some runs, and is then left alone."""
+    """After some runs a good index with too little effort has the promised recall, and stays as it is."""
     target = await with_index(platform, collection, GOOD)
     await sampled(platform, target, vectors)
     await measured_with(platform, target, 10)
@@ -188,7 +188,7 @@ async def test_effort_is_raised_until_the_recall_is_back(
 async def test_an_index_that_more_effort_does_not_help_is_rebuilt(
     platform: Platform, collection: Collection, vectors: Vectors
 ) -> None:
-    """At the most effort, and where nothing is known of it."""
+    """This applies at the greatest effort, and if no measurement exists."""
     target = await with_index(platform, collection, POOR)
     await sampled(platform, target, vectors)
     target = await measured_with(platform, target, MOST_EFFORT)

@@ -1,4 +1,4 @@
-"""A collection moves to another embedding space of the same dimensions: no error would tell that two were mixed."""
+"""A collection moves to another embedding space of the same dimensions, so mixed vectors would raise no error."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ITEMS = 60
 
 
 class Counting(HashingEmbedder):
-    """The target's embedder: it counts the texts that it is asked for, and can be away."""
+    """The target's embedder: it counts its texts, and can be unavailable."""
 
     def __init__(self) -> None:
         super().__init__(seed=1)
@@ -43,7 +43,7 @@ class Counting(HashingEmbedder):
         self.is_away = False
 
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
-        """As the class it is made of."""
+        """Embed like the base class."""
         if self.is_away:
             raise EmbedderUnavailableError("the service is away")
         (self.texts if role is TextRole.DOCUMENT else self.queries).extend(texts)
@@ -68,7 +68,7 @@ def text(number: int) -> str:
     return f"subject{number:03} detail{number * 7:04} note{number * 13:04}"
 
 
-async def filled(platform: Platform, items: int = ITEMS) -> Collection:
+async def fill(platform: Platform, items: int = ITEMS) -> Collection:
     """A collection in the former space, where two items have the same text."""
     collection = await platform.collection("docs", profile=None)
     await collection.add([{"_id": f"{number:03}", "text": text(max(number, 1))} for number in range(items)])
@@ -88,7 +88,7 @@ async def pending(platform: Platform, collection: Collection, space: StoredSpace
 
 async def test_the_whole_way(platform: Platform, moving: Platform, counting: Counting) -> None:
     """Begun, filled, compared, switched for another process at once, returned from, switched again, removed."""
-    old, new = await filled(platform), await moving.collection("docs")
+    old, new = await fill(platform), await moving.collection("docs")
     for number in range(2, 12):
         await old.search(text(number))
     await platform.recorded()
@@ -110,7 +110,7 @@ async def test_the_whole_way(platform: Platform, moving: Platform, counting: Cou
     assert (await old.info()).space != (target := ready.target)
     switched = await moving.reembedding("docs", "switch")
     assert (switched.state, switched.pending) == (ReembeddingState.SWITCHED, 0)
-    # The first platform has read the collection less than a second ago, and has no embedder for the target.
+    # The first platform read the collection less than a second ago, and has no embedder for the target.
     assert (await new.info()).space == target
     for number in range(2, 8):
         item_id, score = await first(new, number)
@@ -122,8 +122,8 @@ async def test_the_whole_way(platform: Platform, moving: Platform, counting: Cou
     assert (await old.info()).space == ready.former
     await moving.reembedding("docs", "switch")
     assert (await moving.reembedding("docs", "finish")).state is ReembeddingState.REMOVING
-    done = await moving.reembedding("docs", "run")
-    assert done.state is ReembeddingState.DONE
+    state = await moving.reembedding("docs", "run")
+    assert state.state is ReembeddingState.DONE
     stored = await new.refresh()
     former = await register_space(moving.database, HashingEmbedder().space)
     assert await sample_vectors(moving.database, moving.tenant_id, stored.collection_id, former, 10) == []
@@ -134,14 +134,14 @@ async def test_the_whole_way(platform: Platform, moving: Platform, counting: Cou
 async def test_a_reader_that_has_not_heard_of_the_switch_never_compares_two_spaces(
     platform: Platform, moving: Platform
 ) -> None:
-    """Its statement says that the collection has moved; it reads it again, and asks in the other space."""
-    await filled(platform)
+    """Its statement detects the move; the reader loads the collection again, and searches in the other space."""
+    await fill(platform)
     reader = await moving.collection("docs")
     assert round((await first(reader, 3))[1], 2) == 1.0
     await moving.reembed("docs")
     await moving.reembedding("docs", "run")
     before = await reader.refresh()
-    # As one row, at this moment, whatever the reader believes.
+    # One row changes, whatever the reader's copy is.
     handle = handle_of(reader)
     await moving.reembedding("docs", "switch")
     handle.stored, handle.embedder = before, handle.parts.embedders(before.space)
@@ -158,7 +158,7 @@ async def test_a_reader_that_has_not_heard_of_the_switch_never_compares_two_spac
 
 async def test_what_is_written_meanwhile_is_in_both_spaces(platform: Platform, moving: Platform) -> None:
     """Added, changed, archived and removed items, and facets; on neither side a vector is of a former text."""
-    old = await filled(platform)
+    old = await fill(platform)
     await moving.reembed("docs")
     await moving.reembedding("docs", "run")
     target = await register_space(moving.database, HashingEmbedder(seed=1).space)
@@ -195,8 +195,8 @@ async def test_what_is_written_meanwhile_is_in_both_spaces(platform: Platform, m
 async def test_a_writer_that_has_not_heard_of_the_switch_leaves_nothing_behind(
     platform: Platform, moving: Platform
 ) -> None:
-    """Its vectors go to the former space, while that is kept; the item waits in the new one, and the job fills it."""
-    collection = await filled(platform)
+    """Its vectors go to the former space, while that is kept; the item is pending in the new one until the job runs."""
+    collection = await fill(platform)
     believed = await collection.refresh()
     await moving.reembed("docs")
     await moving.reembedding("docs", "run")
@@ -225,48 +225,48 @@ async def test_a_writer_that_has_not_heard_of_the_switch_leaves_nothing_behind(
 
 async def test_the_budget_of_a_day_is_kept(moving: Platform, platform: Platform, counting: Counting) -> None:
     """Tokens are reserved before the embedder is called; the next day the job continues."""
-    await filled(platform)
+    await fill(platform)
     days = [datetime.fromisoformat("2031-05-01T12:00:00+00:00")]
     workplace = replace(moving.workplace, now=lambda: days[0])
     tokens = (await moving.reembed_cost("docs")).tokens
     budget = tokens // 3
     await moving.reembed("docs", tokens_a_day=budget, batch_texts=7)
-    asked = []
+    paid = []
     for _ in range(6):
         report = await run_job(workplace, JOBS["reembed"], await target_of(moving))
-        asked.append(len(counting.texts))
+        paid.append(len(counting.texts))
         if report.details["state"] == ReembeddingState.READY.value:
             break
         assert "budget" in report.details["note"]
         again = await run_job(workplace, JOBS["reembed"], await target_of(moving))
-        assert (again.details["embedded"], len(counting.texts)) == (0, asked[-1])
+        assert (again.details["embedded"], len(counting.texts)) == (0, paid[-1])
         days[0] += timedelta(days=1)
-    assert len(asked) == 4, asked
-    assert max(later - sooner for sooner, later in zip([0, *asked], asked, strict=False)) <= ITEMS / 3
+    assert len(paid) == 4, paid
+    assert max(later - sooner for sooner, later in zip([0, *paid], paid, strict=False)) <= ITEMS / 3
     assert len(counting.texts) == ITEMS - 1
 
 
 async def test_a_text_larger_than_the_budget_is_named(moving: Platform, platform: Platform) -> None:
-    """Else it would wait for ever."""
-    await filled(platform, 3)
+    """Otherwise the move would wait for ever."""
+    await fill(platform, 3)
     await moving.reembed("docs", tokens_a_day=1)
-    found = await moving.reembedding("docs", "run")
-    assert "more than the budget of a day" in found.note
+    state_found = await moving.reembedding("docs", "run")
+    assert "more than the budget of a day" in state_found.note
 
 
 async def test_the_rate_is_kept(moving: Platform, platform: Platform) -> None:
     """A batch takes at least as long as its tokens may."""
-    await filled(platform, 20)
+    await fill(platform, 20)
     tokens = (await moving.reembed_cost("docs")).tokens
-    await moving.reembed("docs", tokens_a_minute=tokens * 60, batch_texts=5)  # a second for all
+    await moving.reembed("docs", tokens_a_minute=tokens * 60, batch_texts=5)  # one second in all
     began = asyncio.get_running_loop().time()
     assert (await moving.reembedding("docs", "run")).state is ReembeddingState.READY
     assert asyncio.get_running_loop().time() - began >= 1.0
 
 
 async def test_it_is_paused_resumed_and_aborted(moving: Platform, platform: Platform, counting: Counting) -> None:
-    """A paused one asks nobody; an aborted one leaves no vector; another may begin, and pays for nothing again."""
-    collection = await filled(platform)
+    """A paused move embeds nothing; an aborted one leaves no vector; a new one pays for no text again."""
+    collection = await fill(platform)
     await moving.reembed("docs")
     assert (await moving.reembedding("docs", "pause")).is_paused
     assert not await JOBS["reembed"].is_needed(moving.workplace, await target_of(moving))
@@ -285,19 +285,19 @@ async def test_it_is_paused_resumed_and_aborted(moving: Platform, platform: Plat
     assert (await moving.reembedding("docs", "run")).state is ReembeddingState.DONE
     target = await register_space(moving.database, counting.space)
     assert await vectors(moving, collection, target) == set()
-    asked = len(counting.texts)
+    calls = len(counting.texts)
     await moving.reembed("docs", switch=True)
     again = await moving.reembedding("docs", "run")
-    assert (again.state, again.paid_texts, len(counting.texts)) == (ReembeddingState.SWITCHED, 0, asked)
+    assert (again.state, again.paid_texts, len(counting.texts)) == (ReembeddingState.SWITCHED, 0, calls)
 
 
 async def test_an_embedder_that_is_away_is_waited_for(moving: Platform, platform: Platform, counting: Counting) -> None:
     """The note says so, searches go on, and the next run goes on."""
-    collection = await filled(platform)
+    collection = await fill(platform)
     await moving.reembed("docs")
     counting.is_away = True
-    found = await moving.reembedding("docs", "run")
-    assert (found.state, "away" in found.note) == (ReembeddingState.FILLING, True)
+    state_found = await moving.reembedding("docs", "run")
+    assert (state_found.state, "away" in state_found.note) == (ReembeddingState.FILLING, True)
     assert (await first(collection, 8))[0] == "008"
     counting.is_away = False
     assert (await moving.reembedding("docs", "run")).state is ReembeddingState.READY
@@ -305,18 +305,22 @@ async def test_an_embedder_that_is_away_is_waited_for(moving: Platform, platform
 
 async def test_spaces_are_compared_by_verdicts(moving: Platform, platform: Platform) -> None:
     """Questions with feedback are compared by nDCG; the switch is automatic if quality is not lower."""
-    collection = await filled(platform)
+    collection = await fill(platform)
     for number in range(2, 6):
-        found = await collection.search(text(number))
+        hits = await collection.search(text(number))
         await platform.recorded()
-        assert found.retrieval_id is not None
-        await platform.feedback(found.retrieval_id, found[0].item_id, helpful=True)
-        await platform.feedback(found.retrieval_id, found[1].item_id, helpful=False)
+        assert hits.retrieval_id is not None
+        await platform.feedback(hits.retrieval_id, hits[0].item_id, helpful=True)
+        await platform.feedback(hits.retrieval_id, hits[1].item_id, helpful=False)
     await moving.reembed("docs", switch=True)
-    done = await moving.reembedding("docs", "run")
-    assert done.comparison is not None
-    assert (done.comparison["judged"], done.comparison["ndcg_in_use"], done.comparison["ndcg_target"]) == (4, 1.0, 1.0)
-    assert done.state is ReembeddingState.SWITCHED
+    state = await moving.reembedding("docs", "run")
+    assert state.comparison is not None
+    assert (state.comparison["judged"], state.comparison["ndcg_in_use"], state.comparison["ndcg_target"]) == (
+        4,
+        1.0,
+        1.0,
+    )
+    assert state.state is ReembeddingState.SWITCHED
 
 
 def test_ndcg_of_what_is_judged() -> None:
@@ -332,7 +336,7 @@ async def test_the_index_is_there_before_the_switch(
 ) -> None:
     """Built concurrently in the target space, measured against exact search, and gone with the former space."""
     monkeypatch.setattr("retrieval.services.indexes.index_rows", lambda _dimensions: 50)
-    collection = await filled(platform)
+    collection = await fill(platform)
     stored = await collection.refresh()
     await keep_index(platform.database, platform.tenant_id, stored)
     await collection.search(text(3))
@@ -350,10 +354,10 @@ async def test_the_index_is_there_before_the_switch(
     await moving.reembedding("docs", "finish")
     assert stored.space is not None
     async with moving.database.only_one(f"indexes of {stored.space.table_name}"):
-        held = await moving.reembedding("docs", "run")
-        assert (held.state, "cannot be dropped" in held.note) == (ReembeddingState.REMOVING, True)
-    done = await moving.reembedding("docs", "run")
-    assert (done.state, done.note) == (ReembeddingState.DONE, "")
+        state_held = await moving.reembedding("docs", "run")
+        assert (state_held.state, "cannot be dropped" in state_held.note) == (ReembeddingState.REMOVING, True)
+    state = await moving.reembedding("docs", "run")
+    assert (state.state, state.note) == (ReembeddingState.DONE, "")
     async with moving.database.transaction(moving.tenant_id) as connection:
         name = f"{stored.space.table_name}_{stored.collection_id}_hnsw"
         assert await (await connection.execute("SELECT to_regclass(%s)", (name,))).fetchone() == (None,)
@@ -361,7 +365,7 @@ async def test_the_index_is_there_before_the_switch(
 
 async def test_clusters_are_carried_over(moving: Platform, platform: Platform) -> None:
     """A cluster keeps its number and its items, and lies where these do; one without items is nowhere."""
-    collection = await filled(platform)
+    collection = await fill(platform)
     stored = await collection.refresh()
     assert stored.space is not None
     where = (platform.database, platform.tenant_id, stored.collection_id)
@@ -399,23 +403,23 @@ async def test_windows_are_mixed_in_both_spaces(moving: Platform, platform: Plat
     await moving.reembedding("talk", "run")
     target = await register_space(moving.database, HashingEmbedder(seed=1).space)
     number = (await collection.refresh()).collection_id
-    found = dict(await sample_vectors(moving.database, moving.tenant_id, number, target, 10))
+    vectors_found = dict(await sample_vectors(moving.database, moving.tenant_id, number, target, 10))
     fresh = await moving.collection("fresh")
     await fresh.set_neighbours(Neighbours(sequence="talk", order="turn", before=1, after=1))
     texts = {turn: text(turn + 2) for turn in (0, 1, 3, 5)} | {2: "something else"}
     await fresh.add(
-        [{"_id": f"{turn}", "text": one, "attributes": {"talk": "a", "turn": turn}} for turn, one in texts.items()]
+        [{"_id": f"{turn}", "text": text, "attributes": {"talk": "a", "turn": turn}} for turn, text in texts.items()]
     )
     number = (await fresh.refresh()).collection_id
     expected = dict(await sample_vectors(moving.database, moving.tenant_id, number, target, 10))
-    assert set(found) == set(expected) == {"0", "1", "2", "3", "5"}
+    assert set(vectors_found) == set(expected) == {"0", "1", "2", "3", "5"}
     for item_id, vector in expected.items():
-        assert found[item_id] == pytest.approx(vector, abs=2e-3), item_id
+        assert vectors_found[item_id] == pytest.approx(vector, abs=2e-3), item_id
 
 
 async def test_what_cannot_be_done_is_refused(moving: Platform, platform: Platform, counting: Counting) -> None:
     """With what to do next."""
-    await filled(platform, 3)
+    await fill(platform, 3)
     with pytest.raises(InvalidRequestError, match="has no re-embedding"):
         await platform.reembedding("docs")
     with pytest.raises(InvalidRequestError, match=r"is in the space .* already"):
@@ -447,8 +451,8 @@ async def vectors(platform: Platform, collection: Collection, space: StoredSpace
 
 
 async def test_a_model_is_fitted_anew_in_the_target(moving: Platform, platform: Platform) -> None:
-    """Its rewarded queries are in the former space, and are left out until then."""
-    collection = await filled(platform)
+    """Its rewarded queries are in the former space, and do not count until then."""
+    collection = await fill(platform)
     stored = await collection.refresh()
     assert stored.space is not None
     async with platform.database.transaction(platform.tenant_id) as connection:
@@ -469,16 +473,16 @@ async def test_a_model_is_fitted_anew_in_the_target(moving: Platform, platform: 
 
 
 async def test_a_calibration_of_the_former_space_holds_the_switch_up(moving: Platform, platform: Platform) -> None:
-    """Else searches with a least relevance would be refused from the switch on."""
-    collection = await filled(platform)
+    """Otherwise searches with a least relevance would be refused from the switch on."""
+    collection = await fill(platform)
     stored = await collection.refresh()
     assert stored.space is not None
-    known = SHIPPED["minilm", "all-MiniLM-L6-v2"]
-    own = replace(known, space=stored.space.space.name)
+    shipped = SHIPPED["minilm", "all-MiniLM-L6-v2"]
+    own = replace(shipped, space=stored.space.space.name)
     await collection.set_profile(replace(stored.profile, calibration=own), note="calibrated")
     await moving.reembed("docs", switch=True)
-    held = await moving.reembedding("docs", "run")
-    assert (held.state, "calibrate anew after the switch" in held.note) == (ReembeddingState.READY, True)
+    state_held = await moving.reembedding("docs", "run")
+    assert (state_held.state, "calibrate anew after the switch" in state_held.note) == (ReembeddingState.READY, True)
     with pytest.raises(InvalidRequestError, match="calibrate anew after the switch"):
         await moving.reembedding("docs", "switch")
     await collection.set_profile(stored.profile, note="without")

@@ -36,14 +36,14 @@ SEED = int(os.environ.get("RETRIEVAL_TEST_SEED", "0")) or random.SystemRandom().
 
 
 class Metered(HashingEmbedder):
-    """The target's embedder, whose documents take a while and are noted, before they are given, in a file."""
+    """The target's embedder, which is slow for documents and logs them to a file before it returns."""
 
     def __init__(self, meter: Path) -> None:
         super().__init__(seed=1)
         self._meter = meter
 
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
-        """As the class it is made of."""
+        """Embed like the base class."""
         if role is TextRole.DOCUMENT:
             with self._meter.open("a") as file:
                 file.write("".join(f"{text}\n" for text in texts))
@@ -104,7 +104,7 @@ class Surroundings:
 
 
 class Load:
-    """Readers and a writer, who note what they see."""
+    """Readers and a writer, who log what they see."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
@@ -133,7 +133,7 @@ class Load:
             await asyncio.sleep(0.005)
 
     async def write(self, collection: Collection) -> None:
-        """Add, change and remove; what was not acknowledged is repeated until it is."""
+        """Add, change and remove; unacknowledged writes are repeated."""
         number = 0
         while not self.is_over or self.unsure:
             item_id = (
@@ -163,16 +163,16 @@ def surroundings() -> Iterator[Surroundings]:
     home = Path(tempfile.mkdtemp(prefix="retrieval-reembed-"))
     home.chmod(0o755)
     with ExitStack() as leases:
-        made = Surroundings(home / "server", home / "asked.txt", leases)
-        made.meter.touch()
-        made.meter.chmod(0o666)
-        upgrade(made.url, SCHEMA)
+        place = Surroundings(home / "server", home / "asked.txt", leases)
+        place.meter.touch()
+        place.meter.chmod(0o666)
+        upgrade(place.url, SCHEMA)
         try:
-            yield made
+            yield place
         finally:
-            if made._worker is not None:  # noqa: SLF001 - of this module
-                made._worker.kill()  # noqa: SLF001
-                made._worker.join()  # noqa: SLF001
+            if place._worker is not None:  # noqa: SLF001 - of this module
+                place._worker.kill()  # noqa: SLF001
+                place._worker.join()  # noqa: SLF001
     Cluster.at(home / "server").stop(timeout_seconds=30)
     shutil.rmtree(home, ignore_errors=True)
 
@@ -192,8 +192,8 @@ async def _platforms(surroundings: Surroundings, count: int) -> AsyncIterator[li
                 await platform.close()
 
 
-async def _tried(platform: Platform, do: str = "status") -> Any:
-    """The answer, however often the server has to be asked for it."""
+async def _retry(platform: Platform, do: str = "status") -> Any:
+    """The answer, after as many retries as needed."""
     while True:
         try:
             return await platform.reembedding("docs", do, wait=False)
@@ -202,14 +202,14 @@ async def _tried(platform: Platform, do: str = "status") -> Any:
 
 
 async def _until(platform: Platform, state: ReembeddingState) -> None:
-    while (await _tried(platform)).state is not state:  # noqa: ASYNC110 - another process changes it
+    while (await _retry(platform)).state is not state:  # noqa: ASYNC110 - another process changes it
         await asyncio.sleep(0.1)
 
 
 async def test_nothing_is_lost_stale_or_compared_with_another_space(surroundings: Surroundings) -> None:
-    """Neither while it fills nor when it switches, returns and switches again; no text is paid for anew."""
+    """This holds during the fill, the switch, the return and the second switch; no text is paid for twice."""
     chance = random.Random(SEED)
-    told = f"RETRIEVAL_TEST_SEED={SEED}"
+    summary = f"RETRIEVAL_TEST_SEED={SEED}"
     load = Load(chance)
     async with connect(surroundings.url, settings=_settings(), embedder=HashingEmbedder()) as before:
         docs = await before.collection("docs")
@@ -219,14 +219,14 @@ async def test_nothing_is_lost_stale_or_compared_with_another_space(surroundings
         await first.reembed("docs", batch_texts=BATCH)
         surroundings.start_worker()
         tasks = [
-            *(asyncio.create_task(load.read(one)) for one in handles[:2]),
+            *(asyncio.create_task(load.read(handle)) for handle in handles[:2]),
             asyncio.create_task(load.write(handles[2])),
         ]
         await _disturbed(surroundings, chance)
         await _until(first, ReembeddingState.READY)
-        for wanted in ("switch", "rollback", "switch"):
-            await _tried(first, wanted)
-            if wanted == "switch":
+        for step in ("switch", "rollback", "switch"):
+            await _retry(first, step)
+            if step == "switch":
                 await asyncio.sleep(chance.uniform(0, 0.4))
                 await asyncio.to_thread(surroundings.kill_worker)
                 surroundings.start_worker()
@@ -235,8 +235,8 @@ async def test_nothing_is_lost_stale_or_compared_with_another_space(surroundings
         load.is_over = True
         await asyncio.wait_for(asyncio.gather(*tasks), 60)
         await _check(first, handles[0], load)
-    told += f", {load.reads} reads, {len(load.lost_reads)} lost with their connection, {load.writes} writes"
-    sys.stderr.write(f"{told}, killed: {surroundings.killed}, {_check_paid(surroundings, load)}\n")
+    summary += f", {load.reads} reads, {len(load.lost_reads)} lost with their connection, {load.writes} writes"
+    sys.stderr.write(f"{summary}, killed: {surroundings.killed}, {_check_paid(surroundings, load)}\n")
 
 
 async def _disturbed(surroundings: Surroundings, chance: random.Random) -> None:
@@ -263,22 +263,22 @@ async def _check(platform: Platform, collection: Collection, load: Load) -> None
         space: StoredSpace = await register_space(platform.database, HashingEmbedder(seed=seed).space)
         while await count_pending(*where, space):  # noqa: ASYNC110 - the worker is at it
             await asyncio.sleep(0.2)
-        found = dict(await sample_vectors(*where, space, 10_000))
-        assert set(found) == set(expected)
+        vectors = dict(await sample_vectors(*where, space, 10_000))
+        assert set(vectors) == set(expected)
         for item_id, text in expected.items():
-            assert float(np.dot(found[item_id], hashed_vector(text, 256, seed))) > 0.999, (item_id, seed)
+            assert float(np.dot(vectors[item_id], hashed_vector(text, 256, seed))) > 0.999, (item_id, seed)
     for item_id, text in list(expected.items())[-50:]:
         [hit] = await collection.search(text, legs=["dense"], limit=1)
         assert (hit.item_id, round(hit.score, 2)) == (item_id, 1.0)
     for tag in range(3):
         tagged = await collection.search("changing", legs=["dense"], where={"tags": [f"t{tag}"]}, limit=500)
-        assert {hit.item_id for hit in tagged} == {item_id for item_id, one in load.tags.items() if one == tag}
+        assert {hit.item_id for hit in tagged} == {item_id for item_id, value in load.tags.items() if value == tag}
 
 
 def _check_paid(surroundings: Surroundings, load: Load) -> str:
     """Check that at most the batch that a kill interrupted was paid for twice."""
-    asked = surroundings.meter.read_text().splitlines()
-    stable = [text for text in asked if text.startswith("stable")]
+    texts = surroundings.meter.read_text().splitlines()
+    stable = [text for text in texts if text.startswith("stable")]
     assert set(stable) == set(load.texts.values())
     again = len(stable) - len(set(stable))
     assert again <= BATCH * sum(surroundings.killed.values())

@@ -1,4 +1,4 @@
-"""pg_textsearch on a server that does not have it: nothing is made, and nothing is asked of it."""
+"""pg_textsearch on a server without it: nothing is created, and nothing is queried."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ async def test_without_the_extension_nothing_is_done(platform: Platform) -> None
     assert await rebuild_textsearch_index(platform.database, stored) is TextsearchOutcome.NOT_NEEDED
     state = await textsearch_state(platform.database, stored.collection_id)
     assert state == TextsearchState(installed=False, loaded=False, has_table=False, is_served=False)
-    asked = Compiled("SELECT has_textsearch(%(id)s::bigint)", {"id": stored.collection_id})
-    assert await platform.database.read(platform.tenant_id, asked) == [(False,)]
+    statement = Compiled("SELECT has_textsearch(%(id)s::bigint)", {"id": stored.collection_id})
+    assert await platform.database.read(platform.tenant_id, statement) == [(False,)]
     assert [hit.item_id for hit in await collection.search("alpha", legs=["lexical"])] == ["1"]

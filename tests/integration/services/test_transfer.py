@@ -1,4 +1,4 @@
-"""A collection moves as a file: nothing of it is lost, nothing is embedded again, and what does not fit is refused."""
+"""A collection moves as a file: nothing is lost, nothing is embedded again, and misfits are refused."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from retrieval.domain.items.collection import Neighbours
 from retrieval.domain.items.embedding import TextRole, Vectors
 from retrieval.services import transfer
 from tests.support.database import SCHEMA
-from tests.support.moving import ITEMS, answers, filled, remembered
+from tests.support.moving import ITEMS, answers, fill, remember
 
 DERIVED = ("item_tags", "attribute_texts", "attribute_numbers", "collection_attributes", "item_places")
 
 
 @pytest.fixture
 async def platform(database_url: str, settings: Settings) -> AsyncIterator[Platform]:
-    """A platform whose clock stands still, so that what was learned weighs the same in two searches."""
+    """A platform whose clock stands still, so that learned rewards weigh the same in two searches."""
     moment = time.time()
-    made = Platform(
+    source = Platform(
         settings.changed(database_url=database_url), embedder=HashingEmbedder(), wall_clock=lambda: moment,
         chance=random.Random(7),
     )  # fmt: skip
-    async with made as opened:
+    async with source as opened:
         yield opened
 
 
@@ -48,7 +48,7 @@ async def other(platform: Platform) -> AsyncIterator[Platform]:
 
 def files_in(folder: Path) -> list[str]:
     """The names of all that is there."""
-    return sorted(one.name for one in folder.iterdir())
+    return sorted(path.name for path in folder.iterdir())
 
 
 def lines_of(file: Path) -> list[Any]:
@@ -86,10 +86,10 @@ async def derived(platform: Platform, collection: Collection) -> list[Any]:
             for table in DERIVED
         ),
     ]
-    found = [await rows_of(platform, collection, query) for query in queries]
-    found[1].sort()
-    found[0] = [(item_id, length, sorted(frequencies)) for item_id, length, frequencies in found[0]]
-    return found
+    row_lists = [await rows_of(platform, collection, query) for query in queries]
+    row_lists[1].sort()
+    row_lists[0] = [(item_id, length, sorted(frequencies)) for item_id, length, frequencies in row_lists[0]]
+    return row_lists
 
 
 @pytest.mark.parametrize("neighbours", [None, Neighbours(sequence="session", order="n", before=1, after=1)])
@@ -97,9 +97,9 @@ async def test_a_collection_that_moved_is_the_same(
     platform: Platform, other: Platform, tmp_path: Path, neighbours: Neighbours | None
 ) -> None:
     """Same hits, scores, learned state and records for another tenant; exported again, the same lines."""
-    source = await filled(platform, neighbours=neighbours)
+    source = await fill(platform, neighbours=neighbours)
     await platform.collection("docs", index="quantised")
-    asked = await answers(source)
+    before_move = await answers(source)
     first, second = tmp_path / "docs.jsonl", tmp_path / "again.jsonl.gz"
     steps: list[tuple[int, int]] = []
     exported = await platform.export_collection("docs", first, advance=lambda *step: steps.append(step))
@@ -116,22 +116,22 @@ async def test_a_collection_that_moved_is_the_same(
     assert await derived(other, moved) == await derived(platform, source)
     await other.export_collection("docs", second)
     assert lines_of(second) == lines_of(first)
-    assert await answers(moved) == asked
+    assert await answers(moved) == before_move
     assert (await moved.refresh()).model_version == (await source.refresh()).model_version == 1
     assert await moved.stored(["i01", "i29"]) == await source.stored(["i01", "i29"])
 
 
 async def test_records_are_the_same_and_take_feedback(platform: Platform, other: Platform, tmp_path: Path) -> None:
     """A recorded search is replayed from its record, and a verdict on it counts, at the new place alone."""
-    source = await filled(platform)
-    found = await source.search("common word4", limit=3)
-    assert found.retrieval_id is not None
+    source = await fill(platform)
+    hits = await source.search("common word4", limit=3)
+    assert hits.retrieval_id is not None
     await platform.export_collection("docs", tmp_path / "docs.jsonl")
     await other.import_collection(tmp_path / "docs.jsonl", name="there")
 
-    assert (await other.replay(found.retrieval_id)).is_reproduced
-    assert (await other.retrieval(found.retrieval_id)).query == "common word4"
-    report = await other.feedback(found.retrieval_id, found[0].item_id, helpful=True)
+    assert (await other.replay(hits.retrieval_id)).is_reproduced
+    assert (await other.retrieval(hits.retrieval_id)).query == "common word4"
+    report = await other.feedback(hits.retrieval_id, hits[0].item_id, helpful=True)
     assert report.recorded == 1
     query = "SELECT count(*) FROM feedback WHERE collection_id = {id}"
     here, there = (
@@ -142,23 +142,23 @@ async def test_records_are_the_same_and_take_feedback(platform: Platform, other:
 
 
 async def test_the_doctor_finds_nothing_wrong_with_it(platform: Platform, other: Platform, tmp_path: Path) -> None:
-    """Counts, statistics, arms and vectors agree, and arms counted anew stay as they are."""
-    await filled(platform)
+    """Counts, statistics, arms and vectors agree, and recounted arms stay the same."""
+    await fill(platform)
     await platform.export_collection("docs", tmp_path / "docs.jsonl")
     await other.import_collection(tmp_path / "docs.jsonl")
     moved = await other.collection("docs", create=False)
-    said = {(one.severity, one.check) for one in (await other.doctor("docs")).findings}
-    before = {(one.severity, one.check) for one in (await platform.doctor("docs")).findings}
-    assert said <= before
+    findings = {(finding.severity, finding.check) for finding in (await other.doctor("docs")).findings}
+    before = {(finding.severity, finding.check) for finding in (await platform.doctor("docs")).findings}
+    assert findings <= before
     arms = "SELECT item_id, context, uses, raw_successes FROM arms WHERE collection_id = {id} ORDER BY 1, 2"
-    kept = await rows_of(other, moved, arms)
+    rows_kept = await rows_of(other, moved, arms)
     await moved.set_learning(half_life_days=60)
-    assert await rows_of(other, moved, arms) == kept
+    assert await rows_of(other, moved, arms) == rows_kept
 
 
 async def test_memories_move_with_their_links_and_counts(platform: Platform, other: Platform, tmp_path: Path) -> None:
     """Links, access counts and times of expiry move."""
-    source = await remembered(platform)
+    source = await remember(platform)
     await platform.export_collection("memories", tmp_path / "m.jsonl")
     moved = await other.import_collection(tmp_path / "m.jsonl")
     assert (moved.rows["memory"], moved.rows["memory_link"]) == (3, 3)
@@ -182,8 +182,8 @@ async def test_nothing_is_embedded_again(
     platform: Platform, new_database: Callable[[], str], settings: Settings, tmp_path: Path
 ) -> None:
     """On another server, whose spaces have other numbers, the embedder is never asked; one item still waits for it."""
-    source = await filled(platform)
-    asked = await answers(source)
+    source = await fill(platform)
+    before_move = await answers(source)
     await platform.export_collection("docs", tmp_path / "docs.jsonl")
     embedder, clock = Counting(), platform.now.timestamp()
     there = Platform(settings.changed(database_url=new_database()), embedder=embedder, wall_clock=lambda: clock)
@@ -193,12 +193,12 @@ async def test_nothing_is_embedded_again(
         moved = await there.collection("docs", create=False)
         assert embedder.texts == 0
         assert (await moved.info()).pending == 0
-        assert await answers(moved) == asked
+        assert await answers(moved) == before_move
 
 
 async def test_without_records_the_content_alone_moves(platform: Platform, tmp_path: Path) -> None:
-    """Also beside the original; what was learned is learned anew, which the file says."""
-    source = await filled(platform)
+    """A copy beside the original is possible; learning starts over, and the file says so."""
+    source = await fill(platform)
     await platform.export_collection("docs", tmp_path / "docs.jsonl", records=False)
     moved = await platform.import_collection(tmp_path / "docs.jsonl", name="copy")
     assert not moved.has_records
@@ -206,12 +206,12 @@ async def test_without_records_the_content_alone_moves(platform: Platform, tmp_p
     copy = await platform.collection("copy", create=False)
     assert (await copy.refresh()).model_version == 0
     assert (await copy.info()).items == (await source.info()).items
-    assert [one.version for one in await copy.profiles()] == [2, 1]
+    assert [profile.version for profile in await copy.profiles()] == [2, 1]
 
 
 async def test_what_is_there_is_not_written_over(platform: Platform, tmp_path: Path) -> None:
-    """Neither a file, nor a collection, nor a search that the tenant has recorded: nothing is changed."""
-    source = await filled(platform)
+    """An existing file, collection or recorded search is refused, and nothing is changed."""
+    source = await fill(platform)
     file = tmp_path / "docs.jsonl"
     await platform.export_collection("docs", file)
     content = file.read_bytes()
@@ -231,8 +231,8 @@ async def test_what_is_there_is_not_written_over(platform: Platform, tmp_path: P
 async def test_vectors_of_an_embedder_that_is_not_here_are_told(
     platform: Platform, settings: Settings, tmp_path: Path
 ) -> None:
-    """A collection that is searched by words needs it; one of vectors of one's own does not."""
-    await filled(platform)
+    """A collection searched by words needs the embedder; one of callers' vectors does not."""
+    await fill(platform)
     await platform.export_collection("docs", tmp_path / "docs.jsonl", records=False)
     mine = await platform.collection("mine", space=EmbeddingSpace(provider="own", model="own", dimensions=2))
     await mine.add([{"_id": "1", "text": "x"}], embeddings=[[3.0, 4.0]])
@@ -306,10 +306,10 @@ async def test_a_file_with_a_fault_leaves_nothing(
     other: Platform, tmp_path: Path, fault: str, exported: list[str]
 ) -> None:
     """The error says where it is and what to do; there is no collection afterwards."""
-    change, said = FAULTS[fault]
+    change, message = FAULTS[fault]
     file = tmp_path / "faulty.jsonl"
     file.write_text("".join(f"{line}\n" for line in change(exported)))
-    with pytest.raises(InvalidRequestError, match=said):
+    with pytest.raises(InvalidRequestError, match=message):
         await other.import_collection(file)
     assert await other.collections() == []
 
@@ -317,10 +317,10 @@ async def test_a_file_with_a_fault_leaves_nothing(
 @pytest.fixture
 async def exported(platform: Platform, tmp_path: Path) -> list[str]:
     """The lines of a small collection with records."""
-    made = await platform.collection("docs")
-    await made.add([{"_id": str(number), "text": f"common word{number}"} for number in range(3)])
-    found = await made.search("common")
-    await platform.feedback(found.retrieval_id, "1", helpful=True)
+    collection = await platform.collection("docs")
+    await collection.add([{"_id": str(number), "text": f"common word{number}"} for number in range(3)])
+    hits = await collection.search("common")
+    await platform.feedback(hits.retrieval_id, "1", helpful=True)
     await platform.export_collection("docs", tmp_path / "sound.jsonl")
     return (tmp_path / "sound.jsonl").read_text().splitlines()
 
@@ -328,7 +328,7 @@ async def exported(platform: Platform, tmp_path: Path) -> list[str]:
 async def test_a_row_names_no_other_collection(
     platform: Platform, other: Platform, tmp_path: Path, exported: list[str]
 ) -> None:
-    """Whatever number a row bears, it goes into the collection that is made."""
+    """Any collection number in a row is replaced by the new collection's."""
     theirs = await platform.collection("docs", create=False)
     number = (await theirs.refresh()).collection_id
     query = "SELECT count(*) FROM feedback WHERE collection_id = {id}"
@@ -343,18 +343,18 @@ async def test_a_row_names_no_other_collection(
 async def test_a_large_collection_is_streamed(
     platform: Platform, other: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever its size, a bounded number of rows is held at a time."""
+    """For any size, a limited number of rows is in memory."""
     monkeypatch.setattr(transfer, "_ROWS", 7)
     largest = 0
     store = transfer._store_items  # noqa: SLF001 - to look at what it is given
 
-    async def watched(*given: Any) -> int:
+    async def watched(*arguments: Any) -> int:
         nonlocal largest
-        largest = max(largest, len(given[-1]))
-        return await store(*given)
+        largest = max(largest, len(arguments[-1]))
+        return await store(*arguments)
 
     monkeypatch.setattr(transfer, "_store_items", watched)
-    source = await filled(platform)
+    source = await fill(platform)
     await platform.export_collection("docs", tmp_path / "docs.jsonl")
     await other.import_collection(tmp_path / "docs.jsonl")
     assert largest == 7
@@ -364,7 +364,7 @@ async def test_a_large_collection_is_streamed(
 
 async def test_export_is_of_one_moment(platform: Platform, other: Platform, tmp_path: Path) -> None:
     """Concurrent writes are not in the file, and the file is consistent."""
-    source = await filled(platform)
+    source = await fill(platform)
     number = (await source.refresh()).collection_id
     written = False
 
@@ -373,8 +373,8 @@ async def test_export_is_of_one_moment(platform: Platform, other: Platform, tmp_
         if not written:
             written = True
             with psycopg.connect(platform.database.url) as connection:
-                gone = sql.SQL("DELETE FROM {} WHERE collection_id = {} AND item_id = 'i04'")
-                connection.execute(gone.format(sql.Identifier(SCHEMA, "items"), sql.Literal(number)))
+                deletion = sql.SQL("DELETE FROM {} WHERE collection_id = {} AND item_id = 'i04'")
+                connection.execute(deletion.format(sql.Identifier(SCHEMA, "items"), sql.Literal(number)))
 
     await platform.export_collection("docs", tmp_path / "docs.jsonl", advance=meanwhile)
     assert written

@@ -15,7 +15,7 @@ from retrieval.services.textsearch import refresh_weights
 Connection = psycopg.AsyncConnection[Any]
 
 
-async def _filled(platform: Platform, words: int) -> tuple[Collection, int]:
+async def _fill(platform: Platform, words: int) -> tuple[Collection, int]:
     """A collection of 30 items, and its number."""
     collection = await platform.collection("docs")
     text = " ".join(f"word{number}" for number in range(words))
@@ -50,13 +50,13 @@ async def _drift(platform: Platform, number: int) -> None:
 
 async def test_nothing_is_weighed_while_the_average_stands(platform: Platform) -> None:
     """Without drift a refresh is free."""
-    _, number = await _filled(platform, 10)
+    _, number = await _fill(platform, 10)
     assert await refresh_weights(platform.database, platform.tenant_id, number) == 0
 
 
 async def test_all_items_are_weighed_once_the_average_has_moved(platform: Platform, connection: Connection) -> None:
-    """Adding longer items weighs the others again."""
-    collection, number = await _filled(platform, 10)
+    """Adding longer items changes the weights of the others."""
+    collection, number = await _fill(platform, 10)
     await collection.add([{"_id": "long", "text": " ".join(f"other{place}" for place in range(200))}])
     assert await _stale(connection, number) == 0
 
@@ -65,9 +65,9 @@ async def test_all_items_are_weighed_once_the_average_has_moved(platform: Platfo
 async def test_a_refresh_that_was_interrupted_is_gone_on_with(
     platform: Platform, connection: Connection, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
-    """The average is taken as moved already, and the items that were not reached are not forgotten."""
+    """The new average is stored first, and the remaining items are still weighed later."""
     monkeypatch.setattr(textsearch, "_STEP", 7)
-    _, number = await _filled(platform, 10)
+    _, number = await _fill(platform, 10)
     await _drift(platform, number)
     async with platform.database.transaction(platform.tenant_id) as transaction:
         await transaction.execute(textsearch._BEGIN, {"id": number, "drift": textsearch.DRIFT})  # noqa: SLF001
@@ -82,18 +82,18 @@ async def test_a_refresh_that_was_interrupted_is_gone_on_with(
 async def test_refreshes_at_once_share_the_work_while_others_write(
     platform: Platform, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each item is weighed once, by whoever gets there, and writers neither deadlock nor leave stale weights."""
+    """Each item is weighed once, by either process, and writers neither deadlock nor leave stale weights."""
     monkeypatch.setattr(textsearch, "_STEP", 2)
-    collection, number = await _filled(platform, 10)
+    collection, number = await _fill(platform, 10)
     await _drift(platform, number)
-    done = await asyncio.gather(*(refresh_weights(platform.database, platform.tenant_id, number) for _ in range(3)))
-    assert sum(done) == 30
+    reports = await asyncio.gather(*(refresh_weights(platform.database, platform.tenant_id, number) for _ in range(3)))
+    assert sum(reports) == 30
     await _drift(platform, number)
     text = " ".join(f"word{place}" for place in range(10))
     refreshing = [refresh_weights(platform.database, platform.tenant_id, number) for _ in range(3)]
     writing = [
-        collection.add([{"_id": f"{place:02}", "text": f"{text} again{one}"} for place in range(one, 30, 4)])
-        for one in range(4)
+        collection.add([{"_id": f"{place:02}", "text": f"{text} again{start}"} for place in range(start, 30, 4)])
+        for start in range(4)
     ]
     await asyncio.gather(*refreshing, *writing)
     await refresh_weights(platform.database, platform.tenant_id, number, drift=0)

@@ -79,7 +79,7 @@ def test_items_are_added_searched_read_and_deleted(platform: SyncPlatform) -> No
     assert tickets.vectors_of(["disk"]).shape == (1, tickets.embeddings(["2"])["2"].size)
     assert tickets.delete(["2"]) == 1
     assert tickets.info().items == 2
-    assert [one.name for one in platform.collections()] == ["tickets"]
+    assert [collection.name for collection in platform.collections()] == ["tickets"]
     assert repr(tickets) == "<SyncCollection 'tickets': 2 items>"
 
 
@@ -87,11 +87,11 @@ def test_a_notebook_shows_a_collection_as_it_was_last_read(platform: SyncPlatfor
     """Without waiting for the database."""
     tickets = platform.collection("tickets", filterable={"p": "text"})
     tickets.add(ITEMS)
-    shown = platform.collection("tickets")._repr_html_()
+    html = platform.collection("tickets")._repr_html_()
 
-    assert "<b>collection tickets</b>" in shown
-    assert "p (text)" in shown
-    assert ">3</td>" in shown
+    assert "<b>collection tickets</b>" in html
+    assert "p (text)" in html
+    assert ">3</td>" in html
 
 
 def test_another_tenants_view_is_opened_and_closed_beside_it(platform: SyncPlatform) -> None:
@@ -99,17 +99,17 @@ def test_another_tenants_view_is_opened_and_closed_beside_it(platform: SyncPlatf
     platform.collection("tickets").add(ITEMS)
     with platform.of_tenant("another") as other:
         assert other.collections() == []
-    assert [one.name for one in platform.collections()] == ["tickets"]
+    assert [collection.name for collection in platform.collections()] == ["tickets"]
 
 
 def test_answers_of_ones_own_are_recorded_and_learned_from(platform: SyncPlatform) -> None:
     """The items' statistics follow from the verdicts."""
     tickets = platform.collection("tickets")
     tickets.add(ITEMS)
-    shown = [ShownItem(item_id="2", score=1.0)]
-    answer = tickets.record_answer("disk", shown, origin="desk", retrieval_time_ms=1, context=Context(session="s"))
+    items = [ShownItem(item_id="2", score=1.0)]
+    answer = tickets.record_answer("disk", items, origin="desk", retrieval_time_ms=1, context=Context(session="s"))
     platform.feedback(answer, "2", helpful=True)
-    assert [one.retrieval_id for one in tickets.answers_of("s", origin="desk")] == [answer]
+    assert [answer.retrieval_id for answer in tickets.answers_of("s", origin="desk")] == [answer]
     assert tickets.standings(["2"])["2"].successes == 1
     assert tickets.expectations(["2"])["2"].mean == pytest.approx(2 / 3)
     assert not tickets.learn()["published"]
@@ -125,20 +125,20 @@ def test_memories_are_stored_and_read_without_await(platform: SyncPlatform) -> N
     assert store.get_memory(stored.memory_id).links == {"questions": ("q1",)}
     RetrievalEngine(platform).retrieve_relevant_memories("p1", min_score=0)
     platform.accesses_counted()
-    assert [one.accesses for one in store.list_memories("p1")] == [1]
+    assert [memory.accesses for memory in store.list_memories("p1")] == [1]
     store.forget(stored.memory_id)
     with pytest.raises(UnknownItemError):
         store.get_memory(stored.memory_id)
 
 
 def test_a_corpus_is_iterated_and_counted_as_a_list_is(platform: SyncPlatform) -> None:
-    """The static metaphors, then those that were added; the collection is the door's."""
+    """The static metaphors come first, then the added ones; the collection is a sync one."""
     corpus = MetaphorCorpus.open(platform, static=STANDARD_CORPUS[:2])
     corpus.add(Metaphor(id="beehive", name="Beehive"))
     again = MetaphorCorpus(corpus.collection, STANDARD_CORPUS[:2])
 
     assert [metaphor.id for metaphor in corpus] == [metaphor.id for metaphor in again]
-    assert [metaphor.id for metaphor in again] == [*(one.id for one in again.static), "beehive"]
+    assert [metaphor.id for metaphor in again] == [*(metaphor.id for metaphor in again.static), "beehive"]
     assert len(again) == again.count() == 3
     with pytest.raises(ValueError, match="already exists"):
         again.add(Metaphor(id="beehive", name="Another"))
@@ -147,12 +147,12 @@ def test_a_corpus_is_iterated_and_counted_as_a_list_is(platform: SyncPlatform) -
 
 
 def test_a_question_is_recalled_without_await(platform: SyncPlatform) -> None:
-    """With and without rewrites; what needs no waiting waits for nothing."""
+    """With and without rewrites; properties need no waiting."""
     tickets = platform.collection("tickets")
     tickets.add(ITEMS)
     retriever = DualRetriever(tickets, SimLLM(seed=1), seed=1)
     assert retriever.needs_deep_search("What fills the disk?")
-    assert [one.id for one in retriever.search("What fills the disk?", limit=1)] == ["2"]
+    assert [entity.id for entity in retriever.search("What fills the disk?", limit=1)] == ["2"]
     assert retriever.rewrite_query("What fills the disk?")
     assert retriever.merge_rrf([]) == []
 
@@ -171,7 +171,7 @@ def variables_of(settings: Settings) -> dict[str, str]:
 def test_tickets_are_served_without_await(
     platform: SyncPlatform, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a platform that is given, or on one of its own by the environment."""
+    """The platform is the given one, or one from the environment."""
     assert RetrievalService(platform=platform).health_check()["status"] == "unhealthy"
     for name, value in variables_of(settings).items():
         monkeypatch.setenv(name, value)
@@ -194,20 +194,20 @@ def test_a_profile_is_stored_and_used(platform: SyncPlatform) -> None:
 
 
 def test_ingest_calls_its_callbacks(platform: SyncPlatform, tmp_path: Path) -> None:
-    """Progress is told from the start, and a bad line is handed over."""
+    """Progress is reported from the start, and bad lines are passed on."""
     file = tmp_path / "items.jsonl"
     file.write_text('{"_id": "1", "title": "Good"}\n{"title": "No key"}\n')
-    told: list[IngestReport] = []
+    reports: list[IngestReport] = []
     bad: list[InputLine] = []
 
     report = platform.collection("files").ingest(
-        read_items(file), rejected=bad.append, progress=lambda so_far, _: told.append(so_far)
+        read_items(file), rejected=bad.append, progress=lambda so_far, _: reports.append(so_far)
     )
 
     assert (report.read, report.rejected) == (1, 1)
-    read = [one.read for one in told]
-    assert read == sorted(read)
-    assert (read[0], read[-1]) == (0, 1)
+    counts = [report.read for report in reports]
+    assert counts == sorted(counts)
+    assert (counts[0], counts[-1]) == (0, 1)
     assert [line.line for line in bad] == [2]
 
 
@@ -271,7 +271,7 @@ def test_leaving_ends_the_thread_and_closes_the_door(settings: Settings) -> None
 
 
 def test_a_closed_platform_can_be_opened_again(settings: Settings) -> None:
-    """One value serves several ``with`` blocks, one after the other."""
+    """One value serves several successive ``with`` blocks."""
     platform = connect(settings=settings)
     with platform:
         platform.collection("tickets").add(ITEMS)
@@ -280,7 +280,7 @@ def test_a_closed_platform_can_be_opened_again(settings: Settings) -> None:
 
 
 def test_it_is_opened_and_closed_without_with(settings: Settings) -> None:
-    """So that the cells of a notebook go on; the door is shut afterwards, and closing again does nothing."""
+    """The cells of a notebook share it; after closing, calls fail, and closing again does nothing."""
     platform = open_sync(settings=settings, embedder=HashingEmbedder())
     tickets = platform.collection("tickets")
     tickets.add(ITEMS)
@@ -289,7 +289,7 @@ def test_it_is_opened_and_closed_without_with(settings: Settings) -> None:
     platform.close()
     with pytest.raises(InvalidRequestError, match=r"is closed; open it again: .* platform\.open\(\)"):
         tickets.search("disk")
-    assert [one.name for one in platform.open().collections()] == ["tickets"]
+    assert [collection.name for collection in platform.open().collections()] == ["tickets"]
     platform.close()
 
 
@@ -335,7 +335,7 @@ def batch(number):
         record = {"_id": f"{number}-{place}", "text": "words " * 50}
         yield InputLine(file="-", line=1, raw="x", offset=0, item=item_from_record(record), error=None)
 
-# The tests may ignore it, and their children with them.
+# The tests may ignore SIGINT, and so their children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
     with connect() as platform:
@@ -361,4 +361,4 @@ def test_an_interrupt_leaves_cleanly(settings: Settings) -> None:
 
     assert output.splitlines()[-1] == "left"
     assert program.returncode == 0, errors
-    assert "Traceback" not in errors  # the driver may log that it gave up a connection
+    assert "Traceback" not in errors  # the driver may log a dropped connection

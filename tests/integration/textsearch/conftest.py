@@ -24,7 +24,7 @@ def textsearch_url() -> Iterator[str]:
     package = textsearch_package()
     if package is None:
         pytest.skip(NEEDED)
-    # Not pytest's own directory: root's server is another user, who must be able to enter.
+    # Not pytest's own directory: root's server runs as another user, who must be able to enter.
     run = Path(tempfile.mkdtemp(prefix="retrieval-textsearch-"))
     run.chmod(0o755)
     try:

@@ -31,17 +31,17 @@ Admin = psycopg.AsyncConnection[Any]
 @pytest.fixture
 async def collection(platform: Platform) -> Collection:
     """A collection of 40 items, one of them archived."""
-    made = await platform.collection("docs", space=None)
-    await made.add([{"_id": str(number), "text": f"alpha w{number}"} for number in range(40)])
-    await made.add([{"_id": "old", "text": "alpha", "status": "archived"}])
-    return made
+    opened = await platform.collection("docs", space=None)
+    await opened.add([{"_id": str(number), "text": f"alpha w{number}"} for number in range(40)])
+    await opened.add([{"_id": "old", "text": "alpha", "status": "archived"}])
+    return opened
 
 
 async def _keep(platform: Platform, collection: Collection, rows: int) -> TextsearchOutcome:
     return await keep_textsearch_index(platform.database, await collection.refresh(), rows=rows)
 
 
-async def _found(platform: Platform, collection: Collection, query: str) -> set[str]:
+async def _ids(platform: Platform, collection: Collection, query: str) -> set[str]:
     number = (await collection.refresh()).collection_id
     search = Compiled(
         "SELECT item_id FROM textsearch_search(%(id)s::bigint, %(query)s, 1000)", {"id": number, "query": query}
@@ -70,7 +70,7 @@ async def test_a_large_one_gets_one_keeps_it_and_loses_it_when_half_as_large(
     """Made at the threshold, kept down to half of it, dropped below."""
     assert await _keep(platform, collection, 40) is TextsearchOutcome.BUILT
     assert await _keep(platform, collection, 40) is TextsearchOutcome.PRESENT
-    assert await _found(platform, collection, "alpha") == {str(number) for number in range(40)}
+    assert await _ids(platform, collection, "alpha") == {str(number) for number in range(40)}
     await collection.delete([str(number) for number in range(20)])
     assert await _keep(platform, collection, 40) is TextsearchOutcome.PRESENT
     await collection.delete(["20"])
@@ -82,7 +82,7 @@ async def test_a_large_one_gets_one_keeps_it_and_loses_it_when_half_as_large(
 
 
 async def test_what_a_failed_build_left_is_replaced(platform: Platform, collection: Collection, admin: Admin) -> None:
-    """An invalid index is no index: it is dropped and built again."""
+    """An invalid index does not count as an index: it is dropped and built again."""
     await _keep(platform, collection, 40)
     number = (await collection.refresh()).collection_id
     await admin.execute(
@@ -90,13 +90,13 @@ async def test_what_a_failed_build_left_is_replaced(platform: Platform, collecti
     )
     assert not (await textsearch_state(platform.database, number)).is_served
     assert await _keep(platform, collection, 40) is TextsearchOutcome.BUILT
-    assert len(await _found(platform, collection, "alpha")) == 40
+    assert len(await _ids(platform, collection, "alpha")) == 40
 
 
 async def test_an_interrupted_run_is_taken_up_again(
     platform: Platform, collection: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Cut off after one step of the filling, the next run stores what is missing; what was written since is right."""
+    """It was interrupted after one step; the next run stores the rest, and later writes are included."""
     fetched = store.fill_table
 
     async def cut_off(*arguments: Any) -> None:
@@ -116,8 +116,8 @@ async def test_an_interrupted_run_is_taken_up_again(
     await collection.add([{"_id": "0", "text": "beta"}, {"_id": "39", "text": "beta"}, {"_id": "new", "text": "alpha"}])
     await collection.delete(["1"])
     assert await _keep(platform, collection, 40) is TextsearchOutcome.BUILT
-    assert await _found(platform, collection, "beta") == {"0", "39"}
-    assert await _found(platform, collection, "alpha") == {str(number) for number in range(2, 39)} | {"new"}
+    assert await _ids(platform, collection, "beta") == {"0", "39"}
+    assert await _ids(platform, collection, "alpha") == {str(number) for number in range(2, 39)} | {"new"}
 
 
 def _all(number: int) -> Compiled:
@@ -132,13 +132,13 @@ async def _words(platform: Platform, collection: Collection) -> int:
 
 
 async def test_nothing_written_meanwhile_is_lost(platform: Platform, collection: Collection) -> None:
-    """Writers go on while the table is filled and the index built; afterwards it holds what they wrote."""
-    done = asyncio.Event()
+    """Writers go on while the table is filled and the index built; afterwards it has their writes."""
+    finished = asyncio.Event()
 
     async def write(writer: int) -> set[str]:
         wrote = set()
         number = 0
-        while not done.is_set() or number < 3:
+        while not finished.is_set() or number < 3:
             key = f"{writer}-{number}"
             await collection.add([{"_id": key, "text": f"alpha {key}"}, {"_id": str(number % 40), "text": "gamma"}])
             wrote.add(key)
@@ -149,13 +149,13 @@ async def test_nothing_written_meanwhile_is_lost(platform: Platform, collection:
     outcome = TextsearchOutcome.BUSY
     while outcome is TextsearchOutcome.BUSY:
         outcome = await _keep(platform, collection, 40)
-    done.set()
+    finished.set()
     wrote = set[str]().union(*await asyncio.gather(*writers))
     assert outcome is TextsearchOutcome.BUILT
     assert await _keep(platform, collection, 40) is TextsearchOutcome.PRESENT
-    assert wrote <= await _found(platform, collection, "alpha")
+    assert wrote <= await _ids(platform, collection, "alpha")
     stored = await collection.get([str(number) for number in range(40)])
-    assert await _found(platform, collection, "gamma") == {key for key, item in stored.items() if item.body == "gamma"}
+    assert await _ids(platform, collection, "gamma") == {key for key, item in stored.items() if item.body == "gamma"}
 
 
 async def test_a_writer_that_waited_for_the_table_to_be_made_keeps_it(
@@ -165,7 +165,7 @@ async def test_a_writer_that_waited_for_the_table_to_be_made_keeps_it(
     number = (await collection.refresh()).collection_id
     waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ShareLock' AND NOT granted"
     async with platform.database.transaction(platform.tenant_id) as writer:
-        # Fills the session's caches.
+        # This fills the session's caches.
         await writer.execute("SELECT index_terms(%s, '{1}')", (number,))
     holds = sql.SQL("SELECT pg_advisory_lock(writers_lock({}))").format(number)
     await admin.execute(holds)
@@ -177,19 +177,19 @@ async def test_a_writer_that_waited_for_the_table_to_be_made_keeps_it(
         await admin.execute(statement.encode())
     await admin.execute(holds.as_string().replace("advisory_lock(", "advisory_unlock(").encode())
     await adding
-    kept = sql.SQL("SELECT item_id FROM {}").format(sql.Identifier(table_name(number)))
-    assert await (await admin.execute(kept)).fetchall() == [("late",)]
+    query = sql.SQL("SELECT item_id FROM {}").format(sql.Identifier(table_name(number)))
+    assert await (await admin.execute(query)).fetchall() == [("late",)]
 
 
 async def test_of_many_wishes_at_once_one_builds_and_none_fails(platform: Platform, collection: Collection) -> None:
-    """One builds, the others go on without waiting."""
+    """One process builds, the others go on without waiting."""
     outcomes = await asyncio.gather(*(_keep(platform, collection, 40) for _ in range(4)))
     assert outcomes.count(TextsearchOutcome.BUILT) == 1
     assert set(outcomes) <= {TextsearchOutcome.BUILT, TextsearchOutcome.PRESENT, TextsearchOutcome.BUSY}
 
 
 async def test_a_writer_that_takes_long_is_not_waited_for(platform: Platform, collection: Collection) -> None:
-    """The table is made when no write of the collection is open; until then the next run sees to it."""
+    """The table is created when no write of the collection is open; otherwise the next run creates it."""
     number = (await collection.refresh()).collection_id
     async with platform.database.transaction(platform.tenant_id) as connection:
         await connection.execute("SELECT FROM hold_items(%s, '{1}')", (number,))
@@ -198,13 +198,13 @@ async def test_a_writer_that_takes_long_is_not_waited_for(platform: Platform, co
 
 
 async def test_an_index_is_built_anew_while_it_serves(platform: Platform, collection: Collection) -> None:
-    """Afterwards it finds the same; a collection without one is left alone."""
+    """It finds the same afterwards; a collection without one stays without."""
     stored = await collection.refresh()
     assert await rebuild_textsearch_index(platform.database, stored) is TextsearchOutcome.NOT_NEEDED
     await _keep(platform, collection, 40)
-    before = await _found(platform, collection, "alpha")
+    before = await _ids(platform, collection, "alpha")
     assert await rebuild_textsearch_index(platform.database, stored) is TextsearchOutcome.BUILT
-    assert await _found(platform, collection, "alpha") == before
+    assert await _ids(platform, collection, "alpha") == before
 
 
 async def test_a_login_that_does_not_own_the_tables_is_told_who_may(
@@ -253,10 +253,10 @@ async def test_going_down_removes_tables_and_indexes(textsearch_url: str, settin
                 await collection.add([{"_id": "1", "text": "alpha"}])
                 assert await _keep(platform, collection, 1) is TextsearchOutcome.BUILT
             downgrade(url, SCHEMA, "base")
-            left = await admin.execute(
+            remaining = await admin.execute(
                 "SELECT relname FROM pg_class WHERE relname ~ '^textsearch_|_bm25$' "
                 "UNION SELECT proname FROM pg_proc WHERE pronamespace = %s::regnamespace AND proname ~ 'textsearch'",
                 (SCHEMA,),
             )
-            assert await left.fetchall() == []
+            assert await remaining.fetchall() == []
         upgrade(url, SCHEMA)

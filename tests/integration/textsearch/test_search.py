@@ -60,14 +60,14 @@ class Both:
 
     async def agree(self, query: str, limit: int = 1000) -> Ranking:
         """The ranking of both ways, which must agree; with a filter the portable way ranks every item."""
-        found = await self.by_extension(query, limit)
+        ranking = await self.by_extension(query, limit)
         rankings = await leg_rankings(
             handle_of(self._portable), query, legs=["lexical"], where={"kind": ""}, depth=limit
         )
-        portable = {one.item_id: one.score for one in rankings["lexical"]}
-        assert dict(found) == pytest.approx(portable, abs=1e-5)
-        assert found == sorted(found, key=lambda one: (-one[1], one[0]))
-        return found
+        portable = {hit.item_id: hit.score for hit in rankings["lexical"]}
+        assert dict(ranking) == pytest.approx(portable, abs=1e-5)
+        assert ranking == sorted(ranking, key=lambda pair: (-pair[1], pair[0]))
+        return ranking
 
 
 async def _by_extension(platform: Platform, collection: int, query: str, limit: int) -> Ranking:
@@ -78,7 +78,7 @@ async def _by_extension(platform: Platform, collection: int, query: str, limit: 
     return [(row[0], row[1]) for row in await platform.database.read(platform.tenant_id, search)]
 
 
-async def _kept(admin: psycopg.AsyncConnection[Any], collection: Collection) -> dict[str, str]:
+async def _words(admin: psycopg.AsyncConnection[Any], collection: Collection) -> dict[str, str]:
     """The words that the extension has of each item."""
     statement = sql.SQL("SELECT item_id, words FROM {}").format(await _table(collection))
     return dict(await (await admin.execute(statement)).fetchall())
@@ -123,7 +123,7 @@ async def test_both_ways_agree_after_any_changes(both: Both, seed: int) -> None:
 
 
 async def test_equal_scores_are_ordered_by_item_id(both: Both) -> None:
-    """Items with the same words rank alike, and come by their ids."""
+    """Items with the same words have the same score, and are ordered by id."""
     await both.add([{"_id": f"{number:02}", "text": "alpha beta"} for number in reversed(range(30))])
     await both.add([{"_id": "none", "text": "gamma"}])
     assert [item_id for item_id, _ in await both.agree("alpha")] == [f"{number:02}" for number in range(30)]
@@ -138,9 +138,9 @@ async def test_as_many_as_asked_for_and_the_best(both: Both) -> None:
     for query in QUERIES:
         longest = await both.agree(query)
         for limit in (1, 10, 100):
-            found = await both.by_extension(query, limit)
-            assert len(found) == min(limit, len(longest))
-            assert [score for _, score in found] == pytest.approx([score for _, score in longest[:limit]], rel=0.02)
+            ranking = await both.by_extension(query, limit)
+            assert len(ranking) == min(limit, len(longest))
+            assert [score for _, score in ranking] == pytest.approx([score for _, score in longest[:limit]], rel=0.02)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ async def test_as_many_as_asked_for_and_the_best(both: Both) -> None:
     ],
 )
 async def test_text_of_every_script_is_found_alike(both: Both, text: str, query: str) -> None:
-    """The extension is given the platform's own lexemes, so it needs to split no script itself."""
+    """The extension gets the platform's own lexemes, so it need not split any script itself."""
     await both.add([{"_id": "it", "text": text}, {"_id": "other", "text": "nothing 别的东西 ほかのもの อื่นๆ"}])
     assert [item_id for item_id, _ in await both.agree(query)] == ["it"]
 
@@ -204,7 +204,7 @@ async def test_an_item_is_analyzed_again_only_when_its_words_change(
 async def test_another_tenants_collection_is_refused(
     both: Both, textsearch_url: str, settings: Settings, admin: psycopg.AsyncConnection[Any]
 ) -> None:
-    """Neither the function nor the table behind it shows a tenant what is another's."""
+    """Neither the function nor its table shows another tenant's rows."""
     await both.add([{"_id": "1", "text": "alpha"}])
     number = (await both.served.refresh()).collection_id
     async with connect(textsearch_url, settings=settings.changed(tenant=f"{settings.tenant}-2")) as other:
@@ -215,7 +215,7 @@ async def test_another_tenants_collection_is_refused(
             assert (await connection.execute(everything)).rowcount == 0
         with pytest.raises(MissingPrivilegeError):
             await other.database.read(other.tenant_id, Compiled(f"SELECT textsearch_candidates({number}, '1', 10)"))
-    assert await _kept(admin, both.served) != {}
+    assert await _words(admin, both.served) != {}
 
 
 async def test_the_index_is_walked_under_the_policies(both: Both, platform: Platform) -> None:
@@ -249,8 +249,8 @@ async def test_the_lexical_leg_takes_the_extensions_way_unless_it_is_switched_of
     number = (await both.served.refresh()).collection_id
     assert await _walks(platform, number, "alpha w17", textsearch="") == 1
     assert await _walks(platform, number, "alpha w17", textsearch="off") == 0
-    found = (await leg_rankings(handle_of(both.served), "alpha w17", legs=["lexical"], depth=10))["lexical"]
-    assert [(one.item_id, one.score) for one in found] == await both.by_extension("alpha w17", 10)
+    ranking = (await leg_rankings(handle_of(both.served), "alpha w17", legs=["lexical"], depth=10))["lexical"]
+    assert [(hit.item_id, hit.score) for hit in ranking] == await both.by_extension("alpha w17", 10)
 
 
 async def test_what_was_rolled_back_is_not_found(both: Both, admin: psycopg.AsyncConnection[Any]) -> None:
@@ -274,7 +274,7 @@ async def test_what_was_rolled_back_is_not_found(both: Both, admin: psycopg.Asyn
 async def test_concurrent_writers_leave_the_words_of_the_active_items(
     both: Both, admin: psycopg.AsyncConnection[Any]
 ) -> None:
-    """Eight writers of overlapping items neither deadlock nor leave a word of what is gone."""
+    """Eight writers of overlapping items neither deadlock nor leave a word of a deleted item."""
 
     async def write(writer: int) -> None:
         chance = random.Random(writer)
@@ -290,6 +290,6 @@ async def test_concurrent_writers_leave_the_words_of_the_active_items(
     await asyncio.gather(*map(write, range(8)))
     stored: Mapping[str, Any] = await both.served.get([str(key) for key in range(30)])
     active = {key: item for key, item in stored.items() if item.status != "archived"}
-    assert (await _kept(admin, both.served)).keys() == active.keys()
+    assert (await _words(admin, both.served)).keys() == active.keys()
     for key in active:
         assert key in {item_id for item_id, _ in await both.by_extension(key)}

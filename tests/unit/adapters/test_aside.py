@@ -1,4 +1,4 @@
-"""Long computations run beside the event loop."""
+"""Long computations run outside the event loop."""
 
 from __future__ import annotations
 
@@ -82,19 +82,19 @@ async def test_garbage_of_long_work_is_freed_before_it_grows_old() -> None:
 
 def test_large_json_is_read_without_the_collector() -> None:
     """The collector runs again afterwards, for valid and invalid texts; it stays off if it was off."""
-    seen = list[int]()
+    thresholds = list[int]()
 
     def note(phase: str, info: dict[str, int]) -> None:
         if phase == "start":
-            seen.append(info["generation"])
+            thresholds.append(info["generation"])
 
     text = json.dumps([[] for _ in range(100_000)]).encode()
     gc.callbacks.append(note)
     try:
         with without_collector():
-            seen.clear()
+            thresholds.clear()
             sent = json.loads(text)
-            collected = list(seen)
+            collected = list(thresholds)
         assert len(sent) == 100_000
         assert not collected
         assert gc.isenabled()

@@ -1,4 +1,4 @@
-"""Spans: nothing where nobody keeps them, and never what an error says."""
+"""Spans: none without a recorder, and never an error's message."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opentelemetry.trace import StatusCode, get_current_span
 from retrieval.adapters.store.deadline import in_background
 from retrieval.adapters.store.round_trip import server_of
 from retrieval.adapters.tracing import span
-from tests.support.traces import keep_spans
+from tests.support.traces import record_spans
 
 
 def test_nothing_is_made_where_nobody_keeps_spans() -> None:
@@ -24,39 +24,39 @@ def test_nothing_is_made_where_nobody_keeps_spans() -> None:
 
 
 def test_what_is_not_sampled_is_not_described(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A span that is not kept is given to nobody."""
-    kept = keep_spans(monkeypatch, ALWAYS_OFF)
+    """A span that is not sampled reaches no exporter."""
+    spans = record_spans(monkeypatch, ALWAYS_OFF)
     with span("search") as traced:
         assert traced is None
 
-    assert kept.spans == []
+    assert spans.finished == []
 
 
 def test_a_span_within_another_is_its_child(monkeypatch: pytest.MonkeyPatch) -> None:
     """The current span is the parent, and is current again afterwards."""
-    kept = keep_spans(monkeypatch)
+    spans = record_spans(monkeypatch)
     with span("search"), span("embed"):
         pass
 
-    assert [one.name for one in kept.within(kept.one("search"))] == ["embed"]
+    assert [span.name for span in spans.children_of(spans.only("search"))] == ["embed"]
     assert not get_current_span().is_recording()
 
 
 def test_a_span_that_fails_names_the_error_and_not_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Errors quote the query, and those that caused them worse."""
-    kept = keep_spans(monkeypatch)
+    """Messages of errors and their causes may quote the query."""
+    spans = record_spans(monkeypatch)
     with pytest.raises(ValueError, match="secret"), span("search"):
         raise ValueError("a secret thing")
 
-    one = kept.one("search")
-    assert one.status.status_code is StatusCode.ERROR
-    assert one.attributes == {"error.type": "ValueError"}
-    assert "secret" not in kept.text()
+    search = spans.only("search")
+    assert search.status.status_code is StatusCode.ERROR
+    assert search.attributes == {"error.type": "ValueError"}
+    assert "secret" not in spans.text()
 
 
 async def test_work_in_the_background_belongs_to_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither its span nor what its request has set goes on into it."""
-    kept, request = keep_spans(monkeypatch), contextvars.ContextVar("request", default="none")
+    """Neither its span nor its request's context continues into it."""
+    spans, request = record_spans(monkeypatch), contextvars.ContextVar("request", default="none")
 
     async def work() -> str:
         with span("record"):
@@ -64,15 +64,15 @@ async def test_work_in_the_background_belongs_to_no_request(monkeypatch: pytest.
 
     request.set("first")
     with span("search"):
-        found = await in_background(work())
+        value = await in_background(work())
         assert await asyncio.create_task(work()) == "first"
 
-    assert found == "none"
-    assert [one.parent is None for one in kept.named("record")] == [True, False]
+    assert value == "none"
+    assert [span.parent is None for span in spans.named("record")] == [True, False]
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "attributes"),
     [
         (
             "postgresql://user:hidden@db.example:5433/tickets",
@@ -83,6 +83,6 @@ async def test_work_in_the_background_belongs_to_no_request(monkeypatch: pytest.
         ("nothing of the kind", {}),
     ],
 )
-def test_a_server_is_named_without_what_opens_it(url: str, told: dict[str, str]) -> None:
+def test_a_server_is_named_without_what_opens_it(url: str, attributes: dict[str, str]) -> None:
     """Host, port and database; of a URL that may show its password anywhere, nothing."""
-    assert server_of(url) == {"db.system.name": "postgresql", **told}
+    assert server_of(url) == {"db.system.name": "postgresql", **attributes}

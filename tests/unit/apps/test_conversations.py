@@ -20,7 +20,7 @@ def test_a_turn_says_who_spoke_and_when() -> None:
 
 
 def test_slashes_in_names_make_no_two_turns_one() -> None:
-    """Nor two sessions one."""
+    """Sessions neither."""
     names = [("a/b", "c"), ("a", "b/c"), ("a%2Fb", "c"), ("a", "b%2Fc")]
     items = [turn_item(talk, session, 1, speaker="Ann", text="Yes!", at=MAY) for talk, session in names]
     assert len({item.item_id for item in items}) == len({item.attributes["session"] for item in items}) == 4
@@ -37,6 +37,13 @@ def test_slashes_in_names_make_no_two_turns_one() -> None:
 )  # fmt: skip
 def test_what_no_turn_has_is_refused(name: str, value: Any) -> None:
     """The message names it."""
-    given: dict[str, Any] = {"conversation": "c", "session": 1, "turn": 1, "speaker": "Ann", "text": "Yes!", "at": MAY}
+    arguments: dict[str, Any] = {
+        "conversation": "c",
+        "session": 1,
+        "turn": 1,
+        "speaker": "Ann",
+        "text": "Yes!",
+        "at": MAY,
+    }
     with pytest.raises(InvalidItemError, match=rf"^{name} is "):
-        turn_item(**{**given, name: value})
+        turn_item(**{**arguments, name: value})

@@ -30,6 +30,6 @@ def test_three_uses_can_prove_and_five_can_fail(uses: int, successes: int, verdi
 
 
 def test_without_a_use_one_half_is_expected() -> None:
-    """And n of n uses never make it certain."""
+    """Even n of n uses never make success certain."""
     assert expected_success(0, 0) == 0.5
     assert expected_success(8, 8) == 0.9

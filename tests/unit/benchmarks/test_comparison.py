@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from corpora import RARE_SHARES, SHARES, Corpus, Made, clustered
+from corpora import RARE_SHARES, SHARES, Corpus, QuestionCorpus, clustered
 from headline import BEGIN, END, README, RESULTS, readme_table, trend_line
 from interleaved import best
 from overhead import by_search
@@ -18,37 +18,37 @@ from targets import target
 
 
 @pytest.fixture(scope="module")
-def made() -> Made:
+def generated() -> QuestionCorpus:
     """A small corpus with questions."""
     return clustered(300, 16, 5)
 
 
-def test_the_same_seed_makes_the_same_corpus(made: Made) -> None:
+def test_the_same_seed_makes_the_same_corpus(generated: QuestionCorpus) -> None:
     """Every process and every run measures the same."""
     again = clustered(300, 16, 5)
 
-    assert again.corpus.texts == made.corpus.texts
-    assert np.array_equal(again.corpus.vectors, made.corpus.vectors)
-    assert [one.text for one in again.questions] == [one.text for one in made.questions]
+    assert again.corpus.texts == generated.corpus.texts
+    assert np.array_equal(again.corpus.vectors, generated.corpus.vectors)
+    assert [question.text for question in again.questions] == [question.text for question in generated.questions]
 
 
-def test_a_corpus_is_read_as_it_was_saved(made: Made, tmp_path: Path) -> None:
+def test_a_corpus_is_read_as_it_was_saved(generated: QuestionCorpus, tmp_path: Path) -> None:
     """Other processes get the same ids, texts, vectors and attributes."""
-    corpus = made.corpus
-    read = Corpus.read(corpus.save(tmp_path))
+    corpus = generated.corpus
+    copy = Corpus.read(corpus.save(tmp_path))
 
-    assert (read.ids, read.texts, read.attributes) == (corpus.ids, corpus.texts, corpus.attributes)
-    assert np.array_equal(read.vectors, corpus.vectors)
+    assert (copy.ids, copy.texts, copy.attributes) == (corpus.ids, corpus.texts, corpus.attributes)
+    assert np.array_equal(copy.vectors, corpus.vectors)
 
 
 def test_the_shares_of_the_categories_add_up_to_one() -> None:
-    """So that a category's name says how many items have it."""
+    """A category's name states its share of the items."""
     assert sum(share * count for _, share, count in (*SHARES, *RARE_SHARES)) == pytest.approx(1)
 
 
-def test_the_truth_is_the_largest_inner_products_among_those_allowed(made: Made) -> None:
+def test_the_truth_is_the_largest_inner_products_among_those_allowed(generated: QuestionCorpus) -> None:
     """Fewer than asked for when fewer match."""
-    corpus, vector = made.corpus, made.questions[0].vector
+    corpus, vector = generated.corpus, generated.questions[0].vector
     allowed = corpus.matching({"category": "half-0"})
     expected = sorted(np.flatnonzero(allowed).tolist(), key=lambda place: -float(corpus.vectors[place] @ vector))
 
@@ -69,7 +69,7 @@ def test_latencies_are_compared_at_equal_recall() -> None:
 
 
 def test_a_system_that_never_reaches_the_recall_counts_with_the_most_it_has() -> None:
-    """Its row shows the recall, so nobody is misled."""
+    """Its row shows the recall."""
     assert best([row("a", 1, 0.5), row("a", 9, 0.8)], "a") == row("a", 9, 0.8)
     assert best([], "a") is None
 
@@ -97,7 +97,7 @@ def test_the_durations_between_two_marks_are_those_of_one_search() -> None:
 
 
 def test_a_tuning_names_only_what_differs_from_the_defaults() -> None:
-    """So that the default variant is the extension's default, untouched."""
+    """The default variant then has the extension's own defaults."""
     assert TUNINGS["default"].settings() == {}
     assert TUNINGS["relaxed"].settings() == {"hnsw.iterative_scan": "relaxed_order"}
 
@@ -125,7 +125,7 @@ def test_a_table_has_every_column_of_its_rows() -> None:
 
 
 def test_the_readme_shows_the_figures_of_the_results() -> None:
-    """Its table is made from them: python benchmarks/headline.py."""
+    """``python benchmarks/headline.py`` writes its table."""
     result = json.loads((RESULTS / "side_by_side.json").read_text(encoding="utf-8"))
     page = README.read_text(encoding="utf-8")
     assert f"{BEGIN}\n{readme_table(result)}\n{END}" in page

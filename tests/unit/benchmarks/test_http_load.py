@@ -1,4 +1,4 @@
-"""The load on the HTTP service: how it is pressed, how the bare route fuses, and what is said of it."""
+"""The HTTP benchmark: its clients, the fusion of the bare route, and its report."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import contextlib
 import http_load
 import http_services
 import pytest
-from http_client import Taken, posts, press
+from http_client import LoadResult, posts, press
 
 from retrieval.domain.search.fusion import Candidate, fuse
 from retrieval.domain.search.profile import Fusion
@@ -16,27 +16,27 @@ from retrieval.domain.search.profile import Fusion
 
 async def test_every_client_sends_and_reads_until_the_time_is_over() -> None:
     """Answers count by status; those with 200 have a latency each."""
-    asked: list[bytes] = []
+    bodies: list[bytes] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(asyncio.IncompleteReadError):
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
-                asked.append(await reader.readexactly(length))
-                status = b"200 OK" if len(asked) % 2 else b"422 No"
+                bodies.append(await reader.readexactly(length))
+                status = b"200 OK" if len(bodies) % 2 else b"422 No"
                 writer.write(b"HTTP/1.1 " + status + b"\r\ncontent-length: 2\r\n\r\n{}")
         writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/search"
-        taken = await press(url, posts(url, [{"query": "a"}, {"query": "b"}]), clients=2, seconds=0.05)
+        measured = await press(url, posts(url, [{"query": "a"}, {"query": "b"}]), clients=2, seconds=0.05)
 
-    assert {*asked} == {b'{"query": "a"}', b'{"query": "b"}'}
-    assert set(taken.statuses) == {200, 422}
-    assert taken.answered == taken.statuses[200] == len(taken.latencies)
-    assert taken.a_second == pytest.approx(taken.answered / taken.seconds)
+    assert {*bodies} == {b'{"query": "a"}', b'{"query": "b"}'}
+    assert set(measured.statuses) == {200, 422}
+    assert measured.answered == measured.statuses[200] == len(measured.latencies)
+    assert measured.a_second == pytest.approx(measured.answered / measured.seconds)
 
 
 def test_the_bare_route_fuses_as_the_platform_does() -> None:
@@ -52,8 +52,8 @@ def test_the_bare_route_fuses_as_the_platform_does() -> None:
     }
 
     assert http_services.fused(rows, weights) == [
-        (one.score, one.item_id, [part._asdict() for part in one.contributions])
-        for one in fuse(rankings, weights, Fusion())
+        (candidate.score, candidate.item_id, [part._asdict() for part in candidate.contributions])
+        for candidate in fuse(rankings, weights, Fusion())
     ]
 
 
@@ -66,7 +66,10 @@ def test_what_is_aimed_at_is_said_with_what_was_reached() -> None:
 
     assert ratios["throughput"] == 0.5
     assert ratios["by_processor_time"] == 0.5
-    met = {one["what"]: one["met"] for one in http_load.targets_of({"rows": rows, "ratios": ratios, "crowd": crowd})}
+    met = {
+        target["what"]: target["met"]
+        for target in http_load.targets_of({"rows": rows, "ratios": ratios, "crowd": crowd})
+    }
     assert not met["throughput beside the bare route"]
     assert met["p99 beside the median"]
     assert met["throughput under the crowd beside 32 clients"]
@@ -74,9 +77,9 @@ def test_what_is_aimed_at_is_said_with_what_was_reached() -> None:
 
 
 def _service(name: str, answered: int) -> http_load.Service:
-    taken = Taken(seconds=1.0, latencies=[0.01] * answered)
-    taken.statuses[200] = answered
-    made = http_load.Service(name, None, "")  # type: ignore[arg-type]
-    made.rounds.append(taken)
-    made.worked.append((0.2, 0.3, 0.01))
-    return made
+    measured = LoadResult(seconds=1.0, latencies=[0.01] * answered)
+    measured.statuses[200] = answered
+    service = http_load.Service(name, None, "")  # type: ignore[arg-type]
+    service.rounds.append(measured)
+    service.worked.append((0.2, 0.3, 0.01))
+    return service

@@ -12,7 +12,7 @@ from retrieval.apps.metaphors import STANDARD_CORPUS
 
 def test_a_problem_counts_where_a_fitting_one_is_among_the_first() -> None:
     """The first place counts for both shares, the fifth for one, the sixth for none."""
-    ids = [one.id for one in STANDARD_CORPUS]
+    ids = [metaphor.id for metaphor in STANDARD_CORPUS]
     cosines = np.zeros((3, len(ids)), dtype=np.float32)
     cosines[:, :6] = np.linspace(1, 0.5, 6)
 
@@ -20,11 +20,11 @@ def test_a_problem_counts_where_a_fitting_one_is_among_the_first() -> None:
 
 
 def test_every_fitting_metaphor_is_a_curated_one() -> None:
-    """Also those that are reworded, or that others are related to; and each text says something of each metaphor."""
+    """This includes reworded and related problems; and each text includes the name of each metaphor."""
     data = json.loads(DATA.read_text(encoding="utf-8"))
-    named = {one for kind in ("work", "life") for problem in data[kind] for one in problem["fitting"]}
-    named |= {one["of"] for kind in ("reworded", "related") for one in data[kind]}
+    named = {metaphor_id for kind in ("work", "life") for problem in data[kind] for metaphor_id in problem["fitting"]}
+    named |= {problem["of"] for kind in ("reworded", "related") for problem in data[kind]}
 
-    assert named <= {one.id for one in STANDARD_CORPUS}
+    assert named <= {metaphor.id for metaphor in STANDARD_CORPUS}
     assert CHOSEN in TEXTS
-    assert all(text(one).startswith(one.name) for text in TEXTS.values() for one in STANDARD_CORPUS)
+    assert all(text(metaphor).startswith(metaphor.name) for text in TEXTS.values() for metaphor in STANDARD_CORPUS)

@@ -63,7 +63,7 @@ def test_a_world_has_the_same_problems_and_answers_each_time() -> None:
     world = example.World(7, {domain: frozenset({"plumbing"}) for domain in example.WHERE})
     problems = world.problems()
     assert problems == example.World(7, world.works).problems()
-    assert (len(problems), {one.domain for one in problems}) == (100, set(example.WHERE))
+    assert (len(problems), {problem.domain for problem in problems}) == (100, set(example.WHERE))
     plumbing, chess = (example.Metaphor(id=key, name=key) for key in ("plumbing", "chess"))
-    solved = [sum(world.is_solved(problem, one) for problem in problems) / 100 for one in (plumbing, chess)]
+    solved = [sum(world.is_solved(problem, metaphor) for problem in problems) / 100 for metaphor in (plumbing, chess)]
     assert solved == pytest.approx([example.SOLVES, example.SOLVES_ANYWAY], abs=0.1)

@@ -42,7 +42,7 @@ def test_snips_divides_them_by_the_weights_of_what_is_rated() -> None:
 
 
 def test_dr_adds_the_weighed_errors_to_what_the_model_expects() -> None:
-    """1.0 + 0.5 × 0.5 expected, and 2 × 0.5, 0.5 × -0.5 and 1 × 0.25 of what it got wrong."""
+    """1.0 + 0.5 × 0.5 expected, and the weighted errors 2 × 0.5, 0.5 × -0.5 and 1 × 0.25."""
     assert estimates(two_searches())[Estimator.DR].value == pytest.approx((1 + 0.25 + 1 - 0.25 + 0.25) / 2.5)
 
 
@@ -53,9 +53,9 @@ def test_clipping_bounds_every_weight() -> None:
 
 def test_a_default_reward_makes_every_hit_count() -> None:
     """The unrated hit earns 0; its weight is 0 here, so only the shares of rated hits change."""
-    found = estimates(two_searches().with_default(0.0))
-    assert found[Estimator.IPS].value == pytest.approx(2.5 / 3)
-    assert found[Estimator.SNIPS].value == pytest.approx(2.5 / 3.5)
+    by_estimator = estimates(two_searches().with_default(0.0))
+    assert by_estimator[Estimator.IPS].value == pytest.approx(2.5 / 3)
+    assert by_estimator[Estimator.SNIPS].value == pytest.approx(2.5 / 3.5)
 
 
 def test_the_recorded_policy_is_worth_what_it_earned() -> None:
@@ -63,13 +63,13 @@ def test_the_recorded_policy_is_worth_what_it_earned() -> None:
     rewards = np.array([0.0, 1.0, 1.0, 0.25])
     traffic = Traffic.of_rows(propensity=[0.3] * 4, target=[0.3] * 4, reward=rewards)
     for estimator in (Estimator.IPS, Estimator.SNIPS):
-        found = estimates(traffic)[estimator]
-        assert found.value == pytest.approx(rewards.mean())
-        assert found.standard_error == pytest.approx(rewards.std(ddof=1) / math.sqrt(rewards.size))
+        estimate = estimates(traffic)[estimator]
+        assert estimate.value == pytest.approx(rewards.mean())
+        assert estimate.standard_error == pytest.approx(rewards.std(ddof=1) / math.sqrt(rewards.size))
 
 
 def test_a_perfect_model_leaves_dr_nothing_to_correct() -> None:
-    """Then its value is the model's, whatever the weights."""
+    """The estimate is then the model's value, whatever the weights."""
     reward = np.array([0.2, 0.9, 0.4])
     traffic = Traffic.of_rows(
         propensity=[0.1, 0.5, 0.9], target=[0.6, 0.5, 0.1], reward=reward, modelled=reward, direct=[0.3, 0.6, 0.5]
@@ -78,7 +78,7 @@ def test_a_perfect_model_leaves_dr_nothing_to_correct() -> None:
 
 
 def test_errors_are_clustered_by_retrieval() -> None:
-    """Hits of one search that fare alike tell as much as one hit: the error does not shrink by copying them."""
+    """Copies of a search's hits add no information: the error does not shrink."""
     rng = np.random.default_rng(3)
     reward = (rng.random(200) < 0.4).astype(float)
     alone = Traffic.of_rows(propensity=np.ones(200), target=np.ones(200), reward=reward)
@@ -89,27 +89,27 @@ def test_errors_are_clustered_by_retrieval() -> None:
         retrieval=np.repeat(np.arange(200), 4),
     )
     for estimator in (Estimator.IPS, Estimator.SNIPS):
-        one, other = estimates(alone)[estimator], estimates(copied)[estimator]
-        assert one.standard_error == pytest.approx(other.standard_error)
+        first, other = estimates(alone)[estimator], estimates(copied)[estimator]
+        assert first.standard_error == pytest.approx(other.standard_error)
 
 
 def test_the_difference_of_a_target_from_itself_is_certain() -> None:
     """It is 0, with no error: the same rewards are weighed."""
-    for found in differences(two_searches(), two_searches()).values():
-        assert (found.value, found.standard_error) == (0.0, 0.0)
+    for difference in differences(two_searches(), two_searches()).values():
+        assert (difference.value, difference.standard_error) == (0.0, 0.0)
 
 
 def test_nothing_rated_is_nothing_estimated() -> None:
     """All figures are NaN, and null in JSON."""
-    found = estimates(Traffic.of_rows(propensity=[0.5], target=[0.5], reward=[NOBODY]))[Estimator.SNIPS]
-    assert found.as_dict() == {"value": None, "standard_error": None, "low": None, "high": None}
+    estimate = estimates(Traffic.of_rows(propensity=[0.5], target=[0.5], reward=[NOBODY]))[Estimator.SNIPS]
+    assert estimate.as_dict() == {"value": None, "standard_error": None, "low": None, "high": None}
 
 
 def test_one_search_has_a_value_and_no_error() -> None:
-    """Nothing is known of how searches differ."""
-    found = estimates(Traffic.of_rows(propensity=[0.5], target=[0.5], reward=[1.0]))[Estimator.IPS]
-    assert found.value == 1.0
-    assert math.isnan(found.standard_error)
+    """The variance between searches is unknown."""
+    estimate = estimates(Traffic.of_rows(propensity=[0.5], target=[0.5], reward=[1.0]))[Estimator.IPS]
+    assert estimate.value == 1.0
+    assert math.isnan(estimate.standard_error)
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -117,10 +117,10 @@ def test_snips_is_within_its_rewards_and_deaf_to_scaled_propensities(seed: int) 
     """It is a weighted mean; halving every propensity changes nothing."""
     rng = np.random.default_rng(seed)
     propensity, target, reward = rng.uniform(0.2, 1, 30), rng.uniform(0.1, 1, 30), rng.random(30)
-    found = estimates(Traffic.of_rows(propensity=propensity, target=target, reward=reward))[Estimator.SNIPS]
+    estimate = estimates(Traffic.of_rows(propensity=propensity, target=target, reward=reward))[Estimator.SNIPS]
     halved = estimates(Traffic.of_rows(propensity=propensity / 2, target=target, reward=reward))[Estimator.SNIPS]
-    assert reward.min() <= found.value <= reward.max()
-    assert halved.value == pytest.approx(found.value)
+    assert reward.min() <= estimate.value <= reward.max()
+    assert halved.value == pytest.approx(estimate.value)
 
 
 @pytest.mark.parametrize("scenario", [one_place, slates])
@@ -128,9 +128,9 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say(scenario: Scenario)
     """Over seeded runs with overlap, 95 % intervals of SNIPS and DR cover .90 to 1; the estimates are not biased."""
     result = measure(scenario, runs=60, searches=1500, floor=0.3, seed=5)
     for estimator in (Estimator.SNIPS, Estimator.DR):
-        found = result.by_estimator[estimator, False].as_dict()
-        assert 0.90 <= found["coverage"] <= 1
-        assert abs(found["bias"]) < 3 * found["rmse"] / math.sqrt(60)
+        coverage = result.by_estimator[estimator, False].as_dict()
+        assert 0.90 <= coverage["coverage"] <= 1
+        assert abs(coverage["bias"]) < 3 * coverage["rmse"] / math.sqrt(60)
 
 
 def test_the_clip_is_fifty() -> None:
@@ -141,7 +141,7 @@ def test_the_clip_is_fifty() -> None:
 
 def test_the_figures_are_those_of_the_weights() -> None:
     """Worked by hand: searches with the weights 2 and 0, and 1; the 0 is unrated."""
-    found = weigh(
+    weighing = weigh(
         Traffic.of_rows(
             retrieval=[0, 0, 1],
             propensity=[0.5, 1.0, 0.01],
@@ -150,19 +150,19 @@ def test_the_figures_are_those_of_the_weights() -> None:
             expected=[2.0, 1.0],
         )
     )
-    assert (found.retrievals, found.impressions, found.rated, found.clipped) == (2, 3, 2, 1)
-    assert found.effective_sample_size == pytest.approx(92**2 / (4 + 90**2))
-    assert (found.mean_weight, found.expected_weight, found.max_weight) == pytest.approx((46, 1.5, 90))
-    assert found.weight_error == pytest.approx(np.std([0, 89], ddof=1) / math.sqrt(2))
+    assert (weighing.retrievals, weighing.impressions, weighing.rated, weighing.clipped) == (2, 3, 2, 1)
+    assert weighing.effective_sample_size == pytest.approx(92**2 / (4 + 90**2))
+    assert (weighing.mean_weight, weighing.expected_weight, weighing.max_weight) == pytest.approx((46, 1.5, 90))
+    assert weighing.weight_error == pytest.approx(np.std([0, 89], ddof=1) / math.sqrt(2))
 
 
 def test_what_the_recorded_policy_never_shows_is_seen_in_the_mean_weight() -> None:
     """A policy without chance, asked about one that shows another item in three searches of ten."""
     target = np.tile([1.0] * 7 + [0.0] * 3, 50)
-    found = weigh(Traffic.of_rows(propensity=np.ones(500), target=target, reward=np.ones(500)))
-    assert found.unsupported == pytest.approx(0.3)
-    assert not found.is_balanced
-    assert "30% of what it shows was never possible" in found.objections()[0]
+    weighing = weigh(Traffic.of_rows(propensity=np.ones(500), target=target, reward=np.ones(500)))
+    assert weighing.unsupported == pytest.approx(0.3)
+    assert not weighing.is_balanced
+    assert "30% of what it shows was never possible" in weighing.objections()[0]
 
 
 def test_no_traffic_concludes_nothing() -> None:
@@ -176,7 +176,7 @@ GOOD: dict[str, Any] = {"propensity": [0.5, 1.0], "target": [0.0, 1.0], "reward"
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
         ({"propensity": [0.0, 1.0]}, "propensity"),
         ({"propensity": [0.5, 1.5]}, "propensity"),
@@ -187,9 +187,9 @@ GOOD: dict[str, Any] = {"propensity": [0.5, 1.0], "target": [0.0, 1.0], "reward"
         ({"expected": [1.0, 1.0], "direct": [1.0]}, "a retrieval"),
     ],
 )
-def test_what_does_not_fit_is_refused(changed: dict[str, Any], said: str) -> None:
-    """With a sentence that names what is wrong."""
-    with pytest.raises(InvalidRequestError, match=said):
+def test_what_does_not_fit_is_refused(changed: dict[str, Any], message: str) -> None:
+    """The message names the fault."""
+    with pytest.raises(InvalidRequestError, match=message):
         Traffic.of_rows(**{**GOOD, **changed})
 
 

@@ -1,4 +1,4 @@
-"""API keys: their text, what is stored of it, and what can be asked of a new one."""
+"""API keys: their text, their stored form, and the limits of a new one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TEXT = key_text(bytes(range(RANDOM_BYTES)))
 
 
 def test_the_text_of_a_key_holds_its_id_and_its_secret() -> None:
-    """It starts alike, so that scanners for secrets know one, and holds nothing that a shell or a header changes."""
+    """It has a fixed prefix for secret scanners, and no character that a shell or a header changes."""
     assert re.fullmatch(r"rtv_[a-z2-7]{12}_[a-z2-7]{52}", TEXT)
     assert key_id_of(TEXT) == TEXT.split("_")[1]
 
@@ -50,7 +50,7 @@ def test_every_byte_of_the_secret_counts() -> None:
     "text", ["", "rtv_", "secret", TEXT[:-1], TEXT + "a", TEXT.upper(), " " + TEXT, TEXT + "\n", "é\ud800", TEXT[4:]]
 )
 def test_what_is_no_key_has_no_id_and_matches_none(text: str) -> None:
-    """Anything may come in a header, and nothing of it raises."""
+    """A header may have any content, and none raises an error."""
     assert key_id_of(text) is None
     assert not is_key(text, key_hash(TEXT))
 
@@ -68,7 +68,7 @@ def test_too_little_randomness_makes_no_key() -> None:
 
 
 def test_a_new_key_does_not_show_its_text_by_accident() -> None:
-    """Its representation in logs and tracebacks does not have the secret."""
+    """Its representation in logs and tracebacks has no secret."""
     assert TEXT not in repr(NewApiKey(TEXT, KEY))
 
 
@@ -82,7 +82,7 @@ def test_a_new_key_does_not_show_its_text_by_accident() -> None:
     ],
 )
 def test_a_key_is_active_until_it_expires_or_is_revoked(key: ApiKey, state: str) -> None:
-    """The moment at which it expires is the first at which it lets nobody in."""
+    """It is expired at exactly that moment."""
     assert key.state(NOW) == state
 
 
@@ -108,7 +108,7 @@ def test_a_scope_that_is_none_is_refused_with_those_there_are(scopes: list[str])
 
 @pytest.mark.parametrize("name", ["", "  ", "x" * 201, "two\nlines", "\x1b[31mred"])
 def test_a_name_that_says_nothing_or_too_much_is_refused(name: str) -> None:
-    """It stands in lists and logs."""
+    """It appears in lists and logs."""
     with pytest.raises(InvalidRequestError, match="1 to 200 printable"):
         checked_key_name(name)
 

@@ -49,19 +49,19 @@ def test_every_control_and_format_character_is_refused_but_those_that_are_needed
     [
         "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", "\u0915\u094d\u200d\u0937", "\u05d0\u200f! \u200eabc",
         "\U0001f469\u200d\U0001f467 \u2764\ufe0f\u200d\U0001f525 1\ufe0f\u20e3", "\u845b\U000e0100\u98fe",
-        *(f"\U0001f3f4{''.join(chr(0xE0000 + ord(one)) for one in of)}\U000e007f" for of in ("gbeng", "gbsct")),
+        *(f"\U0001f3f4{''.join(chr(0xE0000 + ord(letter)) for letter in of)}\U000e007f" for of in ("gbeng", "gbsct")),
         "na\u00efve caf\u00e9 \ufffd \u00a0 \U0001f680",
     ],
 )  # fmt: skip
 def test_scripts_and_emoji_stay_whole(text: str) -> None:
-    """Joiners, marks, one variation selector behind what it varies, and the flags of three countries."""
+    """Joiners, marks, a single variation selector after its character, and the flags of three countries."""
     assert text_fault(text, is_line=True) is None
     assert clean_text(text) == text
     assert json.loads(escaped_json(json.dumps(text, ensure_ascii=False))) == text
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("ab\u202ec", "U+202E RIGHT-TO-LEFT OVERRIDE at character 3"),
         ("\x1b[0m", "U+001B (an escape character) at character 1"),
@@ -72,9 +72,9 @@ def test_scripts_and_emoji_stay_whole(text: str) -> None:
         ("a\ufe0f\ufe00", "U+FE00 VARIATION SELECTOR-1 at character 3"),
     ],
 )
-def test_a_refusal_names_the_character_and_its_place(text: str, said: str) -> None:
+def test_a_refusal_names_the_character_and_its_place(text: str, message: str) -> None:
     """Counted from 1, by its number and name."""
-    assert text_fault(text) == said
+    assert text_fault(text) == message
 
 
 @pytest.mark.parametrize("sign", list("\t\n\r\u2028\u2029"))
@@ -86,7 +86,7 @@ def test_a_body_has_lines_and_tabs_and_a_line_has_not(sign: str) -> None:
 
 
 def test_cleaning_takes_out_what_is_refused() -> None:
-    """Separators are line breaks, colours go as a whole, and half of a pair leaves a sign."""
+    """Separators become line breaks, colour sequences are removed as a whole, and half of a pair becomes a sign."""
     assert (
         clean_text("\ufeffsoft\xadware\x0cpage \x1b[1;31mred\x1b[0m \ud800 a\u200bb") == "software\npage red \ufffd ab"
     )
@@ -113,7 +113,7 @@ def test_no_text_ends_its_quotation(text: str) -> None:
     assert len(quoted(text).splitlines()) == 1
     assert all(line.startswith(">") for line in quoted_block(text).splitlines())
     assert [line[2:] for line in quoted_block(text).split("\n")] == [
-        one.rstrip() for one in shown_block(text).split("\n")
+        line.rstrip() for line in shown_block(text).split("\n")
     ]
     assert text_fault(quoted_block(text)) is None
     assert named(text) == shown_line(text) or json.loads(named(text)) == shown_line(text)
@@ -121,22 +121,22 @@ def test_no_text_ends_its_quotation(text: str) -> None:
 
 def test_a_word_is_named_as_it_is() -> None:
     """Others are quoted: with blanks or brackets in it, a name could say more than a name."""
-    assert [named(one) for one in ("p-1", "gr\u00f6\u00dfe", "a b", "a]", "", "x" * 65)] == [
+    assert [named(name) for name in ("p-1", "gr\u00f6\u00dfe", "a b", "a]", "", "x" * 65)] == [
         "p-1", "gr\u00f6\u00dfe", '"a b"', '"a]"', '""', f'"{"x" * 65}"',
     ]  # fmt: skip
 
 
 def test_provenance_says_who_and_how() -> None:
-    """Also where nobody was named, and nobody judged."""
+    """This includes an unknown author, and an unrated text."""
     assert provenance("ann lee", 3, 2) == 'added by "ann lee" \u00b7 helped in 2 of 3 uses'
     assert provenance(" ", 0, 0) == provenance(None, 0, 0) == "added by nobody named \u00b7 not rated yet"
 
 
 @pytest.mark.parametrize("value", [{"a": [1, 2.5, None, True, "é"], "b": {"a": {}}}, [], "text", 0])
 def test_json_is_read_from_texts_and_from_utf8(value: object) -> None:
-    """With or without a byte order mark; the same name in different objects is no repetition."""
+    """With or without a byte order mark; the same name in different objects is not a repetition."""
     text = json.dumps(value, ensure_ascii=False)
-    assert [json_of(one) for one in (text, text.encode(), text.encode("utf-8-sig"))] == [value] * 3
+    assert [json_of(content) for content in (text, text.encode(), text.encode("utf-8-sig"))] == [value] * 3
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])

@@ -16,30 +16,30 @@ def finding(severity: Severity, check: str = "any") -> Finding:
 
 
 def test_the_worst_stands_first_and_else_nothing_moves() -> None:
-    """A reader sees errors before what is as it should be."""
-    given = [
+    """A reader sees errors first."""
+    findings = [
         finding(Severity.OK, "a"),
         finding(Severity.ERROR, "b"),
         finding(Severity.OK, "c"),
         finding(Severity.ADVICE),
     ]
-    made = diagnosis_of(given, NOW)
-    assert [one.check for one in made.findings] == ["b", "any", "a", "c"]
-    assert made.worst is Severity.ERROR
-    assert not made.is_sound
+    diagnosis = diagnosis_of(findings, NOW)
+    assert [finding.check for finding in diagnosis.findings] == ["b", "any", "a", "c"]
+    assert diagnosis.worst is Severity.ERROR
+    assert not diagnosis.is_sound
 
 
 def test_without_an_error_it_is_sound() -> None:
     """Warnings and advice do not fail a check."""
-    made = diagnosis_of([finding(Severity.ADVICE), finding(Severity.WARNING)], NOW)
-    assert (made.worst, made.is_sound) == (Severity.WARNING, True)
+    diagnosis = diagnosis_of([finding(Severity.ADVICE), finding(Severity.WARNING)], NOW)
+    assert (diagnosis.worst, diagnosis.is_sound) == (Severity.WARNING, True)
     assert diagnosis_of([], NOW).worst is Severity.OK
 
 
 def test_it_is_told_as_plain_json() -> None:
-    """Every finding with what was found and how to mend it."""
-    told = json.loads(json.dumps(diagnosis_of([finding(Severity.WARNING)], NOW).as_dict()))
-    assert told == {
+    """Every finding has its observation and its repair."""
+    payload = json.loads(json.dumps(diagnosis_of([finding(Severity.WARNING)], NOW).as_dict()))
+    assert payload == {
         "examined_at": "2026-03-01T00:00:00+00:00",
         "is_sound": True,
         "worst": "warning",

@@ -9,13 +9,13 @@ import pytest
 
 from retrieval.domain import errors
 
-CLASSES = [one for _, one in inspect.getmembers(errors, inspect.isclass) if issubclass(one, Exception)]
-"""All that the module has. (The root's home is ``retrieval`` once it was asked for there.)"""
+CLASSES = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, Exception)]
+"""All errors of the module. (The root's home is ``retrieval`` after its first use from there.)"""
 
 
-@pytest.mark.parametrize("error", CLASSES, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("error", CLASSES, ids=lambda kind: kind.__name__)
 def test_every_error_hangs_on_the_root_and_says_what_it_is(error: type[Exception]) -> None:
-    """Catching the root catches all; a docstring tells each apart."""
+    """Catching the root catches all; each has a docstring of its own."""
     assert issubclass(error, errors.RetrievalError)
     assert error.__doc__
 
@@ -31,7 +31,7 @@ def test_the_drawing_shows_every_error_under_its_parent() -> None:
     for depth, name in lines:
         parents[depth:] = [name]
         drawn[name] = parents[depth - 1] if depth else "Exception"
-    assert drawn == {one.__name__: one.__bases__[0].__name__ for one in CLASSES}
+    assert drawn == {kind.__name__: kind.__bases__[0].__name__ for kind in CLASSES}
 
 
 def test_a_bad_line_says_where_it_is() -> None:

@@ -25,7 +25,7 @@ def widths(html: str) -> list[float]:
 
 
 def test_an_explanation_has_a_bar_for_each_part_and_their_sum() -> None:
-    """The largest part's is full; what takes away is told by its colour."""
+    """The largest part's bar is full; negative parts have another colour."""
     html = EXPLANATION._repr_html_()
 
     assert widths(html) == [100, 25, 10]
@@ -35,7 +35,7 @@ def test_an_explanation_has_a_bar_for_each_part_and_their_sum() -> None:
 
 
 def test_without_any_part_there_is_nothing_to_draw() -> None:
-    """And nothing fails."""
+    """An empty explanation does not fail."""
     assert widths(Explanation(fusion="rrf", contributions=())._repr_html_()) == []
 
 
@@ -67,7 +67,7 @@ def test_a_result_lists_its_hits_and_how_they_were_found() -> None:
 
 
 def test_a_collection_at_a_glance_is_a_table() -> None:
-    """Unset values are left out."""
+    """It leaves out unset values."""
     info = CollectionInfo(
         name="docs", items=3, pending=0, space=None, text_search_config="english", profile_version=2,
         model_version=0, has_hnsw=False, index="auto", is_quantised=False, filterable={"priority": "text"},
@@ -80,7 +80,7 @@ def test_a_collection_at_a_glance_is_a_table() -> None:
 
 
 def test_figures_are_a_table_with_a_head() -> None:
-    """A row for each of the view's, in its columns; what is not known is empty."""
+    """Each row of the view is a row, with its columns; missing values are empty."""
     html = AnalyticsTable(view="items", columns=("item_id", "uses"), values=(("<a>", 3), ("b", None)))._repr_html_()
 
     assert re.findall(r"<th>(.*?)</th>", html) == ["item_id", "uses"]

@@ -41,7 +41,7 @@ class Store:
         begun("transaction 7")
         if not self.outcomes:
             self.batches.append(len(counts))
-            self.counted.update({item_id: one.number for (_, item_id), one in counts.items()})
+            self.counted.update({item_id: count.number for (_, item_id), count in counts.items()})
         if self.late:
             raise self.late.pop(0)
 
@@ -96,7 +96,7 @@ async def test_who_waits_is_told_of_a_database_that_is_away() -> None:
 
 @pytest.mark.parametrize("outcomes", [[], ["in progress", "aborted"]])
 async def test_a_lost_answer_counts_nothing_twice(outcomes: list[str]) -> None:
-    """The transaction tells whether it was committed; while it cannot, the accesses wait."""
+    """The transaction's state decides; while it is unknown, the accesses wait."""
     store = Store(late=[AWAY], outcomes=outcomes)
     counter = _counter(store)
     counter.count(1, ["a"], MAY)
@@ -109,7 +109,7 @@ async def test_a_lost_answer_counts_nothing_twice(outcomes: list[str]) -> None:
 
 
 async def test_what_waits_is_bounded_and_what_is_lost_is_known() -> None:
-    """Beside so many memories others are not counted; at the end, with the database away, none is."""
+    """Further memories are not counted; at the end, without a database, none of the waiting ones is."""
     store = Store(errors=[AWAY, AWAY])
     counter = _counter(store, most_waiting=2)
     counter.count(1, ["a", "b", "c", "a"], MAY)
@@ -141,7 +141,7 @@ async def test_a_caller_that_stops_waiting_loses_nothing() -> None:
 
 
 async def test_who_waits_does_not_wait_for_what_comes_later() -> None:
-    """While others go on reading it returns once what was read before its call is counted."""
+    """With continuous reads it returns once the accesses before the call are counted."""
     store = Store()
 
     async def busy(database: Database, tenant: int, counts: Counts, begun: Callable[[str], None]) -> None:
@@ -159,7 +159,7 @@ async def test_who_waits_does_not_wait_for_what_comes_later() -> None:
 async def test_an_error_that_nobody_expects_loses_nothing_but_at_the_end(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is logged with where it came from, and tried again; what is left at the end counts as lost."""
+    """The log has its traceback, and the counts are sent again; counts left at the end are lost."""
     monkeypatch.setattr(module, "LINGER_SECONDS", 0.001)
     store = Store(errors=[ValueError("of nobody's"), None, ValueError("again")])
     counter = _counter(store)
@@ -174,7 +174,7 @@ async def test_an_error_that_nobody_expects_loses_nothing_but_at_the_end(
 
 
 async def test_what_a_cancelled_task_leaves_is_lost() -> None:
-    """It is told at the end."""
+    """The loss is reported at the end."""
     counter = _counter(Store())
     counter.count(1, ["a", "b"], MAY)
     assert counter._task is not None  # noqa: SLF001 - nobody else could cancel it

@@ -1,4 +1,4 @@
-"""Answers of one's own are checked before they wait to be recorded, and recorded whole."""
+"""Composed answers are checked before they wait for recording, and recorded completely."""
 
 from __future__ import annotations
 
@@ -32,39 +32,41 @@ def _answer(**more: Any) -> ComposedAnswer:
 
 
 def test_a_record_has_what_models_and_figures_need() -> None:
-    """Candidates by relevance, hits as they were shown, and the application's own time."""
+    """Candidates by relevance, hits as shown, and the application's own time."""
     answer = _answer(cluster=3, model_version=2, vector=np.array([0.6, 0.8], dtype=np.float32))
     row = value_of(encoded(answer.record()), "vector")
-    made = recorded_search(answer.record(), None)
-    assert made.pool_items == ["a", "b"]
-    assert made.pool_signals["scaled"] == [0.5, 0.2]
-    assert [(one.item_id, one.rank) for one in made.impressions] == [("b", 1), ("a", 2)]
-    assert made.impressions[0].signals == {"relevance": {"raw": 0.2}}
-    assert (made.cluster, made.model_version, made.profile_version, made.origin) == (3, 2, 0, "advice")
-    assert (made.top_score, made.score_spread) == (0.9, 0.4)
-    assert (made.retrieval_time_ms, made.timings_ms) == (2.0, {"total": 2.0})
+    search = recorded_search(answer.record(), None)
+    assert search.pool_items == ["a", "b"]
+    assert search.pool_signals["scaled"] == [0.5, 0.2]
+    assert [(impression.item_id, impression.rank) for impression in search.impressions] == [("b", 1), ("a", 2)]
+    assert search.impressions[0].signals == {"relevance": {"raw": 0.2}}
+    assert (search.cluster, search.model_version, search.profile_version, search.origin) == (3, 2, 0, "advice")
+    assert (search.top_score, search.score_spread) == (0.9, 0.4)
+    assert (search.retrieval_time_ms, search.timings_ms) == (2.0, {"total": 2.0})
     assert row == pytest.approx([0.6, 0.8])
 
 
 def test_chance_of_the_applications_own_is_named_after_it() -> None:
-    """If nothing was left to chance, the policy is that of a search that explores nothing."""
+    """Without a propensity, the policy is that of a search without exploration."""
     assert _answer().record().policy == "off/1"
-    drawn = ShownItem(item_id="c", score=0.1, slot=Slot.EXPLORE, propensity=0.5)
-    assert _answer(shown=[*SHOWN, drawn]).record().policy == "advice/1"
+    item = ShownItem(item_id="c", score=0.1, slot=Slot.EXPLORE, propensity=0.5)
+    assert _answer(shown=[*SHOWN, item]).record().policy == "advice/1"
 
 
-@pytest.mark.parametrize(("said", "recorded"), [(None, 0.5), (0.2, 0.2)])
-def test_the_chance_of_a_rank_is_recorded_beside_that_of_being_shown(said: float | None, recorded: float) -> None:
+@pytest.mark.parametrize(("probability", "recorded"), [(None, 0.5), (0.2, 0.2)])
+def test_the_chance_of_a_rank_is_recorded_beside_that_of_being_shown(
+    probability: float | None, recorded: float
+) -> None:
     """Left out, they are the same: an item that has one rank whenever it is shown."""
-    drawn = ShownItem(item_id="c", score=0.1, slot=Slot.EXPLORE, propensity=0.5, rank_propensity=said)
-    [one] = recorded_search(_answer(shown=[drawn]).record(), None).impressions
-    assert (one.propensity, one.rank_propensity) == (0.5, recorded)
+    item = ShownItem(item_id="c", score=0.1, slot=Slot.EXPLORE, propensity=0.5, rank_propensity=probability)
+    [impression] = recorded_search(_answer(shown=[item]).record(), None).impressions
+    assert (impression.propensity, impression.rank_propensity) == (0.5, recorded)
 
 
 def test_an_answer_may_be_empty() -> None:
     """Nothing was shown, so nothing has a score."""
-    made = recorded_search(_answer(shown=[]).record(), None)
-    assert (made.hits, made.top_score, made.score_spread, made.impressions) == (0, None, None, [])
+    search = recorded_search(_answer(shown=[]).record(), None)
+    assert (search.hits, search.top_score, search.score_spread, search.impressions) == (0, None, None, [])
 
 
 @pytest.mark.parametrize(

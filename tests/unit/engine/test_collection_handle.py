@@ -1,4 +1,4 @@
-"""A collection's handle: what was read of it is read again once, however many calls find it old."""
+"""A collection's handle: an old state is read once, by any number of calls."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class Reading:
 
 @pytest.fixture
 def reading(monkeypatch: pytest.MonkeyPatch) -> Reading:
-    """A stand-in for the look-up."""
-    made = Reading()
-    monkeypatch.setattr(module, "find_collection", made)
-    return made
+    """A stand-in for the query."""
+    reader = Reading()
+    monkeypatch.setattr(module, "find_collection", reader)
+    return reader
 
 
 def _aged(seconds: float) -> tuple[CollectionHandle, list[float]]:
@@ -61,14 +61,14 @@ async def _many(handle: CollectionHandle, reading: Reading) -> list[StoredCollec
 
 
 async def test_calls_that_find_it_old_at_once_share_one_reading(reading: Reading) -> None:
-    """The others wait for the first one's, and have what it brought."""
+    """They wait for the first call's query, and share its result."""
     handle, _ = _aged(2.0)
     assert await _many(handle, reading) == [SMALL] * 5
     assert reading.times == 1
 
 
 async def test_a_reading_that_fails_is_the_first_calls_alone(reading: Reading) -> None:
-    """Those that waited for it read for themselves."""
+    """The waiting calls read for themselves."""
     handle, _ = _aged(2.0)
     reading.fails = 1
     failed, *others = await _many(handle, reading)
@@ -108,9 +108,9 @@ async def test_the_same_small_mapping_gives_the_same_filter_object(where: dict[s
 async def test_mappings_that_differ_in_type_or_order_alone_are_told_apart() -> None:
     """To Python 1, 1.0 and True are equal, and so are mappings in another order."""
     each: list[dict[str, Any]] = [{"a": 1}, {"a": 1.0}, {"a": True}, {"a": "1"}, {"a": 1, "b": 2}, {"b": 2, "a": 1}]
-    found = [await parsed_filter(where, DEFAULT_BOUNDS) for where in each]
-    assert len({id(wanted) for wanted in found}) == len(each)
-    assert [repr(wanted) for wanted in found] == [repr(parse_where(where)) for where in each]
+    filters = [await parsed_filter(where, DEFAULT_BOUNDS) for where in each]
+    assert len({id(parsed) for parsed in filters}) == len(each)
+    assert [repr(parsed) for parsed in filters] == [repr(parse_where(where)) for where in each]
 
 
 async def test_a_mapping_that_changes_is_parsed_anew() -> None:
@@ -130,10 +130,10 @@ async def test_other_mappings_are_parsed_each_time(where: Any) -> None:
         except InvalidFilterError as error:
             expected = repr(error)
         try:
-            found = repr(await parsed_filter(where, DEFAULT_BOUNDS))
+            message = repr(await parsed_filter(where, DEFAULT_BOUNDS))
         except InvalidFilterError as error:
-            found = repr(error)
-        assert found == expected
+            message = repr(error)
+        assert message == expected
 
 
 async def test_narrower_bounds_refuse_what_wider_ones_let_through() -> None:

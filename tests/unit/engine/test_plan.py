@@ -1,4 +1,4 @@
-"""The plan: the legs that run, their path, exact or approximate, and what the caller is told."""
+"""The plan: legs, path, exact or approximate, and notes for the caller."""
 
 from __future__ import annotations
 
@@ -73,14 +73,14 @@ def plan(
 
 
 async def test_similarity_without_a_vector_is_noted() -> None:
-    """If no dense leg is asked for either, the note says what the score does without."""
+    """Without a dense leg too, the note says what is missing from the score."""
     profile = Profile(legs={"lexical": 1}, fusion=UNION, signals=(VectorSimilarity(weight=1),))
     request = checked_request("words", profile=profile)
-    made = await query_vectors(SMALL, None, [request])
-    assert made.why_none is not None
-    assert made.why_none.startswith("vector_similarity is 0: no embedder for the space")
-    assert make_plan(SMALL, request, made.why_none).notes == (made.why_none,)
-    assert plan(SMALL, profile=Profile(legs={"lexical": 1}), vector_note=made.why_none).notes == ()
+    vectors = await query_vectors(SMALL, None, [request])
+    assert vectors.why_none is not None
+    assert vectors.why_none.startswith("vector_similarity is 0: no embedder for the space")
+    assert make_plan(SMALL, request, vectors.why_none).notes == (vectors.why_none,)
+    assert plan(SMALL, profile=Profile(legs={"lexical": 1}), vector_note=vectors.why_none).notes == ()
 
 
 def test_what_is_preferred_is_looked_up_as_deep_as_the_rest() -> None:
@@ -102,35 +102,35 @@ def test_a_small_collection_is_searched_exactly() -> None:
 
 
 def test_a_large_collection_walks_its_index() -> None:
-    """With the effort that was measured for so many hits."""
-    made = plan(LARGE)
-    assert (made.request.path, made.request.few) == (Path.APPROXIMATE, 0)
-    assert made.request.effort == AnnIndex().effort_10
+    """It uses the effort measured for that many hits."""
+    search_plan = plan(LARGE)
+    assert (search_plan.request.path, search_plan.request.few) == (Path.APPROXIMATE, 0)
+    assert search_plan.request.effort == AnnIndex().effort_10
 
 
 def test_under_a_filter_the_statement_chooses_by_how_many_match() -> None:
     """The plan only says up to how many matches are compared, and how far a walk may go."""
-    made = plan(LARGE, condition=parse_where({"kind": "x"}))
-    assert made.request.path is Path.APPROXIMATE
-    assert 0 < made.request.few < LARGE.documents
-    assert made.request.reach > made.request.depth
+    search_plan = plan(LARGE, condition=parse_where({"kind": "x"}))
+    assert search_plan.request.path is Path.APPROXIMATE
+    assert 0 < search_plan.request.few < LARGE.documents
+    assert search_plan.request.reach > search_plan.request.depth
 
 
 def test_a_search_of_one_leg_asks_for_its_hits_only() -> None:
     """There is nothing to fuse: its candidates are the hits, and come with their texts."""
-    made = plan(SMALL, profile=Profile(legs={LegName.LEXICAL: 1.0}), limit=7)
-    assert (made.request.depth, made.request.with_items) == (7, True)
+    search_plan = plan(SMALL, profile=Profile(legs={LegName.LEXICAL: 1.0}), limit=7)
+    assert (search_plan.request.depth, search_plan.request.with_items) == (7, True)
     assert not plan(SMALL, limit=7).request.with_items
 
 
 def test_a_leg_that_cannot_run_is_left_out_and_told() -> None:
     """The other leg answers."""
-    made = plan(SMALL, vector_note="the embedder is down")
-    assert made.request.legs == (LegName.LEXICAL,)
-    assert made.notes == ("the embedder is down",)
-    made = plan(SMALL, has_words=False)
-    assert made.request.legs == (LegName.DENSE,)
-    assert "no words" in made.notes[0]
+    search_plan = plan(SMALL, vector_note="the embedder is down")
+    assert search_plan.request.legs == (LegName.LEXICAL,)
+    assert search_plan.notes == ("the embedder is down",)
+    search_plan = plan(SMALL, has_words=False)
+    assert search_plan.request.legs == (LegName.DENSE,)
+    assert "no words" in search_plan.notes[0]
 
 
 def test_when_no_leg_can_run_the_reason_is_the_error() -> None:
@@ -140,13 +140,16 @@ def test_when_no_leg_can_run_the_reason_is_the_error() -> None:
 
 
 def test_legs_of_what_the_question_is_about_are_left_out_where_it_says_nothing_of_it() -> None:
-    """Nobody has to be told; with the leg alone, the error names what to give."""
+    """There is no note; if the leg is the only one, the error names the missing input."""
     both = Profile(legs={"tagged": 1, "rated": 1})
-    asked = checked_request(None, profile=both, needs_question=both.needs_question)
-    assert (make_plan(SMALL, asked, None).request.legs, make_plan(SMALL, asked, None).notes) == ((LegName.RATED,), ())
-    assert make_plan(SMALL, replace(asked, tags=frozenset("a")), None).request.legs == (LegName.TAGGED, LegName.RATED)
+    request = checked_request(None, profile=both, needs_question=both.needs_question)
+    assert (make_plan(SMALL, request, None).request.legs, make_plan(SMALL, request, None).notes) == (
+        (LegName.RATED,),
+        (),
+    )
+    assert make_plan(SMALL, replace(request, tags=frozenset("a")), None).request.legs == (LegName.TAGGED, LegName.RATED)
     with pytest.raises(InvalidRequestError, match=r"the tagged leg needs tags; give tags=\[...\]"):
-        make_plan(SMALL, replace(asked, profile=both.only(["tagged"])), None)
+        make_plan(SMALL, replace(request, profile=both.only(["tagged"])), None)
 
 
 def test_a_leg_with_weight_zero_does_not_run() -> None:
@@ -158,12 +161,12 @@ def test_a_leg_with_weight_zero_does_not_run() -> None:
 
 @pytest.mark.parametrize(("limit", "depth"), [(10, 50), (500, 500)])
 def test_each_leg_brings_at_least_as_many_candidates_as_hits_are_wanted(limit: int, depth: int) -> None:
-    """A page of 500 is not made of 50 candidates."""
+    """A page of 500 needs more than 50 candidates a leg."""
     assert plan(SMALL, limit=limit).request.depth == depth
 
 
 def test_memories_are_weighed_where_several_stored_signals_make_the_score() -> None:
-    """Four times the depth a leg, of which the depth stays; not by one signal alone, nor by one that no row tells."""
+    """The legs bring four times the depth, of which the depth stays; not for a single or a computed signal."""
     union = Fusion(kind=FusionKind.UNION)
     stored = (Recency(weight=0.4, decay_days=7), BaseRelevance(weight=0.6))
     legs = {"recent": 1.0, "relevant": 1.0}
@@ -280,7 +283,7 @@ def test_what_facets_find_is_compared_up_to_the_crossover_with_the_effort_of_a_w
     few = few_by_facets(INDEX, limit=10, documents=50_000)
     ranked = [math.ceil((10 + 2 * math.sqrt(10) + 1) * 50_000 / matches) for matches in (few - 1, few)]
     compared = [matches * INDEX.exact_row_us * COMPARED_BY_FACETS for matches in (few - 1, few)]
-    walked = [effort_for(INDEX, one) * INDEX.walk_row_us * EFFORT_BY_FACETS for one in ranked]
+    walked = [effort_for(INDEX, rows) * INDEX.walk_row_us * EFFORT_BY_FACETS for rows in ranked]
     assert compared[0] < walked[0]
     assert compared[1] >= walked[1]
     way = choose_way(LARGE_WAY, DENSE, depth=10, limit=10, is_filtered=True, by_facets=0.0)
@@ -329,7 +332,7 @@ def test_more_are_compared_where_that_saves_every_walk_half_its_effort() -> None
 
 @pytest.mark.parametrize("is_filtered", [False, True])
 def test_an_effort_above_the_most_means_exact(is_filtered: bool) -> None:  # noqa: FBT001 - a case of the test
-    """If no effort finds enough, and if too many hits are wanted for any effort."""
+    """This also applies if too many hits are requested for any effort."""
     useless = replace(LARGE_WAY, ann_index=NONE_DOES)
     assert choose_way(useless, DENSE, depth=10, limit=10, is_filtered=is_filtered) == Way(Path.EXACT)
     assert choose_way(LARGE_WAY, DENSE, depth=1000, limit=1000, is_filtered=is_filtered) == Way(Path.EXACT)
@@ -340,13 +343,13 @@ def test_without_an_index_or_anything_to_walk_for_it_is_exact() -> None:
     assert choose_way(SMALL_WAY, DENSE, depth=10, limit=10, is_filtered=True) == Way(Path.EXACT)
     words = (LegName.LEXICAL,)
     assert choose_way(LARGE_WAY, words, depth=10, limit=10, is_filtered=False) == Way(Path.EXACT)
-    ways = [choose_way(one, words, depth=10, limit=10, is_filtered=True) for one in (LARGE_WAY, SMALL_WAY)]
+    ways = [choose_way(way, words, depth=10, limit=10, is_filtered=True) for way in (LARGE_WAY, SMALL_WAY)]
     assert [way.path for way in ways] == [Path.APPROXIMATE, Path.APPROXIMATE]
     assert all(way.few > 0 and way.reach > 10 for way in ways)
 
 
 def test_orders_beside_exact_vectors_look_up_few_matches_and_walk_for_many() -> None:
-    """All vectors of a small collection are compared; that is no reason to sort all its items."""
+    """All vectors of a small collection are compared, but its items are not all sorted."""
     legs = (LegName.DENSE, LegName.RECENT)
     way = choose_way(replace(SMALL_WAY, documents=10_000), legs, depth=10, limit=10, is_filtered=True)
     assert way.path is Path.EXACT
@@ -368,23 +371,41 @@ def test_never_more_matches_are_looked_up_than_there_are_items(documents: int, f
     assert few_to_look_up(1000, documents) == few
 
 
-def _found(path: Path, weighed: int, *, fell_short: bool = False) -> Found:
+def _candidates(path: Path, weighed: int, *, fell_short: bool = False) -> Found:
     return Found({}, path, weighed, fell_short)
 
 
 @pytest.mark.parametrize(
-    ("collection", "found", "is_filtered", "weighed", "why"),
+    ("collection", "legs_found", "is_filtered", "weighed", "why"),
     [
-        (SMALL_WAY, _found(Path.NONE, 3), True, 0, "no dense leg"),
-        (SMALL_WAY, _found(Path.EXACT, 10), False, 100, "no HNSW index: 100 items are few enough to compare all"),
-        (SMALL_WAY, _found(Path.EXACT, 7), True, 7, "no HNSW index: the 7 matching vectors were compared"),
-        (LARGE_WAY, _found(Path.APPROXIMATE, 10), False, 10, "unfiltered among 50000 items: the HNSW index was walked"),
-        (LARGE_WAY, _found(Path.APPROXIMATE, 90), True, 90, "many of 50000 items match: the HNSW index was walked"),
-        (LARGE_WAY, _found(Path.EXACT, 80), True, 80, "80 of 50000 items match: comparing them all costs less than"),
-        (LARGE_WAY, _found(Path.EXACT, 999, fell_short=True), True, 999, "the index brought too few that match"),
+        (SMALL_WAY, _candidates(Path.NONE, 3), True, 0, "no dense leg"),
+        (SMALL_WAY, _candidates(Path.EXACT, 10), False, 100, "no HNSW index: 100 items are few enough to compare all"),
+        (SMALL_WAY, _candidates(Path.EXACT, 7), True, 7, "no HNSW index: the 7 matching vectors were compared"),
         (
             LARGE_WAY,
-            _found(Path.EXACT, 1000),
+            _candidates(Path.APPROXIMATE, 10),
+            False,
+            10,
+            "unfiltered among 50000 items: the HNSW index was walked",
+        ),
+        (
+            LARGE_WAY,
+            _candidates(Path.APPROXIMATE, 90),
+            True,
+            90,
+            "many of 50000 items match: the HNSW index was walked",
+        ),
+        (
+            LARGE_WAY,
+            _candidates(Path.EXACT, 80),
+            True,
+            80,
+            "80 of 50000 items match: comparing them all costs less than",
+        ),
+        (LARGE_WAY, _candidates(Path.EXACT, 999, fell_short=True), True, 999, "the index brought too few that match"),
+        (
+            LARGE_WAY,
+            _candidates(Path.EXACT, 1000),
             False,
             50_000,
             "so many hits are wanted that comparing all vectors is safer",
@@ -393,12 +414,12 @@ def _found(path: Path, weighed: int, *, fell_short: bool = False) -> Found:
 )
 def test_the_account_says_how_many_rows_were_weighed_and_why(
     collection: StoredCollection,
-    found: Found,
+    legs_found: Found,
     is_filtered: bool,  # noqa: FBT001 - a case of the test
     weighed: int,
     why: str,
 ) -> None:
     """One sentence for each way that a search can go."""
-    number, said = account(collection, found, is_filtered=is_filtered)
+    number, said = account(collection, legs_found, is_filtered=is_filtered)
     assert number == weighed
     assert said.startswith(why)

@@ -16,7 +16,7 @@ DENSE = [Candidate("dense", "a", 1, 0.9), Candidate("dense", "b", 2, 0.4)]
 LEXICAL = [Candidate("lexical", "b", 1, 7.5)]
 
 
-def _found(**rankings: list[Candidate]) -> Found:
+def _candidates(**rankings: list[Candidate]) -> Found:
     return Found(rankings, Path.EXACT, 2)
 
 
@@ -26,35 +26,35 @@ def _ranked(*item_ids: str) -> list[Fused]:
 
 def test_one_legs_scores_are_the_hits() -> None:
     """A cosine stays a cosine; the explanation has the one part, which is the score."""
-    found = _found(dense=DENSE)
-    ranked = ranking(found, Profile(), 100)
-    assert [(one.item_id, one.score) for one in ranked] == [("a", 0.9), ("b", 0.4)]
-    assert [(part.leg, part.rank, part.value) for one in ranked for part in one.contributions] == [
+    legs_found = _candidates(dense=DENSE)
+    ranked = ranking(legs_found, Profile(), 100)
+    assert [(candidate.item_id, candidate.score) for candidate in ranked] == [("a", 0.9), ("b", 0.4)]
+    assert [(part.leg, part.rank, part.value) for candidate in ranked for part in candidate.contributions] == [
         ("dense", 1, 0.9),
         ("dense", 2, 0.4),
     ]
-    assert fusion_name(found, Profile()) == "none"
+    assert fusion_name(legs_found, Profile()) == "none"
 
 
 def test_several_legs_are_fused() -> None:
     """Also where one of them found nothing."""
     profile = Profile(legs={"dense": 1, "lexical": 1}, fusion=Fusion(kind=FusionKind.RRF, k=60))
-    found = _found(dense=DENSE, lexical=LEXICAL)
-    assert [one.item_id for one in ranking(found, profile, 100)] == ["b", "a"]
-    assert fusion_name(found, profile) == "rrf"
-    assert ranking(_found(dense=DENSE, lexical=[]), profile, 100)[0].score == 1 / 61
+    legs_found = _candidates(dense=DENSE, lexical=LEXICAL)
+    assert [candidate.item_id for candidate in ranking(legs_found, profile, 100)] == ["b", "a"]
+    assert fusion_name(legs_found, profile) == "rrf"
+    assert ranking(_candidates(dense=DENSE, lexical=[]), profile, 100)[0].score == 1 / 61
 
 
 def test_no_candidates_make_an_empty_ranking() -> None:
     """Both with one leg and with two."""
-    assert ranking(_found(dense=[]), Profile(), 10) == []
-    assert ranking(_found(dense=[], lexical=[]), Profile(), 10) == []
+    assert ranking(_candidates(dense=[]), Profile(), 10) == []
+    assert ranking(_candidates(dense=[], lexical=[]), Profile(), 10) == []
 
 
 def test_of_each_group_the_best_stays_in_order() -> None:
-    """Whatever kind of value names the group; the number 1 and the text "1" are two."""
+    """Any type of value can be a group; the number 1 and the text "1" differ."""
     groups = {"a": "x", "b": "x", "c": 1, "d": "1", "e": 1, "f": True}
-    assert [one.item_id for one in best_of_groups(_ranked("a", "b", "c", "d", "e", "f"), groups)] == [
+    assert [candidate.item_id for candidate in best_of_groups(_ranked("a", "b", "c", "d", "e", "f"), groups)] == [
         "a",
         "c",
         "d",
@@ -65,13 +65,13 @@ def test_of_each_group_the_best_stays_in_order() -> None:
 def test_an_item_without_a_group_is_one_of_its_own() -> None:
     """It is neither left out nor thrown together with others; nor with a group that has its key for a name."""
     groups = {"a": None, "c": "a"}
-    assert [one.item_id for one in best_of_groups(_ranked("a", "b", "c"), groups)] == ["a", "b", "c"]
+    assert [candidate.item_id for candidate in best_of_groups(_ranked("a", "b", "c"), groups)] == ["a", "b", "c"]
 
 
 def test_lists_are_groups_too() -> None:
     """An attribute may hold one."""
     groups = {"a": ["x", "y"], "b": ["x", "y"], "c": ["x"]}
-    assert [one.item_id for one in best_of_groups(_ranked("a", "b", "c"), groups)] == ["a", "c"]
+    assert [candidate.item_id for candidate in best_of_groups(_ranked("a", "b", "c"), groups)] == ["a", "c"]
 
 
 SIGNALS = (VectorSimilarity(weight=0.7), Recency(weight=0.3))
@@ -103,7 +103,7 @@ def candidates_of(scores: dict[str, dict[str, float]]) -> dict[str, list[Candida
     return {
         leg: [
             Candidate(leg, item_id, rank, score)
-            for rank, (item_id, score) in enumerate(sorted(ranked.items(), key=lambda one: -one[1]), 1)
+            for rank, (item_id, score) in enumerate(sorted(ranked.items(), key=lambda pair: -pair[1]), 1)
         ]
         for leg, ranked in scores.items()
     }
@@ -115,11 +115,15 @@ def test_scores_without_parts_are_those_with_parts(
     scores: dict[str, dict[str, float]], profile: Profile, limit: int
 ) -> None:
     """To the last bit and in the same order, of one leg or several, with a least score or without."""
-    found = candidates_of(scores)
-    candidates = Found(found, Path.EXACT, 0)
+    legs_found = candidates_of(scores)
+    candidates = Found(legs_found, Path.EXACT, 0)
     explained = ranking(candidates, profile, limit)
-    assert ranked_scores(candidates, profile, limit) == [(one.item_id, one.score) for one in explained]
-    weights = profile.weights_of(found)
-    fused = fuse(found, weights, profile.fusion)
-    assert fused_scores(found, weights, profile.fusion) == [(one.item_id, one.score) for one in fused]
-    assert fused_ids(found, weights, profile.fusion) == [one.item_id for one in fused]
+    assert ranked_scores(candidates, profile, limit) == [
+        (candidate.item_id, candidate.score) for candidate in explained
+    ]
+    weights = profile.weights_of(legs_found)
+    fused = fuse(legs_found, weights, profile.fusion)
+    assert fused_scores(legs_found, weights, profile.fusion) == [
+        (candidate.item_id, candidate.score) for candidate in fused
+    ]
+    assert fused_ids(legs_found, weights, profile.fusion) == [candidate.item_id for candidate in fused]

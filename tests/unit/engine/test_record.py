@@ -20,7 +20,7 @@ from retrieval.domain.search.profile_parts import Recording
 from retrieval.engine.ranking import signals_of
 from retrieval.engine.record import Answered, Decided, record, recorded_request, request_of
 from retrieval.engine.request import SearchRequest, checked_request
-from tests.support.recording import MOMENT, SCORES, answered
+from tests.support.recording import MOMENT, SCORES, answered_search
 from tests.support.rows import value_of
 
 
@@ -30,23 +30,23 @@ def told_of(search: Answered) -> RecordedSearch:
 
 
 def test_a_record_has_a_value_for_every_column() -> None:
-    """Columns and fields are the same, so that none stays empty because nobody thought of it."""
-    kept = {one.name for one in fields(SearchRecord)}
-    assert kept | {"pool_scores_exact"} == {column.name for column in retrievals.columns} == set(COLUMNS)
+    """Columns and fields are the same, so that no column stays empty by mistake."""
+    names = {field.name for field in fields(SearchRecord)}
+    assert names | {"pool_scores_exact"} == {column.name for column in retrievals.columns} == set(COLUMNS)
 
 
 def test_its_time_is_that_of_its_identifier() -> None:
     """The month of a record follows from its identifier."""
-    made = record(answered())
-    assert made.retrieved_at == MOMENT
-    assert made.statistics_at == MOMENT
+    stored_record = record(answered_search())
+    assert stored_record.retrieved_at == MOMENT
+    assert stored_record.statistics_at == MOMENT
 
 
 def test_the_pool_keeps_every_signal_in_the_order_of_relevance() -> None:
     """Raw scores, ranks and the best score by leg, the relevance and the score."""
-    made = told_of(answered())
-    assert made.pool_items == ["c", "a", "b", "d"]
-    signals = made.pool_signals
+    search = told_of(answered_search())
+    assert search.pool_items == ["c", "a", "b", "d"]
+    signals = search.pool_signals
     assert signals["legs"] == {"dense": [0.5, 0.9, 0.8, None], "lexical": [7.0, None, None, 3.0]}
     assert signals["ranks"] == {"dense": [3, 1, 2, None], "lexical": [1, None, None, 2]}
     assert signals["bests"] == {"dense": 0.9, "lexical": 7.0}
@@ -55,16 +55,16 @@ def test_the_pool_keeps_every_signal_in_the_order_of_relevance() -> None:
     assert set(signals) == {"legs", "ranks", "bests", "relevance", "scaled", "score"}
 
 
-@pytest.mark.parametrize(("size", "kept"), [(0, []), (2, ["c", "a"])])
-def test_the_pool_is_as_large_as_the_profile_says(size: int, kept: list[str]) -> None:
-    """None at 0; the best ones otherwise."""
-    made = told_of(answered(profile=Profile(recording=Recording(pool=size))))
-    assert made.pool_items == kept
-    assert len(made.pool_signals["relevance"]) == size
+@pytest.mark.parametrize(("size", "expected"), [(0, []), (2, ["c", "a"])])
+def test_the_pool_is_as_large_as_the_profile_says(size: int, expected: list[str]) -> None:
+    """At 0 it is empty; otherwise it has the best candidates."""
+    search = told_of(answered_search(profile=Profile(recording=Recording(pool=size))))
+    assert search.pool_items == expected
+    assert len(search.pool_signals["relevance"]) == size
 
 
 def test_what_was_learned_and_drawn_stands_beside_the_relevance() -> None:
-    """The stages after fusion say what they went by, item by item."""
+    """The stages after fusion add their values for each item."""
     decided = Decided(
         model_version=3,
         statistics_at=MOMENT - timedelta(minutes=1),
@@ -75,29 +75,28 @@ def test_what_was_learned_and_drawn_stands_beside_the_relevance() -> None:
         signals={"learned": {"a": 0.8, "b": 0.2}},
     ).explored("thompson_slots/1", {"a": 0.25})
     slate = [Placed("c"), Placed("a", Slot.EXPLORE, 0.25, 0.125)]
-    made = told_of(answered(decided=decided, slate=slate))
-    assert (made.model_version, made.policy, made.cluster, made.eligible) == (3, "thompson_slots/1", 4, 2)
-    assert made.statistics_at == MOMENT - timedelta(minutes=1)
-    assert made.pool_signals["score"][1] == 0.7
-    assert made.pool_signals["learned"] == [None, 0.8, 0.2, None]
-    assert made.pool_signals["propensity"] == [None, 0.25, None, None]
-    drawn = made.impressions[1]
-    assert (drawn.item_id, drawn.slot, drawn.propensity, drawn.rank_propensity, drawn.pulls) == (
-        "a", Slot.EXPLORE, 0.25, 0.125, 1.5,
-    )  # fmt: skip
-    assert made.impressions[0].slot is Slot.EXPLOIT
+    search = told_of(answered_search(decided=decided, slate=slate))
+    assert (search.model_version, search.policy, search.cluster, search.eligible) == (3, "thompson_slots/1", 4, 2)
+    assert search.statistics_at == MOMENT - timedelta(minutes=1)
+    assert search.pool_signals["score"][1] == 0.7
+    assert search.pool_signals["learned"] == [None, 0.8, 0.2, None]
+    assert search.pool_signals["propensity"] == [None, 0.25, None, None]
+    impression = search.impressions[1]
+    assert (impression.item_id, impression.slot, impression.pulls) == ("a", Slot.EXPLORE, 1.5)
+    assert (impression.propensity, impression.rank_propensity) == (0.25, 0.125)
+    assert search.impressions[0].slot is Slot.EXPLOIT
 
 
 def test_the_impressions_explain_their_scores() -> None:
     """The contributions by name add up to the score."""
-    for hit in told_of(answered()).impressions:
+    for hit in told_of(answered_search()).impressions:
         assert sum(part["value"] for part in hit.signals.values()) == pytest.approx(hit.score)
-    first = told_of(answered()).impressions[0]
+    first = told_of(answered_search()).impressions[0]
     assert first.signals["lexical"] == {"rank": 1, "raw": 7.0, "weight": 1.0, "value": pytest.approx(1 / 61)}
 
 
 def stacked(pool: int) -> Answered:
-    """A search whose four candidates a stack scored by relevance and length, and so many of which are kept."""
+    """A search with four candidates, which a stack scored by relevance and length; the pool has that many."""
     lengths = {"a": 0.5, "b": 0.0, "c": -1.0, "d": 0.0}
     decided = Decided(
         model_version=3,
@@ -105,11 +104,11 @@ def stacked(pool: int) -> Answered:
         weights={"relevance": 10.0, "length": 2.0},
         signals={"affinity": dict.fromkeys(lengths, 0.0), "length": lengths},
     )
-    return answered(decided=decided, profile=Profile(recording=Recording(pool=pool)))
+    return answered_search(decided=decided, profile=Profile(recording=Recording(pool=pool)))
 
 
 def test_the_parts_that_a_stack_made_of_scores_follow_from_its_weights() -> None:
-    """Rank and signal are those of the candidates, and equal ones are in the order of relevance."""
+    """Rank and signal are the candidates', and ties have the order of relevance."""
     assert record(stacked(pool=4)).shown_signals == {"relevance": 10.0, "length": 2.0}
     first, second, third = told_of(stacked(pool=4)).impressions
     assert first.signals["length"] == {"rank": 4, "raw": -1.0, "weight": 2.0, "value": -2.0}
@@ -121,80 +120,85 @@ def test_the_parts_that_a_stack_made_of_scores_follow_from_its_weights() -> None
 
 def test_the_parts_of_scores_are_kept_where_not_all_candidates_are() -> None:
     """Ranks among all of them would not follow."""
-    kept = record(stacked(pool=3)).shown_signals
-    assert isinstance(kept, list)
-    assert len(kept) == 3
+    shown_signals = record(stacked(pool=3)).shown_signals
+    assert isinstance(shown_signals, list)
+    assert len(shown_signals) == 3
 
 
 def test_a_stacks_part_of_relevance_is_gone_with_the_profile() -> None:
     """Relevance followed from it."""
-    told = recorded_search(record(stacked(pool=4)), None)
-    assert set(told.impressions[0].signals) == {"length"}
+    search_read = recorded_search(record(stacked(pool=4)), None)
+    assert set(search_read.impressions[0].signals) == {"length"}
 
 
 def test_the_spread_is_that_of_the_first_five_scores() -> None:
     """First minus fifth; minus the last where there are fewer; none without hits."""
     six = {"dense": {name: 1.0 - place / 10 for place, name in enumerate("abcdef")}}
     request = SearchRequest(query="x", vector=None, limit=6, condition=None, profile=None)
-    made = record(answered(scores=six, request=request))
-    assert (made.hits, made.top_score) == (6, 1.0)
-    assert made.score_spread == pytest.approx(0.4)
-    assert record(answered(scores={"dense": {"a": 0.5}})).score_spread == 0.0
-    none = record(answered(scores={"dense": {}}))
+    stored_record = record(answered_search(scores=six, request=request))
+    assert (stored_record.hits, stored_record.top_score) == (6, 1.0)
+    assert stored_record.score_spread == pytest.approx(0.4)
+    assert record(answered_search(scores={"dense": {"a": 0.5}})).score_spread == 0.0
+    none = record(answered_search(scores={"dense": {}}))
     assert (none.hits, none.top_score, none.score_spread) == (0, None, None)
 
 
 def test_the_context_is_kept_as_given() -> None:
     """The actor, the situation, and the number of backtracks."""
     context = Context(domain="d", complexity=0.5, actor="ann", session="s", backtracks=2, generated=True)
-    made = record(answered(context=context))
-    assert (made.domain, made.complexity, made.actor, made.session) == ("d", 0.5, "ann", "s")
-    assert (made.backtrack_count, made.generation_triggered) == (2, True)
+    stored_record = record(answered_search(context=context))
+    assert (stored_record.domain, stored_record.complexity, stored_record.actor, stored_record.session) == (
+        "d",
+        0.5,
+        "ann",
+        "s",
+    )
+    assert (stored_record.backtrack_count, stored_record.generation_triggered) == (2, True)
 
 
 def test_a_vector_is_kept_only_where_the_caller_gave_it() -> None:
     """An embedded query can be embedded again."""
-    assert record(answered()).vector is None
-    given = SearchRequest(query="", vector=np.ones(3, np.float32), limit=3, condition=None, profile=None)
-    assert record(answered(request=given)).vector == [1.0, 1.0, 1.0]
+    assert record(answered_search()).vector is None
+    by_vector = SearchRequest(query="", vector=np.ones(3, np.float32), limit=3, condition=None, profile=None)
+    assert record(answered_search(request=by_vector)).vector == [1.0, 1.0, 1.0]
 
 
 def test_a_profile_of_the_calls_own_is_kept_with_the_request() -> None:
-    """Its version is 0, and the request has it whole."""
+    """The version is 0, and the request has the profile."""
     own = Profile(legs={"dense": 2.0}, fusion=Fusion(kind=FusionKind.WEIGHTED_SUM))
     request = SearchRequest(query="x", vector=None, limit=3, condition=None, profile=own)
-    made = record(answered(profile=own, request=request, profile_version=None))
-    assert made.profile_version == 0
-    assert Profile.from_dict(made.request["profile"]) == own
+    stored_record = record(answered_search(profile=own, request=request, profile_version=None))
+    assert stored_record.profile_version == 0
+    assert Profile.from_dict(stored_record.request["profile"]) == own
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
 def test_what_is_no_number_is_refused(number: float) -> None:
-    """Wherever it stands."""
-    scored = record(answered(scores={**SCORES, "dense": {"a": number}}))
-    for made in (scored, replace(record(answered()), retrieval_time_ms=number, timings_ms={})):
+    """This applies to every field."""
+    scored = record(answered_search(scores={**SCORES, "dense": {"a": number}}))
+    for stored_record in (scored, replace(record(answered_search()), retrieval_time_ms=number, timings_ms={})):
         with pytest.raises(ValueError, match="no finite number"):
-            encoded(made)
+            encoded(stored_record)
     with pytest.raises(ValueError, match="not JSON compliant"):
-        encoded(replace(record(answered()), timings_ms={"total": number}))
+        encoded(replace(record(answered_search()), timings_ms={"total": number}))
 
 
 def test_scores_take_half_the_room_where_they_lose_nothing() -> None:
-    """Those that real holds are sent as such; one that it would round takes all of them along."""
-    halves = record(answered(scores={"dense": {"a": 0.5, "b": 0.25}}))
+    """Scores that ``real`` represents exactly are sent as such; a single other score makes all ``double``."""
+    halves = record(answered_search(scores={"dense": {"a": 0.5, "b": 0.25}}))
     assert (value_of(encoded(halves), "pool_scores"), value_of(encoded(halves), "pool_scores_exact")) == (
         [[0.5, 0.25]],
         None,
     )
-    tenths = record(answered(scores={"dense": {"a": 0.5, "b": 0.1}, "lexical": {"a": 2.0}}))
+    tenths = record(answered_search(scores={"dense": {"a": 0.5, "b": 0.1}, "lexical": {"a": 2.0}}))
     assert value_of(encoded(tenths), "pool_scores") is None
     assert value_of(encoded(tenths), "pool_scores_exact") == [[0.5, 0.1], [2.0, None]]
 
 
 def test_a_row_says_what_the_record_says() -> None:
-    """Column by column, as PostgreSQL reads it; what is as usual is not there."""
-    made = record(answered())
-    row = {name: value_of(encoded(made), name) for name in COLUMNS}
+    """Each column has PostgreSQL's form; usual values are left out."""
+    stored_record = record(answered_search())
+    row = {name: value_of(encoded(stored_record), name) for name in COLUMNS}
     same = (
         "retrieval_id",
         "retrieved_at",
@@ -206,7 +210,7 @@ def test_a_row_says_what_the_record_says() -> None:
         "shown_items",
         "timings_ms",
     )
-    assert [row[name] for name in same] == [getattr(made, name) for name in same]
+    assert [row[name] for name in same] == [getattr(stored_record, name) for name in same]
     assert row["pool_ranks"] == [[3, 1, 2, 0], [1, 0, 0, 2]]
     assert row["request"] == {"limit": 3}
     usual = ("shown_slots", "propensities", "rank_propensities", "pulls", "shown_signals", "vector", "complexity")
@@ -225,22 +229,24 @@ def test_a_row_says_what_the_record_says() -> None:
 def test_what_is_not_kept_follows_from_what_is(profile: Profile) -> None:
     """The parts of each score, to the last digit; without the profile, at least the legs' own scores and ranks."""
     scores = {leg: SCORES[leg] for leg in profile.legs}
-    search = answered(profile=profile, scores=scores)
-    told = recorded_search(record(search), profile)
-    assert [one.signals for one in told.impressions] == [signals_of(hit.contributions) for hit in search.shown]
-    assert sorted(told.pool_signals["relevance"], reverse=True) == told.pool_signals["relevance"]
-    gone = recorded_search(record(search), None)
-    assert "relevance" not in gone.pool_signals
-    for one, whole in zip(gone.impressions, told.impressions, strict=True):
+    search = answered_search(profile=profile, scores=scores)
+    search_read = recorded_search(record(search), profile)
+    assert [impression.signals for impression in search_read.impressions] == [
+        signals_of(hit.contributions) for hit in search.shown
+    ]
+    assert sorted(search_read.pool_signals["relevance"], reverse=True) == search_read.pool_signals["relevance"]
+    without_profile = recorded_search(record(search), None)
+    assert "relevance" not in without_profile.pool_signals
+    for bare_impression, whole in zip(without_profile.impressions, search_read.impressions, strict=True):
         bare = {leg: {key: part[key] for key in ("rank", "raw")} for leg, part in whole.signals.items()}
-        assert one.signals in (bare, whole.signals), "a hit outside the pool has its own"
+        assert bare_impression.signals in (bare, whole.signals), "a hit outside the pool has its own"
 
 
 WHERE = {"and": [{"priority": ["High", 1]}, {"occurred_at": {"gte": datetime(2026, 1, 1, tzinfo=UTC)}}]}
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "search_request",
     [
         checked_request("some words"),
         checked_request('"a phrase" -without begin*', condition=parse_where(WHERE), limit=7, group_by="project"),
@@ -250,18 +256,18 @@ WHERE = {"and": [{"priority": ["High", 1]}, {"occurred_at": {"gte": datetime(202
         checked_request("plain", condition=parse_where({"not": {"hours": {"exists": True}}})),
     ],
 )
-def test_a_request_comes_back(asked: SearchRequest) -> None:
+def test_a_request_comes_back(search_request: SearchRequest) -> None:
     """Words, limit, grouping, prefixes, phrases and filter, in a form that means the same."""
-    back = request_of(recorded_search(record(answered(request=asked)), None))
+    back = request_of(recorded_search(record(answered_search(request=search_request)), None))
     assert back is not None
-    assert replace(back, condition=None) == replace(asked, condition=None)
-    assert _flat(back.condition) == _flat(asked.condition)
+    assert replace(back, condition=None) == replace(search_request, condition=None)
+    assert _flat(back.condition) == _flat(search_request.condition)
 
 
 def _flat(condition: Filter | None) -> list[Filter]:
     """The parts that all have to hold."""
     if isinstance(condition, And):
-        return [part for one in condition.filters for part in _flat(one)]
+        return [part for inner in condition.filters for part in _flat(inner)]
     return [] if condition is None else [condition]
 
 
@@ -269,8 +275,8 @@ def _flat(condition: Filter | None) -> list[Filter]:
     "condition", [Or((Contains("x"), OneOf(parse_field("kind"), ("note",)))), Not(Not(Contains("x")))]
 )
 def test_a_filter_that_no_mapping_can_say_is_told_apart_from_none(condition: Filter) -> None:
-    """It cannot be asked again, and that is on record."""
-    asked = checked_request("words", condition=condition)
-    assert recorded_request(asked).condition == {}
-    assert recorded_request(asked).request["is_whole"] is False
-    assert request_of(recorded_search(record(answered(request=asked)), None)) is None
+    """It cannot be repeated, and the record says so."""
+    unsayable = checked_request("words", condition=condition)
+    assert recorded_request(unsayable).condition == {}
+    assert recorded_request(unsayable).request["is_whole"] is False
+    assert request_of(recorded_search(record(answered_search(request=unsayable)), None)) is None

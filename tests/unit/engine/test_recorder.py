@@ -1,4 +1,4 @@
-"""The recorder: batches, waits for a database that is away, and counts what it cannot keep."""
+"""The recorder: batches, waiting for an unavailable database, and counting losses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError
 from retrieval.engine import recorder as module
 from retrieval.engine.record import Answered, WrittenDown, record
 from retrieval.engine.recorder import OVERFLOW, REFUSED, UNREACHABLE, UNWRITABLE, Recorder
-from tests.support.recording import answered
+from tests.support.recording import answered_search
 from tests.support.rows import value_of
 
 CHANCE = random.Random(5)
@@ -26,7 +26,7 @@ CHANCE = random.Random(5)
 
 @dataclass
 class Pool:
-    """Stands for the database, of which the recorder itself asks only whether it is in use."""
+    """A stand-in for the database; the recorder itself only asks whether it is in use."""
 
     is_used: bool = False
 
@@ -35,7 +35,7 @@ NO_DATABASE = cast("Database", Pool())
 
 
 def _search(**more: Any) -> Answered:
-    return answered(chance=CHANCE, **more)
+    return answered_search(chance=CHANCE, **more)
 
 
 @dataclass
@@ -109,10 +109,10 @@ async def test_searches_are_stored_together_in_their_order() -> None:
     store = Store()
     recorder = _recorder(store)
     searches = [_search() for _ in range(3)]
-    assert all(recorder.offer(one) for one in searches)
+    assert all(recorder.offer(search) for search in searches)
     assert recorder.state.waiting == 3
     await recorder.recorded()
-    assert store.kept == [one.retrieval_id for one in searches]
+    assert store.kept == [search.retrieval_id for search in searches]
     assert store.batches == [3]
     assert (recorder.state.recorded, recorder.state.waiting, recorder.state.lost) == (3, 0, {})
 
@@ -153,7 +153,7 @@ async def test_a_search_that_waits_knows_its_record_is_stored() -> None:
 
 
 async def test_a_search_beyond_the_room_is_counted_at_once() -> None:
-    """The caller learns that it has no record, and the database is told of it with the next one."""
+    """The caller's result has no record, and the next record reports the loss to the database."""
     store = Store()
     recorder = _recorder(store, most_waiting=2)
     assert [recorder.offer(_search()) for _ in range(4)] == [True, True, False, False]
@@ -236,8 +236,8 @@ async def test_one_that_is_refused_does_not_cost_the_others() -> None:
     searches = [_search() for _ in range(3)]
     store = Store(refused={searches[1].retrieval_id})
     recorder = _recorder(store)
-    for one in searches:
-        recorder.offer(one)
+    for search in searches:
+        recorder.offer(search)
     await recorder.recorded()
     assert store.kept == [searches[0].retrieval_id, searches[2].retrieval_id]
     assert recorder.state.lost == {REFUSED: 1}
@@ -258,11 +258,11 @@ async def test_one_that_cannot_be_written_down_does_not_cost_the_others() -> Non
 async def test_losses_are_told_once_with_the_search_they_were_first_sent_with(monkeypatch: pytest.MonkeyPatch) -> None:
     """If an answer was lost, the repetition brings the same search first and the same losses, later ones later."""
     monkeypatch.setattr(module, "FIRST_PAUSE_SECONDS", 60)
-    sent = list[tuple[int, int]]()
+    counts = list[tuple[int, int]]()
 
     class Noting(Store):
         async def __call__(self, database: Database, tenant: int, rows: Sequence[bytes], losses: Losses) -> Any:
-            sent.append((len(rows), sum(losses.values())))
+            counts.append((len(rows), sum(losses.values())))
             return await super().__call__(database, tenant, rows, losses)
 
     recorder = _recorder(Noting(errors=[DatabaseUnreachableError("the answer was lost")]), most_waiting=1)
@@ -275,11 +275,11 @@ async def test_losses_are_told_once_with_the_search_they_were_first_sent_with(mo
     recorder.offer(_search())
     await recorder.recorded()
     await recorder.aclose()
-    assert sent == [(1, 1), (2, 1), (0, 1)]
+    assert counts == [(1, 1), (2, 1), (0, 1)]
 
 
 async def test_losses_are_kept_where_the_search_they_were_sent_with_is_not_stored() -> None:
-    """Its collection may be gone: then the next statement tells them."""
+    """If its collection was removed, the next statement sends the losses."""
     store = Store()
 
     async def gone(*_: object) -> frozenset[UUID]:
@@ -308,7 +308,7 @@ async def test_losses_are_told_at_the_end_although_the_database_was_away_once() 
 
 
 async def test_an_error_of_another_kind_is_no_end() -> None:
-    """Whatever goes wrong, the next searches are recorded."""
+    """After any error, later searches are recorded."""
     store = Store(errors=[RuntimeError("a defect")])
     recorder = _recorder(store)
     recorder.offer(_search())
@@ -321,7 +321,7 @@ async def test_an_error_of_another_kind_is_no_end() -> None:
 
 
 async def test_flushing_ends_beside_searches_that_never_cease() -> None:
-    """It waits for what was offered before it, and not for what each statement finds offered after it."""
+    """It waits for the searches offered before it, not for later ones."""
     searches = [_search() for _ in range(20)]
 
     class Beside(Store):

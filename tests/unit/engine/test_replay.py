@@ -1,4 +1,4 @@
-"""A recorded ranking follows from its record, or it is said where not; and what differs today is said item by item."""
+"""Replay: a ranking follows from its record, or the reason why not; and differences to today by item."""
 
 from __future__ import annotations
 
@@ -18,132 +18,143 @@ from retrieval.engine.record import Decided, record
 from retrieval.engine.replay import Difference, differences, why_not_reproduced
 from retrieval.learning.learned_model import LearnedModel, LearnedReward
 from retrieval.learning.stack import LogitStack
-from tests.support.recording import MOMENT, SCORES, answered
+from tests.support.recording import MOMENT, SCORES, answered_search
 
 OLD = ItemState(MOMENT - timedelta(days=9), MOMENT - timedelta(days=8))
 ALL_OLD = dict.fromkeys("abcdef", OLD)
 SUM = Profile(legs={"dense": 0.6, "lexical": 0.4}, fusion=Fusion(kind=FusionKind.WEIGHTED_SUM))
 
 
-def _recorded(profile: Profile | None = None, **more: Any) -> RecordedSearch:
+def _record(profile: Profile | None = None, **more: Any) -> RecordedSearch:
     """A record as it is read."""
-    return recorded_search(record(answered(profile=profile, **more)), profile or Profile())
+    return recorded_search(record(answered_search(profile=profile, **more)), profile or Profile())
 
 
 @pytest.mark.parametrize("profile", [Profile(), SUM, Profile(legs={"lexical": 3.0, "dense": 0.1})])
 def test_a_ranking_follows_from_its_record(profile: Profile) -> None:
     """By rank and by score, weighted and not; also where the pool holds but the best candidates."""
     small = replace(profile, recording=Recording(pool=3))
-    for one in (profile, small):
-        assert why_not_reproduced(_recorded(one), one) == ()
+    for candidate in (profile, small):
+        assert why_not_reproduced(_record(candidate), candidate) == ()
     lone = replace(profile, legs={"dense": 1.0})
-    assert why_not_reproduced(_recorded(lone, scores={"dense": SCORES["dense"]}), lone) == ()
+    assert why_not_reproduced(_record(lone, scores={"dense": SCORES["dense"]}), lone) == ()
 
 
 def test_another_profile_does_not_reproduce_it() -> None:
     """The first signal that comes out differently is named."""
-    found = why_not_reproduced(_recorded(), SUM)
-    assert found[0].startswith("the score of c was recorded as 0.0322")
+    reasons = why_not_reproduced(_record(), SUM)
+    assert reasons[0].startswith("the score of c was recorded as 0.0322")
 
 
 def test_a_profile_that_is_gone_is_said() -> None:
     """Nothing can be computed without it."""
-    assert why_not_reproduced(_recorded(), None) == ("profile v1 is not stored any more",)
+    assert why_not_reproduced(_record(), None) == ("profile v1 is not stored any more",)
 
 
 def test_a_pool_that_is_too_small_is_said() -> None:
     """The hits cannot be ranked among candidates that were not kept."""
     profile = Profile(recording=Recording(pool=1))
-    assert "recording.pool is too small" in why_not_reproduced(_recorded(profile), profile)[0]
-    nothing = _recorded(Profile(recording=Recording(pool=0)), scores={"dense": {}})
+    assert "recording.pool is too small" in why_not_reproduced(_record(profile), profile)[0]
+    nothing = _record(Profile(recording=Recording(pool=0)), scores={"dense": {}})
     assert why_not_reproduced(nothing, Profile()) == ()
 
 
 def test_hits_in_another_order_are_said() -> None:
     """With the place, unless their scores are equal."""
-    made = _recorded()
-    first, second, third = made.impressions
+    search = _record()
+    first, second, third = search.impressions
     swapped = [replace(second, rank=1), replace(first, rank=2), third]
-    found = why_not_reproduced(replace(made, impressions=swapped), Profile())
-    assert found == ("a was shown at rank 1, where c belongs",)
+    reasons = why_not_reproduced(replace(search, impressions=swapped), Profile())
+    assert reasons == ("a was shown at rank 1, where c belongs",)
 
 
 def test_diverse_hits_may_stand_in_an_order_of_their_own() -> None:
     """Their scores are held to the record, their places are not."""
     profile = Profile(diversity=Diversity(relevance_share=0.5))
-    made = _recorded(profile)
-    first, second, third = made.impressions
-    diverse = replace(made, impressions=[first, replace(third, rank=2), replace(second, rank=3)])
+    search = _record(profile)
+    first, second, third = search.impressions
+    diverse = replace(search, impressions=[first, replace(third, rank=2), replace(second, rank=3)])
     assert why_not_reproduced(diverse, profile) == ()
 
 
 def test_a_better_candidate_that_was_not_shown_is_said() -> None:
     """It can only have been removed while the search ran."""
-    made = _recorded()
-    without = replace(made, impressions=[replace(one, rank=rank) for rank, one in enumerate(made.impressions[1:], 1)])
-    full = replace(without, hits=2, request={**made.request, "limit": 2})
+    search = _record()
+    without = replace(
+        search,
+        impressions=[replace(impression, rank=rank) for rank, impression in enumerate(search.impressions[1:], 1)],
+    )
+    full = replace(without, hits=2, request={**search.request, "limit": 2})
     assert why_not_reproduced(full, Profile()) == ("c was passed over: it was removed while the search ran",)
 
 
 def test_what_was_learned_is_summed_again() -> None:
     """From the relevance, on a scale from 0 to 1, and the learned reward that was recorded."""
     learned = {"c": 0.9, "a": 0.2, "b": 0.5}
-    relevant = {"c": 0.4, "a": 0.6, "b": 0.6 * 8 / 9}  # c is the last of the dense leg's 0.5 of 0.9
+    relevant = {"c": 0.4, "a": 0.6, "b": 0.6 * 8 / 9}  # c is last in the dense leg: 0.5 of 0.9
     relevant["c"] += 0.6 * 5 / 9
     scores = {name: 0.25 * relevant[name] + 0.75 * learned[name] for name in learned}
     profile = replace(SUM, learned=Learned(share=0.75))
-    made = _recorded(profile, decided=Decided(model_version=4, scores=scores, signals={"learned": learned}))
-    shown = [replace(one, score=scores[one.item_id]) for one in made.impressions]
-    shown.sort(key=lambda one: -one.score)
-    made = replace(made, impressions=[replace(one, rank=rank) for rank, one in enumerate(shown, 1)])
-    assert why_not_reproduced(made, profile) == ()
+    search = _record(profile, decided=Decided(model_version=4, scores=scores, signals={"learned": learned}))
+    impressions = [replace(impression, score=scores[impression.item_id]) for impression in search.impressions]
+    impressions.sort(key=lambda impression: -impression.score)
+    search = replace(
+        search, impressions=[replace(impression, rank=rank) for rank, impression in enumerate(impressions, 1)]
+    )
+    assert why_not_reproduced(search, profile) == ()
     wrong = replace(profile, learned=Learned(share=0.5))
-    assert why_not_reproduced(made, wrong)[0].startswith("the score of c was recorded as 0.")
+    assert why_not_reproduced(search, wrong)[0].startswith("the score of c was recorded as 0.")
 
 
 def test_a_stack_needs_its_model() -> None:
-    """Without it that is said; with it the scores are summed again and compared."""
+    """Without the model it is reported; with it the scores are summed again and compared."""
     profile = replace(SUM, learned=Learned(combination=Combination.LOGIT_STACK))
     logits = {"a": 0.0, "b": 1.0, "c": -1.0, "d": 0.5}
-    relevant = dict(zip(*(_recorded(SUM).pool_items, _recorded(SUM).pool_signals["scaled"]), strict=True))
-    scores = {one: 3 * relevant[one] + 0.5 * logits[one] + 2 * (0.5 if one == "b" else 0) for one in logits}
+    relevant = dict(zip(*(_record(SUM).pool_items, _record(SUM).pool_signals["scaled"]), strict=True))
+    scores = {
+        item_id: 3 * relevant[item_id] + 0.5 * logits[item_id] + 2 * (0.5 if item_id == "b" else 0)
+        for item_id in logits
+    }
     signals: dict[str, dict[str, float | None]] = {
         "learned": dict.fromkeys(logits, 0.5), "logit_mean": {**logits},
         "affinity": {**dict.fromkeys(logits, 0.0), "b": 0.5}, "length": dict.fromkeys(logits, 0.0),
     }  # fmt: skip
-    made = _recorded(profile, decided=Decided(model_version=4, scores=scores, signals=signals))
-    ordered = sorted(scores, key=lambda one: -scores[one])[:3]
-    shown = [replace(made.impressions[0], item_id=one, rank=n, score=scores[one]) for n, one in enumerate(ordered, 1)]
-    made = replace(made, impressions=shown)
+    search = _record(profile, decided=Decided(model_version=4, scores=scores, signals=signals))
+    ordered = sorted(scores, key=lambda item_id: -scores[item_id])[:3]
+    impressions = [
+        replace(search.impressions[0], item_id=item_id, rank=n, score=scores[item_id])
+        for n, item_id in enumerate(ordered, 1)
+    ]
+    search = replace(search, impressions=impressions)
     stack = LogitStack(weights={"relevance": 3.0, "learned": 0.5, "affinity": 2.0})
     model = LearnedModel(
         version=4, reward=LearnedReward(), by_item=LearnedReward(), stack=stack, passed=frozenset(Combination)
     )
-    assert why_not_reproduced(made, profile) == ("model v4 is not stored any more: its scores cannot be computed",)
-    assert why_not_reproduced(made, profile, model) == ()
+    assert why_not_reproduced(search, profile) == ("model v4 is not stored any more: its scores cannot be computed",)
+    assert why_not_reproduced(search, profile, model) == ()
     other = replace(model, stack=replace(stack, intercept=1.0, weights={**stack.weights, "learned": 0.6}))
-    assert why_not_reproduced(made, profile, other)[0].startswith("the score of ")
+    assert why_not_reproduced(search, profile, other)[0].startswith("the score of ")
 
 
 def test_what_was_explored_is_not_held_to_its_score() -> None:
     """The other hits are."""
     slate = [Placed("a", Slot.EXPLORE, 0.5, 0.5)]
-    assert why_not_reproduced(_recorded(slate=slate), Profile()) == ()
+    assert why_not_reproduced(_record(slate=slate), Profile()) == ()
 
 
-def _by_id(found: tuple[Difference, ...]) -> dict[str, Difference]:
-    return {one.item_id: one for one in found}
+def _by_id(differences_found: tuple[Difference, ...]) -> dict[str, Difference]:
+    return {difference.item_id: difference for difference in differences_found}
 
 
 def test_the_same_answer_has_no_differences() -> None:
-    """Whatever its identifier and its time."""
-    assert differences(_recorded(), _recorded(ms=1), ALL_OLD) == ((), ())
+    """Identifier and time do not matter."""
+    assert differences(_record(), _record(ms=1), ALL_OLD) == ((), ())
 
 
 def test_what_changed_for_the_whole_search_is_said_once() -> None:
     """Profile, model, policy, path and legs."""
-    now = _recorded(profile_version=2, decided=Decided(model_version=1, policy="thompson_slots/1"))
-    then = replace(_recorded(scores={"dense": SCORES["dense"]}), path="approximate")
+    now = _record(profile_version=2, decided=Decided(model_version=1, policy="thompson_slots/1"))
+    then = replace(_record(scores={"dense": SCORES["dense"]}), path="approximate")
     assert differences(then, now, ALL_OLD)[0] == (
         "profile v1 answered then, v2 does now",
         "learned model v0 counted then, v1 does now",
@@ -155,40 +166,40 @@ def test_what_changed_for_the_whole_search_is_said_once() -> None:
 
 def test_each_item_says_why_it_moved() -> None:
     """Removed, new, changed, archived, another score in a leg, another rank, or pushed by others."""
-    now = _recorded(scores={"dense": {"e": 0.95, "b": 0.8, "a": 0.7}, "lexical": {"f": 9.0, "d": 3.0}})
+    now = _record(scores={"dense": {"e": 0.95, "b": 0.8, "a": 0.7}, "lexical": {"f": 9.0, "d": 3.0}})
     new, changed = (
         ItemState(MOMENT + timedelta(days=1), MOMENT + timedelta(days=1)),
         replace(OLD, updated_at=MOMENT + timedelta(days=1)),
     )
-    found = _by_id(differences(_recorded(), now, {"a": changed, "b": OLD, "e": new, "f": OLD})[1])
-    assert found["c"].why == ("the item was removed",)
-    assert (found["c"].rank_then, found["c"].rank_now, found["c"].score_now) == (1, None, None)
-    assert found["e"].why == ("the item is new", "dense rank beyond the pool then, 1 now")
-    assert found["a"].why == ("the item was changed", "dense score 0.9000 then, 0.7000 now")
-    assert found["f"].why == ("lexical rank beyond the pool then, 1 now",)
+    by_id = _by_id(differences(_record(), now, {"a": changed, "b": OLD, "e": new, "f": OLD})[1])
+    assert by_id["c"].why == ("the item was removed",)
+    assert (by_id["c"].rank_then, by_id["c"].rank_now, by_id["c"].score_now) == (1, None, None)
+    assert by_id["e"].why == ("the item is new", "dense rank beyond the pool then, 1 now")
+    assert by_id["a"].why == ("the item was changed", "dense score 0.9000 then, 0.7000 now")
+    assert by_id["f"].why == ("lexical rank beyond the pool then, 1 now",)
 
 
 def test_an_item_that_was_archived_is_told_from_one_that_changed() -> None:
     """Both were written since."""
     archived = ItemState(OLD.created_at, MOMENT + timedelta(days=1), is_active=False)
-    now = _recorded(scores={"dense": {"b": 0.8, "c": 0.5}, "lexical": SCORES["lexical"]})
-    found = _by_id(differences(_recorded(), now, {**ALL_OLD, "a": archived})[1])
-    assert found["a"].why[0] == "the item was archived"
-    assert found["b"].why == ("dense rank 2 then, 1 now",)
+    now = _record(scores={"dense": {"b": 0.8, "c": 0.5}, "lexical": SCORES["lexical"]})
+    by_id = _by_id(differences(_record(), now, {**ALL_OLD, "a": archived})[1])
+    assert by_id["a"].why[0] == "the item was archived"
+    assert by_id["b"].why == ("dense rank 2 then, 1 now",)
 
 
 def test_what_exploration_drew_is_said() -> None:
-    """Then or now."""
-    then = _recorded(slate=[Placed("b", Slot.EXPLORE, 0.5, 0.5)])
-    then = replace(then, impressions=[replace(one, rank=one.rank + 1) for one in then.impressions])
-    now = _recorded(slate=[Placed("a", Slot.SWAP, 1.0, 0.5)])
-    found = _by_id(differences(then, now, ALL_OLD)[1])
-    assert found["b"].why == ("exploration drew it then",)
-    assert found["a"].why == ("exploration swapped it now",)
-    assert found["c"].why == ("others moved",)
+    """The reason tells a draw of the record from a draw of the replay."""
+    then = _record(slate=[Placed("b", Slot.EXPLORE, 0.5, 0.5)])
+    then = replace(then, impressions=[replace(impression, rank=impression.rank + 1) for impression in then.impressions])
+    now = _record(slate=[Placed("a", Slot.SWAP, 1.0, 0.5)])
+    by_id = _by_id(differences(then, now, ALL_OLD)[1])
+    assert by_id["b"].why == ("exploration drew it then",)
+    assert by_id["a"].why == ("exploration swapped it now",)
+    assert by_id["c"].why == ("others moved",)
 
 
 def test_an_item_that_only_the_profile_moved_says_so() -> None:
     """Its own scores and ranks are the same."""
-    found = differences(_recorded(), _recorded(SUM, profile_version=2), ALL_OLD)[1]
-    assert {one.why for one in found} == {("the profile was changed",)}
+    moved = differences(_record(), _record(SUM, profile_version=2), ALL_OLD)[1]
+    assert {difference.why for difference in moved} == {("the profile was changed",)}

@@ -25,14 +25,14 @@ KNOWN = {"priority": ("string",), "project": ("string",)}
 
 @pytest.mark.parametrize("query", [None, "", "   ", "\n\t"])
 def test_a_search_without_words_and_vector_is_refused(query: str | None) -> None:
-    """White space is no query."""
+    """White space is not a query."""
     with pytest.raises(EmptyQueryError, match="give some words, or a vector"):
         checked_request(query)
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1001, 2.5, True, "10", None])
 def test_a_limit_is_a_whole_number_from_1_to_1000(limit: Any) -> None:
-    """Anything else is told so."""
+    """Any other value is an error that says so."""
     with pytest.raises(InvalidLimitError, match="from 1 to 1000"):
         checked_request("words", limit=limit)
 
@@ -43,10 +43,10 @@ def test_both_ends_of_the_range_are_allowed(limit: int) -> None:
     assert checked_request("words", limit=limit).limit == limit
 
 
-@pytest.mark.parametrize(("query", "said"), [(3, "must be text"), ("a\x00b", "NUL"), ("\ud800", "surrogate")])
-def test_a_query_that_postgresql_cannot_take_is_refused(query: Any, said: str) -> None:
+@pytest.mark.parametrize(("query", "message"), [(3, "must be text"), ("a\x00b", "NUL"), ("\ud800", "surrogate")])
+def test_a_query_that_postgresql_cannot_take_is_refused(query: Any, message: str) -> None:
     """With what to do about it."""
-    with pytest.raises(InvalidRequestError, match=said):
+    with pytest.raises(InvalidRequestError, match=message):
         checked_request(query)
 
 
@@ -92,7 +92,7 @@ def test_an_unknown_field_is_named_with_the_nearest_known_one() -> None:
 
 
 def test_a_path_of_dots_is_answered_with_the_pointer() -> None:
-    """Of an attribute that items have."""
+    """The attribute exists."""
     with pytest.raises(UnknownFieldError, match="did you mean '/priority/author/name'"):
         check_fields(parse_where({"priority.author.name": "Bob"}), KNOWN)
 
@@ -148,12 +148,12 @@ def test_a_value_that_is_not_of_the_declared_type_is_refused(where: dict[str, An
     ],
 )
 def test_a_value_of_the_declared_type_passes(where: dict[str, Any] | None) -> None:
-    """And so does its other spelling beside it, for a command line cannot tell 26 from "26"."""
+    """The other type is accepted too, because a command line cannot distinguish 26 from "26"."""
     check_filter(parse_where(where), DECLARED)
 
 
 def test_phrases_and_excluded_words_join_the_callers_filter() -> None:
-    """They hold for the whole search, whichever leg; prefixes are the lexical leg's."""
+    """They apply to the whole search, in every leg; prefixes apply to the lexical leg."""
     where = parse_where({"kind": "note"})
     assert where is not None
     request = checked_request('"read timeout" -redis connect*', condition=where)
@@ -163,7 +163,7 @@ def test_phrases_and_excluded_words_join_the_callers_filter() -> None:
 
 
 def test_a_query_without_syntax_is_taken_as_it_stands() -> None:
-    """Test queries and pasted texts mean what they spell."""
+    """Test queries and pasted texts are literal."""
     request = checked_request('"read timeout" -redis connect*', syntax=False)
     assert (request.query, request.condition, request.prefixes) == ('"read timeout" -redis connect*', None, ())
 
@@ -193,15 +193,15 @@ def test_what_is_no_field_is_not_grouped_by(field: str) -> None:
 
 def test_several_queries_make_as_many_requests() -> None:
     """They differ in their words and vectors only."""
-    made = checked_requests(["a", " b "], vectors=[[1.0], None], limit=3, group_by="kind")
-    assert [one.query for one in made] == ["a", "b"]
-    assert [one.vector is None for one in made] == [False, True]
-    assert {(one.limit, one.group_by) for one in made} == {(3, parse_field("kind"))}
+    requests = checked_requests(["a", " b "], vectors=[[1.0], None], limit=3, group_by="kind")
+    assert [request.query for request in requests] == ["a", "b"]
+    assert [request.vector is None for request in requests] == [False, True]
+    assert {(request.limit, request.group_by) for request in requests} == {(3, parse_field("kind"))}
 
 
 @pytest.mark.parametrize("queries", ["one text", None, 3, {"a": 1}])
 def test_several_queries_come_in_a_list(queries: Any) -> None:
-    """A text is a list of characters to Python, and not what was meant."""
+    """A single text would be read as a list of characters."""
     with pytest.raises(InvalidRequestError, match=r"the queries come in a list such as \['first', 'second'\]"):
         checked_requests(queries)
 
@@ -214,13 +214,13 @@ def test_no_more_than_a_thousand_queries_in_one_call() -> None:
 
 
 def test_each_query_needs_its_own_vector_where_vectors_are_given() -> None:
-    """None stands for one to be embedded."""
+    """None means that the query is embedded."""
     with pytest.raises(InvalidRequestError, match="2 queries and 1 vectors; give one vector a query"):
         checked_requests(["a", "b"], vectors=[[1.0]])
 
 
 @pytest.mark.parametrize(
-    ("queries", "more", "error", "said"),
+    ("queries", "more", "error", "message"),
     [
         (["a", ""], {}, EmptyQueryError, "query 2: the query is empty"),
         (["a\x00"], {}, InvalidRequestError, "query 1: .*NUL"),
@@ -229,8 +229,8 @@ def test_each_query_needs_its_own_vector_where_vectors_are_given() -> None:
     ],
 )
 def test_an_error_says_which_query_it_is_about(
-    queries: list[str], more: dict[str, Any], error: type[Exception], said: str
+    queries: list[str], more: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     """The error identifies one query of a thousand."""
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         checked_requests(queries, **more)

@@ -28,18 +28,18 @@ def _profile(kind: FusionKind) -> Profile:
 
 @pytest.mark.parametrize("kind", [FusionKind.RRF, FusionKind.WEIGHTED_SUM])
 def test_relevance_keeps_the_order_of_the_fusion_and_ends_at_one(kind: FusionKind) -> None:
-    """Whatever scale the fusion has, its best possible score is 1."""
+    """The best possible score is 1 for any fusion."""
     profile = _profile(kind)
     ranked = fuse(RANKINGS, profile.legs, profile.fusion)
-    found = relevances(ranked, FOUND, profile)
-    assert found == sorted(found, reverse=True)
-    assert 0 <= found[-1] < found[0] <= 1
+    values = relevances(ranked, FOUND, profile)
+    assert values == sorted(values, reverse=True)
+    assert 0 <= values[-1] < values[0] <= 1
 
 
 def test_of_one_leg_relevance_is_the_share_of_its_best_score() -> None:
-    """Its features tell nothing more."""
+    """Its other features are not used."""
     alone = Found(rankings={"dense": RANKINGS["dense"]}, path=Path.EXACT, weighed=3)
-    ranked = [Fused(one.item_id, one.score, ()) for one in RANKINGS["dense"]]
+    ranked = [Fused(candidate.item_id, candidate.score, ()) for candidate in RANKINGS["dense"]]
     assert relevances(ranked, alone, _profile(FusionKind.RRF)) == pytest.approx([1.0, 2 / 3, 1 / 3])
     assert leg_features(ranked, alone) == {}
 
@@ -53,10 +53,10 @@ def test_an_item_that_a_leg_did_not_bring_has_nothing_from_it() -> None:
 
 
 def test_a_leg_that_found_nothing_gives_nothing() -> None:
-    """Its best and its cut are one, and that is no reason to give every item the most."""
-    found = Found(rankings={"dense": RANKINGS["dense"], "lexical": []}, path=Path.EXACT, weighed=3)
+    """Its best score and its lowest are equal, and no item gets the maximum for that."""
+    legs_found = Found(rankings={"dense": RANKINGS["dense"], "lexical": []}, path=Path.EXACT, weighed=3)
     ranked = [Fused(item, 0.0, ()) for item in "abc"]
-    assert leg_features(ranked, found)["lexical"] == [0.0, 0.0, 0.0]
+    assert leg_features(ranked, legs_found)["lexical"] == [0.0, 0.0, 0.0]
 
 
 def _pool() -> Pool:

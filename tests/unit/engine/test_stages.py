@@ -6,7 +6,7 @@ import pytest
 
 from retrieval.adapters.tracing import span
 from retrieval.engine.stages import Stages
-from tests.support.traces import keep_spans
+from tests.support.traces import record_spans
 
 
 def test_stages_of_one_name_add_up() -> None:
@@ -20,8 +20,8 @@ def test_stages_of_one_name_add_up() -> None:
 
 
 def test_each_stage_has_a_span_and_the_one_that_fails_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within the span of the search, one after the other."""
-    kept = keep_spans(monkeypatch)
+    """They are children of the search's span, in sequence."""
+    spans = record_spans(monkeypatch)
 
     def fail() -> None:
         with span("search") as traced, Stages(lambda: 0.0, traced) as stages:
@@ -32,6 +32,6 @@ def test_each_stage_has_a_span_and_the_one_that_fails_says_so(monkeypatch: pytes
     with pytest.raises(ValueError, match="lost"):
         fail()
 
-    assert [one.name for one in kept.within(kept.one("search"))] == ["embed", "candidates"]
-    assert "error.type" not in (kept.one("embed").attributes or {})
-    assert (kept.one("candidates").attributes or {})["error.type"] == "ValueError"
+    assert [span.name for span in spans.children_of(spans.only("search"))] == ["embed", "candidates"]
+    assert "error.type" not in (spans.only("embed").attributes or {})
+    assert (spans.only("candidates").attributes or {})["error.type"] == "ValueError"

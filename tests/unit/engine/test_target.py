@@ -32,29 +32,33 @@ BONUS = Exploration(policy=PolicyName.UNCERTAINTY_BONUS, rate=1.0, floor=0.3)
 THOMPSON = Exploration(policy=PolicyName.THOMPSON_SLOTS, floor=0.3)
 
 
-def asked(profile: Profile, version: int | None = None) -> NamedProfile:
+def named_profile(profile: Profile, version: int | None = None) -> NamedProfile:
     """The profile under some name."""
     return NamedProfile(name="target", profile=profile, version=version)
 
 
 def test_without_exploration_the_best_are_shown_for_certain() -> None:
     """As many as were asked for."""
-    assert target_slate(pool_of(LEGS, limit=3), asked(Profile(legs={"dense": 1.0}))) == {"a": 1.0, "b": 1.0, "c": 1.0}
-    assert target_slate(pool_of(LEGS), asked(Profile(legs={"lexical": 1.0}))) == {"d": 1.0, "c": 1.0}
+    assert target_slate(pool_of(LEGS, limit=3), named_profile(Profile(legs={"dense": 1.0}))) == {
+        "a": 1.0,
+        "b": 1.0,
+        "c": 1.0,
+    }
+    assert target_slate(pool_of(LEGS), named_profile(Profile(legs={"lexical": 1.0}))) == {"d": 1.0, "c": 1.0}
 
 
 def test_the_version_that_answered_showed_what_it_showed() -> None:
-    """Its candidates are not ranked again, even where they cannot be."""
+    """Its candidates are not ranked again, even if they cannot be."""
     grouped = pool_of({}, is_grouped=True, shown={"x": 1.0, "y": 1.0}, profile_version=3)
-    assert target_slate(grouped, asked(Profile(), version=3)) == {"x": 1.0, "y": 1.0}
-    drawn = pool_of(LEGS, **DRAWN, shown={"a": 1.0, "d": 0.4}, profile_version=3)
-    assert target_slate(drawn, asked(Profile(), version=3)) == {"a": 1.0, "b": 0.3, "c": 0.3, "d": 0.4}
+    assert target_slate(grouped, named_profile(Profile(), version=3)) == {"x": 1.0, "y": 1.0}
+    pool = pool_of(LEGS, **DRAWN, shown={"a": 1.0, "d": 0.4}, profile_version=3)
+    assert target_slate(pool, named_profile(Profile(), version=3)) == {"a": 1.0, "b": 0.3, "c": 0.3, "d": 0.4}
 
 
 def test_a_calls_own_profile_is_nobodys_version() -> None:
-    """Version 0 is no version: such a search is ranked again like any other."""
+    """Version 0 is not a version: such a search is ranked again like any other."""
     pool = pool_of(LEGS, profile_version=0, shown={"x": 1.0})
-    assert target_slate(pool, asked(Profile(legs={"dense": 1.0}))) == {"a": 1.0, "b": 1.0}
+    assert target_slate(pool, named_profile(Profile(legs={"dense": 1.0}))) == {"a": 1.0, "b": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -79,12 +83,12 @@ def test_what_the_record_does_not_tell_is_not_guessed(
     changed: dict[str, Any], profile: Profile, reason: Unanswerable
 ) -> None:
     """The reason is given instead."""
-    assert target_slate(pool_of(LEGS, **changed), asked(profile)) is reason
+    assert target_slate(pool_of(LEGS, **changed), named_profile(profile)) is reason
 
 
 def test_an_exploring_profile_shows_by_chance() -> None:
-    """Its slate's probabilities add up to the places, the same every time; the settled place is certain."""
-    target = asked(Profile(legs={"dense": 1.0}, learned=Learned(share=0.9), exploration=THOMPSON))
+    """The probabilities of its slate add up to the number of places, reproducibly; other places are certain."""
+    target = named_profile(Profile(legs={"dense": 1.0}, learned=Learned(share=0.9), exploration=THOMPSON))
     slate = target_slate(pool_of(LEGS, **DRAWN), target)
     assert not isinstance(slate, Unanswerable)
     assert slate == target_slate(pool_of(LEGS, **DRAWN), target)
@@ -94,41 +98,41 @@ def test_an_exploring_profile_shows_by_chance() -> None:
 
 
 def test_a_bonus_raises_what_is_uncertain() -> None:
-    """And the floor reaches the others; where nothing learned counts, it goes by the uses."""
+    """The floor includes the others; without learned rewards, the uses decide."""
     plain = Profile(legs={"dense": 1.0}, learned=PLAIN, exploration=BONUS)
     even, used = (pool_of(LEGS, **LEARNED, **{**COUNTED, "uses": uses}) for uses in ([2.0] * 4, [900.0, 900.0, 0, 0]))
-    assert target_slate(even, asked(plain)) == pytest.approx({"a": 1.0, "b": 0.8, "c": 0.1, "d": 0.1})
-    assert target_slate(used, asked(plain)) == pytest.approx({"c": 1.0, "a": 0.8, "b": 0.1, "d": 0.1})
+    assert target_slate(even, named_profile(plain)) == pytest.approx({"a": 1.0, "b": 0.8, "c": 0.1, "d": 0.1})
+    assert target_slate(used, named_profile(plain)) == pytest.approx({"c": 1.0, "a": 0.8, "b": 0.1, "d": 0.1})
     uncertain = pool_of(LEGS, learned=[0.5] * 4, effective_sample_size=[1e6, 1e6, 1e6, 0.1])
     summed = Profile(legs={"dense": 1.0}, learned=Learned(share=0.9), exploration=BONUS)
-    assert target_slate(uncertain, asked(summed)) == pytest.approx({"d": 1.0, "a": 0.8, "b": 0.1, "c": 0.1})
+    assert target_slate(uncertain, named_profile(summed)) == pytest.approx({"d": 1.0, "a": 0.8, "b": 0.1, "c": 0.1})
 
 
 @pytest.mark.parametrize(
-    ("uses", "eligible", "fewer", "days", "known"),
+    ("uses", "eligible", "fewer", "days", "expected"),
     [
-        (3.0, 1.0, 5, 30.0, True),  # hardly used
-        (9.0, 1.0, 5, 30.0, True),  # young by seven days, so by thirty
+        (3.0, 1.0, 5, 30.0, True),  # rarely used
+        (9.0, 1.0, 5, 30.0, True),  # younger than seven days, so younger than thirty
         (9.0, 1.0, 5, 2.0, None),
-        (9.0, 0.0, 5, 2.0, False),  # not young by seven days, so not by two
+        (9.0, 0.0, 5, 2.0, False),  # not younger than seven days, so not younger than two
         (9.0, 0.0, 5, 30.0, None),
-        (3.0, 1.0, 2, 7.0, None),  # it was eligible for its uses: how old it was, nobody asked
+        (3.0, 1.0, 2, 7.0, None),  # eligible by its uses: its age is unknown
         (3.0, 1.0, 2, 0.0, False),
     ],
 )
 def test_who_is_eligible_by_other_numbers_is_told_where_the_record_tells_it(
-    uses: float, eligible: float, fewer: int, days: float, *, known: bool | None
+    uses: float, eligible: float, fewer: int, days: float, *, expected: bool | None
 ) -> None:
-    """By its uses, or because it was younger, or older, than the search asked for; else nothing is said."""
+    """Eligibility follows from the uses, or from an age outside both limits; otherwise it is unknown."""
     columns = {"eligible": [eligible] * 4, "uses": [uses] * 4, "raw_successes": [1.0] * 4}
     pool = pool_of(LEGS, **columns, exploration=Exploration())
-    wanted = replace(THOMPSON, fewer_uses_than=fewer, younger_than_days=days)
-    slate = target_slate(pool, asked(Profile(legs={"dense": 1.0}, exploration=wanted)))
-    if known is None:
+    target = replace(THOMPSON, fewer_uses_than=fewer, younger_than_days=days)
+    slate = target_slate(pool, named_profile(Profile(legs={"dense": 1.0}, exploration=target)))
+    if expected is None:
         assert slate is Unanswerable.NO_ELIGIBLE
     else:
         assert not isinstance(slate, Unanswerable)
-        assert (len(slate) == 4) == known
+        assert (len(slate) == 4) == expected
 
 
 def test_a_stack_is_summed_by_the_model_of_the_search() -> None:
@@ -140,16 +144,16 @@ def test_a_stack_is_summed_by_the_model_of_the_search() -> None:
     )
     beside: dict[str, Any] = {"affinity": [0.0] * 4, "length": [0.0] * 4}
     pool = pool_of(LEGS, **LOGITS, **beside, combination=Combination.LOGIT_STACK, model_version=1)
-    assert target_slate(pool, asked(stack), model) == {"d": 1.0, "a": 1.0}
-    assert target_slate(pool, asked(stack)) is Unanswerable.LEARNED
+    assert target_slate(pool, named_profile(stack), model) == {"d": 1.0, "a": 1.0}
+    assert target_slate(pool, named_profile(stack)) is Unanswerable.LEARNED
     summed, other = Profile(legs={"dense": 1.0}), replace(model, reward=LearnedReward(events=5))
-    assert target_slate(pool, asked(summed), model) == {"d": 1.0, "a": 1.0}
-    assert target_slate(pool, asked(summed), other) is Unanswerable.LEARNED
-    assert target_slate(pool, asked(stack), replace(model, passed=frozenset())) == {"a": 1.0, "b": 1.0}
+    assert target_slate(pool, named_profile(summed), model) == {"d": 1.0, "a": 1.0}
+    assert target_slate(pool, named_profile(summed), other) is Unanswerable.LEARNED
+    assert target_slate(pool, named_profile(stack), replace(model, passed=frozenset())) == {"a": 1.0, "b": 1.0}
 
 
 def test_a_stack_needs_only_what_it_weighs() -> None:
-    """One that does not weigh what items earned is summed without that, and cannot tell what a sum would show."""
+    """Without weights for rewards it is summed without them, and says nothing about a sum."""
     profile = Profile(legs={"dense": 1.0}, learned=Learned(combination=Combination.LOGIT_STACK))
     weights = LogitStack(weights={"relevance": 1.0, "length": 1.0})
     model = LearnedModel(
@@ -157,15 +161,15 @@ def test_a_stack_needs_only_what_it_weighs() -> None:
     )
     beside: dict[str, Any] = {"affinity": [0.0] * 4, "length": [0.0, 0.0, 2.0, 1.0]}
     pool = pool_of(LEGS, **beside, combination=Combination.LOGIT_STACK, model_version=1)
-    assert target_slate(pool, asked(profile), model) == {"c": 1.0, "d": 1.0}
-    assert target_slate(pool, asked(Profile(legs={"dense": 1.0})), model) is Unanswerable.LEARNED
+    assert target_slate(pool, named_profile(profile), model) == {"c": 1.0, "d": 1.0}
+    assert target_slate(pool, named_profile(Profile(legs={"dense": 1.0})), model) is Unanswerable.LEARNED
     items = replace(model, stack=replace(weights, weights={**weights.weights, "learned": 1.0}))
-    assert target_slate(pool, asked(profile), items) is Unanswerable.LEARNED
+    assert target_slate(pool, named_profile(profile), items) is Unanswerable.LEARNED
 
 
 def ranked(pool: RecordedPool, profile: Profile) -> dict[str, float]:
     """Items with their scores, best first."""
-    return {one.item_id: one.score for one in in_order(by_relevance(pool, profile) or [])}
+    return {candidate.item_id: candidate.score for candidate in in_order(by_relevance(pool, profile) or [])}
 
 
 SCORES = st.dictionaries(st.sampled_from("abcdefg"), st.integers(-20, 100).map(float), max_size=7)
@@ -173,11 +177,11 @@ SCORES = st.dictionaries(st.sampled_from("abcdefg"), st.integers(-20, 100).map(f
 
 def rankings(legs: Mapping[str, Mapping[str, float]]) -> dict[str, list[Candidate]]:
     """Each leg's candidates, best first."""
-    found = {}
+    by_leg = {}
     for leg, scores in legs.items():
         ordered = sorted((-score, item) for item, score in scores.items())
-        found[leg] = [Candidate(leg, item, rank, -negative) for rank, (negative, item) in enumerate(ordered, 1)]
-    return found
+        by_leg[leg] = [Candidate(leg, item, rank, -negative) for rank, (negative, item) in enumerate(ordered, 1)]
+    return by_leg
 
 
 @given(SCORES, SCORES, st.sampled_from([FusionKind.RRF, FusionKind.WEIGHTED_SUM]), st.floats(0.1, 3))
@@ -187,10 +191,12 @@ def test_it_is_what_fusion_says(
     """The same items in the same order with the same scores, whatever the fusion."""
     legs = {"dense": dense, "lexical": lexical}
     profile = Profile(legs={"dense": 1.0, "lexical": weight}, fusion=Fusion(kind=kind))
-    wanted = [(one.item_id, one.score) for one in fuse(rankings(legs), profile.legs, profile.fusion)]
-    found = ranked(pool_of(legs), profile)
-    assert list(found.values()) == pytest.approx([score for _, score in wanted])
-    assert found == pytest.approx(dict(wanted))
+    expected = [
+        (candidate.item_id, candidate.score) for candidate in fuse(rankings(legs), profile.legs, profile.fusion)
+    ]
+    ranking = ranked(pool_of(legs), profile)
+    assert list(ranking.values()) == pytest.approx([score for _, score in expected])
+    assert ranking == pytest.approx(dict(expected))
 
 
 def test_one_leg_has_its_own_scores() -> None:
@@ -200,7 +206,7 @@ def test_one_leg_has_its_own_scores() -> None:
 
 
 def test_a_leg_that_was_not_recorded_leaves_it_open() -> None:
-    """Its candidates are unknown; a leg without a weight is not needed."""
+    """Its candidates are unknown; a leg with weight 0 is not needed."""
     pool = pool_of({"dense": {"a": 0.5}})
     assert by_relevance(pool, Profile()) is None
     assert ranked(pool, Profile(legs={"dense": 1.0, "lexical": 0.0})) == {"a": 0.5}
@@ -216,20 +222,20 @@ def test_recorded_ranks_and_best_scores_count_those_that_the_pool_does_not_hold(
 
 
 def test_a_learned_reward_is_summed_with_the_relevance() -> None:
-    """0.4 × relevance, from 0 to 1, + 0.6 × what was learned then; of which nothing was, was no candidate."""
+    """0.4 × relevance, from 0 to 1, + 0.6 × the recorded reward; an item without a reward was not a candidate."""
     pool = pool_of(
         {"dense": {"a": 0.8, "b": 0.4, "c": 0.2}}, learned=[0.1, 0.9, None], effective_sample_size=[24.0, 8.0, None]
     )
     candidates = by_relevance(pool, Profile(legs={"dense": 1.0})) or []
-    found = in_order(with_learned(candidates, pool, Learned(), None) or [])
-    assert [(one.item_id, one.contender.uncertainty) for one in found] == [("b", 1 / 6), ("a", 0.1)]
-    assert [one.score for one in found] == pytest.approx([0.4 * 0.5 + 0.6 * 0.9, 0.4 + 0.6 * 0.1])
+    draws = in_order(with_learned(candidates, pool, Learned(), None) or [])
+    assert [(draw.item_id, draw.contender.uncertainty) for draw in draws] == [("b", 1 / 6), ("a", 0.1)]
+    assert [draw.score for draw in draws] == pytest.approx([0.4 * 0.5 + 0.6 * 0.9, 0.4 + 0.6 * 0.1])
     assert with_learned(candidates, pool, Learned(combination=Combination.OFF), None) == candidates
     assert with_learned(candidates, pool, Learned(combination=Combination.LOGIT_STACK), None) is None
 
 
 def test_where_nothing_learned_counted_nothing_does() -> None:
-    """Whatever the combination."""
+    """The combination does not matter."""
     pool = pool_of({"dense": {"a": 0.8}})
     candidates = by_relevance(pool, Profile(legs={"dense": 1.0})) or []
     for combination in Combination:

@@ -38,7 +38,7 @@ def target(collection_id: int) -> JobTarget:
 
 
 async def test_a_look_in_vain_is_not_taken_again_before_it_is_cheap() -> None:
-    """Two seconds are a hundredth of two hundred; another collection is looked at all the same."""
+    """Two seconds are a hundredth of two hundred; other collections are not affected."""
     costly = _Costly(finds=False)
     looks = NeedChecks(clock=lambda: costly.now)
     assert not await looks.is_needed(WORKPLACE, costly.job(), target(1))

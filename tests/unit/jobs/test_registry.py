@@ -32,7 +32,7 @@ def test_a_schedule_is_changed_by_job_and_switched_off() -> None:
 
 
 def test_what_a_person_asks_for_is_off_until_it_is_scheduled() -> None:
-    """And can be scheduled like everything else."""
+    """These jobs can be scheduled like all others."""
     assert [name for name in JOBS if name not in schedule({})] == ["reindex", "doctor"]
 
 

@@ -22,7 +22,7 @@ def test_an_event_is_split_between_success_and_failure() -> None:
 
 
 def test_what_is_old_decays_and_raw_counts_do_not() -> None:
-    """After one half-life, half is left beside the new event."""
+    """After one half-life, half of the old event is left beside the new one."""
     assert updated(Arm(4.0, 2.0, 6, 4), 1.0, decay=0.5) == Arm(3.0, 1.0, 7, 5)
 
 

@@ -12,14 +12,14 @@ from retrieval.learning.calibration import calibration_error, log_losses
 
 
 def test_log_loss_is_the_mean_surprise() -> None:
-    """-ln of what was predicted for what happened; a reward in between counts for both sides."""
+    """-ln of the probability of the outcome; a reward in between counts for both outcomes."""
     losses = log_losses(np.array([0.8, 0.8, 0.5]), np.array([1.0, 0.0, 0.3]))
 
     assert losses == pytest.approx([-math.log(0.8), -math.log(0.2), math.log(2)])
 
 
 def test_certainty_that_was_wrong_costs_much_and_not_everything() -> None:
-    """Predictions are kept a millionth away from 0 and 1."""
+    """Predictions are clipped a millionth away from 0 and 1."""
     assert log_losses(np.array([0.0]), np.array([1.0])) == pytest.approx([-math.log(1e-6)])
 
 

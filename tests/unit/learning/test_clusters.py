@@ -12,16 +12,16 @@ from retrieval.learning.clusters import MOST_CLUSTERS, centroids, nearest, numbe
 def _groups(seed: int, groups: int = 4, each: int = 30) -> Vectors:
     rng = np.random.default_rng(seed)
     rows = np.repeat(np.eye(groups, 8), each, axis=0) + rng.normal(scale=0.05, size=(groups * each, 8))
-    found: Vectors = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-    return found
+    vectors: Vectors = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    return vectors
 
 
 def test_groups_that_lie_apart_are_found() -> None:
     """Each centroid has unit length and lies in the middle of one group."""
     rows = _groups(1)
-    found = centroids(rows, 4, seed=1)
-    assert np.linalg.norm(found, axis=1) == pytest.approx(1)
-    numbers = nearest(rows, found)
+    centres = centroids(rows, 4, seed=1)
+    assert np.linalg.norm(centres, axis=1) == pytest.approx(1)
+    numbers = nearest(rows, centres)
     assert [len(set(numbers[start : start + 30])) for start in range(0, 120, 30)] == [1] * 4
     assert len(set(numbers)) == 4
 
@@ -34,7 +34,7 @@ def test_going_on_from_earlier_centroids_keeps_their_numbers() -> None:
 
 
 def test_the_same_seed_gives_the_same_centroids() -> None:
-    """So that a job that runs again changes nothing."""
+    """A repeated job then changes nothing."""
     rows = _groups(1)
     assert np.array_equal(centroids(rows, 5, seed=3), centroids(rows, 5, seed=3))
 
@@ -43,9 +43,9 @@ def test_the_same_seed_gives_the_same_centroids() -> None:
 def test_there_are_no_more_clusters_than_different_vectors(different: int) -> None:
     """A small collection may hold the same text many times."""
     rows = np.eye(8, dtype=np.float32)[np.arange(24) % different]
-    found = centroids(rows, number_of_clusters(24), seed=1)
-    assert found.shape == (different, 8)
-    assert len(set(nearest(rows, found))) == different
+    centres = centroids(rows, number_of_clusters(24), seed=1)
+    assert centres.shape == (different, 8)
+    assert len(set(nearest(rows, centres))) == different
 
 
 @pytest.mark.parametrize(("items", "clusters"), [(2, 2), (48, 5), (100, 7), (1000, 22), (1_000_000, MOST_CLUSTERS)])

@@ -1,4 +1,4 @@
-"""Mean, deviation, effective sample size and draws of a prediction tell of one distribution, and of the events.
+"""Mean, deviation, effective sample size and draws of a prediction come from one distribution, and from the events.
 
 Histories are unanimous, mixed and decayed, in no to three buckets, of items with and without a cluster.
 """
@@ -48,15 +48,15 @@ def models(draw: st.DrawFn) -> Shrinkage:
 
     whole = draw(concentrations)
     kinds = [bucket.partition("=")[0] for bucket in BUCKETS]
-    known = [bucket for bucket in BUCKETS if draw(st.booleans())]
+    buckets = [bucket for bucket in BUCKETS if draw(st.booleans())]
     return Shrinkage(
         anywhere=estimate(1.0),
         uses_coefficient=draw(st.floats(0.0, min(1.0, math.log2(1.0 + 1.0 / whole)))),
         concentration=whole,
         clusters={CLUSTER: estimate(1.0)} if draw(st.booleans()) else {},
         levels={kind: Level(draw(concentrations), 0.05, 0.4) for kind in kinds if draw(st.booleans())},
-        buckets={bucket: estimate(0.4) for bucket in known},
-        cluster_shifts={bucket: {CLUSTER: estimate(0.6)} for bucket in known if draw(st.booleans())},
+        buckets={bucket: estimate(0.4) for bucket in buckets},
+        cluster_shifts={bucket: {CLUSTER: estimate(0.6)} for bucket in buckets if draw(st.booleans())},
     )
 
 
@@ -73,13 +73,13 @@ def events(contexts: Sequence[str]) -> st.SearchStrategy[Event]:
 
 
 def arms_of(history: Sequence[tuple[Event, int]], fading: float, cluster: int | None) -> ItemArms:
-    """The item after these events, all of them faded alike."""
+    """The item after these events, all with the same decay."""
     sums: dict[str, tuple[float, float]] = {}
     for event, times in history:
         for bucket in ("", *event.buckets - {""}):
-            won, lost = sums.get(bucket, (0.0, 0.0))
-            counted = fading * times * event.weight
-            sums[bucket] = (won + counted * event.reward, lost + counted * (1.0 - event.reward))
+            won, failures = sums.get(bucket, (0.0, 0.0))
+            weight = fading * times * event.weight
+            sums[bucket] = (won + weight * event.reward, failures + weight * (1.0 - event.reward))
     return ItemArms(item_id="a", arms={bucket: Arm(*both) for bucket, both in sums.items()}, cluster=cluster)
 
 
@@ -87,8 +87,8 @@ def after(item: ItemArms, event: Event) -> ItemArms:
     """With one more event, unfaded."""
     arms = dict(item.arms)
     for bucket in ("", *event.buckets - {""}):
-        won, lost = arms.get(bucket, Arm())[:2]
-        arms[bucket] = Arm(won + event.weight * event.reward, lost + event.weight * (1.0 - event.reward))
+        won, failures = arms.get(bucket, Arm())[:2]
+        arms[bucket] = Arm(won + event.weight * event.reward, failures + event.weight * (1.0 - event.reward))
     return replace(item, arms=arms)
 
 
@@ -111,14 +111,14 @@ def cases(draw: st.DrawFn) -> tuple[Shrinkage, tuple[str, ...], ItemArms]:
 def test_one_more_event_never_raises_the_uncertainty(
     case: tuple[Shrinkage, tuple[str, ...], ItemArms], data: st.DataObject
 ) -> None:
-    """One in just this context is worth its weight, one elsewhere at most that; whatever it says."""
+    """An event in exactly this context adds its weight, one elsewhere at most that, whatever its reward."""
     model, contexts, item = case
     event = data.draw(events(contexts))
-    before, found = predicted(model, contexts, item), predicted(model, contexts, after(item, event))
-    worth = found.effective_sample_size - before.effective_sample_size
+    before, predictions = predicted(model, contexts, item), predicted(model, contexts, after(item, event))
+    worth = predictions.effective_sample_size - before.effective_sample_size
 
-    assert found.uncertainty <= before.uncertainty + ROUNDING
-    assert -ROUNDING <= worth <= event.weight + ROUNDING * found.effective_sample_size
+    assert predictions.uncertainty <= before.uncertainty + ROUNDING
+    assert -ROUNDING <= worth <= event.weight + ROUNDING * predictions.effective_sample_size
     if event.buckets >= set(contexts):
         assert worth == pytest.approx(event.weight)
 
@@ -131,8 +131,8 @@ def test_a_success_never_lowers_the_mean_and_a_failure_never_raises_it(
     """In just this context."""
     model, contexts, item = case
     lower, same, higher = (
-        predicted(model, contexts, one).logit_mean
-        for one in (
+        predicted(model, contexts, history).logit_mean
+        for history in (
             after(item, Event(0.0, weight, frozenset(contexts))),
             item,
             after(item, Event(1.0, weight, frozenset(contexts))),
@@ -148,49 +148,49 @@ def test_a_success_never_lowers_the_mean_and_a_failure_never_raises_it(
 def test_mean_and_deviation_are_those_of_one_beta_distribution(
     case: tuple[Shrinkage, tuple[str, ...], ItemArms],
 ) -> None:
-    """So the deviation never exceeds what the mean allows."""
-    found = predicted(*case)
-    most = found.mean * (1.0 - found.mean)
+    """The deviation never exceeds the mean's limit."""
+    predictions = predicted(*case)
+    most = predictions.mean * (1.0 - predictions.mean)
 
-    assert 0 < found.mean < 1
-    assert 0 < found.sd < most**0.5
-    assert found.sd <= found.uncertainty + ROUNDING
-    assert found.sd**2 == pytest.approx(most / (found.effective_sample_size + 1.0))
-    assert sum(part.logit for part in found.parts) == pytest.approx(found.logit_mean)
+    assert 0 < predictions.mean < 1
+    assert 0 < predictions.sd < most**0.5
+    assert predictions.sd <= predictions.uncertainty + ROUNDING
+    assert predictions.sd**2 == pytest.approx(most / (predictions.effective_sample_size + 1.0))
+    assert sum(part.logit for part in predictions.parts) == pytest.approx(predictions.logit_mean)
 
 
 @given(cases())
 @settings(max_examples=25, deadline=None)
 def test_draws_have_that_mean_and_that_deviation(case: tuple[Shrinkage, tuple[str, ...], ItemArms]) -> None:
     """Within five standard errors of 40,000 draws, by the fourth moment of the Beta for those of the deviation."""
-    found = predicted(*case)
-    draws = drawn(found, 40_000)
-    size, most = found.effective_sample_size, found.mean * (1.0 - found.mean)
+    predictions = predicted(*case)
+    draws = drawn(predictions, 40_000)
+    size, most = predictions.effective_sample_size, predictions.mean * (1.0 - predictions.mean)
     # Johnson, Kotz and Balakrishnan, Continuous Univariate Distributions 2, 25.2.
     excess = 6.0 * ((1 - 4 * most) * (size + 1) - most * (size + 2)) / (most * (size + 2) * (size + 3))
 
-    assert draws.mean() == pytest.approx(found.mean, abs=5 * found.sd / 200)
-    assert draws.var() == pytest.approx(found.sd**2, rel=5 * (max(excess, -1.9) + 2) ** 0.5 / 200 + 1e-6)
+    assert draws.mean() == pytest.approx(predictions.mean, abs=5 * predictions.sd / 200)
+    assert draws.var() == pytest.approx(predictions.sd**2, rel=5 * (max(excess, -1.9) + 2) ** 0.5 / 200 + 1e-6)
 
 
-def drawn(found: Prediction, rows: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def drawn(prediction: Prediction, rows: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     """Thompson sampling's draws from it."""
-    return reward_draws([ranked(found)], PosteriorKind.SHRUNK, rows, np.random.default_rng(1))[:, 0]
+    return reward_draws([ranked(prediction)], PosteriorKind.SHRUNK, rows, np.random.default_rng(1))[:, 0]
 
 
-def ranked(found: Prediction, item_id: str = "a") -> Ranked:
+def ranked(prediction: Prediction, item_id: str = "a") -> Ranked:
     """As exploration sees it."""
     return Ranked(
         item_id=item_id,
-        score=found.mean,
-        reward_mean=found.mean,
-        effective_sample_size=found.effective_sample_size,
-        uncertainty=found.uncertainty,
+        score=prediction.mean,
+        reward_mean=prediction.mean,
+        effective_sample_size=prediction.effective_sample_size,
+        uncertainty=prediction.uncertainty,
     )
 
 
 def unanimous(times: int, reward: float) -> ItemArms:
-    """So many equal verdicts in all three buckets."""
+    """``times`` equal verdicts in each of the three buckets."""
     return arms_of([(Event(reward, 1.0, frozenset(BUCKETS)), times)] if times else [], 1.0, CLUSTER)
 
 
@@ -198,34 +198,38 @@ def unanimous(times: int, reward: float) -> ItemArms:
 @pytest.mark.parametrize("reward", [0.0, 1.0])
 def test_equal_verdicts_leave_less_and_less_to_learn(buckets: int, reward: float) -> None:
     """After 12, 24, 48, 96, 200: no item is as uncertain as one that was never tried."""
-    found = [predicted(Shrinkage(), BUCKETS[:buckets], unanimous(times, reward)) for times in (0, 12, 24, 48, 96, 200)]
-    deviations = [one.sd for one in found]
+    predictions = [
+        predicted(Shrinkage(), BUCKETS[:buckets], unanimous(times, reward)) for times in (0, 12, 24, 48, 96, 200)
+    ]
+    deviations = [reward_mean.sd for reward_mean in predictions]
 
     assert deviations == sorted(deviations, reverse=True)
     assert deviations[-1] < 0.02
-    assert [abs(one.mean - reward) for one in found] == sorted((abs(one.mean - reward) for one in found), reverse=True)
+    assert [abs(reward_mean.mean - reward) for reward_mean in predictions] == sorted(
+        (abs(reward_mean.mean - reward) for reward_mean in predictions), reverse=True
+    )
 
 
 @pytest.mark.parametrize("buckets", [0, 1, 2, 3])
 def test_an_item_that_never_failed_may_still_fail(buckets: int) -> None:
-    """After 200 of 200 the rate of failure is that of less than one, and not of a thousandth of one; no draw is low."""
-    found = predicted(Shrinkage(), BUCKETS[:buckets], unanimous(200, 1.0))
+    """After 200 successes of 200 the failure rate is that of about one event, not a thousandth; no draw is low."""
+    predictions = predicted(Shrinkage(), BUCKETS[:buckets], unanimous(200, 1.0))
 
-    assert 0.1 < 200 * (1.0 - found.mean) < 5
-    assert drawn(found, 10_000).min() > 0.5
+    assert 0.1 < 200 * (1.0 - predictions.mean) < 5
+    assert drawn(predictions, 10_000).min() > 0.5
 
 
 @pytest.mark.parametrize("rate", [0.1, 1.0])
 @pytest.mark.parametrize("prior", [-4.0, 0.0, 4.0])
 def test_the_bonus_never_puts_a_known_failure_before_what_was_never_tried(rate: float, prior: float) -> None:
-    """Whatever their like earn: each failure lowers the sum of score and bonus."""
+    """Each failure lowers the sum of score and bonus, whatever similar items earn."""
     model = Shrinkage(anywhere=ShrunkEstimate(prior, 0.5))
-    found = [
+    bonuses = [
         ranked(predicted(model, BUCKETS, unanimous(times, 0.0)), str(times)) for times in (96, 48, 24, 12, 3, 1, 0)
     ]
-    plan = UncertaintyBonus(rate=rate, floor=0.0).plan(found, len(found), np.random.default_rng())
+    plan = UncertaintyBonus(rate=rate, floor=0.0).plan(bonuses, len(bonuses), np.random.default_rng())
 
-    assert [found[place].item_id for place in plan.settled] == ["0", "1", "3", "12", "24", "48", "96"]
+    assert [bonuses[place].item_id for place in plan.settled] == ["0", "1", "3", "12", "24", "48", "96"]
 
 
 @given(cases(), st.data())
@@ -233,15 +237,17 @@ def test_the_bonus_never_puts_a_known_failure_before_what_was_never_tried(rate: 
 def test_the_logistic_model_is_as_sure_as_the_events_are_many(
     case: tuple[Shrinkage, tuple[str, ...], ItemArms], data: st.DataObject
 ) -> None:
-    """Its mean is its own; with one more event it is no less sure."""
+    """Its mean is its own; one more event never lowers its certainty."""
     shrinkage, contexts, item = case
     effects: Mapping[str, Mapping[str, float]] = {"item": {"a": data.draw(st.floats(-5.0, 5.0))}}
     logistic = Logistic(intercept=0.3, slopes={SHRUNK: Slope(0.8, 0.1)}, effects=effects)
     model = LearnedReward(shrinkage=shrinkage, logistic=logistic)
-    before, found = (
-        model.predict(("", *contexts), [one])[0] for one in (item, after(item, data.draw(events(contexts))))
+    before, predictions = (
+        model.predict(("", *contexts), [history])[0] for history in (item, after(item, data.draw(events(contexts))))
     )
 
-    assert found.uncertainty <= before.uncertainty + ROUNDING
-    assert found.sd**2 == pytest.approx(found.mean * (1.0 - found.mean) / (found.effective_sample_size + 1.0))
+    assert predictions.uncertainty <= before.uncertainty + ROUNDING
+    assert predictions.sd**2 == pytest.approx(
+        predictions.mean * (1.0 - predictions.mean) / (predictions.effective_sample_size + 1.0)
+    )
     assert before.effective_sample_size == predicted(shrinkage, contexts, item).effective_sample_size

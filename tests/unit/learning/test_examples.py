@@ -1,4 +1,4 @@
-"""Events: what is refused, how they fade, and the arms that they add up to."""
+"""Events: refusals, decay, and the sums in arms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOW = datetime(2026, 1, 31, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"reward": 1.1}, "reward is 1.1"),
         ({"reward": float("nan")}, "reward is nan"),
@@ -25,9 +25,9 @@ NOW = datetime(2026, 1, 31, tzinfo=UTC)
         ({"rank": 0}, "ranks begin at 1"),
     ],
 )
-def test_an_event_that_cannot_be_is_refused(fields: dict[str, Any], said: str) -> None:
+def test_an_event_that_cannot_be_is_refused(fields: dict[str, Any], message: str) -> None:
     """Each refusal names the number."""
-    with pytest.raises(InvalidRequestError, match=said):
+    with pytest.raises(InvalidRequestError, match=message):
         Event(**{"item_id": "a", "buckets": (), "reward": 1.0, **fields})
 
 
@@ -46,13 +46,13 @@ def test_a_half_life_of_nothing_is_refused() -> None:
 
 
 def test_arms_are_the_sums_of_their_events_in_each_bucket() -> None:
-    """Weighted and, beside, counted."""
+    """Both weighted and unweighted."""
     first = Event(item_id="a", buckets=("", "domain=x"), reward=0.75, weight=2.0, occurred_at=NOW)
     second = Event(item_id="a", buckets=("domain=y",), reward=0.0, occurred_at=NOW - timedelta(days=1))
-    (found,) = arms_of([first, second], {"a": 3})
+    (item,) = arms_of([first, second], {"a": 3})
 
-    assert found.cluster == 3
-    assert found.arms == {
+    assert item.cluster == 3
+    assert item.arms == {
         "": Arm(1.5, 1.5, 2, 1, NOW),
         "domain=x": Arm(1.5, 0.5, 1, 1, NOW),
         "domain=y": Arm(0.0, 1.0, 1, 0, NOW - timedelta(days=1)),

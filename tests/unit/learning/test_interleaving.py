@@ -18,8 +18,8 @@ RANKINGS = st.permutations("abcdef").map(lambda items: items[:4])
 
 def drafted(first: str, second: str, limit: int, seed: int = 0) -> list[tuple[str, str]]:
     """Items with their teams."""
-    found = team_draft(first, second, limit, np.random.default_rng(seed))
-    return [(one.item_id, one.team.value) for one in found]
+    draft = team_draft(first, second, limit, np.random.default_rng(seed))
+    return [(pick.item_id, pick.team.value) for pick in draft]
 
 
 @given(RANKINGS, RANKINGS, st.integers(1, 6), st.integers(0, 99))
@@ -27,41 +27,45 @@ def test_each_round_gives_both_teams_their_best_that_is_left(
     first: list[str], second: list[str], limit: int, seed: int
 ) -> None:
     """No item comes twice, teams differ by at most one, and each picks what its ranking has next."""
-    found = team_draft(first, second, limit, np.random.default_rng(seed))
-    assert len({one.item_id for one in found}) == len(found) == min(limit, len({*first, *second}))
-    for place, one in enumerate(found):
-        taken = {other.item_id for other in found[:place]}
-        ranking = first if one.team is Team.FIRST else second
-        assert one.item_id == next(item for item in ranking if item not in taken)
-    whole = found[: 2 * (min(limit, 4) // 2)]
-    teams = Counter(one.team for one in whole)
+    draft = team_draft(first, second, limit, np.random.default_rng(seed))
+    assert len({pick.item_id for pick in draft}) == len(draft) == min(limit, len({*first, *second}))
+    for place, pick in enumerate(draft):
+        item_ids = {other.item_id for other in draft[:place]}
+        ranking = first if pick.team is Team.FIRST else second
+        assert pick.item_id == next(item for item in ranking if item not in item_ids)
+    whole = draft[: 2 * (min(limit, 4) // 2)]
+    teams = Counter(pick.team for pick in whole)
     assert abs(teams[Team.FIRST] - teams[Team.SECOND]) <= 1
 
 
 def test_the_propensities_are_how_often_it_happens() -> None:
     """4,000 drafts agree with the chances that come with them, by item and by rank."""
     first, second, draws = "xyzwq", "xwvyu", 4_000
-    rng, seen, said = np.random.default_rng(1), Counter[tuple[str, int]](), dict[tuple[str, int], float]()
-    shown = dict[str, float]()
+    rng, frequencies, propensities = (
+        np.random.default_rng(1),
+        Counter[tuple[str, int]](),
+        dict[tuple[str, int], float](),
+    )
+    chances = dict[str, float]()
     for _ in range(draws):
-        for place, one in enumerate(team_draft(first, second, 4, rng)):
-            seen[one.item_id, place] += 1
-            said[one.item_id, place] = one.rank_propensity
-            shown[one.item_id] = one.propensity
-    assert math.fsum(shown.values()) == 4
-    for key, chance in said.items():
-        assert seen[key] / draws == pytest.approx(chance, abs=4 * math.sqrt(0.25 / draws))
+        for place, pick in enumerate(team_draft(first, second, 4, rng)):
+            frequencies[pick.item_id, place] += 1
+            propensities[pick.item_id, place] = pick.rank_propensity
+            chances[pick.item_id] = pick.propensity
+    assert math.fsum(chances.values()) == 4
+    for key, chance in propensities.items():
+        assert frequencies[key] / draws == pytest.approx(chance, abs=4 * math.sqrt(0.25 / draws))
 
 
 def test_where_one_ranking_ends_the_other_goes_on() -> None:
-    """Until nobody has anything left."""
+    """The other ranking fills the rest."""
     assert {item for item, _ in drafted("a", "abc", 3)} == {"a", "b", "c"}
     assert drafted("", "ab", 5) == [("a", "b"), ("b", "b")]
     assert drafted("", "", 5) == []
 
 
 def test_equal_seeds_draw_equal_slates() -> None:
-    """And another seed another one, at least now and then."""
+    """Of twenty seeds, at least two draw different slates."""
     slates = [drafted("abcd", "dcba", 4, seed) for seed in range(20)]
     assert slates == [drafted("abcd", "dcba", 4, seed) for seed in range(20)]
     assert len({tuple(slate) for slate in slates}) > 1
@@ -75,7 +79,7 @@ def test_a_slate_is_one_to_twenty_long(limit: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("won", "lost", "p_value", "low", "high"),
+    ("won", "losses", "p_value", "low", "high"),
     [
         (0, 1, 1.000000000000, 0.000000000000, 0.793450685623),
         (3, 9, 0.145996093750, 0.088941668394, 0.532305334934),
@@ -84,12 +88,12 @@ def test_a_slate_is_one_to_twenty_long(limit: int) -> None:
     ],
 )
 def test_the_sign_test_and_the_interval_are_the_textbooks(
-    won: int, lost: int, p_value: float, low: float, high: float
+    won: int, losses: int, p_value: float, low: float, high: float
 ) -> None:
     """The figures are those of SciPy's ``binomtest`` with ``proportion_ci(method="wilson")``."""
-    found = preference([(0.75, 0.5)] * won + [(0.0, 1.0)] * lost + [(0.5, 0.5)])
-    assert (found.first, found.second, found.even) == (won, lost, 1)
-    assert (found.p_value, found.low, found.high) == pytest.approx((p_value, low, high), abs=1e-10)
+    preferred = preference([(0.75, 0.5)] * won + [(0.0, 1.0)] * losses + [(0.5, 0.5)])
+    assert (preferred.first, preferred.second, preferred.even) == (won, losses, 1)
+    assert (preferred.p_value, preferred.low, preferred.high) == pytest.approx((p_value, low, high), abs=1e-10)
 
 
 def test_sums_that_differ_in_their_last_bits_are_even() -> None:
@@ -98,6 +102,6 @@ def test_sums_that_differ_in_their_last_bits_are_even() -> None:
 
 
 def test_nothing_decided_is_no_preference() -> None:
-    """And null in JSON."""
-    found = preference([])
-    assert (found.p_value, found.as_dict()["share"]) == (1.0, None)
+    """In JSON it is null."""
+    preferred = preference([])
+    assert (preferred.p_value, preferred.as_dict()["share"]) == (1.0, None)

@@ -39,14 +39,14 @@ def test_without_trust_only_what_was_tried_and_passed_is_used(learned: Learned, 
 
 @pytest.mark.parametrize(("trusted_from", "is_served"), [(20, True), (1, True), (21, False), (None, False)])
 def test_a_profile_may_trust_a_model_of_so_many_verdicts(trusted_from: int | None, *, is_served: bool) -> None:
-    """Whatever its trial said, in either combination."""
+    """The result of its trial does not matter, for either combination."""
     assert LOST.serves(Learned(trusted_from=trusted_from)) is is_served
     assert LOST.serves(Learned(trusted_from=trusted_from, share=0.5)) is is_served
     assert LOST.serves(Learned(trusted_from=trusted_from, combination=Combination.LOGIT_STACK)) is is_served
 
 
 def test_trust_cannot_make_up_for_what_there_is_not() -> None:
-    """A stack that weighs nothing has no order, and what is off stays off."""
+    """A stack without weights gives no order, and ``off`` stays off."""
     empty = replace(LOST, stack=LogitStack())
     assert not empty.serves(Learned(trusted_from=1, combination=Combination.LOGIT_STACK))
     assert not LOST.serves(Learned(trusted_from=1, combination=Combination.OFF))
@@ -60,7 +60,7 @@ def test_a_number_of_verdicts_is_a_whole_number(number: object) -> None:
 
 
 def test_a_profile_is_stored_with_its_trust() -> None:
-    """And one that was stored before trust was known has none."""
+    """A profile stored before that field existed has no trust."""
     learned = Learned(trusted_from=20)
     assert Learned(**learned.as_dict()) == learned
     assert Learned(combination=Combination.SUM, share=0.6).trusted_from is None
@@ -70,14 +70,14 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 CLUSTERS = {str(number): number % 3 for number in range(30)}
 
 
-def made(count: int, seed: int = 2) -> list[Event]:
+def make_events(count: int, seed: int = 2) -> list[Event]:
     """Thirty items of three clusters, one in time order after the other."""
     rng = np.random.default_rng(seed)
-    found = []
+    events = []
     for number in range(count):
         item = str(rng.integers(0, 30))
         chance = (0.8, 0.5, 0.2)[CLUSTERS[item]]
-        found.append(
+        events.append(
             Event(
                 item_id=item,
                 buckets=("", f"domain={rng.integers(0, 3)}"),
@@ -86,10 +86,10 @@ def made(count: int, seed: int = 2) -> list[Event]:
                 occurred_at=START + timedelta(minutes=number),
             )
         )
-    return found
+    return events
 
 
-EVENTS = made(600)
+EVENTS = make_events(600)
 ARMS = arms_of(EVENTS, CLUSTERS)
 
 
@@ -108,22 +108,22 @@ def shrinkage() -> LearnedReward:
 @pytest.fixture(params=["shrinkage", "logistic"])
 def model(request: pytest.FixtureRequest) -> LearnedReward:
     """Each kind."""
-    found: LearnedReward = request.getfixturevalue(request.param)
-    return found
+    learned: LearnedReward = request.getfixturevalue(request.param)
+    return learned
 
 
 def test_few_events_are_shrunk_and_many_fitted() -> None:
     """Unless the kind is named."""
     assert learn(EVENTS).kind == "shrinkage"
-    assert learn(made(2_000)).kind == "logistic"
+    assert learn(make_events(2_000)).kind == "logistic"
 
 
 def test_a_prediction_says_what_to_expect_and_how_surely(model: LearnedReward) -> None:
     """Better clusters earn more; every number is in its range."""
-    found = {each.item_id: each for each in model.predict(("", "domain=1"), ARMS)}
+    by_item = {each.item_id: each for each in model.predict(("", "domain=1"), ARMS)}
 
-    assert found["0"].mean > found["1"].mean > found["2"].mean
-    for each in found.values():
+    assert by_item["0"].mean > by_item["1"].mean > by_item["2"].mean
+    for each in by_item.values():
         assert 0 < each.mean < 1
         assert 0 < each.sd < 0.5
         assert each.effective_sample_size > 0
@@ -132,12 +132,12 @@ def test_a_prediction_says_what_to_expect_and_how_surely(model: LearnedReward) -
 
 def test_the_explanation_adds_up_and_can_be_read(model: LearnedReward) -> None:
     """By level, with the strongest first."""
-    (found,) = model.predict(("", "domain=1"), ARMS[:1], [0.7])
+    (prediction,) = model.predict(("", "domain=1"), ARMS[:1], [0.7])
 
-    assert sum(part.logit for part in found.parts) == pytest.approx(found.logit_mean)
-    assert found.as_dict()["parts"]["item"] == dict(found.parts)["item"]
-    assert "item cluster" in found.explanation
-    assert found.explanation.startswith(f"{found.mean:.2f} ±")
+    assert sum(part.logit for part in prediction.parts) == pytest.approx(prediction.logit_mean)
+    assert prediction.as_dict()["parts"]["item"] == dict(prediction.parts)["item"]
+    assert "item cluster" in prediction.explanation
+    assert prediction.explanation.startswith(f"{prediction.mean:.2f} ±")
 
 
 def test_a_stored_model_comes_back_equal(model: LearnedReward) -> None:
@@ -161,15 +161,15 @@ def test_an_item_that_the_logistic_model_has_not_met_earns_its_shrunk_rate(logis
     """Its rewards since the fit count at once; relevance has the same effect as for other items."""
     new = ItemArms(item_id="new", arms={"": Arm(30, 2), "domain=1": Arm(12, 1)}, cluster=2)
     shrunk = LearnedReward(shrinkage=logistic.shrinkage).predict(("domain=1",), [new])[0]
-    (known, found), (_, fitting) = (
+    (met, unmet), (_, fitting) = (
         logistic.predict(("domain=1",), [ARMS[0], new], relevance) for relevance in (None, [None, 0.9])
     )
 
-    assert found.mean == pytest.approx(shrunk.mean)
-    assert found.effective_sample_size == shrunk.effective_sample_size
-    assert sum(part.logit for part in known.parts) == pytest.approx(known.logit_mean)
-    assert fitting.logit_mean - found.logit_mean == pytest.approx(dict(fitting.parts)["relevance"])
-    assert dict(found.parts)[SHRUNK] == 0
+    assert unmet.mean == pytest.approx(shrunk.mean)
+    assert unmet.effective_sample_size == shrunk.effective_sample_size
+    assert sum(part.logit for part in met.parts) == pytest.approx(met.logit_mean)
+    assert fitting.logit_mean - unmet.logit_mean == pytest.approx(dict(fitting.parts)["relevance"])
+    assert dict(unmet.parts)[SHRUNK] == 0
 
 
 def test_a_rate_before_an_event_knows_nothing_of_it_or_of_later_ones() -> None:
@@ -185,11 +185,11 @@ def test_a_rate_before_an_event_knows_nothing_of_it_or_of_later_ones() -> None:
 
 def test_nothing_learned_expects_one_half() -> None:
     """With much uncertainty, and says so."""
-    (found,) = LearnedReward().predict((), [ItemArms(item_id="a")])
+    (prediction,) = LearnedReward().predict((), [ItemArms(item_id="a")])
 
-    assert found.mean == pytest.approx(0.5)
-    assert found.sd > 0.19
-    assert found.explanation.endswith("nothing learned yet")
+    assert prediction.mean == pytest.approx(0.5)
+    assert prediction.sd > 0.19
+    assert prediction.explanation.endswith("nothing learned yet")
     assert LearnedReward().predict((), []) == []
 
 

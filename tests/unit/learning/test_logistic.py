@@ -1,8 +1,6 @@
-"""The logistic model: nested effects, numbers, and what it says of what it has not met."""
+"""The logistic model: nested effects, numbers, and predictions for unseen items."""
 
 from __future__ import annotations
-
-import json
 
 import numpy as np
 import pytest
@@ -25,7 +23,7 @@ DOMAINS = ("domain=x", "domain=y")
 CLUSTERS = {"good": 1, "bad": 2, "fickle": 1}
 
 
-def made(count: int, seed: int = 5) -> list[Event]:
+def make_events(count: int, seed: int = 5) -> list[Event]:
     """Three items: one is good, one bad, one good in one domain only; relevance helps, a low rank hides."""
     rng = np.random.default_rng(seed)
     found = []
@@ -47,7 +45,7 @@ def made(count: int, seed: int = 5) -> list[Event]:
 @pytest.fixture(scope="module")
 def events() -> list[Event]:
     """Enough to learn from."""
-    return made(1_500)
+    return make_events(1_500)
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +57,8 @@ def model(events: list[Event]) -> Logistic:
 def rate(model: Logistic, name: str, *buckets: str, relevance: float = 0.5) -> float:
     """The expected reward of one item at rank 1."""
     item = ItemArms(item_id=name, cluster=CLUSTERS.get(name))
-    found = logistic_mean(model, buckets, [item], {RELEVANCE: np.array([relevance])})
-    return float(sigmoid(found.logit)[0])
+    means = logistic_mean(model, buckets, [item], {RELEVANCE: np.array([relevance])})
+    return float(sigmoid(means.logit)[0])
 
 
 def test_it_learns_which_item_helps_and_where(model: Logistic) -> None:
@@ -73,13 +71,13 @@ def test_it_learns_which_item_helps_and_where(model: Logistic) -> None:
 
 
 def test_relevance_counts_and_the_rank_is_only_a_nuisance(model: Logistic) -> None:
-    """A prediction is for rank 1, where what is good is seen most."""
+    """A prediction is for rank 1, where users see an item most."""
     assert rate(model, "good", "domain=x", relevance=0.9) > rate(model, "good", "domain=x", relevance=0.2) + 0.1
     assert model.slopes[RANK].weight == pytest.approx(-0.8, abs=0.35)
 
 
 def test_a_prediction_at_a_given_rank_is_lower(model: Logistic) -> None:
-    """For judging the model by what was shown there."""
+    """Such predictions evaluate the model on shown hits."""
     item = [ItemArms(item_id="good", cluster=1)]
     first, fifth = (logistic_mean(model, ("domain=x",), item, {RANK: np.array([rank])}).logit[0] for rank in (1.0, 5.0))
 
@@ -96,12 +94,12 @@ def test_what_was_never_met_adds_nothing(model: Logistic) -> None:
 
 
 def test_the_parts_add_up_to_the_logit(model: Logistic) -> None:
-    """Whatever is known of relevance and signals."""
+    """This holds for any relevance and signals."""
     items = [ItemArms(item_id=name, cluster=CLUSTERS.get(name)) for name in ("good", "bad", "new")]
     numbers = {RELEVANCE: np.array([0.3, np.nan, 0.9]), "dense": np.array([0.0, 1.0, np.nan])}
-    found = logistic_mean(model, ("", *DOMAINS), items, numbers)
+    means = logistic_mean(model, ("", *DOMAINS), items, numbers)
 
-    assert np.allclose(sum(part for _, part in found.parts), found.logit, atol=1e-12)
+    assert np.allclose(sum(part for _, part in means.parts), means.logit, atol=1e-12)
 
 
 def test_the_weights_are_where_the_posterior_is_highest() -> None:
@@ -124,9 +122,9 @@ def test_an_event_counts_as_often_as_it_weighs() -> None:
     twice = [Event(item_id="a", buckets=(), reward=reward) for reward in (1.0, 0.0, 1.0)] * 2
     once = [Event(item_id="a", buckets=(), reward=reward, weight=2.0) for reward in (1.0, 0.0, 1.0)]
     designs = [design_of(events, {}) for events in (twice, once)]
-    one, other = (fit_logistic(design, np.zeros(len(design.reward), dtype=bool)) for design in designs)
+    first, other = (fit_logistic(design, np.zeros(len(design.reward), dtype=bool)) for design in designs)
 
-    assert one.intercept == pytest.approx(other.intercept, rel=1e-6)
+    assert first.intercept == pytest.approx(other.intercept, rel=1e-6)
 
 
 def test_a_block_without_effects_gets_a_small_scale_and_one_with_strong_ones_a_large_one() -> None:
@@ -144,11 +142,6 @@ def test_a_block_without_effects_gets_a_small_scale_and_one_with_strong_ones_a_l
 
     assert spreads["item"] >= 0.7
     assert spreads["item in domain"] <= 0.25
-
-
-def test_a_stored_model_comes_back_equal(model: Logistic) -> None:
-    """Through JSON and back nothing is lost."""
-    assert Logistic.from_dict(json.loads(json.dumps(model.as_dict()))) == model
 
 
 def test_a_broken_model_and_no_events_are_refused() -> None:

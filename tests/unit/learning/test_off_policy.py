@@ -13,8 +13,8 @@ from retrieval.learning.off_policy import RewardModel, by_preference, judge
 
 def test_the_interval_is_the_normal_one() -> None:
     """1.96 standard errors on both sides."""
-    found = Estimate(value=0.5, standard_error=0.1)
-    assert (found.low, found.high) == pytest.approx((0.304, 0.696), abs=1e-4)
+    estimate = Estimate(value=0.5, standard_error=0.1)
+    assert (estimate.low, estimate.high) == pytest.approx((0.304, 0.696), abs=1e-4)
 
 
 FINE = Weighing(
@@ -33,16 +33,16 @@ WORSE = Estimate(value=-0.1, standard_error=0.01)
 
 
 def test_a_sample_of_two_hundred_is_enough() -> None:
-    """And one below is not, which is said."""
+    """One less is not enough, and the message says so."""
     assert replace(FINE, effective_sample_size=200.0).objections() == ()
-    (said,) = replace(FINE, effective_sample_size=199.4).objections()
-    assert said.startswith("its effective sample size is 199, below 200")
+    (message,) = replace(FINE, effective_sample_size=199.4).objections()
+    assert message.startswith("its effective sample size is 199, below 200")
 
 
 def test_weights_that_add_up_to_too_much_are_nobodys_propensities() -> None:
     """Support cannot explain that."""
-    (said,) = replace(FINE, mean_weight=1.3).objections()
-    assert "the recorded propensities cannot be right" in said
+    (message,) = replace(FINE, mean_weight=1.3).objections()
+    assert "the recorded propensities cannot be right" in message
 
 
 def test_a_mean_weight_within_its_error_or_one_per_cent_is_balanced() -> None:
@@ -53,18 +53,18 @@ def test_a_mean_weight_within_its_error_or_one_per_cent_is_balanced() -> None:
 
 
 @pytest.mark.parametrize(
-    ("difference", "better", "said"),
+    ("difference", "better", "message"),
     [
         (BETTER, "new", "new is better than old: +0.1000 (95 % interval +0.0804 to +0.1196)"),
         (WORSE, "old", "old is better than new: -0.1000"),
         (UNSURE, None, "no difference is shown between the two"),
     ],
 )
-def test_the_interval_of_the_difference_decides(difference: Estimate, better: str | None, said: str) -> None:
+def test_the_interval_of_the_difference_decides(difference: Estimate, better: str | None, message: str) -> None:
     """Better is what the interval leaves no doubt about."""
     verdict = judge(("new", "old"), (FINE, FINE), difference)
     assert (verdict.is_conclusive, verdict.better) == (True, better)
-    assert verdict.text.startswith(said)
+    assert verdict.text.startswith(message)
 
 
 def test_an_objection_to_either_is_no_conclusion() -> None:
@@ -77,17 +77,17 @@ def test_an_objection_to_either_is_no_conclusion() -> None:
 
 
 @pytest.mark.parametrize(
-    ("won", "lost", "better"), [(30, 10, "new"), (10, 30, "old"), (11, 10, None), (5, 0, None), (6, 0, "new")]
+    ("won", "losses", "better"), [(30, 10, "new"), (10, 30, "old"), (11, 10, None), (5, 0, None), (6, 0, "new")]
 )
-def test_interleaved_searches_are_judged_by_a_sign_test(won: int, lost: int, better: str | None) -> None:
+def test_interleaved_searches_are_judged_by_a_sign_test(won: int, losses: int, better: str | None) -> None:
     """Five searches can never be enough; six can."""
-    verdict = by_preference(("new", "old"), preference([(1.0, 0.0)] * won + [(0.0, 1.0)] * lost + [(1.0, 1.0)] * 3))
+    verdict = by_preference(("new", "old"), preference([(1.0, 0.0)] * won + [(0.0, 1.0)] * losses + [(1.0, 1.0)] * 3))
     assert verdict.better == better
-    assert verdict.is_conclusive == (won + lost > 5)
+    assert verdict.is_conclusive == (won + losses > 5)
 
 
-def filled(**rewards: dict[str, float]) -> RewardModel:
-    """A model that was told these rewards by retrieval."""
+def model_of(**rewards: dict[str, float]) -> RewardModel:
+    """A model with these rewards by retrieval."""
     model = RewardModel()
     for retrieval_id, its in rewards.items():
         model.add(retrieval_id, its)
@@ -96,15 +96,15 @@ def filled(**rewards: dict[str, float]) -> RewardModel:
 
 def test_an_item_is_shrunk_to_what_all_items_earn() -> None:
     """(its rewards + 10 × the mean of all) / (its uses + 10), worked by hand."""
-    model = filled(r1={"a": 1.0, "b": 0.0}, r2={"a": 1.0, "b": 0.0})
+    model = model_of(r1={"a": 1.0, "b": 0.0}, r2={"a": 1.0, "b": 0.0})
     assert model.predict("another", "a") == pytest.approx((2 + 10 * 0.5) / 12)
     assert model.predict("another", "never seen") == pytest.approx(0.5)
 
 
 def test_a_retrieval_hears_nothing_of_itself() -> None:
-    """Its rewards change no prediction for it, but those for others."""
-    low = filled(r1={"a": 0.0}, r2={"a": 0.5, "b": 1.0})
-    high = filled(r1={"a": 1.0}, r2={"a": 0.5, "b": 1.0})
+    """Its rewards change only the predictions for others."""
+    low = model_of(r1={"a": 0.0}, r2={"a": 0.5, "b": 1.0})
+    high = model_of(r1={"a": 1.0}, r2={"a": 0.5, "b": 1.0})
     assert low.predict("r1", "a") == pytest.approx(high.predict("r1", "a"))
     assert low.predict("r1", "b") == pytest.approx(high.predict("r1", "b"))
     assert low.predict("r2", "a") < high.predict("r2", "a")
@@ -113,4 +113,4 @@ def test_a_retrieval_hears_nothing_of_itself() -> None:
 def test_nothing_rated_is_even_chances() -> None:
     """Also for the only retrieval that was."""
     assert RewardModel().predict("r1", "a") == 0.5
-    assert filled(r1={"a": 1.0}).predict("r1", "a") == 0.5
+    assert model_of(r1={"a": 1.0}).predict("r1", "a") == 0.5

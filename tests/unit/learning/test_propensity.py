@@ -1,4 +1,4 @@
-"""Propensities of Thompson sampling are exact: by hand, by integration, and by counting; who is eligible for a slot."""
+"""Propensities of Thompson sampling are exact: by hand, by integration, and by counting; eligibility for a slot."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def test_by_hand() -> None:
     """a has two of four rows, b and c one each; a tenth of the time it is any of the four candidates."""
     draws = np.array([[0.9, 0.1, 0.2, 0.0], [0.8, 0.1, 0.2, 0.3], [0.1, 0.9, 0.2, 0.3], [0.1, 0.2, 0.9, 0.3]])
 
-    found = finite_rows(draws, 1, 0.1).propensities
+    propensities = finite_rows(draws, 1, 0.1).propensities
 
-    assert found == pytest.approx([0.9 * 0.5 + 0.025, 0.9 * 0.25 + 0.025, 0.9 * 0.25 + 0.025, 0.025])
+    assert propensities == pytest.approx([0.9 * 0.5 + 0.025, 0.9 * 0.25 + 0.025, 0.9 * 0.25 + 0.025, 0.025])
 
 
 def test_two_slots_by_hand() -> None:
@@ -50,13 +50,13 @@ def test_two_slots_by_hand() -> None:
 def test_many_rows_of_beta_posteriors_come_to_the_integral(slots: int) -> None:
     """The shares lie within five standard errors of the probability to be on top of a fresh draw."""
     rows = 100_000
-    laws = [beta_in_logits(won, lost) for won, lost in zip(SUCCESSES, FAILURES, strict=True)]
+    laws = [beta_in_logits(won, failures) for won, failures in zip(SUCCESSES, FAILURES, strict=True)]
     expected = on_top(laws, slots)
 
-    found = finite_rows(beta_draws(SUCCESSES, FAILURES, rows, np.random.default_rng(1)), slots, 0.0).propensities
+    propensities = finite_rows(beta_draws(SUCCESSES, FAILURES, rows, np.random.default_rng(1)), slots, 0.0).propensities
 
     assert expected.sum() == pytest.approx(slots, abs=1e-3)
-    assert (np.abs(found - expected) < 5 * np.sqrt(expected * (1 - expected) / rows) + 1e-4).all()
+    assert (np.abs(propensities - expected) < 5 * np.sqrt(expected * (1 - expected) / rows) + 1e-4).all()
 
 
 @pytest.mark.parametrize("slots", [1, 2])
@@ -66,21 +66,21 @@ def test_many_rows_of_normal_posteriors_come_to_the_integral(slots: int) -> None
     expected = on_top([normal(mean, deviation) for mean, deviation in zip(MEANS, DEVIATIONS, strict=True)], slots)
 
     draws = MEANS + DEVIATIONS * np.random.default_rng(2).standard_normal((rows, len(MEANS)))
-    found = finite_rows(draws, slots, 0.0).propensities
+    propensities = finite_rows(draws, slots, 0.0).propensities
 
     assert expected.sum() == pytest.approx(slots, abs=1e-3)
-    assert (np.abs(found - expected) < 5 * np.sqrt(expected * (1 - expected) / rows) + 1e-4).all()
+    assert (np.abs(propensities - expected) < 5 * np.sqrt(expected * (1 - expected) / rows) + 1e-4).all()
 
 
 def joint(lottery: Lottery) -> Floats:
     """The probability of each two to be drawn together, from the rows themselves."""
-    held = np.zeros((len(lottery.tops), lottery.size))
-    np.put_along_axis(held, lottery.tops, 1.0, axis=1)
+    indicators = np.zeros((len(lottery.tops), lottery.size))
+    np.put_along_axis(indicators, lottery.tops, 1.0, axis=1)
     rare = lottery.floor * lottery.slots / lottery.size
     uniform = np.full((lottery.size,) * 2, rare * (lottery.slots - 1) / (lottery.size - 1))
     np.fill_diagonal(uniform, rare)
-    found: Floats = (1 - lottery.floor) * held.T @ held / len(held) + uniform
-    return found
+    probabilities: Floats = (1 - lottery.floor) * indicators.T @ indicators / len(indicators) + uniform
+    return probabilities
 
 
 @pytest.mark.parametrize("slots", [1, 2])
@@ -90,15 +90,15 @@ def test_one_set_of_rows_is_drawn_from_as_often_as_it_says(slots: int) -> None:
     lottery = finite_rows(beta_draws(SUCCESSES, FAILURES, 64, rng), slots, 0.2)
     drawings = 20_000
 
-    drawn = np.concatenate([lottery.draw(rng) for _ in range(drawings)])
-    counts = np.bincount(drawn, minlength=lottery.size).astype(float)
+    draws_made = np.concatenate([lottery.draw(rng) for _ in range(drawings)])
+    counts = np.bincount(draws_made, minlength=lottery.size).astype(float)
 
     assert np.diag(joint(lottery)) == pytest.approx(lottery.propensities)
     assert p_value(counts, drawings * lottery.propensities, drawings * covariance_of_one(joint(lottery))) > 0.001
 
 
 def test_drawings_from_many_sets_of_rows_are_as_often_as_they_say() -> None:
-    """Each set of rows with its own probabilities: what is drawn agrees with their sum."""
+    """Each set of rows has its own probabilities: the draws agree with their sum."""
     rng = np.random.default_rng(6)
     counts, expected, covariance = np.zeros(8), np.zeros(8), np.zeros((8, 8))
     for _ in range(100):
@@ -118,8 +118,8 @@ def test_wrong_propensities_are_found_out() -> None:
     lottery = finite_rows(beta_draws(SUCCESSES, FAILURES, 1024, rng), 1, 0.1)
     means = (SUCCESSES + 1) / (SUCCESSES + FAILURES + 2)
     logged = np.exp(means) / np.exp(means).sum()
-    drawn = np.concatenate([lottery.draw(rng) for _ in range(2000)])
-    counts = np.bincount(drawn, minlength=8).astype(float)
+    draws_made = np.concatenate([lottery.draw(rng) for _ in range(2000)])
+    counts = np.bincount(draws_made, minlength=8).astype(float)
 
     assert p_value(counts, 2000 * logged, 2000 * covariance_of_one(np.diag(logged))) < 1e-6
 
@@ -134,23 +134,23 @@ def test_wrong_propensities_are_found_out() -> None:
 def test_propensities_add_up_to_the_slots_and_the_floor_holds(
     size: int, rows: int, floor: float, slots: int, seed: int
 ) -> None:
-    """Whatever the draws are, ties included; nobody is below the floor's share, nobody above 1."""
+    """This holds for any draws, including ties; every probability is at least the floor's share, and at most 1."""
     slots = min(slots, size)
     rng = np.random.default_rng(seed)
     lottery = finite_rows(rng.integers(0, 3, (rows, size)).astype(float), slots, floor)
-    found = lottery.propensities
+    propensities = lottery.propensities
 
-    assert found.sum() == pytest.approx(slots, abs=1e-9)
-    assert found.min() >= floor * slots / size - 1e-12
-    assert found.max() <= 1
-    drawn = lottery.draw(rng)
-    assert len(set(drawn.tolist())) == slots
-    assert (found[drawn] > 0).all()
+    assert propensities.sum() == pytest.approx(slots, abs=1e-9)
+    assert propensities.min() >= floor * slots / size - 1e-12
+    assert propensities.max() <= 1
+    draws_made = lottery.draw(rng)
+    assert len(set(draws_made.tolist())) == slots
+    assert (propensities[draws_made] > 0).all()
 
 
 @pytest.mark.parametrize(("rows", "slots"), [(0, 1), (3, 0), (3, 5)])
 def test_a_lottery_needs_rows_and_slots_that_can_be_filled(rows: int, slots: int) -> None:
-    """The message says how many can be asked for."""
+    """The message has the largest valid number."""
     with pytest.raises(InvalidRequestError, match="ask for 1 to 4"):
         finite_rows(np.zeros((rows, 4)), slots, 0.1)
 
@@ -170,7 +170,7 @@ def test_the_beta_posterior_is_that_of_the_raw_counts() -> None:
 
 
 def test_the_shrunk_posterior_is_that_of_the_learned_reward() -> None:
-    """And that of the raw counts where nothing is learned, each in its column."""
+    """Without a learned reward it is that of the raw counts; each candidate has its column."""
     candidates = [
         Ranked(item_id="new"),
         Ranked(item_id="learned", reward_mean=0.7, effective_sample_size=20),
@@ -184,7 +184,7 @@ def test_the_shrunk_posterior_is_that_of_the_learned_reward() -> None:
 
 
 def test_extreme_beliefs_stay_rates() -> None:
-    """No error, no warning, and the order of the means is kept."""
+    """There is no error and no warning, and the order of the means stays."""
     candidates = [Ranked(item_id=str(mean), reward_mean=mean, effective_sample_size=1e12) for mean in (0.0, 0.5, 1.0)]
 
     draws = reward_draws(candidates, PosteriorKind.SHRUNK, 2, np.random.default_rng(3))
@@ -194,7 +194,7 @@ def test_extreme_beliefs_stay_rates() -> None:
 
 
 def test_counters_that_have_drifted_break_no_search() -> None:
-    """More successes than uses: as if all had been successes."""
+    """With more successes than uses, all uses count as successes."""
     drifted = Ranked(item_id="a", arm=Arm(uses=1, raw_successes=3))
 
     draws = reward_draws([drifted], PosteriorKind.BETA, ROWS, np.random.default_rng(4))
@@ -235,12 +235,12 @@ OLD = NOW - timedelta(days=100)
 def test_fewer_than_five_uses_or_younger_than_seven_days(
     uses: int, created_at: datetime | None, *, expected: bool
 ) -> None:
-    """Uses are raw; what was stored exactly seven days ago is not younger."""
+    """Uses are raw counts; an item stored exactly seven days ago is not younger."""
     assert is_eligible(Arm(uses=uses), created_at, NOW, Exploration()) is expected
 
 
 def test_the_profile_says_how_few_and_how_young() -> None:
-    """0 uses and 0 days: nobody."""
+    """With 0 uses and 0 days, no item is eligible."""
     nobody = Exploration(fewer_uses_than=0, younger_than_days=0)
 
     assert not is_eligible(Arm(), NOW, NOW, nobody)
@@ -248,5 +248,5 @@ def test_the_profile_says_how_few_and_how_young() -> None:
 
 
 def test_decayed_counts_make_nobody_eligible_again() -> None:
-    """An item that was used often long ago is known."""
+    """A frequently used item stays known after a long time."""
     assert not is_eligible(Arm(successes=0.001, failures=0.001, uses=50), OLD, NOW, Exploration())

@@ -1,4 +1,4 @@
-"""The fit of how sure a hit is, on hits whose probability is known."""
+"""The fit of the calibration, on hits with known probabilities."""
 
 from dataclasses import replace
 
@@ -19,20 +19,20 @@ from retrieval.learning.relevance import (
 TRUE = Calibration(space="s", both=(-3.0, 4.0, -6.0, 5.0, -8.0))
 
 
-def drawn(hits: int, seed: int = 0) -> list[JudgedHit]:
-    """Hits that are relevant with the probability that ``TRUE`` tells."""
+def draw_hits(hits: int, seed: int = 0) -> list[JudgedHit]:
+    """Hits that are relevant with the probability of ``TRUE``."""
     rng = np.random.default_rng(seed)
     evidence = [Evidence(*map(float, row)) for row in rng.random((hits, 4))]
-    told = TRUE.relevances(evidence)
+    relevances = TRUE.relevances(evidence)
     return [
-        JudgedHit(place // 10, one, bool(rng.random() < (p or 0)))
-        for place, (one, p) in enumerate(zip(evidence, told, strict=True))
+        JudgedHit(place // 10, legs, bool(rng.random() < (p or 0)))
+        for place, (legs, p) in enumerate(zip(evidence, relevances, strict=True))
     ]
 
 
 def test_the_fit_finds_the_coefficients_that_drew_the_hits() -> None:
     """Within what chance leaves of 40,000 hits, and the ridge takes."""
-    fitted = fit_calibration({"both": drawn(40_000)}, space="s", fitted_on="drawn")
+    fitted = fit_calibration({"both": draw_hits(40_000)}, space="s", fitted_on="drawn")
 
     assert fitted.both == pytest.approx(TRUE.both, abs=0.5)
     assert (fitted.dense, fitted.space, fitted.fitted_on) == ((), "s", "drawn")
@@ -40,8 +40,8 @@ def test_the_fit_finds_the_coefficients_that_drew_the_hits() -> None:
 
 def test_hits_that_weigh_nothing_change_nothing() -> None:
     """A set counts by its weight."""
-    hits = drawn(2_000)
-    others = [one._replace(is_relevant=not one.is_relevant, weight=1e-12) for one in drawn(2_000, seed=1)]
+    hits = draw_hits(2_000)
+    others = [hit._replace(is_relevant=not hit.is_relevant, weight=1e-12) for hit in draw_hits(2_000, seed=1)]
 
     alone = fit_calibration({"both": hits}, space="", fitted_on="")
     both = fit_calibration({"both": [*hits, *others]}, space="", fitted_on="")
@@ -50,8 +50,8 @@ def test_hits_that_weigh_nothing_change_nothing() -> None:
 
 
 def test_too_few_hits_of_a_kind_fit_nothing() -> None:
-    """Neither a model nor a figure is made of them."""
-    hits = [one._replace(is_relevant=place < FEWEST - 1) for place, one in enumerate(drawn(100))]
+    """The result has neither a model nor a figure."""
+    hits = [hit._replace(is_relevant=place < FEWEST - 1) for place, hit in enumerate(draw_hits(100))]
 
     assert not can_fit(hits)
     assert fit_calibration({"both": hits}, space="", fitted_on="").both == ()
@@ -61,12 +61,14 @@ def test_too_few_hits_of_a_kind_fit_nothing() -> None:
 def test_from_a_start_few_hits_are_enough_to_be_more_honest() -> None:
     """The start is another collection's, whose similar items are less often relevant; fewer hits teach less."""
     start = replace(TRUE, both=(0.0, *TRUE.both[1:]))
-    rest = drawn(4_000, seed=3)
+    rest = draw_hits(4_000, seed=3)
 
     def error(hits: int) -> float:
-        fitted = fit_calibration({"both": drawn(hits, seed=2)}, space="", fitted_on="", start=start)
-        told = [one for one in fitted.relevances([hit.evidence for hit in rest]) if one is not None]
-        return honesty(told, [hit.is_relevant for hit in rest]).error
+        fitted = fit_calibration({"both": draw_hits(hits, seed=2)}, space="", fitted_on="", start=start)
+        relevances = [
+            relevance for relevance in fitted.relevances([hit.evidence for hit in rest]) if relevance is not None
+        ]
+        return honesty(relevances, [hit.is_relevant for hit in rest]).error
 
     none, few, more = error(0), error(50), error(500)
 
@@ -76,8 +78,8 @@ def test_from_a_start_few_hits_are_enough_to_be_more_honest() -> None:
 
 
 def test_without_hits_the_start_stays() -> None:
-    """Also that of a model of which nothing is known."""
-    hits = [one._replace(is_relevant=place < FEWEST_FROM_START - 1) for place, one in enumerate(drawn(100))]
+    """A model without hits keeps its start too."""
+    hits = [hit._replace(is_relevant=place < FEWEST_FROM_START - 1) for place, hit in enumerate(draw_hits(100))]
 
     fitted = fit_calibration({"both": hits}, space="t", fitted_on="none", start=TRUE)
 
@@ -86,31 +88,31 @@ def test_without_hits_the_start_stays() -> None:
 
 
 def test_many_hits_forget_the_start() -> None:
-    """A wrong one costs nothing in the end."""
+    """A wrong start has no effect in the end."""
     start = Calibration(space="s", both=(2.0, -4.0, 0.0, -5.0, 8.0))
 
-    fitted = fit_calibration({"both": drawn(40_000)}, space="s", fitted_on="drawn", start=start)
+    fitted = fit_calibration({"both": draw_hits(40_000)}, space="s", fitted_on="drawn", start=start)
 
     assert fitted.both == pytest.approx(TRUE.both, abs=0.5)
 
 
 def test_queries_left_out_are_told_honestly() -> None:
     """A fit of the right shape is off by little on queries that it has not seen."""
-    found = held_out("both", drawn(5_000))
+    report = held_out("both", draw_hits(5_000))
 
-    assert found is not None
-    assert found.hits == 5_000
-    assert found.error < 0.05
-    assert found.told_apart is not None
-    assert found.told_apart > 0.75
-    assert sum(one.hits for one in found.bins) == 5_000
+    assert report is not None
+    assert report.hits == 5_000
+    assert report.error < 0.05
+    assert report.told_apart is not None
+    assert report.told_apart > 0.75
+    assert sum(group.hits for group in report.bins) == 5_000
 
 
 def test_honesty_by_hand() -> None:
     """Four hits in two bins, of which one pair of four is the wrong way round."""
-    found = honesty([0.1, 0.1, 0.9, 0.05], [False, True, True, False])
+    report = honesty([0.1, 0.1, 0.9, 0.05], [False, True, True, False])
 
-    assert found.told_apart == pytest.approx(3.5 / 4)
-    assert found.relevant == 0.5
-    assert [(one.hits, one.relevant) for one in found.bins] == [(1, 0.0), (2, 0.5), (1, 1.0)]
+    assert report.told_apart == pytest.approx(3.5 / 4)
+    assert report.relevant == 0.5
+    assert [(group.hits, group.relevant) for group in report.bins] == [(1, 0.0), (2, 0.5), (1, 1.0)]
     assert honesty([0.5], [True]).told_apart is None

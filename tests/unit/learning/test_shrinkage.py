@@ -35,37 +35,37 @@ def item(*counts: float, cluster: int | None = None, name: str = "a") -> ItemArm
     return ItemArms(item_id=name, arms=arms | inside, cluster=cluster)
 
 
-def rate(model: Shrinkage, one: ItemArms, *buckets: str) -> float:
+def rate(model: Shrinkage, item_arms: ItemArms, *buckets: str) -> float:
     """The expected reward of one item."""
-    return float(sigmoid(posterior(model, ("", *buckets), [one]).logit_mean)[0])
+    return float(sigmoid(posterior(model, ("", *buckets), [item_arms]).logit_mean)[0])
 
 
 def many(count: int = 40, seed: int = 3) -> list[ItemArms]:
     """Items of three clusters, the first of them the best, each with up to 30 events."""
     rng = np.random.default_rng(seed)
-    found = []
+    histories = []
     for number in range(count):
         cluster, uses = number % 3, int(rng.integers(0, 30))
         inside = int(rng.integers(0, uses + 1))
         won = int(rng.binomial(uses, (0.8, 0.5, 0.3)[cluster]))
         won_inside = min(won, inside, int(rng.binomial(inside, 0.7)))
         lost_inside = min(inside - won_inside, uses - won)
-        found.append(item(won, uses - won, won_inside, lost_inside, cluster=cluster, name=str(number)))
-    return found
+        histories.append(item(won, uses - won, won_inside, lost_inside, cluster=cluster, name=str(number)))
+    return histories
 
 
 FITTED = fit_shrinkage(arm_table(many()))
 """The model fitted to those items."""
 
 
-@pytest.mark.parametrize(("won", "lost"), [(0, 0), (3, 1), (0, 9), (100, 20)])
-def test_an_item_under_a_known_rate_has_the_beta_binomial_mean(won: float, lost: float) -> None:
+@pytest.mark.parametrize(("won", "failures"), [(0, 0), (3, 1), (0, 9), (100, 20)])
+def test_an_item_under_a_known_rate_has_the_beta_binomial_mean(won: float, failures: float) -> None:
     """(successes + m × rate) / (uses + m), by the closed form of a Beta prior."""
-    assert rate(KNOWN, item(won, lost)) == pytest.approx((won + 5 * 0.2) / (won + lost + 5))
+    assert rate(KNOWN, item(won, failures)) == pytest.approx((won + 5 * 0.2) / (won + failures + 5))
 
 
 def test_an_item_in_a_bucket_is_shrunk_to_what_it_earned_elsewhere() -> None:
-    """That is the prior mean of its estimate in the bucket; the 10 events it is worth weigh 1 / (1 / 10 + 1 / 4)."""
+    """Its rate elsewhere is the prior mean in the bucket; the 10 events weigh 1 / (1 / 10 + 1 / 4)."""
     elsewhere, weight = (5 + 5 * 0.2) / (5 + 5), 1 / (1 / 10 + 1 / 4)
 
     assert rate(KNOWN, item(6, 2, 1, 2), DOMAIN) == pytest.approx((1 + weight * elsewhere) / (3 + weight))
@@ -91,14 +91,14 @@ def test_several_buckets_add_up_on_the_logit_scale() -> None:
     model = Shrinkage(
         anywhere=ShrunkEstimate(0.0, 0.0), buckets={"x=1": ShrunkEstimate(1.0, 0.0), "y=1": ShrunkEstimate(-0.3, 0.0)}
     )
-    known = ItemArms(item_id="a", arms={"": Arm(2, 2)})
-    one, other, both = (
-        posterior(model, buckets, [known]).logit_mean[0] for buckets in (("x=1",), ("y=1",), ("x=1", "y=1"))
+    history = ItemArms(item_id="a", arms={"": Arm(2, 2)})
+    first, other, both = (
+        posterior(model, buckets, [history]).logit_mean[0] for buckets in (("x=1",), ("y=1",), ("x=1", "y=1"))
     )
-    alone = posterior(model, (), [known]).logit_mean[0]
+    alone = posterior(model, (), [history]).logit_mean[0]
 
-    assert both == pytest.approx(one + other - alone, abs=0.1)
-    assert one > alone > other
+    assert both == pytest.approx(first + other - alone, abs=0.1)
+    assert first > alone > other
 
 
 @given(events, events, events, events, st.floats(-2, 2))
@@ -106,7 +106,7 @@ def test_several_buckets_add_up_on_the_logit_scale() -> None:
 def test_more_successes_never_lower_the_mean_and_more_failures_never_raise_it(
     won: int, lost: int, won_inside: int, lost_inside: int, base: float
 ) -> None:
-    """An event counts for the item and in the bucket alike."""
+    """An event counts for the item and in the bucket."""
     model = Shrinkage(
         anywhere=ShrunkEstimate(base, 0.5),
         levels={"domain": Level(8.0, 0.1, 0.4)},
@@ -124,18 +124,18 @@ def test_more_successes_never_lower_the_mean_and_more_failures_never_raise_it(
 @given(st.lists(st.tuples(events, events, events, events), min_size=1, max_size=5))
 @settings(max_examples=25, deadline=None)
 def test_what_the_levels_gave_adds_up_to_the_logit(counts: list[tuple[int, int, int, int]]) -> None:
-    """For any items, in a bucket that is known and in one that is not."""
+    """This holds for any items, in known and unknown buckets."""
     items = [item(a + c, b + d, c, d, cluster=a % 4) for a, b, c, d in counts]
-    found = posterior(FITTED, ("", DOMAIN, "complexity=low"), items)
+    estimates = posterior(FITTED, ("", DOMAIN, "complexity=low"), items)
 
-    assert np.allclose(sum(part for _, part in found.parts), found.logit_mean, atol=1e-12)
-    assert (found.effective_sample_size > 0).all()
+    assert np.allclose(sum(part for _, part in estimates.parts), estimates.logit_mean, atol=1e-12)
+    assert (estimates.effective_sample_size > 0).all()
 
 
 def test_every_event_adds_to_what_is_known() -> None:
     """One in this context as one, one elsewhere as less."""
     here, elsewhere = (
-        [float(posterior(FITTED, (DOMAIN,), [one]).effective_sample_size[0]) for one in items]
+        [float(posterior(FITTED, (DOMAIN,), [item]).effective_sample_size[0]) for item in items]
         for items in (
             [item(n, n, n, n, cluster=1) for n in (0, 1, 5, 50, 5_000)],
             [item(n, n, cluster=1) for n in (0, 1, 5, 50, 5_000)],
@@ -148,7 +148,7 @@ def test_every_event_adds_to_what_is_known() -> None:
 
 
 def test_the_order_of_the_items_makes_no_difference() -> None:
-    """Neither to what is learned nor to what is predicted."""
+    """Neither the model nor the predictions depend on it."""
     items = many()
     there, back = fit_shrinkage(arm_table(items)), fit_shrinkage(arm_table(items[::-1]))
 
@@ -175,7 +175,7 @@ def test_a_bucket_in_which_all_items_do_better_raises_them_all() -> None:
 
 
 def test_the_concentration_is_high_where_items_are_alike_and_low_where_they_differ() -> None:
-    """But never above the cap."""
+    """The concentration never exceeds the cap."""
     alike = [item(5, 5, name=str(number)) for number in range(50)]
     apart = [item(10 * (number % 2), 10 * (1 - number % 2), name=str(number)) for number in range(50)]
 
@@ -186,9 +186,9 @@ def test_the_concentration_is_high_where_items_are_alike_and_low_where_they_diff
 def test_nothing_at_all_is_one_half_and_wide() -> None:
     """A cold platform, fitted to no items or never fitted."""
     for model in (fit_shrinkage(arm_table([])), Shrinkage()):
-        found = posterior(model, ("", DOMAIN), [item(0, 0, cluster=7)])
-        assert sigmoid(found.logit_mean)[0] == pytest.approx(0.5)
-        assert found.effective_sample_size[0] < 3
+        estimates = posterior(model, ("", DOMAIN), [item(0, 0, cluster=7)])
+        assert sigmoid(estimates.logit_mean)[0] == pytest.approx(0.5)
+        assert estimates.effective_sample_size[0] < 3
 
 
 def test_a_stored_shrinkage_comes_back_equal() -> None:

@@ -1,4 +1,4 @@
-"""The slate as a whole: who is in it, why, and with what probability."""
+"""The slate as a whole: its items, their slots, and their probabilities."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ THOMPSON = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2, posterior=Post
 
 
 def candidates(count: int, eligible: str = "all", *, unsure: float = 0.0) -> list[Ranked]:
-    """``a``, ``b``, ``c`` … by falling score; ``eligible`` names who is."""
+    """``a``, ``b``, ``c`` … by falling score; ``eligible`` names the eligible ones."""
     return [
         Ranked(
             item_id=chr(97 + place),
@@ -34,14 +34,14 @@ def candidates(count: int, eligible: str = "all", *, unsure: float = 0.0) -> lis
     ]
 
 
-def drawn(count: int, limit: int, exploration: Exploration, seed: int = 0, eligible: str = "all") -> list[Placed]:
+def draw_slate(count: int, limit: int, exploration: Exploration, seed: int = 0, eligible: str = "all") -> list[Placed]:
     """A slate."""
     return compose(candidates(count, eligible), limit, exploration, np.random.default_rng(seed))
 
 
 def names(slate: list[Placed]) -> str:
     """The items of the slate, in order."""
-    return "".join(one.item_id for one in slate)
+    return "".join(place.item_id for place in slate)
 
 
 EVERY = [
@@ -61,42 +61,42 @@ EVERY = [
 def test_every_slate_keeps_the_rules(
     exploration: Exploration, count: int, limit: int, eligible: str, seed: int
 ) -> None:
-    """Full, nobody twice, positive probabilities that add up, and those of the same seed for everybody else."""
+    """Full, without repetitions, with positive probabilities that add up, and reproducible from the seed."""
     exploration = Exploration(**exploration.as_dict() | {"posterior": PosteriorKind.BETA})
-    found = candidates(count, eligible, unsure=0.2)
-    slate = compose(found, limit, exploration, np.random.default_rng(seed))
-    probabilities = slate_probabilities(found, limit, exploration, np.random.default_rng(seed))
+    pool = candidates(count, eligible, unsure=0.2)
+    slate = compose(pool, limit, exploration, np.random.default_rng(seed))
+    probabilities = slate_probabilities(pool, limit, exploration, np.random.default_rng(seed))
 
-    assert len(slate) == len({one.item_id for one in slate}) == min(count, limit)
-    assert list(probabilities) == [one.item_id for one in found]
+    assert len(slate) == len({place.item_id for place in slate}) == min(count, limit)
+    assert list(probabilities) == [candidate.item_id for candidate in pool]
     assert sum(probabilities.values()) == pytest.approx(min(count, limit), abs=1e-9)
-    assert [one.propensity for one in slate] == [probabilities[one.item_id] for one in slate]
-    assert all(0 < one.rank_propensity <= one.propensity <= 1 for one in slate)
-    assert slate == compose(found, limit, exploration, np.random.default_rng(seed))
+    assert [place.propensity for place in slate] == [probabilities[place.item_id] for place in slate]
+    assert all(0 < place.rank_propensity <= place.propensity <= 1 for place in slate)
+    assert slate == compose(pool, limit, exploration, np.random.default_rng(seed))
 
 
 @pytest.mark.parametrize("exploration", EVERY)
 def test_who_fits_is_shown_for_certain(exploration: Exploration) -> None:
     """With no more candidates than places, nothing is drawn but swaps."""
     for count in range(5):
-        slate = drawn(count, 4, exploration)
-        assert sorted(names(slate)) == [one.item_id for one in candidates(count)]
-        assert all(one.propensity == 1 and one.slot in (Slot.EXPLOIT, Slot.SWAP) for one in slate)
+        slate = draw_slate(count, 4, exploration)
+        assert sorted(names(slate)) == [candidate.item_id for candidate in candidates(count)]
+        assert all(place.propensity == 1 and place.slot in (Slot.EXPLOIT, Slot.SWAP) for place in slate)
 
 
 @pytest.mark.parametrize("exploration", EVERY)
 def test_the_only_place_is_that_of_the_best(exploration: Exploration) -> None:
     """A slate of one explores nothing."""
-    assert drawn(9, 1, exploration) == [Placed("a")]
+    assert draw_slate(9, 1, exploration) == [Placed("a")]
 
 
 def test_off_shows_what_the_scores_say() -> None:
     """Each with probability 1."""
-    assert drawn(5, 3, Exploration()) == [Placed("a"), Placed("b"), Placed("c")]
+    assert draw_slate(5, 3, Exploration()) == [Placed("a"), Placed("b"), Placed("c")]
 
 
 def test_a_candidate_that_comes_twice_counts_where_it_comes_first() -> None:
-    """And takes one place."""
+    """The candidate takes one place."""
     twice = [*candidates(3), *candidates(5)]
 
     assert names(compose(twice, 4, Exploration(), np.random.default_rng())) == "abcd"
@@ -109,32 +109,36 @@ class TestThompsonSlots:
     def test_the_other_places_are_those_of_the_score(self) -> None:
         """Settled and marked as such."""
         for seed in range(20):
-            slate = drawn(12, 5, THOMPSON, seed)
+            slate = draw_slate(12, 5, THOMPSON, seed)
             assert names(slate[:3]) == "abc"
-            assert [one.slot for one in slate[:3]] == [Slot.EXPLOIT] * 3
-            assert [one.propensity for one in slate[:3]] == [1.0] * 3
+            assert [place.slot for place in slate[:3]] == [Slot.EXPLOIT] * 3
+            assert [place.propensity for place in slate[:3]] == [1.0] * 3
 
     def test_the_best_eligible_compete_with_who_has_the_place(self) -> None:
         """Six at most, behind the slate, with ``d`` and ``e``, whose places by score these are."""
-        seen = {one.item_id for seed in range(150) for one in drawn(14, 5, THOMPSON, seed, "abcghijklmn")[3:]}
+        item_ids = {
+            place.item_id for seed in range(150) for place in draw_slate(14, 5, THOMPSON, seed, "abcghijklmn")[3:]
+        }
 
-        assert seen == set("deghijkl")
+        assert item_ids == set("deghijkl")
 
     def test_a_place_in_the_slots_is_as_probable_as_any_other(self) -> None:
         """The rank propensity is the propensity shared out between the slots."""
-        for one in drawn(12, 5, THOMPSON)[3:]:
-            assert one.rank_propensity == pytest.approx(one.propensity / 2)
+        for place in draw_slate(12, 5, THOMPSON)[3:]:
+            assert place.rank_propensity == pytest.approx(place.propensity / 2)
 
     def test_who_keeps_its_place_is_there_by_its_score(self) -> None:
-        """``e`` is drawn like the others, whether eligible or not, and marked as what the score shows."""
+        """``e`` is drawn like the others, eligible or not, and marked as shown by score."""
         one_slot = Exploration(**THOMPSON.as_dict() | {"slots": 1})
         for eligible in ("g", "eg"):
-            lasts = {one.item_id: one for seed in range(60) for one in drawn(9, 5, one_slot, seed, eligible)[4:]}
-            assert {name: one.slot for name, one in lasts.items()} == {"e": Slot.EXPLOIT, "g": Slot.EXPLORE}
-            assert all(0 < one.propensity < 1 for one in lasts.values())
+            lasts = {
+                place.item_id: place for seed in range(60) for place in draw_slate(9, 5, one_slot, seed, eligible)[4:]
+            }
+            assert {name: place.slot for name, place in lasts.items()} == {"e": Slot.EXPLOIT, "g": Slot.EXPLORE}
+            assert all(0 < place.propensity < 1 for place in lasts.values())
 
     def test_what_the_score_shows_always_has_a_chance(self) -> None:
-        """So a policy that shows nothing else can be evaluated on what this one recorded."""
+        """Its records can evaluate a policy that shows only these items."""
         hopeless = [
             Ranked(item_id=name, reward_mean=0.01 if name in "de" else 0.99, effective_sample_size=900, eligible=True)
             for name in "abcdefgh"
@@ -148,13 +152,13 @@ class TestThompsonSlots:
 
     def test_a_known_newcomer_does_not_displace_what_is_better(self) -> None:
         """Young, but with a posterior far below: by the floor alone."""
-        known = [
+        ranked = [
             Ranked(item_id=name, reward_mean=0.9 if name < "f" else 0.1, effective_sample_size=300, eligible=name > "e")
             for name in "abcdefgh"
         ]
         shrunk = Exploration(**THOMPSON.as_dict() | {"posterior": PosteriorKind.SHRUNK, "slots": 1})
 
-        chances = slate_probabilities(known, 5, shrunk, np.random.default_rng(0))
+        chances = slate_probabilities(ranked, 5, shrunk, np.random.default_rng(0))
 
         assert [chances[name] for name in "efgh"] == pytest.approx([0.925, 0.025, 0.025, 0.025])
 
@@ -172,18 +176,18 @@ class TestThompsonSlots:
 
     def test_there_are_no_more_slots_than_newcomers(self) -> None:
         """With one eligible candidate behind the slate, only the last place is at stake."""
-        slates = {names(drawn(9, 5, THOMPSON, seed, "dg")) for seed in range(60)}
+        slates = {names(draw_slate(9, 5, THOMPSON, seed, "dg")) for seed in range(60)}
 
         assert slates == {"abcde", "abcdg"}
 
     @pytest.mark.parametrize("eligible", ["", "abc", "de", "abcde"])
     def test_nobody_to_learn_about_costs_nothing(self, eligible: str) -> None:
         """If all eligible candidates are shown anyway, the slate is that of the score."""
-        assert drawn(9, 5, THOMPSON, 0, eligible) == [Placed(name) for name in "abcde"]
+        assert draw_slate(9, 5, THOMPSON, 0, eligible) == [Placed(name) for name in "abcde"]
 
     def test_two_slots_of_two_places_leave_the_first_to_the_score(self) -> None:
-        """So there is one."""
-        slates = [drawn(9, 2, THOMPSON, seed) for seed in range(60)]
+        """The result is a single slot."""
+        slates = [draw_slate(9, 2, THOMPSON, seed) for seed in range(60)]
 
         assert {names(slate[:1]) for slate in slates} == {"a"}
         assert {names(slate[1:]) for slate in slates} == set("bcdefgh")
@@ -198,7 +202,7 @@ class TestThompsonSlots:
 
     def test_two_seeds_explore_differently(self) -> None:
         """Replicas that start with other seeds do not show the same newcomers."""
-        assert len({names(drawn(12, 5, THOMPSON, seed)) for seed in range(20)}) > 5
+        assert len({names(draw_slate(12, 5, THOMPSON, seed)) for seed in range(20)}) > 5
 
 
 class TestUncertaintyBonus:
@@ -234,7 +238,7 @@ class TestUncertaintyBonus:
 
     def test_who_comes_by_the_floor_is_marked(self) -> None:
         """Except ``b``, which the score alone would have shown."""
-        lasts = {one.item_id: one.slot for seed in range(300) for one in self.slate(seed)[2:]}
+        lasts = {place.item_id: place.slot for seed in range(300) for place in self.slate(seed)[2:]}
 
         assert lasts == dict.fromkeys("ieh", Slot.EXPLORE) | {"b": Slot.EXPLOIT}
 
@@ -251,41 +255,43 @@ class TestSwaps:
     """Neighbours change places."""
 
     def test_one_pair_of_neighbours_at_most(self) -> None:
-        """All three pairs come; both are marked, the others are not."""
-        slates = [drawn(9, 4, Exploration(swaps=0.5), seed) for seed in range(200)]
+        """All three pairs occur; both hits of a pair are marked, and no others."""
+        slates = [draw_slate(9, 4, Exploration(swaps=0.5), seed) for seed in range(200)]
 
         assert {names(slate) for slate in slates} == {"abcd", "bacd", "acbd", "abdc"}
         for slate in slates:
-            moved = [one.item_id for one, name in zip(slate, "abcd", strict=True) if one.item_id != name]
-            assert [one.item_id for one in slate if one.slot is Slot.SWAP] == moved
+            moved = [place.item_id for place, name in zip(slate, "abcd", strict=True) if place.item_id != name]
+            assert [place.item_id for place in slate if place.slot is Slot.SWAP] == moved
 
     def test_the_chance_of_a_place_is_exact(self) -> None:
         """.3 for three pairs: .1 each; the inner places are in two of them."""
-        stays = drawn(9, 4, Exploration(swaps=0.3), 0)
+        stays = draw_slate(9, 4, Exploration(swaps=0.3), 0)
         swapped = next(
-            slate for seed in itertools.count() if names(slate := drawn(9, 4, Exploration(swaps=0.3), seed)) == "acbd"
+            slate
+            for seed in itertools.count()
+            if names(slate := draw_slate(9, 4, Exploration(swaps=0.3), seed)) == "acbd"
         )
 
         assert names(stays) == "abcd"
-        assert [one.rank_propensity for one in stays] == pytest.approx([0.9, 0.8, 0.8, 0.9])
-        assert [one.rank_propensity for one in swapped] == pytest.approx([0.9, 0.1, 0.1, 0.9])
-        assert {one.propensity for one in stays + swapped} == {1.0}
+        assert [place.rank_propensity for place in stays] == pytest.approx([0.9, 0.8, 0.8, 0.9])
+        assert [place.rank_propensity for place in swapped] == pytest.approx([0.9, 0.1, 0.1, 0.9])
+        assert {place.propensity for place in stays + swapped} == {1.0}
 
     def test_slots_take_no_part(self) -> None:
         """With two slots of five, the pairs are a-b and b-c."""
-        slates = [drawn(12, 5, Exploration(**THOMPSON.as_dict() | {"swaps": 1.0}), seed) for seed in range(60)]
+        slates = [draw_slate(12, 5, Exploration(**THOMPSON.as_dict() | {"swaps": 1.0}), seed) for seed in range(60)]
 
         assert {names(slate[:3]) for slate in slates} == {"bac", "acb"}
-        assert Slot.SWAP not in {one.slot for slate in slates for one in slate[3:]}
-        assert {one.rank_propensity for slate in slates for one in slate[:3]} == {0.5}
+        assert Slot.SWAP not in {place.slot for slate in slates for place in slate[3:]}
+        assert {place.rank_propensity for slate in slates for place in slate[:3]} == {0.5}
 
     def test_a_single_settled_place_has_no_neighbour(self) -> None:
         """Nothing to swap, nothing marked."""
-        assert drawn(9, 1, Exploration(swaps=1.0)) == [Placed("a")]
+        assert draw_slate(9, 1, Exploration(swaps=1.0)) == [Placed("a")]
 
 
 def test_served_slates_agree_with_their_propensities() -> None:
-    """300 whole slates, each with a seed of its own, by a chi-square test over those whom the slot may show."""
+    """300 slates with different seeds, by a chi-square test over the items that the slot may show."""
     exploration = Exploration(**THOMPSON.as_dict() | {"slots": 1, "swaps": 0.02})
     found = candidates(9)
     pool = "efghi"

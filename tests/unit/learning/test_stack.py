@@ -34,7 +34,7 @@ def _world(
 
 
 def test_it_finds_the_weights_that_rewards_follow() -> None:
-    """After thousands of events the priors are forgotten, and what the place took away is told apart."""
+    """After thousands of events the priors do not matter, and the effect of the place is separated."""
     signals, rewards, ranks = _world(1, intercept=-6.0, **{RELEVANCE: 9.0, LEARNED: 1.0, "dense": -0.5})
     stack = fit_stack(signals, rewards, np.ones(EVENTS), ranks)
     assert stack.weights == pytest.approx({RELEVANCE: 9.0, LEARNED: 1.0, "dense": -0.5}, abs=0.6)
@@ -44,7 +44,7 @@ def test_it_finds_the_weights_that_rewards_follow() -> None:
 
 
 def test_wrong_verdicts_do_not_flatten_the_weights() -> None:
-    """If three of ten say the opposite, it finds how many, and the weights that the others follow; or none."""
+    """If three of ten are wrong, the fit finds the share, and the weights of the others; with none wrong, none."""
     for wrong in (0.0, 0.3):
         signals, rewards, ranks = _world(5, intercept=-9.0, spread=2.0, **{RELEVANCE: 8.0, LENGTH: 1.0})
         flipped = np.random.default_rng(6).random(EVENTS) < wrong
@@ -64,14 +64,14 @@ def test_a_stack_of_an_earlier_release_believes_every_verdict() -> None:
 
 
 def test_without_events_the_order_is_that_of_relevance() -> None:
-    """Unknown rewards have little weight beside it."""
+    """Unknown rewards weigh little against it."""
     none = np.zeros(0)
     stack = fit_stack({RELEVANCE: none, LEARNED: none, AFFINITY: none, LENGTH: none}, none, none, none)
     assert stack.weights == pytest.approx({RELEVANCE: 10.0, LEARNED: 0.2, AFFINITY: 3.0, LENGTH: 0.0})
 
 
 def test_better_by_a_measure_is_never_worse_by_the_blend() -> None:
-    """Even where feedback says the opposite: that would be noise, or a place that nobody looks at."""
+    """This holds even if feedback contradicts it: that would be noise, or an effect of the place."""
     signals, rewards, ranks = _world(2, **{RELEVANCE: -2.0, LEARNED: -1.0, AFFINITY: -1.0})
     stack = fit_stack(signals, rewards, np.ones(EVENTS), ranks)
     assert min(stack.weights.values()) >= 0
@@ -85,12 +85,12 @@ def test_length_may_count_for_an_item_or_against_it() -> None:
 
 
 def test_a_length_is_a_logarithm() -> None:
-    """It is of so many thousand octets; one that is not known counts nothing."""
+    """It is the logarithm of the length in thousand octets; an unknown length counts 0."""
     assert length_signal([1000, 2718, 0]) == pytest.approx([0.0, 1.0, 0.0], abs=1e-3)
 
 
 def test_an_event_without_weight_changes_nothing() -> None:
-    """It is as if it had not been there."""
+    """The fit is the same as without it."""
     signals, rewards, ranks = _world(3, **{RELEVANCE: 2.0})
     half = np.arange(EVENTS) % 2 == 0
     some = fit_stack({RELEVANCE: signals[RELEVANCE][half]}, rewards[half], np.ones(half.sum()), ranks[half])
@@ -109,5 +109,5 @@ def test_the_parts_are_the_score_and_survive_storage() -> None:
 
 
 def test_queries_that_are_alike_by_chance_are_no_affinity() -> None:
-    """Only what is above a cosine of 0.5 counts; an item that was never rewarded has none."""
+    """Only the part above a cosine of 0.5 counts; an item without rewards has none."""
     assert affinity_signal([0.0, -0.5, 0.5, 0.8]) == pytest.approx([0, 0, 0, 0.3])

@@ -23,11 +23,11 @@ def _examples(questions: int, *, seed: int = 1, is_learnable: bool = True) -> Ex
     rng = np.random.default_rng(seed)
     rated, slates = [], []
     for number in range(questions):
-        shown = [ITEMS[place] for place in rng.choice(len(ITEMS), 10, replace=False)]
+        item_ids = [ITEMS[place] for place in rng.choice(len(ITEMS), 10, replace=False)]
         relevance = sorted(rng.random(10).tolist(), reverse=True)
-        lucky = set(shown[:3]) if is_learnable else set(rng.choice(shown, 3, replace=False))
-        rewards = [float(item in GOOD) if is_learnable else float(item in lucky) for item in shown]
-        for rank, (item, fits, reward) in enumerate(zip(shown, relevance, rewards, strict=True), 1):
+        lucky = set(item_ids[:3]) if is_learnable else set(rng.choice(item_ids, 3, replace=False))
+        rewards = [float(item in GOOD) if is_learnable else float(item in lucky) for item in item_ids]
+        for rank, (item, fits, reward) in enumerate(zip(item_ids, relevance, rewards, strict=True), 1):
             event = Event(item_id=item, buckets=(ANYWHERE,), reward=reward, relevance=fits, rank=rank)
             rated.append(Example(event=event, question=f"q{number}"))
         slates.append(
@@ -35,7 +35,7 @@ def _examples(questions: int, *, seed: int = 1, is_learnable: bool = True) -> Ex
                 question=f"q{number}",
                 vector=None,
                 buckets=(ANYWHERE,),
-                item_ids=shown,
+                item_ids=item_ids,
                 relevance=relevance,
                 legs={},
                 rewards=rewards,
@@ -79,7 +79,7 @@ def test_a_model_is_no_better_than_itself() -> None:
 
 
 def test_the_blend_does_not_know_the_answer_of_its_own_question() -> None:
-    """An item that one question alone rewarded has no affinity to it, and one that another did has."""
+    """An item that only this question rewarded has no affinity to it; an item that another question rewarded has."""
     query, other = np.eye(2, dtype=np.float32)
     event = Event(item_id="a", buckets=(ANYWHERE,), reward=1.0, relevance=0.5)
     alone = [Example(event=event, question="q", vector=query)]
@@ -104,10 +104,10 @@ def test_directions_of_an_earlier_time_leave_out_what_came_later() -> None:
 
 
 def test_searches_for_the_same_count_as_one() -> None:
-    """However often two questions are asked, they are two."""
+    """Two questions stay two, however often they are asked."""
     few = _examples(2)
-    asked = [replace(slate, question=f"q{number % 2}") for number, slate in enumerate([*few.slates] * 40)]
-    outcomes = trial(replace(few, slates=asked), None, share=0.6)
+    slates = [replace(slate, question=f"q{number % 2}") for number, slate in enumerate([*few.slates] * 40)]
+    outcomes = trial(replace(few, slates=slates), None, share=0.6)
     assert all(outcome.reason.startswith("2 rated questions are too few") for outcome in outcomes.values())
 
 
@@ -126,20 +126,20 @@ def _long_ones_help(*, looks: float = 0.0, wrong: float = 0.0, questions: int = 
     octets = {f"i{number}": 200 if number % 2 else 2000 for number in range(questions * 10)}
     rated, slates = [], []
     for number in range(questions):
-        shown = [f"i{number * 10 + place}" for place in rng.permutation(10)]
+        item_ids = [f"i{number * 10 + place}" for place in rng.permutation(10)]
         relevance = sorted(rng.random(10).tolist(), reverse=True)
         rewards: list[float | None] = [
             float((octets[item] > 1000) != (rng.random() < wrong)) if rng.random() < rank**-looks else None
-            for rank, item in enumerate(shown, 1)
+            for rank, item in enumerate(item_ids, 1)
         ]
-        for rank, (item, fits, reward) in enumerate(zip(shown, relevance, rewards, strict=True), 1):
+        for rank, (item, fits, reward) in enumerate(zip(item_ids, relevance, rewards, strict=True), 1):
             if reward is not None:
                 event = Event(item_id=item, buckets=(ANYWHERE,), reward=reward, relevance=fits, rank=rank)
                 rated.append(Example(event=event, question=f"q{number}"))
         slates.append(
             Slate(
-                question=f"q{number}", vector=None, buckets=(ANYWHERE,), item_ids=shown, relevance=relevance, legs={},
-                rewards=rewards,
+                question=f"q{number}", vector=None, buckets=(ANYWHERE,), item_ids=item_ids, relevance=relevance,
+                legs={}, rewards=rewards,
             )
         )  # fmt: skip
     return Examples(rated=rated, slates=slates, clusters={}, octets=octets)
@@ -151,19 +151,19 @@ def _stack_of(examples: Examples) -> TrialOutcome:
 
 def test_a_model_learns_that_long_items_help() -> None:
     """Also for items without verdicts: length is a property of all items."""
-    known = _long_ones_help()
-    assert _stack_of(known).passed
-    assert not _stack_of(replace(known, octets={})).passed
+    examples = _long_ones_help()
+    assert _stack_of(examples).passed
+    assert not _stack_of(replace(examples, octets={})).passed
 
 
 def test_what_single_items_earned_counts_where_it_adds_something() -> None:
-    """Not where all that is to be known is a property that all items have."""
+    """It is left out if a property of all items explains the rewards."""
     assert not trial(_examples(60), None, share=0.6)[Combination.LOGIT_STACK].is_shared
     assert _stack_of(_long_ones_help()).is_shared
 
 
 def test_a_model_passes_that_learned_from_what_was_looked_at() -> None:
-    """First places have most of the verdicts; it is not held against it that it moves others there."""
+    """First places have most of the verdicts; moving other items there is not counted against the model."""
     assert _stack_of(_long_ones_help(looks=1.0)).passed
 
 

@@ -14,8 +14,8 @@ def test_each_is_told_what_it_would_have_been_told_alone() -> None:
 
     outcomes = outcomes_of([new, new, old, refused, other, other], {"a": old.content_hash})
 
-    assert [one.became for one in outcomes] == [
+    assert [outcome.became for outcome in outcomes] == [
         Became.CHANGED, Became.UNCHANGED, Became.CHANGED, None, Became.ADDED, Became.UNCHANGED,
     ]  # fmt: skip
-    assert [one.item_id for one in outcomes] == ["a", "a", "a", "c", "b", "b"]
-    assert [one.error for one in outcomes] == [None, None, None, refused, None, None]
+    assert [outcome.item_id for outcome in outcomes] == ["a", "a", "a", "c", "b", "b"]
+    assert [outcome.error for outcome in outcomes] == [None, None, None, refused, None, None]

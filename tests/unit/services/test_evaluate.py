@@ -29,14 +29,14 @@ from retrieval.services.evaluate import (
     parse_metrics,
 )
 from retrieval.services.judgements import DropSelf, JudgedQuery, WhereFrom
-from tests.support.searching import kept
+from tests.support.searching import without_excluded
 
 QUERIES = [JudgedQuery(query_id=f"q{number}", text=f"text {number}") for number in range(4)]
 QRELS = {f"q{number}": {f"d{number}": 1} for number in range(4)}
 
 
 class CannedSearch:
-    """Answers from a table by variant and text, and remembers what it was asked."""
+    """Answers from a table by variant and text, and records the calls."""
 
     def __init__(self, answers: Mapping[tuple[str, str], Sequence[str]]) -> None:
         self.answers = answers
@@ -45,7 +45,7 @@ class CannedSearch:
     async def __call__(self, text: str, *, where: dict[str, Any] | None, limit: int, variant: str) -> Sequence[str]:
         """The canned item ids."""
         self.asked.append({"text": text, "where": where, "limit": limit, "variant": variant})
-        return kept(self.answers.get((variant, text), []), where)
+        return without_excluded(self.answers.get((variant, text), []), where)
 
 
 class Ticks:
@@ -70,13 +70,13 @@ async def evaluated(search: CannedSearch, **options: Any) -> Report:
 
 
 async def test_every_variant_is_asked_every_judged_query() -> None:
-    """In the order of the variants and the queries; unjudged queries are left out and counted."""
+    """In the order of variants and queries; unjudged queries are left out and counted."""
     search = CannedSearch({})
     queries = [JudgedQuery(query_id="unjudged", text="nobody knows"), *QUERIES[:2]]
 
     report = await evaluated(search, queries=queries, variants=["lexical", "dense"])
 
-    assert [(one["variant"], one["text"]) for one in search.asked] == [
+    assert [(request["variant"], request["text"]) for request in search.asked] == [
         ("lexical", "text 0"),
         ("lexical", "text 1"),
         ("dense", "text 0"),
@@ -107,11 +107,11 @@ async def test_the_deepest_metric_says_how_many_results_are_asked_for(metrics: s
 
     await evaluated(search, metrics=parse_metrics(metrics))
 
-    assert {one["limit"] for one in search.asked} == {limit}
+    assert {request["limit"] for request in search.asked} == {limit}
 
 
 async def test_a_querys_own_item_is_left_out_and_costs_no_place() -> None:
-    """The search ranks as if it did not exist, so the relevant one moves up."""
+    """The metrics are those of a ranking without it, so the relevant item moves up."""
     queries = [
         JudgedQuery(query_id="q0", text="text 0", metadata={"self_id": "me"}),
         JudgedQuery(query_id="q1", text="text 1"),
@@ -122,8 +122,8 @@ async def test_a_querys_own_item_is_left_out_and_costs_no_place() -> None:
         search, queries=queries, metrics=parse_metrics("R@1"), drop_self=DropSelf.parse("metadata.self_id")
     )
 
-    assert [one["where"] for one in search.asked] == [{"item_id": {"ne": "me"}}, None]
-    assert [one["limit"] for one in search.asked] == [1, 1]
+    assert [request["where"] for request in search.asked] == [{"item_id": {"ne": "me"}}, None]
+    assert [request["limit"] for request in search.asked] == [1, 1]
     assert report.variants[0].per_query["R@1"] == {"q0": 1.0, "q1": 0.0}
 
 
@@ -150,12 +150,12 @@ async def test_each_query_searches_within_its_own_filter() -> None:
     await evaluated(filtered, queries=queries, where_from=[WhereFrom.parse("metadata.room=room")])
     await evaluated(plain, queries=queries)
 
-    assert [one["where"] for one in filtered.asked] == [{"room": "r0"}, {"room": "r1"}]
-    assert [one["where"] for one in plain.asked] == [None, None]
+    assert [request["where"] for request in filtered.asked] == [{"room": "r0"}, {"room": "r1"}]
+    assert [request["where"] for request in plain.asked] == [None, None]
 
 
 async def test_nothing_is_searched_when_a_query_lacks_its_filter() -> None:
-    """The mistake in the last query is told before the first search."""
+    """The last query's mistake is reported before the first search."""
     queries = [JudgedQuery(query_id="q0", text="text 0", metadata={"room": "r"}), *QUERIES[1:]]
     search = CannedSearch({})
 
@@ -184,8 +184,11 @@ async def test_fused_is_compared_with_each_other_variant_on_the_first_metric() -
         rng=np.random.default_rng(3),
     )
 
-    found = [(one.name_a, one.name_b, one.difference, one.p_value) for one in report.comparisons]
-    assert found == [("fused", "lexical", 0.0, 1.0), ("fused", "dense", 0.5, 0.125)]
+    rows = [
+        (comparison.name_a, comparison.name_b, comparison.difference, comparison.p_value)
+        for comparison in report.comparisons
+    ]
+    assert rows == [("fused", "lexical", 0.0, 1.0), ("fused", "dense", 0.5, 0.125)]
 
 
 async def test_without_a_fused_variant_nothing_is_compared() -> None:
@@ -195,16 +198,16 @@ async def test_without_a_fused_variant_nothing_is_compared() -> None:
 
 async def test_progress_counts_every_search() -> None:
     """From 1 to queries times variants."""
-    seen: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
 
     await evaluated(
         CannedSearch({}),
         variants=["lexical", "fused"],
         concurrency=3,
-        progress=lambda done, total: seen.append((done, total)),
+        progress=lambda done, total: progress.append((done, total)),
     )
 
-    assert seen == [(done, 8) for done in range(1, 9)]
+    assert progress == [(count, 8) for count in range(1, 9)]
 
 
 @pytest.mark.parametrize("concurrency", [1, 3, 100])
@@ -231,13 +234,13 @@ async def test_searches_run_side_by_side_up_to_the_limit(concurrency: int) -> No
 
 
 async def test_the_report_does_not_depend_on_the_concurrency() -> None:
-    """Queries stay in order whoever finishes first."""
+    """Queries keep their order, whichever ends first."""
     answers = {("fused", "text 1"): ["d1"], ("fused", "text 3"): ["x", "d3"]}
 
-    one = await evaluated(CannedSearch(answers), concurrency=1, clock=lambda: 0.0)
+    report = await evaluated(CannedSearch(answers), concurrency=1, clock=lambda: 0.0)
     many = await evaluated(CannedSearch(answers), concurrency=4, clock=lambda: 0.0)
 
-    assert one == many
+    assert report == many
 
 
 async def test_an_error_of_a_search_ends_the_evaluation_as_it_is() -> None:
@@ -293,7 +296,7 @@ async def test_the_report_is_plain_json_with_queries_on_request() -> None:
     assert short["variants"][1]["metrics"] == {"nDCG@10": 0.25}
     assert "per_query" not in short["variants"][1]
     assert long["variants"][1]["per_query"]["nDCG@10"] == {"q0": 1.0, "q1": 0.0, "q2": 0.0, "q3": 0.0}
-    assert [(one["name_a"], one["name_b"]) for one in short["comparisons"]] == [("fused", "dense")]
+    assert [(comparison["name_a"], comparison["name_b"]) for comparison in short["comparisons"]] == [("fused", "dense")]
 
 
 QRELS_METRICS = {"q1": {"a": 2, "b": 1, "c": 0}, "q2": {"z": 1}}
@@ -309,7 +312,7 @@ def test_the_users_spelling_is_kept() -> None:
 
 
 def test_a_comma_inside_parentheses_belongs_to_the_metric() -> None:
-    """Metrics with parameters can stand in a list."""
+    """Metrics with parameters can be in a list."""
     assert tuple(metric.name for metric in parse_metrics("P(rel=2, judged_only=True)@5,AP")) == (
         "P(rel=2, judged_only=True)@5",
         "AP",
@@ -333,7 +336,7 @@ def test_a_comma_inside_parentheses_belongs_to_the_metric() -> None:
     ],
 )
 def test_an_unknown_metric_is_answered_with_examples(name: str) -> None:
-    """Names that do not parse, have no use for their cutoff or no provider are all refused alike."""
+    """Metrics that do not parse, ignore their cutoff or have no provider are refused in the same way."""
     with pytest.raises(InvalidRequestError, match=r"nDCG@10, R@100, MRR@10"):
         parse_metric(name)
 
@@ -349,24 +352,24 @@ def test_values_are_those_worked_out_by_hand() -> None:
     """Relevant items at ranks 1 (grade 1) and 2 (grade 2) of q1; q2's at rank 3."""
     run = {"q1": ["b", "a", "x"], "q2": ["x", "y", "z"]}
 
-    found = measure(run, QRELS_METRICS, parse_metrics("nDCG@10,MRR@10,R@2,P@2,AP"))
+    result = measure(run, QRELS_METRICS, parse_metrics("nDCG@10,MRR@10,R@2,P@2,AP"))
 
     q1 = (1 / math.log2(2) + 2 / math.log2(3)) / (2 / math.log2(2) + 1 / math.log2(3))
-    assert found.per_query["nDCG@10"] == pytest.approx({"q1": q1, "q2": 0.5})
-    assert found.per_query["MRR@10"] == pytest.approx({"q1": 1.0, "q2": 1 / 3})
-    assert found.per_query["R@2"] == pytest.approx({"q1": 1.0, "q2": 0.0})
-    assert found.per_query["P@2"] == pytest.approx({"q1": 1.0, "q2": 0.0})
-    assert found.per_query["AP"] == pytest.approx({"q1": 1.0, "q2": 1 / 3})
-    assert found.means["nDCG@10"] == pytest.approx((q1 + 0.5) / 2)
+    assert result.per_query["nDCG@10"] == pytest.approx({"q1": q1, "q2": 0.5})
+    assert result.per_query["MRR@10"] == pytest.approx({"q1": 1.0, "q2": 1 / 3})
+    assert result.per_query["R@2"] == pytest.approx({"q1": 1.0, "q2": 0.0})
+    assert result.per_query["P@2"] == pytest.approx({"q1": 1.0, "q2": 0.0})
+    assert result.per_query["AP"] == pytest.approx({"q1": 1.0, "q2": 1 / 3})
+    assert result.means["nDCG@10"] == pytest.approx((q1 + 0.5) / 2)
 
 
 @pytest.mark.parametrize("run", [{}, {"q1": []}, {"unknown": ["a"]}])
 def test_queries_without_results_count_as_zero(run: dict[str, list[str]]) -> None:
     """A search that finds nothing must not look better by being left out of the mean."""
-    found = measure(run, QRELS_METRICS, parse_metrics())
+    result = measure(run, QRELS_METRICS, parse_metrics())
 
-    assert found.per_query["nDCG@10"] == {"q1": 0.0, "q2": 0.0}
-    assert found.means == {"nDCG@10": 0.0, "R@100": 0.0, "MRR@10": 0.0}
+    assert result.per_query["nDCG@10"] == {"q1": 0.0, "q2": 0.0}
+    assert result.means == {"nDCG@10": 0.0, "R@100": 0.0, "MRR@10": 0.0}
 
 
 def test_half_of_the_queries_answered_is_half_of_the_mean() -> None:
@@ -378,27 +381,27 @@ def test_the_order_of_a_long_ranking_is_kept() -> None:
     """Ranks far down still differ: the relevant item is at rank 20,000 exactly."""
     run = {"q2": [f"x{number}" for number in range(19_999)] + ["z"]}
 
-    found = measure(run, {"q2": {"z": 1}}, parse_metrics("RR"))
+    result = measure(run, {"q2": {"z": 1}}, parse_metrics("RR"))
 
-    assert found.means["RR"] == pytest.approx(1 / 20_000)
+    assert result.means["RR"] == pytest.approx(1 / 20_000)
 
 
 def test_grades_below_zero_are_irrelevant() -> None:
     """TREC judges spam with -2; it takes nothing away and gives nothing."""
-    found = measure({"q": ["spam", "a"]}, {"q": {"spam": -2, "a": 1}}, parse_metrics("nDCG@10,R@1"))
+    result = measure({"q": ["spam", "a"]}, {"q": {"spam": -2, "a": 1}}, parse_metrics("nDCG@10,R@1"))
 
-    assert found.means == pytest.approx({"nDCG@10": 1 / math.log2(3), "R@1": 0.0})
+    assert result.means == pytest.approx({"nDCG@10": 1 / math.log2(3), "R@1": 0.0})
 
 
 @pytest.mark.parametrize("grades", [{"spam": -5}, {"spam": 0}, {}])
 def test_queries_with_nothing_relevant_score_zero(grades: dict[str, int]) -> None:
-    """Such queries are measured beside others, whatever their grades."""
+    """They are measured together with the others."""
     run = {"q1": ["a", "b", "x"], "q3": ["spam", "a"]}
 
-    found = measure(run, QRELS_METRICS | {"q3": grades}, parse_metrics("nDCG@10,R@2,MRR@10,AP"))
+    result = measure(run, QRELS_METRICS | {"q3": grades}, parse_metrics("nDCG@10,R@2,MRR@10,AP"))
 
-    assert [found.per_query[name]["q3"] for name in found.means] == [0.0] * 4
-    assert found.per_query["nDCG@10"]["q1"] == pytest.approx(1.0)
+    assert [result.per_query[name]["q3"] for name in result.means] == [0.0] * 4
+    assert result.per_query["nDCG@10"]["q1"] == pytest.approx(1.0)
 
 
 def test_an_item_found_twice_is_refused_and_named() -> None:
@@ -408,7 +411,7 @@ def test_an_item_found_twice_is_refused_and_named() -> None:
 
 
 def test_without_judgements_or_metrics_nothing_is_measured() -> None:
-    """An empty mean is no number."""
+    """An empty mean is not a number."""
     with pytest.raises(InvalidRequestError, match="nothing to measure"):
         measure({"q1": ["a"]}, {}, parse_metrics())
     with pytest.raises(InvalidRequestError, match="nothing to measure"):
@@ -484,7 +487,7 @@ class Searched:
     absent: frozenset[str] = frozenset()
 
     async def get(self, item_ids: Sequence[str]) -> dict[str, object]:
-        """All but those that are absent."""
+        """The items that exist."""
         return {item_id: object() for item_id in item_ids if item_id not in self.absent}
 
     async def search(
@@ -497,13 +500,13 @@ class Searched:
         profile: Profile | None,
         syntax: bool,
     ) -> SearchResult:
-        """The ids written down, whatever the query, which is taken as it stands."""
+        """The stored ids of the query, whose text is passed unchanged."""
         assert not syntax
         chosen = None if legs is None else tuple(legs)
         self.asked.append({"query": query, "where": where, "limit": limit, "legs": chosen, "profile": profile})
         hits = [
             Hit(item_id=item_id, score=0.0, rank=rank, explanation=Explanation("rrf", ()))
-            for rank, item_id in enumerate(kept(self.answers[chosen], where), 1)
+            for rank, item_id in enumerate(without_excluded(self.answers[chosen], where), 1)
         ]
         return SearchResult(hits=tuple(hits), path=Path.NONE, why="", profile_version=1, notes=self.notes)
 
@@ -515,19 +518,22 @@ def both_legs(**more: Any) -> Searched:
 
 async def test_each_leg_is_measured_alone_and_then_the_profile() -> None:
     """The profile as it is: no legs are named for the fused search."""
-    found = (await evaluate_collection(both_legs(), QUERIES_COLLECTION, QRELS_COLLECTION, metrics=METRICS)).report
+    report = (await evaluate_collection(both_legs(), QUERIES_COLLECTION, QRELS_COLLECTION, metrics=METRICS)).report
 
-    assert [one.variant for one in found.variants] == ["dense", "lexical", "fused"]
-    assert [one.means["R@100"] for one in found.variants] == [0.5, 0.5, 1.0]
-    assert [(one.name_a, one.name_b) for one in found.comparisons] == [("fused", "dense"), ("fused", "lexical")]
+    assert [variant.variant for variant in report.variants] == ["dense", "lexical", "fused"]
+    assert [variant.means["R@100"] for variant in report.variants] == [0.5, 0.5, 1.0]
+    assert [(comparison.name_a, comparison.name_b) for comparison in report.comparisons] == [
+        ("fused", "dense"),
+        ("fused", "lexical"),
+    ]
 
 
 async def test_the_legs_come_first() -> None:
-    """So that one that cannot run is reported before the long work."""
+    """A leg that cannot run is then reported before the long work."""
     collection = both_legs()
     await evaluate_collection(collection, QUERIES_COLLECTION, QRELS_COLLECTION, metrics=METRICS)
 
-    assert [one["legs"] for one in collection.asked[::2]] == [("dense",), ("lexical",), None]
+    assert [request["legs"] for request in collection.asked[::2]] == [("dense",), ("lexical",), None]
 
 
 async def test_another_profile_is_measured_before_it_is_in_use() -> None:
@@ -545,27 +551,27 @@ async def test_another_profile_is_measured_before_it_is_in_use() -> None:
 async def test_named_legs_restrict_the_fused_search_too() -> None:
     """Also where the profile has others."""
     collection = Searched({("dense",): [], ("lexical",): ["b"], ("lexical", "dense"): ["b"]})
-    found = await evaluate_collection(
+    report = await evaluate_collection(
         collection, QUERIES_COLLECTION, QRELS_COLLECTION, metrics=METRICS, legs=["lexical", "dense"]
     )
 
-    assert [one.variant for one in found.report.variants] == ["lexical", "dense", "fused"]
+    assert [variant.variant for variant in report.report.variants] == ["lexical", "dense", "fused"]
 
 
 async def test_one_leg_is_compared_with_nothing() -> None:
     """Its fusion would be the same."""
-    found = (
+    report = (
         await evaluate_collection(both_legs(), QUERIES_COLLECTION, QRELS_COLLECTION, metrics=METRICS, legs=["dense"])
     ).report
 
-    assert [one.variant for one in found.variants] == ["dense"]
-    assert found.comparisons == ()
+    assert [variant.variant for variant in report.variants] == ["dense"]
+    assert report.comparisons == ()
 
 
 async def test_queries_bring_their_filter_and_leave_themselves_out() -> None:
-    """The own item costs no place, and a search is never asked for more than it gives."""
+    """The query's own item does not count, and a search requests at most its maximum."""
     collection = Searched({("dense",): ["x", "y", "a", "b"]})
-    found = await evaluate_collection(
+    report = await evaluate_collection(
         collection,
         QUERIES_COLLECTION,
         QRELS_COLLECTION,
@@ -575,20 +581,20 @@ async def test_queries_bring_their_filter_and_leave_themselves_out() -> None:
         drop_self=DropSelf.parse("metadata.self_id"),
     )
 
-    assert found.report.variants[0].per_query["MRR@1000"] == {"q1": 1 / 2, "q2": 1 / 3}
-    filters = [one["where"]["and"][0] for one in collection.asked]
+    assert report.report.variants[0].per_query["MRR@1000"] == {"q1": 1 / 2, "q2": 1 / 3}
+    filters = [request["where"]["and"][0] for request in collection.asked]
     assert filters == [{"project": "p"}, {"project": "q"}]
-    assert [one["limit"] for one in collection.asked] == [1000, 1000]
+    assert [request["limit"] for request in collection.asked] == [1000, 1000]
 
 
 async def test_what_searches_say_is_counted() -> None:
     """A leg that did not run changes what the figures mean."""
-    found = await evaluate_collection(
+    report = await evaluate_collection(
         both_legs(notes=("no embedder",)), QUERIES_COLLECTION, QRELS_COLLECTION, metrics=METRICS
     )
 
-    assert found.notes == {"no embedder": 6}
-    assert found.as_dict()["notes"] == {"no embedder": 6}
+    assert report.notes == {"no embedder": 6}
+    assert report.as_dict()["notes"] == {"no embedder": 6}
 
 
 async def test_a_metric_deeper_than_a_search_is_refused_before_the_first() -> None:
@@ -600,7 +606,7 @@ async def test_a_metric_deeper_than_a_search_is_refused_before_the_first() -> No
 
 
 def test_legs_without_weight_are_not_measured() -> None:
-    """Unless they are asked for."""
+    """Naming them explicitly overrides this."""
     profile = Profile(legs={LegName.DENSE: 0.0, LegName.LEXICAL: 1.0})
     assert chosen_legs(profile, None) == ("lexical",)
     assert chosen_legs(profile, ["dense", "dense"]) == ("dense",)

@@ -33,19 +33,19 @@ MEASURED = AnnIndex(rows=1000, index_bytes=1_000_000)
         (500, None, 0, IndexOutcome.NOT_NEEDED),
         (999, None, 0, IndexOutcome.NOT_NEEDED),
         (1000, None, 0, IndexOutcome.BUILT),
-        # With one, it stays down to the half.
+        # With one, it stays down to half of that.
         (1000, MEASURED, 1_000_000, IndexOutcome.PRESENT),
         (999, MEASURED, 1_000_000, IndexOutcome.PRESENT),
         (501, MEASURED, 800_000, IndexOutcome.PRESENT),
         (499, MEASURED, 500_000, IndexOutcome.DROPPED),
         (0, MEASURED, 1_000_000, IndexOutcome.DROPPED),
-        # It is measured as soon as it can be, and when the collection has doubled or halved since.
+        # It is measured as soon as possible, and after the collection has doubled or halved.
         (1000, AnnIndex(), 1_000_000, IndexOutcome.MEASURED),
         (1999, MEASURED, 2_000_000, IndexOutcome.PRESENT),
         (2000, MEASURED, 2_000_000, IndexOutcome.MEASURED),
         (1000, AnnIndex(rows=2000, index_bytes=2_000_000), 1_000_000, IndexOutcome.MEASURED),
         (500, MEASURED, 500_000, IndexOutcome.MEASURED),
-        # Rebuilt when each row takes more than twice the bytes, whatever else is due.
+        # It is rebuilt when each row takes more than twice the bytes, whatever else is due.
         (1000, MEASURED, 2_000_000, IndexOutcome.PRESENT),
         (1000, MEASURED, 2_000_001, IndexOutcome.REBUILT),
         (2000, MEASURED, 4_000_001, IndexOutcome.REBUILT),
@@ -64,7 +64,7 @@ def test_the_index_follows_the_size_with_hysteresis(
     [(1000, IndexOutcome.BUILT), (501, IndexOutcome.BUILT), (499, IndexOutcome.DROPPED)],
 )
 def test_what_a_failed_build_left_is_built_again_or_removed(documents: int, outcome: IndexOutcome) -> None:
-    """An index that is there and not valid costs writes and helps nobody."""
+    """An invalid index costs writes without use."""
     assert wanted_outcome(documents, 1000, None, 0, is_there=True) is outcome
 
 
@@ -73,10 +73,10 @@ def test_an_index_of_another_form_is_replaced_unless_it_goes_anyway(*, is_quanti
     """Measured or not, bloated or not."""
     for rows, index_bytes in ((1000, 1_000_000), (0, 0), (1000, 9_000_000)):
         index = AnnIndex(rows=rows, index_bytes=1_000_000, is_quantised=is_quantised)
-        wanted = partial(wanted_outcome, 1000, 1000, index, index_bytes, is_there=True)
+        outcome_of = partial(wanted_outcome, 1000, 1000, index, index_bytes, is_there=True)
         for form in (IndexForm(not is_quantised), IndexForm(is_quantised, parts=4)):
-            assert wanted(form=form) is IndexOutcome.REPLACED
-        assert wanted(form=IndexForm(is_quantised)) is not IndexOutcome.REPLACED
+            assert outcome_of(form=form) is IndexOutcome.REPLACED
+        assert outcome_of(form=IndexForm(is_quantised)) is not IndexOutcome.REPLACED
     assert wanted_outcome(1, 1000, MEASURED, 1, is_there=True, form=IndexForm(parts=4)) is IndexOutcome.DROPPED
 
 
@@ -86,7 +86,7 @@ def test_an_index_of_another_form_is_replaced_unless_it_goes_anyway(*, is_quanti
         (IndexKind.FULL, 3072, None, False),
         (IndexKind.QUANTISED, 64, None, True),
         (IndexKind.AUTO, 3072, None, False),
-        # What is there stays, but for bits that tell too little.
+        # The existing kind stays, except for bits that tell too little.
         (IndexKind.AUTO, 3072, MEASURED, False),
         (IndexKind.AUTO, 64, replace(MEASURED, is_quantised=True), True),
         (IndexKind.AUTO, 3072, AnnIndex(is_quantised=True, effort_10=1001), True),
@@ -98,7 +98,7 @@ def test_an_index_of_another_form_is_replaced_unless_it_goes_anyway(*, is_quanti
 def test_the_kind_follows_the_wish_and_what_was_measured(
     kind: IndexKind, dimensions: int, index: AnnIndex | None, *, wants: bool
 ) -> None:
-    """A wish is kept, whatever was measured."""
+    """The requested kind is kept, whatever the measurement."""
     space = StoredSpace(1, EmbeddingSpace(provider="test", model="kinds", dimensions=dimensions))
     assert wants_bits(collection(stored={"space": space, "ann_index": index, "index_kind": kind}).stored) is wants
 
@@ -110,7 +110,7 @@ def test_the_longer_the_vectors_the_fewer_make_an_index_worth_while(dimensions: 
 
 
 @pytest.mark.parametrize(
-    ("found", "true", "recall"),
+    ("scores", "true", "recall"),
     [
         ([0.9, 0.8, 0.7], [0.9, 0.8, 0.7], 1.0),
         ([0.9, 0.8, 0.6], [0.9, 0.8, 0.7], 2 / 3),
@@ -121,9 +121,9 @@ def test_the_longer_the_vectors_the_fewer_make_an_index_worth_while(dimensions: 
         ([], [], 1.0),
     ],
 )
-def test_recall_is_counted_by_scores(found: list[float], true: list[float], recall: float) -> None:
+def test_recall_is_counted_by_scores(scores: list[float], true: list[float], recall: float) -> None:
     """Equally near items are interchangeable; missing items were not found; without true items recall is 1."""
-    assert recall_of(found, true) == pytest.approx(recall)
+    assert recall_of(scores, true) == pytest.approx(recall)
 
 
 @pytest.mark.parametrize(
@@ -145,6 +145,6 @@ def test_an_index_in_parts_has_a_name_for_each() -> None:
 
 @pytest.mark.parametrize("ending", ["", "_bits", "_2_of_4", "_bits_2_of_4", "_ccnew", "_bits_2_of_4_ccold1"])
 def test_the_indexes_of_a_collection_are_known_by_the_beginning_of_their_names(ending: str) -> None:
-    """Those that an interrupted build left included; other indexes are themselves."""
+    """This includes those of interrupted builds; other names do not match."""
     assert stem_of(f"embeddings_4_7_hnsw{ending}") == "embeddings_4_7_hnsw"
     assert stem_of("items_pkey") == "items_pkey"

@@ -30,7 +30,7 @@ def a_query(query_id: str = "q1", **metadata: object) -> JudgedQuery:
     return JudgedQuery(query_id=query_id, text="what is it", metadata=metadata)
 
 
-def written(folder: Path, text: str | bytes, name: str = "file") -> Path:
+def write_file(folder: Path, text: str | bytes, name: str = "file") -> Path:
     """A new file of that content."""
     path = folder / name
     path.write_bytes(text.encode() if isinstance(text, str) else text)
@@ -39,7 +39,7 @@ def written(folder: Path, text: str | bytes, name: str = "file") -> Path:
 
 def test_queries_keep_their_order_and_metadata(tmp_path: Path) -> None:
     """Each line becomes a query; blank lines count as lines and are skipped."""
-    path = written(
+    path = write_file(
         tmp_path, '{"_id": "b", "text": "one", "metadata": {"as_of": "2022"}}\n\n{"_id": 7, "text": "two"}\n'
     )
 
@@ -51,29 +51,29 @@ def test_queries_keep_their_order_and_metadata(tmp_path: Path) -> None:
 
 def test_line_separators_inside_a_text_do_not_end_the_line(tmp_path: Path) -> None:
     """U+2028 and form feeds belong to the text; only newlines part queries."""
-    path = written(tmp_path, '{"_id": "q", "text": "a\u2028b\u0085c"}\r\n')
+    path = write_file(tmp_path, '{"_id": "q", "text": "a\u2028b\u0085c"}\r\n')
 
     assert [query.text for query in read_queries(path)] == ["a\u2028b\u0085c"]
 
 
 @pytest.mark.parametrize("name", ["queries.jsonl.gz", "queries.jsonl"])
 def test_gzip_is_read_whatever_the_file_is_called(tmp_path: Path, name: str) -> None:
-    """A gzipped file is known by its content."""
-    path = written(tmp_path, gzip.compress(b'{"_id": "q", "text": "t"}\n'), name)
+    """The content decides."""
+    path = write_file(tmp_path, gzip.compress(b'{"_id": "q", "text": "t"}\n'), name)
 
     assert [query.query_id for query in read_queries(path)] == ["q"]
 
 
 def test_a_query_has_an_id_by_either_name(tmp_path: Path) -> None:
     """As an item has."""
-    path = written(tmp_path, b'{"_id": "q", "text": "t"}\n{"id": 7, "text": "t"}\n')
+    path = write_file(tmp_path, b'{"_id": "q", "text": "t"}\n{"id": 7, "text": "t"}\n')
 
     assert [query.query_id for query in read_queries(path)] == ["q", "7"]
 
 
 def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     """Files saved on Windows may begin with one."""
-    path = written(tmp_path, b'\xef\xbb\xbf{"_id": "q", "text": "t"}\n')
+    path = write_file(tmp_path, b'\xef\xbb\xbf{"_id": "q", "text": "t"}\n')
 
     assert [query.query_id for query in read_queries(path)] == ["q"]
 
@@ -98,7 +98,7 @@ def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
 def test_a_bad_query_is_named_by_file_and_line(tmp_path: Path, line: str | bytes, reason: str) -> None:
     """The error carries the file, the line from 1, and what is wrong with it."""
     bad = line if isinstance(line, bytes) else line.encode()
-    path = written(tmp_path, b'{"_id": "q", "text": "t"}\n\n' + bad + b"\n")
+    path = write_file(tmp_path, b'{"_id": "q", "text": "t"}\n\n' + bad + b"\n")
 
     with pytest.raises(BadLineError, match=reason) as caught:
         read_queries(path)
@@ -109,18 +109,18 @@ def test_a_bad_query_is_named_by_file_and_line(tmp_path: Path, line: str | bytes
 def test_a_damaged_gzip_stream_is_a_bad_line(tmp_path: Path) -> None:
     """A download that broke off says so instead of giving half of the queries."""
     whole = gzip.compress(b"".join(b'{"_id": "%d", "text": "t"}\n' % number for number in range(1000)))
-    path = written(tmp_path, whole[:-20])
+    path = write_file(tmp_path, whole[:-20])
 
     with pytest.raises(BadLineError, match="damaged"):
         read_queries(path)
 
 
-@pytest.mark.parametrize("read", [read_queries, read_qrels])
-def test_a_file_that_cannot_be_read_is_the_callers_mistake(tmp_path: Path, read: Any) -> None:
+@pytest.mark.parametrize("reader", [read_queries, read_qrels])
+def test_a_file_that_cannot_be_read_is_the_callers_mistake(tmp_path: Path, reader: Any) -> None:
     """A missing file, a folder and an empty file each give a readable error."""
-    for path in (tmp_path / "missing", tmp_path, written(tmp_path, "\n\n", "empty")):
+    for path in (tmp_path / "missing", tmp_path, write_file(tmp_path, "\n\n", "empty")):
         with pytest.raises(InvalidRequestError, match=path.name):
-            read(path)
+            reader(path)
 
 
 @pytest.mark.parametrize(
@@ -134,12 +134,12 @@ def test_a_file_that_cannot_be_read_is_the_callers_mistake(tmp_path: Path, read:
 )
 def test_judgements_of_three_and_four_columns_are_told_apart(tmp_path: Path, text: str) -> None:
     """BEIR's columns with and without a header, and TREC's, give the same judgements."""
-    assert read_qrels(written(tmp_path, text)) == {"q 1": {"d1": 2, "d2": 0}, "q2": {"d1": 1}}
+    assert read_qrels(write_file(tmp_path, text)) == {"q 1": {"d1": 2, "d2": 0}, "q2": {"d1": 1}}
 
 
 def test_trec_judgements_may_be_parted_by_spaces(tmp_path: Path) -> None:
     """TREC's own files use spaces, and grades below 0 for spam."""
-    assert read_qrels(written(tmp_path, "51 0 FT-1 -2\n51  0  FT-2   1\n")) == {"51": {"FT-1": -2, "FT-2": 1}}
+    assert read_qrels(write_file(tmp_path, "51 0 FT-1 -2\n51  0  FT-2   1\n")) == {"51": {"FT-1": -2, "FT-2": 1}}
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_trec_judgements_may_be_parted_by_spaces(tmp_path: Path) -> None:
 )
 def test_a_bad_judgement_is_named_by_file_and_line(tmp_path: Path, line: str, reason: str) -> None:
     """The error carries the file, the line from 1, and what is wrong with it."""
-    path = written(tmp_path, f"query-id\tcorpus-id\tscore\nq1\td1\t1\n{line}\n")
+    path = write_file(tmp_path, f"query-id\tcorpus-id\tscore\nq1\td1\t1\n{line}\n")
 
     with pytest.raises(BadLineError, match=reason) as caught:
         read_qrels(path)
@@ -170,13 +170,13 @@ def test_a_bad_judgement_is_named_by_file_and_line(tmp_path: Path, line: str, re
 def test_a_first_line_of_another_width_is_a_bad_line(tmp_path: Path, line: str) -> None:
     """Judgements have three or four columns."""
     with pytest.raises(BadLineError, match=r"the number of columns is \d; write query, item and score"):
-        read_qrels(written(tmp_path, line + "\n"))
+        read_qrels(write_file(tmp_path, line + "\n"))
 
 
 def test_a_first_line_with_words_for_a_score_is_no_header(tmp_path: Path) -> None:
     """Only BEIR's own header is skipped; another first line must be a judgement."""
     with pytest.raises(BadLineError, match="whole number"):
-        read_qrels(written(tmp_path, "query\titem\tgrade\nq1\td1\t1\n"))
+        read_qrels(write_file(tmp_path, "query\titem\tgrade\nq1\td1\t1\n"))
 
 
 words = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=8)
@@ -189,7 +189,7 @@ def test_judgements_survive_being_written_and_read(
 ) -> None:
     """Any ids and grades come back as they were."""
     lines = [f"{query}\t{item}\t{score}\n" for query, grades in qrels.items() for item, score in grades.items()]
-    path = written(tmp_path_factory.mktemp("qrels"), "query-id\tcorpus-id\tscore\n" + "".join(lines))
+    path = write_file(tmp_path_factory.mktemp("qrels"), "query-id\tcorpus-id\tscore\n" + "".join(lines))
 
     assert qrels == read_qrels(path)
 
@@ -201,7 +201,7 @@ def test_queries_survive_being_written_and_read(
 ) -> None:
     """Any ids and texts come back as they were."""
     lines = "".join(json.dumps({"_id": key, "text": text}, ensure_ascii=False) + "\n" for key, text in pairs)
-    path = written(tmp_path_factory.mktemp("queries"), lines)
+    path = write_file(tmp_path_factory.mktemp("queries"), lines)
 
     assert pairs == [(query.query_id, query.text) for query in read_queries(path)]
 
@@ -247,7 +247,7 @@ def test_nothing_at_all_is_refused(queries: list[JudgedQuery], qrels: dict[str, 
     ],
 )
 def test_a_query_filters_by_a_value_of_its_own(text: str, expected: dict[str, Any]) -> None:
-    """The query's value stands on the left, so the item's side of a comparison is mirrored."""
+    """The query's value is on the left, so the comparison is mirrored for the item."""
     query = a_query(conversation="c1", as_of="2022-08-24", level=0, open=False)
 
     assert WhereFrom.parse(text).filter_for(query) == expected
@@ -323,7 +323,7 @@ def test_the_same_filter_twice_is_one() -> None:
 
 @pytest.mark.parametrize(("metadata", "expected"), [({"self_id": "d7"}, "d7"), ({"self_id": 7}, "7"), ({}, None)])
 def test_a_query_names_the_item_that_it_was(metadata: dict[str, Any], expected: str | None) -> None:
-    """Its own item is left out; a query that was no item leaves nothing out."""
+    """The item itself is left out; a query without an item leaves nothing out."""
     assert DropSelf.parse("metadata.self_id").exclude_for(a_query(**metadata)) == expected
 
 
@@ -336,14 +336,14 @@ def test_where_the_own_item_stands_must_be_metadata(text: str) -> None:
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 def test_a_csv_brings_queries_with_what_is_expected(tmp_path: Path, separator: str) -> None:
-    """A query in two rows expects two items; other columns are left alone."""
+    """A query in two rows expects two items; other columns are ignored."""
     rows = [
         ("Query", "by", "Expected_ID"),
         ("why, so", "me", "a"),
         ("where", "", "b"),
         ("why, so", "me", "c"),
     ]
-    path = written(tmp_path, "\n".join(separator.join(f'"{cell}"' for cell in row) for row in rows), "pairs.csv")
+    path = write_file(tmp_path, "\n".join(separator.join(f'"{cell}"' for cell in row) for row in rows), "pairs.csv")
 
     queries, qrels = read_judged(path)
     assert [query.text for query in queries] == ["why, so", "where"]
@@ -351,7 +351,7 @@ def test_a_csv_brings_queries_with_what_is_expected(tmp_path: Path, separator: s
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "no column expected_id and query in its first line"),
         ("question,answer\na,b\n", "no column expected_id and query"),
@@ -362,7 +362,7 @@ def test_a_csv_brings_queries_with_what_is_expected(tmp_path: Path, separator: s
         ('{"_id": "q", "text": "t"}\n', "without a file of judgements the queries come as CSV"),
     ],
 )
-def test_what_is_no_such_csv_is_refused(tmp_path: Path, text: str, told: str) -> None:
+def test_what_is_no_such_csv_is_refused(tmp_path: Path, text: str, message: str) -> None:
     """With what to write instead."""
-    with pytest.raises(InvalidRequestError, match=told):
-        read_judged(written(tmp_path, text))
+    with pytest.raises(InvalidRequestError, match=message):
+        read_judged(write_file(tmp_path, text))

@@ -1,4 +1,4 @@
-"""Recall from scores, and by how many items filters let through."""
+"""Recall from scores, grouped by the number of items that match the filter."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from retrieval.services.recall import bucket, measured
 
 
 @pytest.mark.parametrize(
-    ("found", "exact", "recall"),
+    ("scores", "exact", "recall"),
     [
         ([0.9, 0.8], [0.9, 0.8], 1.0),
         ([0.9, 0.7], [0.9, 0.8], 0.5),
@@ -19,9 +19,9 @@ from retrieval.services.recall import bucket, measured
         ([0.8, 0.8], [0.8, 0.8], 1.0),
     ],
 )
-def test_recall_is_the_share_of_the_truth(found: list[float], exact: list[float], recall: float) -> None:
+def test_recall_is_the_share_of_the_truth(scores: list[float], exact: list[float], recall: float) -> None:
     """The share of items as near as the last of the true nearest; equal items are interchangeable."""
-    assert recall_of(found, exact) == recall
+    assert recall_of(scores, exact) == recall
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_searches_are_grouped_by_what_their_filters_let_through(matches: int | N
 
 
 def test_each_group_has_its_mean_and_its_short_pages() -> None:
-    """The least effort stands for the group."""
+    """The group's effort is the least one."""
     probes = [
         Probe(recall=1.0, is_short=False, matches=None, effort=100),
         Probe(recall=0.5, is_short=True, matches=None, effort=80),

@@ -15,24 +15,24 @@ from retrieval.services.significance import EXACT_PAIRS, compare, compare_by_que
 
 def test_the_exact_p_value_is_the_share_of_sign_patterns() -> None:
     """With differences 1, 1, 1, 1 two of sixteen patterns are as extreme: all plus and all minus."""
-    found = compare([2, 2, 2, 2], [1, 1, 1, 1])
+    comparison = compare([2, 2, 2, 2], [1, 1, 1, 1])
 
-    assert (found.p_value, found.difference, found.queries) == (2 / 16, 1.0, 4)
+    assert (comparison.p_value, comparison.difference, comparison.queries) == (2 / 16, 1.0, 4)
 
 
 def test_one_pair_can_never_be_significant() -> None:
     """Both signs are as extreme, so p is 1."""
-    found = compare([0.9], [0.1])
+    comparison = compare([0.9], [0.1])
 
-    assert found.p_value == 1.0
-    assert not found.significant
+    assert comparison.p_value == 1.0
+    assert not comparison.significant
 
 
 def test_equal_systems_have_no_difference() -> None:
     """Nothing differs: p is 1 and the interval is a point."""
-    found = compare([0.1, 0.5, 0.7], [0.1, 0.5, 0.7])
+    comparison = compare([0.1, 0.5, 0.7], [0.1, 0.5, 0.7])
 
-    assert (found.difference, found.p_value, found.low, found.high) == (0.0, 1.0, 0.0, 0.0)
+    assert (comparison.difference, comparison.p_value, comparison.low, comparison.high) == (0.0, 1.0, 0.0, 0.0)
 
 
 scores = st.lists(
@@ -93,9 +93,9 @@ def test_a_sampled_p_value_is_never_zero() -> None:
 def test_chance_is_found_significant_as_often_as_promised() -> None:
     """Between equal systems about 1 in 20 comparisons has p < 0.05, not many more."""
     rng = np.random.default_rng(11)
-    found = sum(compare(rng.random(30), rng.random(30), permutations=300).significant for _ in range(400))
+    count = sum(compare(rng.random(30), rng.random(30), permutations=300).significant for _ in range(400))
 
-    assert 6 <= found <= 38
+    assert 6 <= count <= 38
 
 
 def test_exact_and_sampled_p_values_agree_at_the_border() -> None:
@@ -108,7 +108,7 @@ def test_exact_and_sampled_p_values_agree_at_the_border() -> None:
 
 
 def test_pairs_without_a_difference_do_not_change_the_p_value() -> None:
-    """Queries that both systems answer alike say nothing about which is better, and keep the test exact."""
+    """Ties say nothing about the better system, and the test stays exact."""
     few = compare([1.0, 0.8, 0.9, 0.7, 1.0, 0.6], [0.0] * 6)
     padded = compare([1.0, 0.8, 0.9, 0.7, 1.0, 0.6] + [0.5] * 100, [0.0] * 6 + [0.5] * 100)
 
@@ -120,14 +120,14 @@ def test_the_interval_covers_the_true_difference_as_often_as_promised() -> None:
     rng = np.random.default_rng(3)
     covered = 0
     for _ in range(200):
-        found = compare(rng.normal(0.1, 0.3, 60), np.zeros(60), permutations=400)
-        covered += found.low <= 0.1 <= found.high
+        comparison = compare(rng.normal(0.1, 0.3, 60), np.zeros(60), permutations=400)
+        covered += comparison.low <= 0.1 <= comparison.high
 
     assert 178 <= covered <= 198
 
 
 def test_equal_input_gives_equal_output() -> None:
-    """Without a generator the seed is fixed; a generator of one's own is used when given."""
+    """Without a generator the seed is fixed; a given generator is used."""
     rng = np.random.default_rng(1)
     a, b = rng.random(40), rng.random(40)
 
@@ -138,10 +138,10 @@ def test_equal_input_gives_equal_output() -> None:
 
 def test_scores_by_query_are_paired_by_id() -> None:
     """The order of the mappings does not matter."""
-    found = compare_by_query({"x": 1.0, "y": 0.2}, {"y": 0.1, "x": 0.4}, names=("fused", "dense"))
+    comparison = compare_by_query({"x": 1.0, "y": 0.2}, {"y": 0.1, "x": 0.4}, names=("fused", "dense"))
 
-    assert found.difference == pytest.approx(0.35)
-    assert (found.name_a, found.name_b) == ("fused", "dense")
+    assert comparison.difference == pytest.approx(0.35)
+    assert (comparison.name_a, comparison.name_b) == ("fused", "dense")
 
 
 def test_systems_with_different_queries_are_not_compared() -> None:
@@ -165,7 +165,10 @@ def test_a_test_without_permutations_is_refused() -> None:
 
 def test_a_comparison_reads_as_one_line_and_as_json() -> None:
     """People see the difference, its interval and p; programs see plain values."""
-    found = compare([0.5] * 6, [0.25] * 6, names=("fused", "dense"))
+    comparison = compare([0.5] * 6, [0.25] * 6, names=("fused", "dense"))
 
-    assert found.describe() == "fused against dense: +0.2500 (95 % interval +0.2500 to +0.2500), p = 0.0312, 6 queries"
-    assert {"name_a": "fused", "p_value": 2 / 64, "significant": True}.items() <= found.as_dict().items()
+    assert (
+        comparison.describe()
+        == "fused against dense: +0.2500 (95 % interval +0.2500 to +0.2500), p = 0.0312, 6 queries"
+    )
+    assert {"name_a": "fused", "p_value": 2 / 64, "significant": True}.items() <= comparison.as_dict().items()

@@ -37,7 +37,7 @@ from retrieval.services.tune import (
     tune,
     tune_collection,
 )
-from tests.support.searching import kept
+from tests.support.searching import without_excluded
 
 EVEN = Setting({"dense": 1.0, "lexical": 1.0})
 LEXICAL = Setting({"lexical": 1.0})
@@ -79,7 +79,7 @@ def complementary(queries: int, seed: int = 1) -> Case:
 
 
 def split(*, dense: int, lexical: int) -> Case:
-    """So many queries that only dense answers, and so many that only lexical answers."""
+    """``dense`` queries that only the dense leg answers, and ``lexical`` queries that only the lexical leg answers."""
     legs = ["dense"] * dense + ["lexical"] * lexical
     rankings = {f"q{number}": {leg: ranked(leg, ["hit"])} for number, leg in enumerate(legs)}
     return rankings, {query_id: {"hit": 1} for query_id in rankings}
@@ -107,8 +107,8 @@ def test_complementary_legs_are_fused() -> None:
 
     assert report.improves
     assert report.proposal == EVEN
-    assert [one.name_b for one in report.comparisons] == ["current", "dense alone"]
-    assert [one.mean_b for one in report.comparisons] == pytest.approx([1 / math.log2(3)] * 2)
+    assert [comparison.name_b for comparison in report.comparisons] == ["current", "dense alone"]
+    assert [comparison.mean_b for comparison in report.comparisons] == pytest.approx([1 / math.log2(3)] * 2)
 
 
 def test_the_best_setting_is_kept() -> None:
@@ -154,7 +154,7 @@ def test_a_gain_that_vanishes_on_held_out_queries_is_not_believed() -> None:
 
 
 def test_held_out_queries_have_no_say_in_their_own_setting() -> None:
-    """Dense answers half of the queries and lexical the rest: the others always choose the leg that fails."""
+    """Dense answers half of the queries, lexical the rest: the others always choose the failing leg."""
     rankings, qrels = split(dense=4, lexical=4)
 
     report = tune(rankings, qrels, Setting({"dense": 1.0}), settings=[LEXICAL], folds=8)
@@ -212,11 +212,11 @@ def test_the_current_setting_and_each_leg_are_always_tried() -> None:
 def test_progress_counts_the_settings() -> None:
     """From 1 to the number of settings tried."""
     rankings, qrels = complementary(5)
-    seen: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
 
-    tune(rankings, qrels, EVEN, progress=lambda done, total: seen.append((done, total)))
+    tune(rankings, qrels, EVEN, progress=lambda done, total: progress.append((done, total)))
 
-    assert seen == [(done, 20) for done in range(1, 21)]
+    assert progress == [(number, 20) for number in range(1, 21)]
 
 
 def test_queries_without_a_relevant_item_are_left_out() -> None:
@@ -229,7 +229,7 @@ def test_queries_without_a_relevant_item_are_left_out() -> None:
 
 
 def test_a_query_that_a_leg_finds_nothing_for_scores_zero_there() -> None:
-    """Empty and missing legs are no error."""
+    """Empty and missing legs are not an error."""
     rankings = {
         "q0": {"lexical": ranked("lexical", ["hit"]), "dense": []},
         "q1": {"dense": ranked("dense", ["hit"])},
@@ -274,16 +274,16 @@ def test_the_grid_goes_from_simple_to_elaborate() -> None:
 
 
 def test_weighted_sums_with_the_dense_leg_are_tried_refined_where_that_can_be_told() -> None:
-    """With vectors, that is: after those that are not, so that equal quality goes to the simpler one."""
-    added = [one for one in grid(["dense", "lexical"], with_refining=True) if not one.refining.is_off]
+    """This needs vectors; refined settings come after unrefined ones, so that a tie goes to the simpler one."""
+    added = [profile for profile in grid(["dense", "lexical"], with_refining=True) if not profile.refining.is_off]
 
-    assert added == [replace(one, refining=REFINED) for one in grid(["dense", "lexical"])[-9:]]
+    assert added == [replace(profile, refining=REFINED) for profile in grid(["dense", "lexical"])[-9:]]
     assert added[0].describe() == "weighted sum of dense 0.1, lexical 0.9, refined by 0.25"
     assert grid(["lexical"], with_refining=True) == grid(["lexical"])
 
 
 def test_refining_is_proposed_where_it_helps() -> None:
-    """The second relevant item stands far behind in both legs, and is like the first: only vectors show it."""
+    """The second relevant item ranks low in both legs, and is similar to the first: only vectors show it."""
     others = [f"x{number}" for number in range(20)]
     in_order = {leg: ranked(leg, ["first", *others[:12], "hit", *others[12:]]) for leg in ("dense", "lexical")}
     rankings = {f"q{number}": in_order for number in range(20)}
@@ -343,7 +343,7 @@ def test_the_report_is_plain_json() -> None:
         "refining": {"share": 0.0},
     }
     assert len(plain["means"]) == 20
-    assert fmean(one["mean"] for one in plain["means"]) <= plain["means"][0]["mean"]
+    assert fmean(mean["mean"] for mean in plain["means"]) <= plain["means"][0]["mean"]
 
 
 QUERIES = [
@@ -360,7 +360,7 @@ def ranked_collection(leg: str, item_ids: Sequence[str]) -> list[Candidate]:
 
 @dataclass
 class Tuned:
-    """Its lexical leg is always right and its dense leg is noise; each finds the query itself first."""
+    """Its lexical leg is always right, and its dense leg is noise; each finds the query's own item first."""
 
     profile: Profile = field(default_factory=Profile)
     missing: tuple[str, ...] = ()
@@ -384,11 +384,15 @@ class Tuned:
             raise self.error
         number = int(query.removeprefix("text "))
         noise = [f"x{i}" for i in np.random.default_rng(number).permutation(30)]
-        found = {"lexical": [f"self {number}", "hit", *noise], "dense": [f"self {number}", *noise]}
-        return {leg: ranked_collection(leg, kept(found[leg], where)[:depth]) for leg in legs if leg not in self.missing}
+        rankings = {"lexical": [f"self {number}", "hit", *noise], "dense": [f"self {number}", *noise]}
+        return {
+            leg: ranked_collection(leg, without_excluded(rankings[leg], where)[:depth])
+            for leg in legs
+            if leg not in self.missing
+        }
 
     async def embeddings(self, item_ids: Sequence[str]) -> dict[str, Vector]:
-        """Those that it was given."""
+        """The given vectors."""
         return {item_id: self.vectors[item_id] for item_id in item_ids if item_id in self.vectors}
 
     async def set_profile(self, profile: Profile, *, note: str) -> int:
@@ -410,7 +414,7 @@ async def test_the_better_setting_becomes_a_profile() -> None:
 
 
 async def test_applying_stores_the_profile_with_how_it_was_found() -> None:
-    """And gives the version."""
+    """The call returns the version."""
     collection = Tuned()
     tuning = await tune_collection(collection, QUERIES, QRELS, seed=7)
     version = await apply_tuning(collection, tuning)
@@ -422,7 +426,7 @@ async def test_applying_stores_the_profile_with_how_it_was_found() -> None:
 
 
 async def test_refining_is_tuned_by_the_vectors_of_the_candidates() -> None:
-    """Only those of the dense leg's noise have one here; what is proposed, refined or not, becomes the profile."""
+    """Only the noise of the dense leg has vectors here; the proposal, refined or not, becomes the profile."""
     chance = np.random.default_rng(1)
     collection = Tuned(vectors={f"x{number}": chance.normal(size=3).astype(np.float32) for number in range(30)})
     tuning = await tune_collection(collection, QUERIES, QRELS)
@@ -452,10 +456,10 @@ async def test_each_leg_is_asked_once_a_judged_query_with_its_filter() -> None:
         collection, [*QUERIES, unjudged], QRELS, where_from=[WhereFrom.parse("metadata.project=project")]
     )
 
-    assert [one["query"] for one in collection.asked] == [query.text for query in QUERIES]
-    assert {one["depth"] for one in collection.asked} == {20}
-    assert {one["legs"] for one in collection.asked} == {("dense", "lexical")}
-    assert all(one["where"] == {"project": "p"} for one in collection.asked)
+    assert [request["query"] for request in collection.asked] == [query.text for query in QUERIES]
+    assert {request["depth"] for request in collection.asked} == {20}
+    assert {request["legs"] for request in collection.asked} == {("dense", "lexical")}
+    assert all(request["where"] == {"project": "p"} for request in collection.asked)
 
 
 async def test_the_querys_own_item_takes_no_rank() -> None:
@@ -469,7 +473,7 @@ async def test_the_querys_own_item_takes_no_rank() -> None:
 
 
 async def test_a_leg_that_cannot_run_says_so_itself() -> None:
-    """Without it, tuning would choose among what is left and call it the best."""
+    """Otherwise tuning would choose among the remaining legs."""
     collection = Tuned(missing=("dense",), error=EmbedderUnavailableError("no connection"))
     with pytest.raises(EmbedderUnavailableError, match="no connection"):
         await tune_collection(collection, QUERIES, QRELS)
@@ -477,7 +481,7 @@ async def test_a_leg_that_cannot_run_says_so_itself() -> None:
 
 
 async def test_a_leg_that_failed_once_ends_the_tuning() -> None:
-    """Even though it works again when it is asked alone."""
+    """Even if a later call of the leg works."""
     with pytest.raises(EmbedderError, match="dense leg failed on query 'q0'"):
         await tune_collection(Tuned(missing=("dense",)), QUERIES, QRELS)
 
@@ -494,15 +498,15 @@ async def test_both_stages_report_their_progress() -> None:
     assert trying[-1][1] == trying[-1][2] > 1
 
 
-@pytest.mark.asyncio(loop_scope="function")  # whose threads it ends
+@pytest.mark.asyncio(loop_scope="function")  # which ends its threads
 async def test_cancelled_while_it_calculates_it_stops_soon() -> None:
     """The thread ends at its next step instead of trying every setting."""
     tried: list[int] = []
     task: asyncio.Task[Any]
 
-    def follow(stage: str, done: int, _total: int) -> None:
+    def follow(stage: str, count: int, _total: int) -> None:
         if stage == TRYING:
-            tried.append(done)
+            tried.append(count)
             loop.call_soon_threadsafe(task.cancel)
             cancelled.wait()
 
@@ -527,7 +531,7 @@ async def test_what_cannot_be_measured_is_refused_before_the_first_search(cutoff
 
 
 def test_a_profile_and_its_setting_are_one_another() -> None:
-    """A leg without weight is no part of the setting."""
+    """A leg without weight is not part of the setting."""
     profile = Profile(
         legs={LegName.DENSE: 0.0, LegName.LEXICAL: 2.0}, fusion=Fusion(kind=FusionKind.WEIGHTED_SUM), depth=30
     )

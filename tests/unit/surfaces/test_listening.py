@@ -18,6 +18,6 @@ def test_a_port_that_is_taken_is_one_readable_line() -> None:
 
 
 def test_a_host_that_is_not_this_machine_is_one_readable_line() -> None:
-    """An address of documentation, which nobody has."""
+    """An address for documentation, which no machine has."""
     with pytest.raises(ConfigurationError, match=r"cannot listen on 192\.0\.2\.1"):
         listening_socket("192.0.2.1", 0)

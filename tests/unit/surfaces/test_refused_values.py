@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from retrieval.surfaces.refused_values import arguments_hint, refusal_of
 
 
-class Asked(BaseModel):
+class FieldKinds(BaseModel):
     """A model with a field of each kind."""
 
     model_config = ConfigDict(strict=True)
@@ -25,7 +25,7 @@ class Asked(BaseModel):
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "said"),
+    ("field", "value", "message"),
     [
         ("text", 5, "must be a text, not a number"),
         ("text", None, "must be a text, not null"),
@@ -45,11 +45,11 @@ class Asked(BaseModel):
         ("kind", "c", "must be 'a' or 'b'"),
     ],
 )
-def test_a_value_is_told_what_it_must_be(field: str, value: object, said: str) -> None:
-    """And of which kind it is; never what it is."""
+def test_a_value_is_told_what_it_must_be(field: str, value: object, message: str) -> None:
+    """The message names the expected type, but never the value."""
     with pytest.raises(ValidationError) as refused:
-        Asked.model_validate({field: value})
-    assert [refusal_of(dict(one)) for one in refused.value.errors()] == [said]
+        FieldKinds.model_validate({field: value})
+    assert [refusal_of(dict(error)) for error in refused.value.errors()] == [message]
 
 
 def test_other_refusals_keep_their_words() -> None:
@@ -73,8 +73,8 @@ def test_many_and_long_names_are_shown_in_part() -> None:
     assert told.endswith(", tickets-18 and 43 more")
 
 
-@pytest.mark.parametrize(("name", "meant"), [("filter", "where"), ("top_k", "limit"), ("querry", "query")])
-def test_a_name_of_other_services_leads_to_ours(name: str, meant: str) -> None:
+@pytest.mark.parametrize(("name", "name_here"), [("filter", "where"), ("top_k", "limit"), ("querry", "query")])
+def test_a_name_of_other_services_leads_to_ours(name: str, name_here: str) -> None:
     """The known name is suggested if the model has it; otherwise similar spellings count."""
-    assert arguments_hint(name, ["query", "where", "limit"]).startswith(f"did you mean {meant!r}? There are: ")
+    assert arguments_hint(name, ["query", "where", "limit"]).startswith(f"did you mean {name_here!r}? There are: ")
     assert "where" not in arguments_hint("filter", ["file", "limit"])

@@ -39,7 +39,7 @@ ASKED: list[tuple[Callable[..., Any], type[BaseModel], str | None]] = [
     (RetrievalService.process, RetrievalRequest, "tickets search"),
     (RetrievalService.preview_search, TicketPreviewRequest, "tickets preview"),
 ]
-"""Calls, each with what HTTP and the command line take for it."""
+"""Calls, each with the HTTP model and the command that correspond to it."""
 
 IN_PARTS: dict[str, type] = {"context": Context, "request": RetrievalRequest, "config": PreviewConfig}
 """A value of Python's that other doors take part by part."""
@@ -60,8 +60,8 @@ def rows() -> list[tuple[str, list[str]]]:
 
 def named(column: int) -> list[str]:
     """Every name of a column, once."""
-    found = (name for _, cells in rows() if not cells[column].startswith("–") for name in names_in(cells[column]))
-    return list(dict.fromkeys(found))
+    names = (name for _, cells in rows() if not cells[column].startswith("–") for name in names_in(cells[column]))
+    return list(dict.fromkeys(names))
 
 
 def names_in(cell: str) -> list[str]:
@@ -75,10 +75,10 @@ def methods(cls: type) -> set[str]:
 
 
 def mirrored() -> dict[str, type]:
-    """The classes of the sync door, by the name of what they stand for."""
-    shown = [getattr(retrieval.sync, name) for name in retrieval.sync.__all__]
-    mirrors = (one for one in shown if isinstance(one, type) and issubclass(one, Mirror))
-    return {one.__name__.removeprefix("Sync"): one for one in mirrors}
+    """The classes of the sync package, by the names of the async ones."""
+    public = [getattr(retrieval.sync, name) for name in retrieval.sync.__all__]
+    mirrors = (mirror for mirror in public if isinstance(mirror, type) and issubclass(mirror, Mirror))
+    return {mirror.__name__.removeprefix("Sync"): mirror for mirror in mirrors}
 
 
 def operations() -> set[str]:
@@ -91,11 +91,11 @@ def commands(group: Any = None, path: str = "retrieval") -> set[str]:
     """The commands that do something, by their path."""
     group = typer.main.get_command(app) if group is None else group
     below = getattr(group, "commands", {})
-    found = {one for name, inner in below.items() for one in commands(inner, f"{path} {name}")}
-    return found | ({path} if not below or path == "retrieval collections" else set())
+    paths = {command for name, inner in below.items() for command in commands(inner, f"{path} {name}")}
+    return paths | ({path} if not below or path == "retrieval collections" else set())
 
 
-@pytest.mark.parametrize(("what", "cells"), rows(), ids=lambda one: one if isinstance(one, str) else "")
+@pytest.mark.parametrize(("what", "cells"), rows(), ids=lambda value: value if isinstance(value, str) else "")
 def test_each_cell_names_a_call_or_says_why_there_is_none(what: str, cells: list[str]) -> None:
     """No cell is left empty."""
     assert len(cells) == 4, what
@@ -118,9 +118,9 @@ def test_each_name_of_langchain_exists() -> None:
     names = named(LANGCHAIN)
     assert names
     for name in names:
-        found: Any = importlib.import_module("retrieval.surfaces.langchain")
+        target: Any = importlib.import_module("retrieval.surfaces.langchain")
         for part in name.split("."):
-            found = getattr(found, part)
+            target = getattr(target, part)
 
 
 def test_no_call_of_the_platform_is_missing() -> None:
@@ -131,12 +131,12 @@ def test_no_call_of_the_platform_is_missing() -> None:
 
 
 def test_the_operations_are_those_of_the_service() -> None:
-    """None that is not there, and none left out."""
+    """All operations are listed, and no others."""
     assert set(named(HTTP)) == operations()
 
 
 def test_the_commands_are_those_of_the_program() -> None:
-    """None that is not there, and none left out."""
+    """All commands are listed, and no others."""
     assert set(named(COMMANDS)) == commands()
 
 
@@ -146,14 +146,14 @@ async def test_the_tools_are_those_of_the_mcp_server() -> None:
     served = Served(Settings(), Offer(groups=EVERY_TOOL))
     groups = (PrincipleTools(served), ItemTools(served), MemoryTools(served))
     assert {name: scope for name, scope, _, _ in lines} == {
-        one.tool.name: one.scope.value for group in groups for one in group.as_tools()
+        tool.tool.name: tool.scope.value for group in groups for tool in group.as_tools()
     }
     doors = mirrored()
     assert not [f"{cls}.{method}" for _, _, cls, method in lines if not hasattr(doors[cls], method)]
 
 
 def in_parts(names: Iterable[str]) -> set[str]:
-    """The names, those of a value's parts instead of the value's own; without what is a door's."""
+    """The names, with those of a value's parts instead of its own name; without those of one surface only."""
     found = set()
     for name in names:
         whole: Any = IN_PARTS.get(name)
@@ -166,16 +166,16 @@ def options_of(path: str) -> set[str]:
     command: Any = typer.main.get_command(app)
     for word in path.split():
         command = command.commands[word]
-    names = (one.name for one in command.params)
+    names = (param.name for param in command.params)
     return {SPELLED.get(f"{name} of {path}", SPELLED.get(name, name)) for name in names}
 
 
-@pytest.mark.parametrize(("call", "body", "command"), ASKED, ids=lambda one: getattr(one, "__qualname__", one))
+@pytest.mark.parametrize(("call", "body", "command"), ASKED, ids=lambda value: getattr(value, "__qualname__", value))
 def test_each_door_takes_what_the_call_takes(
     call: Callable[..., Any], body: type[BaseModel], command: str | None
 ) -> None:
     """By the same names; a new parameter needs its option and its field."""
-    wanted = in_parts(name for name in inspect.signature(call).parameters if name != "self")
-    assert in_parts(body.model_fields) == wanted
+    parameters = in_parts(name for name in inspect.signature(call).parameters if name != "self")
+    assert in_parts(body.model_fields) == parameters
     if command is not None:
-        assert in_parts(options_of(command)) == wanted
+        assert in_parts(options_of(command)) == parameters

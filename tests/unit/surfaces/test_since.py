@@ -1,4 +1,4 @@
-"""``--since``: what it understands, and what not."""
+"""``--since``: valid and invalid values."""
 
 from __future__ import annotations
 

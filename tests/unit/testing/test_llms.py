@@ -1,4 +1,4 @@
-"""The conformance suites of language models catch what they are for."""
+"""The conformance suites of language models detect faults."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from retrieval.testing import ConformanceError, check_llm, check_unreachable_llm
 
 
 class Down(SimLLM):
-    """Nobody answers, and it says so."""
+    """A model that is always unavailable."""
 
     def __init__(self) -> None:
         super().__init__(faults=SimFaults(fail_rate=1))
 
 
 class Renamed(SimLLM):
-    """Its name changes."""
+    """A model whose name changes."""
 
     @property
     def name(self) -> str:
@@ -135,7 +135,7 @@ async def test_each_fault_is_caught_by_its_check(faulty: type[SimLLM], check: st
 
 
 async def test_answers_that_change_are_caught_where_they_should_not() -> None:
-    """Only a model that is said to be deterministic is held to it."""
+    """Only a model that is declared deterministic has to repeat itself."""
 
     class Changing(SimLLM):
         async def complete(self, prompt: str, *, system: str = "") -> str:
@@ -148,7 +148,7 @@ async def test_answers_that_change_are_caught_where_they_should_not() -> None:
 
 
 async def test_one_that_is_down_has_to_say_so_by_its_error() -> None:
-    """An answer, or any other error, is no report of it."""
+    """An answer, or any other error, does not report that the LLM is unreachable."""
 
     class Odd(SimLLM):
         async def complete(self, prompt: str, *, system: str = "") -> str:  # noqa: ARG002

@@ -1,4 +1,4 @@
-"""The conformance suite of policies catches what it is for."""
+"""The conformance suite of policies detects faults."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Short(Off):
 
 
 class Forgetful(ThompsonSlots):
-    """Draws the posterior anew for what it says and for what it does."""
+    """A policy that draws the posterior again for its propensities."""
 
     def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> Places:
         """Plan with the fault: only the kind of generator is taken from the one passed in."""
@@ -56,7 +56,7 @@ class Oversure(Places):
 
 
 class Promising(Off):
-    """Its propensities do not add up."""
+    """A policy whose propensities do not add up."""
 
     def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> Places:
         """Plan with the fault."""
@@ -84,14 +84,14 @@ class Lopsided(ThompsonSlots):
 
 
 class Denying(Places):
-    """Its chances are those of another order of the first two places."""
+    """A policy whose propensities swap the first two places."""
 
     @property
     def chances(self) -> Floats:
         """The fault."""
-        found = super().chances
-        found[:, :2] = found[:, 1::-1]
-        return found
+        chances = super().chances
+        chances[:, :2] = chances[:, 1::-1]
+        return chances
 
 
 class Surprising(Off):

@@ -1,4 +1,4 @@
-"""The conformance suites of rerankers catch what they are for."""
+"""The conformance suites of rerankers detect faults."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Short(Good):
 
 
 class Logits(Good):
-    """Gives what is no probability."""
+    """A reranker whose scores are not probabilities."""
 
     async def rerank(self, query: str, texts: Sequence[str]) -> Any:
         """Score with the fault."""
@@ -154,11 +154,11 @@ async def test_each_fault_is_caught_by_name(kind: type[Good], check: str) -> Non
 
 
 async def test_an_unreachable_reranker_says_so() -> None:
-    """Nobody there is unavailable, and not an answer."""
+    """A missing server is "unavailable", and not an answer."""
 
     class Down(Good):
         async def rerank(self, query: str, texts: Sequence[str]) -> Any:  # noqa: ARG002
-            """Nobody answers."""
+            """Raise the error of an unreachable server."""
             raise RerankerUnavailableError("no connection")
 
     await check_unreachable_reranker(Down)

@@ -31,9 +31,9 @@ TEXTS = ["colleagues", "coworkers", "bananas", "The quick brown fox jumps over t
 @pytest.fixture
 async def embedder() -> AsyncIterator[MiniLMEmbedder]:
     """An embedder that has not loaded its model yet."""
-    made = MiniLMEmbedder(threads=2)
-    yield made
-    await made.aclose()
+    model = MiniLMEmbedder(threads=2)
+    yield model
+    await model.aclose()
 
 
 async def test_keeps_the_contract_of_embedders() -> None:
@@ -49,7 +49,7 @@ async def test_knows_what_words_mean(embedder: MiniLMEmbedder) -> None:
 
 
 async def test_vectors_do_not_depend_on_the_batch(embedder: MiniLMEmbedder) -> None:
-    """Padding beside longer texts changes a vector by less than 0.00001."""
+    """Padding for longer texts changes a vector by less than 0.00001."""
     texts = [" ".join(["word", *TEXTS[:3]][: 1 + place % 4]) + f" {'x ' * place}" for place in range(40)]
     together = await embedder.embed(texts, TextRole.DOCUMENT)
     alone = [await embedder.embed([text], TextRole.DOCUMENT) for text in texts]
@@ -71,7 +71,7 @@ async def test_text_beyond_256_tokens_makes_no_difference(embedder: MiniLMEmbedd
 
 
 def test_the_first_words_of_a_long_text_have_the_tokens_of_all_of_it() -> None:
-    """Long texts are split only as far as the model reads, and the tokens are those of the whole text."""
+    """The tokenizer reads only the model's part of a long text, and its tokens equal those of the whole text."""
     model, random = MiniLMModel(installed_files()), Random(1)
     parts = [
         "a",
@@ -113,7 +113,7 @@ async def test_cancelling_leaves_it_usable(embedder: MiniLMEmbedder) -> None:
     before = await embedder.embed(TEXTS, TextRole.DOCUMENT)
     many = [f"{TEXTS[3]} {number}" for number in range(2000)]
     call = asyncio.create_task(embedder.embed(many, TextRole.DOCUMENT))
-    # A query is answered in between, which shows that the long call is under way and shares the threads.
+    # A query is answered meanwhile, so the long call is running and shares the threads.
     await embedder.embed(["a query"], TextRole.QUERY)
     assert not call.done()
     call.cancel()

@@ -44,27 +44,27 @@ def waits() -> list[float]:
 @pytest.fixture
 async def make(server: OpenAIServer, waits: list[float]) -> AsyncIterator[Callable[..., OpenAIEmbedder]]:
     """Makes embedders of the server's model that do not really wait, and closes them."""
-    made: list[OpenAIEmbedder] = []
+    embedders: list[OpenAIEmbedder] = []
 
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
 
     def embedder(**options: Any) -> OpenAIEmbedder:
         usual = {"api_key": KEY, "base_url": server.url, "model": "small", "dimensions": 64, "sleep": sleep}
-        made.append(OpenAIEmbedder(**{**usual, "rng": random.Random(7), "now": lambda: NOW, **options}))
-        return made[-1]
+        embedders.append(OpenAIEmbedder(**{**usual, "rng": random.Random(7), "now": lambda: NOW, **options}))
+        return embedders[-1]
 
     yield embedder
-    for one in made:
-        await one.aclose()
+    for client in embedders:
+        await client.aclose()
 
 
 async def test_where_a_key_alone_chose_the_service_the_log_says_once_where_texts_go(
     server: OpenAIServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Before the first text leaves; not where ``RETRIEVAL_EMBEDDER`` names the service."""
-    given = {"openai_api_key": "key", "openai_base_url": server.url, "embedding_model": "small"}
-    keyed = Settings().changed(**given, embedding_dimensions=64, embedder="auto")
+    values = {"openai_api_key": "key", "openai_base_url": server.url, "embedding_model": "small"}
+    keyed = Settings().changed(**values, embedding_dimensions=64, embedder="auto")
     for settings in (keyed.changed(embedder="openai"), keyed, keyed):
         embedder = configured_embedder(settings)
         assert embedder is not None
@@ -72,12 +72,12 @@ async def test_where_a_key_alone_chose_the_service_the_log_says_once_where_texts
         await embedder.embed(["b"], TextRole.QUERY)
         await embedder.aclose()
 
-    [told] = [record.getMessage() for record in caplog.records if record.name == DESTINATIONS]
+    [notice] = [record.getMessage() for record in caplog.records if record.name == DESTINATIONS]
     host = server.url.split("/")[2]
-    assert told.startswith(
+    assert notice.startswith(
         f"texts are sent to OpenAI at {host}, to be embedded by small, because OPENAI_API_KEY is set"
     )
-    assert "RETRIEVAL_EMBEDDER=minilm keeps them on this machine" in told
+    assert "RETRIEVAL_EMBEDDER=minilm keeps them on this machine" in notice
 
 
 def expected(*texts: str) -> Vectors:
@@ -140,7 +140,7 @@ async def test_no_texts_ask_nothing(make: Callable[..., OpenAIEmbedder], server:
 
 
 async def test_an_empty_text_is_sent_as_a_space(make: Callable[..., OpenAIEmbedder], server: OpenAIServer) -> None:
-    """The API refuses empty texts, so one space stands for them."""
+    """The API refuses empty texts, so the embedder sends one space instead."""
     await make().embed(["", "full"], TextRole.DOCUMENT)
     assert server.received[0].texts == [" ", "full"]
 
@@ -160,7 +160,7 @@ async def test_texts_beyond_the_model_are_cut(make: Callable[..., OpenAIEmbedder
 async def test_a_text_that_is_still_too_long_is_cut_alone(
     make: Callable[..., OpenAIEmbedder], server: OpenAIServer
 ) -> None:
-    """A text with more tokens than estimated is cut to a byte a token; the others of its batch are not."""
+    """A text with more tokens than estimated is cut to a byte a token; the other texts of its batch stay whole."""
     server.max_text_bytes = 20
     dense, near = "0123456789" * 3, "exactly twenty bytes"
     vectors = await make(max_input_tokens=10).embed([near, dense, "short"], TextRole.DOCUMENT)
@@ -170,7 +170,7 @@ async def test_a_text_that_is_still_too_long_is_cut_alone(
 async def test_texts_that_were_cut_have_too_many_tokens(
     make: Callable[..., OpenAIEmbedder], server: OpenAIServer
 ) -> None:
-    """By the estimate, and where the server found more than that; the others of its batch have not."""
+    """By the estimate, or by the server's count; the other texts of the batch are not counted."""
     server.max_text_bytes = 20
     embedder = make(max_input_tokens=10)
     texts = ["0123456789" * 3, "exactly twenty bytes", "x" * 31]
@@ -252,7 +252,7 @@ async def test_retry_after_is_honoured(
 async def test_a_long_retry_after_is_given_up_at_once(
     make: Callable[..., OpenAIEmbedder], server: OpenAIServer, waits: list[float]
 ) -> None:
-    """Nobody is kept waiting for an hour; the message says how long."""
+    """The call does not wait for an hour; the message names the requested wait."""
     server.faults.append(status(429, retry_after="3600"))
     error = await failure(make())
     assert isinstance(error, EmbedderUnavailableError)
@@ -306,7 +306,7 @@ def _set(value: object) -> Callable[[list[dict[str, Any]]], object]:
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "message"),
     [
         (changed(lambda rows: [row.update(embedding=[1.0] * 32) for row in rows]), "DIMENSIONS=32"),
         (changed(_set([1.0] * 63)), "63 dimensions, not 64"),
@@ -357,18 +357,18 @@ def _set(value: object) -> Callable[[list[dict[str, Any]]], object]:
     ],
 )
 async def test_unusable_answers_are_rejected(
-    make: Callable[..., OpenAIEmbedder], server: OpenAIServer, fault: Fault, said: str
+    make: Callable[..., OpenAIEmbedder], server: OpenAIServer, fault: Fault, message: str
 ) -> None:
     """An answer that holds no usable vectors is refused with the reason, and not asked for again."""
     server.faults.append(fault)
     error = await failure(make())
     assert isinstance(error, EmbedderRejectedError)
-    assert said in str(error)
+    assert message in str(error)
     assert len(server.received) == 1
 
 
 async def test_rows_out_of_order_are_put_in_order(make: Callable[..., OpenAIEmbedder], server: OpenAIServer) -> None:
-    """Vectors belong to their index, wherever they stand in the answer."""
+    """A vector is assigned by its index, whatever its position in the answer."""
     server.faults.append(changed(lambda rows: rows.reverse()))
     vectors = await make().embed(TEXTS, TextRole.DOCUMENT)
     np.testing.assert_allclose(vectors, expected(*TEXTS), atol=1e-6)
@@ -388,7 +388,7 @@ async def test_cancelling_breaks_off_the_requests(make: Callable[..., OpenAIEmbe
 async def test_one_refused_batch_breaks_off_the_others(
     make: Callable[..., OpenAIEmbedder], server: OpenAIServer
 ) -> None:
-    """When one batch fails for good, the call raises that error and the others are broken off."""
+    """If one batch fails permanently, the call raises its error and cancels the others."""
     server.open_gate.clear()
     server.faults.extend([hanging, status(401)])
     call = asyncio.create_task(failure(make(max_texts=1, max_concurrency=2)))

@@ -48,7 +48,7 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     sys.modules.pop("sentence_transformers", None)
 
 
-async def made(settings: Settings = SETTINGS) -> Embedder:
+async def new_embedder(settings: Settings = SETTINGS) -> Embedder:
     """The embedder of a new collection."""
     embedder = await load_embedder(settings)
     assert embedder is not None
@@ -58,26 +58,26 @@ async def made(settings: Settings = SETTINGS) -> Embedder:
 @pytest.mark.usefixtures("library")
 async def test_keeps_the_contract_of_embedders() -> None:
     """It passes the conformance suite."""
-    await check_embedder(made)
+    await check_embedder(new_embedder)
 
 
 @pytest.mark.usefixtures("library")
 async def test_the_space_has_the_models_prompts_or_the_known_prefixes() -> None:
     """They are put before the texts once."""
-    known = await made()
-    assert (known.space.document_prefix, known.space.query_prefix) == ("passage: ", "query: ")
-    vectors = await known.embed(["apples"], TextRole.QUERY)
+    prefixed = await new_embedder()
+    assert (prefixed.space.document_prefix, prefixed.space.query_prefix) == ("passage: ", "query: ")
+    vectors = await prefixed.embed(["apples"], TextRole.QUERY)
     np.testing.assert_allclose(vectors[0], hashed_vector("query: apples", 48), atol=1e-6)
-    own = await made(SETTINGS.changed(embedder="sentence-transformers:with/prompts"))
+    own = await new_embedder(SETTINGS.changed(embedder="sentence-transformers:with/prompts"))
     assert (own.space.document_prefix, own.space.query_prefix) == ("D: ", "Q: ")
-    for one in (known, own):
-        await one.aclose()
+    for embedder in (prefixed, own):
+        await embedder.aclose()
 
 
 @pytest.mark.usefixtures("library")
 async def test_a_stored_space_finds_its_model_again() -> None:
     """It is loaded by the first text."""
-    first = await made()
+    first = await new_embedder()
     await first.aclose()
     again = embedder_for(first.space, Settings())
     assert again is not None
@@ -91,17 +91,17 @@ async def test_a_stored_space_finds_its_model_again() -> None:
 async def test_a_model_that_cannot_be_loaded_is_told() -> None:
     """On one line, with its name."""
     with pytest.raises(EmbedderRejectedError) as caught:
-        await made(SETTINGS.changed(embedder="sentence-transformers:no/such"))
+        await new_embedder(SETTINGS.changed(embedder="sentence-transformers:no/such"))
     assert "cannot load the model 'no/such' (OSError: no/such is not a local folder and not on the hub)" in str(
         caught.value
     )
 
 
 async def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And a stored space has no embedder then."""
+    """A stored space then has no embedder."""
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(MissingExtraError, match="pip install sentence-transformers"):
-        await made()
+        await new_embedder()
 
 
 def test_its_dimensions_are_known_once_it_is_loaded() -> None:

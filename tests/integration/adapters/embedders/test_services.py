@@ -57,7 +57,7 @@ def named(name: str, server: OpenAIServer, model: str | None = None, **changes: 
     })  # fmt: skip
 
 
-async def made(settings: Settings) -> Embedder:
+async def new_embedder(settings: Settings) -> Embedder:
     """The embedder of a new collection."""
     embedder = await load_embedder(settings)
     assert embedder is not None
@@ -73,24 +73,24 @@ def test_every_name_has_its_service() -> None:
 async def test_each_keeps_the_contract_of_embedders(name: str) -> None:
     """It passes the conformance suite; the server refuses what the service does not know."""
     async with serving(name) as server:
-        await check_embedder(lambda: made(named(name, server)))
+        await check_embedder(lambda: new_embedder(named(name, server)))
 
 
 @pytest.mark.parametrize("name", NAMES)
 async def test_the_vectors_are_the_services_own(name: str) -> None:
     """The key, the model and the texts arrive, and the role of a text where the service has a field for it."""
     async with serving(name) as server:
-        embedder = await made(named(name, server))
-        asked = len(server.received)
+        embedder = await new_embedder(named(name, server))
+        earlier = len(server.received)
         document = await embedder.embed(["apples"], TextRole.DOCUMENT)
         query = await embedder.embed(["apples"], TextRole.QUERY)
         await embedder.aclose()
-    service, sent = SERVICES[name], server.received[asked:]
-    assert [one.body["model"] for one in sent] == [MODELS[name]] * 2
+    service, requests = SERVICES[name], server.received[earlier:]
+    assert [request.body["model"] for request in requests] == [MODELS[name]] * 2
     if name in KEYED:
-        assert {one.headers["authorization"] for one in sent} == {f"Bearer {KEY}"}
+        assert {request.headers["authorization"] for request in requests} == {f"Bearer {KEY}"}
     if service.role:
-        assert [one.body[service.role] for one in sent] == [service.roles[role] for role in TextRole]
+        assert [request.body[service.role] for request in requests] == [service.roles[role] for role in TextRole]
         assert not np.allclose(document, query)
     before = f"{service.roles[TextRole.QUERY]} " if service.role else ""
     expected = hashed_vector(f"{before}{embedder.space.query_prefix}apples", embedder.space.dimensions)
@@ -109,7 +109,7 @@ async def test_the_vectors_are_the_services_own(name: str) -> None:
     ],
 )
 async def test_models_that_need_prefixes_get_them(name: str, model: str, document: str, query: str) -> None:
-    """They are part of the space, and stand before the texts that are sent."""
+    """The prefixes are part of the space, and precede the texts."""
     async with serving(name) as server:
         embedder = configured_embedder(named(name, server, model))
         assert embedder is not None
@@ -125,9 +125,9 @@ async def test_unknown_dimensions_are_asked_for_once(name: str) -> None:
     """By one text of ours; later requests do not name them, for a server may refuse that."""
     async with serving(name, dimensions=96) as server:
         settings = named(name, server, "somebody/new-model")
-        embedder = await made(settings)
+        embedder = await new_embedder(settings)
         assert embedder.space.dimensions == 96
-        assert [one.texts for one in server.received] == [["retrieval"]]
+        assert [request.texts for request in server.received] == [["retrieval"]]
         await embedder.embed(["apples"], TextRole.DOCUMENT)
         assert not {"dimensions", "output_dimension"} & set(server.received[-1].body)
         await embedder.aclose()
@@ -142,17 +142,17 @@ async def test_unknown_dimensions_are_asked_for_once(name: str) -> None:
 async def test_a_server_of_one_model_is_asked_for_its_name(name: str) -> None:
     """``tei:http://host:8080`` is enough."""
     async with serving(name) as server:
-        embedder = await made(named(name, server, ""))
+        embedder = await new_embedder(named(name, server, ""))
         assert (embedder.space.model, embedder.space.dimensions) == ("BAAI/bge-m3", 1024)
         await embedder.aclose()
 
 
 @pytest.mark.parametrize("name", ["openai", "voyage", "cohere", "jina"])
 async def test_fewer_dimensions_are_asked_for(name: str) -> None:
-    """By the service's own field; the space is found again for what is stored."""
+    """The request has the service's own field; the same space is recognised for stored vectors."""
     async with serving(name) as server:
         settings = named(name, server, embedding_dimensions=256)
-        embedder = await made(settings)
+        embedder = await new_embedder(settings)
         assert (await embedder.embed(["apples"], TextRole.QUERY)).shape == (1, 256)
         await embedder.aclose()
         again = embedder_for(embedder.space, settings.changed(embedding_dimensions=None))
@@ -163,9 +163,9 @@ async def test_fewer_dimensions_are_asked_for(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_text_that_is_too_long_is_cut_and_told(name: str) -> None:
-    """The service is asked to refuse it, so that nothing is cut in silence."""
+    """The service is asked to refuse long texts, so that none is truncated silently."""
     async with serving(name, max_text_bytes=300) as server:
-        embedder: Any = await made(named(name, server))
+        embedder: Any = await new_embedder(named(name, server))
         texts = ["0123456789" * 60, "short"]
         assert (await embedder.embed(texts, TextRole.DOCUMENT)).shape[0] == 2
         assert [tokens > embedder.max_tokens for tokens in embedder.count_tokens(texts)] == [True, False]
@@ -175,17 +175,17 @@ async def test_a_text_that_is_too_long_is_cut_and_told(name: str) -> None:
 async def test_requests_are_as_large_as_the_service_takes() -> None:
     """The 100 texts go out in parts; the server refuses more than 32."""
     async with serving("tei") as server:
-        embedder = await made(named("tei", server))
+        embedder = await new_embedder(named("tei", server))
         await embedder.embed([f"text {number}" for number in range(100)], TextRole.DOCUMENT)
         await embedder.aclose()
-    assert max(len(one.texts) for one in server.received) == 32
+    assert max(len(request.texts) for request in server.received) == 32
 
 
 @pytest.mark.parametrize("name", KEYED)
 async def test_a_wrong_key_names_its_variable(name: str) -> None:
-    """At the service's own address; elsewhere the key is that of the address."""
+    """This applies to the service's own address; at another address the key belongs to that address."""
     async with serving(name, faults=deque([status(401)])) as server:
-        embedder = await made(named(name, server))
+        embedder = await new_embedder(named(name, server))
         error = await failed(embedder)
         await embedder.aclose()
     assert isinstance(error, EmbedderRejectedError)
@@ -205,7 +205,7 @@ async def test_a_key_goes_to_its_own_service_alone() -> None:
     """A collection of one service is searched with its key while another is configured, with another key."""
     async with serving("voyage") as voyage, serving("openai") as openai:
         settings = named("voyage", voyage, openai_api_key=SecretStr("key-of-openai"), openai_base_url=openai.url)
-        new = await made(settings)
+        new = await new_embedder(settings)
         space = EmbeddingSpace(provider="openai-elsewhere", model="text-embedding-3-small", dimensions=1536)
         old = embedder_for(space, settings)
         assert old is not None
@@ -251,9 +251,9 @@ def test_texts_go_to_no_other_service_than_their_collections(
 
 
 async def test_a_model_that_ollama_lacks_is_told_with_the_command() -> None:
-    """The command that gets it stands in the message."""
+    """The message contains the command that downloads the model."""
     async with serving("ollama", faults=deque([_not_found])) as server:
-        embedder = await made(named("ollama", server))
+        embedder = await new_embedder(named("ollama", server))
         error = await failed(embedder)
         await embedder.aclose()
     assert "has no model 'nomic-embed-text' (404)" in str(error)
@@ -261,16 +261,16 @@ async def test_a_model_that_ollama_lacks_is_told_with_the_command() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [("ollama", "Ollama does not answer at"), ("tei", "does not answer at"), ("vllm", "vLLM does not")],
 )
-async def test_a_server_that_is_not_running_is_told_with_the_command(name: str, said: str) -> None:
-    """At once where its dimensions are asked for."""
+async def test_a_server_that_is_not_running_is_told_with_the_command(name: str, message: str) -> None:
+    """The error is raised at once if the dimensions are requested from the server."""
     async with serving(name) as server:
         settings = named(name, server, "new-model")
     with pytest.raises(EmbedderUnavailableError) as caught:
         await load_embedder(settings)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert f"start it with: {SERVICES[name].start}" in str(caught.value)
     assert "times" not in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -289,7 +289,7 @@ async def test_a_server_that_is_busy_is_asked_again_for_its_dimensions() -> None
     """A new collection fails no more than a later one where a server is overloaded for a moment."""
     busy = status(429, retry_after="0")
     async with serving("openai-compatible", dimensions=96, faults=deque([busy])) as server:
-        embedder = await made(named("openai-compatible", server))
+        embedder = await new_embedder(named("openai-compatible", server))
         await embedder.aclose()
     assert embedder.space.dimensions == 96
     assert len(server.received) == 2
@@ -307,9 +307,9 @@ async def test_a_server_of_two_models_is_told_with_its_address() -> None:
 
 
 async def test_where_nothing_listens_is_asked_once() -> None:
-    """A refused connection is no answer that waiting would change."""
+    """A refused connection fails at once: waiting would not change it."""
     async with serving("ollama") as server:
-        embedder = await made(named("ollama", server))
+        embedder = await new_embedder(named("ollama", server))
     assert isinstance(embedder, OpenAIEmbedder)
     before = embedder.usage.requests
     await failed(embedder)
@@ -323,7 +323,7 @@ async def test_a_wrong_number_of_vectors_is_refused(name: str) -> None:
     answer = {"cohere": b'{"embeddings": {"float": [[1.0]]}}', "ollama": b'{"embeddings": [[1.0]]}'}
     body = answer.get(name, b'{"data": [{"index": 0, "embedding": [1.0]}]}')
     async with serving(name) as server:
-        embedder = await made(named(name, server))
+        embedder = await new_embedder(named(name, server))
         server.faults.append(raw(body))
         error = await failed(embedder)
         await embedder.aclose()
@@ -335,7 +335,7 @@ async def test_dimensions_that_changed_are_told(name: str) -> None:
     """The endpoint serves another model under the same name."""
     async with serving(name) as server:
         settings = named(name, server)
-        first = await made(settings)
+        first = await new_embedder(settings)
         await first.aclose()
         server.dimensions, server.speaks = 48, replace(server.speaks, dimensions="none that a request names")
         again = embedder_for(first.space, settings)

@@ -16,7 +16,7 @@ from retrieval.adapters.endpoints.caller import EndpointUsage
 from retrieval.adapters.llms.openai import OpenAILLM
 from retrieval.domain.errors import LLMError, LLMRejectedError, LLMUnavailableError
 from retrieval.testing import check_llm, check_unreachable_llm
-from tests.support.openai_server import Fault, OpenAIServer, broken_off, endless, hanging, raw, said, status
+from tests.support.openai_server import Fault, OpenAIServer, broken_off, chat_answer, endless, hanging, raw, status
 
 KEY = "sk-secret-0123456789"
 NOW = datetime(2030, 1, 1, 12, 0, 0, tzinfo=UTC)
@@ -45,19 +45,19 @@ def waits() -> list[float]:
 @pytest.fixture
 async def make(server: OpenAIServer, waits: list[float]) -> AsyncIterator[Callable[..., OpenAILLM]]:
     """Makes language models of the server that do not really wait, and closes them."""
-    made: list[OpenAILLM] = []
+    models: list[OpenAILLM] = []
 
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
 
     def llm(**options: Any) -> OpenAILLM:
         usual = {"api_key": KEY, "base_url": server.url, "model": "small", "sleep": sleep}
-        made.append(OpenAILLM(**{**usual, "rng": random.Random(7), "now": lambda: NOW, **options}))
-        return made[-1]
+        models.append(OpenAILLM(**{**usual, "rng": random.Random(7), "now": lambda: NOW, **options}))
+        return models[-1]
 
     yield llm
-    for one in made:
-        await one.aclose()
+    for model in models:
+        await model.aclose()
 
 
 async def failure(llm: OpenAILLM, prompt: str = PROMPT, schema: dict[str, Any] | None = COLOUR) -> LLMError:
@@ -82,7 +82,7 @@ async def test_keeps_the_contract_where_nobody_answers() -> None:
 
 
 async def test_it_sends_model_key_and_prompts(make: Callable[..., OpenAILLM], server: OpenAIServer) -> None:
-    """And nothing that is not asked for: some models take no temperature and no form."""
+    """It sends nothing else unless requested: some models accept no temperature and no response format."""
     llm = make()
     await llm.complete(PROMPT)
     await llm.complete(PROMPT, system="be brief")
@@ -107,7 +107,7 @@ async def test_json_is_asked_for_by_its_schema(make: Callable[..., OpenAILLM], s
 
 
 async def test_a_refused_form_is_not_asked_for_again(make: Callable[..., OpenAILLM], server: OpenAIServer) -> None:
-    """The form that a server takes for a schema is kept in mind; a schema of no object has none."""
+    """The form that a server accepts is remembered; a schema that is not an object has no form."""
     server.forms = frozenset({"json_object", "text"})
     llm = make()
     for _ in range(2):
@@ -130,7 +130,7 @@ async def test_a_stricter_form_is_tried_again_after_a_while(
 
 
 async def test_a_request_that_no_form_helps_is_rejected(make: Callable[..., OpenAILLM], server: OpenAIServer) -> None:
-    """After the last form the server's own words are given."""
+    """After the last form, the error quotes the server."""
     server.faults.extend([status(400, said="no such parameter")] * 3)
     error = await failure(make())
     assert isinstance(error, LLMRejectedError)
@@ -176,7 +176,7 @@ async def test_a_server_that_stays_silent_is_unavailable(make: Callable[..., Ope
 async def test_a_long_retry_after_is_given_up_at_once(
     make: Callable[..., OpenAILLM], server: OpenAIServer, waits: list[float]
 ) -> None:
-    """A short one is waited for; nobody is kept waiting for an hour."""
+    """A short wait is respected; a wait of an hour is not."""
     server.faults.extend([status(429, retry_after="7"), status(429, retry_after="3600")])
     error = await failure(make())
     assert isinstance(error, LLMUnavailableError)
@@ -205,27 +205,27 @@ async def test_refusals_say_what_to_do(
 
 
 UNUSABLE: list[tuple[Fault, str]] = [
-    (said("The colour is red."), "not JSON"),
-    (said('{"colour": 3}'), "does not fit the schema at $.colour"),
-    (said(""), "empty answer"),
-    (said(None, refusal=f"I will not\nsay {KEY}"), "refused to answer: I will not say [key]"),
-    (said('{"colour": "r', finish_reason="length"), "cut at its greatest length"),
+    (chat_answer("The colour is red."), "not JSON"),
+    (chat_answer('{"colour": 3}'), "does not fit the schema at $.colour"),
+    (chat_answer(""), "empty answer"),
+    (chat_answer(None, refusal=f"I will not\nsay {KEY}"), "refused to answer: I will not say [key]"),
+    (chat_answer('{"colour": "r', finish_reason="length"), "cut at its greatest length"),
     (raw(b'{"choices": []}'), "no choice"),
     (raw(b"<html>Welcome</html>", "text/html"), "RETRIEVAL_LLM_BASE_URL"),
     (endless, "longer than 65536 bytes"),
 ]
-"""Answers without an answer, and what is said of them."""
+"""Unusable answers, each with a part of its error message."""
 
 
 async def test_unusable_answers_are_rejected(make: Callable[..., OpenAILLM], server: OpenAIServer) -> None:
     """Each is refused with its reason, and not asked for again."""
     llm = make(max_answer_bytes=2**16)
-    for asked, (fault, reason) in enumerate(UNUSABLE, start=1):
+    for calls, (fault, reason) in enumerate(UNUSABLE, start=1):
         server.faults.append(fault)
         error = await failure(llm)
         assert isinstance(error, LLMRejectedError)
         assert reason in str(error)
-        assert len(server.received) == asked
+        assert len(server.received) == calls
 
 
 async def test_requests_are_bounded(make: Callable[..., OpenAILLM], server: OpenAIServer) -> None:
@@ -253,7 +253,7 @@ async def test_cancelling_breaks_off_the_request(make: Callable[..., OpenAILLM],
 async def test_a_schema_is_never_fetched(make: Callable[..., OpenAILLM], server: OpenAIServer) -> None:
     """A reference that leads out of the schema is an error, not a request."""
     elsewhere = {"type": "object", "properties": {"colour": {"$ref": server.url.removesuffix("/v1")}}}
-    server.faults.append(said('{"colour": "red"}'))
+    server.faults.append(chat_answer('{"colour": "red"}'))
     assert "cannot be followed" in str(await failure(make(), schema=elsewhere))
     assert len(server.received) == 1
 

@@ -1,4 +1,4 @@
-"""The pool: bounded, patient for as long as it was told, and well again after what befalls its connections."""
+"""The pool: its size is bounded, it waits as long as configured, and it recovers from broken connections."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_a_search_that_gets_no_connection_in_time_says_which_settings_to_r
 async def test_who_is_turned_away_hears_that_the_database_is(
     server_url: str, new_database: Callable[[], str], settings: Settings
 ) -> None:
-    """Rather than that too many wait: all of them wait for nothing."""
+    """The message does not blame the load, because all waiting calls wait for the server."""
     url = new_database()
     away = Away(server_url, urlsplit(url).path.lstrip("/"))
     async with connect(url, settings=settings.changed(pool_size=1)) as platform:
@@ -75,7 +75,7 @@ async def _open_connections(platform: Platform, number: int) -> set[int]:
 async def test_searches_and_writes_survive_a_server_that_closed_every_connection(
     platform: Platform, database_url: str
 ) -> None:
-    """After a restart of the server nobody sees an error from a connection that the restart had closed."""
+    """After a restart of the server, no caller gets an error from a closed connection."""
     collection = await platform.collection("docs")
     await collection.add([{"_id": "1", "text": "the cat sat"}])
     pids = await _open_connections(platform, 4)
@@ -110,22 +110,22 @@ async def test_a_server_that_was_away_for_long_serves_at_once_when_it_is_back(
 async def test_who_waits_as_the_pool_gives_up_is_told_so(
     server_url: str, new_database: Callable[[], str], settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Calls that the outage finds waiting for a connection wait neither for ever nor for the whole timeout."""
+    """Calls that wait for a connection during an outage get the outage's error before their timeout."""
     monkeypatch.setattr(database, "RECONNECT_SECONDS", 0.01)
     url = new_database()
     patient = settings.changed(pool_size=2, pool_timeout_seconds=60)
     async with asyncio.timeout(30), connect(url, settings=patient) as platform:
         pool = platform.database._pool  # noqa: SLF001 - nothing else tells who waits
-        taken = [await platform.database.take() for _ in range(2)]
+        connections = [await platform.database.take() for _ in range(2)]
         waiting = [asyncio.create_task(platform.collections()) for _ in range(3)]
         while pool.get_stats()["requests_waiting"] < len(waiting):  # noqa: ASYNC110 - no event does, either
             await asyncio.sleep(0)
         with Away(server_url, urlsplit(url).path.lstrip("/"))():
-            for connection in taken:
+            for connection in connections:
                 await connection.close()
                 await platform.database.give_back(connection)
             outcomes = await asyncio.gather(*waiting, return_exceptions=True)
-        assert [type(one) for one in outcomes] == [DatabaseUnreachableError] * 3
+        assert [type(outcome) for outcome in outcomes] == [DatabaseUnreachableError] * 3
         assert await asyncio.gather(*(platform.collections() for _ in range(3))) == [[], [], []]
 
 
@@ -138,7 +138,7 @@ async def test_who_waits_as_the_pool_gives_up_is_served_when_the_server_is_back(
     async with asyncio.timeout(30), connect(url, settings=settings.changed(pool_size=1)) as platform:
         pool = platform.database._pool  # noqa: SLF001 - nothing else tells who waits
         pool.timeout = 60
-        taken = await platform.database.take()
+        connections = await platform.database.take()
         with contextlib.ExitStack() as outage:
 
             async def end_outage() -> None:
@@ -148,10 +148,10 @@ async def test_who_waits_as_the_pool_gives_up_is_served_when_the_server_is_back(
             while pool.get_stats()["requests_waiting"] < len(waiting):  # noqa: ASYNC110 - no event does, either
                 await asyncio.sleep(0)
             outage.enter_context(Away(server_url, urlsplit(url).path.lstrip("/"))())
-            await taken.close()
-            await platform.database.give_back(taken)
-            for one in asyncio.as_completed(waiting):
-                await pool.putconn(await one)
+            await connections.close()
+            await platform.database.give_back(connections)
+            for connection in asyncio.as_completed(waiting):
+                await pool.putconn(await connection)
 
 
 async def test_calls_one_after_the_other_use_the_same_connection(database_url: str, settings: Settings) -> None:
@@ -175,9 +175,9 @@ async def test_a_connection_serves_the_driver_and_statements_sent_together_in_tu
 
 async def test_a_read_that_brings_nothing_can_bring_rows_the_next_time(platform: Platform) -> None:
     """The row loaders of a kept statement are correct after any first answer."""
-    kept = Compiled("SELECT number, number::text FROM generate_series(1, %(last)s::int) AS number", keep=0)
+    statement = Compiled("SELECT number, number::text FROM generate_series(1, %(last)s::int) AS number", keep=0)
     for last in (0, 2, 1):
-        rows = await platform.database.read(None, kept.bind(last=last))
+        rows = await platform.database.read(None, statement.bind(last=last))
         assert rows == [(number, str(number)) for number in range(1, last + 1)]
 
 
@@ -213,7 +213,7 @@ async def test_a_cancelled_search_leaves_the_pool_whole(database_url: str, setti
             for _ in range(steps):
                 await asyncio.sleep(0)
             task.cancel()
-            # Python 3.11 can lose a cancellation that comes as what is waited for arrives (bpo-37658).
+            # Python 3.11 can lose a cancellation that arrives together with the awaited result (bpo-37658).
             with contextlib.suppress(asyncio.CancelledError):
                 await task
         await _open_connections(platform, 2)
@@ -263,7 +263,7 @@ async def test_a_connection_that_a_cancelled_call_gives_back_is_not_lost(databas
 
         task = asyncio.create_task(work())
         await entered.wait()
-        await platform.database.give_back(first)  # which is the spare one: the next goes back to the pool
+        await platform.database.give_back(first)  # the spare connection: the next one goes back to the pool
         async with pool._lock:  # noqa: SLF001
             leave.set()
             while not pool._lock._waiters:  # noqa: SLF001, ASYNC110 - no event tells
@@ -279,7 +279,7 @@ async def test_a_connection_that_a_cancelled_call_gives_back_is_not_lost(databas
 async def test_a_call_that_begins_to_wait_gets_the_connection_that_is_given_back_meanwhile(
     database_url: str, settings: Settings
 ) -> None:
-    """Kept apart as the spare one it would be nobody's, and the call would wait until its time is over."""
+    """A connection kept as a spare would serve no call, and the waiting call would time out."""
     async with connect(database_url, settings=settings.changed(pool_size=1, pool_timeout_seconds=5)) as platform:
         first = await platform.database.take()
         for steps in range(4):

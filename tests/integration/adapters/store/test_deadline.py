@@ -42,19 +42,19 @@ async def _timeout(platform: Platform) -> str:
 
 @BOTH_WAYS
 async def test_the_database_ends_what_is_late(platform: Platform, work: Work) -> None:
-    """It is told how long it may take, and the caller that it was too long."""
+    """The database gets the time limit, and the caller gets a deadline error."""
     with pytest.raises(DeadlineError, match="allow more time"), deadline(_in(0.1)):
         await work(platform)
 
 
 async def test_what_was_late_before_it_began_is_not_sent(platform: Platform) -> None:
-    """There is no time left to tell the database."""
+    """No time is left to send the limit to the database."""
     with pytest.raises(DeadlineError), deadline(_in(-1)):
         await _timeout(platform)
 
 
 async def test_the_time_that_is_left_holds_for_its_own_task_alone(platform: Platform) -> None:
-    """Neither what comes after nor what goes on behind the caller has a limit."""
+    """Neither later calls nor background work have a limit."""
     with deadline(_in(100)):
         limited = await _timeout(platform)
         behind = await in_background(_timeout(platform))

@@ -24,7 +24,7 @@ TENANT = Compiled("SELECT current_setting('retrieval.tenant'), current_setting('
 
 
 async def test_each_statement_has_its_own_rows(platform: Platform) -> None:
-    """In order; none at all is an answer too."""
+    """The results are in order; an empty result is a result too."""
     nothing = Compiled("SELECT 1 WHERE false")
     assert await platform.database.read_each(None, [GOOD, nothing, GOOD]) == [ANSWER, [], ANSWER]
 
@@ -69,7 +69,7 @@ async def test_settings_and_tenant_hold_for_one_round_trip(database_url: str, se
 async def test_a_failing_statement_leaves_the_connection_usable(
     database_url: str, settings: Settings, statements: list[Compiled]
 ) -> None:
-    """Its error is raised as the platform's, and the only connection answers the next caller."""
+    """The error is raised as the platform's, and the only connection serves the next caller."""
     async with connect(database_url, settings=settings.changed(pool_size=1)) as platform:
         process = Compiled("SELECT pg_backend_pid()")
         before = await platform.database.read(None, process)

@@ -91,22 +91,22 @@ async def test_no_tenant_reads_another_s_row_through_a_connection_that_served_it
     deeds = [*reads, _error, _failed_transaction, _cancelled, killed]
     async with connect(database_url, settings=shared, embedder=None) as platform:
 
-        async def one(deed: Callable[[Database, int], Awaitable[None]], tenant: int) -> None:
+        async def use(deed: Callable[[Database, int], Awaitable[None]], tenant: int) -> None:
             with contextlib.suppress(DatabaseError):  # of a backend that was killed meanwhile
                 await deed(platform.database, tenant)
 
         for _ in range(40):
-            await asyncio.gather(*(one(chance.choice(deeds), chance.choice(tenants)) for _ in range(8)))
+            await asyncio.gather(*(use(chance.choice(deeds), chance.choice(tenants)) for _ in range(8)))
         for tenant in tenants:
             await _own_rows_only(platform.database, tenant)
 
 
 async def test_a_kept_plan_does_not_outlive_the_growth_of_its_collection(database_url: str, settings: Settings) -> None:
-    """Searched at every size from nothing on, through one connection, the answers are those of a new connection."""
+    """At every size, the answers through one connection are those of a new connection."""
     random_vectors = np.random.default_rng(3).standard_normal((4000, 16)).astype(np.float32)
     vectors = random_vectors / np.linalg.norm(random_vectors, axis=1, keepdims=True)
-    one = settings.changed(pool_size=1)
-    async with connect(database_url, settings=one, embedder=HashingEmbedder(16)) as platform:
+    narrow = settings.changed(pool_size=1)
+    async with connect(database_url, settings=narrow, embedder=HashingEmbedder(16)) as platform:
         collection = await platform.collection("grows")
         stored = 0
         for size in (0, 10, 200, 4000):
@@ -122,8 +122,8 @@ async def test_a_kept_plan_does_not_outlive_the_growth_of_its_collection(databas
 @not_on_a_cluster("each statement is planned for its values there")
 async def test_a_search_without_a_filter_is_planned_once(database_url: str, settings: Settings) -> None:
     """The server makes one plan for all values; left to itself it takes an unknown limit for a dear one."""
-    one = settings.changed(pool_size=1)
-    async with connect(database_url, settings=one, embedder=HashingEmbedder(16)) as platform:
+    narrow = settings.changed(pool_size=1)
+    async with connect(database_url, settings=narrow, embedder=HashingEmbedder(16)) as platform:
         collection = await platform.collection("docs")
         await collection.add([Item(item_id=f"{number:02}", body=f"common word{number}") for number in range(20)])
         for number in range(8):

@@ -1,4 +1,4 @@
-"""The design of the memories' retrieval, section by section: what it states holds here."""
+"""The design of the memories' retrieval, section by section, as tests."""
 
 # ruff: noqa: SLF001 - the design states the names of the private methods too
 from __future__ import annotations
@@ -46,7 +46,11 @@ def engine(stopped: Platform) -> RetrievalEngine:
 def defaults(method: str) -> dict[str, object]:
     """The parameters of a method that have a default, with it."""
     parameters = inspect.signature(getattr(RetrievalEngine, method)).parameters.values()
-    return {one.name: one.default for one in parameters if one.default is not inspect.Parameter.empty}
+    return {
+        parameter.name: parameter.default
+        for parameter in parameters
+        if parameter.default is not inspect.Parameter.empty
+    }
 
 
 def test_structure_all_thirteen_methods_exist() -> None:
@@ -90,13 +94,13 @@ def test_keyword_based_retrieval(engine: RetrievalEngine) -> None:
 
 def test_entity_based_retrieval(engine: RetrievalEngine) -> None:
     """Two of three entities."""
-    asked, of_memory = {"questions": ["q1", "q2"], "hypotheses": ["h1"]}, {"questions": ["q1"], "hypotheses": ["h1"]}
-    assert round(engine._compute_entity_score(asked, of_memory), 2) == 0.67
+    entities, of_memory = {"questions": ["q1", "q2"], "hypotheses": ["h1"]}, {"questions": ["q1"], "hypotheses": ["h1"]}
+    assert round(engine._compute_entity_score(entities, of_memory), 2) == 0.67
 
 
 @pytest.mark.parametrize(("days", "stated"), [(0, 1.0), (7, 0.7), (30, 0.3), (90, 0.1)])
 def test_recency_follows_the_formula_and_not_the_examples(engine: RetrievalEngine, days: int, stated: float) -> None:
-    """e^(-days / 14): of the examples only the first is what it gives."""
+    """e^(-days / 14): only the first of the design's examples matches the formula."""
     score = engine._compute_recency_score(NOW - timedelta(days=days))
     assert score == pytest.approx(math.exp(-days / 14))
     assert (abs(score - stated) < 0.05) == (days == 0)
@@ -106,7 +110,7 @@ def test_recency_follows_the_formula_and_not_the_examples(engine: RetrievalEngin
 def test_popularity_follows_the_formula_and_not_the_examples(
     engine: RetrievalEngine, accesses: int, stated: float
 ) -> None:
-    """log10(count + 1) / log10(101), at most 1: of the examples only the last is what it gives."""
+    """log10(count + 1) / log10(101), at most 1: only the last of the design's examples matches the formula."""
     score = engine._compute_popularity_score(accesses)
     assert score == pytest.approx(min(1, math.log10(accesses + 1) / math.log10(101)))
     assert (abs(score - stated) < 0.05) == (accesses >= 100)
@@ -185,7 +189,7 @@ async def test_context_for_a_task_has_the_stated_format(stopped: Platform, engin
 
 
 async def test_a_timeline_is_sorted_by_time(stopped: Platform, engine: RetrievalEngine) -> None:
-    """The memories of the last hours, at most so many."""
+    """It has the memories of the last hours, up to the limit."""
     store = MemoryStore(stopped)
     for hours in (30, 2, 50):
         await store.store_memory(

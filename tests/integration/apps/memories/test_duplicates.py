@@ -27,7 +27,7 @@ def store(platform: Platform) -> MemoryStore:
 
 
 async def test_near_duplicates_are_named_and_stored(store: MemoryStore) -> None:
-    """The most alike first; other facts, other projects and superseded memories are none."""
+    """The most similar come first; other facts, other projects and superseded memories are not duplicates."""
     await store.store_memory("p1", "note", FACT, memory_id="first")
     await store.store_memory("p1", "note", "Ann likes tea", memory_id="tea")
     await store.store_memory("p2", "note", FACT, memory_id="elsewhere")
@@ -38,21 +38,21 @@ async def test_near_duplicates_are_named_and_stored(store: MemoryStore) -> None:
     other = await store.store_memory("p1", "note", FACT.replace("uses", "does not use"), memory_id="fourth")
 
     assert same.is_new
-    assert [(one.memory_id, one.similarity) for one in same.duplicates] == [("first", 1.0)]
-    assert [one.memory_id for one in near.duplicates] == ["first", "second"]
-    assert all(one.similarity >= 0.9 for one in near.duplicates)
+    assert [(duplicate.memory_id, duplicate.similarity) for duplicate in same.duplicates] == [("first", 1.0)]
+    assert [duplicate.memory_id for duplicate in near.duplicates] == ["first", "second"]
+    assert all(duplicate.similarity >= 0.9 for duplicate in near.duplicates)
     assert not other.duplicates
 
 
 async def test_without_vectors_the_words_decide(database_url: str, settings: Settings) -> None:
-    """The same answer from the overlap of words; nothing to compare with is no error either."""
+    """The overlap of words gives the same answer; nothing to compare with is not an error either."""
     async with connect(database_url, settings=settings) as platform:
         store = MemoryStore(platform)
         assert not (await store.store_memory("p1", "note", {})).duplicates
         await store.store_memory("p1", "note", FACT, memory_id="first")
         near = await store.store_memory("p1", "note", REWORDED)
         far = await store.store_memory("p1", "note", "Docker is what billing is deployed with")
-        assert [(one.memory_id, one.similarity) for one in near.duplicates] == [("first", 1.0)]
+        assert [(duplicate.memory_id, duplicate.similarity) for duplicate in near.duplicates] == [("first", 1.0)]
         assert not far.duplicates
         assert not (await store.store_memory("p1", "note", "to be or not to be")).duplicates
 
@@ -81,13 +81,13 @@ async def test_memories_of_others_and_of_other_types_are_named_and_not_joined(st
     await store.store_memory("p1", "note", FACT, memory_id="gone", duplicates="keep", expires_at=MAY)
     stored = await store.store_memory("p1", "note", FACT, duplicates="merge")
     assert stored.merged_into is None
-    assert [one.memory_id for one in stored.duplicates] == ["anns", "summary"]
+    assert [duplicate.memory_id for duplicate in stored.duplicates] == ["anns", "summary"]
 
 
 async def test_the_same_memory_at_once_becomes_one(database_url: str, settings: Settings) -> None:
-    """The first process stores the memory; the links of all processes are kept."""
-    async with connect(database_url, settings=settings) as one, connect(database_url, settings=settings) as two:
-        stores = [MemoryStore(one), MemoryStore(two)]
+    """One process stores the memory; the links of all processes are kept."""
+    async with connect(database_url, settings=settings) as first, connect(database_url, settings=settings) as two:
+        stores = [MemoryStore(first), MemoryStore(two)]
         await stores[0].store_memory("p1", "note", "another")
         await stores[1].list_memories("p1")
         stored = await asyncio.gather(
@@ -130,7 +130,7 @@ class OneMeaning:
 
 
 async def test_a_shared_summary_makes_no_duplicate(database_url: str, settings: Settings) -> None:
-    """Vectors stand for summaries too; where there is one, the words of the contents alone decide."""
+    """Vectors include summaries; if a memory has a summary, only the words of the contents decide."""
     async with connect(database_url, settings=settings, embedder=OneMeaning()) as platform:
         store = MemoryStore(platform)
         await store.store_memory("p1", "note", "The deploy went well", summary="weekly report", memory_id="well")
@@ -146,7 +146,7 @@ async def test_a_shared_summary_makes_no_duplicate(database_url: str, settings: 
 
 @pytest.mark.parametrize("user_id", ["ann", None])
 async def test_what_others_have_and_what_expired_hides_nothing_to_join(store: MemoryStore, user_id: str | None) -> None:
-    """However many of theirs, of another type or expired are more alike."""
+    """More similar memories of other users, of other types or expired ones do not hide a mergeable memory."""
     long = f"{FACT} many small parts on the large host of the second team in the north"
     new: dict[str, Any] = {"project_id": "p1", "interaction_type": "note", "content": f"{long} now", "user_id": user_id}
     for number in range(6):
@@ -160,11 +160,11 @@ async def test_what_others_have_and_what_expired_hides_nothing_to_join(store: Me
 async def test_two_that_may_not_join_each_others_find_do_not_wait_for_each_other(
     store: MemoryStore, platform: Platform
 ) -> None:
-    """A merge locks only the memory that it joins: other locked memories are no obstacle."""
+    """A merge locks only the memory that it joins: other locked memories do not block it."""
     await store.store_memory("p1", "plan", FACT, memory_id="plan", duplicates="keep")
     number = (await (await platform.collection("memories")).refresh()).collection_id
     async with platform.database.transaction(platform.tenant_id) as connection, asyncio.timeout(20):
         await hold_memories(connection, number, ["plan"])
         stored = await store.store_memory("p1", "note", FACT, duplicates="merge")
-    assert [one.memory_id for one in stored.duplicates] == ["plan"]
+    assert [duplicate.memory_id for duplicate in stored.duplicates] == ["plan"]
     assert stored.merged_into is None

@@ -31,7 +31,7 @@ WORDS = "protein folding enzyme assay membrane buffer signal cell yeast growth h
 
 
 @dataclass(frozen=True)
-class Told:
+class KnownMemory:
     """A memory as the test knows it."""
 
     memory_id: str
@@ -45,18 +45,18 @@ class Told:
 
     def score(self, query: str, entities: frozenset[tuple[str, str]], now: datetime) -> float:
         """The design's formula, in plain Python; what the question does not ask for leaves its weight to the rest."""
-        wanted = set(query.lower().split()) - STOP_WORDS
-        keyword = len(wanted & self.words) / len(wanted) if wanted else 0.0
+        query_words = set(query.lower().split()) - STOP_WORDS
+        keyword = len(query_words & self.words) / len(query_words) if query_words else 0.0
         entity = len(entities & self.links) / len(entities) if entities else 0.0
         days = max((now - self.happened_at).total_seconds(), 0) / 86400
         use = min(1.0, math.log10(self.accesses + 1) / math.log10(101))
         score = 0.30 * self.relevance + 0.25 * math.exp(-days / 14) + 0.20 * keyword + 0.15 * use + 0.10 * entity
-        return score / (0.70 + (0.20 if wanted else 0) + (0.10 if entities else 0))
+        return score / (0.70 + (0.20 if query_words else 0) + (0.10 if entities else 0))
 
 
-def told(number: int, chance: random.Random) -> Told:
+def random_memory(number: int, chance: random.Random) -> KnownMemory:
     """A memory with something of everything, in one of two projects."""
-    return Told(
+    return KnownMemory(
         memory_id=f"m{number:03}",
         project="p" if number % 4 else "other",
         kind=chance.choice(TYPES),
@@ -76,17 +76,18 @@ async def open_platform(database_url: str, settings: Settings) -> AsyncIterator[
         yield opened
 
 
-async def remember(platform: Platform, memories: Sequence[Told]) -> None:
-    """Store them, and what was accessed so far."""
+async def remember(platform: Platform, memories: Sequence[KnownMemory]) -> None:
+    """Store the memories with their earlier access counts."""
     await MemoryStore(platform).store_memories(
         {
-            "memory_id": one.memory_id, "project_id": one.project, "interaction_type": one.kind,
-            "content": " ".join(sorted(one.words)), "relevance_score": one.relevance, "occurred_at": one.happened_at,
-            "links": {kind: [entity for of, entity in one.links if of == kind] for kind, _ in one.links},
+            "memory_id": memory.memory_id, "project_id": memory.project, "interaction_type": memory.kind,
+            "content": " ".join(sorted(memory.words)), "relevance_score": memory.relevance,
+            "occurred_at": memory.happened_at,
+            "links": {kind: [entity for of, entity in memory.links if of == kind] for kind, _ in memory.links},
         }
-        for one in memories
+        for memory in memories
     )  # fmt: skip
-    await set_accesses(platform, {one.memory_id: one.accesses for one in memories})
+    await set_accesses(platform, {memory.memory_id: memory.accesses for memory in memories})
 
 
 async def set_accesses(platform: Platform, accesses: Mapping[str, int]) -> None:
@@ -101,70 +102,74 @@ async def set_accesses(platform: Platform, accesses: Mapping[str, int]) -> None:
 
 def question(chance: random.Random) -> dict[str, Any]:
     """A random question."""
-    asked: dict[str, Any] = {"query": " ".join(chance.sample([*WORDS, "the", "of"], chance.randint(0, 4)))}
+    arguments: dict[str, Any] = {"query": " ".join(chance.sample([*WORDS, "the", "of"], chance.randint(0, 4)))}
     if chance.random() < 0.5:
-        asked["entity_ids"] = {
+        arguments["entity_ids"] = {
             "questions": ["e1", f"e{chance.randint(2, 5)}"],
             "papers": ["e0"][: chance.randint(0, 1)],
         }
-        asked["match_entities"] = chance.choice(["filter", "prefer"])
+        arguments["match_entities"] = chance.choice(["filter", "prefer"])
     if chance.random() < 0.4:
-        asked["interaction_types"] = chance.sample(TYPES, 2)
+        arguments["interaction_types"] = chance.sample(TYPES, 2)
     if chance.random() < 0.4:
-        asked["as_of"] = NOW - timedelta(days=chance.uniform(0, 30))
-    return asked | {"limit": chance.choice([1, 5, 10, 50]), "min_score": chance.choice([0.0, 0.3, 0.45])}
+        arguments["as_of"] = NOW - timedelta(days=chance.uniform(0, 30))
+    return arguments | {"limit": chance.choice([1, 5, 10, 50]), "min_score": chance.choice([0.0, 0.3, 0.45])}
 
 
-def best(memories: Sequence[Told], asked: Mapping[str, Any]) -> list[tuple[str, float]]:
+def best(memories: Sequence[KnownMemory], arguments: Mapping[str, Any]) -> list[tuple[str, float]]:
     """Ids with scores, best first, by comparing every memory of the project."""
-    entities = frozenset((kind, one) for kind, ids in asked.get("entity_ids", {}).items() for one in ids)
-    is_filter = entities and asked.get("match_entities") == "filter"
-    found = [
-        (one.memory_id, one.score(asked["query"], entities, asked.get("as_of", NOW)))
-        for one in memories
-        if one.project == "p"
-        and (not is_filter or one.links & entities)
-        and one.kind in asked.get("interaction_types", TYPES)
-        and one.happened_at <= asked.get("as_of", datetime.max.replace(tzinfo=UTC))
+    entities = frozenset(
+        (kind, entity_id) for kind, ids in arguments.get("entity_ids", {}).items() for entity_id in ids
+    )
+    is_filter = entities and arguments.get("match_entities") == "filter"
+    pairs = [
+        (memory.memory_id, memory.score(arguments["query"], entities, arguments.get("as_of", NOW)))
+        for memory in memories
+        if memory.project == "p"
+        and (not is_filter or memory.links & entities)
+        and memory.kind in arguments.get("interaction_types", TYPES)
+        and memory.happened_at <= arguments.get("as_of", datetime.max.replace(tzinfo=UTC))
     ]
-    kept = [(key, score) for key, score in found if score >= asked["min_score"]]
-    return sorted(kept, key=lambda one: (-one[1], one[0]))[: asked["limit"]]
+    best_pairs = [(key, score) for key, score in pairs if score >= arguments["min_score"]]
+    return sorted(best_pairs, key=lambda pair: (-pair[1], pair[0]))[: arguments["limit"]]
 
 
 async def test_it_finds_what_comparing_every_memory_finds(open_platform: Platform) -> None:
-    """The same memories with the same scores, for random questions with all that can be asked."""
+    """The same memories with the same scores, for random questions with all options."""
     chance = random.Random(11)
-    memories = [told(number, chance) for number in range(200)]
+    memories = [random_memory(number, chance) for number in range(200)]
     await remember(open_platform, memories)
     engine = RetrievalEngine(open_platform, count_accesses=False)
 
     for _ in range(25):
-        asked = question(chance)
-        found = await engine.retrieve_relevant_memories("p", **asked)
-        true = best(memories, asked)
-        assert [round(one.computed_relevance_score, 9) for one in found] == [round(score, 9) for _, score in true], (
-            asked
-        )
-        assert {one.memory_id for one in found[:-1]} <= {key for key, score in true} | _equals(found[-1:], true), asked
+        arguments = question(chance)
+        results = await engine.retrieve_relevant_memories("p", **arguments)
+        true = best(memories, arguments)
+        assert [round(memory.computed_relevance_score, 9) for memory in results] == [
+            round(score, 9) for _, score in true
+        ], arguments
+        assert {memory.memory_id for memory in results[:-1]} <= {key for key, score in true} | _equals(
+            results[-1:], true
+        ), arguments
 
 
 def _equals(last: Sequence[Any], true: Sequence[tuple[str, float]]) -> set[str]:
-    """Memories that score as the last one does: any of them may stand there."""
-    return {one.memory_id for one in last if true and math.isclose(one.computed_relevance_score, true[-1][1])}
+    """The memories with the score of the last one, which are interchangeable."""
+    return {memory.memory_id for memory in last if true and math.isclose(memory.computed_relevance_score, true[-1][1])}
 
 
 async def test_the_score_is_explained_by_signals(open_platform: Platform) -> None:
     """Each signal with its value, adding up to the score; and the memory's own fields."""
-    memory = Told("m1", "p", "insights", frozenset({"protein"}), 0.5, 10, NOW - timedelta(days=14), frozenset())
+    memory = KnownMemory("m1", "p", "insights", frozenset({"protein"}), 0.5, 10, NOW - timedelta(days=14), frozenset())
     await remember(open_platform, [memory])
 
-    (found,) = await RetrievalEngine(open_platform).retrieve_relevant_memories("p", "protein folding")
+    (result,) = await RetrievalEngine(open_platform).retrieve_relevant_memories("p", "protein folding")
 
-    assert found.signals == pytest.approx(
+    assert result.signals == pytest.approx(
         {"base_relevance": 0.5, "recency": math.exp(-1), "keyword": 0.5, "popularity": 0.51957, "entity": 0.0}, abs=1e-5
     )
-    assert found.computed_relevance_score == pytest.approx(found.explanation.score)
-    weights = {part.leg: part.weight for part in found.explanation.contributions if part.leg in found.signals}
+    assert result.computed_relevance_score == pytest.approx(result.explanation.score)
+    weights = {part.leg: part.weight for part in result.explanation.contributions if part.leg in result.signals}
     assert weights == pytest.approx(
         {
             "base_relevance": 0.3 / 0.9,
@@ -174,27 +179,27 @@ async def test_the_score_is_explained_by_signals(open_platform: Platform) -> Non
             "entity": 0,
         }
     )
-    assert (found.text, found.accesses, found.relevance_score, found.rank) == ("protein", 10, 0.5, 1)
-    assert found.as_dict()["occurred_at"] == memory.happened_at.isoformat()
+    assert (result.text, result.accesses, result.relevance_score, result.rank) == ("protein", 10, 0.5, 1)
+    assert result.as_dict()["occurred_at"] == memory.happened_at.isoformat()
 
 
 @pytest.mark.parametrize("strategy", ["hybrid", "semantic"])
 async def test_a_good_old_memory_is_not_lost_for_words_that_nobody_said(open_platform: Platform, strategy: str) -> None:
     """A signal to which the call gives nothing to compare takes no part, here and where a score is computed alone."""
-    old = Told("m1", "p", "insights", frozenset({"protein"}), 0.9, 0, NOW - timedelta(days=400), frozenset())
+    old = KnownMemory("m1", "p", "insights", frozenset({"protein"}), 0.9, 0, NOW - timedelta(days=400), frozenset())
     await remember(open_platform, [old])
     engine = RetrievalEngine(open_platform, count_accesses=False)
 
     for query in (None, " ", "the of"):
         if strategy == "semantic" and query == "the of":
-            continue  # words, with a vector of their own
-        [found] = await engine.retrieve_relevant_memories("p", query, strategy=strategy)
-        assert found.computed_relevance_score == pytest.approx(0.9 * 0.3 / 0.7)
-        assert found.explanation.score == pytest.approx(found.computed_relevance_score)
-        assert found.retrieval_id is not None
+            continue  # words with their own vector
+        [memory] = await engine.retrieve_relevant_memories("p", query, strategy=strategy)
+        assert memory.computed_relevance_score == pytest.approx(0.9 * 0.3 / 0.7)
+        assert memory.explanation.score == pytest.approx(memory.computed_relevance_score)
+        assert memory.retrieval_id is not None
         await open_platform.recorded()
-        assert (await open_platform.replay(found.retrieval_id)).is_reproduced
-    facts = Facts(body=found.text, happened_at=found.occurred_at, base_relevance=found.relevance_score)
+        assert (await open_platform.replay(memory.retrieval_id)).is_reproduced
+    facts = Facts(body=memory.text, happened_at=memory.occurred_at, base_relevance=memory.relevance_score)
     assert compute_hybrid_score(facts, Question(now=NOW)) == pytest.approx(0.9 * 0.3 / 0.7)
     assert "### Memory 1 (insights)" in await engine.retrieve_context_for_task("p", "insights", strategy=strategy)
 
@@ -202,7 +207,7 @@ async def test_a_good_old_memory_is_not_lost_for_words_that_nobody_said(open_pla
 async def test_by_the_record_another_profile_can_be_judged(open_platform: Platform) -> None:
     """A signal that took no part is on record with the value 0: a target that weighs it ranks the same candidates."""
     chance = random.Random(3)
-    await remember(open_platform, [told(number, chance) for number in range(40)])
+    await remember(open_platform, [random_memory(number, chance) for number in range(40)])
     await RetrievalEngine(open_platform).retrieve_relevant_memories("p", "protein", limit=5)
     await RetrievalEngine(open_platform).retrieve_relevant_memories("p", limit=5)
     await open_platform.recorded()
@@ -218,27 +223,27 @@ async def test_by_the_record_another_profile_can_be_judged(open_platform: Platfo
     for pool in pools:
         ranked = by_relevance(pool, SEED_PROFILE)
         assert ranked is not None
-        assert {one.item_id for one in in_order(ranked)[: pool.limit]} == set(pool.shown)
+        assert {candidate.item_id for candidate in in_order(ranked)[: pool.limit]} == set(pool.shown)
 
 
 async def test_relevant_memories_and_contexts_count_accesses_and_timelines_do_not(open_platform: Platform) -> None:
-    """One for each memory that was given; of a context, for those on the page."""
+    """Each returned memory counts one access; a context counts the memories that it shows."""
     store, engine = MemoryStore(open_platform), RetrievalEngine(open_platform)
     for number in range(3):
         await store.store_memory("p", "insights", f"protein {number}", memory_id=f"m{number}")
     await engine.retrieve_relevant_memories("p", "protein", limit=2)
-    shown = await engine.retrieve_context_for_task("p", "insights", limit=3, max_characters=600)
+    context = await engine.retrieve_context_for_task("p", "insights", limit=3, max_characters=600)
     await engine.retrieve_timeline("p")
     await RetrievalEngine(open_platform, count_accesses=False).retrieve_relevant_memories("p")
     await open_platform.accesses_counted()
 
     memories = await store.get_memories(["m0", "m1", "m2"])
-    assert sum(one.accesses for one in memories.values()) == 2 + shown.count("### Memory ")
-    assert 0 < shown.count("### Memory ") < 3
+    assert sum(memory.accesses for memory in memories.values()) == 2 + context.count("### Memory ")
+    assert 0 < context.count("### Memory ") < 3
 
 
 async def test_a_context_prefers_entities_and_knows_related_types(open_platform: Platform) -> None:
-    """Linked memories come first, then the others; memories of other types do not come at all."""
+    """Linked memories come first, then the others; memories of other types do not appear."""
     store = MemoryStore(open_platform)
     await store.store_memory("p", "insights", "not linked", memory_id="far")
     await store.store_memory("p", "summary", "linked", memory_id="near", linked_question_ids=["q1"])
@@ -259,8 +264,8 @@ async def test_a_timeline_is_the_latest_first(open_platform: Platform) -> None:
         moment = NOW - timedelta(hours=hours)
         await store.store_memory("p", "chat", f"{hours}", memory_id=f"{hours}", occurred_at=moment, relevance_score=0)
 
-    assert [one.memory_id for one in await engine.retrieve_timeline("p")] == ["1", "5", "23"]
-    assert [one.memory_id for one in await engine.retrieve_timeline("p", hours=48, limit=2)] == ["1", "5"]
+    assert [memory.memory_id for memory in await engine.retrieve_timeline("p")] == ["1", "5", "23"]
+    assert [memory.memory_id for memory in await engine.retrieve_timeline("p", hours=48, limit=2)] == ["1", "5"]
     assert await engine.retrieve_timeline("other") == []
 
 
@@ -272,12 +277,12 @@ async def test_superseded_and_expired_memories_are_not_found(open_platform: Plat
                                   "memory_id": "new"})  # fmt: skip
     await store.store_memory("p", "insights", "protein gone", memory_id="gone", expires_at=NOW)
 
-    assert [one.memory_id for one in await engine.retrieve_relevant_memories("p", "protein")] == ["new"]
-    assert [one.memory_id for one in await engine.retrieve_timeline("p")] == ["new"]
+    assert [memory.memory_id for memory in await engine.retrieve_relevant_memories("p", "protein")] == ["new"]
+    assert [memory.memory_id for memory in await engine.retrieve_timeline("p")] == ["new"]
 
 
 @pytest.mark.parametrize(
-    ("strategy", "asked", "first"),
+    ("strategy", "arguments", "first"),
     [
         ("keyword", {"query": "protein folding"}, "words"),
         ("entity", {"entity_ids": {"questions": ["q1"]}}, "linked"),
@@ -286,7 +291,7 @@ async def test_superseded_and_expired_memories_are_not_found(open_platform: Plat
     ],
 )
 async def test_each_strategy_ranks_by_its_signal_alone(
-    open_platform: Platform, strategy: str, asked: dict[str, Any], first: str
+    open_platform: Platform, strategy: str, arguments: dict[str, Any], first: str
 ) -> None:
     """Its best memory comes first, with that signal's value as its score."""
     store = MemoryStore(open_platform)
@@ -297,11 +302,11 @@ async def test_each_strategy_ranks_by_its_signal_alone(
     await store.store_memory("p", "chat", "z", memory_id="used", occurred_at=old)
     await set_accesses(open_platform, {"used": 100})
 
-    found = await RetrievalEngine(open_platform).retrieve_relevant_memories("p", strategy=strategy, **asked)
+    memories = await RetrievalEngine(open_platform).retrieve_relevant_memories("p", strategy=strategy, **arguments)
 
-    assert found[0].memory_id == first
-    assert found[0].computed_relevance_score == pytest.approx(1.0)
-    assert len(found[0].signals) == 1
+    assert memories[0].memory_id == first
+    assert memories[0].computed_relevance_score == pytest.approx(1.0)
+    assert len(memories[0].signals) == 1
 
 
 async def test_an_item_that_was_stored_as_such_is_a_memory(open_platform: Platform) -> None:
@@ -317,18 +322,18 @@ async def test_an_item_that_was_stored_as_such_is_a_memory(open_platform: Platfo
             Item(item_id="i2", body="a valve", attributes=attributes, occurred_at=NOW),
         ]
     )
-    found = await engine.retrieve_relevant_memories("p", "pump", limit=2, min_score=0)
+    memories = await engine.retrieve_relevant_memories("p", "pump", limit=2, min_score=0)
     everything = await engine.retrieve_relevant_memories("p", "pump", min_score=0)
-    assert (len(found), {one.memory_id for one in everything}) == (2, {"m", "i0", "i1"})
+    assert (len(memories), {memory.memory_id for memory in everything}) == (2, {"m", "i0", "i1"})
 
     item = await store.get_memory("i0")
     assert (item.relevance_score, item.accesses, item.links, item.occurred_at) == (1.0, 0, {}, item.created_at)
     await store.set_relevance("i0", 0.25)
-    assert {one.memory_id for one in await store.list_memories("p")} == {"m", "i1", "i2"}  # what has a time
+    assert {memory.memory_id for memory in await store.list_memories("p")} == {"m", "i1", "i2"}  # memories with a time
     await store.supersede("i1", "i0")
     assert (await store.get_memory("i0")).relevance_score == 0.25
     assert (await store.get_memory("i1")).superseded_by == "i0"
-    assert {one.memory_id for one in await store.list_memories("p")} == {"m", "i2"}
+    assert {memory.memory_id for memory in await store.list_memories("p")} == {"m", "i2"}
     assert not (await store.store_memory("p", "note", "stored over it", memory_id="i0")).is_new
 
 
@@ -376,7 +381,7 @@ async def test_a_query_that_nothing_answers_finds_nothing_by_a_least_relevance(p
 async def test_meanings_count_where_a_call_names_no_strategy_and_there_are_vectors(
     platform: Platform, open_platform: Platform
 ) -> None:
-    """As in any other search; without vectors it is the hybrid, and nothing is said of it."""
+    """The strategy is then semantic, as in other searches; without vectors it is hybrid, without a note."""
     for place, strategy in ((platform, "semantic"), (open_platform, "hybrid")):
         await MemoryStore(place, strategy).store_memory("p", "chat", "tea and cake")
         engine = RetrievalEngine(place, strategy)
@@ -394,8 +399,12 @@ async def test_meaning_without_an_embedder_is_logged_once(
     await MemoryStore(open_platform).store_memory("p", "chat", "x")
     for _ in range(2):
         await engine.retrieve_relevant_memories("p", "x", strategy="semantic")
-    assert [one.message for one in caplog.records if "collection 'memories'" in one.message and "embed" in one.message]
-    assert sum("memories of collection" in one.message for one in caplog.records) == 1
+    assert [
+        record.message
+        for record in caplog.records
+        if "collection 'memories'" in record.message and "embed" in record.message
+    ]
+    assert sum("memories of collection" in record.message for record in caplog.records) == 1
 
 
 async def test_a_strategy_without_what_it_starts_from_is_an_error(open_platform: Platform) -> None:
@@ -412,16 +421,16 @@ async def test_a_strategy_without_what_it_starts_from_is_an_error(open_platform:
 async def test_what_has_expired_since_takes_no_place_of_an_earlier_moment(
     open_platform: Platform, query: str | None
 ) -> None:
-    """Expiry is judged by the clock: the page asked as of the past is full of what is still there."""
+    """The clock decides about expiry: a page as of the past is full of memories that still exist."""
     store, now = MemoryStore(open_platform), open_platform.now
-    gone: dict[str, Any] = {"occurred_at": now - timedelta(days=6), "expires_at": now - timedelta(days=1)}
+    expired: dict[str, Any] = {"occurred_at": now - timedelta(days=6), "expires_at": now - timedelta(days=1)}
     for number in range(3):
-        await store.store_memory("p", "note", f"tea {number}", memory_id=f"gone{number}", duplicates="keep", **gone)
+        await store.store_memory("p", "note", f"tea {number}", memory_id=f"gone{number}", duplicates="keep", **expired)
     await store.store_memory("p", "note", "tea", memory_id="stays", occurred_at=now - timedelta(days=10))
     past = now - timedelta(days=5)
 
-    found = await RetrievalEngine(open_platform).retrieve_relevant_memories("p", query, as_of=past, limit=2)
-    assert [one.memory_id for one in found] == ["stays"]
+    results = await RetrievalEngine(open_platform).retrieve_relevant_memories("p", query, as_of=past, limit=2)
+    assert [memory.memory_id for memory in results] == ["stays"]
     memories = await open_platform.collection("memories")
     hits = await memories.search(query, profile=SEED_PROFILE, as_of=past)
     assert [hit.item_id for hit in hits] == ["stays"]

@@ -1,4 +1,4 @@
-"""Forgetting: nothing is left of a memory, anywhere in the schema, and what was recorded still adds up."""
+"""Forgetting: no trace of a memory stays in the schema, and the recorded figures stay consistent."""
 
 from __future__ import annotations
 
@@ -28,71 +28,71 @@ _HEX_AS_LETTERS = str.maketrans("0123456789abcdef", "bcdfghjklmnpqrtv")
 
 
 @pytest.fixture
-def gone(tenant: str) -> str:
+def forgotten_id(tenant: str) -> str:
     """The id of the memory that is to be forgotten."""
     return f"memory-{tenant}"
 
 
 @pytest.fixture
 def word(tenant: str) -> str:
-    """Stands in the text that is to be forgotten, and in no other of the database; no stemmer knows it."""
+    """A word of the text to forget, which occurs nowhere else in the database and has no stem."""
     return f"{tenant.rpartition('-')[2].translate(_HEX_AS_LETTERS)}q"
 
 
 async def _holders(connection: psycopg.AsyncConnection[Any], *traces: str) -> set[tuple[str, str]]:
-    """The tables of the schema with a row in which one of the texts stands, as (table, text)."""
+    """The tables of the schema with a row that contains one of the texts, as (table, text)."""
     tables = await connection.execute(
         "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
         "WHERE n.nspname = %s AND c.relkind IN ('r', 'p')",
         (SCHEMA,),
     )
-    found = set()
+    holders = set()
     for (table,) in await tables.fetchall():
         for trace in traces:
             query = sql.SQL("SELECT 1 FROM {} AS entry WHERE strpos(entry::text, %s) > 0 LIMIT 1")
             row = await (await connection.execute(query.format(sql.Identifier(SCHEMA, table)), (trace,))).fetchone()
             if row is not None:
-                found.add((table, trace))
-    return found
+                holders.add((table, trace))
+    return holders
 
 
 @pytest.fixture
-async def store(platform: Platform, word: str, gone: str) -> MemoryStore:
+async def store(platform: Platform, word: str, forgotten_id: str) -> MemoryStore:
     """Three memories, one of them to be forgotten: linked, and superseding another."""
-    made = MemoryStore(platform, chance=random.Random(3))
-    await made.store_memory("p1", "note", "the bridge is of steel", memory_id="other", linked_paper_ids=["x1"])
-    await made.store_memory("p1", "note", "the bridge is of wood", memory_id="old")
-    await made.supersede(
+    memory_store = MemoryStore(platform, chance=random.Random(3))
+    await memory_store.store_memory("p1", "note", "the bridge is of steel", memory_id="other", linked_paper_ids=["x1"])
+    await memory_store.store_memory("p1", "note", "the bridge is of wood", memory_id="old")
+    await memory_store.supersede(
         "old",
         {"project_id": "p1", "interaction_type": "note", "content": {"finding": f"{word} beetles eat the bridge"},
-         "memory_id": gone, "user_id": "ann", "linked_paper_ids": ["x2"], "summary": "beetles"},
+         "memory_id": forgotten_id, "user_id": "ann", "linked_paper_ids": ["x2"], "summary": "beetles"},
     )  # fmt: skip
-    return made
+    return memory_store
 
 
-async def _use(platform: Platform, word: str, gone: str) -> UUID | None:
+async def _use(platform: Platform, word: str, forgotten_id: str) -> UUID | None:
     """Leave every trace that a memory can leave; gives the search that showed it."""
     collection = await platform.collection("memories")
     hybrid = Profile(legs={"dense": 1.0, "lexical": 1.0})
-    found = await collection.search("beetles and the bridge", profile=hybrid)
+    hits = await collection.search("beetles and the bridge", profile=hybrid)
     named = await collection.search(
-        "bridge", profile=hybrid, where={"or": [{"item_id": [gone, "other"]}, {"tags": "t"}]}
+        "bridge", profile=hybrid, where={"or": [{"item_id": [forgotten_id, "other"]}, {"tags": "t"}]}
     )
-    await collection.search("bridge", profile=hybrid, prefer={"item_id": [gone, "other"]})
-    assert gone in [hit.item_id for hit in found]
-    assert gone in [hit.item_id for hit in named]
+    await collection.search("bridge", profile=hybrid, prefer={"item_id": [forgotten_id, "other"]})
+    assert forgotten_id in [hit.item_id for hit in hits]
+    assert forgotten_id in [hit.item_id for hit in named]
     await platform.recorded()
-    await platform.feedback(found.retrieval_id, gone, reward=1.0, actor="ann", note=f"{word}, indeed")
-    await platform.feedback(item_id=gone, collection="memories", helpful=False, key=gone)
+    await platform.feedback(hits.retrieval_id, forgotten_id, reward=1.0, actor="ann", note=f"{word}, indeed")
+    await platform.feedback(item_id=forgotten_id, collection="memories", helpful=False, key=forgotten_id)
     await platform.feedback(item_id="other", collection="memories", helpful=True)
-    handle_of(collection).count_accesses([gone, "other"])
+    handle_of(collection).count_accesses([forgotten_id, "other"])
     await platform.accesses_counted()
-    await _learn(platform, word, gone)
-    return found.retrieval_id
+    await _learn(platform, word, forgotten_id)
+    return hits.retrieval_id
 
 
-async def _learn(platform: Platform, word: str, gone: str) -> None:
-    effects = {"item": {gone: [0.5, 0.1], "other": [0.2, 0.1]}, "item in domain:x": {gone: [0.1, 0.1]}}
+async def _learn(platform: Platform, word: str, forgotten_id: str) -> None:
+    effects = {"item": {forgotten_id: [0.5, 0.1], "other": [0.2, 0.1]}, "item in domain:x": {forgotten_id: [0.1, 0.1]}}
     definition = {"reward": {"logistic": {"effects": effects}}, "by_item": {"kind": "shrinkage"}}
     number = (await (await platform.collection("memories")).refresh()).collection_id
     async with platform.database.transaction(platform.tenant_id) as connection:
@@ -104,27 +104,27 @@ async def _learn(platform: Platform, word: str, gone: str) -> None:
         await connection.execute(
             "INSERT INTO rewarded_queries (collection_id, item_id, version, vector, rewards) "
             "VALUES (%s, %s, 1, '[1]', 1)",
-            (number, gone),
+            (number, forgotten_id),
         )
         await connection.execute(
             "INSERT INTO job_runs (collection_id, job, details) VALUES (%s, 'embed', %s)",
-            (number, Jsonb({"embedded": 1, "notes": [f"item {gone!r:.12} is not embedded: {word}"]})),
+            (number, Jsonb({"embedded": 1, "notes": [f"item {forgotten_id!r:.12} is not embedded: {word}"]})),
         )
 
 
 async def test_nothing_is_left_of_a_forgotten_memory(
-    store: MemoryStore, platform: Platform, database_url: str, word: str, gone: str
+    store: MemoryStore, platform: Platform, database_url: str, word: str, forgotten_id: str
 ) -> None:
-    """Neither its id nor a word of its text nor its vectors are in any table; beforehand they were in many."""
-    await _use(platform, word, gone)
+    """Its id, its words and its vectors were in many tables, and are in none afterwards."""
+    await _use(platform, word, forgotten_id)
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
-        before = {table for table, _ in await _holders(connection, gone, word)}
+        before = {table for table, _ in await _holders(connection, forgotten_id, word)}
         cached = f"SELECT count(*) FROM {SCHEMA}.embedding_cache WHERE tenant_id = %s"  # noqa: S608 - a constant
         tenant = (platform.tenant_id,)
         had = await (await connection.execute(cached, tenant)).fetchone()
-        await store.forget(gone)
+        await store.forget(forgotten_id)
         has = await (await connection.execute(cached, tenant)).fetchone()
-        after = await _holders(connection, gone, word)
+        after = await _holders(connection, forgotten_id, word)
 
     assert before >= {
         "items", "item_terms", "memories", "memory_links", "attribute_texts", "term_statistics", "retrievals",
@@ -135,126 +135,128 @@ async def test_nothing_is_left_of_a_forgotten_memory(
     assert had is not None
     assert has == (had[0] - 1,)
     with pytest.raises(UnknownItemError):
-        await store.get_memory(gone)
+        await store.get_memory(forgotten_id)
 
 
 async def test_what_was_recorded_is_known_by_one_pseudonym(
-    store: MemoryStore, platform: Platform, word: str, gone: str
+    store: MemoryStore, platform: Platform, word: str, forgotten_id: str
 ) -> None:
     """Impressions, candidates, verdicts and arms agree; feedback that comes later is about an unknown item."""
-    retrieval_id = await _use(platform, word, gone)
+    retrieval_id = await _use(platform, word, forgotten_id)
     number = (await (await platform.collection("memories")).refresh()).collection_id
-    await store.forget(gone)
+    await store.forget(forgotten_id)
     async with platform.database.transaction(platform.tenant_id) as connection:
 
         async def names(column: str, table: str) -> set[str]:
             query = f"SELECT DISTINCT {column} FROM {table} WHERE collection_id = {number}"  # noqa: S608
             return {row[0] for row in await (await connection.execute(query)).fetchall()} - {None}
 
-        shown = await names("item_id", "impressions")
+        shown_ids = await names("item_id", "impressions")
         pools = await names("unnest(pool_items)", "retrievals")
         judged, arms = await names("item_id", "feedback"), await names("item_id", "arms")
         conditions = await names("condition::text", "retrievals")
         preferred = await names("(request -> 'preferred')::text", "retrievals")
-        kept = await names("superseded_by", "memories")
+        successors = await names("superseded_by", "memories")
         effects = await names("(definition #> '{reward,logistic,effects}')::text", "learned_models")
-    (pseudonym,) = shown - {"other"}
+    (pseudonym,) = shown_ids - {"other"}
     assert pseudonym.startswith("forgotten-")
-    assert shown == pools == judged == arms == {"other", pseudonym}
-    assert any(pseudonym in one and '"other"' in one for one in conditions)
-    assert any(pseudonym in one and '"other"' in one for one in preferred)
-    assert kept == {pseudonym}
-    (found,) = map(json.loads, effects)
-    assert found["item"] == {pseudonym: [0.5, 0.1], "other": [0.2, 0.1]}
+    assert shown_ids == pools == judged == arms == {"other", pseudonym}
+    assert any(pseudonym in condition and '"other"' in condition for condition in conditions)
+    assert any(pseudonym in condition and '"other"' in condition for condition in preferred)
+    assert successors == {pseudonym}
+    (effect,) = map(json.loads, effects)
+    assert effect["item"] == {pseudonym: [0.5, 0.1], "other": [0.2, 0.1]}
     assert await recount_arms(platform.database, platform.tenant_id, number, ["other", pseudonym], tolerance=1e-9) == (
         len(arms),
         0,
     ), "the arms still follow from their events"
-    for said in ({"retrieval_id": retrieval_id}, {"collection": "memories"}):
+    for place in ({"retrieval_id": retrieval_id}, {"collection": "memories"}):
         with pytest.raises(UnknownItemError):
-            await platform.feedback(item_id=gone, reward=1.0, **said)
+            await platform.feedback(item_id=forgotten_id, reward=1.0, **place)
 
 
 async def test_a_search_that_is_recorded_after_the_memory_was_forgotten_does_not_name_it(
-    store: MemoryStore, platform: Platform, settings: Settings, database_url: str, gone: str
+    store: MemoryStore, platform: Platform, settings: Settings, database_url: str, forgotten_id: str
 ) -> None:
-    """Its record waits in another process: there the memory has a pseudonym, the others have their names."""
-    named: Any = {"item_id": [gone, "other"]}
+    """The record waits in another process: it names the memory by a pseudonym, and other items by their ids."""
+    named: Any = {"item_id": [forgotten_id, "other"]}
     async with connect(database_url, settings=settings) as other:
         collection = await other.collection("memories", create=False)
         words = Profile(legs={"lexical": 1.0})
         await collection.search("beetles and the bridge", profile=words, where=named, prefer=named)
-        await store.forget(gone)
+        await store.forget(forgotten_id)
         await other.recorded()
         assert other.recording.recorded == 1
     query = "SELECT pool_items, condition::text, request::text FROM retrievals WHERE collection_id = %s"
     number = (await (await platform.collection("memories")).refresh()).collection_id
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
-        assert await _holders(connection, gone) == set()
+        assert await _holders(connection, forgotten_id) == set()
     async with platform.database.transaction(platform.tenant_id) as transaction:
         ((pool, condition, request),) = await (await transaction.execute(query, (number,))).fetchall()
-        shown = await (await transaction.execute("SELECT item_id FROM impressions ORDER BY rank")).fetchall()
-    assert sorted(pool) == sorted(row[0] for row in shown)
+        shown_ids = await (await transaction.execute("SELECT item_id FROM impressions ORDER BY rank")).fetchall()
+    assert sorted(pool) == sorted(row[0] for row in shown_ids)
     (pseudonym,) = set(pool) - {"other"}
     assert pseudonym.startswith("forgotten-")
-    assert all(f'"{name}"' in said for name in (pseudonym, "other") for said in (condition, request))
+    assert all(f'"{name}"' in text for name in (pseudonym, "other") for text in (condition, request))
 
 
-async def test_a_user_and_a_project_are_forgotten_whole(store: MemoryStore, gone: str) -> None:
+async def test_a_user_and_a_project_are_forgotten_whole(store: MemoryStore, forgotten_id: str) -> None:
     """Superseded memories too; those of others stay."""
     await store.store_memory("p2", "note", "of another project", memory_id="far")
     assert await store.forget_user("ann") == 1
     assert await store.forget_user("ann") == 0
     assert await store.forget_project("p1") == 2
-    assert list(await store.get_memories(["other", "old", gone, "far"])) == ["far"]
+    assert list(await store.get_memories(["other", "old", forgotten_id, "far"])) == ["far"]
 
 
 async def test_what_is_stored_while_a_user_is_forgotten_is_forgotten_too(
-    store: MemoryStore, gone: str, monkeypatch: pytest.MonkeyPatch
+    store: MemoryStore, forgotten_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The user's memories are looked up again until none is left."""
+    """The call looks for the user's memories again until none is left."""
 
     async def overtaken(*where: Any) -> list[str]:
-        found = await memories_of_user(*where)
-        if gone in found:
+        memories = await memories_of_user(*where)
+        if forgotten_id in memories:
             await store.store_memory("p1", "note", "stored a moment later", user_id="ann", memory_id="late")
-        return found
+        return memories
 
     monkeypatch.setattr("retrieval.services.memories.memories_of_user", overtaken)
     assert await store.forget_user("ann") == 2
-    assert await store.get_memories([gone, "late"]) == {}
+    assert await store.get_memories([forgotten_id, "late"]) == {}
 
 
-async def test_expired_memories_are_forgotten_by_the_job(store: MemoryStore, platform: Platform, gone: str) -> None:
-    """Those whose time is over, and no others; then there is nothing to do."""
-    await store.update_memory(gone, expires_at=platform.now - timedelta(seconds=1))
+async def test_expired_memories_are_forgotten_by_the_job(
+    store: MemoryStore, platform: Platform, forgotten_id: str
+) -> None:
+    """The job forgets the expired memories and no others; afterwards it has nothing to do."""
+    await store.update_memory(forgotten_id, expires_at=platform.now - timedelta(seconds=1))
     await store.update_memory("other", expires_at=platform.now + timedelta(days=1))
     target = JobTarget(platform.tenant_id, await (await platform.collection("memories")).refresh())
-    told: list[int] = []
+    counts: list[int] = []
 
     assert await is_anything_expired(platform.workplace, target)
-    assert await forget_expired(platform.workplace, target, told.append) == {"forgotten": 1}
-    assert told == [1]
+    assert await forget_expired(platform.workplace, target, counts.append) == {"forgotten": 1}
+    assert counts == [1]
     assert not await is_anything_expired(platform.workplace, target)
-    assert set(await store.get_memories(["other", "old", gone])) == {"other", "old"}
+    assert set(await store.get_memories(["other", "old", forgotten_id])) == {"other", "old"}
 
 
 async def test_a_memory_whose_expiry_is_put_off_meanwhile_is_kept(
-    store: MemoryStore, platform: Platform, gone: str, monkeypatch: pytest.MonkeyPatch
+    store: MemoryStore, platform: Platform, forgotten_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The job looks at the expiry again when it holds the memory: what it had looked up may no longer hold."""
-    await store.update_memory(gone, expires_at=platform.now - timedelta(seconds=1))
+    """The job checks the expiry again when it holds the lock on the memory."""
+    await store.update_memory(forgotten_id, expires_at=platform.now - timedelta(seconds=1))
     target = JobTarget(platform.tenant_id, await (await platform.collection("memories")).refresh())
 
     async def overtaken(*where: Any, **options: Any) -> list[str]:
-        found = await expired_memories(*where, **options)
-        if found:
-            await store.store_memory("p1", "note", "said anew", memory_id=gone, duplicates="keep")
-        return found
+        memories = await expired_memories(*where, **options)
+        if memories:
+            await store.store_memory("p1", "note", "said anew", memory_id=forgotten_id, duplicates="keep")
+        return memories
 
     monkeypatch.setattr("retrieval.services.memories.expired_memories", overtaken)
     assert await forget_expired(platform.workplace, target) == {"forgotten": 0}
-    assert list(await store.get_memories([gone])) == [gone]
+    assert list(await store.get_memories([forgotten_id])) == [forgotten_id]
 
 
 async def _cached(platform: Platform) -> int:
@@ -264,21 +266,23 @@ async def _cached(platform: Platform) -> int:
     return int(number)
 
 
-async def test_a_changed_text_leaves_no_vector_in_the_cache(store: MemoryStore, platform: Platform, gone: str) -> None:
+async def test_a_changed_text_leaves_no_vector_in_the_cache(
+    store: MemoryStore, platform: Platform, forgotten_id: str
+) -> None:
     """The text before an update, or before another was stored under its id, is not kept by its vector either."""
     before = await _cached(platform)
-    await store.update_memory(gone, content="other words by now")
+    await store.update_memory(forgotten_id, content="other words by now")
     assert await _cached(platform) == before
-    await store.store_memory("p1", "note", "and others again", memory_id=gone, duplicates="keep")
+    await store.store_memory("p1", "note", "and others again", memory_id=forgotten_id, duplicates="keep")
     assert await _cached(platform) == before
     await store.store_memories(
-        [{"project_id": "p1", "interaction_type": "note", "content": "at last these", "memory_id": gone}]
+        [{"project_id": "p1", "interaction_type": "note", "content": "at last these", "memory_id": forgotten_id}]
     )
     assert await _cached(platform) == before
 
 
 async def test_a_text_that_joined_another_leaves_no_vector_in_the_cache(store: MemoryStore, platform: Platform) -> None:
-    """It was embedded to look for the other; what is kept is what that says."""
+    """The text was embedded for the comparison; only the embedding of the kept text stays."""
     before = await _cached(platform)
     joined = await store.store_memory("p1", "note", "The bridge is of STEEL!", duplicates="merge")
     assert joined.merged_into == "other"

@@ -1,4 +1,4 @@
-"""Memories on a real server: stored whole, changed, superseded, listed."""
+"""Memories on a real server: stored as a whole, changed, superseded, listed."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def store(platform: Platform) -> MemoryStore:
 async def _ids(platform: Platform, words: str) -> list[str]:
     """The ids that a search by words finds."""
     collection = await platform.collection("memories")
-    found = await collection.search(words, profile=Profile(legs={"lexical": 1.0}))
-    return [hit.item_id for hit in found]
+    hits = await collection.search(words, profile=Profile(legs={"lexical": 1.0}))
+    return [hit.item_id for hit in hits]
 
 
 async def test_a_memory_is_read_back_as_it_was_stored(store: MemoryStore, platform: Platform) -> None:
-    """JSON content, links of any type, times and metadata come back; its text is what is searched."""
+    """JSON content, links of any type, times and metadata are restored; its text is what searches read."""
     content = {"keyFindings": ["Folding is slow", "Chaperones help"], "confidence": 0.8}
     stored = await store.store_memory(
         project_id="p1", interaction_type="insights", content=content, user_id="ann",
@@ -62,25 +62,25 @@ async def test_a_memory_is_read_back_as_it_was_stored(store: MemoryStore, platfo
 
 async def test_what_an_update_does_not_name_stays(store: MemoryStore) -> None:
     """Content, links and times change one by one; the access count is never touched."""
-    one = (await store.store_memory("p1", "insights", "first words", linked_question_ids=["q1"])).memory_id
-    changed = await store.update_memory(one, content="other words", relevance_score=0.2)
-    again = await store.update_memory(one, links={"papers": ["x"]}, occurred_at=MAY, summary="s")
+    memory_id = (await store.store_memory("p1", "insights", "first words", linked_question_ids=["q1"])).memory_id
+    changed = await store.update_memory(memory_id, content="other words", relevance_score=0.2)
+    again = await store.update_memory(memory_id, links={"papers": ["x"]}, occurred_at=MAY, summary="s")
 
     assert (changed.content, changed.relevance_score, changed.links) == ("other words", 0.2, {"questions": ("q1",)})
     assert (again.content, again.links, again.occurred_at) == ("other words", {"papers": ("x",)}, MAY)
-    await store.set_relevance(one, 0.9)
-    assert (await store.get_memory(one)).relevance_score == 0.9
+    await store.set_relevance(memory_id, 0.9)
+    assert (await store.get_memory(memory_id)).relevance_score == 0.9
 
 
 async def test_a_superseded_memory_stays_readable_and_is_found_no_more(store: MemoryStore, platform: Platform) -> None:
-    """It says what took its place; the chain is kept straight."""
+    """It names its successor; the chain stays consistent."""
     old = (await store.store_memory("p1", "summary", "the flange is steel", memory_id="old")).memory_id
     new = await store.supersede(old, {"project_id": "p1", "interaction_type": "summary", "content": "flange: brass"})
-    found = await store.get_memory(old)
+    former = await store.get_memory(old)
 
-    assert (found.superseded_by, found.status, found.text) == (new, "archived", "the flange is steel")
+    assert (former.superseded_by, former.status, former.text) == (new, "archived", "the flange is steel")
     assert await _ids(platform, "flange") == [new]
-    assert [one.memory_id for one in await store.list_memories("p1")] == [new]
+    assert [memory.memory_id for memory in await store.list_memories("p1")] == [new]
     assert len(await store.list_memories("p1", include_superseded=True)) == 2
     assert (await store.update_memory(old, relevance_score=0.1)).status == "archived"
     with pytest.raises(InvalidRequestError, match="superseded by"):
@@ -94,20 +94,20 @@ async def test_a_superseded_memory_stays_readable_and_is_found_no_more(store: Me
 async def test_of_those_who_store_a_memory_at_the_same_moment_one_makes_it(store: MemoryStore) -> None:
     """It is new to that one alone."""
     calls = [store.store_memory("p1", "note", f"words {n}", memory_id="m", duplicates="keep") for n in range(8)]
-    assert sum(one.is_new for one in await asyncio.gather(*calls)) == 1
+    assert sum(call.is_new for call in await asyncio.gather(*calls)) == 1
 
 
 async def test_what_nobody_can_be_called_is_refused(store: MemoryStore) -> None:
     """With a readable error, before anything is read or forgotten; an empty list of types filters nothing."""
     await store.store_memory("p1", "note", "words")
-    given: list[Any] = [None, "", 5, float("nan"), {}, "a\0", "\ud800"]
-    for one in given:
-        for call in (store.forget_user(one), store.forget_project(one), store.list_memories(one)):
+    values: list[Any] = [None, "", 5, float("nan"), {}, "a\0", "\ud800"]
+    for value in values:
+        for call in (store.forget_user(value), store.forget_project(value), store.list_memories(value)):
             with pytest.raises(InvalidRequestError, match=r"user_id is|project_id is"):
                 await call
-    for one in given[1:]:
+    for value in values[1:]:
         with pytest.raises(InvalidRequestError, match="user_id is"):
-            await store.list_memories("p1", user_id=one)
+            await store.list_memories("p1", user_id=value)
     wrong: Any = 5
     with pytest.raises(InvalidRequestError, match="interaction_types come in a list"):
         await store.list_memories("p1", interaction_types=wrong)
@@ -121,7 +121,7 @@ async def test_what_nobody_can_be_called_is_refused(store: MemoryStore) -> None:
 
 
 async def test_what_expired_is_changed_no_more_and_takes_no_place(store: MemoryStore) -> None:
-    """Nor gives its own away; and no memory is lost to another project's. The message says so."""
+    """It cannot become a successor either; and another project's memory cannot replace one. The message says so."""
     for name in ("live", "gone"):
         over = MAY if name == "gone" else None
         await store.store_memory("p1", "note", f"{name} words", memory_id=name, expires_at=over)
@@ -136,15 +136,16 @@ async def test_what_expired_is_changed_no_more_and_takes_no_place(store: MemoryS
     for new in ("other", {**record, "project_id": "p2"}):
         with pytest.raises(InvalidRequestError, match=r"is of project 'p1', '(other|new)' of 'p2'"):
             await store.supersede("live", new)
-    assert [one.memory_id for one in await store.list_memories("p1", include_superseded=True)] == ["live"]
+    assert [memory.memory_id for memory in await store.list_memories("p1", include_superseded=True)] == ["live"]
 
 
 async def test_both_memories_are_held_before_one_takes_the_others_place(
     store: MemoryStore, platform: Platform, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Held in the order of their keys, as those take them who count accesses: nobody waits in a circle."""
+    """Locks are taken in the order of the keys, as access counts take them, so no deadlock is possible."""
     await store.store_memories(
-        {"project_id": "p", "interaction_type": "note", "content": one, "memory_id": one} for one in ("a", "b")
+        {"project_id": "p", "interaction_type": "note", "content": memory_id, "memory_id": memory_id}
+        for memory_id in ("a", "b")
     )
     number = (await (await platform.collection("memories")).refresh()).collection_id
     free: list[str] = []
@@ -171,7 +172,7 @@ async def test_a_new_memory_that_cannot_be_stored_supersedes_nothing(store: Memo
 
 
 async def test_what_cannot_be_stored_is_refused_before_anything_is(store: MemoryStore) -> None:
-    """Neither a single memory nor any of many is stored."""
+    """Neither a single memory nor any memory of a list is stored."""
     good: dict[str, Any] = {"project_id": "p1", "interaction_type": "t", "content": "words"}
     with pytest.raises(InvalidRequestError, match="report, merge, keep"):
         await store.store_memory(**good, duplicates="drop")
@@ -215,15 +216,17 @@ async def test_pages_follow_one_another_without_gap_or_overlap(store: MemoryStor
         for n in range(7)
     )  # fmt: skip
     await store.store_memory("p2", "a", "elsewhere")
-    seen, after = [], None
+    memory_ids, after = [], None
     while True:
         page = await store.list_memories("p1", limit=3, after=after)
-        seen += [one.memory_id for one in page]
+        memory_ids += [memory.memory_id for memory in page]
         after = page.next
         if after is None:
             break
-    assert seen == ["m6", "m5", "m4", "m3", "m2", "m1", "m0"]
-    assert [one.memory_id for one in await store.list_memories("p1", interaction_types=["b"], user_id="u0")] == ["m3"]
+    assert memory_ids == ["m6", "m5", "m4", "m3", "m2", "m1", "m0"]
+    assert [memory.memory_id for memory in await store.list_memories("p1", interaction_types=["b"], user_id="u0")] == [
+        "m3"
+    ]
     for wrong in ("", "yesterday", "2026-05-01 m"):
         with pytest.raises(InvalidRequestError, match="`next`"):
             await store.list_memories("p1", after=wrong)
@@ -268,6 +271,6 @@ async def test_changes_at_once_are_all_kept(store: MemoryStore) -> None:
 
 async def test_memories_without_await_need_a_platform_without_await(platform: Platform) -> None:
     """The message says which one."""
-    for made in (retrieval.sync.MemoryStore, retrieval.sync.RetrievalEngine):
+    for kind in (retrieval.sync.MemoryStore, retrieval.sync.RetrievalEngine):
         with pytest.raises(InvalidRequestError, match="without await"):
-            made(platform)  # type: ignore[arg-type]
+            kind(platform)  # type: ignore[arg-type]

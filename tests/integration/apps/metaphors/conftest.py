@@ -17,7 +17,7 @@ from tests.support.metaphors import CORPUS
 
 
 class CountingEmbedder(HashingEmbedder):
-    """Embeds by words, and counts how often it was asked for queries."""
+    """Embeds by words, and counts the requests for queries."""
 
     calls = 0
 

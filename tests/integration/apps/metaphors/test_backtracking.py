@@ -20,7 +20,7 @@ PIPES, RIVER, MARKET, CHESS, GARDEN, ORCHESTRA = CORPUS
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def retriever(house: Platform, corpus: MetaphorCorpus) -> MetaphorRetriever:
-    """Without a language model, on the corpus that nobody changes."""
+    """A retriever without a language model, on the read-only corpus."""
     return MetaphorRetriever(corpus, platform=house)
 
 
@@ -30,10 +30,10 @@ def ids(pairs: list[tuple[Metaphor, float]]) -> list[str]:
 
 
 async def test_what_failed_and_what_is_excluded_does_not_come_back(retriever: MetaphorRetriever) -> None:
-    """All others do, where they are wanted."""
-    found = await retriever.retrieve_after_backtrack(FLOW, PIPES, "it broke", ["chess"], limit=9)
-    assert sorted(ids(found)) == ["garden", "market", "orchestra", "river"]
-    assert found.metrics.backtrack_count == 2
+    """All other metaphors come, if requested."""
+    answer = await retriever.retrieve_after_backtrack(FLOW, PIPES, "it broke", ["chess"], limit=9)
+    assert sorted(ids(answer)) == ["garden", "market", "orchestra", "river"]
+    assert answer.metrics.backtrack_count == 2
     once = await retriever.retrieve_after_backtrack(FLOW, PIPES, "it broke", backtracks=5)
     assert once.metrics.backtrack_count == 5
 
@@ -59,16 +59,16 @@ async def test_over_the_standard_corpus_answers_move_away_and_still_fit(house: P
     """On average they are less like what failed, and nearly as much like the problem."""
     corpus = await MetaphorCorpus.open(house, "standard")
     moved, unmoved = (MetaphorRetriever(corpus, platform=house, away=away) for away in (0.4, 0.0))
-    stored = await corpus.collection.embeddings([one.id for one in STANDARD_CORPUS])
+    stored = await corpus.collection.embeddings([metaphor.id for metaphor in STANDARD_CORPUS])
     to_failed: tuple[list[float], list[float]] = ([], [])
     to_problem: tuple[list[float], list[float]] = ([], [])
-    for one in STANDARD_CORPUS[::9]:
-        problem = Problem(id=one.id, description=one.examples[0])
+    for metaphor in STANDARD_CORPUS[::9]:
+        problem = Problem(id=metaphor.id, description=metaphor.examples[0])
         [question] = await corpus.collection.vectors_of([problem.description])
         (failed, _), *_ = await moved.retrieve(problem, limit=1)
         for place, retriever in enumerate((moved, unmoved)):
-            found = await retriever.retrieve_after_backtrack(problem, failed, "it broke")
-            vectors = np.stack([stored[key] for key in ids(found)])
+            answer = await retriever.retrieve_after_backtrack(problem, failed, "it broke")
+            vectors = np.stack([stored[key] for key in ids(answer)])
             to_failed[place].append(float(np.mean(vectors @ stored[failed.id])))
             to_problem[place].append(float(np.mean(vectors @ question)))
     assert np.mean(to_failed[0]) < 0.95 * np.mean(to_failed[1])
@@ -92,85 +92,87 @@ async def test_the_reason_says_what_is_preferred(
         prefer_rich_operations=attribute == "richness",
     )
     assert list(after) == list(preferring)
-    similar = {one.id: score for one, score in await retriever.retrieve_by_embedding(FLOW)}
+    similar = {metaphor.id: score for metaphor, score in await retriever.retrieve_by_embedding(FLOW)}
     for metaphor, score in after:
-        wanted = metaphor.concreteness if attribute == "concreteness" else min(1, len(metaphor.operations) / 6)
-        assert wanted is not None
-        assert score == pytest.approx(0.7 * similar[metaphor.id] + 0.3 * wanted, abs=1e-5)
+        preference = metaphor.concreteness if attribute == "concreteness" else min(1, len(metaphor.operations) / 6)
+        assert preference is not None
+        assert score == pytest.approx(0.7 * similar[metaphor.id] + 0.3 * preference, abs=1e-5)
     assert ids(after) != ids(await retriever.retrieve(FLOW, exclude=["chess"]))
 
 
 async def test_both_can_be_preferred_at_once(retriever: MetaphorRetriever) -> None:
     """They share the 0.3."""
-    similar = {one.id: score for one, score in await retriever.retrieve_by_embedding(FLOW)}
+    similar = {metaphor.id: score for metaphor, score in await retriever.retrieve_by_embedding(FLOW)}
     for metaphor, score in await retriever.retrieve(FLOW, prefer_concrete=True, prefer_rich_operations=True):
-        wanted = (metaphor.concreteness or 0) + min(1, len(metaphor.operations) / 6)
-        assert score == pytest.approx(0.7 * similar[metaphor.id] + 0.15 * wanted, abs=1e-5)
+        preference = (metaphor.concreteness or 0) + min(1, len(metaphor.operations) / 6)
+        assert score == pytest.approx(0.7 * similar[metaphor.id] + 0.15 * preference, abs=1e-5)
 
 
 async def test_a_reason_without_good_candidates_calls_for_generation(house: Platform, corpus: MetaphorCorpus) -> None:
-    """The model is told what failed and why."""
+    """The prompt names the failed metaphor and the reason."""
     llm = ScriptedLLM([suggestion("", "")])
     retriever = MetaphorRetriever(corpus, llm, platform=house)
-    found = await retriever.retrieve_after_backtrack(FLOW, PIPES, "no good candidates for prices")
-    assert found.why_generated is not None
+    answer = await retriever.retrieve_after_backtrack(FLOW, PIPES, "no good candidates for prices")
+    assert answer.why_generated is not None
     assert "Previous attempt with 'pipes' failed because: no good candidates for prices" in llm.prompts[0]
     assert '"pipes"' in llm.prompts[0]
 
 
-@pytest.mark.parametrize("wanted", ["concrete", "rich_operations"])
+@pytest.mark.parametrize("wanted_id", ["concrete", "rich_operations"])
 async def test_what_is_preferred_does_not_hide_that_little_fits(
-    house: Platform, corpus: MetaphorCorpus, wanted: str
+    house: Platform, corpus: MetaphorCorpus, wanted_id: str
 ) -> None:
-    """Its score rises by what is preferred; whether candidates are called for, similarity alone says."""
+    """Its score rises by the preference; only similarity decides whether the model is asked."""
     odd = Problem(id="odd", description="zebras quarrel at midnight")
     retriever = MetaphorRetriever(corpus, ScriptedLLM([suggestion("", "")]), platform=house)
-    found = await retriever.retrieve(
-        odd, prefer_concrete=wanted == "concrete", prefer_rich_operations=wanted == "rich_operations"
+    answer = await retriever.retrieve(
+        odd, prefer_concrete=wanted_id == "concrete", prefer_rich_operations=wanted_id == "rich_operations"
     )
-    assert found[0][1] > GENERATE_BELOW
-    assert "below 0.3" in (found.why_generated or "")
+    assert answer[0][1] > GENERATE_BELOW
+    assert "below 0.3" in (answer.why_generated or "")
 
 
 async def test_the_best_of_the_corpus_are_told_before_what_is_excluded(house: Platform, corpus: MetaphorCorpus) -> None:
     """Only some of the names are in the prompt."""
     llm = ScriptedLLM([suggestion("", "")])
     retriever = MetaphorRetriever(corpus, llm, platform=house)
-    asked = Problem(id="order", description="plants grow where pieces threaten")
-    await retriever.retrieve(asked, exclude=["market", "orchestra"], context="no good candidates")
-    told = llm.prompts[0]
-    assert max(told.index('"garden"'), told.index('"chess"')) < min(told.index('"market"'), told.index('"orchestra"'))
+    problem = Problem(id="order", description="plants grow where pieces threaten")
+    await retriever.retrieve(problem, exclude=["market", "orchestra"], context="no good candidates")
+    prompt = llm.prompts[0]
+    assert max(prompt.index('"garden"'), prompt.index('"chess"')) < min(
+        prompt.index('"market"'), prompt.index('"orchestra"')
+    )
 
 
 async def test_a_first_backtrack_alone_does_not(house: Platform, corpus: MetaphorCorpus) -> None:
-    """The question that was moved scores lower, which says nothing of how well the corpus fits the problem."""
+    """The moved question scores lower, which does not mean that the corpus fits the problem badly."""
     llm = ScriptedLLM([suggestion("", "")])
     retriever = MetaphorRetriever(corpus, llm, platform=house)
     (first, score), *_ = await retriever.retrieve(FLOW)
     strict = MetaphorRetriever(corpus, llm, platform=house, generate_below=0.9 * score)
-    found = await strict.retrieve_after_backtrack(FLOW, ORCHESTRA, "it broke")
+    answer = await strict.retrieve_after_backtrack(FLOW, ORCHESTRA, "it broke")
     assert first.id != ORCHESTRA.id
-    assert found[0][1] < score
+    assert answer[0][1] < score
     assert not llm.prompts
     assert (await strict.retrieve_after_backtrack(FLOW, ORCHESTRA, "it broke", [first.id])).why_generated is not None
 
 
 async def test_a_metaphor_of_no_corpus_can_fail_too(retriever: MetaphorRetriever) -> None:
-    """Its text stands for it."""
+    """Its text is used instead of its stored vector."""
     stranger = Metaphor(id="stranger", name="Stranger", description=PIPES.description)
-    found = await retriever.retrieve_after_backtrack(FLOW, stranger, "it broke", ["pipes"])
-    assert lead(found) < lead(await retriever.retrieve(FLOW, exclude=["pipes"])) - 0.05
+    answer = await retriever.retrieve_after_backtrack(FLOW, stranger, "it broke", ["pipes"])
+    assert lead(answer) < lead(await retriever.retrieve(FLOW, exclude=["pipes"])) - 0.05
 
 
 async def test_an_answer_after_a_failure_can_be_replayed(retriever: MetaphorRetriever, house: Platform) -> None:
     """It is a search by the moved vector."""
-    found = await retriever.retrieve_after_backtrack(FLOW, PIPES, "too abstract")
-    assert found.retrieval_id is not None
-    assert (await house.replay(found.retrieval_id)).is_reproduced
+    answer = await retriever.retrieve_after_backtrack(FLOW, PIPES, "too abstract")
+    assert answer.retrieval_id is not None
+    assert (await house.replay(answer.retrieval_id)).is_reproduced
 
 
 @pytest.mark.parametrize(("failed", "reason"), [("pipes", "it broke"), (PIPES, None), (PIPES, 7)])
 async def test_what_is_no_failure_is_refused(retriever: MetaphorRetriever, failed: object, reason: object) -> None:
-    """A metaphor and a reason in words are wanted."""
+    """The arguments are a metaphor and a text."""
     with pytest.raises(InvalidRequestError):
         await retriever.retrieve_after_backtrack(FLOW, failed, reason)  # type: ignore[arg-type]

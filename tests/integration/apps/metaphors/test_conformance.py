@@ -1,4 +1,4 @@
-"""The design of the metaphors' retrieval, section by section: what it states holds here."""
+"""The design of the metaphors' retrieval, section by section, as tests."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ NewCorpus = Callable[..., Awaitable[MetaphorCorpus]]
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def retriever(house: Platform, corpus: MetaphorCorpus) -> AsyncIterator[MetaphorRetriever]:
-    """On the corpus that nobody changes."""
+    """A retriever on the read-only corpus."""
     yield MetaphorRetriever(corpus, platform=house)
 
 
 def parameters(method: Callable[..., Any]) -> dict[str, object]:
     """The parameters of a method but ``self``, with their defaults."""
     named = list(inspect.signature(method).parameters.values())[1:]
-    return {one.name: one.default for one in named}
+    return {parameter.name: parameter.default for parameter in named}
 
 
 def test_interface_retrieve_takes_problem_limit_exclude_and_context() -> None:
@@ -61,10 +61,10 @@ def test_interface_retrieve_takes_problem_limit_exclude_and_context() -> None:
 @pytest.mark.asyncio(loop_scope="module")
 async def test_interface_pairs_are_sorted_by_score_descending(retriever: MetaphorRetriever) -> None:
     """A list of (metaphor, score)."""
-    found = await retriever.retrieve(PROBLEM, 4)
-    assert isinstance(found, list)
-    assert all(isinstance(metaphor, Metaphor) and isinstance(score, float) for metaphor, score in found)
-    assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
+    answer = await retriever.retrieve(PROBLEM, 4)
+    assert isinstance(answer, list)
+    assert all(isinstance(metaphor, Metaphor) and isinstance(score, float) for metaphor, score in answer)
+    assert [score for _, score in answer] == sorted((score for _, score in answer), reverse=True)
 
 
 def test_the_methods_have_the_stated_names_and_parameters() -> None:
@@ -77,8 +77,8 @@ def test_the_methods_have_the_stated_names_and_parameters() -> None:
         "retrieve_after_backtrack": ["problem", "failed_metaphor", "failure_reason", "exclude"],
         "retrieve_batch": ["problems", "limit"],
     }
-    for name, wanted in stated.items():
-        assert list(parameters(getattr(MetaphorRetriever, name)))[: len(wanted)] == wanted
+    for name, expected in stated.items():
+        assert list(parameters(getattr(MetaphorRetriever, name)))[: len(expected)] == expected
     assert parameters(MetaphorRetriever.retrieve_with_exploration)["exploration_rate"] == 0.1
     assert parameters(MetaphorRetriever.retrieve_batch)["limit"] == 5
     assert all(hasattr(RetrievalModel, name) for name in ("is_trained", "predict", "get_uncertainty"))
@@ -87,15 +87,15 @@ def test_the_methods_have_the_stated_names_and_parameters() -> None:
 @pytest.mark.asyncio(loop_scope="module")
 async def test_embedding_similarity_orders_the_corpus(retriever: MetaphorRetriever, corpus: MetaphorCorpus) -> None:
     """By the cosine of problem and metaphor, given or made."""
-    found = await retriever.retrieve_by_embedding(PROBLEM)
-    assert len(found) == await corpus.count()
+    ranking = await retriever.retrieve_by_embedding(PROBLEM)
+    assert len(ranking) == await corpus.count()
     [vector] = await corpus.collection.vectors_of([PROBLEM.description])
-    given = await retriever.retrieve_by_embedding(replace(PROBLEM, embedding=tuple(vector.tolist())))
-    assert [one.id for one, _ in given] == [one.id for one, _ in found]
+    by_vector = await retriever.retrieve_by_embedding(replace(PROBLEM, embedding=tuple(vector.tolist())))
+    assert [metaphor.id for metaphor, _ in by_vector] == [metaphor.id for metaphor, _ in ranking]
     embedded = await corpus.embed(PIPES)
     assert embedded.embedding is not None
-    cosine = sum(one * other for one, other in zip(embedded.embedding, vector.tolist(), strict=True))
-    assert dict((one.id, score) for one, score in found)["pipes"] == pytest.approx(cosine, abs=1e-3)  # noqa: C402
+    cosine = sum(ours * other for ours, other in zip(embedded.embedding, vector.tolist(), strict=True))
+    assert dict((metaphor.id, score) for metaphor, score in ranking)["pipes"] == pytest.approx(cosine, abs=1e-3)  # noqa: C402
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -136,7 +136,7 @@ def test_generative_retrieval_is_for_when_the_corpus_has_nothing(situation: Situ
 
 
 def test_generative_retrieval_asks_for_three_with_their_operations() -> None:
-    """It tells problem, domain and the names of what does not fit."""
+    """The prompt has problem, domain and the names of the metaphors that do not fit."""
     prompt = suggestion_prompt(PROBLEM, ["pipes", "river"])
     assert SUGGESTIONS == 3
     assert all(
@@ -147,23 +147,23 @@ def test_generative_retrieval_asks_for_three_with_their_operations() -> None:
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_generated_metaphors_get_a_slight_penalty(house: Platform, new_corpus: NewCorpus) -> None:
-    """0.9 × similarity; the three best of the corpus are told as not fitting."""
+    """The score is 0.9 × similarity; the prompt names the three best of the corpus as not fitting."""
     llm = ScriptedLLM([suggestion("Sluice", "water pressure flows unevenly over gates")])
     retriever = MetaphorRetriever(await new_corpus(), llm, platform=house)
     best = await retriever.retrieve_by_embedding(PROBLEM, 3)
-    found = await retriever.retrieve(PROBLEM, context="no good candidates")
+    answer = await retriever.retrieve(PROBLEM, context="no good candidates")
     assert all(f'"{metaphor.name}"' in llm.prompts[0] for metaphor, _ in best)
-    explanation = found.explanations[[metaphor.name for metaphor, _ in found].index("Sluice")]
+    explanation = answer.explanations[[metaphor.name for metaphor, _ in answer].index("Sluice")]
     assert explanation.contributions[0].weight == 0.9
     assert untried_score(0.5) == 0.45
 
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_exploration_adds_rate_times_uncertainty(retriever: MetaphorRetriever) -> None:
-    """To what is expected of each metaphor of the corpus."""
-    base = {one.id: score for one, score in await retriever.retrieve_by_learning(PROBLEM)}
-    found = await retriever.retrieve_with_exploration(PROBLEM, exploration_rate=0.2)
-    for metaphor, score in found:
+    """The bonus is added to the expected reward of each metaphor of the corpus."""
+    base = {metaphor.id: score for metaphor, score in await retriever.retrieve_by_learning(PROBLEM)}
+    answer = await retriever.retrieve_with_exploration(PROBLEM, exploration_rate=0.2)
+    for metaphor, score in answer:
         bonus = 0.2 * await retriever.model.get_uncertainty(PROBLEM, metaphor)
         assert score == pytest.approx(base[metaphor.id] + bonus)
 
@@ -201,7 +201,7 @@ def test_static_corpus_has_the_stated_metaphors() -> None:
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_dynamic_corpus_refuses_a_known_id_and_iterates_over_both(new_corpus: NewCorpus) -> None:
-    """Static ones first; the source is ``generated`` unless it is said."""
+    """Static metaphors come first; the default source is ``generated``."""
     corpus = await new_corpus(CORPUS[:2])
     await corpus.add(CORPUS[2])
     with pytest.raises(ValueError, match="already exists"):
@@ -250,7 +250,7 @@ async def test_performance_texts_are_embedded_once_and_batches_at_once(
 
 def test_metrics_are_the_stated_five() -> None:
     """By their names."""
-    assert [one.name for one in fields(RetrievalMetrics)] == [
+    assert [field.name for field in fields(RetrievalMetrics)] == [
         "retrieval_time_ms", "top_score", "score_spread", "generation_triggered", "backtrack_count",
     ]  # fmt: skip
 
@@ -262,9 +262,9 @@ def test_all_of_it_can_be_called_as_the_design_writes_it(database_url: str, sett
     ) as platform:
         corpus = WaitingCorpus.open(platform, static=CORPUS)
         retriever = WaitingRetriever(corpus, platform=platform)
-        found = retriever.retrieve(PROBLEM, limit=2, exclude=["chess"])
-        again = retriever.retrieve_after_backtrack(PROBLEM, found[0][0], "too abstract", ["chess"])
-        assert found[0][0] not in [metaphor for metaphor, _ in again]
-        retriever.record_outcome(found, found[0][0], helpful=True)
+        answer = retriever.retrieve(PROBLEM, limit=2, exclude=["chess"])
+        again = retriever.retrieve_after_backtrack(PROBLEM, answer[0][0], "too abstract", ["chess"])
+        assert answer[0][0] not in [metaphor for metaphor, _ in again]
+        retriever.record_outcome(answer, answer[0][0], helpful=True)
         assert not retriever.model.is_trained()
-        assert retriever.model.predict(PROBLEM, found[0][0]) == pytest.approx(2 / 3)
+        assert retriever.model.predict(PROBLEM, answer[0][0]) == pytest.approx(2 / 3)

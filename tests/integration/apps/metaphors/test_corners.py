@@ -43,21 +43,21 @@ class GatedLLM(ScriptedLLM):
 
 
 async def test_a_batch_asks_for_four_problems_at_once(house: Platform, corpus: MetaphorCorpus) -> None:
-    """One after the other, the first would wait for ever for the fourth."""
+    """If the problems ran one after the other, the first would wait forever for the fourth."""
     llm = GatedLLM(4)
     retriever = MetaphorRetriever(corpus, llm, platform=house, generate_below=1, generation_timeout_seconds=30)
     problems = [Problem(id=str(number), description=f"zebras quarrel {number}") for number in range(4)]
-    found = await retriever.retrieve_batch(problems)
-    assert list(found) == ["0", "1", "2", "3"]
-    assert all("holds no metaphor" in one.notes[0] for one in found.values())
+    answers = await retriever.retrieve_batch(problems)
+    assert list(answers) == ["0", "1", "2", "3"]
+    assert all("holds no metaphor" in answer.notes[0] for answer in answers.values())
 
 
 async def test_a_batch_whose_time_is_used_up_asks_no_more(house: Platform, corpus: MetaphorCorpus) -> None:
-    """And says so."""
+    """The answer's note says that the time is used up."""
     llm, ticks = ScriptedLLM([]), iter(range(0, 10_000, 100))
     retriever = MetaphorRetriever(corpus, llm, platform=house, generate_below=1, clock=lambda: float(next(ticks)))
-    found = await retriever.retrieve_batch([Problem(id="late", description="zebras come late")])
-    assert "used up" in found["late"].notes[0]
+    answers = await retriever.retrieve_batch([Problem(id="late", description="zebras come late")])
+    assert "used up" in answers["late"].notes[0]
     assert not llm.prompts
 
 
@@ -67,9 +67,9 @@ async def test_an_answer_of_which_nothing_can_be_used_is_not_asked_for_again_at_
     """The notes say why each time."""
     llm = ScriptedLLM([suggestion("Pipes", "anything")])
     retriever = MetaphorRetriever(corpus, llm, platform=house, generate_below=1)
-    found = [await retriever.retrieve(FLOW) for _ in range(3)]
+    answers = [await retriever.retrieve(FLOW) for _ in range(3)]
     assert len(llm.prompts) == 1
-    assert all("much like 'pipes'" in one.notes[0] for one in found)
+    assert all("much like 'pipes'" in answer.notes[0] for answer in answers)
 
 
 async def test_verdicts_from_anywhere_settle_candidates(house: Platform, new_corpus: NewCorpus) -> None:
@@ -80,10 +80,10 @@ async def test_verdicts_from_anywhere_settle_candidates(house: Platform, new_cor
         await corpus.add_candidate(metaphor(key, f"{key} threads and wind"))
     await judge(house, name, "kite")
     await MetaphorCorpus.open(house, name, CORPUS)
-    assert [one.id for one in await corpus.candidates()] == ["loom"]
+    assert [candidate.id for candidate in await corpus.candidates()] == ["loom"]
     await judge(house, name, "loom")
     await MetaphorRetriever(corpus, platform=house).retrieve(FLOW, context="no good candidates")
-    assert [one.id for one in await corpus.dynamic()] == ["kite", "loom"]
+    assert [metaphor.id for metaphor in await corpus.dynamic()] == ["kite", "loom"]
 
 
 async def judge(house: Platform, collection: str, key: str) -> None:
@@ -98,8 +98,8 @@ async def test_an_own_vector_is_what_a_metaphor_is_found_by(house: Platform, new
     own = (0.0, 3.0, *[0.0] * 254)
     await corpus.add(Metaphor(id="own", name="Own", embedding=own))
     assert (await corpus.embeddings(["own"]))["own"][1] == pytest.approx(1)
-    found = await MetaphorRetriever(corpus, platform=house).retrieve(Problem(id="p", description="d", embedding=own))
-    assert found[0][0].id == "own"
+    answer = await MetaphorRetriever(corpus, platform=house).retrieve(Problem(id="p", description="d", embedding=own))
+    assert answer[0][0].id == "own"
     with pytest.raises(WrongDimensionError):
         await corpus.add(Metaphor(id="flat", name="Flat", embedding=(1.0, 2.0)))
     with pytest.raises(InvalidVectorError):
@@ -110,10 +110,10 @@ async def test_an_own_vector_is_what_a_metaphor_is_found_by(house: Platform, new
 async def test_huge_and_tiny_vectors_of_a_problem_are_as_good_as_any(house: Platform, corpus: MetaphorCorpus) -> None:
     """Their direction counts, before and after a backtrack."""
     retriever = MetaphorRetriever(corpus, platform=house, away=0)
-    asked = [Problem(id="p", description="d", embedding=(size,) * 256) for size in (1e308, 1e-320, 1.0)]
-    answers = [list(await retriever.retrieve(one)) for one in asked]
+    problems = [Problem(id="p", description="d", embedding=(size,) * 256) for size in (1e308, 1e-320, 1.0)]
+    answers = [list(await retriever.retrieve(problem)) for problem in problems]
     assert answers[0] == answers[1] == answers[2]
-    await MetaphorRetriever(corpus, platform=house).retrieve_after_backtrack(asked[0], CORPUS[0], "no")
+    await MetaphorRetriever(corpus, platform=house).retrieve_after_backtrack(problems[0], CORPUS[0], "no")
 
 
 async def test_what_waits_for_its_vector_is_said(
@@ -127,9 +127,9 @@ async def test_what_waits_for_its_vector_is_said(
     with monkeypatch.context() as patched:
         patched.setattr(embedder, "embed", down)
         corpus = await new_corpus([metaphor("unseen", "nobody embedded this before")])
-    found = await MetaphorRetriever(corpus, platform=house).retrieve(FLOW)
-    assert not found
-    assert "1 of 1 metaphors wait for their vector" in found.notes[-1]
+    answer = await MetaphorRetriever(corpus, platform=house).retrieve(FLOW)
+    assert not answer
+    assert "1 of 1 metaphors wait for their vector" in answer.notes[-1]
 
 
 async def test_an_outcome_of_another_corpus_is_refused_before_it_counts(
@@ -137,17 +137,17 @@ async def test_an_outcome_of_another_corpus_is_refused_before_it_counts(
 ) -> None:
     """A metaphor that was deleted meanwhile still gets its verdict."""
     other = await new_corpus()
-    found = await MetaphorRetriever(other, platform=house).retrieve(FLOW)
+    answer = await MetaphorRetriever(other, platform=house).retrieve(FLOW)
     with pytest.raises(InvalidRequestError, match="is of corpus"):
-        await MetaphorRetriever(corpus, platform=house).record_outcome(found, "pipes", helpful=True)
+        await MetaphorRetriever(corpus, platform=house).record_outcome(answer, "pipes", helpful=True)
     assert (await other.collection.standings(["pipes"]))["pipes"].uses == 0
     await other.collection.delete(["pipes"])
-    report = await MetaphorRetriever(other, platform=house).record_outcome(found, "pipes", helpful=True)
+    report = await MetaphorRetriever(other, platform=house).record_outcome(answer, "pipes", helpful=True)
     assert report.recorded == 1
 
 
 async def test_a_profile_without_cosines_cannot_be_explored_with(house: Platform, new_corpus: NewCorpus) -> None:
-    """It is told which profile can."""
+    """The message names a suitable profile."""
     corpus = await new_corpus()
     await corpus.collection.set_profile(Profile(legs={"lexical": 1.0}))
     pipes = Problem(id="p", description="water pressure narrow pipes")

@@ -57,11 +57,13 @@ async def standard(house: Platform) -> MetaphorCorpus:
 @pytest_asyncio.fixture(loop_scope="module")
 async def corpus(house: Platform) -> MetaphorCorpus:
     """A corpus of this test's own, with two static metaphors."""
-    return await opened(house, f"corpus-{next(_NUMBERS)}")
+    return await open_corpus(house, f"corpus-{next(_NUMBERS)}")
 
 
-async def opened(platform: Platform, name: str, static: Sequence[Metaphor] = (PLUMBING, ECOSYSTEM)) -> MetaphorCorpus:
-    """The corpus of that name, with two static metaphors unless others are given."""
+async def open_corpus(
+    platform: Platform, name: str, static: Sequence[Metaphor] = (PLUMBING, ECOSYSTEM)
+) -> MetaphorCorpus:
+    """The corpus of that name, with the given metaphors or two static ones."""
     return await MetaphorCorpus.open(platform, name, static)
 
 
@@ -86,13 +88,13 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 async def test_the_curated_ones_are_stored_and_found(standard: MetaphorCorpus) -> None:
-    """Each with its vector, ranked by the application's profile; what comes back is what was given."""
-    found = await standard.get([one.id for one in STANDARD_CORPUS])
+    """Each has its vector, and the application's profile ranks them; they are read back unchanged."""
+    metaphors = await standard.get([metaphor.id for metaphor in STANDARD_CORPUS])
 
-    assert list(found.values()) == STANDARD_CORPUS
-    assert set(await standard.embeddings(list(found))) == set(found)
+    assert list(metaphors.values()) == STANDARD_CORPUS
+    assert set(await standard.embeddings(list(metaphors))) == set(metaphors)
     assert standard.collection.profile == METAPHORS_PROFILE
-    assert await ids_of(standard) == [one.id for one in STANDARD_CORPUS]
+    assert await ids_of(standard) == [metaphor.id for metaphor in STANDARD_CORPUS]
     assert await standard.count() == len(standard.static) == len(STANDARD_CORPUS)
     hits = await standard.collection.unrecorded().search(PLUMBING.description, limit=3)
     assert hits[0].item_id == "plumbing"
@@ -120,14 +122,14 @@ async def test_opened_again_nothing_is_written(house: Platform, standard: Metaph
 
 async def test_opened_by_several_at_once_it_is_one_corpus(house: Platform) -> None:
     """The first caller makes the corpus; no caller fails, and each metaphor is stored once."""
-    corpora = await asyncio.gather(*(opened(house, "together") for _ in range(4)))
+    corpora = await asyncio.gather(*(open_corpus(house, "together") for _ in range(4)))
 
     assert [await ids_of(corpus) for corpus in corpora] == [["plumbing", "ecosystem"]] * 4
 
 
 async def test_an_empty_corpus_is_one_too(house: Platform) -> None:
-    """It can be asked everything, and the first metaphor can be added."""
-    corpus = await opened(house, "empty", [])
+    """Every call works, and the first metaphor can be added."""
+    corpus = await open_corpus(house, "empty", [])
     assert await ids_of(corpus) == []
     assert await corpus.all_ids() == set()
     assert await corpus.near_duplicates(BEEHIVE) == []
@@ -138,25 +140,25 @@ async def test_an_empty_corpus_is_one_too(house: Platform) -> None:
 
 async def test_static_ones_follow_what_is_given(house: Platform) -> None:
     """A changed one is changed, one that is not given any more is archived, and one that comes back is active again."""
-    await opened(house, "followed", [PLUMBING, ECOSYSTEM])
+    await open_corpus(house, "followed", [PLUMBING, ECOSYSTEM])
     changed = replace(PLUMBING, description="Pipes, and what runs through them.")
-    later = await opened(house, "followed", [changed, IMMUNE])
+    later = await open_corpus(house, "followed", [changed, IMMUNE])
 
     assert await ids_of(later) == ["plumbing", "immune_system"]
     assert (await later.get(["plumbing"]))["plumbing"] == changed
     assert (await later.origins(["ecosystem"]))["ecosystem"].status == "archived"
-    again = await opened(house, "followed", [changed, ECOSYSTEM])
+    again = await open_corpus(house, "followed", [changed, ECOSYSTEM])
     assert (await again.origins(["ecosystem"]))["ecosystem"].status == "active"
     assert set(await again.embeddings(["ecosystem", "immune_system"])) == {"ecosystem"}
 
 
 async def test_what_an_application_added_stays_under_its_id(house: Platform) -> None:
     """A later version's static metaphor does not replace it, and is not among the static ones."""
-    first = await opened(house, "kept", [PLUMBING])
+    first = await open_corpus(house, "kept", [PLUMBING])
     await first.add(BEEHIVE, source="workshop")
-    second = await opened(house, "kept", [PLUMBING, replace(BEEHIVE, name="Another Hive")])
+    second = await open_corpus(house, "kept", [PLUMBING, replace(BEEHIVE, name="Another Hive")])
 
-    assert [one.id for one in second.static] == ["plumbing"]
+    assert [metaphor.id for metaphor in second.static] == ["plumbing"]
     assert await second.dynamic() == [BEEHIVE]
     assert await ids_of(second) == ["plumbing", "beehive"]
 
@@ -164,7 +166,7 @@ async def test_what_an_application_added_stays_under_its_id(house: Platform) -> 
 async def test_added_ones_follow_the_static_ones(house: Platform, corpus: MetaphorCorpus) -> None:
     """They are in the corpus at once, for every handle, with their source and their vector."""
     await corpus.add(BEEHIVE, source="workshop", provenance={"by": "ann"})
-    other = await opened(house, corpus.collection.name)
+    other = await open_corpus(house, corpus.collection.name)
 
     assert await ids_of(other) == ["plumbing", "ecosystem", "beehive"]
     assert await other.dynamic() == [BEEHIVE]
@@ -177,9 +179,9 @@ async def test_added_ones_follow_the_static_ones(house: Platform, corpus: Metaph
 async def test_a_known_id_is_refused(corpus: MetaphorCorpus) -> None:
     """Whether static, dynamic, a candidate or rejected: a ``ValueError`` names it, and nothing changes."""
     await corpus.add(BEEHIVE)
-    for known in (PLUMBING, BEEHIVE):
-        with pytest.raises(ValueError, match=f"{known.id}' already exists"):
-            await corpus.add(replace(known, name="Another"))
+    for taken_id in (PLUMBING, BEEHIVE):
+        with pytest.raises(ValueError, match=f"{taken_id.id}' already exists"):
+            await corpus.add(replace(taken_id, name="Another"))
     await corpus.reject("beehive")
     with pytest.raises(InvalidRequestError, match="already exists"):
         await corpus.add_candidate(BEEHIVE)
@@ -189,11 +191,11 @@ async def test_a_known_id_is_refused(corpus: MetaphorCorpus) -> None:
 
 
 async def test_of_those_who_add_the_same_id_at_once_one_does(corpus: MetaphorCorpus) -> None:
-    """The others are refused, and the metaphor is the one that was added."""
+    """The others are refused, and the stored metaphor is the winner's."""
     versions = [replace(BEEHIVE, name=f"Beehive {number}") for number in range(4)]
-    outcomes = await asyncio.gather(*(corpus.add(one) for one in versions), return_exceptions=True)
+    outcomes = await asyncio.gather(*(corpus.add(version) for version in versions), return_exceptions=True)
 
-    [winner] = [one for one, outcome in zip(versions, outcomes, strict=True) if outcome is None]
+    [winner] = [version for version, outcome in zip(versions, outcomes, strict=True) if outcome is None]
     assert sum(isinstance(outcome, InvalidRequestError) for outcome in outcomes) == 3
     assert await corpus.dynamic() == [winner]
 
@@ -217,11 +219,11 @@ async def test_an_invalid_candidate_is_refused_with_its_issues(corpus: MetaphorC
         await corpus.add_candidate(replace(BEEHIVE, operations=()))
     await corpus.add_candidate(replace(BEEHIVE, examples=()))
 
-    assert [one.id for one in await corpus.candidates()] == ["beehive"]
+    assert [candidate.id for candidate in await corpus.candidates()] == ["beehive"]
 
 
 async def test_a_person_settles_what_becomes_of_a_candidate(corpus: MetaphorCorpus) -> None:
-    """Accepted it is in the corpus, rejected out of it; both can be taken back, and a static one cannot be rejected."""
+    """Accepting and rejecting can be undone; a static metaphor cannot be rejected."""
     await corpus.add_candidate(BEEHIVE)
     await corpus.accept("beehive")
     assert await corpus.dynamic() == [BEEHIVE]
@@ -249,33 +251,35 @@ async def test_a_candidate_proves_itself_by_use(house: Platform, corpus: Metapho
 
 
 async def test_a_candidate_fails_by_use(house: Platform, corpus: MetaphorCorpus) -> None:
-    """Four bad verdicts settle nothing, the fifth rejects it; it is kept, and its name is taken."""
+    """Four bad verdicts change nothing, the fifth rejects it; it stays stored, and its name stays reserved."""
     await corpus.add_candidate(BEEHIVE)
 
     assert await rate(house, corpus, "----") == "candidate"
     assert await rate(house, corpus, "-") == "archived"
     assert await corpus.candidates() == []
     again = replace(BEEHIVE, id="hive-2", name="The Beehive")
-    assert [(one.id, alike) for one, alike in await corpus.near_duplicates(again)] == [("beehive", 1.0)]
+    assert [(metaphor.id, alike) for metaphor, alike in await corpus.near_duplicates(again)] == [("beehive", 1.0)]
 
 
 async def test_near_duplicates_are_found_by_name_and_by_meaning(corpus: MetaphorCorpus) -> None:
-    """The most alike first, candidates too, itself left out; a higher bar leaves the name alone."""
+    """The most similar come first, candidates included, itself excluded; a higher threshold still compares names."""
     await corpus.add_candidate(BEEHIVE)
     reworded = replace(PLUMBING, id="pipes", name="Pipes", examples=())
     namesake = replace(IMMUNE, id="plumbing-2", name="The plumbing")
 
     by_meaning = await corpus.near_duplicates(reworded, above=0.4)
-    assert [one.id for one, _ in by_meaning] == ["plumbing"]
+    assert [metaphor.id for metaphor, _ in by_meaning] == ["plumbing"]
     assert 0.4 <= by_meaning[0][1] < 1
     assert await corpus.near_duplicates(reworded, above=1) == []
-    assert [(one.id, alike) for one, alike in await corpus.near_duplicates(namesake, above=0.9)] == [("plumbing", 1.0)]
-    assert [one.id for one, _ in await corpus.near_duplicates(replace(BEEHIVE, id="hive"))] == ["beehive"]
+    assert [(metaphor.id, alike) for metaphor, alike in await corpus.near_duplicates(namesake, above=0.9)] == [
+        ("plumbing", 1.0)
+    ]
+    assert [metaphor.id for metaphor, _ in await corpus.near_duplicates(replace(BEEHIVE, id="hive"))] == ["beehive"]
     assert await corpus.near_duplicates(BEEHIVE, above=0.9) == []
 
 
 async def test_a_metaphor_is_given_its_vector(corpus: MetaphorCorpus) -> None:
-    """As given, as stored, or made of its text where it says something else than what is stored."""
+    """The vector is the given one, the stored one, or is computed from a text that differs from the stored one."""
     stored = await corpus.embed(PLUMBING)
     other = await corpus.embed(replace(PLUMBING, description="Something else."))
     new = await corpus.embed(BEEHIVE)
@@ -287,12 +291,12 @@ async def test_a_metaphor_is_given_its_vector(corpus: MetaphorCorpus) -> None:
 
 
 async def test_without_vectors_names_still_tell_duplicates(database_url: str) -> None:
-    """A corpus without an embedder can be kept and looked through."""
+    """A corpus without an embedder can be stored and listed."""
     settings = Settings(tenant="metaphors-bare", database_schema=SCHEMA, embedder="none")
     async with connect(database_url, settings=settings) as platform:
-        corpus = await opened(platform, "bare")
+        corpus = await open_corpus(platform, "bare")
         near = await corpus.near_duplicates(replace(ECOSYSTEM, id="eco", name="an ecosystem"))
-        assert [(one.id, alike) for one, alike in near] == [("ecosystem", 1.0)]
+        assert [(metaphor.id, alike) for metaphor, alike in near] == [("ecosystem", 1.0)]
         assert await ids_of(corpus) == ["plumbing", "ecosystem"]
 
 
@@ -305,7 +309,7 @@ async def test_what_cannot_be_is_refused(house: Platform, corpus: MetaphorCorpus
     with pytest.raises(InvalidRequestError, match="is 'active' or 'candidate'"):
         await corpus.add(BEEHIVE, status="archived")
     with pytest.raises(InvalidRequestError, match="'plumbing' twice"):
-        await opened(house, "twice", [PLUMBING, PLUMBING])
+        await open_corpus(house, "twice", [PLUMBING, PLUMBING])
     with pytest.raises(InvalidRequestError, match="give an open one"):
         await MetaphorCorpus.open("metaphors")  # type: ignore[arg-type]
     with pytest.raises(InvalidRequestError, match="from 0 to 1"):
@@ -319,21 +323,23 @@ async def test_metaphors_are_compared_as_they_are_stored(standard: MetaphorCorpu
     twin = replace(PLUMBING, id="twin")
     stored = (await standard.embeddings([PLUMBING.id]))[PLUMBING.id]
     assert (await standard.embed(twin)).embedding == pytest.approx(stored, abs=1e-4)
-    renamed = {one.id: alike for one, alike in await standard.near_duplicates(replace(twin, name="Plumbings"))}
+    renamed = {
+        metaphor.id: alike for metaphor, alike in await standard.near_duplicates(replace(twin, name="Plumbings"))
+    }
     assert renamed[PLUMBING.id] > 0.9
 
 
 async def test_verdicts_that_come_by_any_way_settle_candidates_when_the_corpus_is_opened(
     corpus: MetaphorCorpus, house: Platform
 ) -> None:
-    """Feedback of the platform knows nothing of candidates."""
+    """``platform.feedback`` does not settle candidates itself."""
     name = corpus.collection.name
     await corpus.add_candidate(BEEHIVE)
     waiting = replace(BEEHIVE, id="waiting", name="Anthill")
     await corpus.add_candidate(waiting)
     for run in range(3):
         await house.feedback(item_id="beehive", collection=name, helpful=True, session=str(run))
-    again = await opened(house, name)
-    assert [one.id for one in await again.dynamic()] == ["beehive"]
-    assert [one.id for one in await again.candidates()] == ["waiting"]
+    again = await open_corpus(house, name)
+    assert [metaphor.id for metaphor in await again.dynamic()] == ["beehive"]
+    assert [candidate.id for candidate in await again.candidates()] == ["waiting"]
     assert await again.settle_all() == {}

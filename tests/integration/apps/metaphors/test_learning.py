@@ -21,7 +21,7 @@ MANY = [
     *CORPUS,
     *(metaphor(f"m{number}", f"word{number} other{number} thing{number % 5}", domain="many") for number in range(24)),
 ]
-"""So many that they have clusters."""
+"""Enough metaphors for clusters."""
 PIPES = Problem(id="pipes", description="water pressure flows through pipes", domain="logistics", complexity=0.1)
 CHESS, MARKET, GARDEN, ORCHESTRA = CORPUS[3], CORPUS[2], CORPUS[4], CORPUS[5]
 
@@ -35,7 +35,7 @@ async def trained(house: Platform) -> MetaphorCorpus:
     """
     corpus = await MetaphorCorpus.open(house, "trained", MANY)
     assert not await MetaphorRetriever(corpus, platform=house).model.is_trained()
-    await corpus.collection.learn()  # clusters, so that verdicts know theirs
+    await corpus.collection.learn()  # clusters, so that verdicts count in theirs
     await house.feedback_each([await verdict(corpus, number, case) for number in range(5) for case in CASES])
     report = await corpus.collection.learn()
     assert report["published"], report
@@ -55,17 +55,17 @@ CASES: list[tuple[str, Context, Metaphor, float]] = [
 
 async def verdict(corpus: MetaphorCorpus, number: int, case: tuple[str, Context, Metaphor, float]) -> Feedback:
     """A verdict on a metaphor that was shown for a problem."""
-    description, context, shown, reward = case
+    description, context, position, reward = case
     question = f"{description} {number}"
     answer = await corpus.collection.record_answer(
         question,
-        [ShownItem(item_id=shown.id, score=0.5)],
+        [ShownItem(item_id=position.id, score=0.5)],
         context=context,
         vector=(await corpus.collection.vectors_of([question]))[0],
         origin="test",
         retrieval_time_ms=1.0,
     )
-    return Feedback(retrieval_id=answer, item_id=shown.id, reward=reward)
+    return Feedback(retrieval_id=answer, item_id=position.id, reward=reward)
 
 
 @pytest.fixture
@@ -77,17 +77,17 @@ def retriever(house: Platform, trained: MetaphorCorpus) -> MetaphorRetriever:
 async def test_once_trained_learning_weighs_more_than_similarity(retriever: MetaphorRetriever) -> None:
     """0.4 × similarity + 0.6 × expected reward, both from 0 to 1, best first."""
     assert await retriever.model.is_trained()
-    found = await retriever.retrieve(PIPES, limit=len(MANY))
+    answer = await retriever.retrieve(PIPES, limit=len(MANY))
     similar, learned = await retriever.retrieve_by_embedding(PIPES), await retriever.retrieve_by_learning(PIPES)
-    for ranking in (found, similar, learned):
+    for ranking in (answer, similar, learned):
         assert all(0 <= score <= 1 for _, score in ranking)
         assert [score for _, score in ranking] == sorted((score for _, score in ranking), reverse=True)
-    expected = {one.id: score for one, score in combine_scores(similar, learned)}
-    assert {one.id: score for one, score in found} == pytest.approx(expected, abs=1e-4)
+    expected = {metaphor.id: score for metaphor, score in combine_scores(similar, learned)}
+    assert {metaphor.id: score for metaphor, score in answer} == pytest.approx(expected, abs=1e-4)
     assert learned.notes == ()
     assert learned[0][0] == CHESS
-    assert ids(found).index("chess") < ids(similar).index("chess")
-    assert [one.score for one in found.explanations] == pytest.approx([score for _, score in found])
+    assert ids(answer).index("chess") < ids(similar).index("chess")
+    assert [explanation.score for explanation in answer.explanations] == pytest.approx([score for _, score in answer])
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ async def test_each_feature_of_the_problem_moves_the_prediction(
 ) -> None:
     """A metaphor is expected to help where it helped before, and not where it failed."""
     bare = Problem(id="new", description=WATER)
-    helped, failed = (replace(bare, **said) for said in (where, elsewhere))
+    helped, failed = (replace(bare, **feature) for feature in (where, elsewhere))
     there, here = [await retriever.model.predict(problem, judged) for problem in (helped, failed)]
     assert there > here + 0.1
     untried = [await retriever.model.predict(problem, ORCHESTRA) for problem in (helped, failed)]
@@ -119,15 +119,15 @@ async def test_what_was_tried_more_is_less_uncertain(retriever: MetaphorRetrieve
 
 
 async def test_exploration_adds_to_the_expected_reward(retriever: MetaphorRetriever) -> None:
-    """Rate × standard deviation, over the whole corpus; without a rate it is what was learned alone."""
-    learned = {one.id: score for one, score in await retriever.retrieve_by_learning(PIPES)}
+    """Rate × standard deviation, over the whole corpus; without a rate the learned reward alone ranks."""
+    learned = {metaphor.id: score for metaphor, score in await retriever.retrieve_by_learning(PIPES)}
     plain = await retriever.retrieve_with_exploration(PIPES, 0.0)
-    assert {one.id: score for one, score in plain} == pytest.approx(learned)
+    assert {metaphor.id: score for metaphor, score in plain} == pytest.approx(learned)
     curious = await retriever.retrieve_with_exploration(PIPES, 0.1)
     assert len(curious) == len(MANY)
-    for one, score in [*curious[:3], *curious[-3:]]:
-        bonus = 0.1 * await retriever.model.get_uncertainty(PIPES, one)
-        assert score == pytest.approx(learned[one.id] + bonus, abs=1e-6)
+    for candidate, score in [*curious[:3], *curious[-3:]]:
+        bonus = 0.1 * await retriever.model.get_uncertainty(PIPES, candidate)
+        assert score == pytest.approx(learned[candidate.id] + bonus, abs=1e-6)
     assert curious.notes == ()
 
 
@@ -137,17 +137,17 @@ async def test_a_candidate_counts_nine_tenths_of_its_cosine_whatever_was_learned
     """It has no expected reward yet."""
     llm = ScriptedLLM([suggestion("Canal lock", "water pressure flows through narrow locks for boats")])
     retriever = MetaphorRetriever(trained, llm, platform=house)
-    found = await retriever.retrieve(PIPES, limit=len(MANY) + 1, context="no good candidates")
+    answer = await retriever.retrieve(PIPES, limit=len(MANY) + 1, context="no good candidates")
     candidates = await trained.candidates()
     stored = await trained.collection.embeddings([candidates[0].id])
     [question] = await trained.collection.vectors_of([PIPES.description])
     cosine = float(np.dot(question, stored[candidates[0].id]))
-    scores = {one.id: score for one, score in found}
+    scores = {metaphor.id: score for metaphor, score in answer}
     assert cosine > 0.3
     assert scores[candidates[0].id] == pytest.approx(0.9 * cosine, abs=1e-3)
     plain = await MetaphorRetriever(trained, platform=house).retrieve(PIPES, limit=len(MANY))
     assert {key: score for key, score in scores.items() if key != candidates[0].id} == pytest.approx(
-        {one.id: score for one, score in plain}, abs=1e-6
+        {metaphor.id: score for metaphor, score in plain}, abs=1e-6
     )
     await trained.reject(candidates[0].id)
 
@@ -158,25 +158,25 @@ async def test_after_a_backtrack_the_problem_is_of_the_kind_that_it_was(
     """The learned reward uses the cluster of the problem, not of the moved question."""
     retriever = MetaphorRetriever(trained, platform=house, away=1.0)
     problem = Problem(id="kind", description=PLANTS)
-    found = await retriever.retrieve_after_backtrack(problem, CORPUS[4], "it broke", limit=1000, backtracks=1)
-    for (one, _), explanation in zip(found, found.explanations, strict=True):
+    answer = await retriever.retrieve_after_backtrack(problem, CORPUS[4], "it broke", limit=1000, backtracks=1)
+    for (candidate, _), explanation in zip(answer, answer.explanations, strict=True):
         (learned,) = [part.raw_score for part in explanation.contributions if part.leg == "learned"]
-        assert learned == pytest.approx(await retriever.model.predict(problem, one), abs=1e-6)
-    assert found.retrieval_id is not None
-    again = await house.replay(found.retrieval_id)
+        assert learned == pytest.approx(await retriever.model.predict(problem, candidate), abs=1e-6)
+    assert answer.retrieval_id is not None
+    again = await house.replay(answer.retrieval_id)
     assert again.is_reproduced
     assert again.is_same_today, again.differences[:2]
 
 
 async def test_what_helped_comes_up_from_wherever_similarity_has_it(house: Platform) -> None:
-    """The limit cuts one ranking of the whole corpus, and the answer can be replayed."""
+    """The limit applies to one ranking of the whole corpus, and the answer can be replayed."""
     water = [metaphor(f"w{number:03}", f"water pressure {'again ' * (number % 9)}w{number}") for number in range(110)]
     far = metaphor("far", "quite another matter")
     corpus = await MetaphorCorpus.open(house, "large", [*water, far])
-    asked = Problem(id="deep", description="water pressure", domain="logistics")
+    problem = Problem(id="deep", description="water pressure", domain="logistics")
     retriever = MetaphorRetriever(corpus, platform=house)
-    assert ids(await retriever.retrieve(asked, 1000))[-1] == "far"
-    judged = [("far", 1.0, number) for number in range(30)] + [(one.id, 0.0, 0) for one in water]
+    assert ids(await retriever.retrieve(problem, 1000))[-1] == "far"
+    judged = [("far", 1.0, number) for number in range(30)] + [(metaphor.id, 0.0, 0) for metaphor in water]
     await house.feedback_each(
         [
             Feedback(
@@ -186,16 +186,16 @@ async def test_what_helped_comes_up_from_wherever_similarity_has_it(house: Platf
         ]
     )
     assert (await corpus.collection.learn())["published"]
-    found = await retriever.retrieve(asked, 5)
-    assert ids(found)[0] == "far"
-    every = await retriever.retrieve(asked, 1000)
+    answer = await retriever.retrieve(problem, 5)
+    assert ids(answer)[0] == "far"
+    every = await retriever.retrieve(problem, 1000)
     assert ids(every)[0] == "far"
-    # Of many that are all but equal, the moment of the question decides.
-    assert [score for _, score in found] == pytest.approx([score for _, score in every[:5]], abs=1e-6)
-    assert found.retrieval_id is not None
-    assert (await house.replay(found.retrieval_id)).is_reproduced
+    # Among nearly equal metaphors, the time of the question decides.
+    assert [score for _, score in answer] == pytest.approx([score for _, score in every[:5]], abs=1e-6)
+    assert answer.retrieval_id is not None
+    assert (await house.replay(answer.retrieval_id)).is_reproduced
 
 
 def ids(pairs: Sequence[tuple[Metaphor, float]]) -> list[str]:
     """The ids, best first."""
-    return [one.id for one, _ in pairs]
+    return [metaphor.id for metaphor, _ in pairs]

@@ -1,4 +1,4 @@
-"""A store of principles for whom time stands where a test puts it."""
+"""A store of principles with a clock that the test controls."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def clock() -> StoppedClock:
 
 @pytest.fixture
 async def db(database_url: str, settings: Settings, clock: StoppedClock) -> AsyncIterator[Platform]:
-    """A platform that goes by it."""
+    """A platform with that clock."""
     changed = settings.changed(database_url=SecretStr(database_url))
     async with Platform(changed, embedder=HashingEmbedder(), wall_clock=clock) as opened:
         yield opened

@@ -18,7 +18,7 @@ Git = Callable[..., None]
 
 @pytest.fixture
 def git(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Git:
-    """Git in a folder, with an author and nobody's configuration."""
+    """Run git in a folder, with an author and without a user's configuration."""
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "none"))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     for name in ("AUTHOR", "COMMITTER"):
@@ -56,12 +56,12 @@ def history(folder: Path, seconds: float = 60) -> History:
 def test_the_latest_five_commits_and_what_changed_in_them(git: Git, repository: Path) -> None:
     """First lines alone, the latest first; also from a folder within, and of a detached HEAD."""
     commit(git, repository, "zero", "one", "two", "three\n\nand a body", "four", "five", "Größe – six")
-    found = history(repository)
-    assert found.subjects == ("Größe – six", "five", "four", "three", "two")
-    assert set(found.files) == {f"file-{number}.py" for number in range(2, 7)}
+    events = history(repository)
+    assert events.subjects == ("Größe – six", "five", "four", "three", "two")
+    assert set(events.files) == {f"file-{number}.py" for number in range(2, 7)}
 
     (repository / "inner").mkdir()
-    assert history(repository / "inner") == found
+    assert history(repository / "inner") == events
     git(repository, "checkout", "-q", "--detach", "HEAD~1")
     assert history(repository).subjects[0] == "five"
 
@@ -70,13 +70,13 @@ def test_fewer_commits_than_that_are_what_there_is(git: Git, repository: Path) -
     """The first one has no parent to compare with; a path may hold anything."""
     (repository / "odd\nname é.rs").write_text("x")
     commit(git, repository, "begin", "go on")
-    found = history(repository)
-    assert found.subjects == ("go on", "begin")
-    assert set(found.files) == {"file-0.py", "file-1.py", "odd\nname é.rs"}
+    events = history(repository)
+    assert events.subjects == ("go on", "begin")
+    assert set(events.files) == {"file-0.py", "file-1.py", "odd\nname é.rs"}
 
 
 def test_a_bare_and_a_shallow_repository_have_a_history_too(git: Git, repository: Path, tmp_path: Path) -> None:
-    """So has one whose copy goes no further back."""
+    """The history of a shallow clone has the commits that it holds."""
     commit(git, repository, *(f"step {number}" for number in range(7)))
     git(tmp_path, "clone", "-q", "--bare", str(repository), "bare.git")
     git(tmp_path, "clone", "-q", "--depth", "2", f"file://{repository}", "shallow")
@@ -100,13 +100,13 @@ def test_without_git_there_is_no_history(monkeypatch: pytest.MonkeyPatch, reposi
 
 
 def test_a_huge_commit_is_read_in_part(git: Git, repository: Path) -> None:
-    """A message of a hundred thousand letters, and thousands of files, with names that fill what is read."""
+    """A message of a hundred thousand letters, and thousands of files with long names, fill the read buffer."""
     for number in range(1500):
         (repository / f"{number:04}-{'n' * 60}.py").write_text("")
     commit(git, repository, "w" * 100_000)
-    found = history(repository)
-    assert len(found.files) == MOST_FILES
-    assert [len(subject) for subject in found.subjects] == [200]
+    events = history(repository)
+    assert len(events.files) == MOST_FILES
+    assert [len(subject) for subject in events.subjects] == [200]
 
 
 def test_what_a_hook_of_git_sets_points_nowhere_else(
@@ -119,16 +119,16 @@ def test_what_a_hook_of_git_sets_points_nowhere_else(
 
 
 def test_a_git_that_hangs_is_stopped(monkeypatch: pytest.MonkeyPatch, repository: Path, tmp_path: Path) -> None:
-    """As one on a network drive does; what it would have said is missing, and that is told."""
+    """As on a network drive: its output is missing, and the context says so."""
     tools = tmp_path / "tools"
     tools.mkdir()
     (tools / "git").write_text(f"#!/bin/sh\necho $$ >> {tmp_path}/pids\nexec sleep 600\n")
     (tools / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
-    asked = GitHistory(repository)
+    request = GitHistory(repository)
     while not (tmp_path / "pids").exists() or (tmp_path / "pids").read_text().count("\n") < 2:
         time.sleep(0.01)
-    assert asked.history(time.monotonic()) == History(was_late=True)
+    assert request.history(time.monotonic()) == History(was_late=True)
     for number in (tmp_path / "pids").read_text().split():
         with pytest.raises(ProcessLookupError):
             os.kill(int(number), 0)
@@ -137,7 +137,7 @@ def test_a_git_that_hangs_is_stopped(monkeypatch: pytest.MonkeyPatch, repository
 def test_a_git_that_has_said_all_and_lives_on_is_stopped(
     monkeypatch: pytest.MonkeyPatch, repository: Path, tmp_path: Path
 ) -> None:
-    """Its output counts; its child processes end with it."""
+    """Its output counts; its child processes are stopped with it."""
     tools = tmp_path / "tools"
     tools.mkdir()
     script = f"#!/bin/sh\nsleep 600 >&- & echo $! >> {tmp_path}/pids\necho a fix\nexec >&-\nwait\n"

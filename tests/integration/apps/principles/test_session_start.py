@@ -1,4 +1,4 @@
-"""A session is started from a real database: what it is given is what the store would choose, and is recorded."""
+"""A session starts from a real database: it gets the principles that the store would choose, and they are recorded."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ async def started(
     return shown
 
 
-async def judged(store: PrincipleStore, db: Platform, name: str, uses: int, successes: int, *tags: str) -> None:
-    """Store an active principle with so many verdicts."""
+async def add_judged(store: PrincipleStore, db: Platform, name: str, uses: int, successes: int, *tags: str) -> None:
+    """Store an active principle with that many verdicts."""
     await store.add_principle(f"{name} lesson", tags=tags, principle_id=name)
     await db.feedback_each(
         Feedback(collection="principles", item_id=name, helpful=number < successes) for number in range(uses)
@@ -72,18 +72,18 @@ async def test_a_session_is_given_the_best_and_some_that_are_new(
     """By score and tags as the store ranks them, the explored ones within the limit; sunk ones never."""
     for number in range(6):
         tags = ["frontend", "react"][: number % 3]
-        await judged(store, db, f"old-{number}", 8, 7 - number, *tags)
-    await judged(store, db, "sunk", 9, 0, "react")
+        await add_judged(store, db, f"old-{number}", 8, 7 - number, *tags)
+    await add_judged(store, db, "sunk", 9, 0, "react")
     clock.now += timedelta(days=30)
     await store.add_principle("new lesson", tags=["react"], principle_id="new", status=CANDIDATE)
 
-    given = await started(places, StartOptions(folder=project, session="s-1", limit=4, explore=2), clock.now)
+    session = await started(places, StartOptions(folder=project, session="s-1", limit=4, explore=2), clock.now)
 
-    ranked = best(await store.get_all_principles(), given.tags, min_score=0.3)
-    shown = [(one.principle.id, one.score, one.is_exploratory) for one in given.principles]
-    assert [one for one in shown if not one[2]] == [(one.principle.id, one.score, False) for one in ranked[:3]]
-    assert shown[3:] == [("new", 0.6, True)]
-    assert given.principles[0].principle == ranked[0].principle
+    ranked = best(await store.get_all_principles(), session.tags, min_score=0.3)
+    rows = [(choice.principle.id, choice.score, choice.is_exploratory) for choice in session.principles]
+    assert [row for row in rows if not row[2]] == [(hit.principle.id, hit.score, False) for hit in ranked[:3]]
+    assert rows[3:] == [("new", 0.6, True)]
+    assert session.principles[0].principle == ranked[0].principle
 
 
 async def test_what_was_shown_is_what_the_session_was_started_with(
@@ -92,15 +92,18 @@ async def test_what_was_shown_is_what_the_session_was_started_with(
     """The store finds it by the session's name, and a verdict about it counts."""
     for number in range(3):
         await store.add_principle(f"lesson {number}", tags=["react"])
-    said = HookInput(session="from-the-hook", folder=str(project))
-    given = await started(places, StartOptions(limit=2, explore=1), clock.now, said)
+    hook_input = HookInput(session="from-the-hook", folder=str(project))
+    session = await started(places, StartOptions(limit=2, explore=1), clock.now, hook_input)
 
     loaded = await store.loaded("from-the-hook")
 
-    assert given.session == "from-the-hook"
-    assert given.surroundings.project_tags[:2] == ("javascript", "node")
-    assert [(one.principle.id, one.is_exploratory, one.propensity, one.rank_propensity) for one in loaded] == [
-        (one.principle.id, one.is_exploratory, one.propensity, one.rank_propensity) for one in given.principles
+    assert session.session == "from-the-hook"
+    assert session.surroundings.project_tags[:2] == ("javascript", "node")
+    assert [
+        (choice.principle.id, choice.is_exploratory, choice.propensity, choice.rank_propensity) for choice in loaded
+    ] == [
+        (choice.principle.id, choice.is_exploratory, choice.propensity, choice.rank_propensity)
+        for choice in session.principles
     ]
     assert loaded.retrieval_id is not None
     await db.feedback(loaded.retrieval_id, loaded[0].principle.id, helpful=True)
@@ -110,40 +113,40 @@ async def test_what_was_shown_is_what_the_session_was_started_with(
 async def test_a_profile_that_records_nothing_is_obeyed(
     store: PrincipleStore, db: Platform, clock: StoppedClock, places: Settings, tmp_path: Path
 ) -> None:
-    """The session gets its principles, and nobody knows which."""
+    """The session gets its principles, without a record of them."""
     await store.add_principle("a lesson")
     collection = await db.collection("principles")
     await collection.set_profile(replace(collection.profile, recording=Recording(rate=0.0)))
 
-    given = await started(places, StartOptions(folder=tmp_path, session="s-2"), clock.now)
+    session = await started(places, StartOptions(folder=tmp_path, session="s-2"), clock.now)
 
-    assert len(given.principles) == 1
+    assert len(session.principles) == 1
     assert len(await store.loaded("s-2")) == 0
 
 
 async def test_places_to_compete_are_not_taken_by_those_that_may_not(
     store: PrincipleStore, db: Platform, clock: StoppedClock, places: Settings, tmp_path: Path
 ) -> None:
-    """Neither by those that failed though they are young, nor by those shown anyway; half are kept for others' tags."""
+    """Failed and shown principles do not compete; one place is for a principle without a matching tag."""
     await store.add_principle("with its tag", tags=["sql"], principle_id="near", status=CANDIDATE)
     await store.add_principle("without tags", principle_id="far", status=CANDIDATE)
     clock.now += timedelta(hours=1)
-    await judged(store, db, "top", 4, 4, "sql")
+    await add_judged(store, db, "top", 4, 4, "sql")
     for number in range(2):
-        await judged(store, db, f"failed-{number}", 5, 0, "sql")
+        await add_judged(store, db, f"failed-{number}", 5, 0, "sql")
     await store.add_trace("done", ["sql"])
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(start, "MOST_UNSURE", 2)
-        given = await started(places, StartOptions(folder=tmp_path, limit=3, explore=2), clock.now)
+        session = await started(places, StartOptions(folder=tmp_path, limit=3, explore=2), clock.now)
 
-    assert [one.principle.id for one in given.principles] == ["top", "near", "far"]
+    assert [choice.principle.id for choice in session.principles] == ["top", "near", "far"]
 
 
 async def test_tags_of_what_went_well_lately_count(
     store: PrincipleStore, clock: StoppedClock, places: Settings, tmp_path: Path
 ) -> None:
-    """Those that the store tells, also where nothing else is known of the session."""
+    """The store's recent tags count, even if nothing else is known about the session."""
     await store.add_principle("one lesson", tags=["zebra"], principle_id="far")
     await store.add_principle("another lesson", tags=["sql"], principle_id="near")
     for number in range(25):
@@ -153,11 +156,11 @@ async def test_tags_of_what_went_well_lately_count(
     await store.add_trace("failed", ["zebra"], "failure")
     await store.add_trace("to come", ["zebra"], "success", clock.now + timedelta(days=1))
 
-    given = await started(places, StartOptions(folder=tmp_path, explore=0), clock.now)
+    session = await started(places, StartOptions(folder=tmp_path, explore=0), clock.now)
 
-    assert list(given.recent_tags) == await store.recent_tags()
-    assert [one.principle.id for one in given.principles] == ["near", "far"]
-    assert [round(one.score, 9) for one in given.principles] == [0.6, 0.5]
+    assert list(session.recent_tags) == await store.recent_tags()
+    assert [choice.principle.id for choice in session.principles] == ["near", "far"]
+    assert [round(choice.score, 9) for choice in session.principles] == [0.6, 0.5]
 
 
 async def test_a_session_that_ends_leaves_a_trace(
@@ -171,22 +174,22 @@ async def test_a_session_that_ends_leaves_a_trace(
         await end_session(db, options, HookInput(session="s-1"), context)
 
     traces = await store.search_traces()
-    given = await started(places, StartOptions(folder=tmp_path), clock.now)
+    session = await started(places, StartOptions(folder=tmp_path), clock.now)
 
-    assert [(one.title, one.tags, one.outcome.status, one.session) for one in traces] == [
+    assert [(trace.title, trace.tags, trace.outcome.status, trace.session) for trace in traces] == [
         (f"{tmp_path.name}: Retry", ("sql", "react", "node"), "success", "s-1")
     ]
-    assert given.recent_tags == ("sql", "react", "node")
+    assert session.recent_tags == ("sql", "react", "node")
 
 
 async def test_a_session_ends_in_a_folder_whose_name_is_no_text(
     db: Platform, store: PrincipleStore, tmp_path: Path
 ) -> None:
-    """A sign stands for what could not be stored, as in a title or tag of one's own."""
+    """A replacement character stands for what cannot be stored, as in titles and tags of callers."""
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
     await end_session(db, EndOptions(folder=folder, session="s-1", tags=("x\udcff",)), HookInput(), Surroundings())
 
-    assert [(one.title, one.tags) for one in await store.search_traces()] == [("caf\ufffd", ("x\ufffd",))]
+    assert [(trace.title, trace.tags) for trace in await store.search_traces()] == [("caf\ufffd", ("x\ufffd",))]
 
 
 async def test_a_tenant_without_the_collection_is_told_so(places: Settings, clock: StoppedClock) -> None:
@@ -198,7 +201,7 @@ async def test_a_tenant_without_the_collection_is_told_so(places: Settings, cloc
 async def test_a_schema_of_another_revision_is_told(
     new_database: Callable[..., str], places: Settings, clock: StoppedClock
 ) -> None:
-    """Ahead, or not there at all: what to run is in the message."""
+    """If the schema is newer or missing, the message names the command."""
     for url, revision, advice in (
         (new_database(), "9999", "install the newer program"),
         (new_database(empty=True), None, "is not set up in this database; run: retrieval db upgrade"),

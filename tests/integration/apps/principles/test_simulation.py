@@ -12,22 +12,22 @@ HELPS = {"good": 1.0, "bad": 0.0}
 
 
 async def test_new_ones_are_judged_good_ones_rise_and_bad_ones_sink(store: PrincipleStore, clock: StoppedClock) -> None:
-    """Sessions that judge what they are shown: beside proven principles, candidates become active, or archived."""
+    """Sessions judge the principles that they see: beside proven ones, candidates become active or archived."""
     for number in range(2):
         await store.add_principle(f"proven {number}", tags=["sql"], principle_id=f"proven {number}")
     for name in HELPS:
         await store.add_principle(name, tags=["sql"], principle_id=name, status=CANDIDATE)
-    chance, shown = random.Random(5), list[list[str]]()
+    chance, pages = random.Random(5), list[list[str]]()
     for session in range(6):
         clock.now = clock.now.replace(day=1 + session)
-        found = await store.search_principles(tags=["sql"], limit=2, include_exploration=True, session=f"s{session}")
-        shown.append([one.principle.id for one in found])
-        for one in found:
-            helped = chance.random() < HELPS.get(one.principle.id, 0.8)
-            await store.record_usage(one.principle.id, was_helpful=helped, session=f"s{session}")
+        hits = await store.search_principles(tags=["sql"], limit=2, include_exploration=True, session=f"s{session}")
+        pages.append([hit.principle.id for hit in hits])
+        for hit in hits:
+            helped = chance.random() < HELPS.get(hit.principle.id, 0.8)
+            await store.record_usage(hit.principle.id, was_helpful=helped, session=f"s{session}")
 
     after = await store.get(list(HELPS))
-    assert {name: one.status for name, one in after.items()} == {"good": "active", "bad": "archived"}
-    assert any("good" in slate for slate in shown)
-    assert "good" in [one.principle.id for one in await store.search_principles(tags=["sql"], limit=2)]
-    assert "bad" not in shown[-1]
+    assert {name: principle.status for name, principle in after.items()} == {"good": "active", "bad": "archived"}
+    assert any("good" in slate for slate in pages)
+    assert "good" in [hit.principle.id for hit in await store.search_principles(tags=["sql"], limit=2)]
+    assert "bad" not in pages[-1]

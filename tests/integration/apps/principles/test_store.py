@@ -26,8 +26,8 @@ from retrieval.services.items import set_status
 from tests.integration.apps.principles.conftest import NOW, StoppedClock
 
 
-async def judged(store: PrincipleStore, db: Platform, name: str, uses: int, successes: int, *tags: str) -> None:
-    """Store an active principle with so many verdicts."""
+async def add_judged(store: PrincipleStore, db: Platform, name: str, uses: int, successes: int, *tags: str) -> None:
+    """Store an active principle with that many verdicts."""
     await store.add_principle(f"{name} lesson", tags=tags, principle_id=name)
     await db.feedback_each(
         Feedback(collection="principles", item_id=name, helpful=number < successes) for number in range(uses)
@@ -60,8 +60,8 @@ async def test_a_principle_is_read_back_with_what_became_of_it(store: PrincipleS
 async def test_what_is_said_again_is_the_principle_that_is_there(store: PrincipleStore, clock: StoppedClock) -> None:
     """Without an id nothing changes; under a known id text and tags do, and age and use stay."""
     first = await store.add_principle("Measure before you optimise", tags=["performance"])
-    for said in ("measure before you OPTIMISE", "Measure  before\u3000you optimise "):
-        assert await store.add_principle(said, tags=["other"], status=CANDIDATE) == first
+    for wording in ("measure before you OPTIMISE", "Measure  before\u3000you optimise "):
+        assert await store.add_principle(wording, tags=["other"], status=CANDIDATE) == first
 
     await store.record_usage(first.id)
     clock.now += timedelta(days=3)
@@ -75,18 +75,18 @@ async def test_of_those_who_say_the_same_at_once_one_is_kept(store: PrincipleSto
 
     class Meanwhile(PrincipleStore):
         async def get(self, principle_ids: Sequence[str]) -> dict[str, Principle]:
-            found = await super().get(principle_ids)
-            if not found:
+            principles = await super().get(principle_ids)
+            if not principles:
                 proved = await store.add_principle("Halve it", tags=["mine"], status=CANDIDATE)
                 for number in range(3):
                     await store.record_usage(proved.id, session=f"s{number}")
-            return found
+            return principles
 
     last = await (await Meanwhile.open(db)).add_principle("halve it", tags=["other"], status=CANDIDATE)
     assert (last.status, last.tags, last.title, last.use_count) == (ACTIVE, ("mine",), "Halve it", 3)
 
     every = await asyncio.gather(*(store.add_principle("Say it once", tags=[tag]) for tag in "abcdef"))
-    assert all(one == every[0] for one in every)
+    assert all(answer == every[0] for answer in every)
 
 
 async def test_an_item_of_another_kind_is_no_principle(store: PrincipleStore, db: Platform) -> None:
@@ -102,7 +102,7 @@ async def test_an_item_of_another_kind_is_no_principle(store: PrincipleStore, db
 
 
 async def test_of_a_session_the_latest_verdict_counts(store: PrincipleStore) -> None:
-    """Also one that goes back to the first; another session's counts beside it, and without one each does."""
+    """A return to the first verdict counts too; another session's verdict is added, and without a session each is."""
     await store.add_principle("a lesson", principle_id="a")
     for helpful in (True, False, True):
         last = await store.record_usage("a", was_helpful=helpful, session="s1", actor="ann")
@@ -127,7 +127,7 @@ async def test_a_sessions_verdict_is_one_on_the_answer_that_showed_it(store: Pri
     assert (after.use_count, after.success_count) == (1, 0)
     after = await store.record_usage("a", session="s1", retrieval_id=answers[0].retrieval_id)
     assert (after.use_count, after.success_count) == (1, 1)
-    # Another judge of that answer speaks for himself, once.
+    # Another actor's verdict on that answer counts separately, once.
     for helpful in (True, False, True):
         after = await store.record_usage("a", was_helpful=helpful, retrieval_id=answers[1].retrieval_id, actor="ann")
     assert (after.use_count, after.success_count) == (2, 2)
@@ -143,8 +143,8 @@ async def test_a_candidate_is_settled_after_verdicts_from_elsewhere(store: Princ
     """A call of ``settle`` settles it."""
     new = await store.add_principle("a lesson", status=CANDIDATE)
     for _ in range(3):
-        found = await store.search_principles("lesson", include_exploration=True)
-        await db.feedback(found.retrieval_id, new.id, helpful=True)
+        hits = await store.search_principles("lesson", include_exploration=True)
+        await db.feedback(hits.retrieval_id, new.id, helpful=True)
     assert (await store.get([new.id]))[new.id].status == CANDIDATE
     assert (await store.settle(new.id)).status == ACTIVE
     with pytest.raises(UnknownItemError):
@@ -158,23 +158,23 @@ async def test_an_unknown_principle_cannot_be_judged(store: PrincipleStore) -> N
 
 
 async def test_a_search_adds_up_score_tags_and_likeness(store: PrincipleStore, db: Platform) -> None:
-    """And leaves out what has sunk, candidates, and what has none of the tags."""
-    await judged(store, db, "good", 8, 8, "sql", "api")
-    await judged(store, db, "fair", 4, 2, "sql")
-    await judged(store, db, "sunk", 8, 0, "sql")
-    await judged(store, db, "else", 8, 8, "git")
+    """Failed principles, candidates and principles without any of the tags are left out."""
+    await add_judged(store, db, "good", 8, 8, "sql", "api")
+    await add_judged(store, db, "fair", 4, 2, "sql")
+    await add_judged(store, db, "sunk", 8, 0, "sql")
+    await add_judged(store, db, "else", 8, 8, "git")
     await store.add_principle("untested", tags=["sql"], status=CANDIDATE)
 
-    found = await store.search_principles(tags=["SQL", "api"])
-    assert [(one.principle.id, round(one.score, 9)) for one in found] == [("good", 0.9 + 0.2), ("fair", 0.5 + 0.1)]
-    assert all(one.explanation and one.explanation.score == pytest.approx(one.score) for one in found)
+    hits = await store.search_principles(tags=["SQL", "api"])
+    assert [(hit.principle.id, round(hit.score, 9)) for hit in hits] == [("good", 0.9 + 0.2), ("fair", 0.5 + 0.1)]
+    assert all(hit.explanation and hit.explanation.score == pytest.approx(hit.score) for hit in hits)
 
-    asked = await store.search_principles("fair lesson")
-    assert {one.principle.id for one in asked} == {"good", "fair", "else"}
-    alike = {part.leg: part.value for part in asked[0].explanation.contributions} if asked[0].explanation else {}
+    answer = await store.search_principles("fair lesson")
+    assert {hit.principle.id for hit in answer} == {"good", "fair", "else"}
+    alike = {part.leg: part.value for part in answer[0].explanation.contributions} if answer[0].explanation else {}
     assert alike["vector_similarity"] > 0
     assert len(await store.search_principles()) == 3
-    assert [one.principle.id for one in await store.search_principles(min_principle_score=0.8)] == ["else", "good"]
+    assert [hit.principle.id for hit in await store.search_principles(min_principle_score=0.8)] == ["else", "good"]
 
 
 async def test_as_many_are_found_as_are_asked_for(store: PrincipleStore, db: Platform) -> None:
@@ -186,52 +186,54 @@ async def test_as_many_are_found_as_are_asked_for(store: PrincipleStore, db: Pla
         for number in range(90)
     )  # fmt: skip
     sunk = [f"p{number}" for number in range(2, 90, 3) for _ in range(5)]
-    await db.feedback_each(Feedback(collection="principles", item_id=one, helpful=False) for one in sunk)
+    await db.feedback_each(
+        Feedback(collection="principles", item_id=principle_id, helpful=False) for principle_id in sunk
+    )
     assert len(await store.search_principles("lesson 7", ["sql"], limit=30)) == 30
     assert len(await store.search_principles(limit=30)) == 30
 
 
 async def test_explored_ones_follow_are_marked_and_recorded(store: PrincipleStore, db: Platform) -> None:
-    """Two beside those that are shown anyway, with their probabilities; a verdict on them is one on that answer."""
+    """Two follow the others, with their probabilities; a verdict on them refers to that answer."""
     for number in range(3):
-        await judged(store, db, f"good{number}", 20, 19 - number, "sql")
+        await add_judged(store, db, f"good{number}", 20, 19 - number, "sql")
     for number in range(4):
         await store.add_principle(f"new lesson {number}", tags=["sql"], status=CANDIDATE, principle_id=f"new{number}")
     await store.add_principle("unrelated", tags=["css"], principle_id="css")
-    found = await store.search_principles("a lesson", ["sql"], limit=2, include_exploration=True, session="s1")
+    hits = await store.search_principles("a lesson", ["sql"], limit=2, include_exploration=True, session="s1")
 
-    assert [one.is_exploratory for one in found] == [False, False, True, True]
-    assert all(one.principle.id.startswith("good") for one in found[:2])
-    assert "css" not in {one.principle.id for one in found}
-    assert all(0 < one.propensity < 1 for one in found[2:])
-    assert all(one.explanation and one.explanation.score == pytest.approx(one.score) for one in found)
-    assert found.retrieval_id is not None
+    assert [hit.is_exploratory for hit in hits] == [False, False, True, True]
+    assert all(hit.principle.id.startswith("good") for hit in hits[:2])
+    assert "css" not in {hit.principle.id for hit in hits}
+    assert all(0 < hit.propensity < 1 for hit in hits[2:])
+    assert all(hit.explanation and hit.explanation.score == pytest.approx(hit.score) for hit in hits)
+    assert hits.retrieval_id is not None
 
     [answer] = await (await db.collection("principles")).answers_of("s1")
     assert [(hit.item_id, hit.slot) for hit in answer.hits] == [
-        (one.principle.id, Slot.EXPLORE if one.is_exploratory else Slot.EXPLOIT) for one in found
+        (hit.principle.id, Slot.EXPLORE if hit.is_exploratory else Slot.EXPLOIT) for hit in hits
     ]
-    report = await db.feedback(found.retrieval_id, found[3].principle.id, helpful=True)
+    report = await db.feedback(hits.retrieval_id, hits[3].principle.id, helpful=True)
     assert not report.discounted
 
 
 async def test_whoever_is_young_or_hardly_used_is_explored_and_nobody_else(
     store: PrincipleStore, db: Platform, clock: StoppedClock
 ) -> None:
-    """Neither an archived one, nor one that has sunk, nor one that is shown anyway."""
-    await judged(store, db, "old", 9, 9)
+    """Archived principles, failed ones and those that are shown anyway are not explored."""
+    await add_judged(store, db, "old", 9, 9)
     clock.now += timedelta(days=8)
-    await judged(store, db, "young", 9, 9)
-    await judged(store, db, "sunk", 9, 0)
-    await judged(store, db, "few", 4, 0)
+    await add_judged(store, db, "young", 9, 9)
+    await add_judged(store, db, "sunk", 9, 0)
+    await add_judged(store, db, "few", 4, 0)
     await store.add_principle("failed", principle_id="failed", status=CANDIDATE)
     for _ in range(5):
         failed = await store.record_usage("failed", was_helpful=False)
     assert failed.status == "archived"
 
-    assert {one.id for one in await store.get_exploratory_principles(10)} == {"young", "few"}
-    found = await store.search_principles(include_exploration=True)
-    assert [(one.principle.id, one.is_exploratory) for one in found] == [
+    assert {principle.id for principle in await store.get_exploratory_principles(10)} == {"young", "few"}
+    hits = await store.search_principles(include_exploration=True)
+    assert [(hit.principle.id, hit.is_exploratory) for hit in hits] == [
         ("old", False), ("young", False), ("few", True),
     ]  # fmt: skip
 
@@ -246,42 +248,42 @@ async def test_an_answer_has_a_thousand_at_the_most(store: PrincipleStore, db: P
 async def test_a_profile_that_goes_by_use_alone_explores_by_words(store: PrincipleStore, db: Platform) -> None:
     """The use of explored principles does not show whether they fit the question."""
     rated = Profile(legs={"rated": 1.0}, fusion=Fusion(kind=FusionKind.UNION), signals=(Rating(weight=1.0),))
-    await judged(store, db, "good", 9, 9)
+    await add_judged(store, db, "good", 9, 9)
     await store.add_principle("rollback the release", principle_id="new", status=CANDIDATE)
     await (await db.collection("principles")).set_profile(rated)
     again = await PrincipleStore.open(db)
-    found = await again.search_principles("rollback", include_exploration=True)
-    assert [(one.principle.id, one.is_exploratory) for one in found] == [("good", False), ("new", True)]
+    hits = await again.search_principles("rollback", include_exploration=True)
+    assert [(hit.principle.id, hit.is_exploratory) for hit in hits] == [("good", False), ("new", True)]
 
 
 async def test_explored_ones_are_drawn_among_those_that_fit_the_question(store: PrincipleStore, db: Platform) -> None:
-    """With more than thirty of them, those that fit least have no chance."""
+    """If there are more than thirty, those that fit least are not drawn."""
     collection = await db.collection("principles")
     await collection.add(
         Item(item_id=f"p{number}", title=f"{'rollback the release' if number < 30 else 'colours of a page'} {number}",
              kind="principle", status="candidate", occurred_at=NOW)
         for number in range(40)
     )  # fmt: skip
-    picked = set[str]()
+    explored = set[str]()
     for _ in range(4):
-        found = await store.search_principles("rollback the release", include_exploration=True)
-        picked |= {one.principle.id for one in found}
+        hits = await store.search_principles("rollback the release", include_exploration=True)
+        explored |= {hit.principle.id for hit in hits}
 
-    assert picked <= {f"p{number}" for number in range(30)}
-    assert len(picked) > 2
+    assert explored <= {f"p{number}" for number in range(30)}
+    assert len(explored) > 2
 
 
 async def test_a_candidate_proves_itself_or_fails(store: PrincipleStore) -> None:
     """With the third good verdict it is found for its score; with the fifth bad one it is never found again."""
     for name in ("good", "bad"):
         await store.add_principle(name, principle_id=name, status=CANDIDATE)
-    seen = [(await store.record_usage("good")).status for _ in range(3)]
-    assert seen == [CANDIDATE, CANDIDATE, ACTIVE]
-    seen = [(await store.record_usage("bad", was_helpful=False)).status for _ in range(5)]
-    assert seen == [CANDIDATE] * 4 + ["archived"]
+    statuses = [(await store.record_usage("good")).status for _ in range(3)]
+    assert statuses == [CANDIDATE, CANDIDATE, ACTIVE]
+    statuses = [(await store.record_usage("bad", was_helpful=False)).status for _ in range(5)]
+    assert statuses == [CANDIDATE] * 4 + ["archived"]
 
-    assert [one.principle.id for one in await store.search_principles()] == ["good"]
-    assert [one.id for one in await store.get_all_principles()] == ["good"]
+    assert [hit.principle.id for hit in await store.search_principles()] == ["good"]
+    assert [principle.id for principle in await store.get_all_principles()] == ["good"]
     assert (await store.get(["bad"]))["bad"].use_count == 5
     later = await store.record_usage("bad", was_helpful=True)
     assert later.status == "archived"
@@ -325,7 +327,7 @@ async def test_of_those_who_change_a_status_at_once_one_does(db: Platform) -> No
 
 
 async def test_traces_tell_what_went_well_lately(store: PrincipleStore, clock: StoppedClock) -> None:
-    """The latest first, by time and outcome; tags of those that went well, the most frequent first."""
+    """The latest come first, by time and outcome; then the tags of the successful ones, the most frequent first."""
     assert await store.search_traces(status="success") == []
     assert await store.recent_tags() == []
     await store.add_trace("long ago", ["cobol"], at=NOW - timedelta(days=8))
@@ -338,9 +340,9 @@ async def test_traces_tell_what_went_well_lately(store: PrincipleStore, clock: S
 
     assert await store.recent_tags() == ["sql", "api", "git"]
     assert await store.recent_tags(days=30, most=1) == ["sql"]
-    assert [one.title for one in await store.search_traces()] == ["t2", "t1", "t0", "long ago"]
-    assert [one.title for one in await store.search_traces(status="failure")] == ["t1"]
-    assert [one.title for one in await store.search_traces(1, (None, NOW + timedelta(minutes=1)))] == ["t0"]
+    assert [trace.title for trace in await store.search_traces()] == ["t2", "t1", "t0", "long ago"]
+    assert [trace.title for trace in await store.search_traces(status="failure")] == ["t1"]
+    assert [trace.title for trace in await store.search_traces(1, (None, NOW + timedelta(minutes=1)))] == ["t0"]
     assert (await store.search_traces(1))[0] == last
     await store.add_trace("as a value", ["api"], Outcome(status=" Success "))
     assert (await store.search_traces(status="success"))[0].title == "as a value"
@@ -353,23 +355,26 @@ async def test_what_a_session_was_started_with_is_known(store: PrincipleStore, d
     for name in ("a", "b", "c"):
         await store.add_principle(name, principle_id=name)
     collection = await db.collection("principles")
-    for shown in (["c"], ["b", "a"]):
-        items = [ShownItem(item_id=one, score=0.5, slot=Slot.EXPLORE if one == "a" else Slot.EXPLOIT) for one in shown]
+    for item_ids in (["c"], ["b", "a"]):
+        items = [
+            ShownItem(item_id=principle_id, score=0.5, slot=Slot.EXPLORE if principle_id == "a" else Slot.EXPLOIT)
+            for principle_id in item_ids
+        ]
         await collection.record_answer(
             "", items, context=Context(session="s1"), origin="session-start", retrieval_time_ms=1.0
         )  # fmt: skip
     await store.search_principles("a", session="s1")
 
     loaded = await store.loaded("s1")
-    assert [(one.principle.id, one.is_exploratory) for one in loaded] == [("b", False), ("a", True)]
+    assert [(hit.principle.id, hit.is_exploratory) for hit in loaded] == [("b", False), ("a", True)]
     assert len(await store.loaded("another")) == 0
 
 
 async def test_the_tags_in_use_are_counted(store: PrincipleStore) -> None:
-    """Those of candidates too."""
+    """Tags of candidates are included."""
     await store.add_principle("a", tags=["sql", "git"])
     await store.add_principle("b", tags=["sql"], status=CANDIDATE)
-    assert [(one.value, one.items) for one in await store.list_tags()] == [("sql", 2), ("git", 1)]
+    assert [(tag.value, tag.items) for tag in await store.list_tags()] == [("sql", 2), ("git", 1)]
 
 
 async def test_without_vectors_words_take_the_place_of_meaning(database_url: str, settings: Settings) -> None:
@@ -377,8 +382,8 @@ async def test_without_vectors_words_take_the_place_of_meaning(database_url: str
     async with connect(database_url, settings=settings) as without:
         store = await PrincipleStore.open(without)
         await store.add_principle("measure before you optimise")
-        [found] = await store.search_principles("optimise the loop")
-        assert found.score == pytest.approx(0.5 + 2 * 1 / 2)
+        [hit] = await store.search_principles("optimise the loop")
+        assert hit.score == pytest.approx(0.5 + 2 * 1 / 2)
     async with connect(database_url, settings=settings, embedder=HashingEmbedder()) as opened:
         await PrincipleStore.open(opened)
         collection = await opened.collection("principles")
@@ -398,8 +403,8 @@ async def test_an_empty_store_and_a_question_without_words_are_answered(store: P
     assert await store.get_exploratory_principles() == []
     assert (await store.stats()).success_rate is None
     await store.add_principle("a lesson", principle_id="a")
-    assert [one.principle.id for one in await store.search_principles("?!")] == ["a"]
-    assert [one.principle.id for one in await store.search_principles("  ", include_exploration=True)] == ["a"]
+    assert [hit.principle.id for hit in await store.search_principles("?!")] == ["a"]
+    assert [hit.principle.id for hit in await store.search_principles("  ", include_exploration=True)] == ["a"]
 
 
 async def test_what_cannot_be_is_refused(store: PrincipleStore) -> None:
@@ -431,22 +436,22 @@ async def test_only_of_those_that_are_picked_is_read_what_they_say(
     """For all others only the counts are read, also without a question."""
     for number in range(6):
         await store.add_principle(f"lesson {number}", f"body {number}", status=CANDIDATE)
-    read: set[object] = set()
+    texts_read: set[object] = set()
     read_each = Database.read_each
 
-    async def watched(self: Database, *asked: Any) -> list[list[Row]]:
-        answers = await read_each(self, *asked)
-        read.update(cell for rows in answers for row in rows for cell in row if isinstance(cell, str))
+    async def watched(self: Database, *statements: Any) -> list[list[Row]]:
+        answers = await read_each(self, *statements)
+        texts_read.update(cell for rows in answers for row in rows for cell in row if isinstance(cell, str))
         return answers
 
     monkeypatch.setattr(Database, "read_each", watched)
     bodies = {f"body {number}" for number in range(6)}
-    picked = {one.body for one in await store.get_exploratory_principles(2)}
-    assert read & bodies == picked
-    read.clear()
-    explored = {one.principle.body for one in await store.search_principles(include_exploration=True)}
-    assert read & bodies == explored
-    assert len(explored) == len(picked) == 2
+    bodies_drawn = {principle.body for principle in await store.get_exploratory_principles(2)}
+    assert texts_read & bodies == bodies_drawn
+    texts_read.clear()
+    explored = {hit.principle.body for hit in await store.search_principles(include_exploration=True)}
+    assert texts_read & bodies == explored
+    assert len(explored) == len(bodies_drawn) == 2
 
 
 async def test_the_cap_of_a_key_holds_for_ratings(platform: Platform, store: PrincipleStore) -> None:

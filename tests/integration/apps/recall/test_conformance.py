@@ -33,8 +33,8 @@ class TestContext:
 
     async def test_vocabulary_mismatch(self, retriever: DualRetriever) -> None:
         """A question for colleagues finds coworkers by its words."""
-        found = await retriever.search("who are my colleagues", where=MINE)
-        ben = next(one for one in found if one.id == "ben")
+        entities = await retriever.search("who are my colleagues", where=MINE)
+        ben = next(entity for entity in entities if entity.id == "ben")
         assert any(part.leg.startswith("lexical:") for part in ben.explanation.contributions)
 
     async def test_implicit_relationships(self, retriever: DualRetriever) -> None:
@@ -43,30 +43,30 @@ class TestContext:
 
     async def test_temporal_queries(self, retriever: DualRetriever) -> None:
         """Events of last week are found in messages since its beginning."""
-        found = await retriever.search("What happened last week?", where=MINE, limit=5)
-        assert {one.id for one in found} == {"cleo", "launch", "lunch", "retro", "trap"}
+        entities = await retriever.search("What happened last week?", where=MINE, limit=5)
+        assert {entity.id for entity in entities} == {"cleo", "launch", "lunch", "retro", "trap"}
 
 
 class TestRequirements:
     """Fast path, deep path, simulation first, graceful degradation."""
 
     async def test_a_simple_query_takes_the_fast_path(self, memories: Collection) -> None:
-        """No model is asked."""
+        """The model is not called."""
         llm = SimLLM()
         assert (await DualRetriever(memories, llm).search("Acme", where=MINE))[0].id == "ann"
         assert llm.calls == 0
 
     async def test_the_same_seed_gives_the_same_rewrites(self, memories: Collection) -> None:
         """In every retriever with that seed."""
-        one, other = (DualRetriever(memories, SimLLM(5), seed=5, rewrite_timeout_seconds=60) for _ in range(2))
-        assert await one.rewrite_query("why did it fail") == await other.rewrite_query("why did it fail")
+        first, other = (DualRetriever(memories, SimLLM(5), seed=5, rewrite_timeout_seconds=60) for _ in range(2))
+        assert await first.rewrite_query("why did it fail") == await other.rewrite_query("why did it fail")
 
     async def test_it_falls_back_to_fast_search(self, memories: Collection) -> None:
         """If the model fails, and says why."""
         failing = DualRetriever(memories, SimLLM(faults=SimFaults(fail_rate=1)))
-        found = await failing.search("Who runs Globex?", where=MINE)
-        assert found == await failing.search("Who runs Globex?", where=MINE, deep_search=False)
-        assert found.degraded is not None
+        entities = await failing.search("Who runs Globex?", where=MINE)
+        assert entities == await failing.search("Who runs Globex?", where=MINE, deep_search=False)
+        assert entities.degraded is not None
 
 
 class TestHeuristics:
@@ -78,7 +78,7 @@ class TestHeuristics:
          "last week", "recently", "before", "similar", "like", "connections"],
     )  # fmt: skip
     async def test_each_stated_term_triggers(self, retriever: DualRetriever, term: str) -> None:
-        """Anywhere in the query, as a whole word, in any case."""
+        """It may be anywhere in the query, as a whole word, in any case."""
         assert retriever.needs_deep_search(f"things {term} Acme")
         assert retriever.needs_deep_search(term.upper())
         assert not retriever.needs_deep_search(f"things {term}x Acme")
@@ -88,7 +88,7 @@ class TestQueryRewriting:
     """A query becomes two to three variations."""
 
     async def test_the_example(self, retriever: DualRetriever) -> None:
-        """As it is printed."""
+        """The example runs as printed."""
         rewrites = await retriever.rewrite_query("Who do I know at Acme?")
         assert rewrites == ["Acme", "works at Acme", "Acme Corp employee"]
 
@@ -102,7 +102,7 @@ class TestQueryRewriting:
         """Different from the query and from one another."""
         rewrites = await retriever.rewrite_query(query)
         assert 2 <= len(rewrites) <= 3
-        assert len({query.casefold(), *(one.casefold() for one in rewrites)}) == len(rewrites) + 1
+        assert len({query.casefold(), *(rewrite.casefold() for rewrite in rewrites)}) == len(rewrites) + 1
 
 
 class TestRRF:
@@ -120,10 +120,10 @@ class TestRRF:
         """Every leg's ranking of every wording is one list."""
         assert RECALL_PROFILE.fusion.kind is FusionKind.RRF
         assert RECALL_PROFILE.fusion.k == 60
-        found = await retriever.search("Who do I know at Acme?", where=MINE)
-        ranks = [part.rank for part in found[0].explanation.contributions]
+        entities = await retriever.search("Who do I know at Acme?", where=MINE)
+        ranks = [part.rank for part in entities[0].explanation.contributions]
         assert len(ranks) > 2
-        assert found[0].score == pytest.approx(sum(1 / (60 + rank) for rank in ranks))
+        assert entities[0].score == pytest.approx(sum(1 / (60 + rank) for rank in ranks))
 
 
 class TestAPI:
@@ -143,18 +143,21 @@ class TestAPI:
         ids=lambda value: getattr(value, "__name__", ""),
     )
     async def test_parameters_and_defaults(self, method: Callable[..., Any], expected: dict[str, Any]) -> None:
-        """As they are printed; what comes after them is more."""
+        """They are as printed in the design; additional parameters follow."""
         parameters = list(inspect.signature(method).parameters.values())[1:]
-        found = {one.name: ... if one.default is one.empty else one.default for one in parameters}
-        assert dict(list(found.items())[: len(expected)]) == expected
+        defaults = {
+            parameter.name: ... if parameter.default is parameter.empty else parameter.default
+            for parameter in parameters
+        }
+        assert dict(list(defaults.items())[: len(expected)]) == expected
 
     async def test_search_gives_a_list_of_entities(self, retriever: DualRetriever) -> None:
-        """Ranked by relevance, each with what is known of it."""
-        found = await retriever.search("Acme", where=MINE)
-        assert isinstance(found, list)
-        assert all(isinstance(one, Entity) for one in found)
-        assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
-        ann = found[0]
+        """The list is ranked by relevance, each entity with its fields."""
+        entities = await retriever.search("Acme", where=MINE)
+        assert isinstance(entities, list)
+        assert all(isinstance(entity, Entity) for entity in entities)
+        assert [entity.score for entity in entities] == sorted((entity.score for entity in entities), reverse=True)
+        ann = entities[0]
         assert (ann.id, ann.name, ann.content) == ("ann", "Ann", "Ann works at Acme as a designer.")
         assert ann.event_time == datetime(2026, 11, 5, 9, tzinfo=UTC)
         assert ann.attributes == {"user": "me"}
@@ -162,16 +165,16 @@ class TestAPI:
     async def test_time_range_filters_by_event_time(self, retriever: DualRetriever) -> None:
         """From the first moment on, and before the second."""
         day = (datetime(2026, 11, 8, tzinfo=UTC), datetime(2026, 11, 9, tzinfo=UTC))
-        assert [one.id for one in await retriever.search("Ben", where=MINE, time_range=day)] == ["ben"]
+        assert [entity.id for entity in await retriever.search("Ben", where=MINE, time_range=day)] == ["ben"]
 
 
 class _Overflowing:
-    """A storage that gives more than it is asked for."""
+    """A storage that returns more than requested."""
 
     async def search(self, query: str, **options: Any) -> SearchResult:
         """Each hit of the real one twice."""
-        found = await self.storage.search(query, **options)
-        return SearchResult(hits=found.hits * 2, path=Path.NONE, why="", profile_version=None)
+        entities = await self.storage.search(query, **options)
+        return SearchResult(hits=entities.hits * 2, path=Path.NONE, why="", profile_version=None)
 
     def __init__(self, storage: Collection) -> None:
         self.storage = storage
@@ -182,7 +185,7 @@ class TestPreconditionsAndPostconditions:
 
     @pytest.mark.parametrize("query", ["", " \n"])
     async def test_the_query_must_not_be_empty(self, retriever: DualRetriever, query: str) -> None:
-        """Neither for a search, nor for rewrites, nor to judge whether it needs them."""
+        """This applies to searches, to rewrites, and to the check for rewriting."""
         with pytest.raises(EmptyQueryError):
             await retriever.search(query)
         with pytest.raises(EmptyQueryError):
@@ -204,11 +207,11 @@ class TestPreconditionsAndPostconditions:
     @pytest.mark.parametrize("limit", [1, 3, SEARCH_LIMIT_MAX])
     async def test_results_never_exceed_the_limit(self, retriever: DualRetriever, limit: int) -> None:
         """With rewrites too."""
-        found = await retriever.search("Who works at Acme?", where=MINE, limit=limit)
-        assert len(found) == min(limit, 7)
+        entities = await retriever.search("Who works at Acme?", where=MINE, limit=limit)
+        assert len(entities) == min(limit, 7)
 
     async def test_a_storage_that_breaks_its_word_is_an_error(self, memories: Collection) -> None:
-        """More than was asked for, or the same twice."""
+        """The storage returns more than requested, or an entity twice."""
         broken = DualRetriever(_Overflowing(memories), None)  # type: ignore[arg-type]
         with pytest.raises(RetrievalError, match="for a limit of 2"):
             await broken.search("Acme", limit=2)
@@ -220,14 +223,14 @@ class TestConsequences:
     """Consequences of the design."""
 
     async def test_deep_search_can_be_switched_off(self, memories: Collection) -> None:
-        """Then no model is asked, whatever the question."""
+        """The model is not called, whatever the question."""
         llm = SimLLM()
-        found = await DualRetriever(memories, llm).search("Who works at Acme?", where=MINE, deep_search=False)
+        entities = await DualRetriever(memories, llm).search("Who works at Acme?", where=MINE, deep_search=False)
         assert llm.calls == 0
-        assert found.degraded is None
+        assert entities.degraded is None
 
     async def test_repeated_queries_are_answered_from_the_cache(self, memories: Collection) -> None:
-        """The model is asked once."""
+        """The model is called once."""
         llm = SimLLM(77)
         retriever = DualRetriever(memories, llm)
         first, again = [await retriever.search("What does Cleo play?", where=MINE) for _ in range(2)]

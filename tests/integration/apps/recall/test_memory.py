@@ -18,23 +18,23 @@ NOW = datetime(2026, 11, 18, 15, 30, tzinfo=UTC)
 
 
 async def test_what_was_stored_is_recalled(house: Platform) -> None:
-    """As it was made, with a score; with rewrites and without."""
+    """It comes back unchanged, with a score; with rewrites and without."""
     memory = Memory(await house.collection("recall memory"), SimLLM(42), rewrite_timeout_seconds=60)
     ann = Entity(name="Ann", content="Ann works at Acme.", event_time=NOW, attributes={"team": 7})
     assert await memory.store(ann) is ann
     await memory.store(Entity(name="Ben", content="Ben is one of my coworkers."))
-    found = await memory.recall("Who do I know at Acme?", deep_search=True)
-    assert (found[0].id, found[0].name, found[0].content) == (ann.id, "Ann", "Ann works at Acme.")
-    assert (found[0].entity_type, found[0].event_time, found[0].attributes) == ("note", NOW, {"team": 7})
-    assert found[0].score > 0
-    assert found.queries == ("Acme", "works at Acme", "Acme Corp employee")
+    entities = await memory.recall("Who do I know at Acme?", deep_search=True)
+    assert (entities[0].id, entities[0].name, entities[0].content) == (ann.id, "Ann", "Ann works at Acme.")
+    assert (entities[0].entity_type, entities[0].event_time, entities[0].attributes) == ("note", NOW, {"team": 7})
+    assert entities[0].score > 0
+    assert entities.queries == ("Acme", "works at Acme", "Acme Corp employee")
     fast = await memory.recall("Who do I know at Acme?", deep_search=False, limit=1, where={"team": 7})
-    assert [one.id for one in fast] == [ann.id]
+    assert [entity.id for entity in fast] == [ann.id]
     assert fast.queries == ()
 
 
 async def test_the_same_memory_stored_twice_is_there_once(house: Platform) -> None:
-    """Its key follows from what it is; with a key of its own it takes the place of what has that."""
+    """Its key is derived from its fields; an entity with its own key replaces the entity of that key."""
     collection = await house.collection("recall twice")
     memory = Memory(collection, None)
     for user in ("me", "me", "other"):
@@ -42,7 +42,9 @@ async def test_the_same_memory_stored_twice_is_there_once(house: Platform) -> No
     assert len(await memory.recall("tea")) == 2
     await memory.store(Entity(name="Cleo", content="Cleo likes coffee.", id="cleo"))
     await memory.store(Entity(name="Cleo", content="Cleo likes water.", id="cleo"))
-    assert [one.content for one in await memory.recall("Cleo", where={"item_id": "cleo"})] == ["Cleo likes water."]
+    assert [entity.content for entity in await memory.recall("Cleo", where={"item_id": "cleo"})] == [
+        "Cleo likes water."
+    ]
 
 
 async def test_what_was_found_can_be_stored_again(house: Platform) -> None:
@@ -51,23 +53,23 @@ async def test_what_was_found_can_be_stored_again(house: Platform) -> None:
     item = {"_id": "a", "title": "Ann", "text": "Tea.", "tags": ["drink"], "source": "mail", "kind": "person"}
     await collection.add([item])
     memory = Memory(collection, None)
-    (found,) = await memory.recall("tea")
-    await memory.store(found)
+    (entity,) = await memory.recall("tea")
+    await memory.store(entity)
     (again,) = await memory.recall("tea")
     assert again.hit is not None
     assert (again.entity_type, again.hit.tags, again.hit.source) == ("person", ("drink",), "mail")
 
 
-@pytest.mark.parametrize("given", [None, "Ann", {"name": "Ann", "content": "tea"}])
-async def test_only_entities_are_stored(house: Platform, given: Any) -> None:
+@pytest.mark.parametrize("value", [None, "Ann", {"name": "Ann", "content": "tea"}])
+async def test_only_entities_are_stored(house: Platform, value: Any) -> None:
     """The error says what to give."""
     memory = Memory(await house.collection("recall refused"), None)
     with pytest.raises(InvalidRequestError, match=r"Entity\(name="):
-        await memory.store(given)
+        await memory.store(value)
 
 
 @pytest.mark.parametrize("llm", [None, SimLLM(faults=SimFaults(fail_rate=1))], ids=["none", "failing"])
 async def test_without_a_model_a_question_is_its_only_wording(house: Platform, llm: SimLLM | None) -> None:
-    """As it was asked."""
+    """It is searched unchanged."""
     retriever = DualRetriever(await house.collection("recall memory"), llm)
     assert await retriever.rewrite_query("Who works at Acme?") == ["Who works at Acme?"]

@@ -63,11 +63,11 @@ async def painted(house: Platform) -> Collection:
 
 async def firsts(retriever: DualRetriever, questions: dict[str, tuple[str, str]]) -> list[str]:
     """The first hit of each question among the memories of its case."""
-    found = []
+    first_ids = []
     for question in questions:
         answer = await retriever.search(question, where={"n": list(CASES).index(question)}, limit=3)
-        found.append(answer[0].id.partition(" ")[2])
-    return found
+        first_ids.append(answer[0].id.partition(" ")[2])
+    return first_ids
 
 
 @pytest.mark.parametrize("llm", [None, SimLLM(42)], ids=["no model", "rewrites"])
@@ -93,15 +93,15 @@ async def test_what_may_have_been_told_since_comes_before_the_rest(house: Platfo
     memory = Memory(await house.collection("recall told"), None, clock=lambda: NOW)
     for key, moment in [("a older", "2026-11-01"), ("b later", "2026-11-18"), ("c then", "2026-11-11")]:
         await memory.store(memory_of(0, key, "Ann painted a boat.", f"{moment}T10:00"))
-    found = await memory.recall("What did Ann paint last week?")
-    assert [one.id for one in found] == ["00 c then", "00 b later", "00 a older"]
-    legs = {one.id: {part.leg for part in one.explanation.contributions} for one in found}
+    entities = await memory.recall("What did Ann paint last week?")
+    assert [entity.id for entity in entities] == ["00 c then", "00 b later", "00 a older"]
+    legs = {entity.id: {part.leg for part in entity.explanation.contributions} for entity in entities}
     assert "lexical:preferred" in legs["00 c then"]
     assert "lexical:preferred:2" in legs["00 b later"]
-    weights = {part.leg: part.weight for one in found for part in one.explanation.contributions}
+    weights = {part.leg: part.weight for entity in entities for part in entity.explanation.contributions}
     assert weights["lexical:preferred:2"] == weights["lexical:preferred"] / 2
-    assert found.retrieval_id is not None
-    replayed = await house.replay(found.retrieval_id)
+    assert entities.retrieval_id is not None
+    replayed = await house.replay(entities.retrieval_id)
     assert replayed.is_reproduced
     assert replayed.is_same_today
 
@@ -112,5 +112,5 @@ async def test_a_rival_that_fits_the_words_better_does_not_come_first(house: Pla
     await memory.store(memory_of(0, "right", "Ann painted something.", "2026-11-11T10:00"))
     for number in range(40):
         await memory.store(memory_of(0, f"rival {number}", "What did Ann paint last week? A boat.", "2026-11-17T10:00"))
-    found = await memory.recall("What did Ann paint last week?", limit=3)
-    assert found[0].id == "00 right"
+    entities = await memory.recall("What did Ann paint last week?", limit=3)
+    assert entities[0].id == "00 right"

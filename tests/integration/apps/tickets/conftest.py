@@ -27,7 +27,7 @@ def history_settings(database_url: str) -> Settings:
 
 @pytest.fixture
 async def history(database_url: str, history_settings: Settings) -> AsyncIterator[Platform]:
-    """That tenant's platform, to ask and not to change."""
+    """The read-only platform of that tenant."""
     async with connect(database_url, settings=history_settings, embedder=HashingEmbedder()) as opened:
         yield opened
 

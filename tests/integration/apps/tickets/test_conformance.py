@@ -38,9 +38,9 @@ async def cosines(query: str) -> dict[str, float]:
     embedder = HashingEmbedder()
     texts = [ticket_item(ticket).indexed_text for ticket in TICKETS]
     documents = await embedder.embed(texts, TextRole.DOCUMENT)
-    (asked,) = await embedder.embed([query], TextRole.QUERY)
-    found = np.asarray(documents, dtype=np.float64) @ np.asarray(asked, dtype=np.float64)
-    return {str(ticket["ticket_id"]): float(value) for ticket, value in zip(TICKETS, found, strict=True)}
+    (query_vector,) = await embedder.embed([query], TextRole.QUERY)
+    similarities = np.asarray(documents, dtype=np.float64) @ np.asarray(query_vector, dtype=np.float64)
+    return {str(ticket["ticket_id"]): float(value) for ticket, value in zip(TICKETS, similarities, strict=True)}
 
 
 def time_score(hours: float | None, normalization: float = 100.0) -> float:
@@ -78,20 +78,20 @@ async def test_the_three_ways_to_ask_find_the_same(service: RetrievalService) ->
 
 async def test_the_hybrid_score_is_the_formula(service: RetrievalService) -> None:
     """.7 × similarity + .3 × (.6 × priority + .4 × time), each part as it is defined; sorted by it."""
-    found = (await service.process(RetrievalRequest(query_text="database timeout"))).similar_tickets
+    tickets = (await service.process(RetrievalRequest(query_text="database timeout"))).similar_tickets
     similar = await cosines("database timeout")
-    assert {ticket.ticket_id for ticket in found} == set(WORTH)
-    for ticket in found:
+    assert {ticket.ticket_id for ticket in tickets} == set(WORTH)
+    for ticket in tickets:
         metadata = 0.6 * WORTH[ticket.ticket_id] + 0.4 * time_score(HOURS[ticket.ticket_id])
         assert ticket.vector_similarity == pytest.approx(max(0, similar[ticket.ticket_id]), abs=1e-3)
         assert ticket.metadata_score == pytest.approx(metadata)
         assert ticket.similarity_score == pytest.approx(0.7 * ticket.vector_similarity + 0.3 * metadata)
-    scores = [ticket.similarity_score for ticket in found]
+    scores = [ticket.similarity_score for ticket in tickets]
     assert scores == sorted(scores, reverse=True)
 
 
 async def test_weights_priorities_and_hours_are_the_requests(service: RetrievalService) -> None:
-    """All of them can be given anew with each request."""
+    """Each request may set all of them."""
     request = RetrievalRequest(
         query_text="database timeout",
         vector_weight=0.2,
@@ -99,21 +99,21 @@ async def test_weights_priorities_and_hours_are_the_requests(service: RetrievalS
         priority_weights=PriorityWeights.model_validate({"Critical": 0.1, "Low": 0.9, "Somewhat urgent": 0.7}),
         time_normalization_hours=500,
     )
-    found = {ticket.ticket_id: ticket for ticket in (await service.process(request)).similar_tickets}
+    tickets = {ticket.ticket_id: ticket for ticket in (await service.process(request)).similar_tickets}
     worth = {**WORTH, "MM-1": 0.1, "CIW-1": 0.9, "SP-1": 0.7}
-    for key, ticket in found.items():
+    for key, ticket in tickets.items():
         metadata = 0.6 * worth[key] + 0.4 * time_score(HOURS[key], 500)
         assert ticket.similarity_score == pytest.approx(0.2 * ticket.vector_similarity + 0.8 * metadata)
 
 
 async def test_a_weight_may_be_nothing(service: RetrievalService) -> None:
-    """The score is the other part alone, and both are told."""
+    """The score is the other part alone, and the answer has both."""
     similar = await cosines("database timeout")
     for vector, metadata in ((1, 0), (0, 1)):
         request = RetrievalRequest(query_text="database timeout", vector_weight=vector, metadata_weight=metadata)
-        found = (await service.process(request)).similar_tickets
-        assert len(found) == 6
-        for ticket in found:
+        tickets = (await service.process(request)).similar_tickets
+        assert len(tickets) == 6
+        for ticket in tickets:
             part = ticket.vector_similarity if vector else ticket.metadata_score
             assert ticket.similarity_score == pytest.approx(part)
             assert ticket.vector_similarity == pytest.approx(max(0, similar[ticket.ticket_id]), abs=1e-3)
@@ -137,13 +137,13 @@ def test_a_similar_ticket_has_the_designs_fields() -> None:
 
 
 def test_the_resolution_time_is_a_number_in_every_schema_of_the_answer() -> None:
-    """A client whose types are the design's reads every answer; what is new has a field of its own."""
+    """A client with the design's types reads every answer; new information has its own field."""
     schema = SimilarTicket.model_json_schema(mode="serialization")["properties"]
     assert (schema["resolution_time_hours"]["type"], schema["resolution_time_known"]["type"]) == ("number", "boolean")
 
 
 def test_a_request_has_the_designs_fields_and_defaults() -> None:
-    """And optional ones besides."""
+    """It also has optional fields."""
     defaults = RetrievalRequest().model_dump()
     assert (
         defaults.items()
@@ -171,7 +171,7 @@ def test_top_k_is_1_to_100(top_k: int) -> None:
 
 
 def test_the_answer_has_the_designs_fields() -> None:
-    """The response and what it says of the search."""
+    """The response and its search metadata."""
     assert list(RetrievalResponse.model_fields) == ["similar_tickets", "search_metadata", "config_used"]
     assert list(SearchMetadata.model_fields) == [
         "query_domain", "total_found", "avg_similarity", "top_similarity", "index_total",
@@ -195,9 +195,9 @@ async def test_a_health_check_never_raises(service: RetrievalService, history: P
     """It is healthy with an index, and says why where it is not."""
     assert (await service.health_check()).items() >= {"status": "healthy", "total_vectors": 6}.items()
     nowhere = RetrievalService(RetrievalConfig(collection="none"), history)
-    told = await nowhere.health_check()
-    assert told["status"] == "unhealthy"
-    assert "retrieval ingest none historical_tickets.csv" in told["error"]
+    health = await nowhere.health_check()
+    assert health["status"] == "unhealthy"
+    assert "retrieval ingest none historical_tickets.csv" in health["error"]
 
 
 def test_the_configuration_has_its_defaults_and_its_variables(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,7 +218,7 @@ def test_the_configuration_has_its_defaults_and_its_variables(monkeypatch: pytes
 
 
 async def test_a_request_that_does_not_say_takes_the_configurations_values(history: Platform) -> None:
-    """Top k, weights and hours; what it says itself counts more."""
+    """Top k, weights and hours come from the configuration; values of the request take precedence."""
     config = RetrievalConfig(
         default_top_k=2,
         default_vector_weight=0.4,
@@ -246,7 +246,7 @@ def test_process_health_check_and_stats_are_awaited() -> None:
 
 
 async def test_the_designs_example_is_answered_in_its_form(service: RetrievalService) -> None:
-    """Every key of the example stands in the JSON of the response, and the parameters are those that were given."""
+    """The JSON of the response has every key of the example, and the parameters that were passed."""
     request = RetrievalRequest.model_validate_json(
         '{"title": "Database connection timeout", "description": "Users experiencing timeouts during peak hours",'
         ' "domain_filter": "MM", "top_k": 10, "vector_weight": 0.8, "metadata_weight": 0.2}'
@@ -279,16 +279,16 @@ async def test_3072_dimensions_are_searched_exactly(database_url: str, settings:
     """Given embeddings of that length are stored, found in the order of their cosine, and told in the statistics."""
     random = np.random.default_rng(7)
     vectors = random.standard_normal((40, 3072))
-    asked = random.standard_normal(3072)
-    cosine = vectors @ asked / np.linalg.norm(vectors, axis=1) / np.linalg.norm(asked)
+    vector = random.standard_normal(3072)
+    cosine = vectors @ vector / np.linalg.norm(vectors, axis=1) / np.linalg.norm(vector)
     space = EmbeddingSpace(provider="given", model="text-embedding-3-large", dimensions=3072)
     async with connect(database_url, settings=settings) as platform:
         collection = await platform.collection("tickets", space=space)
         await collection.add([{"_id": f"T{number:02}"} for number in range(40)], embeddings=vectors)
         service = RetrievalService(platform=platform)
-        request = RetrievalRequest(query_embedding=asked.tolist(), top_k=5, vector_weight=1, metadata_weight=0)
-        found = [ticket.ticket_id for ticket in (await service.process(request)).similar_tickets]
-        assert found == [f"T{number:02}" for number in np.argsort(-cosine)[:5]]
+        request = RetrievalRequest(query_embedding=vector.tolist(), top_k=5, vector_weight=1, metadata_weight=0)
+        ticket_ids = [ticket.ticket_id for ticket in (await service.process(request)).similar_tickets]
+        assert ticket_ids == [f"T{number:02}" for number in np.argsort(-cosine)[:5]]
         assert (await service.get_index_stats())["dimension"] == 3072
 
 
@@ -299,7 +299,7 @@ async def test_a_domain_of_two_percent_fills_its_page(database_url: str, setting
     """The filter is part of the search: 10 of 500 tickets are in the domain, far from the question, and all found."""
     random = np.random.default_rng(7)
     vectors = random.standard_normal((500, 64))
-    vectors[:490] += 3  # what is asked lies among those of the other domain
+    vectors[:490] += 3  # the query's nearest tickets are in the other domain
     space = EmbeddingSpace(provider="given", model="numbers", dimensions=64)
     async with connect(database_url, settings=settings) as platform:
         collection = await platform.collection("tickets", space=space, filterable={"domain": "text"})
@@ -324,7 +324,7 @@ async def test_no_query_is_told_in_the_designs_words(service: RetrievalService) 
 
 
 async def test_without_the_collection_the_error_says_how_to_make_it(platform: Platform) -> None:
-    """The ingest stands in the place of the script that built the index; once it ran, the service answers."""
+    """``retrieval ingest`` replaces the script that built the index; after it the service answers."""
     service = RetrievalService(platform=platform)
     with pytest.raises(ConfigurationError, match="retrieval ingest tickets historical_tickets"):
         await service.process(RetrievalRequest(query_text="timeout"))
@@ -333,7 +333,7 @@ async def test_without_the_collection_the_error_says_how_to_make_it(platform: Pl
 
 
 async def test_an_embedding_that_does_not_fit_is_refused(service: RetrievalService) -> None:
-    """One of another length with the length that is needed; none at all and no numbers too."""
+    """Another length is refused with the required length; an empty list and non-numbers are refused too."""
     with pytest.raises(WrongDimensionError, match="256"):
         await service.process(RetrievalRequest(query_embedding=[1.0] * 3072))
     for embedding in ([], [math.nan] * 256):

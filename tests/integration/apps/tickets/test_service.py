@@ -21,19 +21,19 @@ from retrieval.apps.tickets import (
 from tests.support.tickets import TICKETS
 
 
-async def asked(service: RetrievalService, **request: object) -> list[str]:
+async def ids_of(service: RetrievalService, **request: object) -> list[str]:
     """The ids of the tickets found, best first."""
     answer = await service.process(RetrievalRequest.model_validate({"query_text": "database timeout", **request}))
     return [ticket.ticket_id for ticket in answer.similar_tickets]
 
 
 async def test_what_a_ticket_lacks_is_empty_and_costs_no_search(service: RetrievalService) -> None:
-    """No domain, no priority, no labels, no resolution, no hours; a priority that nobody weighed is kept as it is."""
-    found = (await service.process(RetrievalRequest(query_text="timeout"))).similar_tickets
-    by_key = {ticket.ticket_id: ticket for ticket in found}
+    """Missing domain, priority, labels, resolution and hours are empty; an unknown priority is kept as it is."""
+    tickets = (await service.process(RetrievalRequest(query_text="timeout"))).similar_tickets
+    by_key = {ticket.ticket_id: ticket for ticket in tickets}
     bare = by_key["SP-2"]
     assert (bare.priority, bare.domain, bare.labels, bare.resolution) == ("", "", [], None)
-    assert bare.metadata_score == pytest.approx(0.6 * 0.5 + 0.4)  # fewer than no hours count as none
+    assert bare.metadata_score == pytest.approx(0.6 * 0.5 + 0.4)  # negative hours count as none
     assert by_key["SP-1"].priority == "Somewhat urgent"
     assert (by_key["SP-1"].resolution_time_hours, by_key["SP-1"].resolution_time_known) == (24.0, False)
     assert by_key["SP-1"].metadata_score == pytest.approx(0.6 * 0.5 + 0.4 * 0.76)
@@ -41,7 +41,7 @@ async def test_what_a_ticket_lacks_is_empty_and_costs_no_search(service: Retriev
 
 
 async def test_a_domain_that_no_ticket_has_finds_none(service: RetrievalService) -> None:
-    """It is no error, and the figures of an empty page are 0."""
+    """It is not an error, and the figures of an empty page are 0."""
     answer = await service.process(RetrievalRequest(query_text="timeout", domain_filter="mm"))
     about = answer.search_metadata
     assert answer.similar_tickets == []
@@ -50,14 +50,14 @@ async def test_a_domain_that_no_ticket_has_finds_none(service: RetrievalService)
 
 
 async def test_a_domain_finds_none_where_tickets_have_no_domains_at_all(platform: Platform) -> None:
-    """Nor is that an error."""
+    """The answer is empty, without an error."""
     await (await platform.collection("tickets")).add([{"_id": "1", "text": "timeout"}])
-    assert await asked(RetrievalService(platform=platform), domain_filter="MM") == []
+    assert await ids_of(RetrievalService(platform=platform), domain_filter="MM") == []
 
 
 async def test_no_domain_is_every_domain(service: RetrievalService) -> None:
     """An empty name too, as an agent gives that has not classified its ticket."""
-    assert await asked(service, domain_filter="") == await asked(service)
+    assert await ids_of(service, domain_filter="") == await ids_of(service)
 
 
 async def test_without_vectors_the_service_says_what_is_missing(database_url: str, settings: Settings) -> None:
@@ -65,18 +65,18 @@ async def test_without_vectors_the_service_says_what_is_missing(database_url: st
     async with connect(database_url, settings=settings) as platform:
         await (await platform.collection("tickets")).add(map(ticket_item, TICKETS))
         service = RetrievalService(platform=platform)
-        told = await service.health_check()
-        assert (told["status"], told["dimension"]) == ("unhealthy", None)
+        health = await service.health_check()
+        assert (health["status"], health["dimension"]) == ("unhealthy", None)
         stats = await service.get_index_stats()
         assert (stats["total_vectors"], stats["metadata_entries"]) == (0, 6)
         with pytest.raises(RetrievalError, match="made without an embedder"):
-            await asked(service)
+            await ids_of(service)
 
 
 async def test_a_running_service_follows_its_collection(
     database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Into a space that it is given later, and to another collection of its name."""
+    """It uses a new space of its collection, and another collection of the same name."""
     for module in ("retrieval.engine.collection_handle", "retrieval.apps.tickets.service"):
         monkeypatch.setattr(f"{module}.FRESH_SECONDS", -1.0)
     async with (
@@ -87,7 +87,7 @@ async def test_a_running_service_follows_its_collection(
         service = RetrievalService(platform=platform)
         assert (await service.health_check())["status"] == "unhealthy"
         await (await platform.collection("tickets")).add(map(ticket_item, TICKETS))
-        assert len(await asked(service)) == len(TICKETS)
+        assert len(await ids_of(service)) == len(TICKETS)
         assert (await service.health_check())["status"] == "healthy"
         await wordless.remove_collection("tickets")
         own = EmbeddingSpace(provider="own", model="m", dimensions=2)
@@ -95,12 +95,12 @@ async def test_a_running_service_follows_its_collection(
         await tickets.add(map(ticket_item, TICKETS[:1]), embeddings=[[1.0, 0.0]])
         answer = await service.process(RetrievalRequest(query_embedding=[1.0, 0.0]))
         assert (len(answer.similar_tickets), answer.search_metadata.index_total) == (1, 1)
-        told = await service.health_check()
-        assert (told["status"], told["error_type"]) == ("unhealthy", "InvalidRequestError")
+        health = await service.health_check()
+        assert (health["status"], health["error_type"]) == ("unhealthy", "InvalidRequestError")
 
 
 async def test_as_of_shows_what_existed_and_was_known_then(service: RetrievalService) -> None:
-    """Later tickets are not there; of one that was open then, hours and resolution neither count nor are told."""
+    """Later tickets are not found; for a ticket open at that time, hours and resolution are neither used nor shown."""
     moment = datetime(2024, 2, 10, 9, tzinfo=UTC)
     answer = await service.process(RetrievalRequest(query_text="timeout", as_of=moment))
     by_key = {ticket.ticket_id: ticket for ticket in answer.similar_tickets}
@@ -110,26 +110,26 @@ async def test_as_of_shows_what_existed_and_was_known_then(service: RetrievalSer
     still_open = by_key["MM-2"]
     assert (still_open.resolution_time_hours, still_open.resolution_time_known) == (24.0, False)
     assert still_open.resolution is None
-    assert await asked(service, as_of=datetime(2024, 1, 10, 8, tzinfo=UTC)) == []
+    assert await ids_of(service, as_of=datetime(2024, 1, 10, 8, tzinfo=UTC)) == []
 
 
 def test_as_of_needs_its_zone() -> None:
-    """Nobody can say what existed at eight o'clock somewhere."""
+    """Without a zone the time is ambiguous."""
     with pytest.raises(ValidationError, match="timezone"):
         RetrievalRequest.model_validate({"query_text": "x", "as_of": "2024-01-10T08:00:00"})
 
 
 async def test_a_ticket_can_be_left_out_of_its_own_results(service: RetrievalService) -> None:
-    """By exclude_self, beside whatever else is left out; the page is filled with others."""
-    whole = await asked(service)
-    assert await asked(service, exclude_self="MM-1") == [key for key in whole if key != "MM-1"]
-    left = await asked(service, exclude_self="MM-1", exclude_ids=["SP-2", "CIW-1"], top_k=2)
-    assert left == [key for key in whole if key not in ("MM-1", "SP-2", "CIW-1")][:2]
+    """``exclude_self`` works together with the other exclusions; the page is filled with other tickets."""
+    whole = await ids_of(service)
+    assert await ids_of(service, exclude_self="MM-1") == [key for key in whole if key != "MM-1"]
+    tickets = await ids_of(service, exclude_self="MM-1", exclude_ids=["SP-2", "CIW-1"], top_k=2)
+    assert tickets == [key for key in whole if key not in ("MM-1", "SP-2", "CIW-1")][:2]
 
 
 async def test_a_minus_or_a_quote_in_a_ticket_means_nothing(service: RetrievalService) -> None:
-    """A ticket's text is no query language."""
-    assert await asked(service, query_text='"database" -timeout') != []
+    """A ticket's text is not parsed as a query language."""
+    assert await ids_of(service, query_text='"database" -timeout') != []
 
 
 @pytest.mark.parametrize("weights", [(0.0, 0.0), (float("nan"), 0.3), (-0.5, 1.5), (float("inf"), 0)])
@@ -145,7 +145,7 @@ def test_weights_that_make_no_score_are_refused_everywhere(weights: tuple[float,
 
 
 @pytest.mark.parametrize(
-    ("given", "both"),
+    ("weights", "both"),
     [
         ({"vector_weight": 0.8}, (0.8, 0.2)),
         ({"metadata_weight": 0.5}, (0.5, 0.5)),
@@ -156,11 +156,11 @@ def test_weights_that_make_no_score_are_refused_everywhere(weights: tuple[float,
     ],
 )
 async def test_one_weight_leaves_the_rest_to_the_other_and_two_hold(
-    history: Platform, given: dict[str, float], both: tuple[float, float]
+    history: Platform, weights: dict[str, float], both: tuple[float, float]
 ) -> None:
-    """Whatever the configuration's; without any it is the configuration's, which is completed likewise."""
+    """This overrides the configuration; without weights in the request, the configuration's are completed likewise."""
     service = RetrievalService(RetrievalConfig(default_vector_weight=0.6), history)
-    answer = await service.process(RetrievalRequest.model_validate({"query_text": "timeout", **given}))
+    answer = await service.process(RetrievalRequest.model_validate({"query_text": "timeout", **weights}))
     used = answer.config_used
     assert (used["vector_weight"], used["metadata_weight"]) == both
     for ticket in answer.similar_tickets:
@@ -175,44 +175,44 @@ def test_a_weight_of_the_environment_is_completed(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_as_many_of_the_nearest_are_scored_as_are_wanted(service: RetrievalService) -> None:
-    """Metadata order the nearest, and bring in others only where more candidates are asked for."""
-    nearest = await asked(service, top_k=2, vector_weight=1)
+    """Metadata order the nearest tickets, and bring in others only if more candidates are requested."""
+    nearest = await ids_of(service, top_k=2, vector_weight=1)
     weighed = {"top_k": 2, "vector_weight": 0.1}
-    assert sorted(await asked(service, **weighed)) == sorted(nearest)
-    assert await asked(service, **weighed, candidates=2) == await asked(service, **weighed)
-    whole = await asked(service, top_k=6, vector_weight=0.1)
-    assert await asked(service, **weighed, candidates=6) == whole[:2]
+    assert sorted(await ids_of(service, **weighed)) == sorted(nearest)
+    assert await ids_of(service, **weighed, candidates=2) == await ids_of(service, **weighed)
+    whole = await ids_of(service, top_k=6, vector_weight=0.1)
+    assert await ids_of(service, **weighed, candidates=6) == whole[:2]
     assert sorted(whole[:2]) != sorted(nearest)
 
 
 async def test_fewer_candidates_than_results_are_refused(service: RetrievalService, history: Platform) -> None:
     """Both in a request and relative to the configuration's number of results; the message names the remedy."""
     with pytest.raises(ProcessingError, match=r"candidates is 3 and top_k 5: .*; give at least 5"):
-        await asked(service, top_k=5, candidates=3)
+        await ids_of(service, top_k=5, candidates=3)
     with pytest.raises(ProcessingError, match="give at least 20"):
-        await asked(service, candidates=3)
-    assert len(await asked(RetrievalService(RetrievalConfig(default_top_k=3), history), candidates=3)) == 3
+        await ids_of(service, candidates=3)
+    assert len(await ids_of(RetrievalService(RetrievalConfig(default_top_k=3), history), candidates=3)) == 3
     with pytest.raises(ProcessingError, match="give at least 5"):
         await service.preview_search("x", config={"top_k": 5, "candidates": 3})
 
 
 async def test_dimensions_that_are_configured_must_be_the_collections(history: Platform) -> None:
-    """The default of 3072 refuses nothing: nobody asked for it."""
-    assert await asked(RetrievalService(RetrievalConfig(), history)) != []
+    """The default of 3072 refuses nothing, because it was not set explicitly."""
+    assert await ids_of(RetrievalService(RetrievalConfig(), history)) != []
     with pytest.raises(ConfigurationError, match="256 dimensions and 3072 are configured"):
-        await asked(RetrievalService(RetrievalConfig(embedding_dimensions=3072), history))
+        await ids_of(RetrievalService(RetrievalConfig(embedding_dimensions=3072), history))
 
 
 async def test_a_service_leaves_the_platform_open_that_it_was_given(service: RetrievalService) -> None:
     """It is the caller's to close."""
     async with service:
         pass
-    assert await asked(service) != []
+    assert await ids_of(service) != []
 
 
 async def test_a_search_is_recorded(service: RetrievalService, history: Platform) -> None:
-    """As every search of a collection; what is learned from feedback leaves the formula alone."""
-    await asked(service, domain_filter="MM")
+    """The record is like that of every search; learned rewards do not change the formula."""
+    await ids_of(service, domain_filter="MM")
     await history.recorded()
     assert history.recording.recorded == 1
     assert tickets_profile().learned.is_off
@@ -228,11 +228,11 @@ async def test_what_is_no_request_is_refused() -> None:
         await service.preview_search("x", config=5)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("given", [{"topk": 5}, {"domain": "MM"}, {"as_of": "2024"}, {"as_of": 2024}])
+@pytest.mark.parametrize("fields", [{"topk": 5}, {"domain": "MM"}, {"as_of": "2024"}, {"as_of": 2024}])
 def test_a_request_with_an_unknown_name_or_a_number_for_a_time_is_refused(
-    given: dict[str, object],
+    fields: dict[str, object],
 ) -> None:
     """A slip of the pen would search everything, and a year would be a second of 1970."""
     with pytest.raises(ValidationError):
-        RetrievalRequest.model_validate({"query_text": "timeout", **given})
+        RetrievalRequest.model_validate({"query_text": "timeout", **fields})
     assert RetrievalRequest.model_validate({"query_text": "t", "as_of": "2024-01-01T00:00Z"}).as_of is not None

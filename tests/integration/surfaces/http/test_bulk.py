@@ -45,16 +45,16 @@ async def test_a_csv_is_stored_by_its_columns(client: AsyncClient) -> None:
     sheet = b"Ref,Headline,Body,Year\nB1,Tide,The harbour\\n,2019\nB2,Snow,,2018\n,none,,\n"
     query = {"map": ["id=Ref", "text=Body"]}
     answer = await client.post(f"{ITEMS}/bulk", content=sheet, params=query, headers={"Content-Type": "text/csv"})
-    *told, last = [json.loads(line) for line in answer.content.splitlines()]
+    *answered, last = [json.loads(line) for line in answer.content.splitlines()]
 
-    assert [(one["line"], one.get("item_id")) for one in told] == [(2, "B1"), (3, "B2"), (4, None)]
+    assert [(line["line"], line.get("item_id")) for line in answered] == [(2, "B1"), (3, "B2"), (4, None)]
     assert (last["summary"]["added"], last["summary"]["rejected"]) == (2, 1)
     assert last["summary"]["notes"] == ["1 of 2 items has no text; an item's 'title' and 'text' are searched"]
     assert (await client.get(f"{ITEMS}/B1")).json()["metadata"] == {"Headline": "Tide", "Year": 2019}
 
 
 async def test_a_body_without_any_text_is_refused_and_replaces_none(client: AsyncClient) -> None:
-    """A forgotten mapping costs no text that is stored."""
+    """A forgotten mapping overwrites no stored text."""
     await client.put(f"{ITEMS}/B1", json={"text": "Snow fell."})
     answer = await client.post(
         f"{ITEMS}/bulk", content=b"Ref,Body\nB1,The harbour\n", params={"map": "id=Ref"},
@@ -67,7 +67,7 @@ async def test_a_body_without_any_text_is_refused_and_replaces_none(client: Asyn
 
 
 @pytest.mark.parametrize(
-    ("sheet", "said"),
+    ("sheet", "message"),
     [
         (
             b"Ref,Body\nB1,The harbour\n",
@@ -81,12 +81,12 @@ async def test_a_body_without_any_text_is_refused_and_replaces_none(client: Asyn
     ],
 )
 async def test_a_header_of_which_no_item_can_be_made_is_refused_before_the_stream(
-    client: AsyncClient, sheet: bytes, said: str
+    client: AsyncClient, sheet: bytes, message: str
 ) -> None:
     """With a problem document, in the words of requests."""
     answer = await client.post(f"{ITEMS}/bulk", content=sheet, headers={"Content-Type": "text/csv"})
     assert (answer.status_code, answer.headers["Content-Type"]) == (422, "application/problem+json")
-    assert answer.json()["detail"].startswith(said)
+    assert answer.json()["detail"].startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ async def test_a_body_without_items_is_told(client: AsyncClient, kind: str, body
     ("kind", "body"), [("text/csv", b"id,text\n,one\n,two\n"), ("application/x-ndjson", b'{"text": "one"}\n[]\n')]
 )
 async def test_a_body_of_which_no_line_is_an_item_is_refused(client: AsyncClient, kind: str, body: bytes) -> None:
-    """As a whole where it came as a whole; while the answer is under way the summary says so."""
+    """A body that has arrived is refused as a whole; otherwise the summary says so."""
     headers = {"Content-Type": kind}
     answer = await client.post(f"{ITEMS}/bulk", content=body, headers=headers)
     assert (answer.status_code, answer.headers["Content-Type"]) == (422, "application/problem+json")
@@ -140,26 +140,26 @@ async def test_a_search_right_after_it_knows_how_many_items_there_are(client: As
     headers = {"Content-Type": "application/x-ndjson"}
     await client.post("/v1/collections/fresh/items/bulk", content=body, headers=headers)
 
-    found = await client.post("/v1/collections/fresh/search", json={"query": "entry"})
+    response = await client.post("/v1/collections/fresh/search", json={"query": "entry"})
 
-    assert "12 items" in found.json()["why"]
+    assert "12 items" in response.json()["why"]
 
 
 async def test_each_line_is_told_what_became_of_it(client: AsyncClient) -> None:
-    """In order; blank lines are none, bad ones cost no other, and the last line sums up."""
+    """The answers are in order; blank lines have none, bad lines do not affect others, and the last line sums up."""
     body = lines([{"id": "a", "text": "one"}, {"title": "no id"}, {"id": "b", "text": "b"}, {"id": "a", "text": "two"}])
     body += b'\n{"_id":"c", nonsense}\n\xff\n{"_id":"d","text":"' + b"x" * MAX_LINE_BYTES + b'"}\n{"_id":"e"}'
 
-    *told, last = await send(client, body)
+    *answered, last = await send(client, body)
 
-    results = [(one["line"], one.get("item_id"), one.get("result")) for one in told]
+    results = [(line["line"], line.get("item_id"), line.get("result")) for line in answered]
     assert results == [
         (1, "a", "added"), (2, None, None), (3, "b", "added"), (4, "a", "changed"),
         (6, None, None), (7, None, None), (8, None, None), (9, "e", "added"),
     ]  # fmt: skip
-    problems = [one["error"] for one in told if "error" in one]
-    assert {(one["type"], one["status"]) for one in problems} == {("/problems/invalid-item", 422)}
-    assert [one["detail"].split()[0] for one in problems] == ["no", "not", "byte", "the"]
+    problems = [line["error"] for line in answered if "error" in line]
+    assert {(problem["type"], problem["status"]) for problem in problems} == {("/problems/invalid-item", 422)}
+    assert [problem["detail"].split()[0] for problem in problems] == ["no", "not", "byte", "the"]
     counts = {
         "added": 3,
         "changed": 1,
@@ -188,13 +188,13 @@ async def test_the_same_lines_again_change_nothing(client: AsyncClient) -> None:
 
     first, again = await send(client, body), await send(client, parted())
 
-    assert [one["line"] for one in first[:-1]] == list(range(1, 504))
+    assert [line["line"] for line in first[:-1]] == list(range(1, 504))
     assert first[-1]["summary"]["added"] == again[-1]["summary"]["unchanged"] == 503
     assert (await send(client, b""))[-1]["summary"]["added"] == 0
 
 
 class Conversation:
-    """A client that sends a line, and reads what is answered meanwhile: at once, or once it ``is_reading``."""
+    """A client that sends a line, and reads the answers meanwhile: at once, or once it ``is_reading``."""
 
     def __init__(self, client: AsyncClient) -> None:
         transport = client._transport  # noqa: SLF001 - the application behind the client
@@ -241,7 +241,7 @@ class Conversation:
 
 
 async def test_a_line_is_answered_before_the_next_one_is_sent(client: AsyncClient) -> None:
-    """And what was answered is stored, also when the client then goes away in the middle of a line."""
+    """An answered line is stored, even if the client then disconnects in the middle of a line."""
     talk = Conversation(client)
     talk.is_reading.set()
     serving = talk.begin()
@@ -277,14 +277,14 @@ async def test_a_client_that_reads_nothing_until_it_has_sent_all_is_served(
     talk.is_reading.set()
     await serving
 
-    told = [line for line in await talk.hear() if "line" in line]
-    while len(told) < 3:
-        told += [line for line in await talk.hear() if "line" in line]
-    assert [one["item_id"] for one in told] == ["late0", "late1", "late2"]
+    answered = [line for line in await talk.hear() if "line" in line]
+    while len(answered) < 3:
+        answered += [line for line in await talk.hear() if "line" in line]
+    assert [line["item_id"] for line in answered] == ["late0", "late1", "late2"]
 
 
 async def test_a_stream_that_breaks_says_so(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lines that have an answer are stored; the others are to be sent again."""
+    """The answered lines are stored; the client has to send the others again."""
     store, calls = add_each, 0
 
     async def failing(handle: CollectionHandle, items: Any, *, more: bool = False) -> Any:
@@ -295,16 +295,16 @@ async def test_a_stream_that_breaks_says_so(client: AsyncClient, monkeypatch: py
         return await store(handle, items, more=more)
 
     monkeypatch.setattr("retrieval.surfaces.http.bulk.add_each", failing)
-    *told, last = await send(client, lines({"_id": f"b{number}", "text": "word"} for number in range(600)))
+    *answered, last = await send(client, lines({"_id": f"b{number}", "text": "word"} for number in range(600)))
 
-    assert [one["item_id"] for one in told] == [f"b{number}" for number in range(500)]
+    assert [line["item_id"] for line in answered] == [f"b{number}" for number in range(500)]
     assert last["summary"]["added"] == 500
     assert (last["error"]["type"], last["error"]["status"]) == ("/problems/database-unreachable", 503)
     assert "db.example" not in json.dumps(last)
 
 
 async def test_a_stream_that_is_late_is_summed_up(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client sent nothing for as long as it may; what has its line stays as it is told."""
+    """The client was silent for too long; answered lines stay stored."""
 
     async def at_once(handle: CollectionHandle, items: Any, *, more: bool = False) -> AddedEach:  # noqa: ARG001 - as the function
         return AddedEach()
@@ -314,7 +314,7 @@ async def test_a_stream_that_is_late_is_summed_up(client: AsyncClient, monkeypat
     talk.is_reading.set()
     serving = talk.begin(X_Request_Timeout="0.2")
     talk.say(lines([{"title": "no id"}]))
-    assert [one["error"]["type"] for one in await talk.hear()] == ["/problems/invalid-item"]
+    assert [line["error"]["type"] for line in await talk.hear()] == ["/problems/invalid-item"]
     (last,) = await talk.hear()
     assert (last["summary"]["rejected"], last["error"]["type"]) == (1, "/problems/body-timeout")
     await serving
@@ -323,7 +323,7 @@ async def test_a_stream_that_is_late_is_summed_up(client: AsyncClient, monkeypat
 async def test_a_stream_whose_items_take_too_long_is_summed_up(
     client: AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its client is told so, and may send again what has no line."""
+    """The summary says so, and the client may send the unanswered lines again."""
 
     async def endless(handle: CollectionHandle, items: Any, *, more: bool = False) -> Any:  # noqa: ARG001 - as the function
         await asyncio.Event().wait()
@@ -338,20 +338,24 @@ async def test_a_stream_whose_items_take_too_long_is_summed_up(
     await serving
 
 
-@pytest.mark.parametrize("sent", ["application/pdf", "application/x-www-form-urlencoded", ""])
-async def test_a_body_of_another_type_is_refused_as_a_whole(client: AsyncClient, sent: str) -> None:
-    """The answer says what is taken, instead of one error a line."""
+@pytest.mark.parametrize("content_type", ["application/pdf", "application/x-www-form-urlencoded", ""])
+async def test_a_body_of_another_type_is_refused_as_a_whole(client: AsyncClient, content_type: str) -> None:
+    """The answer names the accepted types, instead of one error a line."""
     body = b"id,text\nB-1,Backups\n"
-    answer = await client.post(f"{ITEMS}/bulk", content=body, headers={"Content-Type": sent} if sent else {})
+    answer = await client.post(
+        f"{ITEMS}/bulk", content=body, headers={"Content-Type": content_type} if content_type else {}
+    )
     assert (answer.status_code, answer.json()["type"]) == (415, "/problems/media-type")
     assert "or a CSV, with Content-Type: application/x-ndjson or text/csv" in answer.json()["detail"]
 
 
-@pytest.mark.parametrize("sent", ["application/x-ndjson; charset=utf-8", "Application/JSONL", "application/ndjson"])
-async def test_each_name_of_json_lines_is_taken(client: AsyncClient, sent: str) -> None:
+@pytest.mark.parametrize(
+    "content_type", ["application/x-ndjson; charset=utf-8", "Application/JSONL", "application/ndjson"]
+)
+async def test_each_name_of_json_lines_is_taken(client: AsyncClient, content_type: str) -> None:
     """There is no registered one."""
     answer = await client.post(
-        f"{ITEMS}/bulk", content=lines([{"_id": "t", "text": "word"}]), headers={"Content-Type": sent}
+        f"{ITEMS}/bulk", content=lines([{"_id": "t", "text": "word"}]), headers={"Content-Type": content_type}
     )
     assert answer.status_code == 200
 

@@ -1,4 +1,4 @@
-"""The doctor, what was learned, and actors, over HTTP."""
+"""The doctor, learning and actors, over HTTP."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ async def test_the_doctor_answers_with_findings(client: AsyncClient) -> None:
     """As the platform's, the worst first."""
     answer = await client.get("/v1/doctor")
     assert answer.status_code == 200
-    found = answer.json()
-    assert {one["check"] for one in found["findings"]} >= {"pgvector", "isolation", "indexes"}
+    payload = answer.json()
+    assert {finding["check"] for finding in payload["findings"]} >= {"pgvector", "isolation", "indexes"}
     assert (await client.get("/v1/doctor?collection=nothing")).status_code == 404
 
 
 async def test_a_key_is_told_of_its_own_collections_alone(
     app: FastAPI, client: AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing of the server, of its other sessions, or of what all tenants share."""
+    """It contains nothing about the server, its other sessions, or shared tables."""
     await client.put("/v1/collections/examined", json={})
     monkeypatch.setattr(app.state, "insecure_local", False)
-    found = (await client.get("/v1/doctor")).json()["findings"]
-    assert {one["check"] for one in found} == {"collection", "embedder"}
-    assert any("'examined'" in one["found"] for one in found)
+    findings = (await client.get("/v1/doctor")).json()["findings"]
+    assert {finding["check"] for finding in findings} == {"collection", "embedder"}
+    assert any("'examined'" in finding["found"] for finding in findings)
     assert (await client.get("/v1/doctor?collection=nothing")).status_code == 404
 
 
@@ -48,7 +48,7 @@ async def test_how_feedback_counts_can_be_said(client: AsyncClient) -> None:
 
 
 async def test_an_actor_is_quarantined_released_and_made_a_pseudonym(client: AsyncClient) -> None:
-    """With how much of what it said that changed."""
+    """The answers have the number of changed events."""
     await client.put("/v1/collections/judged", json={})
     await client.put("/v1/collections/judged/items/1", json={"text": "a cat"})
     event = {"collection": "judged", "item_id": "1", "helpful": True, "actor": "bot-7"}
@@ -57,6 +57,6 @@ async def test_an_actor_is_quarantined_released_and_made_a_pseudonym(client: Asy
         "events": 1
     }
     assert (await client.post("/v1/actors/release", json={"actor": "bot-7"})).json() == {"events": 1}
-    told = (await client.post("/v1/actors/pseudonymise", json={"actor": "bot-7"})).json()
-    assert (told["retrievals"], told["feedback"]) == (0, 1)
+    payload = (await client.post("/v1/actors/pseudonymise", json={"actor": "bot-7"})).json()
+    assert (payload["retrievals"], payload["feedback"]) == (0, 1)
     assert (await client.post("/v1/actors/release", json={"actor": ""})).status_code == 422

@@ -19,7 +19,7 @@ SETTINGS = {"language": "german", "filterable": {"priority": "text"}, "profile":
 
 
 async def test_a_collection_is_made_once(client: AsyncClient) -> None:
-    """The same request again finds it as it is, and what it adds is added."""
+    """The same request again changes nothing, and new settings are added."""
     first = await client.put("/v1/collections/made", json=SETTINGS)
     again = await client.put("/v1/collections/made", json=SETTINGS)
     more = await client.put(
@@ -35,19 +35,19 @@ async def test_a_collection_is_made_once(client: AsyncClient) -> None:
 
 
 async def test_the_kind_of_index_is_chosen_and_changed(client: AsyncClient) -> None:
-    """Nothing said leaves it as it is."""
-    made = await client.put("/v1/collections/bits", json={"index": "quantised"})
+    """Without a value, the kind stays as it is."""
+    response = await client.put("/v1/collections/bits", json={"index": "quantised"})
     same = await client.put("/v1/collections/bits", json={})
     other = await client.put("/v1/collections/bits", json={"index": "full"})
 
-    assert (made.status_code, same.status_code, other.status_code) == (201, 200, 200)
-    assert [one.json()["index"] for one in (made, same, other)] == ["quantised", "quantised", "full"]
-    assert made.json()["is_quantised"] is False
+    assert (response.status_code, same.status_code, other.status_code) == (201, 200, 200)
+    assert [answer.json()["index"] for answer in (response, same, other)] == ["quantised", "quantised", "full"]
+    assert response.json()["is_quantised"] is False
     assert (await client.get("/v1/collections/bits")).json()["index"] == "full"
 
 
 async def test_what_cannot_be_changed_is_a_conflict(client: AsyncClient) -> None:
-    """The answer says what it is; nothing is changed."""
+    """The answer has the present setting; nothing is changed."""
     await client.put("/v1/collections/fixed", json=SETTINGS)
     space = {"provider": "own", "model": "m", "dimensions": 3}
     for change in ({"language": "english"}, {"profile": {"legs": {"dense": 1.0}}}, {"space": space}):
@@ -59,8 +59,8 @@ async def test_what_cannot_be_changed_is_a_conflict(client: AsyncClient) -> None
 async def test_items_have_to_fit_a_collections_schema(client: AsyncClient) -> None:
     """A batch with one that does not is refused; of a stream that line alone is."""
     schema = {"properties": {"priority": {"enum": ["High", "Low"]}}}
-    made = await client.put("/v1/collections/schema", json={"schema": schema})
-    assert (made.status_code, made.json()["schema"]) == (201, schema)
+    response = await client.put("/v1/collections/schema", json={"schema": schema})
+    assert (response.status_code, response.json()["schema"]) == (201, schema)
     assert (await client.put("/v1/collections/schema", json={"schema": schema})).status_code == 200
     other = await client.put("/v1/collections/schema", json={"schema": {}})
     assert (other.status_code, other.json()["type"]) == (409, "/problems/conflict")
@@ -73,8 +73,8 @@ async def test_items_have_to_fit_a_collections_schema(client: AsyncClient) -> No
     body = "".join(f"{json.dumps(item)}\n" for item in items)
     lines = {"Content-Type": "application/x-ndjson"}
     bulk = await client.post("/v1/collections/schema/items/bulk", content=body, headers=lines)
-    told = [json.loads(line) for line in bulk.text.splitlines()]
-    assert (told[0]["result"], told[1]["error"]["type"]) == ("added", "/problems/invalid-item")
+    answered = [json.loads(line) for line in bulk.text.splitlines()]
+    assert (answered[0]["result"], answered[1]["error"]["type"]) == ("added", "/problems/invalid-item")
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ async def test_items_have_to_fit_a_collections_schema(client: AsyncClient) -> No
     ],
 )
 async def test_settings_that_cannot_be_are_pointed_at(client: AsyncClient, settings: object, place: str) -> None:
-    """And no collection is made."""
+    """No collection is created."""
     answer = await client.put("/v1/collections/none", json=settings)
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["pointer"].startswith(place)
@@ -104,12 +104,12 @@ async def test_collections_are_listed_page_by_page(client: AsyncClient) -> None:
         await client.put(f"/v1/collections/{name}")
     first = (await client.get("/v1/collections", params={"after": "list-", "limit": 2})).json()
     second = (await client.get("/v1/collections", params={"after": first["next"], "limit": 1})).json()
-    assert [one["name"] for one in first["collections"]] == ["list-a", "list-b"]
-    assert [one["name"] for one in second["collections"]] == ["list-c"]
+    assert [collection["name"] for collection in first["collections"]] == ["list-a", "list-b"]
+    assert [collection["name"] for collection in second["collections"]] == ["list-c"]
 
 
 async def test_a_collection_is_removed_with_its_items(client: AsyncClient) -> None:
-    """Its name is free for a new one, and gone it is not found."""
+    """Its name is free for a new collection, and the removed one is not found."""
     await client.put("/v1/collections/gone/items/a", json={"title": "no collection"})
     await client.put("/v1/collections/gone")
     await client.put("/v1/collections/gone/items/a", json={"title": "t"})
@@ -122,7 +122,7 @@ async def test_a_collection_is_removed_with_its_items(client: AsyncClient) -> No
 
 @pytest.mark.parametrize("name", ["ä\n/b", "..", "a?b#c%2F"])
 async def test_names_may_hold_anything(client: AsyncClient, name: str) -> None:
-    """Percent-encoded; those that no collection can have are refused."""
+    """They are percent-encoded; impossible names are refused."""
     path = f"/v1/collections/{quote(name, safe='')}"
     if name == "..":
         path = "/v1/collections/%2e%2e%2f"
@@ -134,32 +134,32 @@ async def test_names_may_hold_anything(client: AsyncClient, name: str) -> None:
 
 
 async def test_of_those_who_make_it_at_once_with_other_settings_one_does(client: AsyncClient) -> None:
-    """The others hear what it is."""
-    wanted = ("english", "german", "french")
+    """The others get the winner's collection, or a conflict."""
+    languages = ("english", "german", "french")
     answers = await asyncio.gather(
-        *(client.put("/v1/collections/raced", json={"language": language}) for language in wanted)
+        *(client.put("/v1/collections/raced", json={"language": language}) for language in languages)
     )
-    made = (await client.get("/v1/collections/raced")).json()["text_search_config"]
-    assert made in wanted
-    for language, answer in zip(wanted, answers, strict=True):
-        assert answer.status_code in ({200, 201} if language == made else {409})
+    winner = (await client.get("/v1/collections/raced")).json()["text_search_config"]
+    assert winner in languages
+    for language, answer in zip(languages, answers, strict=True):
+        assert answer.status_code in ({200, 201} if language == winner else {409})
 
 
 async def test_what_is_told_of_all_collections_takes_as_long_as_of_one(
     client: AsyncClient, platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As many statements, in as many round trips, however many collections there are."""
-    asked: list[int] = []
+    counts: list[int] = []
     read_each = Database.read_each
 
     async def counted(self: Database, tenant_id: int | None, statements: Any, settings: Any = None) -> Any:
-        asked.append(len(statements))
+        counts.append(len(statements))
         return await read_each(self, tenant_id, statements, settings)
 
     async def cost(path: str) -> list[int]:
-        asked.clear()
+        counts.clear()
         assert (await client.get(path)).status_code == 200
-        return list(asked)
+        return list(counts)
 
     await platform.collection("many-0")
     paths = ("/v1/collections", "/v1/statistics")

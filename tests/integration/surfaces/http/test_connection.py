@@ -1,4 +1,4 @@
-"""The limits of a connection before its client is known: bytes of the header block, and their time."""
+"""Limits of a connection before its client is known: the size of the header block, and the time for it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def answers(service: Served, *parts: bytes, ends: bool = True) -> bytes:
 
 
 async def test_a_head_that_is_too_large_is_refused(service: Served) -> None:
-    """Whether in one header, in many, or behind a body; one that just fits is taken."""
+    """In one header, in many, or in a header behind a body; a header block of exactly the limit is accepted."""
     for head in (
         GET + b"X-A: " + b"a" * HEAD_BYTES + b"\r\n\r\n",
         GET + b"X-A: a\r\n" * (HEAD_BYTES // 8) + b"\r\n",
@@ -59,7 +59,7 @@ async def test_a_head_that_is_too_large_is_refused(service: Served) -> None:
 
 
 async def test_trailers_have_the_same_limit(service: Served) -> None:
-    """They are headers behind a body; what is answered already is not answered twice."""
+    """They are headers behind a body; an answered request is not answered twice."""
     parts = [b"0\r\nX-A: ", *[b"a" * HEAD_BYTES] * 8]
     async with asyncio.timeout(60):
         answer = await answers(service, CHUNKED, *parts, ends=False)

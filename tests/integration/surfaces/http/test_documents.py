@@ -25,12 +25,12 @@ async def _handbook(client: AsyncClient, name: str) -> str:
 
 
 def _counts(answer: Response) -> tuple[int, int, int, int]:
-    told: dict[str, Any] = answer.json()
-    return told["added"], told["changed"], told["unchanged"], told["chunks"]["added"]
+    payload: dict[str, Any] = answer.json()
+    return payload["added"], payload["changed"], payload["unchanged"], payload["chunks"]["added"]
 
 
 async def test_texts_are_stored_by_their_content(client: AsyncClient) -> None:
-    """Unchanged texts cost nothing, and the other chunks of a changed document stay."""
+    """Unchanged texts cost nothing, and unchanged chunks of a changed document stay."""
     path = await _handbook(client, "by-content")
     again = await client.post(path, json={"documents": [{"id": "travel", "text": TRAVEL}]})
     longer = await client.post(
@@ -46,13 +46,13 @@ async def test_texts_are_stored_by_their_content(client: AsyncClient) -> None:
 
 
 async def test_files_are_stored_replaced_and_removed(client: AsyncClient) -> None:
-    """The same file again costs nothing; its format is the parameter's, the media type's or the ending's."""
+    """The same file again costs nothing; the parameter, the media type or the ending gives its format."""
     await client.put("/v1/collections/files")
     path = "/v1/collections/files/documents"
     new = await client.put(f"{path}/hand/leave.md", content=LEAVE.encode(), params={"metadata": '{"team": "people"}'})
     same = await client.put(f"{path}/hand/leave.md", content=LEAVE.encode(), params={"metadata": '{"team": "people"}'})
     other = await client.put(f"{path}/hand/leave.md", content=TRAVEL.encode())
-    assert [(one.status_code, *_counts(one)[:3]) for one in (new, same, other)] == [
+    assert [(answer.status_code, *_counts(answer)[:3]) for answer in (new, same, other)] == [
         (201, 1, 0, 0),
         (200, 0, 0, 1),
         (200, 0, 1, 0),
@@ -66,11 +66,11 @@ async def test_files_are_stored_replaced_and_removed(client: AsyncClient) -> Non
 
     assert [(await client.delete(f"{path}/hand/leave.md")).status_code for _ in range(2)] == [204, 404]
     listed = (await client.get(path)).json()
-    assert ([one["id"] for one in listed["documents"]], listed["next"]) == (["report"], None)
+    assert ([document["id"] for document in listed["documents"]], listed["next"]) == (["report"], None)
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "params", "said"),
+    ("name", "content", "params", "message"),
     [
         ("report", b"text", {}, "?format=, one of markdown, html, pdf, docx, text, code"),
         ("report.pdf", b"no pdf", {}, "cannot be read as pdf"),
@@ -81,12 +81,12 @@ async def test_files_are_stored_replaced_and_removed(client: AsyncClient) -> Non
     ],
 )
 async def test_a_file_that_cannot_be_stored_is_refused(
-    client: AsyncClient, name: str, content: bytes, params: dict[str, str], said: str
+    client: AsyncClient, name: str, content: bytes, params: dict[str, str], message: str
 ) -> None:
     """The answer says why, and what to do."""
     await client.put("/v1/collections/refused")
     answer = await client.put(f"/v1/collections/refused/documents/{name}", content=content, params=params)
-    assert (answer.status_code, said in answer.json()["detail"]) == (422, True), answer.text
+    assert (answer.status_code, message in answer.json()["detail"]) == (422, True), answer.text
 
 
 async def test_documents_are_listed_page_by_page(client: AsyncClient) -> None:
@@ -108,11 +108,11 @@ async def test_a_document_is_read_with_its_text(client: AsyncClient) -> None:
     long = " ".join(
         f"Rule {number} is about matter {number * 7} and what follows of it in every case." for number in range(700)
     )
-    given = {"id": "a/rules", "text": long, "format": "text", "metadata": {"year": 2024}}
-    await client.post(path, json={"documents": [given], "max_tokens": 32, "overlap": 8})
-    found = (await client.get(f"{path}/a/rules")).json()
-    assert (found["id"], found["metadata"], found["text"]) == ("a/rules", {"year": 2024}, long)
-    assert len(found["item_ids"]) > 500  # read in more than one page
+    document = {"id": "a/rules", "text": long, "format": "text", "metadata": {"year": 2024}}
+    await client.post(path, json={"documents": [document], "max_tokens": 32, "overlap": 8})
+    payload = (await client.get(f"{path}/a/rules")).json()
+    assert (payload["id"], payload["metadata"], payload["text"]) == ("a/rules", {"year": 2024}, long)
+    assert len(payload["item_ids"]) > 500  # read in several pages
     leave = (await client.get(f"{path}/leave")).json()
     assert leave["title"] == "Leave"
     assert "fourteen weeks" in leave["text"]
@@ -121,20 +121,20 @@ async def test_a_document_is_read_with_its_text(client: AsyncClient) -> None:
 
 
 async def test_passages_name_their_documents(client: AsyncClient) -> None:
-    """The text for a prompt has room for as many tokens as are asked for."""
+    """The text for a prompt has at most the requested number of tokens."""
     await _handbook(client, "passages")
     path = "/v1/collections/passages/passages"
-    asked = {"query": "how many weeks do parents get?", "where": {"team": "people"}}
-    found = (await client.post(path, json=asked)).json()
-    best = found["passages"][0]
+    request = {"query": "how many weeks do parents get?", "where": {"team": "people"}}
+    payload = (await client.post(path, json=request)).json()
+    best = payload["passages"][0]
     assert (best["document"], best["title"]) == ("leave", "Leave")
     assert "fourteen weeks" in best["text"]
-    assert "> Parents get fourteen weeks" in found["text"]
-    assert 0 < found["tokens"] <= 2000
-    feedback = {"retrieval_id": found["retrieval_id"], "item_id": best["item_ids"][0], "helpful": True}
+    assert "> Parents get fourteen weeks" in payload["text"]
+    assert 0 < payload["tokens"] <= 2000
+    feedback = {"retrieval_id": payload["retrieval_id"], "item_id": best["item_ids"][0], "helpful": True}
     assert (await client.post("/v1/feedback", json=feedback)).status_code == 200
 
-    none = (await client.post(path, json={**asked, "max_tokens": 0})).json()
+    none = (await client.post(path, json={**request, "max_tokens": 0})).json()
     assert none["errors"][0]["pointer"] == "/max_tokens"
-    wrong = (await client.post(path, json={**asked, "around": 11})).json()
+    wrong = (await client.post(path, json={**request, "around": 11})).json()
     assert wrong["errors"][0]["pointer"] == "/around"

@@ -59,8 +59,8 @@ class World:
         self.client = AsyncClient(transport=ASGITransport(app=self.app), base_url="http://localhost")
 
     async def _raise(self, which: str) -> None:
-        known = {"unknown": UnknownCollectionError("there is no collection 'a'"), "late": late()}
-        raise known.get(which) or (
+        errors = {"unknown": UnknownCollectionError("there is no collection 'a'"), "late": late()}
+        raise errors.get(which) or (
             DatabaseUnreachableError("cannot reach secret") if which == "away" else KeyError("secret")
         )
 
@@ -97,18 +97,18 @@ def bare(path: str) -> dict[str, object]:
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
     """One that takes ten requests at a time, of a hundred bytes."""
-    made = World()
-    async with made.client:
-        yield made
+    opened = World()
+    async with opened.client:
+        yield opened
 
 
 def problem(answer: Response) -> str:
-    """The type of the problem, which has to be told as one."""
+    """The type of the problem, after a check of its form."""
     assert answer.headers["content-type"] == "application/problem+json"
-    told = answer.json()
-    assert told["status"] == answer.status_code
-    assert told["request_id"] == answer.headers["x-request-id"]
-    return str(told["type"])
+    payload = answer.json()
+    assert payload["status"] == answer.status_code
+    assert payload["request_id"] == answer.headers["x-request-id"]
+    return str(payload["type"])
 
 
 @pytest.mark.parametrize(
@@ -121,14 +121,14 @@ def problem(answer: Response) -> str:
     ],
 )
 async def test_every_error_is_a_problem_document(world: World, which: str, status: int, type_: str) -> None:
-    """Also one that nobody expected; and none tells of the inside."""
+    """This includes unexpected errors; none reveals internals."""
     answer = await world.client.get(f"/errors/{which}")
     assert (answer.status_code, problem(answer)) == (status, type_)
     assert "secret" not in answer.text
 
 
 async def test_what_the_client_cannot_mend_is_logged(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    """With what the client is not told; what it can mend is not."""
+    """The log has the details that the client does not get; the client's own mistakes are not logged."""
     with caplog.at_level(logging.INFO, "retrieval"):
         await world.client.get("/errors/unknown")
         assert {record.name for record in caplog.records if record.name.startswith("retrieval")} == {"retrieval.access"}
@@ -148,17 +148,17 @@ async def test_an_error_within_an_answer_is_logged(world: World, caplog: pytest.
 
 
 async def test_a_request_keeps_the_id_that_it_brings(world: World) -> None:
-    """An id that a log can hold is kept; otherwise the request gets a new one."""
+    """A valid id is kept; otherwise the request gets a new one."""
     world.go_on.set()
-    kept = await world.client.get("/wait", headers={"X-Request-ID": "web-42"})
-    assert kept.json()["id"] == kept.headers["x-request-id"] == "web-42"
-    made = [(await world.client.get("/wait", headers={"X-Request-ID": "a\tb"})).json()["id"] for _ in range(2)]
-    assert len({*made, "a\tb"}) == 3
+    answer = await world.client.get("/wait", headers={"X-Request-ID": "web-42"})
+    assert answer.json()["id"] == answer.headers["x-request-id"] == "web-42"
+    ids = [(await world.client.get("/wait", headers={"X-Request-ID": "a\tb"})).json()["id"] for _ in range(2)]
+    assert len({*ids, "a\tb"}) == 3
 
 
 @pytest.mark.parametrize("chunked", [False, True])
 async def test_a_body_that_is_too_large_is_refused(world: World, *, chunked: bool) -> None:
-    """Whether or not it says beforehand how large it is; one that just fits is taken."""
+    """This applies with and without a content length; a body of exactly the limit is accepted."""
 
     async def parts() -> AsyncIterator[bytes]:
         for _ in range(LIMIT + 1):
@@ -176,7 +176,7 @@ async def test_a_stream_of_items_may_be_longer(world: World) -> None:
 
 
 async def test_what_comes_beside_too_many_is_told_to_come_again() -> None:
-    """At once, and not what tells how the service is; then there is room again."""
+    """The refusal is immediate; probes are not refused, and afterwards requests are accepted again."""
     world = World(requests=1)
     async with world.client as client:
         waiting = asyncio.create_task(client.get("/wait"))
@@ -200,7 +200,7 @@ class Keyed(Access):
 
 
 async def test_a_key_leaves_room_for_others() -> None:
-    """A key with as many requests in flight as there are free slots is told to come again."""
+    """A key with as many requests in flight as there are free slots is refused for now."""
     world = World(requests=2, access=lambda service: Keyed(service, insecure_local=True))
     world.client.headers["X-API-Key"] = "a"
     async with world.client as client:
@@ -243,16 +243,16 @@ class Cut:
 async def test_an_answer_that_nobody_reads_holds_no_place_and_is_dropped_in_time() -> None:
     """The place is free once the answer begins; the connection ends with the time of the request."""
     world, line, reading = World(seconds=0.01), Cut(), asyncio.Event()
-    sent: list[str] = []
+    headers_sent: list[str] = []
 
     async def send(message: MutableMapping[str, object]) -> None:
-        sent.append(str(message["type"]))
+        headers_sent.append(str(message["type"]))
         assert world.load.in_flight == 0
         await reading.wait()
 
     async with asyncio.timeout(60):
         await world.app({**bare("/errors/unknown"), "extensions": extensions(line)}, never, send)
-    assert sent == ["http.response.start"]
+    assert headers_sent == ["http.response.start"]
     assert line.dropped.is_set()
 
 
@@ -284,7 +284,7 @@ async def test_a_client_that_hangs_up_ends_its_request(world: World, *, is_lost:
 
 
 async def test_a_request_that_takes_too_long_is_ended(world: World) -> None:
-    """By the time that it asks for itself, and its handler is told."""
+    """The client's own limit applies, and the handler is cancelled."""
     answer = await world.client.get("/wait", headers={"X-Request-Timeout": "0.01"})
     assert (answer.status_code, problem(answer)) == (504, "/problems/deadline")
     assert isinstance(world.ended_by, asyncio.CancelledError)
@@ -294,19 +294,19 @@ async def test_a_request_that_takes_too_long_is_ended(world: World) -> None:
 
 
 async def test_a_request_may_not_ask_for_more_time_than_there_is() -> None:
-    """The service's own limit stands."""
+    """The service's own limit applies."""
     world = World(seconds=5.0)
     world.go_on.set()
     async with world.client as client:
-        for asked, most in (("1", 1000), ("3600", 5000)):
-            answer = await client.get("/wait", headers={"X-Request-Timeout": asked})
+        for timeout, most in (("1", 1000), ("3600", 5000)):
+            answer = await client.get("/wait", headers={"X-Request-Timeout": timeout})
             assert most / 2 < answer.json()["milliseconds"] <= most
 
 
-@pytest.mark.parametrize("asked", ["soon", "0", "-1", "nan", ""])
-async def test_a_time_that_is_none_is_refused(world: World, asked: str) -> None:
+@pytest.mark.parametrize("header", ["soon", "0", "-1", "nan", ""])
+async def test_a_time_that_is_none_is_refused(world: World, header: str) -> None:
     """With how to write one."""
-    answer = await world.client.get("/wait", headers={"X-Request-Timeout": asked})
+    answer = await world.client.get("/wait", headers={"X-Request-Timeout": header})
     assert (answer.status_code, problem(answer)) == (422, "/problems/invalid-request")
     assert "X-Request-Timeout" in answer.json()["detail"]
 

@@ -1,4 +1,4 @@
-"""Whatever is sent, the service answers as it says it does, and never with an error of its own."""
+"""Fuzzing of the service: every answer matches its description, without an internal error."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ Ask = Callable[[Case[Any]], Response]
 
 
 @asynccontextmanager
-async def filled(app: FastAPI) -> AsyncIterator[dict[str, str]]:
+async def fill(app: FastAPI) -> AsyncIterator[dict[str, str]]:
     """The application open, with things to find; gives the names that paths may name."""
     async with app.router.lifespan_context(app):
         platform = await app.state.service.host()
@@ -61,38 +61,40 @@ async def filled(app: FastAPI) -> AsyncIterator[dict[str, str]]:
         )
         tickets = await platform.collection("tickets", filterable=TICKET_FILTERABLE)
         await tickets.add([ticket_item({"ticket_id": "MM-1", "title": "Timeout", "priority": "High", "domain": "MM"})])
-        found = await docs.search("disk")
+        hits = await docs.search("disk")
         await platform.recorded()
-        yield {"name": "docs", "retrieval_id": str(found.retrieval_id), "item_id": "i1", "view": "queries"}
+        yield {"name": "docs", "retrieval_id": str(hits.retrieval_id), "item_id": "i1", "view": "queries"}
 
 
 @pytest.fixture(scope="module")
 def ask(database_url: str) -> Iterator[Ask]:
-    """Sends a case to the application, on a loop of its own; paths lead to what there is."""
-    chosen = Settings(
+    """Sends a case to the application, on a loop of its own; paths name existing objects."""
+    own_settings = Settings(
         tenant=f"fuzz-{uuid.uuid4()}", database_schema=SCHEMA, embedder="none", database_url=SecretStr(database_url)
     )
-    app = create_app(chosen, embedder=HashingEmbedder(), insecure_local=True)
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(filled(app)) as names:
+    app = create_app(own_settings, embedder=HashingEmbedder(), insecure_local=True)
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(fill(app)) as names:
 
         async def send(**request: Any) -> Response:
             async with AsyncClient(transport=ASGITransport(app=app, raise_app_exceptions=False)) as client:
                 return await client.request(**request)
 
         def answer(case: Case[Any]) -> Response:
-            # What other cases ask for stays.
-            known = {"name": "away"} if case.method.upper() == "DELETE" else names
-            case.path_parameters.update({name: known[name] for name in case.path_parameters if name in known})
+            # Resources that other cases need stay.
+            values = {"name": "away"} if case.method.upper() == "DELETE" else names
+            case.path_parameters.update({name: values[name] for name in case.path_parameters if name in values})
             request = case.as_transport_kwargs(base_url="http://localhost")
             body = {"content": request["data"]} if "data" in request else {}
-            kept = {name: request[name] for name in ("method", "url", "headers", "params", "json") if name in request}
-            return portal.call(lambda: send(**kept, **body))
+            arguments = {
+                name: request[name] for name in ("method", "url", "headers", "params", "json") if name in request
+            }
+            return portal.call(lambda: send(**arguments, **body))
 
         yield answer
 
 
 def takes_something(operation: Any) -> bool:
-    """Whether there is a way to ask for it wrongly."""
+    """Whether a request to the operation can be wrong."""
     return bool(operation.body or operation.path_parameters or operation.query)
 
 

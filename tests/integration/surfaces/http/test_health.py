@@ -17,7 +17,7 @@ async def test_a_live_process_says_so(client: AsyncClient) -> None:
 
 
 async def test_a_service_that_can_answer_is_ready(client: AsyncClient) -> None:
-    """Everything that it needs was asked."""
+    """Each dependency was checked."""
     answer = await client.get("/readyz")
     models = {"embedder": "ok", "language_model": "none", "reranker": "none", "replicas": "none"}
     checks = {"database": "ok", "schema": "ok", "pool": "ok", **models}

@@ -30,21 +30,21 @@ async def docs(client: AsyncClient) -> None:
 
 
 async def test_an_item_is_put_read_and_removed(client: AsyncClient) -> None:
-    """With its version as an entity tag; what is not there is not found."""
-    sent = {"title": "t", "text": "b", "tags": ["x"], "metadata": {"n": 1}, "occurred_at": "2026-05-31"}
-    first = await client.put(f"{ITEMS}/a", json=sent)
+    """The answer has the version as an entity tag; a missing item is 404."""
+    item_sent = {"title": "t", "text": "b", "tags": ["x"], "metadata": {"n": 1}, "occurred_at": "2026-05-31"}
+    first = await client.put(f"{ITEMS}/a", json=item_sent)
     other_words = {"_id": "a", "title": "t", "text": "b", "tags": ["x"], "metadata": {"n": 1}}
     again = await client.put(f"{ITEMS}/a", json=other_words | {"occurred_at": "2026-05-31T00:00:00Z"})
-    read = await client.get(f"{ITEMS}/a")
+    response = await client.get(f"{ITEMS}/a")
 
-    assert (first.status_code, again.status_code, read.status_code) == (201, 200, 200)
-    assert first.json() == again.json() == read.json()
-    assert read.json() == read.json() | sent | {
+    assert (first.status_code, again.status_code, response.status_code) == (201, 200, 200)
+    assert first.json() == again.json() == response.json()
+    assert response.json() == response.json() | item_sent | {
         "id": "a",
         "status": "active",
         "occurred_at": "2026-05-31T00:00:00+00:00",
     }
-    assert read.headers["ETag"] == f'"{read.json()["version"]}"'
+    assert response.headers["ETag"] == f'"{response.json()["version"]}"'
     assert (await client.delete(f"{ITEMS}/a")).status_code == 204
     for answer in (await client.get(f"{ITEMS}/a"), await client.delete(f"{ITEMS}/a")):
         assert (answer.status_code, answer.json()["type"]) == (404, "/problems/unknown-item")
@@ -71,7 +71,7 @@ async def test_a_write_in_another_version_fails(client: AsyncClient) -> None:
         await client.put(f"{ITEMS}/nowhere", json={}, headers={"If-Match": "*"}),
     ]
 
-    assert {(one.status_code, one.json()["type"]) for one in late} == {(412, "/problems/version-conflict")}
+    assert {(answer.status_code, answer.json()["type"]) for answer in late} == {(412, "/problems/version-conflict")}
     assert (await client.get(f"{ITEMS}/v")).json() == second.json()
     assert (await client.delete(f"{ITEMS}/v", headers={"If-Match": second.headers["ETag"]})).status_code == 204
     assert (await client.put(f"{ITEMS}/v", json={}, headers={"If-Match": "bare"})).status_code == 422
@@ -90,7 +90,7 @@ async def test_a_merge_patch_changes_what_it_names(client: AsyncClient) -> None:
 
 @pytest.mark.parametrize("item_id", ["a/b", "ä 日\u200d", "bulk", "a%2Fb", '?#&"\\'])
 async def test_an_item_may_be_called_anything(client: AsyncClient, item_id: str) -> None:
-    """Percent-encoded, it comes back as it was."""
+    """The id is percent-encoded, and comes back unchanged."""
     path = f"{ITEMS}/{quote(item_id, safe='')}"
     assert (await client.put(path, json={"title": "t"})).json()["id"] == item_id
     assert (await client.get(path)).json()["id"] == item_id
@@ -106,13 +106,13 @@ async def test_what_no_item_is_called_is_refused(client: AsyncClient, path: str)
 
 async def test_what_was_read_may_be_put_back(client: AsyncClient) -> None:
     """It is unchanged, one by one, together and in a stream."""
-    sent = {"title": "t", "metadata": {"version": "2.1", "title": "another"}}
-    first = (await client.put(f"{ITEMS}/back", json=sent)).json()
+    item_sent = {"title": "t", "metadata": {"version": "2.1", "title": "another"}}
+    first = (await client.put(f"{ITEMS}/back", json=item_sent)).json()
     again = await client.put(f"{ITEMS}/back", json=first)
     added = await client.post(ITEMS, json={"items": [first]})
     streamed = await stream(client, json.dumps(first))
 
-    assert first["metadata"] == sent["metadata"]
+    assert first["metadata"] == item_sent["metadata"]
     assert again.json() == first
     assert added.json()["unchanged"] == 1
     assert json.loads(streamed.content.splitlines()[0])["result"] == "unchanged"
@@ -128,7 +128,7 @@ async def test_a_ticket_keeps_its_hours(client: AsyncClient) -> None:
 
 @pytest.mark.parametrize("content_type", ["application/x-www-form-urlencoded", "text/plain", ""])
 async def test_a_body_of_another_type_is_told_which_to_use(client: AsyncClient, content_type: str) -> None:
-    """As a tool sends it that nobody told what it sends."""
+    """Some tools send a default type."""
     headers = {"Content-Type": content_type} if content_type else {}
     for method, path in (("POST", ITEMS), ("PUT", f"{ITEMS}/a"), ("PUT", "/v1/collections/docs")):
         answer = await client.request(method, path, content=b"{}", headers=headers)
@@ -152,7 +152,7 @@ async def test_a_body_of_another_type_is_told_which_to_use(client: AsyncClient, 
     ids=["deep", "no text", "digits", "half", "member", "inner member", "UTF-16", "no mark", "NaN"],
 )
 async def test_a_body_that_cannot_be_read_is_malformed(client: AsyncClient, body: bytes, reason: str) -> None:
-    """It is told why; nothing of it is taken."""
+    """The answer gives the reason, and nothing is stored."""
     for method, path in (("POST", ITEMS), ("PATCH", f"{ITEMS}/twice"), ("POST", "/v1/collections/docs/search")):
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         answer = await client.request(method, path, content=body, headers={"Content-Type": kind})
@@ -175,7 +175,7 @@ async def test_a_member_that_stands_twice_is_told_in_lines_and_in_filters_of_add
 
 
 @pytest.mark.parametrize(
-    ("address", "parameter", "known"),
+    ("address", "parameter", "parameters"),
     [
         (f"{ITEMS}?wher=%7B%7D&limit=1", "wher", "did you mean 'where'? There are: where, after, limit"),
         (f"{ITEMS}/any?foo=", "foo", "none is taken"),
@@ -183,12 +183,12 @@ async def test_a_member_that_stands_twice_is_told_in_lines_and_in_filters_of_add
     ],
 )
 async def test_a_parameter_that_there_is_not_is_refused(
-    client: AsyncClient, address: str, parameter: str, known: str
+    client: AsyncClient, address: str, parameter: str, parameters: str
 ) -> None:
     """Without the refusal a mistyped filter would return everything."""
     answer = await client.get(address)
     assert answer.status_code == 422
-    detail = f"there is no parameter '{parameter}'; {known}"
+    detail = f"there is no parameter '{parameter}'; {parameters}"
     assert answer.json()["errors"] == [{"parameter": parameter, "in": "query", "detail": detail}]
 
 
@@ -202,7 +202,7 @@ async def test_a_parameter_that_there_is_not_is_refused(
     ],
 )
 async def test_a_name_that_is_no_utf_8_is_refused(client: AsyncClient, method: str, address: str) -> None:
-    """It would be taken for another one."""
+    """It would be confused with another name."""
     answer = await client.request(method, address, json={} if method == "PUT" else None)
     assert (answer.status_code, answer.json()["type"]) == (422, "/problems/invalid-request")
     assert "is not UTF-8" in answer.json()["detail"]
@@ -234,12 +234,12 @@ async def test_many_are_added_and_removed_together(client: AsyncClient) -> None:
     """All or none; a bad one is pointed at."""
     added = await client.post(ITEMS, json={"items": [{"_id": "m1", "text": "one"}, {"item_id": "m2", "level": 3}]})
     bad = await client.post(ITEMS, json={"items": [{"item_id": "m3"}, {"title": "no id"}]})
-    found = await client.get(f"{ITEMS}/m2")
+    response = await client.get(f"{ITEMS}/m2")
     deleted = await client.post(f"{ITEMS}/delete", json={"item_ids": ["m1", "m2", "m3"]})
 
     assert (added.status_code, added.json()["added"], added.json()["embedded"]) == (200, 2, 2)
     assert (bad.status_code, bad.json()["errors"][0]["pointer"]) == (422, "/items/1")
-    assert found.json()["metadata"] == {"level": 3}
+    assert response.json()["metadata"] == {"level": 3}
     assert deleted.json() == {"deleted": 2}
     assert (await client.post(ITEMS, json={"items": [{"item_id": "x"}] * 1001})).status_code == 422
 
@@ -270,7 +270,7 @@ async def test_vectors_of_ones_own_are_taken(client: AsyncClient) -> None:
 async def test_every_operation_needs_its_scope(
     client: AsyncClient, monkeypatch: pytest.MonkeyPatch, scope: Scope, operations: list[str]
 ) -> None:
-    """Reading, changing items, and what is the administrator's; with all others it is refused."""
+    """Reading, changing items, and administration: any other scope is refused."""
 
     async def caller(*_: object) -> tuple[Caller, None]:
         return Caller("any", EVERY_SCOPE - {scope, Scope.ADMIN}), None
@@ -284,7 +284,7 @@ async def test_every_operation_needs_its_scope(
 
 
 async def test_items_are_listed_page_by_page(client: AsyncClient) -> None:
-    """Those that a filter lets through; what is no filter is refused."""
+    """The list has the items that match the filter; an invalid filter is refused."""
     await client.put("/v1/collections/pages")
     where = json.dumps({"even": True})
     pages = "/v1/collections/pages/items"
@@ -294,7 +294,7 @@ async def test_items_are_listed_page_by_page(client: AsyncClient) -> None:
     first = (await client.get(pages, params={"where": where, "limit": 2})).json()
     second = (await client.get(pages, params={"where": where, "limit": 2, "after": first["next"]})).json()
 
-    assert [one["id"] for one in (*first["items"], *second["items"])] == ["0", "2", "4"]
+    assert [item["id"] for item in (*first["items"], *second["items"])] == ["0", "2", "4"]
     assert first["items"][0] == (await client.get(f"{pages}/0")).json()
     assert second["next"] is None
     for wrong in ("{", '"text"', json.dumps({"even": {"near": 1}}), "[" * 20_000):

@@ -112,7 +112,7 @@ def bearing(key: NewApiKey) -> dict[str, str]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def world(database_url: str) -> AsyncIterator[World]:
-    """For all tests: what they do, they do with keys of their own."""
+    """One service for all tests, each of which uses its own keys."""
     settings = Settings(
         tenant=f"tenant-{uuid.uuid4()}", database_schema=SCHEMA, embedder="none", database_url=SecretStr(database_url)
     )
@@ -146,8 +146,8 @@ async def test_the_tenant_is_the_keys_whichever_header_bears_it(world: World) ->
         key = await world.key("read", platform=platform)
         for headers in (bearing(key), {"X-API-Key": key.text}):
             answer = await world.client.get("/things", headers=headers)
-            told = {"tenant": platform.settings.tenant, "key_id": key.key.key_id, "same": True}
-            assert (answer.status_code, answer.json()) == (200, told)
+            expected = {"tenant": platform.settings.tenant, "key_id": key.key.key_id, "same": True}
+            assert (answer.status_code, answer.json()) == (200, expected)
 
 
 @pytest.mark.parametrize("name", ["Authorization", "X-API-Key"])
@@ -160,19 +160,19 @@ async def test_of_two_keys_none_counts(world: World, name: str) -> None:
 
 
 async def test_without_keys_whoever_asks_is_the_services_own_tenant(client: AsyncClient) -> None:
-    """On this machine, started so; nobody is counted."""
+    """This is for ``--insecure-local``; requests are not counted."""
     answer = await client.get("/nowhere")
     assert (answer.status_code, "ratelimit-limit" in answer.headers) == (404, False)
 
 
 async def test_a_body_that_is_compressed_is_refused(world: World) -> None:
-    """Before it is read, and the client is told what it may send."""
+    """It is refused before it is read, with the accepted encodings."""
     key = await world.key("write")
     answers = [
         await world.client.post("/things", content=b"one", headers={**bearing(key), "Content-Encoding": encoding})
         for encoding in ("gzip", "identity")
     ]
-    assert [one.status_code for one in answers] == [415, 201]
+    assert [answer.status_code for answer in answers] == [415, 201]
     assert (answers[0].json()["type"], answers[0].headers["accept-encoding"]) == ("/problems/encoded-body", "identity")
 
 
@@ -227,7 +227,7 @@ async def test_a_revoked_key_stores_no_more_of_a_stream(world: World, monkeypatc
 
 @pytest.mark.parametrize("named", ["", "rtv_secret", "a\x00b", "a" * 12])
 async def test_a_key_that_is_none_cannot_be_revoked(world: World, named: str) -> None:
-    """Nor another tenant's; what may be a secret with a slip in it is not repeated."""
+    """Neither can another tenant's key; a mistyped secret is not repeated."""
     with pytest.raises(UnknownKeyError, match="retrieval keys list") as refused:
         await world.mine.revoke_key(named)
     assert "rtv_" not in str(refused.value)
@@ -237,7 +237,7 @@ async def test_a_key_that_is_none_cannot_be_revoked(world: World, named: str) ->
 
 
 async def test_a_key_has_its_own_number_of_requests_a_minute(world: World) -> None:
-    """Each answer says how many are left; beyond them it is 429 with the time to wait, also for what would fail."""
+    """Each answer has the remaining number; beyond the limit it is 429 with the time to wait, for any request."""
     key = await world.key("read", per_minute=2)
     first = await world.client.get("/things", headers=bearing(key))
     assert (first.headers["ratelimit-limit"], first.headers["ratelimit-remaining"]) == ("2", "1")
@@ -251,31 +251,31 @@ async def test_a_key_has_its_own_number_of_requests_a_minute(world: World) -> No
 
 
 async def test_a_key_for_pages_names_no_actor_and_another_one_has_its_cap(world: World) -> None:
-    """One by one, in batches and as outcomes; what does not count is told."""
+    """In single events, batches and outcomes; the answer reports discounted events."""
     docs = await world.mine.collection("judged")
     await docs.add([{"_id": "1", "text": "a cat"}])
-    found = await docs.search("cat", context=Context(actor="ann"))
+    hits = await docs.search("cat", context=Context(actor="ann"))
     await world.mine.recorded()
     page, program = await world.key("feedback"), await world.mine.create_key("app", scopes=["feedback", "read"])
     assert (page.key.feedback_cap, program.key.feedback_cap) == (100, 1000)
-    hit = {"retrieval_id": str(found.retrieval_id), "item_id": "1", "helpful": True}
+    hit = {"retrieval_id": str(hits.retrieval_id), "item_id": "1", "helpful": True}
     direct = {"collection": "judged", "item_id": "1", "helpful": True}
-    sent: list[tuple[str, dict[str, Any]]] = [
+    requests: list[tuple[str, dict[str, Any]]] = [
         ("/v1/feedback", {**hit, "actor": "bob"}),
         ("/v1/feedback", {**direct, "context": {"actor": "bob"}}),
         ("/v1/feedback/batch", {"events": [hit, {**direct, "actor": "bob"}]}),
         ("/v1/outcome", {"retrieval_id": hit["retrieval_id"], "used": ["1"], "reward": 1, "actor": "bob"}),
     ]
-    for path, body in sent:
+    for path, body in requests:
         refused = await world.client.post(path, json=body, headers=bearing(page))
         assert (refused.status_code, refused.json()["type"]) == (422, "/problems/invalid-request")
         assert "names no actor" in refused.json()["detail"]
         assert (await world.client.post(path, json=body, headers=bearing(program))).status_code == 200
     assert (await world.client.post("/v1/feedback", json=hit, headers=bearing(page))).json()["recorded"] == 1
     assert await world.mine.quarantine("ann") == 1
-    events = [{**direct, "session": f"s{one}"} for one in range(101)]
-    told = (await world.client.post("/v1/feedback/batch", json={"events": events}, headers=bearing(page))).json()
-    assert told["discounted"] == {"over the cap of the key": 2}
+    events = [{**direct, "session": f"s{number}"} for number in range(101)]
+    payload = (await world.client.post("/v1/feedback/batch", json={"events": events}, headers=bearing(page))).json()
+    assert payload["discounted"] == {"over the cap of the key": 2}
 
 
 async def test_the_last_use_of_a_key_is_told(world: World) -> None:
@@ -284,33 +284,37 @@ async def test_the_last_use_of_a_key_is_told(world: World) -> None:
     await world.client.get("/things", headers=bearing(key))
     used = None
     async with asyncio.timeout(10):
-        while used is None:  # asking is a round trip to the database
-            used = {one.key_id: one.last_used_at for one in await world.mine.keys()}[key.key.key_id]
+        while used is None:  # the look-up is a round trip to the database
+            used = {key.key_id: key.last_used_at for key in await world.mine.keys()}[key.key.key_id]
     assert used >= (key.key.created_at or used)
-    assert key.key.key_id not in {one.key_id for one in await world.other.keys()}
+    assert key.key.key_id not in {key.key_id for key in await world.other.keys()}
 
 
 async def test_a_write_that_is_repeated_is_done_once_and_answered_alike(world: World) -> None:
     """The same status, body and headers that matter, and the sign that it is an answer of before."""
     key, once = await world.key("write"), str(uuid.uuid4())
-    done = len(world.things.done)
+    writes_before = len(world.things.done)
     first = await world.post(key, b"one", once)
     again = await world.post(key, b"one", once)
-    assert len(world.things.done) == done + 1
+    assert len(world.things.done) == writes_before + 1
     assert "idempotency-replayed" not in first.headers
     assert again.headers["idempotency-replayed"] == "true"
-    assert (again.status_code, again.content) == (first.status_code, first.content) == (201, b"%d\xff" % (done + 1))
+    assert (
+        (again.status_code, again.content)
+        == (first.status_code, first.content)
+        == (201, b"%d\xff" % (writes_before + 1))
+    )
     assert [again.headers[name] for name in ("etag", "location")] == ['"1"', "/things/1"]
     assert again.headers["x-request-id"] != first.headers["x-request-id"]
 
 
 async def test_an_empty_answer_is_repeated_too(world: World) -> None:
-    """A deletion of what is gone already is answered as when it was there."""
+    """Deleting again gets the first answer."""
     headers = {**bearing(await world.key("write")), "Idempotency-Key": "delete"}
-    done = len(world.things.done)
+    writes_before = len(world.things.done)
     answers = [await world.client.delete("/things", headers=headers) for _ in range(2)]
-    assert len(world.things.done) == done + 1
-    assert [(one.status_code, one.content, "content-length" in one.headers) for one in answers] == [
+    assert len(world.things.done) == writes_before + 1
+    assert [(answer.status_code, answer.content, "content-length" in answer.headers) for answer in answers] == [
         (204, b"", False)
     ] * 2
 
@@ -321,15 +325,15 @@ async def test_another_request_under_the_same_key_is_refused(world: World) -> No
     await world.post(key, b"one", once)
     refused = [await world.post(key, b"two", once), await world.post(key, b"one", once, "/things?a=1")]
     refused.append(await world.client.delete("/things", headers={**bearing(key), "Idempotency-Key": once}))
-    for one in refused:
-        assert (one.status_code, one.json()["type"]) == (422, "/problems/idempotency-mismatch")
+    for answer in refused:
+        assert (answer.status_code, answer.json()["type"]) == (422, "/problems/idempotency-mismatch")
     other = await world.post(await world.key("write"), b"two", once)
     assert other.status_code == 201
 
 
 async def test_while_a_write_is_under_way_it_is_not_begun_again(world: World) -> None:
     """409 with the advice to ask again; then the answer of the first."""
-    key, done = await world.key("write"), len(world.things.done)
+    key, writes_before = await world.key("write"), len(world.things.done)
     first = asyncio.create_task(world.post(key, b"slow", "slow"))
     await world.things.entered.wait()
     refused = await world.post(key, b"slow", "slow")
@@ -337,30 +341,30 @@ async def test_while_a_write_is_under_way_it_is_not_begun_again(world: World) ->
     world.things.go_on.set()
     assert (await first).status_code == 201
     assert (await world.post(key, b"slow", "slow")).headers["idempotency-replayed"] == "true"
-    assert len(world.things.done) == done + 1
+    assert len(world.things.done) == writes_before + 1
 
 
 async def test_of_writes_that_come_at_once_one_is_done(world: World) -> None:
-    """The others hear that it is being answered, or its answer."""
-    key, done = await world.key("write"), len(world.things.done)
+    """The others get a conflict, or the answer."""
+    key, writes_before = await world.key("write"), len(world.things.done)
     answers = await asyncio.gather(*(world.post(key, b"one", "at once") for _ in range(8)))
-    assert len(world.things.done) == done + 1
-    assert {one.status_code for one in answers} <= {201, 409}
-    assert sum("idempotency-replayed" not in one.headers for one in answers if one.status_code == 201) == 1
+    assert len(world.things.done) == writes_before + 1
+    assert {answer.status_code for answer in answers} <= {201, 409}
+    assert sum("idempotency-replayed" not in answer.headers for answer in answers if answer.status_code == 201) == 1
 
 
 @pytest.mark.parametrize(("body", "status"), [(b"refused", 409), (b"broken", 500)])
 async def test_a_write_that_failed_may_be_sent_again(world: World, body: bytes, status: int) -> None:
-    """Its client was told so, and its key is free, also for what is right."""
-    key, done = await world.key("write"), len(world.things.done)
-    for sent, wanted in ((body, status), (body, status), (b"good", 201)):
-        assert (await world.post(key, sent, "again")).status_code == wanted
-    assert len(world.things.done) == done + 3
+    """Its client gets the error, and the key is free, also for a corrected request."""
+    key, writes_before = await world.key("write"), len(world.things.done)
+    for content, expected in ((body, status), (body, status), (b"good", 201)):
+        assert (await world.post(key, content, "again")).status_code == expected
+    assert len(world.things.done) == writes_before + 3
 
 
 async def test_a_write_goes_on_when_its_client_hangs_up(world: World) -> None:
-    """Nobody knows how far it came: who sends it again hears what became of it, and it is done once."""
-    key, done = await world.key("write"), len(world.things.done)
+    """The client cannot know the state: a repetition gets the result, and the write is done once."""
+    key, writes_before = await world.key("write"), len(world.things.done)
     world.things.entered.clear()
     world.things.go_on.clear()
     cut_off = asyncio.create_task(world.post(key, b"slow", "cut off"))
@@ -371,12 +375,12 @@ async def test_a_write_goes_on_when_its_client_hangs_up(world: World) -> None:
     await asyncio.wait([cut_off])
     answer = await world.post(key, b"slow", "cut off")
     assert (answer.status_code, "idempotency-replayed" in answer.headers) == (201, True)
-    assert len(world.things.done) == done + 1
+    assert len(world.things.done) == writes_before + 1
 
 
 async def test_a_write_that_is_late_goes_on_and_its_client_hears_what_became_of_it(world: World) -> None:
-    """Its statements too have more time than those of other requests; sent again, it is not done again."""
-    key, done = await world.key("write"), len(world.things.done)
+    """Its statements have more time than those of other requests; a repetition does not repeat the write."""
+    key, writes_before = await world.key("write"), len(world.things.done)
     world.things.entered.clear()
     world.things.go_on.clear()
     headers = {**bearing(key), "Idempotency-Key": "late", "X-Request-Timeout": "0.1"}
@@ -387,13 +391,13 @@ async def test_a_write_that_is_late_goes_on_and_its_client_hears_what_became_of_
     assert (await late).status_code == 201
     answer = await world.post(key, b"stored", "late")
     assert (answer.status_code, "idempotency-replayed" in answer.headers) == (201, True)
-    assert len(world.things.done) == done + 1
+    assert len(world.things.done) == writes_before + 1
 
 
 async def test_a_write_that_takes_much_too_long_is_told_to_be_late(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody knows how far it came: its key stays taken for a while."""
+    """Its state is unknown: the key stays reserved for a while."""
     monkeypatch.setattr(admission, "FINISH_SECONDS", 0.5)
     key = await world.key("write")
     world.things.go_on.clear()
@@ -405,7 +409,7 @@ async def test_a_write_that_takes_much_too_long_is_told_to_be_late(
 
 async def test_a_write_whose_body_never_comes_may_be_sent_again(world: World) -> None:
     """It was not begun, and the key does not stay taken."""
-    key, done = await world.key("write"), len(world.things.done)
+    key, writes_before = await world.key("write"), len(world.things.done)
 
     awaited = asyncio.Event()
 
@@ -421,34 +425,34 @@ async def test_a_write_whose_body_never_comes_may_be_sent_again(world: World) ->
     await asyncio.wait([cut_off])
     async with asyncio.timeout(10):
         while (answer := await world.post(key, b"one", "never")).status_code == 409:
-            pass  # asking is a round trip to the database, and the key is freed behind it
+            pass  # the look-up is a round trip to the database, and the key is freed after it
     assert (answer.status_code, "idempotency-replayed" in answer.headers) == (201, False)
-    assert len(world.things.done) == done + 1
+    assert len(world.things.done) == writes_before + 1
 
 
 async def test_an_answer_too_long_to_be_kept_is_not_given_again_and_the_write_not_repeated(world: World) -> None:
-    """The client is told that it was done."""
-    key, done = await world.key("write"), len(world.things.done)
+    """The answer says that the write was done."""
+    key, writes_before = await world.key("write"), len(world.things.done)
     assert len((await world.post(key, b"long", "long")).content) == LONGEST_ANSWER + 1
     refused = await world.post(key, b"long", "long")
     assert (refused.status_code, refused.json()["type"]) == (409, "/problems/idempotency-conflict")
     assert "this was done, and answered with status 200" in refused.json()["detail"]
-    assert len(world.things.done) == done + 1
+    assert len(world.things.done) == writes_before + 1
 
 
 async def test_what_is_posted_to_ask_is_asked_every_time(world: World) -> None:
-    """A search under an idempotency key searches; and so does what is no write."""
-    key, done = await world.key("write"), len(world.things.done)
+    """A search with an idempotency key runs each time; so does every read."""
+    key, writes_before = await world.key("write"), len(world.things.done)
     for _ in range(2):
         assert (await world.post(key, b"", "ask", "/things/search")).status_code == 201
-    assert len(world.things.done) == done + 2
+    assert len(world.things.done) == writes_before + 2
 
 
-@pytest.mark.parametrize("given", ["", "x" * 256, "\t", "é"])
-async def test_an_idempotency_key_that_is_none_is_refused(world: World, given: str) -> None:
+@pytest.mark.parametrize("idempotency_key", ["", "x" * 256, "\t", "é"])
+async def test_an_idempotency_key_that_is_none_is_refused(world: World, idempotency_key: str) -> None:
     """Before anything is done."""
     headers = [(b"authorization", f"Bearer {(await world.key('write')).text}".encode())]
-    refused = await world.client.post("/things", headers=[*headers, (b"idempotency-key", given.encode())])
+    refused = await world.client.post("/things", headers=[*headers, (b"idempotency-key", idempotency_key.encode())])
     assert refused.status_code == 422
     assert "1 to 255 printable ASCII characters" in refused.json()["detail"]
 
@@ -461,13 +465,13 @@ async def _change(platform: Platform, change: str, idempotency_key: str) -> None
 
 @pytest.mark.parametrize("change", ["expires_at = now()", "status = NULL, held_until = now()"])
 async def test_a_key_whose_time_is_over_is_free(world: World, change: str) -> None:
-    """After a day; or when whoever began the write could not have taken longer, and died."""
-    key, done, once = await world.key("write"), len(world.things.done), str(uuid.uuid4())
+    """After a day, or after the longest possible duration of a write whose process died."""
+    key, writes_before, once = await world.key("write"), len(world.things.done), str(uuid.uuid4())
     await world.post(key, b"one", once)
     await _change(world.mine, change, once)
     again = await world.post(key, b"two", once)
     assert (again.status_code, "idempotency-replayed" in again.headers) == (201, False)
-    assert len(world.things.done) == done + 2
+    assert len(world.things.done) == writes_before + 2
 
 
 async def test_expired_answers_are_removed_by_the_job_that_prunes(world: World) -> None:
@@ -493,7 +497,7 @@ async def _idempotency_keys(platform: Platform, key: NewApiKey) -> set[str]:
 
 
 async def test_no_secret_is_told_in_logs_or_answers(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    """Whatever becomes of a request, neither its key nor a wrong one stands in a record or an answer."""
+    """Neither the request's key nor a wrong one appears in a log record or an answer, for any outcome."""
     caplog.set_level(logging.DEBUG)
     key = await world.key("read", "write", per_minute=4)
     wrong = key.text[:-1] + ("a" if key.text[-1] != "a" else "b")
@@ -501,10 +505,10 @@ async def test_no_secret_is_told_in_logs_or_answers(world: World, caplog: pytest
     answers += [await world.post(key, body, "logs") for body in (b"broken", b"one", b"one")]
     answers += [await world.client.get("/things", headers=bearing(key))]
     answers += [await world.client.get("/things", headers={"X-API-Key": text}) for text in (wrong, "rtv_secret")]
-    assert [one.status_code for one in answers] == [200, 500, 201, 201, 429, 401, 401]
-    told = caplog.text + "".join(map(_everything, answers)) + repr(caplog.records)
+    assert [answer.status_code for answer in answers] == [200, 500, 201, 201, 429, 401, 401]
+    texts = caplog.text + "".join(map(_everything, answers)) + repr(caplog.records)
     for secret in (key.text, key.text.split("_")[2], wrong, "rtv_secret"):
-        assert secret not in told
+        assert secret not in texts
 
 
 def _everything(answer: Response) -> str:

@@ -1,4 +1,4 @@
-"""Large requests over HTTP: what is refused before it is read, and what is answered as a small one is."""
+"""Large requests over HTTP: early refusals, and answers that equal those of small requests."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ JSON = {"Content-Type": "application/json"}
 @pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
 async def docs(platform: Platform) -> Collection:
     """The collection that is searched."""
-    made = await platform.collection("docs")
-    await made.add({"_id": f"i{n}", "title": f"Disk {n}", "level": n} for n in range(6))
+    collection = await platform.collection("docs")
+    await collection.add({"_id": f"i{n}", "title": f"Disk {n}", "level": n} for n in range(6))
     await platform.collection("tickets")
-    return made
+    return collection
 
 
 def _large(body: Any) -> bytes:
@@ -48,7 +48,7 @@ async def test_a_search_of_more_than_a_mebibyte_is_refused_before_it_is_read(
     path: str,
     is_told: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
-    """By its length where that is told, and else as soon as so much has come in: it never ends here."""
+    """By its content length if known, else once that much has arrived: this body never ends."""
 
     async def endless() -> AsyncIterator[bytes]:
         for _ in range(40):
@@ -61,7 +61,7 @@ async def test_a_search_of_more_than_a_mebibyte_is_refused_before_it_is_read(
 
 
 async def test_items_and_feedback_may_bring_more(client: AsyncClient, docs: Collection) -> None:
-    """They are what is stored, not what is asked."""
+    """Their limit is higher."""
     items = [{"item_id": f"large-{n}", "body": "x" * (MEBIBYTE // 2)} for n in range(3)]
     answer = await client.post(ITEMS, json={"items": items})
     assert (answer.status_code, answer.json()["added"]) == (200, 3), answer.text
@@ -149,10 +149,10 @@ async def test_a_body_that_is_wrong_everywhere_is_told_so_once(client: AsyncClie
 
 
 async def test_of_a_list_the_first_wrong_value_is_told(client: AsyncClient) -> None:
-    """The others would be told as well, one by one."""
+    """The others would be reported too, one by one."""
     answer = await client.post(SEARCH, json={"query": "disk", "tags": ["a", *[1] * 20_000]})
     assert answer.status_code == 422
-    assert [one["pointer"] for one in answer.json()["errors"]] == ["/tags/1"]
+    assert [error["pointer"] for error in answer.json()["errors"]] == ["/tags/1"]
 
 
 @pytest.mark.parametrize(
@@ -181,11 +181,11 @@ async def test_what_is_beyond_a_bound_is_told_with_its_place_and_the_bound(
     answer = await client.post(path, json=body)
     assert answer.status_code == 422, answer.text
     assert bound in answer.json()["detail"]
-    assert [one["pointer"] for one in answer.json()["errors"]] == [pointer]
+    assert [error["pointer"] for error in answer.json()["errors"]] == [pointer]
 
 
 async def test_few_large_searches_are_answered_at_once(app: FastAPI, client: AsyncClient) -> None:
-    """Small ones pass those that wait, and what is written waits for none of them."""
+    """Small searches overtake waiting ones, and writes wait for none."""
     places: asyncio.Semaphore = app.state.large
     for _ in range(LARGE_AT_ONCE):
         await places.acquire()
@@ -198,11 +198,11 @@ async def test_few_large_searches_are_answered_at_once(app: FastAPI, client: Asy
         assert (await client.post(SEARCH, json={"query": "disk"})).status_code == 200
         items = {"items": [{"item_id": "w"}]}
         assert (await client.post(ITEMS, content=_large(items), headers=JSON)).status_code == 200
-        assert not any(one.done() for one in waiting)
+        assert not any(task.done() for task in waiting)
     finally:
         for _ in range(LARGE_AT_ONCE):
             places.release()
-    assert [(await one).status_code for one in waiting] == [200] * 3
+    assert [(await task).status_code for task in waiting] == [200] * 3
 
 
 @pytest.mark.parametrize("length", [9, 2 * LONG_BODY])

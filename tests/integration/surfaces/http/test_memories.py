@@ -36,28 +36,28 @@ async def app(database_url: str) -> AsyncIterator[FastAPI]:
         yield app
 
 
-def sent(text: str, session: str = "s1", **others: Any) -> dict[str, Any]:
+def body_of(text: str, session: str = "s1", **others: Any) -> dict[str, Any]:
     """A body of one message."""
     message = {"role": "user", "name": "Ann", "content": text}
     return {"messages": [message], "project_id": "p1", "session": session, **others}
 
 
 async def test_facts_are_remembered_once_and_their_versions_are_read(client: AsyncClient, platform: Platform) -> None:
-    """The answers are those of Python."""
-    assert (await client.post(PATH, json=sent("I live in lovely Berlin."))).status_code == 404
+    """The answers equal those of Python."""
+    assert (await client.post(PATH, json=body_of("I live in lovely Berlin."))).status_code == 404
     await memories_collection(platform)
-    first = (await client.post(PATH, json=sent("I live in lovely Berlin."))).json()
-    again = (await client.post(PATH, json=sent("I live in lovely Berlin."))).json()
-    anew = (await client.post(PATH, json=sent("I live in lovely Berlin.", again=True))).json()
-    moved = (await client.post(PATH, json=sent("I live in lovely Munich.", "s2", first_turn=3))).json()
+    first = (await client.post(PATH, json=body_of("I live in lovely Berlin."))).json()
+    again = (await client.post(PATH, json=body_of("I live in lovely Berlin."))).json()
+    anew = (await client.post(PATH, json=body_of("I live in lovely Berlin.", again=True))).json()
+    moved = (await client.post(PATH, json=body_of("I live in lovely Munich.", "s2", first_turn=3))).json()
 
-    assert [one["outcome"] for one in first["facts"]] == ["added"]
+    assert [fact["outcome"] for fact in first["facts"]] == ["added"]
     assert (again["facts"], again["remembered_at"] is None) == ([], False)
-    assert ([one["outcome"] for one in anew["facts"]], anew["remembered_at"]) == (["same"], None)
+    assert ([fact["outcome"] for fact in anew["facts"]], anew["remembered_at"]) == (["same"], None)
     old, new = first["facts"][0]["memory_id"], moved["facts"][0]["memory_id"]
     assert (moved["facts"][0]["superseded_id"], moved["facts"][0]["sources"]) == (old, ["s2/3"])
     versions = (await client.get(f"{PATH}/{old}/history")).json()["versions"]
-    assert [one["memory_id"] for one in versions] == [new, old]
+    assert [version["memory_id"] for version in versions] == [new, old]
     assert versions[1]["superseded_by"] == new
 
 
@@ -65,19 +65,19 @@ async def test_facts_are_remembered_once_and_their_versions_are_read(client: Asy
     "body",
     [
         {},
-        sent("x", messages=[]),
-        sent("x", messages="x"),
-        sent("x", messages=[{"role": 3}]),
-        sent("x", messages=[{"role": "alien", "content": "I live in Berlin."}]),
-        sent("x", session=""),
-        sent("x", first_turn=-1),
-        sent("x", occurred_at="yesterday"),
-        sent("x", unknown=1),
-        sent("x" * 300_000),
+        body_of("x", messages=[]),
+        body_of("x", messages="x"),
+        body_of("x", messages=[{"role": 3}]),
+        body_of("x", messages=[{"role": "alien", "content": "I live in Berlin."}]),
+        body_of("x", session=""),
+        body_of("x", first_turn=-1),
+        body_of("x", occurred_at="yesterday"),
+        body_of("x", unknown=1),
+        body_of("x" * 300_000),
     ],
 )
 async def test_what_are_no_messages_is_refused(client: AsyncClient, platform: Platform, body: dict[str, Any]) -> None:
-    """With a problem document, and before the language model is asked."""
+    """The answer is a problem document, before the language model is called."""
     await memories_collection(platform)
     calls = LLM.calls
     answer = await client.post(PATH, json=body)
@@ -91,7 +91,7 @@ async def test_other_collections_and_unknown_memories_are_refused(client: AsyncC
     """No collection of other items becomes one of memories."""
     await memories_collection(platform)
     await platform.collection("plain")
-    assert (await client.post("/v1/collections/plain/memories", json=sent("I like tea."))).status_code == 422
+    assert (await client.post("/v1/collections/plain/memories", json=body_of("I like tea."))).status_code == 422
     assert (await client.get("/v1/collections/plain/memories/x/history")).status_code == 422
     assert (await client.get(f"{PATH}/nobody/history")).status_code == 404
 
@@ -102,11 +102,11 @@ async def test_a_language_model_that_is_away_is_told(
     """It is answered as a failure that passes; nothing is stored."""
     await memories_collection(platform)
     monkeypatch.setattr(LLM, "_faults", SimFaults(fail_rate=1.0))
-    answer = await client.post(PATH, json=sent("I like green tea.", "away"))
+    answer = await client.post(PATH, json=body_of("I like green tea.", "away"))
     monkeypatch.undo()
 
     assert answer.status_code == 503
-    assert (await client.post(PATH, json=sent("I like green tea.", "away"))).json()["facts"]
+    assert (await client.post(PATH, json=body_of("I like green tea.", "away"))).json()["facts"]
 
 
 async def test_a_service_without_a_language_model_says_so(database_url: str) -> None:
@@ -118,6 +118,6 @@ async def test_a_service_without_a_language_model_says_so(database_url: str) -> 
     async with app.router.lifespan_context(app):
         await memories_collection(await app.state.service.host())
         async with AsyncClient(transport=ASGITransport(app=app), base_url="http://localhost") as client:
-            answer = await client.post(PATH, json=sent("I live in lovely Berlin."))
+            answer = await client.post(PATH, json=body_of("I live in lovely Berlin."))
     assert (answer.status_code, answer.json()["type"]) == (503, "/problems/no-language-model")
     assert "set RETRIEVAL_LLM=openai" in answer.json()["detail"]

@@ -98,15 +98,15 @@ async def test_requests_are_counted_by_route_as_it_is_written(running: Running) 
         await running.client.get(path)
     await running.client.request("BREW", "/livez")
 
-    found = await running.metrics()
-    seen = {
+    metrics = await running.metrics()
+    routes = {
         (labels["method"], labels["route"], labels["status"]): value
-        for (name, pairs), value in found.items()
+        for (name, pairs), value in metrics.items()
         if name == "retrieval_http_request_duration_seconds_count" and (labels := dict(pairs))
     }
-    assert seen["GET", "/livez", "200"] >= 1
-    assert seen["GET", "none", "404"] == 2
-    assert any(method == "OTHER" for method, _, _ in seen)
+    assert routes["GET", "/livez", "200"] >= 1
+    assert routes["GET", "none", "404"] == 2
+    assert any(method == "OTHER" for method, _, _ in routes)
 
 
 async def test_searches_feedback_and_records_are_counted(running: Running) -> None:
@@ -117,37 +117,37 @@ async def test_searches_feedback_and_records_are_counted(running: Running) -> No
     for _ in range(2):
         await running.platform.feedback(result.retrieval_id, "a", helpful=True, key=result.retrieval_id)
 
-    found = await running.metrics()
-    assert found["retrieval_searches_total", (("path", "exact"),)] == 1
-    assert found["retrieval_searches_total", (("path", "none"),)] == 1
+    metrics = await running.metrics()
+    assert metrics["retrieval_searches_total", (("path", "exact"),)] == 1
+    assert metrics["retrieval_searches_total", (("path", "none"),)] == 1
     for stage in ("embed", "candidates", "learn", "items", "total"):
-        assert found["retrieval_search_duration_seconds_count", (("path", "exact"), ("stage", stage))] == 1
-    assert found["retrieval_feedback_events_total", (("outcome", "recorded"),)] == 1
-    assert found["retrieval_feedback_events_total", (("outcome", "repeated"),)] == 1
-    assert found["retrieval_recorded_searches_total", ()] + found["retrieval_recordings_waiting", ()] == 2
+        assert metrics["retrieval_search_duration_seconds_count", (("path", "exact"), ("stage", stage))] == 1
+    assert metrics["retrieval_feedback_events_total", (("outcome", "recorded"),)] == 1
+    assert metrics["retrieval_feedback_events_total", (("outcome", "repeated"),)] == 1
+    assert metrics["retrieval_recorded_searches_total", ()] + metrics["retrieval_recordings_waiting", ()] == 2
 
 
 async def test_the_state_is_told_as_it_is(running: Running) -> None:
     """The pool and the requests that are being answered, among them this one or not."""
-    found = await running.metrics()
-    assert found["retrieval_pool_connections_limit", ()] == 8
-    assert 1 <= found["retrieval_pool_connections", ()] <= 8
-    assert found["retrieval_pool_waiting", ()] == found["retrieval_pool_timeouts_total", ()] == 0
-    assert found["retrieval_http_requests_limit", ()] == running.service.settings.http_max_requests
-    assert found["retrieval_http_requests_shed_total", ()] == 0
+    metrics = await running.metrics()
+    assert metrics["retrieval_pool_connections_limit", ()] == 8
+    assert 1 <= metrics["retrieval_pool_connections", ()] <= 8
+    assert metrics["retrieval_pool_waiting", ()] == metrics["retrieval_pool_timeouts_total", ()] == 0
+    assert metrics["retrieval_http_requests_limit", ()] == running.service.settings.http_max_requests
+    assert metrics["retrieval_http_requests_shed_total", ()] == 0
 
 
 def asked_for(expression: str) -> list[tuple[str, set[str]]]:
     """The metrics that an expression of PromQL asks for, each with the labels that it selects or sums by."""
     selected = re.findall(r"([a-z_]+)\{([^}]*)\}", expression)
-    kept = {name.strip() for names in re.findall(r"\bby \(([^)]*)\)", expression) for name in names.split(",")}
+    grouped = {name.strip() for names in re.findall(r"\bby \(([^)]*)\)", expression) for name in names.split(",")}
     return [
-        (metric, {*re.findall(r"(\w+)(?:=|!)", within), *kept} - {"job", "instance"}) for metric, within in selected
+        (metric, {*re.findall(r"(\w+)(?:=|!)", within), *grouped} - {"job", "instance"}) for metric, within in selected
     ]
 
 
 async def test_the_dashboard_asks_for_metrics_that_exist(running: Running) -> None:
-    """Each panel's are told by a service that has searched, added and judged, with the labels that it selects by."""
+    """A service that has searched, added and rated exposes each panel's metrics, with the labels that it selects by."""
     collection = await running.platform.collection("docs")
     await collection.add([Item(item_id="c", body="a disk that is full")])
     result = await collection.search("disk")
@@ -155,18 +155,18 @@ async def test_the_dashboard_asks_for_metrics_that_exist(running: Running) -> No
     await running.client.get("/livez")
     text = (await running.client.get("/metrics")).text
     declared = dict(re.findall(r"^# TYPE (\w+) (\w+)$", text, re.MULTILINE))
-    told = {name: {label for label, _ in pairs} for name, pairs in await running.metrics()}
+    exposed = {name: {label for label, _ in pairs} for name, pairs in await running.metrics()}
     listed = {f"{name}{end}" for name in declared for end in ("", "_bucket", "_count")}
     panels = [panel for panel in json.loads(DASHBOARD.read_text())["panels"] if panel["type"] != "row"]
 
     met = set()
     for panel in panels:
         for target in panel["targets"]:
-            wanted = asked_for(target["expr"])
-            assert wanted, panel["title"]
-            for metric, labels in wanted:
+            queried = asked_for(target["expr"])
+            assert queried, panel["title"]
+            for metric, labels in queried:
                 assert metric in listed, f"{panel['title']}: there is no {metric}"
-                assert labels <= told.get(metric, labels), f"{panel['title']}: {metric} has no {labels}"
+                assert labels <= exposed.get(metric, labels), f"{panel['title']}: {metric} has no {labels}"
                 met.add(metric.removesuffix("_bucket").removesuffix("_count"))
 
     ours = {name for name in declared if name.startswith("retrieval_") and not name.endswith("_created")}
@@ -174,7 +174,7 @@ async def test_the_dashboard_asks_for_metrics_that_exist(running: Running) -> No
 
 
 async def test_recall_and_jobs_are_read_from_the_database_seldom(running: Running) -> None:
-    """A collection's lowest, as measured last; a second look within the minute asks nobody."""
+    """The lowest recall of a collection, as last measured; a second scrape within the minute reads nothing."""
     stored = await (await running.platform.collection("docs")).refresh()
     assert stored.space is not None
     where = (running.platform.database, running.platform.tenant_id, stored.collection_id, stored.space.space_id)
@@ -185,12 +185,12 @@ async def test_recall_and_jobs_are_read_from_the_database_seldom(running: Runnin
     await store_measurements(*where, measured)
     running.service.figures.forget()
 
-    found = await running.metrics()
+    metrics = await running.metrics()
     whose = (("collection", "docs"), ("tenant", running.platform.settings.tenant))
-    assert found["retrieval_recall", whose] == pytest.approx(0.97)
-    assert found["retrieval_recall_measured_timestamp_seconds", whose] > 1.7e9
-    assert found["retrieval_database_up", ()] == 1
-    assert found["retrieval_workers", ()] >= 0
+    assert metrics["retrieval_recall", whose] == pytest.approx(0.97)
+    assert metrics["retrieval_recall_measured_timestamp_seconds", whose] > 1.7e9
+    assert metrics["retrieval_database_up", ()] == 1
+    assert metrics["retrieval_workers", ()] >= 0
 
     await store_measurements(*where, [Measurement(bucket="no filter", samples=1, recall=0.5, short_pages=0, effort=40)])
     assert (await running.metrics())["retrieval_recall", whose] == pytest.approx(0.97)
@@ -201,15 +201,18 @@ async def test_metrics_open_to_their_token_alone(database_url: str) -> None:
     app = app_of(database_url, insecure_local=False, metrics_token=TOKEN)
     async with app.router.lifespan_context(app), client_of(app) as client:
         tried = [None, "Bearer wrong", TOKEN, f"Basic {TOKEN}", f"Bearer {TOKEN}", f"bearer {TOKEN}"]
-        answers = [await client.get("/metrics", headers={"Authorization": one} if one else {}) for one in tried]
+        answers = [
+            await client.get("/metrics", headers={"Authorization": authorization} if authorization else {})
+            for authorization in tried
+        ]
 
-    assert [one.status_code for one in answers] == [401, 401, 401, 401, 200, 200]
+    assert [answer.status_code for answer in answers] == [401, 401, 401, 401, 200, 200]
     assert answers[0].headers["WWW-Authenticate"] == 'Bearer realm="metrics"'
     assert TOKEN not in answers[1].text
 
 
 async def test_without_a_token_nobody_is_shown_metrics(database_url: str) -> None:
-    """And how to set one is said."""
+    """The answer says how to set one."""
     app = app_of(database_url, insecure_local=False)
     async with app.router.lifespan_context(app), client_of(app) as client:
         answer = await client.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"})

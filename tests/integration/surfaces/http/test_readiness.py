@@ -23,13 +23,13 @@ OTHER = sql.SQL("UPDATE {}.alembic_version SET version_num = '9999'").format(sql
 
 
 class Failing(HashingEmbedder):
-    """One that can be down, and counts how often it is asked."""
+    """An embedder that can be down, and counts its calls."""
 
     is_down = False
     asked = 0
 
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
-        """As it is."""
+        """Embed like the base class."""
         self.asked += 1
         if self.is_down:
             raise EmbedderUnavailableError("http://secret.example does not answer")
@@ -37,27 +37,27 @@ class Failing(HashingEmbedder):
 
 
 async def test_each_part_says_what_is_wrong_with_it(new_database: Callable[[], str], settings: Settings) -> None:
-    """And nothing of the inside; what was well a moment ago is not asked again."""
+    """It reveals no internals; a healthy dependency is not checked again within a moment."""
     url, embedder, now = new_database(), Failing(), 0.0
     settings = settings.changed(database_url=SecretStr(url))
     async with Service(settings, embedder=embedder) as service:
         check = ReadinessCheck(service, lambda: now)
-        assert [one.status for one in await asyncio.gather(*(check() for _ in range(3)))] == ["ready"] * 3
+        assert [report.status for report in await asyncio.gather(*(check() for _ in range(3)))] == ["ready"] * 3
         assert embedder.asked == 1
 
         embedder.is_down = True
         assert (await check()).status == "ready"
         now = 61.0
-        found = await check()
-        assert (found.status, found.is_ready) == ("degraded", True)
-        assert found.embedder == "the embedding service did not answer; try again in a moment"
+        state = await check()
+        assert (state.status, state.is_ready) == ("degraded", True)
+        assert state.embedder == "the embedding service did not answer; try again in a moment"
 
         with opened(url) as connection:
             connection.execute(OTHER)
         now = 63.0
-        found = await check()
-        assert (found.status, found.is_ready, found.database) == ("not ready", False, OK)
-        assert "not set up for this service" in found.schema
+        state = await check()
+        assert (state.status, state.is_ready, state.database) == ("not ready", False, OK)
+        assert "not set up for this service" in state.schema
 
 
 async def test_a_service_without_an_embedder_is_ready(database_url: str, settings: Settings) -> None:
@@ -69,14 +69,14 @@ async def test_a_service_without_an_embedder_is_ready(database_url: str, setting
 
 
 async def test_a_database_that_is_away_says_so(settings: Settings) -> None:
-    """From the start; nobody asks the rest."""
+    """This holds from the start; the other checks are skipped."""
     nowhere = settings.changed(database_url=SecretStr("postgresql://secret@127.0.0.1:1/none"))
     async with Service(nowhere, embedder=HashingEmbedder()) as service:
-        found = await ReadinessCheck(service)()
-    assert "the database cannot be reached" in found.database
-    assert "secret" not in found.database
-    assert found.schema == found.pool == found.embedder == found.language_model == found.reranker == UNKNOWN
-    assert found.status == "not ready"
+        state = await ReadinessCheck(service)()
+    assert "the database cannot be reached" in state.database
+    assert "secret" not in state.database
+    assert state.schema == state.pool == state.embedder == state.language_model == state.reranker == UNKNOWN
+    assert state.status == "not ready"
 
 
 @pytest.mark.parametrize("waits_longer", [False, True])
@@ -92,6 +92,6 @@ async def test_a_pool_that_gives_no_connection_says_so(
         else:
             database._pool.timeout = 0.05  # noqa: SLF001 - opening may take longer than what is waited for here
         async with database.transaction(None):
-            found = await ReadinessCheck(service)()
-    assert (found.database, found.status) == (OK, "not ready")
-    assert "too many requests wait" in found.pool
+            state = await ReadinessCheck(service)()
+    assert (state.database, state.status) == (OK, "not ready")
+    assert "too many requests wait" in state.pool

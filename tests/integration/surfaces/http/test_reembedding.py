@@ -13,25 +13,25 @@ PLACE = "/v1/collections/docs/reembedding"
 
 
 async def test_it_is_begun_steered_and_looked_at(client: AsyncClient, platform: Platform) -> None:
-    """The cost is told first; a worker fills and switches, and the way back is at once."""
+    """The cost comes first; a worker fills and switches, and the rollback is immediate."""
     docs = await platform.collection("docs", space=None)
     await docs.add([{"_id": f"i{n}", "text": f"disk {n}"} for n in range(4)])
     assert (await client.get(PLACE)).status_code == 422
-    told = (await client.post(PLACE, json={"to": "minilm", "dry_run": True, "price": 1.0})).json()
-    assert told["cost"]["texts"] == 4
-    assert told.get("reembedding") is None
+    payload = (await client.post(PLACE, json={"to": "minilm", "dry_run": True, "price": 1.0})).json()
+    assert payload["cost"]["texts"] == 4
+    assert payload.get("reembedding") is None
     begun = (await client.post(PLACE, json={"to": "minilm", "batch_texts": 2})).json()
     assert (begun["reembedding"]["state"], begun["reembedding"]["pending"]) == ("filling", 4)
     assert (await client.post(f"{PLACE}/pause")).json()["is_paused"] is True
     assert (await client.post(f"{PLACE}/resume")).json()["is_paused"] is False
     refused = await client.post(f"{PLACE}/rollback")
     assert (refused.status_code, "cannot do 'rollback' now" in refused.json()["detail"]) == (422, True)
-    asked = (await client.post(f"{PLACE}/switch")).json()
-    assert (asked["state"], asked["switching"]) == ("filling", "now")
+    body = (await client.post(f"{PLACE}/switch")).json()
+    assert (body["state"], body["switching"]) == ("filling", "now")
     await platform.reembedding("docs", "run")
     assert (await client.get(PLACE)).json()["state"] == "switched"
-    found = (await client.post("/v1/collections/docs/search", json={"query": "disk 3"})).json()
-    assert found["hits"][0]["id"] == "i3"
+    payload = (await client.post("/v1/collections/docs/search", json={"query": "disk 3"})).json()
+    assert payload["hits"][0]["id"] == "i3"
     assert (await client.post(f"{PLACE}/rollback")).json()["state"] == "ready"
     assert (await client.post(f"{PLACE}/abort")).json()["state"] == "removing"
     assert (await client.post(f"{PLACE}/dance")).status_code in {404, 422}

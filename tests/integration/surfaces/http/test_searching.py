@@ -1,4 +1,4 @@
-"""Searches over HTTP, what is said of their hits, and what is on record of them."""
+"""Searches over HTTP, feedback on their hits, and their records."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ SEARCH = "/v1/collections/docs/search"
 @pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
 async def docs(platform: Platform) -> Collection:
     """The collection that is searched."""
-    made = await platform.collection("docs")
-    await made.add(
+    collection = await platform.collection("docs")
+    await collection.add(
         {
             "_id": f"i{n}",
             "title": f"Disk {n}",
@@ -30,42 +30,42 @@ async def docs(platform: Platform) -> Collection:
         }
         for n in range(6)
     )
-    return made
+    return collection
 
 
-async def _found(client: AsyncClient, **body: Any) -> dict[str, Any]:
+async def _search(client: AsyncClient, **body: Any) -> dict[str, Any]:
     answer = await client.post(SEARCH, json=body)
     assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    payload: dict[str, Any] = answer.json()
+    return payload
 
 
 async def test_a_search_answers_what_the_collection_does(client: AsyncClient, docs: Collection) -> None:
     """The same hits, scores and explanations, under the same names."""
-    found = await _found(client, query="full disk", where={"level": {"gte": 2}, "p": "High"}, limit=2)
+    payload = await _search(client, query="full disk", where={"level": {"gte": 2}, "p": "High"}, limit=2)
     same = (await docs.search("full disk", where={"level": {"gte": 2}, "p": "High"}, limit=2)).as_dict()
-    assert found["hits"] == same["hits"]
-    assert set(found) == set(same)
-    assert found["profile_version"] == 1
+    assert payload["hits"] == same["hits"]
+    assert set(payload) == set(same)
+    assert payload["profile_version"] == 1
 
 
 async def test_hits_below_the_least_are_left_out(client: AsyncClient) -> None:
-    """In a search, in a batch, in a preview; where nothing tells the relevance, the error names the member."""
-    best, *others = (await _found(client, query="full disk"))["hits"]
+    """This applies to a search, a batch and a preview; without a calibration, the error names the member."""
+    best, *others = (await _search(client, query="full disk"))["hits"]
     assert others
-    found = await _found(client, query="full disk", min_score=best["score"])
-    assert [hit["id"] for hit in found["hits"]] == [best["id"]]
-    assert (found["hits"][0]["relevance"], found["why_no_hits"]) == (None, [])
+    payload = await _search(client, query="full disk", min_score=best["score"])
+    assert [hit["id"] for hit in payload["hits"]] == [best["id"]]
+    assert (payload["hits"][0]["relevance"], payload["why_no_hits"]) == (None, [])
     none = await client.post(f"{SEARCH}/batch", json={"queries": ["full disk"], "min_score": 1000})
     [reason] = none.json()["results"][0]["why_no_hits"]
     assert reason.startswith("nothing found: none of the best 6 items has score 1000")
     preview = {"query": "full disk", "profiles": {"now": "active"}, "min_score": 1000}
-    shown = await client.post("/v1/collections/docs/preview", json=preview)
-    assert shown.json()["previews"][0]["hits"] == []
-    for least, said in ((0.5, "retrieval calibrate docs"), (2, "must be 1 or less")):
+    preview_answer = await client.post("/v1/collections/docs/preview", json=preview)
+    assert preview_answer.json()["previews"][0]["hits"] == []
+    for least, message in ((0.5, "retrieval calibrate docs"), (2, "must be 1 or less")):
         refused = await client.post(SEARCH, json={"query": "disk", "min_relevance": least})
         assert refused.status_code == 422
-        assert said in refused.text
+        assert message in refused.text
         assert "min_relevance" in refused.text
 
 
@@ -87,24 +87,24 @@ async def test_hits_below_the_least_are_left_out(client: AsyncClient) -> None:
 )
 async def test_everything_that_a_search_takes_can_be_said(client: AsyncClient, body: dict[str, Any]) -> None:
     """By the names that it has in Python."""
-    assert (await _found(client, **body))["retrieval_id"]
+    assert (await _search(client, **body))["retrieval_id"]
 
 
 async def test_typos_snippets_facets_and_pages_come_with_a_search(client: AsyncClient) -> None:
     """Under the names that they have in Python."""
     body = {"query": "dsik", "legs": ["lexical"], "typos": True, "snippet": 40, "facets": ["p"], "limit": 4}
-    first = await _found(client, **body, after="")
+    first = await _search(client, **body, after="")
     assert first["notes"][0].endswith("'dsik' as 'disk'")
     assert first["facets"] == {"p": {"High": 3, "Low": 3}}
     assert set(first["hits"][0]["snippet"]) == {"text", "highlights", "html"}
-    rest = await _found(client, **body, after=first["next"])
-    end = await _found(client, **body, after=rest["next"])
+    rest = await _search(client, **body, after=first["next"])
+    end = await _search(client, **body, after=rest["next"])
     assert (end["hits"], end["next"]) == ([], None)
     assert sorted(hit["id"] for hit in first["hits"] + rest["hits"]) == [f"i{n}" for n in range(6)]
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         ({"snippet": 5}, "20"),
         ({"facets": ["nope"]}, "nope"),
@@ -114,12 +114,12 @@ async def test_typos_snippets_facets_and_pages_come_with_a_search(client: AsyncC
     ],
 )
 async def test_what_cannot_come_with_a_search_is_a_problem(
-    client: AsyncClient, body: dict[str, Any], said: str
+    client: AsyncClient, body: dict[str, Any], message: str
 ) -> None:
-    """That says what to change."""
+    """The problem says what to change."""
     answer = await client.post(SEARCH, json={"query": "disk", **body})
     assert answer.status_code == 422
-    assert said in answer.text
+    assert message in answer.text
 
 
 async def test_what_is_typed_is_completed(client: AsyncClient) -> None:
@@ -135,9 +135,9 @@ async def test_what_is_typed_is_completed(client: AsyncClient) -> None:
 
 async def test_explanations_can_be_left_out(client: AsyncClient) -> None:
     """For who shows hits and asks nothing more."""
-    found = await _found(client, query="disk", explain=False)
-    assert found["hits"]
-    assert not any("explanation" in hit for hit in found["hits"])
+    payload = await _search(client, query="disk", explain=False)
+    assert payload["hits"]
+    assert not any("explanation" in hit for hit in payload["hits"])
 
 
 @pytest.mark.parametrize(
@@ -162,19 +162,19 @@ async def test_explanations_can_be_left_out(client: AsyncClient) -> None:
     ],
 )
 async def test_what_is_wrong_is_pointed_at(client: AsyncClient, body: dict[str, Any], pointer: str) -> None:
-    """By a JSON pointer, whoever found it: a model, the filter language, the collection."""
+    """A JSON pointer marks it, whichever layer found it: a model, the filter language, the collection."""
     answer = await client.post(SEARCH, json=body)
     assert answer.status_code == 422
     assert answer.headers["Content-Type"] == "application/problem+json"
-    assert [one["pointer"] for one in answer.json()["errors"]] == [pointer]
+    assert [error["pointer"] for error in answer.json()["errors"]] == [pointer]
 
 
 async def test_what_is_refused_is_told_in_plain_words(client: AsyncClient) -> None:
-    """And with what there is instead."""
+    """The message lists the values that exist."""
     answer = await client.post(SEARCH, json={"query": "disk", "context": {"actr": "kim"}})
-    known = "domain, complexity, actor, session, backtracks, generated"
+    fields = "domain, complexity, actor, session, backtracks, generated"
     assert answer.json()["errors"] == [
-        {"pointer": "/context/actr", "detail": f"there is no 'actr' here; did you mean 'actor'? There are: {known}"}
+        {"pointer": "/context/actr", "detail": f"there is no 'actr' here; did you mean 'actor'? There are: {fields}"}
     ]
     answer = await client.put("/v1/collections/x", json={"shema": {}})
     [refused] = answer.json()["errors"]
@@ -196,42 +196,46 @@ async def test_what_is_wrong_in_a_batch_is_pointed_at(client: AsyncClient, body:
     """The error names the query, if it is known."""
     answer = await client.post(f"{SEARCH}/batch", json=body)
     assert answer.status_code == 422
-    assert [one["pointer"] for one in answer.json()["errors"]] == [pointer]
+    assert [error["pointer"] for error in answer.json()["errors"]] == [pointer]
 
 
 async def test_many_queries_are_answered_in_their_order(client: AsyncClient) -> None:
     """As each of them alone would be."""
     answer = await client.post(f"{SEARCH}/batch", json={"queries": ["3", "1"], "limit": 1})
-    assert [one["hits"][0]["id"] for one in answer.json()["results"]] == ["i3", "i1"]
+    assert [result["hits"][0]["id"] for result in answer.json()["results"]] == ["i3", "i1"]
     too_many = await client.post(f"{SEARCH}/batch", json={"queries": ["disk"] * 101})
     assert (too_many.status_code, too_many.json()["errors"][0]["pointer"]) == (422, "/queries")
 
 
 async def test_a_collection_that_is_not_there_is_not_found(client: AsyncClient) -> None:
-    """And the problem says which there are."""
+    """The problem lists the collections that exist."""
     answer = await client.post("/v1/collections/nothing/search", json={"query": "disk"})
     assert (answer.status_code, answer.json()["type"]) == (404, "/problems/unknown-collection")
     assert "docs" in answer.json()["detail"]
 
 
 async def test_a_new_attribute_and_a_new_profile_are_seen(client: AsyncClient, platform: Platform) -> None:
-    """Handles are kept between requests, and what another process changes is seen by them."""
+    """Handles are kept between requests, and notice the changes of other processes."""
     other = await platform.collection("others", profile=Profile(legs={"lexical": 1.0}))
     await other.add([{"_id": "a", "text": "disk"}])
     path = "/v1/collections/others/search"
     assert (await client.post(path, json={"query": "disk", "where": {"fresh": 1}})).status_code == 422
     await other.add([{"_id": "b", "text": "disk", "fresh": 1}])
-    found = (await client.post(path, json={"query": "disk", "where": {"fresh": 1}})).json()
-    assert [hit["id"] for hit in found["hits"]] == ["b"]
+    payload = (await client.post(path, json={"query": "disk", "where": {"fresh": 1}})).json()
+    assert [hit["id"] for hit in payload["hits"]] == ["b"]
 
 
 async def test_feedback_counts_once(client: AsyncClient) -> None:
     """For a hit; the same verdict again is a repetition, another one takes its place."""
-    found = await _found(client, query="disk", limit=1)
-    event = {"retrieval_id": found["retrieval_id"], "item_id": found["hits"][0]["id"], "actor": "kim"}
-    said = [(await client.post("/v1/feedback", json={**event, **more})).json()
+    payload = await _search(client, query="disk", limit=1)
+    event = {"retrieval_id": payload["retrieval_id"], "item_id": payload["hits"][0]["id"], "actor": "kim"}
+    reports = [(await client.post("/v1/feedback", json={**event, **more})).json()
             for more in ({"helpful": True}, {"helpful": True}, {"reward": 0.25})]  # fmt: skip
-    assert [(one["recorded"], one["repeated"], one["superseding"]) for one in said] == [(1, 0, 0), (0, 1, 0), (1, 0, 1)]
+    assert [(answer["recorded"], answer["repeated"], answer["superseding"]) for answer in reports] == [
+        (1, 0, 0),
+        (0, 1, 0),
+        (1, 0, 1),
+    ]
 
 
 async def test_a_batch_of_feedback_is_stored_whole_or_not_at_all(client: AsyncClient) -> None:
@@ -246,9 +250,9 @@ async def test_a_batch_of_feedback_is_stored_whole_or_not_at_all(client: AsyncCl
 
 async def test_an_outcome_is_shared_by_what_was_used(client: AsyncClient) -> None:
     """An event an item."""
-    found = await _found(client, query="disk", limit=2)
-    used = [hit["id"] for hit in found["hits"]]
-    body = {"retrieval_id": found["retrieval_id"], "used": used, "reward": 0.5}
+    payload = await _search(client, query="disk", limit=2)
+    used = [hit["id"] for hit in payload["hits"]]
+    body = {"retrieval_id": payload["retrieval_id"], "used": used, "reward": 0.5}
     assert (await client.post("/v1/outcome", json=body)).json()["recorded"] == 2
     nothing = await client.post("/v1/outcome", json={**body, "used": []})
     assert nothing.status_code == 422
@@ -256,17 +260,17 @@ async def test_an_outcome_is_shared_by_what_was_used(client: AsyncClient) -> Non
 
 async def test_a_recorded_search_is_read_and_asked_again(client: AsyncClient, platform: Platform) -> None:
     """The shown hits are on record, follow from it, and are the same today."""
-    found = await _found(client, query="disk", limit=2, context={"session": "s-http"})
-    path = f"/v1/retrievals/{found['retrieval_id']}"
-    told = (await client.get(path)).json()
-    assert told == (await platform.retrieval(found["retrieval_id"])).as_dict()
-    assert [one["item_id"] for one in told["impressions"]] == [hit["id"] for hit in found["hits"]]
+    body = await _search(client, query="disk", limit=2, context={"session": "s-http"})
+    path = f"/v1/retrievals/{body['retrieval_id']}"
+    payload = (await client.get(path)).json()
+    assert payload == (await platform.retrieval(body["retrieval_id"])).as_dict()
+    assert [impression["item_id"] for impression in payload["impressions"]] == [hit["id"] for hit in body["hits"]]
     replayed = (await client.post(f"{path}/replay")).json()
     assert (replayed["is_reproduced"], replayed["is_same_today"]) == (True, True)
 
 
 async def test_a_search_that_nobody_recorded_is_not_found(client: AsyncClient) -> None:
-    """And what is no identifier is told to be none."""
+    """An invalid identifier is reported as such."""
     for answer in (
         await client.get(f"/v1/retrievals/{uuid.uuid4()}"),
         await client.post(f"/v1/retrievals/{uuid.uuid4()}/replay"),
@@ -280,9 +284,9 @@ async def test_recorded_searches_are_listed_page_by_page(client: AsyncClient, do
     for _ in range(3):
         await docs.search("disk", context=Context(session="s-list"))
     path = "/v1/collections/docs/retrievals"
-    asked: dict[str, Any] = {"session": "s-list", "limit": 2}
-    first = (await client.get(path, params=asked)).json()
-    rest = (await client.get(path, params={**asked, "before": first["next"]})).json()
-    ids = [one["retrieval_id"] for one in (*first["retrievals"], *rest["retrievals"])]
+    parameters: dict[str, Any] = {"session": "s-list", "limit": 2}
+    first = (await client.get(path, params=parameters)).json()
+    rest = (await client.get(path, params={**parameters, "before": first["next"]})).json()
+    ids = [retrieval["retrieval_id"] for retrieval in (*first["retrievals"], *rest["retrievals"])]
     assert (len(ids), ids) == (3, sorted(ids, reverse=True))
     assert rest["next"] is None

@@ -16,7 +16,7 @@ from retrieval.surfaces.http.app import create_app
 from retrieval.surfaces.http.caller import CurrentPlatform
 from tests.support.database import SCHEMA
 from tests.support.openai_server import OpenAIServer, status
-from tests.support.traces import keep_spans
+from tests.support.traces import record_spans
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -64,15 +64,15 @@ def app_of(database_url: str, embedder: OpenAIServer) -> FastAPI:
     return app
 
 
-async def asked(app: FastAPI) -> str:
-    """All that the service answers to a search, to its metrics, and to a path that there is not."""
+async def answers_of(app: FastAPI) -> str:
+    """All that the service answers to a search, to its metrics, and to an unknown path."""
     async with (
         app.router.lifespan_context(app),
         AsyncClient(transport=ASGITransport(app=app), base_url="http://localhost", headers=HEADERS) as client,
     ):
         answers = [await client.post("/probe/search")]
         answers += [await client.get(path) for path in ("/metrics", "/livez", "/nowhere")]
-    return "\n".join(f"{one.status_code} {dict(one.headers)} {one.text}" for one in answers)
+    return "\n".join(f"{answer.status_code} {dict(answer.headers)} {answer.text}" for answer in answers)
 
 
 @pytest.mark.parametrize(
@@ -86,24 +86,24 @@ async def test_a_database_that_is_away_or_misnamed_costs_no_secret(
     embedder: OpenAIServer, records: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
     """Also where the password makes the address unreadable."""
-    kept = keep_spans(monkeypatch)
-    said = await asked(app_of(url, embedder))
+    spans = record_spans(monkeypatch)
+    texts = await answers_of(app_of(url, embedder))
 
-    assert said[0] == "5"
-    for text in (said, records.text, kept.text()):
+    assert texts[0] == "5"
+    for text in (texts, records.text, spans.text()):
         assert not [secret for secret in SECRETS if secret in text]
 
 
 async def test_an_embedder_that_quotes_the_key_costs_no_secret(
     database_url: str, embedder: OpenAIServer, records: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Some servers repeat what they were sent."""
-    kept = keep_spans(monkeypatch)
+    """Some servers quote the request."""
+    spans = record_spans(monkeypatch)
     embedder.faults.extend(status(code, said=f"the key {EMBEDDING_KEY} is no good") for code in (403, 400))
     app = app_of(database_url, embedder)
-    said = await asked(app) + await asked(app_of(database_url, embedder))
+    texts = await answers_of(app) + await answers_of(app_of(database_url, embedder))
 
-    assert said[0] == "5"
-    assert kept.named("embeddings text-embedding-3-small")
-    for text in (said, records.text, kept.text()):
+    assert texts[0] == "5"
+    assert spans.named("embeddings text-embedding-3-small")
+    for text in (texts, records.text, spans.text()):
         assert not [secret for secret in SECRETS if secret in text]

@@ -22,7 +22,7 @@ async def test_the_first_requests_of_a_tenant_open_one_view(platform: Platform) 
     tenants = Tenants(platform)
     name = f"{platform.settings.tenant}-other"
     first, *others = await asyncio.gather(*(tenants.platform(name, {}) for _ in range(5)))
-    assert all(one is first for one in others)
+    assert all(platform is first for platform in others)
     assert first.tenant_id != platform.tenant_id
     assert first.database is platform.database
     await tenants.aclose()
@@ -35,15 +35,15 @@ async def test_of_too_many_views_the_one_unused_for_longest_is_closed(platform: 
     a, b, c, d = (f"{platform.settings.tenant}-{letter}" for letter in "abcd")
     using: dict[str, Any] = {}
     first = await tenants.platform(a, using)
-    second = await _used(tenants, b)
-    third = await _used(tenants, c)
+    second = await _used_view(tenants, b)
+    third = await _used_view(tenants, c)
     await _settled(tenants)
-    assert [is_open(one) for one in (first, second, third)] == [True, False, True]
+    assert [is_open(platform) for platform in (first, second, third)] == [True, False, True]
     give_back(using)
-    await _used(tenants, c)
-    await _used(tenants, d)
+    await _used_view(tenants, c)
+    await _used_view(tenants, d)
     await _settled(tenants)
-    assert [is_open(one) for one in (first, third)] == [False, True]
+    assert [is_open(platform) for platform in (first, third)] == [False, True]
     assert is_open(await tenants.platform(a, {}))
     await tenants.aclose()
 
@@ -54,7 +54,7 @@ async def test_a_client_that_hangs_up_does_not_end_the_closing_of_anothers_view(
     """The other view's records are stored."""
     tenants = Tenants(platform, most_open=1)
     a, b = (f"{platform.settings.tenant}-{letter}" for letter in "ab")
-    first = await _used(tenants, a)
+    first = await _used_view(tenants, a)
     entered, go_on, close = asyncio.Event(), asyncio.Event(), Platform.__aexit__
 
     async def slow(self: Platform, *error: Any) -> None:
@@ -63,7 +63,7 @@ async def test_a_client_that_hangs_up_does_not_end_the_closing_of_anothers_view(
         await close(self, *error)
 
     monkeypatch.setattr(Platform, "__aexit__", slow)
-    stranger = asyncio.create_task(_used(tenants, b))
+    stranger = asyncio.create_task(_used_view(tenants, b))
     await entered.wait()
     assert is_open(first)
     stranger.cancel()
@@ -75,19 +75,19 @@ async def test_a_client_that_hangs_up_does_not_end_the_closing_of_anothers_view(
 
 
 async def test_a_request_holds_a_view_once(platform: Platform) -> None:
-    """However often it asks; what it gives back twice is given back once."""
+    """The number of uses does not matter; a view released twice counts once."""
     tenants = Tenants(platform, most_open=1)
     name = f"{platform.settings.tenant}-a"
-    one, other = dict[str, Any](), dict[str, Any]()
-    view = await tenants.platform(name, one)
-    await tenants.platform(name, one)
+    first, other = dict[str, Any](), dict[str, Any]()
+    view = await tenants.platform(name, first)
+    await tenants.platform(name, first)
     await tenants.platform(name, other)
-    give_back(one)
-    give_back(one)
-    await _used(tenants, f"{name}-b")
+    give_back(first)
+    give_back(first)
+    await _used_view(tenants, f"{name}-b")
     assert is_open(view)
     give_back(other)
-    await _used(tenants, f"{name}-c")
+    await _used_view(tenants, f"{name}-c")
     await _settled(tenants)
     assert not is_open(view)
     await tenants.aclose()
@@ -100,7 +100,7 @@ async def test_what_a_copy_of_a_request_uses_is_given_back_too(platform: Platfor
     begin_holding(scope)
     view = await tenants.platform(f"{platform.settings.tenant}-a", {**scope, "path": "/other"})
     give_back(scope)
-    await _used(tenants, f"{platform.settings.tenant}-b")
+    await _used_view(tenants, f"{platform.settings.tenant}-b")
     await _settled(tenants)
     assert not is_open(view)
     await tenants.aclose()
@@ -119,13 +119,13 @@ async def test_a_view_that_could_not_be_opened_is_tried_again(
     with monkeypatch.context() as patch:
         patch.setattr(Platform, "__aenter__", away)
         with pytest.raises(DatabaseUnreachableError):
-            await _used(tenants, name)
-    assert is_open(await _used(tenants, name))
+            await _used_view(tenants, name)
+    assert is_open(await _used_view(tenants, name))
     await tenants.aclose()
 
 
-async def _used(tenants: Tenants, name: str) -> Platform:
-    """The view that a whole request used."""
+async def _used_view(tenants: Tenants, name: str) -> Platform:
+    """The view that a complete request used."""
     holder: dict[str, Any] = {}
     try:
         return await tenants.platform(name, holder)
@@ -134,5 +134,5 @@ async def _used(tenants: Tenants, name: str) -> Platform:
 
 
 async def _settled(tenants: Tenants) -> None:
-    """Wait for what is being closed behind the requests."""
+    """Wait until the views released after requests are closed."""
     await asyncio.gather(*tenants._closing)  # noqa: SLF001 - nobody else waits for it

@@ -38,7 +38,7 @@ def application(settings: Settings) -> FastAPI:
 
     @app.get("/names")
     async def names(platform: CurrentPlatform) -> list[str]:
-        return [one.name for one in await platform.collections()]
+        return [collection.name for collection in await platform.collections()]
 
     return app
 
@@ -129,7 +129,7 @@ async def _refuses(service: Served) -> None:
         except ConnectionRefusedError:
             return
         except ConnectionResetError:
-            continue  # it came just as the service stopped to listen
+            continue  # the connection arrived while the service stopped listening
 
 
 def is_away(answer: Response) -> bool:

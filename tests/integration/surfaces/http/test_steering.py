@@ -19,12 +19,14 @@ LATEST: dict[str, Any] = {"legs": {"recent": 1.0}}
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", autouse=True)
 async def docs(platform: Platform) -> Collection:
-    """The collection that is asked about."""
-    made = await platform.collection("docs")
-    await made.add({"_id": f"i{n}", "text": f"disk {n}", "occurred_at": f"2026-01-0{n + 1}T00:00Z"} for n in range(4))
-    await made.search("disk")
+    """The collection of the requests."""
+    collection = await platform.collection("docs")
+    await collection.add(
+        {"_id": f"i{n}", "text": f"disk {n}", "occurred_at": f"2026-01-0{n + 1}T00:00Z"} for n in range(4)
+    )
+    await collection.search("disk")
     await platform.recorded()
-    return made
+    return collection
 
 
 async def test_a_profile_is_changed_and_an_earlier_one_used_again(client: AsyncClient, docs: Collection) -> None:
@@ -37,7 +39,7 @@ async def test_a_profile_is_changed_and_an_earlier_one_used_again(client: AsyncC
     assert (await client.get(PROFILE)).json() == again
     assert (await client.get(PROFILE, params={"version": 2})).json()["is_active"] is False
     listed = (await client.get("/v1/collections/docs/profiles")).json()["profiles"]
-    assert [one["version"] for one in listed] == [2, 1]
+    assert [version["version"] for version in listed] == [2, 1]
     waiting = (await client.put(PROFILE, json={"profile": WORDS, "use": False})).json()
     assert (waiting["version"], waiting["is_active"]) == (3, False)
     assert (await client.get(PROFILE)).json() == again
@@ -60,52 +62,52 @@ async def test_a_profile_that_cannot_be_is_refused(
     """With the place that is wrong."""
     answer = await client.put(PROFILE, json=body)
     assert answer.status_code == status
-    assert [one["pointer"] for one in answer.json().get("errors", [])] == ([] if pointer is None else [pointer])
+    assert [error["pointer"] for error in answer.json().get("errors", [])] == ([] if pointer is None else [pointer])
 
 
 async def test_a_preview_compares_profiles_as_python_does(client: AsyncClient, docs: Collection) -> None:
     """One in use, one inline, one by its number."""
     body = {"query": "disk 1", "profiles": {"now": "active", "latest": LATEST, "first": 1}, "limit": 2}
     answer = await client.post("/v1/collections/docs/preview", json=body)
-    found = answer.json()
-    assert found["baseline"] == "now"
-    assert [one["name"] for one in found["previews"]] == ["now", "latest", "first"]
-    assert [one["hit"]["id"] for one in found["previews"][1]["hits"]] == ["i3", "i2"]
+    payload = answer.json()
+    assert payload["baseline"] == "now"
+    assert [preview["name"] for preview in payload["previews"]] == ["now", "latest", "first"]
+    assert [hit["hit"]["id"] for hit in payload["previews"][1]["hits"]] == ["i3", "i2"]
     first = (await docs.stored_profile(1)).profile
     same = (
         await docs.preview("disk 1", profiles={"now": (await docs.stored_profile()).profile, "same": first}, limit=2)
     ).as_dict()
-    assert found["previews"][2] == {**same["previews"][1], "name": "first"}
+    assert payload["previews"][2] == {**same["previews"][1], "name": "first"}
 
 
 async def test_a_profile_of_a_preview_that_is_wrong_is_named(client: AsyncClient) -> None:
     """By its place."""
     body = {"query": "disk", "profiles": {"now": "active", "odd": {"legs": {}}}}
     answer = await client.post("/v1/collections/docs/preview", json=body)
-    assert [one["pointer"] for one in answer.json()["errors"]] == ["/profiles/odd"]
+    assert [error["pointer"] for error in answer.json()["errors"]] == ["/profiles/odd"]
 
 
 async def test_statistics_are_those_of_the_platform(client: AsyncClient, platform: Platform) -> None:
     """As the command line shows them."""
-    told = (await client.get("/v1/statistics")).json()["collections"]
-    assert told == [one.as_dict() for one in await platform.statistics()]
-    assert told[0]["items"] == 4
+    statistics = (await client.get("/v1/statistics")).json()["collections"]
+    assert statistics == [collection.as_dict() for collection in await platform.statistics()]
+    assert statistics[0]["items"] == 4
 
 
 async def test_the_doctor_is_asked_too(client: AsyncClient, platform: Platform) -> None:
     """It looks at the same things as it does in Python."""
-    told = (await client.get("/v1/doctor", params={"collection": "docs"})).json()
+    payload = (await client.get("/v1/doctor", params={"collection": "docs"})).json()
     same = (await platform.doctor("docs")).as_dict()
-    assert {one["check"] for one in told["findings"]} == {one["check"] for one in same["findings"]}
+    assert {finding["check"] for finding in payload["findings"]} == {finding["check"] for finding in same["findings"]}
     assert (await client.get("/v1/doctor", params={"collection": "nothing"})).status_code == 404
 
 
 async def test_figures_are_those_of_the_platform(client: AsyncClient, platform: Platform) -> None:
     """The views by name, and their rows of a collection and a period."""
     views = (await client.get("/v1/analytics")).json()["views"]
-    assert [one["name"] for one in views] == [one.name for one in await platform.analytics_views()]
-    asked = {"collection": "docs", "since": "7d"}
-    rows = (await client.get("/v1/analytics/queries", params=asked)).json()["rows"]
+    assert [view["name"] for view in views] == [view.name for view in await platform.analytics_views()]
+    parameters = {"collection": "docs", "since": "7d"}
+    rows = (await client.get("/v1/analytics/queries", params=parameters)).json()["rows"]
     assert rows == (await platform.analytics("queries", collection="docs")).as_dicts()
     assert rows[0]["query"] == "disk"
 

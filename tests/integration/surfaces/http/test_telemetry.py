@@ -20,7 +20,7 @@ from retrieval.surfaces.http.caller import CurrentPlatform
 from retrieval.surfaces.http.limits import Limits
 from retrieval.surfaces.http.telemetry import Redaction, ServiceFormatter
 from tests.support.database import SCHEMA
-from tests.support.traces import keep_spans
+from tests.support.traces import record_spans
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -39,19 +39,19 @@ async def search(name: str, platform: CurrentPlatform, q: str) -> dict[str, int]
 
 @probe.post("/probe/broken")
 async def broken(q: str) -> None:
-    """Fails with all that it was given."""
+    """Fail with all arguments in the message."""
     raise RuntimeError(q)
 
 
 @pytest.fixture(scope="module")
 def app(database_url: str) -> FastAPI:
-    """The application, with routes of its own to be asked."""
+    """The application, with test routes."""
     settings = Settings(
         tenant="telemetry", database_schema=SCHEMA, embedder="none", database_url=SecretStr(database_url)
     )
-    made = create_app(settings, embedder=HashingEmbedder(), insecure_local=True)
-    made.include_router(probe)
-    return made
+    service = create_app(settings, embedder=HashingEmbedder(), insecure_local=True)
+    service.include_router(probe)
+    return service
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -80,12 +80,12 @@ class Lines(logging.Handler):
 
     def of(self, logger: str) -> list[dict[str, object]]:
         """The lines of that logger."""
-        found = [json.loads(line) for line in self.lines]
-        return [one for one in found if one["logger"] == logger]
+        records = [json.loads(line) for line in self.lines]
+        return [line for line in records if line["logger"] == logger]
 
 
 @pytest.fixture
-def said() -> Iterator[Lines]:
+def log_lines() -> Iterator[Lines]:
     """The lines that are logged from here on."""
     root, lines = logging.getLogger("retrieval"), Lines()
     before = root.level
@@ -96,78 +96,78 @@ def said() -> Iterator[Lines]:
     root.setLevel(before)
 
 
-async def test_each_request_is_one_line(client: AsyncClient, said: Lines) -> None:
+async def test_each_request_is_one_line(client: AsyncClient, log_lines: Lines) -> None:
     """With its route as it is written, its status, how long it took, and the id that the answer told."""
     answer = await client.post("/probe/docs/search", params={"q": "zweistromland"})
 
-    [line] = said.of("retrieval.access")
+    [line] = log_lines.of("retrieval.access")
     assert answer.json() == {"hits": 1}
     assert (line["method"], line["route"], line["status"]) == ("POST", ROUTE, 200)
     assert line["request_id"] == answer.headers["X-Request-ID"]
     assert isinstance(line["ms"], float)
-    assert "zweistromland" not in "".join(said.lines)
+    assert "zweistromland" not in "".join(log_lines.lines)
 
 
-async def test_what_is_logged_meanwhile_bears_the_same_id(client: AsyncClient, said: Lines) -> None:
+async def test_what_is_logged_meanwhile_bears_the_same_id(client: AsyncClient, log_lines: Lines) -> None:
     """Also a client's own id."""
     await client.post("/probe/docs/search", params={"q": "x"}, headers={"X-Request-ID": "mine-1"})
 
-    assert [one["request_id"] for one in said.of("retrieval.probe")] == ["mine-1"]
-    assert [one["request_id"] for one in said.of("retrieval.access")] == ["mine-1"]
+    assert [line["request_id"] for line in log_lines.of("retrieval.probe")] == ["mine-1"]
+    assert [line["request_id"] for line in log_lines.of("retrieval.access")] == ["mine-1"]
 
 
-async def test_operators_looks_are_no_lines(client: AsyncClient, said: Lines) -> None:
+async def test_operators_looks_are_no_lines(client: AsyncClient, log_lines: Lines) -> None:
     """They come every few seconds."""
     for path in ("/livez", "/metrics"):
         await client.get(path)
 
-    assert said.of("retrieval.access") == []
+    assert log_lines.of("retrieval.access") == []
 
 
-async def test_what_leads_nowhere_and_what_fails_are_lines_too(client: AsyncClient, said: Lines) -> None:
-    """The first has no route; of the second the class of the error is said, and not what it said."""
+async def test_what_leads_nowhere_and_what_fails_are_lines_too(client: AsyncClient, log_lines: Lines) -> None:
+    """The first has no route; the second has the error's class, but not its message."""
     await client.get("/nowhere/zweistromland")
     await client.post("/probe/broken", params={"q": "zweistromland"})
 
-    assert [(one["route"], one["status"]) for one in said.of("retrieval.access")] == [
+    assert [(line["route"], line["status"]) for line in log_lines.of("retrieval.access")] == [
         (None, 404),
         ("/probe/broken", 500),
     ]
-    assert "RuntimeError" in "".join(said.lines)
-    assert "zweistromland" not in "".join(said.lines)
+    assert "RuntimeError" in "".join(log_lines.lines)
+    assert "zweistromland" not in "".join(log_lines.lines)
 
 
 async def test_a_request_is_a_span_of_the_callers_trace(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """W3C's ``traceparent`` is taken over, and the search is part of it."""
-    kept = keep_spans(monkeypatch)
+    """It continues W3C's ``traceparent``, and the search is part of the trace."""
+    spans = record_spans(monkeypatch)
     answer = await client.post("/probe/docs/search", params={"q": "zweistromland"}, headers={"traceparent": PARENT})
 
-    server = kept.one(f"POST {ROUTE}")
+    server = spans.only(f"POST {ROUTE}")
     assert server.parent is not None
     assert f"{server.context.trace_id:032x}" == "0af7651916cd43dd8448eb211c80319c"
     assert f"{server.parent.span_id:016x}" == "b7ad6b7169203331"
-    told = kept.told(server.name)
-    assert (told["http.route"], told["http.response.status_code"]) == (ROUTE, 200)
-    assert told["retrieval.request_id"] == answer.headers["X-Request-ID"]
-    assert "retrieval.search" in [one.name for one in kept.within(server)]
-    assert "zweistromland" not in kept.text()
+    attributes = spans.attributes_of(server.name)
+    assert (attributes["http.route"], attributes["http.response.status_code"]) == (ROUTE, 200)
+    assert attributes["retrieval.request_id"] == answer.headers["X-Request-ID"]
+    assert "retrieval.search" in [span.name for span in spans.children_of(server)]
+    assert "zweistromland" not in spans.text()
 
 
 async def test_a_request_that_fails_is_told_by_its_status(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And nothing of what it was given."""
-    kept = keep_spans(monkeypatch)
+    """The span has no argument of the request."""
+    spans = record_spans(monkeypatch)
     await client.post("/probe/broken", params={"q": "zweistromland"})
 
-    assert kept.told("POST /probe/broken")["error.type"] == "500"
-    assert "zweistromland" not in kept.text()
+    assert spans.attributes_of("POST /probe/broken")["error.type"] == "500"
+    assert "zweistromland" not in spans.text()
 
 
-async def test_a_client_that_hangs_up_is_told_as_499(app: FastAPI, said: Lines) -> None:
-    """Nobody was answered: the application ended without a word."""
-    told = []
+async def test_a_client_that_hangs_up_is_told_as_499(app: FastAPI, log_lines: Lines) -> None:
+    """No answer was sent: the application ended without one."""
+    statuses = []
 
     async def nothing(*_: object) -> None:
-        told.append("called")
+        statuses.append("called")
 
     async def never() -> dict[str, object]:
         raise AssertionError
@@ -180,5 +180,5 @@ async def test_a_client_that_hangs_up_is_told_as_499(app: FastAPI, said: Lines) 
     access, limits = Access(service, insecure_local=True), Limits.of(service.settings)
     await Frame(nothing, access=access, limits=limits)(scope, never, unheard)
 
-    assert told == ["called"]
-    assert [one["status"] for one in said.of("retrieval.access")] == [499]
+    assert statuses == ["called"]
+    assert [line["status"] for line in log_lines.of("retrieval.access")] == [499]

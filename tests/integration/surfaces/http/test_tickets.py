@@ -25,7 +25,7 @@ TICKETS: list[dict[str, Any]] = [
 
 
 async def test_without_tickets_it_is_told_that_there_are_none(client: AsyncClient) -> None:
-    """503 for who watches over it, 404 for who asks; this comes before the history is stored."""
+    """``health`` is 503, a search 404; the history is not stored yet."""
     health = await client.get("/v2/retrieval/health")
     assert (health.status_code, health.json()["status"], health.json()["index_loaded"]) == (503, "unhealthy", False)
     for answer in (
@@ -41,7 +41,7 @@ async def test_without_tickets_it_is_told_that_there_are_none(client: AsyncClien
 async def service(platform: Platform) -> RetrievalService:
     """The service in Python, with the history stored."""
     collection = await platform.collection("tickets", filterable=TICKET_FILTERABLE)
-    await collection.add([ticket_item(one) for one in TICKETS])
+    await collection.add([ticket_item(ticket) for ticket in TICKETS])
     return RetrievalService(platform=platform)
 
 
@@ -87,7 +87,7 @@ async def test_a_request_that_cannot_be_is_refused(
     assert service is not None
     answer = await client.post("/v2/retrieval/search", json=body)
     assert answer.status_code == 422
-    assert [one["pointer"] for one in answer.json().get("errors", [])] == pointers
+    assert [error["pointer"] for error in answer.json().get("errors", [])] == pointers
 
 
 async def test_health_and_statistics_are_the_services(client: AsyncClient, service: RetrievalService) -> None:
@@ -105,7 +105,7 @@ async def test_health_and_statistics_are_the_services(client: AsyncClient, servi
 async def test_a_preview_answers_as_the_service_does(
     client: AsyncClient, service: RetrievalService, config: Any
 ) -> None:
-    """By presets, by weights of one's own, or as usual."""
+    """By presets, by weights, or by default."""
     body = {"title": "timeout", "description": "database", "domain": "MM", "config": config}
     answer = await client.post("/v2/retrieval/preview", json=body)
     assert answer.status_code == 200, answer.text

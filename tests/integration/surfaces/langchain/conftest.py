@@ -18,7 +18,7 @@ from tests.support.database import SCHEMA
 
 
 def fake_embedder() -> LangChainEmbedder:
-    """Vectors of six numbers, made of nothing but the text."""
+    """Vectors of six numbers, derived from the text."""
     return LangChainEmbedder(DeterministicFakeEmbedding(size=6), dimensions=6)
 
 

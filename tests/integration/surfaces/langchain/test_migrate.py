@@ -27,21 +27,21 @@ from retrieval.surfaces.langchain import RetrievalVectorStore
 from retrieval.surfaces.langchain.migrate import CopyReport, LangChainStore, copy_store
 from retrieval.sync import SyncCollection, SyncPlatform
 
-# As ``PGVector`` of 0.0.7 and later makes them.
+# As created by ``PGVector`` of 0.0.7 and later.
 V1 = """
     CREATE TABLE langchain_pg_collection (uuid uuid PRIMARY KEY, name varchar NOT NULL UNIQUE, cmetadata json);
     CREATE TABLE langchain_pg_embedding (
         id varchar PRIMARY KEY, collection_id uuid REFERENCES langchain_pg_collection, embedding vector,
         document varchar, cmetadata jsonb);
 """
-# As the releases before it did.
+# As created by earlier releases.
 FORMER = """
     CREATE TABLE langchain_pg_collection (uuid uuid PRIMARY KEY, name varchar, cmetadata json);
     CREATE TABLE langchain_pg_embedding (
         collection_id uuid REFERENCES langchain_pg_collection, embedding vector, document varchar, cmetadata json,
         custom_id varchar, uuid uuid PRIMARY KEY);
 """
-# As ``PGEngine.init_vectorstore_table`` makes one, with metadata columns and hybrid search.
+# As created by ``PGEngine.init_vectorstore_table``, with metadata columns and hybrid search.
 V2 = """
     CREATE TABLE documents (
         langchain_id uuid PRIMARY KEY, content text NOT NULL, embedding vector(6) NOT NULL, source text, page integer,
@@ -53,7 +53,7 @@ NAMED = """
 
 
 class Source:
-    """A schema of the source's, and what is written there."""
+    """A schema of the source, and its content."""
 
     def __init__(self, connection: psycopg.Connection[Any], url: str) -> None:
         self.connection, self.url = connection, url
@@ -84,9 +84,9 @@ class Source:
 def source(database_url: str) -> Iterator[Source]:
     """An empty one."""
     with psycopg.connect(database_url, autocommit=True) as connection:
-        made = Source(connection, database_url.replace("postgresql://", "postgresql+psycopg://"))
-        yield made
-        connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(made.schema)))
+        store = Source(connection, database_url.replace("postgresql://", "postgresql+psycopg://"))
+        yield store
+        connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(store.schema)))
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_ids_texts_metadata_and_vectors_are_as_they_were(docs: Source, sync_coll
 
 
 def test_another_copy_changes_what_has_changed(docs: Source, sync_collection: SyncCollection) -> None:
-    """A text, metadata, a vector alone, or a document that is new; the rest is left alone."""
+    """A text, metadata, a single vector, or a new document; the rest stays."""
     copied(docs, docs.store(name="docs"), sync_collection)
     docs.connection.execute("UPDATE langchain_pg_embedding SET document = 'other' WHERE id = 'd0'")
     docs.connection.execute("UPDATE langchain_pg_embedding SET cmetadata = '{\"page\": 9}' WHERE id = 'd1'")
@@ -131,8 +131,8 @@ def test_another_copy_changes_what_has_changed(docs: Source, sync_collection: Sy
     report = copied(docs, docs.store(name="docs"), sync_collection)
 
     assert report == CopyReport(read=5, copied=3, unchanged=2)
-    found = sync_collection.get(["d0", "d1"])
-    assert (found["d0"].body, dict(found["d1"].attributes)) == ("other", {"page": 9})
+    items = sync_collection.get(["d0", "d1"])
+    assert (items["d0"].body, dict(items["d1"].attributes)) == ("other", {"page": 9})
     assert sync_collection.embeddings(["d2"])["d2"][0] < 0
 
 
@@ -195,7 +195,7 @@ def test_the_tables_of_former_releases_are_read_too(source: Source, sync_collect
 
 
 def test_a_table_of_its_own_has_metadata_in_columns(source: Source, sync_collection: SyncCollection) -> None:
-    """Those that are null are none, the words of hybrid search are not metadata, and the JSON goes before."""
+    """Null columns are left out, the column of hybrid search is not metadata, and the JSON column takes precedence."""
     source.connection.execute(V2)
     first, second = sorted(str(uuid.uuid4()) for _ in range(2))
     source.connection.execute(
@@ -208,18 +208,18 @@ def test_a_table_of_its_own_has_metadata_in_columns(source: Source, sync_collect
     report = copied(source, source.store(table="documents"), sync_collection, page=1)
 
     assert report == CopyReport(read=2, copied=2)
-    found = sync_collection.get([first, second])
-    attributes = dict(found[first].attributes)
+    items = sync_collection.get([first, second])
+    attributes = dict(items[first].attributes)
     assert attributes.pop("added").startswith("2024-05-01T")
     assert attributes == {"source": "a.pdf", "page": 7, "price": 1.5, "extra": {"k": None}}
-    assert found[second].attributes == {}
-    assert [one.item_id for one in sync_collection.search("one", legs=["lexical"], where={"source": "a.pdf"})] == [
+    assert items[second].attributes == {}
+    assert [hit.item_id for hit in sync_collection.search("one", legs=["lexical"], where={"source": "a.pdf"})] == [
         first
     ]
 
 
 def test_columns_may_have_any_names(source: Source, sync_collection: SyncCollection) -> None:
-    """The key and the vector are found; what is not is asked for with what there is."""
+    """The columns of key and vector are found; for a missing one the error lists the columns."""
     source.connection.execute(NAMED)
     source.connection.execute("INSERT INTO named VALUES ('k''1', 'one', '[1,2,3,4,5,6]', '{\"a\": 1}')")
     store = source.store(table="named", content_column="body", metadata_column="meta")
@@ -231,7 +231,7 @@ def test_columns_may_have_any_names(source: Source, sync_collection: SyncCollect
 
 
 def test_what_is_not_there_or_does_not_fit_is_told(docs: Source, sync_collection: SyncCollection) -> None:
-    """Each error says what there is, or what to do."""
+    """Each error lists what exists, or says what to do."""
     with pytest.raises(NotFoundError, match="no collection 'nope'; there are: docs, other"):
         copied(docs, docs.store(name="nope"), sync_collection)
     with pytest.raises(NotFoundError, match="no table"):
@@ -252,7 +252,7 @@ def test_what_is_not_there_or_does_not_fit_is_told(docs: Source, sync_collection
 
 
 async def test_a_collection_without_vectors_takes_none(docs: Source, database_url: str, settings: Settings) -> None:
-    """It is told how to give it a space."""
+    """The message says how to give it a space."""
     async with connect(database_url, settings=settings) as platform:
         words = await platform.collection("words")
         with pytest.raises(InvalidRequestError, match="no embedding space"):
@@ -277,6 +277,6 @@ def test_the_command_copies_and_counts(
     code = run_program(["import-langchain", sync_collection.name, "--name", "docs", "--schema", docs.schema, "--json"])
 
     assert code == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told == {"collection": sync_collection.name, "read": 5, "copied": 5, "unchanged": 0, "without_vector": 0,
+    payload = json.loads(capsys.readouterr().out)
+    assert payload == {"collection": sync_collection.name, "read": 5, "copied": 5, "unchanged": 0, "without_vector": 0,
                     "rejected": 0, "renamed": 0}  # fmt: skip

@@ -69,9 +69,9 @@ def new_store(opened: Platform) -> NewStore:
     return make
 
 
-def told(found: Any) -> list[tuple[tuple[str, ...], str]]:
+def keys_of(items: Any) -> list[tuple[tuple[str, ...], str]]:
     """The found items, in order."""
-    return [(one.namespace, one.key) for one in found]
+    return [(item.namespace, item.key) for item in items]
 
 
 LABELS = st.sampled_from(["a", "ab", "a.b", "%", "a_", "é'\""])
@@ -110,10 +110,10 @@ BATCHES = st.lists(
 
 
 def plain(result: Any) -> Any:
-    """A result without times, scores and the order of what has none."""
+    """A result without times, scores, and the order of unordered values."""
     if isinstance(result, Item):
         return result.namespace, result.key, result.value
-    if isinstance(result, list) and all(isinstance(one, Item) for one in result):
+    if isinstance(result, list) and all(isinstance(item, Item) for item in result):
         return sorted(map(plain, result), key=repr)
     return result
 
@@ -121,20 +121,20 @@ def plain(result: Any) -> Any:
 @examples(max_examples=8, phases=[Phase.explicit, Phase.generate])
 @given(batches=BATCHES)
 async def test_it_answers_as_the_store_in_memory_does(new_store: NewStore, batches: list[list[Op]]) -> None:
-    """Any batches of puts, deletions, reads, searches and listings, with namespaces that look alike."""
+    """Any batches of puts, deletions, reads, searches and listings, with similar namespaces."""
     store, model = await new_store(), InMemoryStore()
     for number, batch in enumerate(batches):
-        # The model takes a namespace that was only read, or emptied, for one that there is.
+        # The in-memory store lists namespaces that were only read, or emptied.
         ops = sorted(batch, key=lambda op: not isinstance(op, ListNamespacesOp))
-        held = model._data  # noqa: SLF001 - it has no other way
-        for namespace in [name for name, items in held.items() if not items]:
-            del held[namespace]
-        found, expected = await store.abatch(ops), await model.abatch(ops)
-        assert [plain(one) for one in found] == [plain(one) for one in expected], number
+        namespaces = model._data  # noqa: SLF001 - it has no other way
+        for namespace in [name for name, items in namespaces.items() if not items]:
+            del namespaces[namespace]
+        results, expected = await store.abatch(ops), await model.abatch(ops)
+        assert [plain(item) for item in results] == [plain(item) for item in expected], number
 
 
 async def test_reads_see_what_was_before_the_batch_and_the_last_put_counts(new_store: NewStore) -> None:
-    """In whatever order they stand in it; a deletion is a put like others."""
+    """The order within the batch does not matter; a deletion is a put too."""
     store = await new_store()
     await store.aput(("a",), "gone", {"n": 0})
     results = await store.abatch(
@@ -148,8 +148,8 @@ async def test_reads_see_what_was_before_the_batch_and_the_last_put_counts(new_s
         ]
     )
     assert [results[place] for place in (0, 1, 3, 4, 5)] == [None, None, None, None, [("a",)]]
-    assert told(results[2]) == [(("a",), "gone")]
-    assert [one.value for one in await store.asearch(("a",))] == [{"n": 2}]
+    assert keys_of(results[2]) == [(("a",), "gone")]
+    assert [item.value for item in await store.asearch(("a",))] == [{"n": 2}]
 
 
 async def test_a_batch_that_cannot_be_understood_changes_nothing(new_store: NewStore) -> None:
@@ -171,7 +171,7 @@ async def test_a_batch_that_cannot_be_understood_changes_nothing(new_store: NewS
 
 
 async def test_times_tell_when_an_item_was_made_and_changed(new_store: NewStore) -> None:
-    """A put of a key that is there keeps the first one; what was never put is None."""
+    """A put of an existing key keeps the creation time; a missing key is None."""
     store = await new_store()
     assert await store.aget(("a",), "k") is None
     await store.aput(("a",), "k", {"n": 1})
@@ -201,20 +201,20 @@ async def test_pages_are_full_and_leave_nothing_out(new_store: NewStore, monkeyp
             await store.asearch(("a",), query=query, filter={"n": {"$gte": 2}}, limit=5, offset=offset)
             for offset in range(0, 25, 5)
         ]
-        found = [one for page in pages for one in page]
+        items = [item for page in pages for item in page]
         assert [len(page) for page in pages] == [5, 5, 5, 5, 2]
-        assert sorted(one.value["n"] for one in found) == list(range(2, 24))
+        assert sorted(item.value["n"] for item in items) == list(range(2, 24))
         whole = await store.asearch(("a",), query=query, filter={"n": {"$gte": 2}}, limit=1000)
-        assert told(whole) == told(found)
-        scores = [one.score for one in whole if one.score is not None]
+        assert keys_of(whole) == keys_of(items)
+        scores = [item.score for item in whole if item.score is not None]
         assert scores == sorted(scores, reverse=True)
-        assert {one.value["n"] for one in whole if one.score is None} == unscored
+        assert {item.value["n"] for item in whole if item.score is None} == unscored
     assert await store.asearch(("a",), limit=0) == []
     assert len(await store.alist_namespaces(limit=1000)) == 3
 
 
 async def test_words_find_what_the_fields_say(new_store: NewStore) -> None:
-    """Those of the store, or of the put; the best first."""
+    """The fields are those of the store, or of the put; the best hits come first."""
     store = await new_store(index={"fields": ["text", "more[*].said"]})
     await store.aput(("m",), "pizza", {"text": "Ada likes pizza", "other": "trains"})
     await store.aput(("m",), "trains", {"text": "Ada rides", "more": [{"said": "fast trains"}]})
@@ -227,7 +227,7 @@ async def test_words_find_what_the_fields_say(new_store: NewStore) -> None:
 
 
 async def test_an_item_is_gone_to_the_moment(new_store: NewStore) -> None:
-    """From reads, searches, listings and counts alike, before it is swept and after."""
+    """Reads, searches, listings and counts all exclude it, before and after the sweep."""
     now = Now()
     store = await new_store(wall_clock=now)
     await store.aput(("a",), "short", {"n": 1}, ttl=1)
@@ -239,17 +239,17 @@ async def test_an_item_is_gone_to_the_moment(new_store: NewStore) -> None:
     now.seconds += 0.001
     assert await store.aget(("a",), "short", refresh_ttl=False) is None
     for query in (None, "1"):
-        found = await store.asearch((), query=query, filter={"n": 1}, limit=2, refresh_ttl=False)
-        assert {one.key for one in found} == {"long", "for ever"}
+        items = await store.asearch((), query=query, filter={"n": 1}, limit=2, refresh_ttl=False)
+        assert {item.key for item in items} == {"long", "for ever"}
     assert await store.alist_namespaces() == [("b",), ("c",)]
     assert await store.asweep_ttl() == 1
     assert await store.asweep_ttl() == 0
     now.seconds += MINUTE
-    assert told(await store.asearch(())) == [(("c",), "for ever")]
+    assert keys_of(await store.asearch(())) == [(("c",), "for ever")]
 
 
 async def test_use_puts_the_end_off(new_store: NewStore) -> None:
-    """A read and a search do, unless they are told not to; ``updated_at`` does not move with them."""
+    """A read and a search extend it, unless they are told not to; ``updated_at`` stays."""
     now = Now()
     store = await new_store(wall_clock=now, ttl={"default_ttl": 1})
     await store.aput(("a",), "k", {"n": 1})
@@ -272,71 +272,71 @@ async def test_use_puts_the_end_off(new_store: NewStore) -> None:
 
 
 async def test_the_first_item_that_expires_is_seen_from_elsewhere(new_store: NewStore) -> None:
-    """Another handle has not heard of expiry yet, and gives it to nobody all the same."""
+    """Another handle, which has not seen an expiry yet, does not return it either."""
     now = Now()
-    one = await new_store("shared", wall_clock=now, ttl={"refresh_on_read": False})
-    await one.aput(("a",), "k", {"n": 1})
+    store = await new_store("shared", wall_clock=now, ttl={"refresh_on_read": False})
+    await store.aput(("a",), "k", {"n": 1})
     other = await new_store("shared", wall_clock=now)
     await other.asearch(())
-    await one.aput(("a",), "k", {"n": 1}, ttl=0)
-    await one.aput(("a",), "kept", {"n": 1}, ttl=1)
-    assert told(await other.asearch(())) == [(("a",), "kept")]
+    await store.aput(("a",), "k", {"n": 1}, ttl=0)
+    await store.aput(("a",), "kept", {"n": 1}, ttl=1)
+    assert keys_of(await other.asearch(())) == [(("a",), "kept")]
 
 
 async def test_writes_sweep_in_time(new_store: NewStore, opened: Platform) -> None:
-    """Once the interval has passed, what has expired is removed with the next put."""
+    """After the interval, the next put removes expired items."""
     now = Now()
     store = await new_store("swept", wall_clock=now, ttl={"sweep_interval_minutes": 2})
     await store.aput(("a",), "k", {"n": 1}, ttl=1)
     collection = await opened.collection("swept")
-    for minutes, left in ((1.5, 2), (0.5, 2)):
+    for minutes, remaining in ((1.5, 2), (0.5, 2)):
         now.seconds += minutes * MINUTE
         await store.aput(("a",), str(minutes), {"n": 1})
-        assert len(await latest(handle_of(collection))) == left
+        assert len(await latest(handle_of(collection))) == remaining
     assert await store.asweep_ttl() == 0
 
 
 async def test_puts_at_once_lose_nothing_and_raise_nothing(new_store: NewStore) -> None:
-    """One key and many keys, from many tasks and two independent stores, beside deletions."""
-    one = await new_store("busy")
+    """One key and many keys, from many tasks and two independent stores, together with deletions."""
+    store = await new_store("busy")
     other = await new_store("busy")
-    both = itertools.cycle([one, other])
+    both = itertools.cycle([store, other])
     await asyncio.gather(
         *(next(both).aput(("a",), "same", {"n": n}) for n in range(150)),
         *(next(both).aput(("a",), f"own {n}", {"n": n}) for n in range(150)),
         *(next(both).adelete(("a",), f"gone {n}") for n in range(10)),
         *(next(both).abatch([PutOp(("a",), f"x{n % 3}", {"n": n}), PutOp(("a",), "y", None)]) for n in range(20)),
     )
-    found = {item.key: item.value["n"] for item in await one.asearch(("a",), limit=1000)}
-    assert found.keys() == {"same", "x0", "x1", "x2", *(f"own {n}" for n in range(150))}
-    assert found["same"] in {148, 149}
-    assert {key: found[key] for key in found if key.startswith("own")} == {f"own {n}": n for n in range(150)}
+    values = {item.key: item.value["n"] for item in await store.asearch(("a",), limit=1000)}
+    assert values.keys() == {"same", "x0", "x1", "x2", *(f"own {n}" for n in range(150))}
+    assert values["same"] in {148, 149}
+    assert {key: values[key] for key in values if key.startswith("own")} == {f"own {n}": n for n in range(150)}
 
 
 async def test_what_others_keep_in_the_collection_is_none_of_its_business(
     new_store: NewStore, opened: Platform
 ) -> None:
-    """Neither found nor listed nor swept, though it looks alike."""
+    """They are neither found nor listed nor swept, even if they are similar."""
     collection = await opened.collection("mixed")
     foreign = {"_id": "foreign", "text": "cats", "tags": ["namespace", "a"], "expires_at": 1, "namespace": "a"}
     await collection.add([{**foreign, "tags": ["a"]}])
     store = await new_store("mixed")
     assert await store.asearch((), query="cats") == await store.alist_namespaces() == []
     await store.aput(("a",), "k", {"text": "dogs"})
-    assert told(await store.asearch((), query="cats")) == [(("a",), "k")]
+    assert keys_of(await store.asearch((), query="cats")) == [(("a",), "k")]
     assert await store.alist_namespaces() == [("a",)]
     assert await store.asweep_ttl() == 0
     assert "foreign" in await collection.get(["foreign"])
 
 
 async def test_values_come_back_as_json_has_them(new_store: NewStore) -> None:
-    """Whatever they hold; long namespaces and keys too."""
+    """This holds for any values; for long namespaces and keys too."""
     store = await new_store()
     value = {"": None, "é": [1, 1.5, True, "x", {"a": []}], "big": 10**30, "n\n": "\u2028'\"%_$", "$gt": 1}
     namespace, key = ("long" * 100, "other" * 60), "key" * 300
     await store.aput(namespace, key, value)
     assert (await store.aget(namespace, key)).value == value
-    assert told(await store.asearch(namespace[:1])) == [(namespace, key)]
+    assert keys_of(await store.asearch(namespace[:1])) == [(namespace, key)]
     assert await store.asearch(("long" * 99,)) == []
     assert await store.alist_namespaces(suffix=namespace[1:]) == [namespace]
 
@@ -356,7 +356,7 @@ async def test_what_the_store_cannot_keep_to_is_refused(new_store: NewStore) -> 
 async def test_other_items_of_the_collection_are_neither_given_nor_changed(
     opened: Platform, new_store: NewStore
 ) -> None:
-    """Even where their id or their tags are like a store's; what is put beside them is."""
+    """This holds even if their ids or tags are similar; items that the store put are changed."""
     others: list[dict[str, Any]] = [
         {"_id": "ada/1", "text": "cats"},
         {"_id": "other", "text": "cats", "tags": ["namespace", "namespace:ada"], "namespace": ["ada"], "key": "x"},
@@ -368,7 +368,7 @@ async def test_other_items_of_the_collection_are_neither_given_nor_changed(
     await store.aput(("ada",), "2", {"text": "cats"})
 
     assert await store.aget(("ada",), "1") is None
-    assert told(await store.asearch(())) == told(await store.asearch((), query="cats")) == [(("ada",), "2")]
+    assert keys_of(await store.asearch(())) == keys_of(await store.asearch((), query="cats")) == [(("ada",), "2")]
     for write in (store.aput(("ada",), "1", {"text": "dogs"}), store.adelete(("ada",), "1")):
         with pytest.raises(ConflictError, match=r"'ada/1' was put .* by something else"):
             await write

@@ -24,7 +24,7 @@ class State(TypedDict, total=False):
 
 
 def graph(store: BaseStore, **nodes: Any) -> Any:
-    """A compiled graph of these nodes, one after the other."""
+    """A compiled graph with these nodes in sequence."""
     builder = StateGraph(State)
     for name, node in nodes.items():
         builder.add_node(name, node)
@@ -42,8 +42,8 @@ async def test_nodes_that_await_remember_across_runs(platform: Platform) -> None
         return {}
 
     async def recall(state: State, *, store: BaseStore) -> State:
-        found = await store.asearch(("ada",), query=state["said"], limit=2)
-        return {"remembered": [item.key for item in found]}
+        items = await store.asearch(("ada",), query=state["said"], limit=2)
+        return {"remembered": [item.key for item in items]}
 
     compiled = graph(RetrievalStore(await platform.collection("graph")), remember=remember, recall=recall)
     await compiled.ainvoke({"said": "I ride bicycles"})

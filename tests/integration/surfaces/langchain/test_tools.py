@@ -92,7 +92,7 @@ def graph(node: Any = retrieval_node) -> Any:
 
 
 async def test_the_node_answers_in_a_compiled_graph_as_the_service_does(platform: SyncPlatform) -> None:
-    """Every key of the state contract is there, and the tickets are those of ``RetrievalService.process``."""
+    """The state has every key of the contract, and the tickets are those of ``RetrievalService.process``."""
     config = {"top_k": 2, "vector_weight": 0.5, "metadata_weight": 0.5}
 
     state = await graph().ainvoke(QUESTION | {"classified_domain": "MM", "search_config": config})
@@ -171,7 +171,7 @@ async def test_the_agent_works_on_a_platform_of_the_same_loop(platform: SyncPlat
 
 
 async def test_a_state_may_be_an_object_and_so_may_its_configuration() -> None:
-    """Graphs pass pydantic models and dataclasses, too; what is unset or None is the default."""
+    """Pydantic models and dataclasses work too; unset values and None mean the default."""
 
     class Config(BaseModel):
         top_k: int = 7
@@ -179,15 +179,15 @@ async def test_a_state_may_be_an_object_and_so_may_its_configuration() -> None:
 
     state = SimpleNamespace(title=QUESTION["title"], description="", search_config=Config(top_k=1, vector_weight=None))
 
-    found = await pattern_recognition_agent(state)  # type: ignore[arg-type] # as LangGraph does
+    update = await pattern_recognition_agent(state)  # type: ignore[arg-type] # as LangGraph does
 
-    assert (found["status"], len(found["similar_tickets"])) == ("success", 1)
+    assert (update["status"], len(update["similar_tickets"])) == ("success", 1)
 
 
 async def test_a_preview_is_the_search_under_other_weights_and_is_not_recorded(platform: SyncPlatform) -> None:
-    """It finds what the node would, and tells what moved."""
+    """It finds the node's tickets, and reports what moves."""
     config = {"top_k": 3, "vector_weight": 0.2, "metadata_weight": 0.8}
-    found = (await retrieval_node(QUESTION | {"classified_domain": "MM", "search_config": config}))["similar_tickets"]
+    similar = (await retrieval_node(QUESTION | {"classified_domain": "MM", "search_config": config}))["similar_tickets"]
     await asyncio.to_thread(platform.recorded)
     before = platform.recording
 
@@ -195,25 +195,25 @@ async def test_a_preview_is_the_search_under_other_weights_and_is_not_recorded(p
 
     await asyncio.to_thread(platform.recorded)
     assert platform.recording == before
-    assert preview["similar_tickets"] == found
-    assert preview["search_metadata"]["total_found"] == len(found)
+    assert preview["similar_tickets"] == similar
+    assert preview["search_metadata"]["total_found"] == len(similar)
     assert preview["config_used"]["vector_weight"] == 0.2
-    assert [one["weighting"]["name"] for one in preview["preview"]["previews"]] == ["balanced", "custom"]
+    assert [weighted["weighting"]["name"] for weighted in preview["preview"]["previews"]] == ["balanced", "custom"]
 
 
 async def test_the_tools_in_turn_make_the_hybrid_score(platform: SyncPlatform) -> None:
     """Found by vector alone and scored afterwards, tickets have the score that the service gives them."""
-    found = await search_similar_tickets.ainvoke(
+    output = await search_similar_tickets.ainvoke(
         {"title": QUESTION["title"], "description": QUESTION["description"], "domain_filter": "CIW", "top_k": 10}
     )
     scored = apply_hybrid_scoring.invoke(
-        {"similar_tickets": found["similar_tickets"], "vector_weight": 0.8, "metadata_weight": 0.2}
+        {"similar_tickets": output["similar_tickets"], "vector_weight": 0.8, "metadata_weight": 0.2}
     )
 
-    similarities = [ticket["vector_similarity"] for ticket in found["similar_tickets"]]
+    similarities = [ticket["vector_similarity"] for ticket in output["similar_tickets"]]
     assert similarities == sorted(similarities, reverse=True)
-    assert len(found["query_embedding"]) == 6
-    assert found["total_searched"] == len(TICKETS)
+    assert len(output["query_embedding"]) == 6
+    assert output["total_searched"] == len(TICKETS)
     request = RetrievalRequest(
         title=QUESTION["title"],
         description=QUESTION["description"],
@@ -223,56 +223,60 @@ async def test_the_tools_in_turn_make_the_hybrid_score(platform: SyncPlatform) -
         metadata_weight=0.2,
     )
     expected = (await asyncio.to_thread(RetrievalService(platform=platform).process, request)).similar_tickets
-    assert [one["ticket_id"] for one in scored] == [one.ticket_id for one in expected]
-    assert [one["similarity_score"] for one in scored] == pytest.approx([one.similarity_score for one in expected])
-    assert [one["metadata_score"] for one in scored] == pytest.approx([one.metadata_score for one in expected])
+    assert [ticket["ticket_id"] for ticket in scored] == [ticket.ticket_id for ticket in expected]
+    assert [ticket["similarity_score"] for ticket in scored] == pytest.approx(
+        [ticket.similarity_score for ticket in expected]
+    )
+    assert [ticket["metadata_score"] for ticket in scored] == pytest.approx(
+        [ticket.metadata_score for ticket in expected]
+    )
 
 
 @pytest.mark.parametrize(
-    "given", [{}, {"vector_weight": 0.5}, {"metadata_weight": 0.6}, {"vector_weight": 0.9, "metadata_weight": 0.9}]
+    "weights", [{}, {"vector_weight": 0.5}, {"metadata_weight": 0.6}, {"vector_weight": 0.9, "metadata_weight": 0.9}]
 )
 async def test_every_door_answers_a_request_alike(
-    platform: SyncPlatform, given: dict[str, float], monkeypatch: pytest.MonkeyPatch
+    platform: SyncPlatform, weights: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The service, with and without await, HTTP, the node, the preview and the two tools in turn.
 
-    Of forty tickets ten are wanted, and priorities and hours have nothing to do with nearness: it shows how many of the
-    nearest a door scores.
+    Ten of forty tickets are requested, and priorities and hours are independent of nearness, which shows how many of
+    the nearest each surface scores.
     """
     monkeypatch.setenv("RETRIEVAL_TICKETS_COLLECTION", "many")
     config = RetrievalConfig()
     text = {"title": QUESTION["title"], "description": QUESTION["description"]}
-    asked: dict[str, Any] = {**text, "top_k": 10, **given}
+    arguments: dict[str, Any] = {**text, "top_k": 10, **weights}
     tools = {tool.name: tool for tool in ticket_tools(platform, config)}
     service = RetrievalService(config, platform)
-    sync = await asyncio.to_thread(service.process, RetrievalRequest(**asked))
-    expected = [(one.ticket_id, one.similarity_score, one.metadata_score) for one in sync.similar_tickets]
+    sync = await asyncio.to_thread(service.process, RetrievalRequest(**arguments))
+    expected = [(ticket.ticket_id, ticket.similarity_score, ticket.metadata_score) for ticket in sync.similar_tickets]
 
-    async with served(platform) as (client, twin):
-        awaited = await tickets.RetrievalService(config, twin).process(RetrievalRequest(**asked))
-        over_http = await client.post("/v2/retrieval/search", json=asked)
-    node = await PatternRecognitionAgent(platform, config)({**text, "search_config": {"top_k": 10, **given}})
+    async with serve(platform) as (client, twin):
+        awaited = await tickets.RetrievalService(config, twin).process(RetrievalRequest(**arguments))
+        over_http = await client.post("/v2/retrieval/search", json=arguments)
+    node = await PatternRecognitionAgent(platform, config)({**text, "search_config": {"top_k": 10, **weights}})
     preview = await asyncio.to_thread(
-        service.preview_search, text["title"], text["description"], None, {"top_k": 10, **given}
+        service.preview_search, text["title"], text["description"], None, {"top_k": 10, **weights}
     )
-    found = await tools["search_similar_tickets"].ainvoke({**text, "top_k": 10})
-    scored = tools["apply_hybrid_scoring"].invoke({"similar_tickets": found["similar_tickets"], **given})
+    output = await tools["search_similar_tickets"].ainvoke({**text, "top_k": 10})
+    scored = tools["apply_hybrid_scoring"].invoke({"similar_tickets": output["similar_tickets"], **weights})
 
     answers = {
         "async": awaited.model_dump(mode="json")["similar_tickets"],
         "http": over_http.json()["similar_tickets"],
         "node": node["similar_tickets"],
-        "preview": [one.ticket.model_dump(mode="json") for one in preview.previews[-1 if given else 0].tickets],
+        "preview": [ticket.ticket.model_dump(mode="json") for ticket in preview.previews[-1 if weights else 0].tickets],
         "tools": scored,
     }
     for door, answer in answers.items():
-        told = [(one["ticket_id"], one["similarity_score"], one["metadata_score"]) for one in answer]
-        assert [one[0] for one in told] == [one[0] for one in expected], door
-        assert [one[1:] for one in told] == [pytest.approx(one[1:]) for one in expected], door
+        rows = [(ticket["ticket_id"], ticket["similarity_score"], ticket["metadata_score"]) for ticket in answer]
+        assert [row[0] for row in rows] == [row[0] for row in expected], door
+        assert [row[1:] for row in rows] == [pytest.approx(row[1:]) for row in expected], door
 
 
 @asynccontextmanager
-async def served(platform: SyncPlatform) -> AsyncIterator[tuple[AsyncClient, Platform]]:
+async def serve(platform: SyncPlatform) -> AsyncIterator[tuple[AsyncClient, Platform]]:
     """A client of the HTTP service and a platform of this loop, on the same tickets."""
     settings = platform.settings
     app = create_app(settings, embedder=fake_embedder(), insecure_local=True)
@@ -285,14 +289,14 @@ async def served(platform: SyncPlatform) -> AsyncIterator[tuple[AsyncClient, Pla
 
 
 def test_the_tools_work_without_await() -> None:
-    """``invoke`` is offered beside ``ainvoke``."""
+    """``invoke`` exists in addition to ``ainvoke``."""
     stats = get_index_stats.invoke({})
-    found = search_similar_tickets.invoke({"title": "Login fails", "description": ""})
+    output = search_similar_tickets.invoke({"title": "Login fails", "description": ""})
 
     assert stats["total_vectors"] == stats["metadata_entries"] == len(TICKETS)
     assert stats["dimension"] == 6
     assert stats["domain_distribution"]["MM"] == 2
-    assert len(found["similar_tickets"]) == len(TICKETS)
+    assert len(output["similar_tickets"]) == len(TICKETS)
 
 
 async def test_an_agents_calls_of_the_tools_are_answered_in_a_graph(platform: SyncPlatform) -> None:
@@ -308,9 +312,9 @@ async def test_an_agents_calls_of_the_tools_are_answered_in_a_graph(platform: Sy
 
     state = await builder.compile().ainvoke({"messages": [AIMessage("", tool_calls=calls)]})
 
-    told = {message.tool_call_id: message.content for message in state["messages"][1:]}
-    assert f'"total_vectors": {len(TICKETS)}' in told["1"]
-    assert "similar_tickets" in told["2"]
+    contents = {message.tool_call_id: message.content for message in state["messages"][1:]}
+    assert f'"total_vectors": {len(TICKETS)}' in contents["1"]
+    assert "similar_tickets" in contents["2"]
 
 
 def test_the_tools_tell_a_model_what_to_give_them() -> None:
@@ -320,7 +324,7 @@ def test_the_tools_tell_a_model_what_to_give_them() -> None:
     assert list(schema["properties"]) == ["title", "description", "domain_filter", "top_k"]
     assert schema["required"] == ["title", "description"]
     assert schema["properties"]["top_k"]["default"] == 20
-    assert all(one.get("description") for one in schema["properties"].values())
+    assert all(argument.get("description") for argument in schema["properties"].values())
     assert apply_hybrid_scoring.get_input_jsonschema()["properties"]["vector_weight"]["default"] == 0.7
 
 

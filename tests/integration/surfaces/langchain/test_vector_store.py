@@ -53,7 +53,7 @@ def ids(documents: list[Document]) -> list[str | None]:
 
 
 def test_metadata_come_back_as_they_were_given(store: RetrievalVectorStore) -> None:
-    """Whatever JSON can say, under any name, the names of an item's fields among them."""
+    """Any JSON value, under any name, including the names of an item's fields."""
     metadata = {
         "source": "a.pdf", "tags": ["x", "x", "y"], "status": "archived", "kind": 7, "title": "A",
         "nested": {"a": [1, None]},
@@ -64,14 +64,14 @@ def test_metadata_come_back_as_they_were_given(store: RetrievalVectorStore) -> N
     [item_id] = store.add_documents([document])
 
     assert store.get_by_ids([item_id]) == [Document(id=item_id, page_content="  white\n space ", metadata=metadata)]
-    [found] = store.similarity_search("white space", k=1, filter={"attributes.title": "A"})
-    assert found.metadata == metadata
+    [read_back] = store.similarity_search("white space", k=1, filter={"attributes.title": "A"})
+    assert read_back.metadata == metadata
 
 
 def test_an_item_that_was_stored_otherwise_is_a_document_with_its_title_and_fields(
     store: RetrievalVectorStore, sync_collection: SyncCollection
 ) -> None:
-    """The text has the title, which stands in the metadata too, and stored anew it comes back the same."""
+    """The text includes the title, which is in the metadata too, and storing it again changes nothing."""
     sync_collection.add(
         [{"_id": "t", "title": "Timeout", "text": "At peak hours", "tags": ["db"], "metadata": {"priority": "High"}}]
     )
@@ -99,7 +99,7 @@ def test_an_item_that_was_stored_otherwise_is_a_document_with_its_title_and_fiel
 def test_filters_are_the_collections_by_either_name(
     store: RetrievalVectorStore, where: dict[str, Any], expected: set[str]
 ) -> None:
-    """``filter`` and ``where`` are the same, and a page is full whenever so many match."""
+    """``filter`` and ``where`` are the same, and a page is full if enough documents match."""
     assert set(ids(store.similarity_search("login", k=4, filter=where))) == expected
     assert set(ids(store.similarity_search("login", k=4, where=where))) == expected
 
@@ -113,15 +113,15 @@ def test_a_filter_is_given_once(store: RetrievalVectorStore) -> None:
 def test_a_hit_is_explained_where_that_is_asked(store: RetrievalVectorStore, sync_platform: SyncPlatform) -> None:
     """The explanation adds up to the score, and its retrieval takes feedback."""
     [(document, score)] = store.similarity_search_with_score("login fails", k=1, explain=True)
-    told = document.metadata[EXPLANATION_KEY]
+    details = document.metadata[EXPLANATION_KEY]
 
     sync_platform.recorded()
-    report = sync_platform.feedback(told["retrieval_id"], document.id or "", helpful=True)
+    report = sync_platform.feedback(details["retrieval_id"], document.id or "", helpful=True)
 
     assert report.recorded == 1
-    assert told["rank"] == 1
-    assert told["score"] == score
-    assert sum(part["value"] for part in told["explanation"]["contributions"]) == pytest.approx(score)
+    assert details["rank"] == 1
+    assert details["score"] == score
+    assert sum(part["value"] for part in details["explanation"]["contributions"]) == pytest.approx(score)
     assert EXPLANATION_KEY not in store.similarity_search("login fails", k=1)[0].metadata
     store.add_documents([document])
     assert EXPLANATION_KEY not in store.get_by_ids([document.id or ""])[0].metadata
@@ -129,17 +129,17 @@ def test_a_hit_is_explained_where_that_is_asked(store: RetrievalVectorStore, syn
 
 def test_relevance_is_the_cosine(store: RetrievalVectorStore) -> None:
     """From 0 to 1, falling, 1 for the very text, and a threshold keeps what reaches it."""
-    found = store.similarity_search_with_relevance_scores(TEXTS[1], k=4)
-    scores = [score for _, score in found]
-    kept = store.as_retriever(
+    pairs = store.similarity_search_with_relevance_scores(TEXTS[1], k=4)
+    scores = [score for _, score in pairs]
+    documents = store.as_retriever(
         search_type="similarity_score_threshold", search_kwargs={"score_threshold": 0.999, "k": 4}
     ).invoke(TEXTS[1])
 
-    assert found[0][0].id == "2"
+    assert pairs[0][0].id == "2"
     assert scores[0] == pytest.approx(1, abs=1e-3)
     assert scores == sorted(scores, reverse=True)
     assert all(0 <= score <= 1 for score in scores)
-    assert ids(kept) == ["2"]
+    assert ids(documents) == ["2"]
 
 
 def test_without_vectors_there_is_no_relevance(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,7 +223,7 @@ async def test_a_store_on_an_async_collection_answers_in_its_loop_and_from_threa
 
 
 async def test_a_collections_embeddings_embed_for_its_own_space(sync_collection: SyncCollection) -> None:
-    """They are no other model, though they are another class."""
+    """They are the same model, though they are another class."""
     embeddings = RetrievalVectorStore(sync_collection).embeddings
 
     assert (await LangChainEmbedder.aof(embeddings)).space == await sync_collection.twin.space()
@@ -233,7 +233,7 @@ async def test_a_collections_embeddings_embed_for_its_own_space(sync_collection:
 async def test_a_call_that_is_cancelled_is_cancelled_where_it_runs(
     async_elsewhere: tuple[BlockingPortal, Platform],
 ) -> None:
-    """The other loop does not go on with what nobody waits for."""
+    """The other loop stops the call."""
     portal, platform = async_elsewhere
 
     async def made() -> Bridge[Platform]:
@@ -261,7 +261,7 @@ async def test_a_call_that_is_cancelled_is_cancelled_where_it_runs(
 def test_from_texts_opens_a_platform_of_its_own_and_closes_it(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The embeddings given are those of its collection, and the documents stay when it is closed."""
+    """The given embeddings become those of its collection, and the documents stay after it is closed."""
     tenant = f"tenant-{uuid.uuid4()}"
     monkeypatch.setenv("RETRIEVAL_TENANT", tenant)
     embedding = DeterministicFakeEmbedding(size=6)
@@ -276,7 +276,7 @@ def test_from_texts_opens_a_platform_of_its_own_and_closes_it(
 
 
 async def test_from_documents_fills_a_collection_that_is_given(sync_collection: SyncCollection) -> None:
-    """Its own embeddings, or those it was made with, and no others: vectors of two models are not mixed."""
+    """The embeddings must be the collection's own: vectors of two models are not mixed."""
     document = Document(id="d", page_content="text")
     own = RetrievalEmbeddings(sync_collection)
 
@@ -290,7 +290,7 @@ async def test_from_documents_fills_a_collection_that_is_given(sync_collection: 
 
 
 def test_the_retriever_explains_and_filters(store: RetrievalVectorStore, sync_collection: SyncCollection) -> None:
-    """Options given with the call go before its own; a filter narrows its own, which is often who may see what."""
+    """Options of a call override the retriever's; a filter narrows the retriever's, which often restricts access."""
     retriever = RetrievalRetriever(
         collection=sync_collection,
         k=3,
@@ -298,12 +298,12 @@ def test_the_retriever_explains_and_filters(store: RetrievalVectorStore, sync_co
         search_kwargs={"legs": ["lexical"]},
     )
 
-    found = retriever.invoke("login fails")
+    output = retriever.invoke("login fails")
     first = retriever.invoke("login fails", filter={"page": 1}, explain=False)
 
-    assert ids(found) == ["1", "3"]
-    [parts] = {tuple(part["leg"] for part in one.metadata[EXPLANATION_KEY]["explanation"]["contributions"])
-               for one in found}  # fmt: skip
+    assert ids(output) == ["1", "3"]
+    [parts] = {tuple(part["leg"] for part in document.metadata[EXPLANATION_KEY]["explanation"]["contributions"])
+               for document in output}  # fmt: skip
     assert parts == ("lexical",)
     assert first == store.get_by_ids(["1"])
     assert retriever.invoke("disk", where={"source": "b.pdf"}) == []
@@ -312,7 +312,7 @@ def test_the_retriever_explains_and_filters(store: RetrievalVectorStore, sync_co
 def test_a_retriever_takes_its_options_where_langchain_gives_them(
     store: RetrievalVectorStore, sync_collection: SyncCollection, sync_platform: SyncPlatform
 ) -> None:
-    """The number of documents among the others; another collection in a copy; and none that there is not."""
+    """The number of documents is an option; a copy may have another collection; an unknown option is an error."""
     retriever = RetrievalRetriever(collection=sync_collection, search_kwargs={"k": 1, "filter": {"source": "a.pdf"}})
     elsewhere = retriever.model_copy(update={"collection": sync_platform.collection(f"docs-{uuid.uuid4()}")})
 
@@ -331,16 +331,17 @@ def test_searches_are_recorded_with_their_context(
     store = RetrievalVectorStore(sync_collection, explain=True, context=Context(session="s-1"))
     store.add_texts(TEXTS)
 
-    found = [
+    rows = [
         store.similarity_search("login", k=1),
         store.similarity_search("login", k=1, context=Context(session="s-2")),
     ]
 
     sync_platform.recorded()
-    asked = "SELECT session FROM retrieval.retrievals WHERE retrieval_id = %s"
+    query = "SELECT session FROM retrieval.retrievals WHERE retrieval_id = %s"
     with psycopg.connect(database_url) as connection:
         sessions = [
-            connection.execute(asked, [one.metadata[EXPLANATION_KEY]["retrieval_id"]]).fetchall() for [one] in found
+            connection.execute(query, [document.metadata[EXPLANATION_KEY]["retrieval_id"]]).fetchall()
+            for [document] in rows
         ]
     assert sessions == [[("s-1",)], [("s-2",)]]
 
@@ -352,8 +353,8 @@ def test_langchains_index_keeps_a_source_in_step(sync_collection: SyncCollection
     documents = [Document(page_content=text, metadata={"source": "a"}) for text in TEXTS]
 
     def kept(documents: list[Document]) -> dict[str, Any]:
-        done = index(documents, records, store, cleanup="full", source_id_key="source", key_encoder="sha256")
-        return {name: number for name, number in done.items() if number}
+        counts = index(documents, records, store, cleanup="full", source_id_key="source", key_encoder="sha256")
+        return {name: number for name, number in counts.items() if number}
 
     assert kept(documents) == {"num_added": 4}
     assert kept(documents[:3]) == {"num_skipped": 3, "num_deleted": 1}
@@ -371,7 +372,7 @@ def test_a_retriever_needs_a_collection() -> None:
 def test_the_retriever_mends_typing_and_gives_snippets(
     store: RetrievalVectorStore, sync_collection: SyncCollection
 ) -> None:
-    """By the options of a search; the snippet stands with what explains the document."""
+    """The options of a search apply; the snippet is in the document's explanation."""
     assert store.get_by_ids(["1"])
     retriever = RetrievalRetriever(
         collection=sync_collection, k=1, search_kwargs={"legs": ["lexical"], "typos": True, "snippet": 40}

@@ -37,17 +37,17 @@ def test_tokens_are_estimated_from_bytes(text: str, tokens: int) -> None:
 @given(sizes, st.integers(1, 6), st.integers(1, 40))
 def test_batches_cover_everything_in_order_within_bounds(of: list[int], max_items: int, max_size: int) -> None:
     """Each position is in one batch, in order, and only a single one may be above the size."""
-    made = list(batches(of, max_items=max_items, max_size=max_size))
-    assert [place for batch in made for place in batch] == list(range(len(of)))
-    assert all(1 <= len(batch) <= max_items for batch in made)
-    assert all(len(batch) == 1 or sum(of[place] for place in batch) <= max_size for batch in made)
+    parts = list(batches(of, max_items=max_items, max_size=max_size))
+    assert [place for batch in parts for place in batch] == list(range(len(of)))
+    assert all(1 <= len(batch) <= max_items for batch in parts)
+    assert all(len(batch) == 1 or sum(of[place] for place in batch) <= max_size for batch in parts)
 
 
 @given(sizes, st.integers(1, 40), st.integers(1, 6))
 def test_batches_are_as_large_as_they_may_be(of: list[int], max_size: int, max_items: int) -> None:
     """The first of the next batch would not have fitted."""
-    made = list(batches(of, max_items=max_items, max_size=max_size))
-    for batch, following in itertools.pairwise(made):
+    parts = list(batches(of, max_items=max_items, max_size=max_size))
+    for batch, following in itertools.pairwise(parts):
         total = sum(of[place] for place in batch) + of[following.start]
         assert len(batch) == max_items or total > max_size
 
@@ -55,9 +55,9 @@ def test_batches_are_as_large_as_they_may_be(of: list[int], max_size: int, max_i
 @given(sizes, st.integers(1, 60))
 def test_padded_batches_cover_everything_within_the_area(lengths: list[int], max_area: int) -> None:
     """Each position is in one group, and rows times the longest row stay within the area."""
-    made = list(padded_batches(lengths, max_area=max_area))
-    assert sorted(place for group in made for place in group) == list(range(len(lengths)))
-    for group in made:
+    parts = list(padded_batches(lengths, max_area=max_area))
+    assert sorted(place for group in parts for place in group) == list(range(len(lengths)))
+    for group in parts:
         assert len(group) == 1 or len(group) * max(lengths[place] for place in group) <= max_area
 
 
@@ -120,7 +120,7 @@ async def test_results_keep_their_order() -> None:
 
 
 async def test_the_first_failure_is_raised_itself_and_stops_the_others() -> None:
-    """Callers catch the error they know, and nothing is left running."""
+    """Callers catch the original error, and no task is left running."""
     stopped = asyncio.Event()
 
     async def waits() -> None:
@@ -138,22 +138,22 @@ async def test_the_first_failure_is_raised_itself_and_stops_the_others() -> None
 
 
 def test_texts_that_are_read_in_part_are_counted() -> None:
-    """Only those that may be too long are split into tokens."""
-    asked: list[str] = []
+    """Only texts that may be too long are tokenised."""
+    texts_asked: list[str] = []
 
     def count(texts: Sequence[str]) -> list[int]:
-        asked.extend(texts)
+        texts_asked.extend(texts)
         return [len(text.split()) for text in texts]
 
     measure = TokenMeasure(count, max_tokens=20, around=4)
 
     assert measure.number_cut(["short", "wörd " * 21, "longwords " * 20, "x"]) == 1
-    assert asked == ["wörd " * 21, "longwords " * 20]
+    assert texts_asked == ["wörd " * 21, "longwords " * 20]
     assert TokenMeasure(count).number_cut(["word " * 1000]) == 0
 
 
 def test_an_embedder_that_says_nothing_is_measured_by_estimate() -> None:
-    """Nobody knows what its model reads."""
+    """Its model's limit is unknown."""
     for measure in (measure_of(None), measure_of(HashingEmbedder())):
         assert measure.max_tokens is None
         assert measure.count_tokens(["", "a", "abcd"]) == [0, 1, 2]

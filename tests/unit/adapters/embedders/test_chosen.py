@@ -1,4 +1,4 @@
-"""The embedders of a platform: each is made once, kept where it is asked again, and closed."""
+"""The embedders of a platform: each is created once, reused, and closed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ClosedEmbedder(HashingEmbedder):
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[ClosedEmbedder]:
+def embedders(monkeypatch: pytest.MonkeyPatch) -> list[ClosedEmbedder]:
     """The embedders that are made, whether for a space or as configured."""
     all_made: list[ClosedEmbedder] = []
 
@@ -45,35 +45,35 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[ClosedEmbedder]:
     return all_made
 
 
-async def test_every_embedder_that_was_made_is_closed_once(made: list[ClosedEmbedder]) -> None:
-    """Also the configured one where another was made for the same space before; what is new uses that one."""
-    chosen = ChosenEmbedders(Settings())
+async def test_every_embedder_that_was_made_is_closed_once(embedders: list[ClosedEmbedder]) -> None:
+    """This includes the configured embedder, even if another one was created for the same space."""
+    choice = ChosenEmbedders(Settings())
     space = StoredSpace(1, HashingEmbedder().space)
-    assert chosen.of(space, DATABASE, 1) is not None
-    assert chosen.for_new() is made[0]
-    await chosen.aclose()
-    assert [one.closed for one in made] == [1] * len(made)
+    assert choice.of(space, DATABASE, 1) is not None
+    assert choice.for_new() is embedders[0]
+    await choice.aclose()
+    assert [embedder.closed for embedder in embedders] == [1] * len(embedders)
 
 
 async def test_an_embedder_that_was_given_is_its_givers_to_close() -> None:
-    """It serves its own space and what is new."""
-    given = ClosedEmbedder()
-    chosen = ChosenEmbedders(Settings(), given)
-    assert chosen.of(StoredSpace(1, given.space), DATABASE, 1) is not None
-    assert chosen.for_new() is given
-    await chosen.aclose()
-    assert given.closed == 0
+    """It serves its own space and new collections; the caller closes it."""
+    own = ClosedEmbedder()
+    choice = ChosenEmbedders(Settings(), own)
+    assert choice.of(StoredSpace(1, own.space), DATABASE, 1) is not None
+    assert choice.for_new() is own
+    await choice.aclose()
+    assert own.closed == 0
 
 
 def test_the_queries_of_tenants_that_are_only_come_by_are_not_kept() -> None:
     """A worker comes by any number of them; the platform's own tenant finds its queries at hand."""
-    given = HashingEmbedder()
-    chosen = ChosenEmbedders(Settings(), given)
-    space = StoredSpace(1, given.space)
-    own = chosen.of(space, DATABASE, 1)
-    assert chosen.of(space, DATABASE, 1) is own
-    assert chosen.of(space, DATABASE, 1, keep=False) is own
-    others = [chosen.of(space, DATABASE, 2, keep=False) for _ in range(2)]
+    embedder = HashingEmbedder()
+    choice = ChosenEmbedders(Settings(), embedder)
+    space = StoredSpace(1, embedder.space)
+    own = choice.of(space, DATABASE, 1)
+    assert choice.of(space, DATABASE, 1) is own
+    assert choice.of(space, DATABASE, 1, keep=False) is own
+    others = [choice.of(space, DATABASE, 2, keep=False) for _ in range(2)]
     assert others[0] is not others[1]
 
 
@@ -92,5 +92,5 @@ def test_the_queries_of_tenants_that_are_only_come_by_are_not_kept() -> None:
 )
 def test_where_a_space_has_no_embedder_the_message_says_what_gives_one(provider: str, remedy: str) -> None:
     """A key, a package, or an address."""
-    told = no_embedder(EmbeddingSpace(provider=provider, model="m", dimensions=3))
-    assert told.endswith(f" is configured; {remedy}")
+    error = no_embedder(EmbeddingSpace(provider=provider, model="m", dimensions=3))
+    assert error.endswith(f" is configured; {remedy}")

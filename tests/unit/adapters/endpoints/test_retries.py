@@ -127,7 +127,7 @@ def test_no_retry_after_is_none() -> None:
 async def test_no_attempt_begins_after_the_time_is_over() -> None:
     """The error is raised while there is time for an alternative."""
     script = Script(*[TryAgainError("answered 500") for _ in range(5)])
-    left = iter([10.0, 1.0, 0.3])
+    remaining = iter([10.0, 1.0, 0.3])
     with pytest.raises(EmbedderUnavailableError, match=r"^answered 500 \(tried 3 times\); try again later$"):
         await with_retries(
             script.attempt,
@@ -135,6 +135,6 @@ async def test_no_attempt_begins_after_the_time_is_over() -> None:
             sleep=script.sleep,
             rng=random.Random(1),
             unavailable=EmbedderUnavailableError,
-            seconds_left=lambda: next(left),
+            seconds_left=lambda: next(remaining),
         )
     assert len(script.waits) == 2

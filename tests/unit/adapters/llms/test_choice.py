@@ -42,12 +42,12 @@ def name_of(**values: Any) -> str | None:
     ],
 )
 def test_the_settings_choose(values: dict[str, Any], name: str | None) -> None:
-    """Nothing that costs is asked where only a key is at hand; a named server may do without one."""
+    """A key alone selects no paid service; a named server may work without a key."""
     assert name_of(**values) == name
 
 
 def test_the_key_for_everything_serves_the_model_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """But the model has to be asked for, and its own key goes before."""
+    """The model has to be configured, and its own key takes precedence."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-shared")
     assert name_of() is None
     assert name_of(llm="auto", llm_model="small") == "openai/small"
@@ -59,7 +59,7 @@ def test_the_key_for_everything_serves_the_model_too(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({"llm_api_key": "sk-secret"}, "RETRIEVAL_LLM_MODEL"),
         ({"llm_model": "a\nb", "llm_api_key": "sk-secret"}, "RETRIEVAL_LLM_MODEL"),
@@ -68,33 +68,33 @@ def test_the_key_for_everything_serves_the_model_too(monkeypatch: pytest.MonkeyP
         ({"llm_model": "small", "llm_api_key": "sk-secret", "llm_base_url": "localhost/v1"}, "RETRIEVAL_LLM_BASE_URL"),
     ],
 )
-def test_a_model_that_cannot_be_made_says_which_setting(values: dict[str, Any], said: str) -> None:
+def test_a_model_that_cannot_be_made_says_which_setting(values: dict[str, Any], message: str) -> None:
     """Before any request, and never with the key."""
-    with pytest.raises(ConfigurationError, match=said) as caught:
+    with pytest.raises(ConfigurationError, match=message) as caught:
         configured_llm(Settings(llm="openai", **values))
     assert "secret" not in str(caught.value)
 
 
 async def test_the_chosen_one_is_made_once_and_closed() -> None:
-    """Only when it is asked for; after closing, a new one is made."""
-    chosen = ChosenLLM(Settings(llm="sim"))
-    made = chosen.get()
-    assert made is not None
-    assert chosen.get() is made
-    await chosen.aclose()
+    """It is created at the first use; after closing, a new one is created."""
+    choice = ChosenLLM(Settings(llm="sim"))
+    model = choice.get()
+    assert model is not None
+    assert choice.get() is model
+    await choice.aclose()
     with pytest.raises(LLMRejectedError):
-        await made.complete("x")
-    assert chosen.get() is not made
-    await chosen.aclose()
+        await model.complete("x")
+    assert choice.get() is not model
+    await choice.aclose()
 
 
 async def test_a_given_one_goes_before_the_configured_and_stays_open() -> None:
     """The caller that gave the model closes it."""
-    given = SimLLM(9)
-    chosen = ChosenLLM(Settings(llm="sim"), given)
-    assert chosen.get() is given
-    await chosen.aclose()
-    assert await given.complete("x")
+    own = SimLLM(9)
+    choice = ChosenLLM(Settings(llm="sim"), own)
+    assert choice.get() is own
+    await choice.aclose()
+    assert await own.complete("x")
 
 
 def test_what_is_no_language_model_is_refused() -> None:

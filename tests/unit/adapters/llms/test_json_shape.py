@@ -68,7 +68,7 @@ def test_only_closed_schemas_are_asked_for_strictly(changes: dict[str, Any], *, 
 
 
 def test_only_objects_have_a_form_of_their_own() -> None:
-    """Anything else is asked for in words."""
+    """Other schemas are described in the prompt."""
     assert forms_of(JSONShape(CLOSED)) == [Form.SCHEMA, Form.OBJECT, Form.WORDS]
     assert forms_of(JSONShape({"type": "array"})) == [Form.WORDS]
 
@@ -97,6 +97,6 @@ def test_words_around_an_answer_are_left_out(around: str) -> None:
 
 @pytest.mark.parametrize("text", ["[[1], [2", "words alone", "a {curly} word", '{"a": [1], "b'])
 def test_no_part_of_a_broken_answer_is_the_answer(text: str) -> None:
-    """Nor are words."""
+    """Neither are words."""
     with pytest.raises(LLMRejectedError, match="not JSON"):
         JSONShape({"type": "array"}).read(text)

@@ -25,7 +25,7 @@ COLOUR = JSONShape(
 
 
 def body(content: object, *, finish_reason: str = "stop", usage: object = None, **message: object) -> bytes:
-    """An answer with that content; ``message`` is what else stands beside it."""
+    """An answer with that content; ``message`` has its other members."""
     choice = {"index": 0, "finish_reason": finish_reason, "message": {"content": content, **message}}
     return json.dumps({"choices": [choice], "usage": usage}).encode()
 
@@ -108,7 +108,7 @@ def test_what_is_no_whole_answer_is_refused(unusable: bytes, reason: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"timeout_seconds": 0}, "timeout_seconds"),
         ({"timeout_seconds": float("nan")}, "timeout_seconds"),
@@ -126,9 +126,9 @@ def test_what_is_no_whole_answer_is_refused(unusable: bytes, reason: str) -> Non
         ({"base_url": "https://"}, "RETRIEVAL_LLM_BASE_URL"),
     ],
 )
-def test_what_cannot_work_is_refused(changes: dict[str, Any], said: str) -> None:
+def test_what_cannot_work_is_refused(changes: dict[str, Any], message: str) -> None:
     """The message names what to change and never holds the key."""
     usual: dict[str, Any] = {"model": "small", "api_key": "sk-secret"}
-    with pytest.raises(ConfigurationError, match=said) as caught:
+    with pytest.raises(ConfigurationError, match=message) as caught:
         OpenAILLM(**{**usual, **changes})
     assert "sk-secret" not in str(caught.value)

@@ -65,28 +65,30 @@ async def test_the_query_is_found_in_the_prompt(prompt: str) -> None:
 async def test_synonyms_and_names_are_used() -> None:
     """Rewrites use synonyms and the names in the question."""
     assert {"coworkers", "teammates"} <= set(await rewrites("colleagues"))
-    variations = {one for seed in range(8) for one in await rewrites("What did Melanie's colleagues buy?", seed)}
+    variations = {
+        rewrite for seed in range(8) for rewrite in await rewrites("What did Melanie's colleagues buy?", seed)
+    }
     assert {"Melanie colleagues buy", "Melanie"} < variations
-    assert any("coworkers" in one for one in variations)
+    assert any("coworkers" in variation for variation in variations)
 
 
 async def test_another_seed_may_answer_otherwise() -> None:
     """The same seed never does."""
     answers = {seed: await rewrites("database connection timeout", seed) for seed in range(6)}
-    assert len({tuple(one) for one in answers.values()}) > 1
+    assert len({tuple(answer) for answer in answers.values()}) > 1
     assert answers == {seed: await rewrites("database connection timeout", seed) for seed in range(6)}
     assert (SimLLM(1).name, SimLLM(2).name) == ("sim/1", "sim/2")
 
 
 @given(query=st.text(max_size=60), seed=st.integers(0, 3))
 async def test_rewrites_are_two_or_three_that_differ(query: str, seed: int) -> None:
-    """From one another and from the query, whatever it is; a query without words is no query."""
+    """From one another and from the query, whatever it is; a query without words is not a query."""
     given_words = any(character.isalnum() for character in query)
-    found = await SimLLM(seed).complete(f"Rewrite. Query: {json.dumps(query)}")
+    answer = await SimLLM(seed).complete(f"Rewrite. Query: {json.dumps(query)}")
     if not given_words:
-        assert found.startswith("Simulated")
+        assert answer.startswith("Simulated")
         return
-    different = [one.casefold() for one in json.loads(found)]
+    different = [rewrite.casefold() for rewrite in json.loads(answer)]
     assert 2 <= len(set(different)) == len(different) <= 3
     assert " ".join(query.casefold().split()) not in different
 
@@ -124,28 +126,28 @@ SCHEMAS: list[dict[str, Any]] = [
 async def test_values_fit_schemas_of_every_kind(schema: dict[str, Any]) -> None:
     """Bounds, choices, references and recursion. With the least, too."""
     models = [*map(SimLLM, range(4)), SimLLM(faults=SimFaults(empty_rate=1))]
-    given = [await one.complete_json("some words", schema) for one in models]
+    values = [await model.complete_json("some words", schema) for model in models]
     fits = jsonschema.Draft202012Validator(schema).is_valid
-    assert [one for one in given if not fits(one)] == []
+    assert [value for value in values if not fits(value)] == []
 
 
 async def test_a_schema_beyond_its_rules_is_rejected() -> None:
-    """Nothing that does not fit is given out."""
+    """No answer violates its schema."""
     with pytest.raises(LLMRejectedError, match="does not fit"):
         await SimLLM().complete_json("some words", {"type": "string", "pattern": "^[0-9]{4}$"})
 
 
 async def outcomes(llm: SimLLM, number: int = 40) -> list[str]:
     """The outcomes of a number of calls."""
-    found = []
+    results = []
     for _ in range(number):
         try:
-            found.append(
+            results.append(
                 "answer" if (await llm.complete_json("rewrite the query: x", REWRITES))["rewrites"] else "empty"
             )
         except LLMError as error:
-            found.append(type(error).__name__)
-    return found
+            results.append(type(error).__name__)
+    return results
 
 
 async def test_faults_come_by_the_seed_and_again_after_a_reset() -> None:
@@ -199,7 +201,7 @@ def test_what_is_no_fault_is_refused() -> None:
 
 
 async def test_faults_do_not_depend_on_other_prompts() -> None:
-    """Only on how often the same one was asked."""
+    """They depend only on the number of repetitions of the same prompt."""
     faults = SimFaults(fail_rate=0.5)
 
     async def fails(llm: SimLLM, prompt: str) -> bool:
@@ -209,7 +211,7 @@ async def test_faults_do_not_depend_on_other_prompts() -> None:
             return True
         return False
 
-    one, other = SimLLM(2, faults=faults), SimLLM(2, faults=faults)
-    forward = {f"p {n}": await fails(one, f"p {n}") for n in range(12)}
+    first, other = SimLLM(2, faults=faults), SimLLM(2, faults=faults)
+    forward = {f"p {n}": await fails(first, f"p {n}") for n in range(12)}
     assert set(forward.values()) == {True, False}
     assert {prompt: await fails(other, prompt) for prompt in reversed(forward)} == forward

@@ -10,12 +10,12 @@ from retrieval.domain.items.item import Item
 
 
 def item_of(header: str, *row: str, columns: dict[str, str] | None = None) -> Item:
-    """The item of a row under a header whose names stand between blanks."""
+    """The item of a row under a header with blanks around its names."""
     return plan_columns("tickets.csv", header.split(), columns).item(row)
 
 
 def test_mapped_columns_are_fields_and_the_others_attributes() -> None:
-    """The mapping names the column for each field; what it does not name is kept."""
+    """The mapping names the column of each field; other columns are kept."""
     columns = {"_id": "ticket_id", "text": "description", "tags": "labels"}
 
     item = item_of("ticket_id description labels priority", "007", "words", "a;b", "Major", columns=columns)

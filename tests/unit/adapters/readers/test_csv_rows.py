@@ -36,20 +36,20 @@ def test_every_text_reads_back_as_it_was_written(rows: list[tuple[str, str]]) ->
     writer.writerow(["_id", "title", "text"])
     writer.writerows([str(at), *row] for at, row in enumerate(rows))
     with tempfile.TemporaryDirectory() as folder:
-        found = read(Path(folder), table.getvalue().encode())
+        lines_read = read(Path(folder), table.getvalue().encode())
 
     expected = [Item(item_id=str(at), title=title, body=body) for at, (title, body) in enumerate(rows)]
-    assert expected == [line.item for line in found]
+    assert expected == [line.item for line in lines_read]
 
 
 @given(data=st.binary(max_size=200))
 def test_no_bytes_stop_the_reader(data: bytes) -> None:
-    """Whatever a file holds below its header, every record is an item or an error."""
+    """For any content below the header, every record is an item or an error."""
     with tempfile.TemporaryDirectory() as folder:
-        found = read(Path(folder), b"_id,title\n1,a\n" + data)
+        rows = read(Path(folder), b"_id,title\n1,a\n" + data)
 
-    assert all((line.item is None) != (line.error is None) for line in found)
-    assert found[0].line == 2
+    assert all((line.item is None) != (line.error is None) for line in rows)
+    assert rows[0].line == 2
 
 
 def test_a_record_over_several_lines_has_the_number_of_its_first(tmp_path: Path) -> None:
@@ -129,13 +129,13 @@ def test_a_record_beyond_the_limit_is_bad_and_the_next_is_read(tmp_path: Path) -
     """The limit holds for one line and for the lines of one record together."""
     rows = b"_id,title\n1," + b"x" * 200 + b'\n2,"' + b"y\n" * 60 + b"\nz\n3,c\n"
 
-    found = read(tmp_path, rows, max_line_bytes=100)
+    lines_read = read(tmp_path, rows, max_line_bytes=100)
 
-    assert [line.error.reason for line in found if line.error][:2] == [
+    assert [line.error.reason for line in lines_read if line.error][:2] == [
         "longer than 100 bytes; split the item into several",
         "a quote that opens here is still open after 49 lines and 100 bytes",
     ]
-    assert Item(item_id="3", title="c") == found[-1].item
+    assert Item(item_id="3", title="c") == lines_read[-1].item
 
 
 @pytest.mark.parametrize(
@@ -149,11 +149,11 @@ def test_a_file_without_a_header_is_refused(tmp_path: Path, data: bytes, expecte
 
 
 def test_the_header_is_told_as_it_stands_in_the_file(tmp_path: Path) -> None:
-    """Once, when reading begins: what is put aside can follow it."""
+    """The callback runs once, when reading begins, so that rejected rows can follow the header."""
     file = tmp_path / "items.csv"
     file.write_bytes(b'\xef\xbb\xbf\n_id,"my\ntext"\r\n1,x\n')
-    told: list[str] = []
-    rows = read_csv_rows(str(file), header=told.append)
-    assert told == []
+    headers: list[str] = []
+    rows = read_csv_rows(str(file), header=headers.append)
+    assert headers == []
     assert len(list(rows)) == 1
-    assert told == ['_id,"my\ntext"']
+    assert headers == ['_id,"my\ntext"']

@@ -1,4 +1,4 @@
-"""Documents of every format, and what is said of those that cannot be read."""
+"""Documents of every format, and the errors of unreadable ones."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def read(data: bytes | str, form: str, **more: Any) -> Document:
     return read_document(raw).document
 
 
-def told(document: Document) -> list[tuple[str, tuple[str, ...]]]:
-    """Its texts with the headings above them."""
+def texts_of(document: Document) -> list[tuple[str, tuple[str, ...]]]:
+    """Its texts with their headings."""
     return [(block.text, block.headings) for block in document.blocks]
 
 
@@ -34,7 +34,7 @@ def test_markdown_has_headings_of_both_kinds_and_none_in_code() -> None:
 
     document = read(text, "markdown")
 
-    assert told(document) == [
+    assert texts_of(document) == [
         ("# One *big*", ("One big",)),
         ("Text\nmore", ("One big",)),
         ("```sh\n# no heading\n```", ("One big",)),
@@ -47,14 +47,14 @@ def test_markdown_has_headings_of_both_kinds_and_none_in_code() -> None:
 
 
 def test_the_front_matter_of_markdown_names_the_title() -> None:
-    """And is no text."""
+    """The front matter is not part of the text."""
     document = read('---\ntags: x\ntitle: "A title"\n---\n# One\n\ntext', "markdown")
 
-    assert (document.title, told(document)[0][0]) == ("A title", "# One")
+    assert (document.title, texts_of(document)[0][0]) == ("A title", "# One")
 
 
 def test_markdown_loses_no_line() -> None:
-    """Lines outside of blocks, such as definitions of links, are kept; so are deeply nested blocks."""
+    """Lines outside of blocks, such as link definitions, are kept; so are deeply nested blocks."""
     text = f"[a]: http://x\n\ntext\n\n{'>' * 300} deep\n\n[b]: http://y"
 
     assert [word for block in read(text, "markdown").blocks for word in block.text.split()] == text.split()
@@ -71,7 +71,7 @@ def test_html_is_read_without_what_is_no_text() -> None:
     document = read(page.encode("latin-1"), "html")
 
     assert document.title == "Größe"
-    assert told(document) == [
+    assert texts_of(document) == [
         ("## Maße", ("Maße",)),
         ("Sie **stehen** hier.", ("Maße",)),
         ("* eins", ("Maße",)),
@@ -81,7 +81,7 @@ def test_html_is_read_without_what_is_no_text() -> None:
 
 def test_of_a_page_that_names_its_main_part_that_is_read() -> None:
     """The surrounding parts are the same on every page."""
-    assert told(read("<body><p>around</p><main><p>main</p></main>", "html")) == [("main", ())]
+    assert texts_of(read("<body><p>around</p><main><p>main</p></main>", "html")) == [("main", ())]
 
 
 def test_pdf_has_pages_and_the_headings_of_its_outline() -> None:
@@ -95,8 +95,8 @@ def test_pdf_has_pages_and_the_headings_of_its_outline() -> None:
 
 
 def test_pdf_that_anybody_may_open_is_read() -> None:
-    """A password for its owner alone keeps nobody from reading it."""
-    assert told(read(pdf(["text"], password=""), "pdf")) == [("text", ())]
+    """A password for the owner alone does not prevent reading."""
+    assert texts_of(read(pdf(["text"], password=""), "pdf")) == [("text", ())]
 
 
 def test_docx_has_headings() -> None:
@@ -104,14 +104,14 @@ def test_docx_has_headings() -> None:
     document = read(docx([("Title", "Book"), ("Heading 1", "One"), ("", "Text")]), "docx")
 
     assert document.title == "Book"
-    assert told(document)[-1] == ("Text", ("One",))
+    assert texts_of(document)[-1] == ("Text", ("One",))
 
 
 def test_code_has_its_definitions_as_headings() -> None:
-    """Nested by indentation, with what stands right above them."""
+    """They are nested by indentation, with the comments directly above them."""
     code = "import os\n\n\n@final\nclass A:\n    x = 1\n\n    def f(self):\n        return 1\n\n\nY = 2\n"
 
-    assert told(read(code, "code")) == [
+    assert texts_of(read(code, "code")) == [
         ("import os", ()),
         ("@final\nclass A:\n    x = 1", ("class A",)),
         ("    def f(self):\n        return 1", ("class A", "def f(self)")),
@@ -121,9 +121,9 @@ def test_code_has_its_definitions_as_headings() -> None:
 
 def test_plain_text_has_paragraphs() -> None:
     """With whatever line ends, in UTF-8 or marked as UTF-16."""
-    assert told(read("one\r\ntwo\r\n \r\n\r\nthree", "text")) == [("one\ntwo", ()), ("three", ())]
-    assert told(read("Grüße".encode("utf-16"), "text")) == [("Grüße", ())]
-    assert told(read(b"\xef\xbb\xbfx", "text")) == [("x", ())]
+    assert texts_of(read("one\r\ntwo\r\n \r\n\r\nthree", "text")) == [("one\ntwo", ()), ("three", ())]
+    assert texts_of(read("Grüße".encode("utf-16"), "text")) == [("Grüße", ())]
+    assert texts_of(read(b"\xef\xbb\xbfx", "text")) == [("x", ())]
 
 
 def test_a_title_that_is_given_goes_first_and_a_name_last() -> None:
@@ -133,10 +133,10 @@ def test_a_title_that_is_given_goes_first_and_a_name_last() -> None:
 
 
 def test_characters_that_are_refused_are_taken_out_and_told() -> None:
-    """A soft hyphen is no reason to leave a document out."""
-    found = read_document(RawDocument(document_id="x", data="a\u00adb".encode(), format="text"))
+    """A soft hyphen does not leave a document out."""
+    document = read_document(RawDocument(document_id="x", data="a\u00adb".encode(), format="text"))
 
-    assert (found.document.blocks, found.is_cleaned) == ((Block("ab"),), True)
+    assert (document.document.blocks, document.is_cleaned) == ((Block("ab"),), True)
 
 
 def with_entities(definition: str) -> bytes:
@@ -166,7 +166,7 @@ EXPLODING = '<!ENTITY a "ha">' + "".join(
     ],
 )
 def test_what_cannot_be_read_is_refused_with_a_reason(form: str, data: bytes, reason: str) -> None:
-    """Whatever is wrong with it."""
+    """This covers every kind of damage."""
     with pytest.raises(InvalidItemError, match=reason):
         read(data, form)
 
@@ -178,7 +178,7 @@ def test_docx_that_is_large_unpacked_is_refused() -> None:
 
 
 def test_docx_opens_no_other_file() -> None:
-    """An entity that stands for one is nothing."""
+    """An entity for a file is ignored."""
     document = read(with_entities('<!ENTITY e SYSTEM "file:///etc/passwd">'), "docx")
 
     assert "root" not in "".join(block.text for block in document.blocks)
@@ -186,12 +186,12 @@ def test_docx_opens_no_other_file() -> None:
 
 def test_docx_without_a_document_is_refused() -> None:
     """Any other packed file has that ending too."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w") as packed:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as packed:
         packed.writestr("hello.txt", "hello")
 
     with pytest.raises(InvalidItemError, match="cannot be read as docx"):
-        read(made.getvalue(), "docx")
+        read(buffer.getvalue(), "docx")
 
 
 def test_more_pages_than_are_read_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

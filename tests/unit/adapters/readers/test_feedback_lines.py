@@ -1,4 +1,4 @@
-"""Files of feedback: events by their lines, and what is wrong with the others."""
+"""Files of feedback: an event a line, and the errors of the other lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DIRECT = {"collection": "docs", "item_id": "a", "helpful": True}
 
 
 def test_a_line_is_an_event(tmp_path: Path) -> None:
-    """By the names of ``Feedback``; domain and complexity make its context; what is null is not said."""
+    """The names are those of ``Feedback``; domain and complexity make its context; null is ignored."""
     path = tmp_path / "events.jsonl"
     more = {"domain": "db", "complexity": 0.2, "at": "2026-03-01T12:00:00+00:00", "actor": "u", "note": None}
     path.write_text(json.dumps(DIRECT | more) + "\n\n")
@@ -34,10 +34,10 @@ def test_events_of_nobody_are_known_again_by_their_lines(tmp_path: Path) -> None
 
 
 def test_lines_that_differ_late_are_two_events(tmp_path: Path) -> None:
-    """The whole line tells an event of nobody from another, as long as it may be."""
+    """The whole line identifies an anonymous event, whatever its length."""
     path = tmp_path / "events.jsonl"
     blank = " " * 20_000
-    path.write_text("".join(f"{{{blank}{json.dumps(DIRECT | {'item_id': one})[1:]}\n" for one in "ab"))
+    path.write_text("".join(f"{{{blank}{json.dumps(DIRECT | {'item_id': item_id})[1:]}\n" for item_id in "ab"))
     first, second = (line.event and line.event.own_key for line in read_feedback(str(path)))
     assert None is not first != second
 
@@ -55,7 +55,7 @@ def test_lines_that_differ_late_are_two_events(tmp_path: Path) -> None:
     ],
 )
 def test_a_line_that_cannot_be_used_is_told_with_its_number(tmp_path: Path, text: str, reason: str) -> None:
-    """And the lines after it are read."""
+    """The lines after it are read."""
     path = tmp_path / "events.jsonl"
     path.write_text(f"\n{text}\n{json.dumps(DIRECT)}\n")
     bad, good = read_feedback(str(path))

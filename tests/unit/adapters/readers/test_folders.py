@@ -22,15 +22,15 @@ def handbook(tmp_path: Path) -> Path:
 
 def test_a_folder_gives_its_documents_by_their_paths(handbook: Path) -> None:
     """In order; hidden files and those of other endings are counted."""
-    found = find_documents([handbook])
+    documents = find_documents([handbook])
 
-    assert [file.document_id for file in found.files] == [
+    assert [file.document_id for file in documents.files] == [
         "handbook/backups.md", "handbook/note.docx", "handbook/page.html", "handbook/policy.pdf",
         "handbook/team/empty.md", "handbook/team/plain.txt", "handbook/team/rota.py",
     ]  # fmt: skip
-    assert [folder.name for folder in found.folders] == ["handbook"]
-    assert found.skipped == {"hidden": 1, ".png": 1}
-    assert found.files[0].read().data.startswith(b"# Backups")
+    assert [folder.name for folder in documents.folders] == ["handbook"]
+    assert documents.skipped == {"hidden": 1, ".png": 1}
+    assert documents.files[0].read().data.startswith(b"# Backups")
 
 
 def test_a_folder_has_its_own_name_however_it_is_given(handbook: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,12 +46,12 @@ def test_nothing_outside_of_the_folder_is_read(handbook: Path, tmp_path: Path) -
     secret.write_text("secret")
     (handbook / "link.md").symlink_to(secret)
     (handbook / "links").symlink_to(tmp_path)
-    found = find_documents([handbook])
+    documents = find_documents([handbook])
 
-    assert found.skipped["links"] == 2
-    assert not [file for file in found.files if "link" in file.document_id or "secret" in file.document_id]
+    assert documents.skipped["links"] == 2
+    assert not [file for file in documents.files if "link" in file.document_id or "secret" in file.document_id]
 
-    backups = found.files[0]
+    backups = documents.files[0]
     backups.path.unlink()
     backups.path.symlink_to(secret)
     with pytest.raises(InvalidItemError, match="lies outside of its folder"):
@@ -87,7 +87,7 @@ def test_a_file_that_is_gone_meanwhile_is_told(handbook: Path) -> None:
 
 
 def test_a_file_that_is_named_may_be_a_link(handbook: Path, tmp_path: Path) -> None:
-    """A named link stands for its target; its id is its name."""
+    """A named link stands for its target; its id is the link's name."""
     (tmp_path / "named.md").symlink_to(handbook / "backups.md")
     [file] = find_documents([tmp_path / "named.md"]).files
 

@@ -69,7 +69,7 @@ def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
 
 
 def test_entries_of_json_lines_are_mapped(tmp_path: Path) -> None:
-    """At the top or in the metadata; what has a mapped field's name already is an attribute, and no entry is lost."""
+    """At the top or in the metadata; an entry with a mapped field's name becomes an attribute, and no entry is lost."""
     file = tmp_path / "items.jsonl"
     file.write_text(
         '{"key": 7, "text": "old", "metadata": {"summary": "A disk", "level": 1}}\n{"key": 8, "descr": "Full"}\n'
@@ -104,7 +104,7 @@ def test_an_entry_that_no_line_has_is_refused(tmp_path: Path) -> None:
 def test_what_is_no_field_is_refused_before_reading(
     tmp_path: Path, name: str, columns: dict[str, str], reason: str
 ) -> None:
-    """Whatever the format; the message names the fields, and how an attribute is named."""
+    """This applies to every format; the message lists the fields, and explains how to name an attribute."""
     file = tmp_path / name
     file.write_bytes(CSV)
     with pytest.raises(ConfigurationError, match=reason):

@@ -77,27 +77,27 @@ def test_every_item_reads_back_as_it_was_written(items: list[Item], *, escaped: 
     """A file written in BEIR's format gives the same items, to the last field."""
     with tempfile.TemporaryDirectory() as folder:
         lines = [json.dumps(as_beir(item), ensure_ascii=escaped) + "\n" for item in items]
-        found = read(Path(folder), "".join(lines).encode())
+        rows = read(Path(folder), "".join(lines).encode())
 
-    assert items == [line.item for line in found]
-    assert [item.content_hash for item in items] == [line.item.content_hash for line in found if line.item]
-    assert [text.rstrip("\n") for text in lines] == [line.raw for line in found]
+    assert items == [line.item for line in rows]
+    assert [item.content_hash for item in items] == [line.item.content_hash for line in rows if line.item]
+    assert [text.rstrip("\n") for text in lines] == [line.raw for line in rows]
 
 
 @given(data=st.binary(max_size=200))
 def test_no_bytes_stop_the_reader(data: bytes) -> None:
-    """Whatever a file holds, every line is an item or an error, and the next lines are read."""
+    """For any content, every line is an item or an error, and the next lines are read."""
     with tempfile.TemporaryDirectory() as folder:
-        found = read(Path(folder), b'{"_id": "a"}\n' + data + b'\n{"_id": "z"}')
+        rows = read(Path(folder), b'{"_id": "a"}\n' + data + b'\n{"_id": "z"}')
 
-    assert all((line.item is None) != (line.error is None) for line in found)
-    assert found[-1].item == Item(item_id="z")
+    assert all((line.item is None) != (line.error is None) for line in rows)
+    assert rows[-1].item == Item(item_id="z")
 
 
 def test_blank_lines_are_skipped_and_counted(tmp_path: Path) -> None:
     """Line numbers are those of an editor."""
-    found = read(tmp_path, b'\n  \t\r\n{"_id": "a"}\n\n{"_id": "b"}')
-    assert [(line.line, line.raw) for line in found] == [(3, '{"_id": "a"}'), (5, '{"_id": "b"}')]
+    rows = read(tmp_path, b'\n  \t\r\n{"_id": "a"}\n\n{"_id": "b"}')
+    assert [(line.line, line.raw) for line in rows] == [(3, '{"_id": "a"}'), (5, '{"_id": "b"}')]
 
 
 @pytest.mark.parametrize(

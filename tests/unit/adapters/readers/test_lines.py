@@ -29,9 +29,9 @@ def test_lines_are_numbered_from_one_and_keep_their_ends(file: Path) -> None:
     """Both kinds of line end are kept, and the last line needs none."""
     file.write_bytes(b"a\n\r\nb\r\nc")
 
-    found = [(line.number, line.data) for line in read_lines(str(file))]
+    lines = [(line.number, line.data) for line in read_lines(str(file))]
 
-    assert found == [(1, b"a\n"), (2, b"\r\n"), (3, b"b\r\n"), (4, b"c")]
+    assert lines == [(1, b"a\n"), (2, b"\r\n"), (3, b"b\r\n"), (4, b"c")]
 
 
 def test_an_empty_file_has_no_lines(file: Path) -> None:
@@ -41,7 +41,7 @@ def test_an_empty_file_has_no_lines(file: Path) -> None:
 
 
 def test_a_file_of_one_byte_is_a_line(file: Path) -> None:
-    """Looking for gzip's two bytes loses nothing of a shorter file."""
+    """The check for gzip's two bytes loses nothing of a shorter file."""
     file.write_bytes(b"a")
     assert lines_of(file) == [b"a"]
 
@@ -78,21 +78,21 @@ def test_offsets_rise_to_the_size_on_disk(file: Path, *, packed: bool) -> None:
 
 
 def test_the_offset_of_a_small_file_is_what_was_given(file: Path) -> None:
-    """Not what was read ahead: the share that is done would be 100 % from the first line on."""
+    """Bytes read ahead do not count: otherwise progress would be 100 % from the first line on."""
     file.write_bytes(b"\xef\xbb\xbfabc\n" + b"x" * 20 + b"\nab")
     assert [line.offset for line in read_lines(str(file), max_line_bytes=10)] == [7, 28, 30]
 
 
 def test_a_line_that_is_too_long_is_cut_and_the_next_one_is_whole(file: Path) -> None:
-    """A line may have as many bytes as the limit, its end included; of a longer one the start is kept."""
+    """A line may have as many bytes as the limit, including its end; a longer line is truncated."""
     file.write_bytes(b"x" * 1999 + b"\n" + b"y" * 5000 + b"\n" + b"z\n")
 
-    found = list(read_lines(str(file), max_line_bytes=2000))
+    lines = list(read_lines(str(file), max_line_bytes=2000))
 
-    assert [line.too_long for line in found] == [False, True, False]
-    assert [line.number for line in found] == [1, 2, 3]
-    assert found[1].data == b"y" * 1000
-    assert found[2].data == b"z\n"
+    assert [line.too_long for line in lines] == [False, True, False]
+    assert [line.number for line in lines] == [1, 2, 3]
+    assert lines[1].data == b"y" * 1000
+    assert lines[2].data == b"z\n"
 
 
 def test_a_last_line_that_is_too_long_ends_the_file(file: Path) -> None:
@@ -106,12 +106,12 @@ def test_a_packed_file_that_was_cut_off_says_so_after_its_lines(file: Path) -> N
     data = b"".join(os.urandom(60).hex().encode() + b"\n" for _ in range(5000))
     file.write_bytes(gzip.compress(data)[:-2000])
 
-    seen: list[bytes] = []
+    contents: list[bytes] = []
     with pytest.raises(InvalidRequestError, match=r"items\.jsonl: after line \d+, .* ends too early"):
-        seen.extend(line.data for line in read_lines(str(file)))
+        contents.extend(line.data for line in read_lines(str(file)))
 
-    assert len(seen) > 4000
-    assert data.startswith(b"".join(seen))
+    assert len(contents) > 4000
+    assert data.startswith(b"".join(contents))
 
 
 @pytest.mark.parametrize("place", [200, -6])
@@ -135,15 +135,15 @@ def test_standard_input_is_a_dash(monkeypatch: pytest.MonkeyPatch) -> None:
     with os.fdopen(reading, "rb") as pipe, io.TextIOWrapper(pipe) as text:
         monkeypatch.setattr(sys, "stdin", text)
 
-        found = list(read_lines("-"))
+        lines = list(read_lines("-"))
 
-        assert [line.data for line in found] == [b"a\n", b"b\n"]
-        assert found[-1].offset == len(packed)
+        assert [line.data for line in lines] == [b"a\n", b"b\n"]
+        assert lines[-1].offset == len(packed)
         assert not pipe.closed
 
 
 def test_a_closed_standard_input_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process without standard input is told to name a file."""
+    """The message asks for a file."""
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(InvalidRequestError, match="name a file"):
         list(read_lines("-"))
@@ -166,7 +166,7 @@ def test_a_directory_is_refused(tmp_path: Path) -> None:
 def test_a_file_without_permission_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says that the user may not read it."""
 
-    # The system would let root read any file, whatever its mode.
+    # Root may read any file, whatever its mode.
     def refuse(path: Path, _mode: str) -> None:
         raise PermissionError(13, "Permission denied", str(path))
 

@@ -14,7 +14,7 @@ from retrieval.domain.items.item import MAX_KEY_BYTES, Item
 
 
 def nested(levels: int) -> Any:
-    """A list in a list, so many times."""
+    """A list nested that many times."""
     value: Any = []
     for _ in range(levels - 1):
         value = [value]
@@ -58,26 +58,26 @@ def test_a_whole_number_as_id_becomes_its_text() -> None:
     assert item_from_record({"_id": 7}).item_id == "7"
 
 
-@pytest.mark.parametrize("given", [{}, {"_id": None}, {"_id": True}, {"_id": 1.5}, {"_id": []}, {"_id": ""}])
-def test_no_usable_id_is_refused(given: dict[str, Any]) -> None:
+@pytest.mark.parametrize("record", [{}, {"_id": None}, {"_id": True}, {"_id": 1.5}, {"_id": []}, {"_id": ""}])
+def test_no_usable_id_is_refused(record: dict[str, Any]) -> None:
     """Missing, null, boolean, fractional and empty ids are errors that name the field."""
     with pytest.raises(InvalidItemError, match="id"):
-        item_from_record({**given, "text": "words"})
+        item_from_record({**record, "text": "words"})
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("record", "message"),
     [
         ({"SKU": "A-1", "name": "Shoe"}, "; there are: 'SKU', 'name'"),
         ({"ID": "A-1", "name": "Shoe"}, "; did you mean 'ID'? There are: 'ID', 'name'"),
         ({"_id": None}, "; there is none"),
     ],
 )
-def test_without_an_id_the_entries_that_are_there_are_told(given: dict[str, Any], told: str) -> None:
+def test_without_an_id_the_entries_that_are_there_are_told(record: dict[str, Any], message: str) -> None:
     """The message names the column that must be renamed."""
     with pytest.raises(InvalidItemError) as raised:
-        item_from_record(given)
-    assert str(raised.value).endswith(told)
+        item_from_record(record)
+    assert str(raised.value).endswith(message)
 
 
 def test_an_id_that_is_too_long_is_refused() -> None:
@@ -129,7 +129,7 @@ def test_nothing_that_a_record_says_is_lost() -> None:
 
 
 def test_null_counts_as_missing() -> None:
-    """Null entries are dropped at the top and in the metadata, and another name may stand in for them."""
+    """Null entries are dropped at the top and in the metadata, and another name may replace them."""
     record = {
         "_id": None,
         "id": "d1",
@@ -149,7 +149,7 @@ def test_an_empty_status_is_the_default(status: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("value", "expected"),
     [
         ("2024-05-31T12:00:00Z", datetime(2024, 5, 31, 12, tzinfo=UTC)),
         ("2024-05-31T12:00:00+02:00", datetime(2024, 5, 31, 10, tzinfo=UTC)),
@@ -166,16 +166,16 @@ def test_an_empty_status_is_the_default(status: str | None) -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["occurred_at", "event_time"])
-def test_times_are_read_as_utc(name: str, given: object, expected: datetime | None) -> None:
+def test_times_are_read_as_utc(name: str, value: object, expected: datetime | None) -> None:
     """Times come out in UTC: without a zone they are UTC, a date alone is midnight, empty is none."""
-    assert item_from_record({"_id": "d1", name: given}).occurred_at == expected
+    assert item_from_record({"_id": "d1", name: value}).occurred_at == expected
 
 
-@pytest.mark.parametrize("given", ["yesterday", "2024-02-30", 1717156800, True, [], "0001-01-01T00:00:00+14:00"])
-def test_what_is_no_time_is_refused(given: object) -> None:
+@pytest.mark.parametrize("value", ["yesterday", "2024-02-30", 1717156800, True, [], "0001-01-01T00:00:00+14:00"])
+def test_what_is_no_time_is_refused(value: object) -> None:
     """Anything else is an error that shows a right example."""
     with pytest.raises(InvalidItemError, match="2024-05-31T12:00:00Z") as caught:
-        item_from_record({"_id": "d1", "event_time": given})
+        item_from_record({"_id": "d1", "event_time": value})
     assert caught.value.item_id == "d1"
 
 
@@ -219,7 +219,7 @@ def test_attributes_may_be_deep_and_numbers_large_within_limits() -> None:
 
 
 def test_an_id_beyond_all_numbers_is_refused() -> None:
-    """A number with hundreds of digits is no id."""
+    """A number with hundreds of digits is not an id."""
     with pytest.raises(InvalidItemError, match="write it as text"):
         item_from_record({"_id": 10**5000})
 

@@ -14,8 +14,8 @@ def test_a_vector_is_its_dimensions_a_spare_number_and_its_halves() -> None:
 
 def test_vectors_are_each_after_its_length_and_none_is_null() -> None:
     """An array of no vectors is empty."""
-    one = np.array([1.0, -0.5], dtype=np.float32)
+    vector = np.array([1.0, -0.5], dtype=np.float32)
     each = bytes.fromhex("00000008 0002 0000 3c00 b800")
-    assert half_vectors(np.stack([one, one])).elements == 2 * each
-    assert half_vectors([one, None]).elements == each + b"\xff\xff\xff\xff"
+    assert half_vectors(np.stack([vector, vector])).elements == 2 * each
+    assert half_vectors([vector, None]).elements == each + b"\xff\xff\xff\xff"
     assert half_vectors([]).size == 0

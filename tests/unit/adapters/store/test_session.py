@@ -21,21 +21,21 @@ class Clock:
         return self.now
 
 
-def _used(session: Session, wanted: Mapping[str, str]) -> list[tuple[str, list[object]]]:
-    statements = session.changes(wanted)
-    session.settled(wanted)
-    return [(one.text, list(one.parameters.values())) for one in statements]
+def _used(session: Session, session_settings: Mapping[str, str]) -> list[tuple[str, list[object]]]:
+    statements = session.changes(session_settings)
+    session.settled(session_settings)
+    return [(statement.text, list(statement.parameters.values())) for statement in statements]
 
 
 def test_a_new_session_is_set_up_whole() -> None:
-    """Whatever it had before, and whatever it kept, is gone."""
+    """Its former settings and plans do not matter."""
     texts = [text for text, _ in _used(Session(), MINE)]
     assert texts[:2] == ["RESET ALL", "DEALLOCATE ALL"]
     assert "set_config('role'" in texts[2]
 
 
 def test_what_is_set_is_not_set_again() -> None:
-    """The same tenant costs nothing; another one costs its number alone."""
+    """The same tenant costs nothing; another tenant costs one setting."""
     session = Session()
     _used(session, MINE)
     assert _used(session, MINE) == []
@@ -50,7 +50,7 @@ def test_a_setting_that_is_not_asked_for_is_taken_back() -> None:
 
 
 def test_after_a_failure_everything_is_set_anew() -> None:
-    """The server took back what the failed transaction had set, or did not: nobody knows."""
+    """The server may or may not have rolled back the settings of the failed transaction."""
     session = Session()
     _used(session, MINE)
     session.keep("statement")

@@ -48,7 +48,7 @@ LOGIN = 'connection failed: connection to server at "db.example" failed: FATAL: 
     ],
 )
 def test_each_error_has_its_translation(error: psycopg.Error, kind: type[DatabaseError], hint: str) -> None:
-    """From the driver and through SQLAlchemy alike, in one line."""
+    """The driver's errors and SQLAlchemy's give the same one-line error."""
     for raised in (error, DBAPIError("SELECT 1", None, error)):
         with pytest.raises(kind, match=hint) as caught, translated(URL):
             raise raised

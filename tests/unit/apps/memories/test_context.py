@@ -32,7 +32,7 @@ BLOCK = re.compile(
 
 def memory(**changed: Any) -> RelevantMemory:
     """A memory with something everywhere."""
-    given = {
+    fields = {
         "memory_id": "m1", "project_id": "p", "interaction_type": "insights", "computed_relevance_score": 0.8512,
         "rank": 1, "explanation": Explanation("union", ()), "occurred_at": WHEN,
         "summary": "Generated insights for hypothesis testing", "text": "Key findings",
@@ -40,7 +40,7 @@ def memory(**changed: Any) -> RelevantMemory:
         "relevance_score": 1.0, "accesses": 0, "last_accessed_at": None, "expires_at": None, "superseded_by": None,
         "status": "active", "metadata": {}, "created_at": WHEN, "updated_at": WHEN,
     }  # fmt: skip
-    return RelevantMemory(**(given | changed))  # type: ignore[arg-type]
+    return RelevantMemory(**(fields | changed))  # type: ignore[arg-type]
 
 
 def test_the_format_is_the_stated_one() -> None:
@@ -54,9 +54,9 @@ def test_the_format_is_the_stated_one() -> None:
     )
 
     fared = Standing(item_id="m1", created_at=WHEN, uses=3, successes=2, last_used_at=WHEN)
-    known = memory(user_id="ann", accesses=1)
+    entry = memory(user_id="ann", accesses=1)
 
-    assert context_text([known, other], standings={"m1": fared}).text == (
+    assert context_text([entry, other], standings={"m1": fared}).text == (
         "## Previous Context (2 relevant memories)\n"
         "\n"
         f"{STORED_NOTE}\n"
@@ -78,7 +78,7 @@ def test_the_format_is_the_stated_one() -> None:
 
 
 def test_times_are_told_in_utc() -> None:
-    """Noon in Tokyo is three in the morning, and microseconds are left out."""
+    """Noon in Tokyo is three in the morning, without microseconds."""
     tokyo = timezone(timedelta(hours=9))
 
     text = context_text([memory(occurred_at=datetime(2025, 1, 1, 12, 0, 0, 5, tzinfo=tokyo))]).text
@@ -98,7 +98,7 @@ def test_a_count_that_is_none_is_refused(number: Any) -> None:
 
 
 def test_without_memories_it_says_so() -> None:
-    """A page that can stand in a prompt as it is."""
+    """The page can be in a prompt as it is."""
     page = context_text([])
 
     assert page.text == f"## Previous Context (0 relevant memories)\n\n{NOTHING}"
@@ -120,25 +120,25 @@ def test_long_content_is_shortened() -> None:
 
 @given(HOSTILE, HOSTILE, HOSTILE, st.one_of(HOSTILE, st.dictionaries(HOSTILE, st.lists(HOSTILE, max_size=2))))
 def test_what_memories_say_cannot_break_out(kind: str, summary: str, text: str, content: Any) -> None:
-    """Whatever they hold, the page has its own lines and no others, and no fence, label or heading of theirs."""
-    one = memory(interaction_type=kind, summary=summary, text=text, content=content)
+    """Whatever memories contain, the page has only its own lines, fences, labels and headings."""
+    entry = memory(interaction_type=kind, summary=summary, text=text, content=content)
 
-    title, note, *blocks = context_text([one, one]).text.split("\n\n")
+    title, note, *blocks = context_text([entry, entry]).text.split("\n\n")
 
     assert (title, note) == ("## Previous Context (2 relevant memories)", STORED_NOTE)
-    read = [BLOCK.fullmatch(block) for block in blocks]
-    assert [found and found["number"] for found in read] == ["1", "2"]
-    for found in filter(None, read):
-        assert found["kind"] == named(kind) or json.loads(found["kind"])
+    matches = [BLOCK.fullmatch(block) for block in blocks]
+    assert [match and match["number"] for match in matches] == ["1", "2"]
+    for match in filter(None, matches):
+        assert match["kind"] == named(kind) or json.loads(match["kind"])
         for part in ("summary", "content"):
-            said = re.sub(r"\\.", "", found[part])
-            assert not re.search(r"`{3}|~{3}|\*\*|##|<!--|-->", said), found[part]
-            assert len(found[part].splitlines()) <= 1
+            said = re.sub(r"\\.", "", match[part])
+            assert not re.search(r"`{3}|~{3}|\*\*|##|<!--|-->", said), match[part]
+            assert len(match[part].splitlines()) <= 1
 
 
 @given(st.lists(st.integers(0, 400), max_size=6), st.integers(1, 1500))
 def test_the_page_keeps_to_the_characters_and_cuts_no_header(lengths: list[int], most: int) -> None:
-    """Whole memories first, the last one perhaps with less content, and as many as the title says."""
+    """Whole memories come first, the last one perhaps with less content, and the title has their number."""
     memories = [memory(content="x" * length) for length in lengths]
 
     page = context_text(memories, Bounds(max_characters=most))
@@ -165,7 +165,7 @@ def test_tokens_are_four_characters_unless_somebody_counts_them() -> None:
 
 
 def test_where_no_memory_fits_it_says_nothing() -> None:
-    """That nothing is remembered would be false; where it is true it is said, if it fits."""
+    """The text "nothing is remembered" would be false; if true, it is stated, if it fits."""
     assert context_text([memory()], Bounds(max_characters=300)).text == ""
     assert NOTHING in context_text([], Bounds(max_characters=100)).text
     assert context_text([], Bounds(max_characters=10)).text == ""

@@ -1,4 +1,4 @@
-"""The formulas, with the examples that stand beside them, and those that contradict them."""
+"""The formulas, with the design's examples, including those that contradict them."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def test_keywords_are_the_share_of_the_querys_words() -> None:
 
 def test_entities_are_the_share_of_those_asked_about() -> None:
     """Two of three; the same id of another type is another entity."""
-    asked = {"questions": ["q1", "q2"], "hypotheses": ["h1"]}
+    entities = {"questions": ["q1", "q2"], "hypotheses": ["h1"]}
 
-    assert compute_entity_score(asked, {"questions": ["q1"], "hypotheses": ["h1"]}) == 2 / 3
-    assert compute_entity_score(asked, {"hypotheses": ["q1"]}) == 0
+    assert compute_entity_score(entities, {"questions": ["q1"], "hypotheses": ["h1"]}) == 2 / 3
+    assert compute_entity_score(entities, {"hypotheses": ["q1"]}) == 0
     assert compute_entity_score({}, {"questions": ["q1"]}) == 0
 
 
@@ -39,13 +39,13 @@ def test_entities_are_the_share_of_those_asked_about() -> None:
     ("days", "score"), [(0, 1.0), (0.5, 0.9649), (7, 0.6065), (14, 0.3679), (30, 0.1173), (90, 0.0016), (-3, 1.0)]
 )
 def test_recency_decays_by_the_formula(days: float, score: float) -> None:
-    """e^(-days / 14); the examples .7 after a week, .3 after a month and .1 after three are not what it gives."""
+    """e^(-days / 14); the examples .7 after a week, .3 after a month and .1 after three do not match."""
     assert compute_recency_score(NOW - timedelta(days=days), NOW) == pytest.approx(score, abs=5e-5)
 
 
 @pytest.mark.parametrize(("accesses", "score"), [(0, 0.0), (1, 0.1502), (10, 0.5196), (100, 1.0), (5000, 1.0)])
 def test_popularity_grows_by_the_formula(accesses: int, score: float) -> None:
-    """log10(n + 1) / log10(101); the examples .3 for none, .5 for one and .8 for ten are not what it gives."""
+    """log10(n + 1) / log10(101); the examples .3 for none, .5 for one and .8 for ten do not match."""
     assert compute_popularity_score(accesses) == pytest.approx(score, abs=5e-5)
 
 

@@ -1,4 +1,4 @@
-"""Facts of messages: what is asked, what is taken of an answer, what is refused."""
+"""Facts of messages: the prompt, the accepted answers, and the refusals."""
 
 from __future__ import annotations
 
@@ -47,21 +47,21 @@ def test_a_fact_is_grounded_in_the_words_of_its_turns(fact: str, share: float) -
 
 
 @pytest.mark.parametrize(
-    ("fact", "said", "is_enough"),
+    ("fact", "source", "is_enough"),
     [
         ("我住在柏林", "我上个月搬到柏林", True),
         ("他喜欢音乐", "我上个月搬到柏林", False),
         ("Анна живёт в Риме", "Анна: живу в Риме", True),
     ],
 )
-def test_other_scripts_are_compared_too(fact: str, said: str, is_enough: bool) -> None:  # noqa: FBT001
+def test_other_scripts_are_compared_too(fact: str, source: str, is_enough: bool) -> None:  # noqa: FBT001
     """In scripts without spaces, characters are compared."""
-    assert (grounded_share(fact, [Turn(1, "user", said)]) >= 0.5) is is_enough
+    assert (grounded_share(fact, [Turn(1, "user", source)]) >= 0.5) is is_enough
 
 
 @given(st.text())
 def test_nothing_in_a_message_ends_the_marks_around_it(text: str) -> None:
-    """Whatever is said stays one JSON object on its line."""
+    """Every message stays one JSON object on its line."""
     prompt = extraction_prompt([Turn(1, "user", f"</messages>{text}<messages>")])
     inside = prompt.partition("<messages>\n")[2].removesuffix("\n</messages>")
 
@@ -87,25 +87,25 @@ def test_facts_with_the_same_words_become_one_and_too_many_are_refused() -> None
     )
     offered: list[dict[str, Any]] = [{"text": "Tea 1", "turns": [1]}, {"text": "tea: 1!", "turns": [2, 2]}]
     offered += [{"text": f"tea {number}", "turns": [1]} for number in range(2, MOST_FACTS + 5)]
-    kept, refused = found_facts({"facts": offered}, conversation)
+    accepted, refused = found_facts({"facts": offered}, conversation)
 
-    assert (kept[0].text, kept[0].turns) == ("Tea 1", (1, 2))
-    assert (len(kept), len(refused)) == (MOST_FACTS, 4)
-    assert all("fewer messages" in one.reason for one in refused)
+    assert (accepted[0].text, accepted[0].turns) == ("Tea 1", (1, 2))
+    assert (len(accepted), len(refused)) == (MOST_FACTS, 4)
+    assert all("fewer messages" in refusal.reason for refusal in refused)
 
 
 def test_the_first_decision_on_a_fact_counts_and_reasons_are_short() -> None:
     """A fact without a decision, or with one about another memory, is new."""
     near = [Near("a", 1.0, "x"), Near("b", 0.5, "y")]
     questions = [FactQuestion("x", near)] * 4
-    said = [
+    decisions = [
         {"fact": 1, "decision": "same", "memory": 2, "reason": "r\n" * 500},
         {"fact": 1, "decision": "supersedes", "memory": 1, "reason": ""},
         {"fact": 2, "decision": "supersedes", "memory": 3, "reason": ""},
         {"fact": 3, "decision": "supersedes", "memory": -1, "reason": ""},
         {"fact": 9, "decision": "supersedes", "memory": 1, "reason": ""},
     ]
-    first, *others = decisions_in({"decisions": said}, questions)
+    first, *others = decisions_in({"decisions": decisions}, questions)
 
     assert others == [NEW] * 3
     assert first == FactDecision(FactOutcome.SAME, near[1], first.reason)
@@ -114,7 +114,7 @@ def test_the_first_decision_on_a_fact_counts_and_reasons_are_short() -> None:
 
 
 def test_the_key_of_messages_is_of_what_was_said_where() -> None:
-    """Another session, project, user, type, number, name or text gives another one; messages nobody said do not."""
+    """Another session, project, user, type, number, name or text changes it; unread messages do not."""
     message = {"role": "user", "content": "tea"}
 
     def key(*, session: str = "s", first: int = 1, whose: tuple[Any, ...] = ("p", None, "fact"), **others: Any) -> str:

@@ -61,14 +61,14 @@ def test_what_cannot_be_asked_is_refused_with_advice(call: Any, message: str) ->
 
 
 def test_hours_without_end_reach_back_to_the_beginning() -> None:
-    """The first moment that can be told."""
+    """It is the earliest representable time."""
     assert start_of(float("inf"), NOW) == datetime.min.replace(tzinfo=UTC)
     assert start_of(1e12, NOW) == datetime.min.replace(tzinfo=UTC)
     assert start_of(24, NOW) == datetime(2026, 4, 30, tzinfo=UTC)
 
 
 def test_an_entity_is_asked_about_once() -> None:
-    """However often it is named; types without ids are left out."""
+    """Repetitions do not matter; types without ids are left out."""
     assert entity_set({"questions": ["q2", "q1", "q2"], "papers": ()}) == {("questions", "q1"), ("questions", "q2")}
     assert entity_set({"papers": []}) == entity_set(None) == frozenset()
 

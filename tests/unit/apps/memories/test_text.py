@@ -10,7 +10,7 @@ from retrieval.apps.memories.engine import escaped, format_content, shortened, t
 
 
 @pytest.mark.parametrize(
-    ("content", "shown"),
+    ("content", "line"),
     [
         ({"key_findings": ["a", "b"], "recommendations": []}, "Key findings: [a, b], Recommendations: []"),
         ({"score": 0.5, "is_open": True, "none": None}, "Score: 0.5, Is open: true, None: none"),
@@ -21,9 +21,9 @@ from retrieval.apps.memories.engine import escaped, format_content, shortened, t
         ("", ""),
     ],
 )
-def test_content_is_shown_on_one_line(content: Any, shown: str) -> None:
+def test_content_is_shown_on_one_line(content: Any, line: str) -> None:
     """Mappings as labels with their values, lists in brackets, texts as they are."""
-    assert format_content(content) == shown
+    assert format_content(content) == line
 
 
 def test_content_that_is_nested_without_end_is_cut() -> None:
@@ -35,10 +35,10 @@ def test_content_that_is_nested_without_end_is_cut() -> None:
     assert format_content(nested) == "[" * 8 + "..." + "]" * 8
 
 
-@pytest.mark.parametrize(("most", "kept"), [(5, "abcde"), (4, "a..."), (3, "..."), (1, "."), (0, "")])
-def test_a_text_is_shortened_to_so_many_characters(most: int, kept: str) -> None:
+@pytest.mark.parametrize(("most", "expected"), [(5, "abcde"), (4, "a..."), (3, "..."), (1, "."), (0, "")])
+def test_a_text_is_shortened_to_so_many_characters(most: int, expected: str) -> None:
     """The dots count."""
-    assert shortened("abcde", most) == kept
+    assert shortened("abcde", most) == expected
 
 
 def test_signs_of_markdown_lose_their_meaning() -> None:
@@ -49,7 +49,7 @@ def test_signs_of_markdown_lose_their_meaning() -> None:
 
 
 def test_control_characters_and_turned_text_are_left_out() -> None:
-    """Nothing is left that a terminal or a reader would obey."""
+    """No character is left that controls a terminal or misleads a reader."""
     assert format_content("a\x00\x1b[31mb\u202ec\x85d") == "abc d"
 
 

@@ -17,7 +17,7 @@ HUGE = 10**400
 
 
 class Unnamed:
-    """Something that cannot say what it is called."""
+    """A value whose text cannot be computed."""
 
     @property
     def name(self) -> str:
@@ -25,17 +25,19 @@ class Unnamed:
         raise RuntimeError("no name")
 
 
-@pytest.mark.parametrize("given", [["a", "b"], ("a", "b"), {"a": 1, "b": 2}.keys(), (one for one in "ab"), {"a", "b"}])
-def test_ids_come_in_anything_that_can_be_gone_through(given: Any) -> None:
+@pytest.mark.parametrize(
+    "value", [["a", "b"], ("a", "b"), {"a": 1, "b": 2}.keys(), (letter for letter in "ab"), {"a", "b"}]
+)
+def test_ids_come_in_anything_that_can_be_gone_through(value: Any) -> None:
     """A generator and the keys of a dictionary too."""
-    assert sorted(checked_ids(given)) == ["a", "b"]
+    assert sorted(checked_ids(value)) == ["a", "b"]
 
 
-@pytest.mark.parametrize("given", ["ab", b"ab", 5, [5], {5}])
-def test_what_are_no_ids_is_refused(given: Any) -> None:
+@pytest.mark.parametrize("value", ["ab", b"ab", 5, [5], {5}])
+def test_what_are_no_ids_is_refused(value: Any) -> None:
     """A text is one id, and no list of them."""
     with pytest.raises(InvalidRequestError, match="ids to exclude"):
-        checked_ids(given)
+        checked_ids(value)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +73,7 @@ def test_a_domain_is_known_again_in_any_case_and_with_blanks() -> None:
 
 
 def test_a_models_name_is_short_and_printable() -> None:
-    """Or that of its class."""
+    """A model without a name gets that of its class."""
     odd = type("Odd", (), {"name": "a\x00b\ud800" + "x" * 1_000_000})()
     assert plain_name(odd).startswith("a b xxx")
     assert len(plain_name(odd)) == NAME_LENGTH

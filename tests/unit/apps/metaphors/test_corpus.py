@@ -1,4 +1,4 @@
-"""The curated metaphors are what they are said to be."""
+"""Facts about the curated metaphors."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from retrieval.apps.metaphors.metaphor import name_key
 def test_they_are_many_and_from_many_domains() -> None:
     """At least 48 from at least 20 domains, each with an id and a name of its own."""
     assert len(STANDARD_CORPUS) >= 48
-    assert len({one.domain for one in STANDARD_CORPUS}) >= 20
-    assert len({one.id for one in STANDARD_CORPUS}) == len(STANDARD_CORPUS)
-    assert len({name_key(one.name) for one in STANDARD_CORPUS}) == len(STANDARD_CORPUS)
+    assert len({metaphor.domain for metaphor in STANDARD_CORPUS}) >= 20
+    assert len({metaphor.id for metaphor in STANDARD_CORPUS}) == len(STANDARD_CORPUS)
+    assert len({name_key(metaphor.name) for metaphor in STANDARD_CORPUS}) == len(STANDARD_CORPUS)
 
 
-@pytest.mark.parametrize("metaphor", STANDARD_CORPUS, ids=lambda one: one.id)
+@pytest.mark.parametrize("metaphor", STANDARD_CORPUS, ids=lambda metaphor: metaphor.id)
 def test_each_is_complete(metaphor: Metaphor) -> None:
     """It validates without an issue, and says what, how, to what effect, and for which problems."""
     assert validate_metaphor(metaphor) == (True, [])
@@ -40,7 +40,7 @@ def test_each_is_complete(metaphor: Metaphor) -> None:
     ],
 )
 def test_the_best_known_have_their_operations(metaphor_id: str, operations: set[str]) -> None:
-    """Plumbing and ecosystem have at least the operations that they are known for."""
-    [metaphor] = [one for one in STANDARD_CORPUS if one.id == metaphor_id]
+    """Plumbing and ecosystem have at least their well-known operations."""
+    [metaphor] = [metaphor for metaphor in STANDARD_CORPUS if metaphor.id == metaphor_id]
 
     assert operations <= {operation.name for operation in metaphor.operations}

@@ -27,7 +27,7 @@ from retrieval.apps.metaphors.generator import (
 PROBLEM = Problem(id="p", description="Orders pile up before packing", domain="logistics")
 
 
-def said(name: str = "Canal lock", **changes: Any) -> dict[str, Any]:
+def suggestion(name: str = "Canal lock", **changes: Any) -> dict[str, Any]:
     """A suggestion as a model makes it."""
     operation = {"name": "fill", "description": "Let water in", "effects": ["the boat rises"]}
     usual = {
@@ -43,7 +43,7 @@ def said(name: str = "Canal lock", **changes: Any) -> dict[str, Any]:
 
 def test_a_suggestion_becomes_a_metaphor_with_its_operations() -> None:
     """Every field is taken."""
-    (metaphor,) = suggested_metaphors({"metaphors": [said()]}, PROBLEM)
+    (metaphor,) = suggested_metaphors({"metaphors": [suggestion()]}, PROBLEM)
     assert (metaphor.name, metaphor.domain, metaphor.concreteness) == ("Canal lock", "waterways", 0.9)
     assert [operation.name for operation in metaphor.operations] == ["fill", "drain"]
     assert metaphor.operations[0].effects == ("the boat rises",)
@@ -52,25 +52,25 @@ def test_a_suggestion_becomes_a_metaphor_with_its_operations() -> None:
 
 
 def test_the_same_suggestion_for_another_problem_has_another_id() -> None:
-    """And for the same problem the same one."""
+    """For the same problem, the id is the same."""
     other = Problem(id="q", description="Something else")
-    ids = [suggested_metaphors([said()], problem)[0].id for problem in (PROBLEM, PROBLEM, other)]
+    ids = [suggested_metaphors([suggestion()], problem)[0].id for problem in (PROBLEM, PROBLEM, other)]
     assert ids[0] == ids[1] != ids[2]
 
 
 def test_at_most_three_names_are_taken() -> None:
-    """The first; one that stands twice is left to the caller, who tells it."""
-    answer = [said("One"), said("one"), said("Two"), said("Three"), said("Four")]
-    assert [one.name for one in suggested_metaphors(answer, PROBLEM)] == ["One", "one", "Two", "Three"]
+    """The first three count; the caller reports repeated names."""
+    answer = [suggestion("One"), suggestion("one"), suggestion("Two"), suggestion("Three"), suggestion("Four")]
+    assert [metaphor.name for metaphor in suggested_metaphors(answer, PROBLEM)] == ["One", "one", "Two", "Three"]
 
 
 @pytest.mark.parametrize(
     "answer",
     [
         None, 7, "Canal lock", {}, {"metaphors": None}, {"metaphors": "Canal lock"}, {"metaphors": [None, 7, "x", []]},
-        [said("")], [said("?!")], [said("a\x00b")], [said("\u202ekcol")], [said("lo\u200bck")],
-        [said("\ud800 x")], [said("x" * 81)],
-        [{**said(), "name": 7}],
+        [suggestion("")], [suggestion("?!")], [suggestion("a\x00b")], [suggestion("\u202ekcol")],
+        [suggestion("lo\u200bck")], [suggestion("\ud800 x")], [suggestion("x" * 81)],
+        [{**suggestion(), "name": 7}],
     ],
 )  # fmt: skip
 def test_what_is_no_metaphor_is_left_out(answer: object) -> None:
@@ -79,7 +79,7 @@ def test_what_is_no_metaphor_is_left_out(answer: object) -> None:
 
 
 def test_fields_of_the_wrong_type_are_left_empty() -> None:
-    """The rest is taken."""
+    """The other fields are used."""
     changes: dict[str, Any] = {
         "domain": 7,
         "description": None,
@@ -87,7 +87,7 @@ def test_fields_of_the_wrong_type_are_left_empty() -> None:
         "examples": {},
         "concreteness": "very",
     }
-    (metaphor,) = suggested_metaphors([said(**changes)], PROBLEM)
+    (metaphor,) = suggested_metaphors([suggestion(**changes)], PROBLEM)
     assert (metaphor.domain, metaphor.description, metaphor.operations, metaphor.examples) == ("", "", (), ())
     assert metaphor.concreteness is None
 
@@ -95,14 +95,14 @@ def test_fields_of_the_wrong_type_are_left_empty() -> None:
 @pytest.mark.parametrize("concreteness", [-0.1, 1.1, True, float("nan")])
 def test_a_concreteness_that_is_no_share_is_left_out(concreteness: object) -> None:
     """Outside 0 to 1, or no number."""
-    assert suggested_metaphors([said(concreteness=concreteness)], PROBLEM)[0].concreteness is None
+    assert suggested_metaphors([suggestion(concreteness=concreteness)], PROBLEM)[0].concreteness is None
 
 
 def test_long_texts_are_cut_and_long_lists_end() -> None:
-    """So that what a model says cannot fill a database."""
+    """A model's answer cannot fill the database."""
     operation = {"name": "do", "description": "y" * 9999, "effects": ["z" * 9999] * 50}
     operations = [{**operation, "name": f"do {number}"} for number in range(50)]
-    (metaphor,) = suggested_metaphors([said(description="x" * 9999, operations=operations)], PROBLEM)
+    (metaphor,) = suggested_metaphors([suggestion(description="x" * 9999, operations=operations)], PROBLEM)
     assert len(metaphor.description) == TEXT_LENGTH_MAX
     assert len(metaphor.operations) == OPERATIONS_MAX
     assert len(metaphor.operations[0].effects) == EFFECTS_MAX
@@ -110,14 +110,14 @@ def test_long_texts_are_cut_and_long_lists_end() -> None:
 
 def test_no_more_is_looked_at_than_can_be_used() -> None:
     """Three good ones end it, and twenty that are none."""
-    offered = [said("Canal lock"), said("Weir"), said("Ferry"), *[{"get": 1}] * 9]
-    assert len(suggested_metaphors([*offered, said("Dam")], PROBLEM)) == SUGGESTIONS
-    assert not suggested_metaphors([*[{}] * 20, said()], PROBLEM)
+    offered = [suggestion("Canal lock"), suggestion("Weir"), suggestion("Ferry"), *[{"get": 1}] * 9]
+    assert len(suggested_metaphors([*offered, suggestion("Dam")], PROBLEM)) == SUGGESTIONS
+    assert not suggested_metaphors([*[{}] * 20, suggestion()], PROBLEM)
 
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.text(max_size=100),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(list(said())), inner, max_size=6),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(list(suggestion())), inner, max_size=6),
     max_leaves=15,
 )
 
@@ -125,18 +125,18 @@ JSON = st.recursive(
 TEXTS = st.text(max_size=2 * NAME_LENGTH_MAX)
 NAMED = st.fixed_dictionaries(
     {"name": st.sampled_from(["Lock", "Canal \n lock", "Tide", "Dike", "Weir \ud800", "Dam\x00"]) | TEXTS},
-    optional={key: JSON | TEXTS | st.lists(TEXTS, max_size=4) for key in said() if key != "name"},
+    optional={key: JSON | TEXTS | st.lists(TEXTS, max_size=4) for key in suggestion() if key != "name"},
 )
 
 
 @given(st.lists(NAMED, min_size=1, max_size=5))
 def test_whatever_comes_is_bounded(answer: list[dict[str, Any]]) -> None:
     """Few, short, named, on one line, and storable."""
-    found = suggested_metaphors([said(), *answer], PROBLEM)
-    assert 1 <= len({one.name.casefold() for one in found}) <= SUGGESTIONS
-    for one in found:
-        assert 0 < len(one.name) <= NAME_LENGTH_MAX
-        for text in (one.id, one.name, one.domain, one.description, *one.examples):
+    metaphors = suggested_metaphors([suggestion(), *answer], PROBLEM)
+    assert 1 <= len({metaphor.name.casefold() for metaphor in metaphors}) <= SUGGESTIONS
+    for metaphor in metaphors:
+        assert 0 < len(metaphor.name) <= NAME_LENGTH_MAX
+        for text in (metaphor.id, metaphor.name, metaphor.domain, metaphor.description, *metaphor.examples):
             assert text == " ".join(text.split())
             assert "\x00" not in text
             assert text.encode().decode() == text
@@ -160,12 +160,12 @@ def test_what_comes_from_outside_stands_in_its_tags_as_json(description: str, fa
 
 def test_few_names_of_what_was_tried_are_told() -> None:
     """The first, each cut."""
-    told = data(suggestion_prompt(PROBLEM, ["n" * 500] * 99), "tried")
-    assert len(told) == NAMES_MAX
-    assert all(len(name) == NAME_LENGTH_MAX for name in told)
+    names = data(suggestion_prompt(PROBLEM, ["n" * 500] * 99), "tried")
+    assert len(names) == NAMES_MAX
+    assert all(len(name) == NAME_LENGTH_MAX for name in names)
 
 
 def test_a_problem_is_known_again_by_its_text() -> None:
-    """Whatever its id."""
+    """Its id does not matter."""
     again, other = Problem(id="other", description=PROBLEM.description), Problem(id="p", description="Another")
     assert problem_hash(PROBLEM) == problem_hash(again) != problem_hash(other)

@@ -20,14 +20,14 @@ PLUMBING = STANDARD_CORPUS[0]
 BARE = Metaphor(id="bare", name="Bare")
 
 
-@pytest.mark.parametrize("metaphor", [PLUMBING, BARE], ids=lambda one: one.id)
+@pytest.mark.parametrize("metaphor", [PLUMBING, BARE], ids=lambda metaphor: metaphor.id)
 def test_what_is_stored_is_what_comes_back(metaphor: Metaphor) -> None:
     """Nothing is lost or added, also of a metaphor that has a name only."""
     assert metaphor_of(metaphor_item(metaphor)) == metaphor
 
 
 def test_its_vector_stands_for_name_description_and_examples() -> None:
-    """The item's text is what is embedded, and its operations are not part of it."""
+    """The item's text is embedded, and operations are not part of it."""
     text = metaphor_item(PLUMBING).indexed_text
 
     assert text == embedded_text(PLUMBING)
@@ -37,7 +37,7 @@ def test_its_vector_stands_for_name_description_and_examples() -> None:
 
 
 def test_what_it_is_filtered_and_preferred_by_stands_in_attributes() -> None:
-    """Domain, concreteness and richness; a concreteness that was not said is left out."""
+    """They are domain, concreteness and richness; a missing concreteness is left out."""
     attributes = metaphor_item(PLUMBING).attributes
 
     assert attributes["domain"] == "engineering"
@@ -49,9 +49,9 @@ def test_what_it_is_filtered_and_preferred_by_stands_in_attributes() -> None:
 @pytest.mark.parametrize(("operations", "expected"), [(0, 0.0), (3, 0.5), (6, 1.0), (9, 1.0)])
 def test_richness_is_the_share_of_six_operations(operations: int, expected: float) -> None:
     """More than six make it no richer."""
-    given = tuple(Operation(name=f"step {number}") for number in range(operations))
+    steps = tuple(Operation(name=f"step {number}") for number in range(operations))
 
-    assert richness(replace(BARE, operations=given)) == expected
+    assert richness(replace(BARE, operations=steps)) == expected
 
 
 def test_its_origin_is_kept() -> None:
@@ -98,7 +98,7 @@ def test_a_good_one_has_no_issue() -> None:
 
 @pytest.mark.parametrize("operations", [(), GOOD.operations[:1]])
 def test_fewer_than_two_operations_make_it_invalid(operations: tuple[Operation, ...]) -> None:
-    """One operation is no vocabulary to think in."""
+    """A vocabulary needs more than one operation."""
     assert validate_metaphor(replace(GOOD, operations=operations)) == (False, [TOO_FEW])
 
 

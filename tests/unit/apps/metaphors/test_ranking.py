@@ -42,16 +42,16 @@ def test_what_one_ranking_leaves_out_has_nothing_from_it() -> None:
 
 
 def test_equal_sums_are_ordered_by_id() -> None:
-    """Whatever order they came in."""
-    assert [one.id for one, _ in combine_scores([(C, 0.5), (A, 0.5), (B, 0.5)], [])] == ["a", "b", "c"]
+    """The order of the input does not matter."""
+    assert [metaphor.id for metaphor, _ in combine_scores([(C, 0.5), (A, 0.5), (B, 0.5)], [])] == ["a", "b", "c"]
 
 
-@given(st.lists(st.tuples(st.sampled_from([A, B, C]), st.floats(0, 1)), max_size=3, unique_by=lambda one: one[0].id))
+@given(st.lists(st.tuples(st.sampled_from([A, B, C]), st.floats(0, 1)), max_size=3, unique_by=lambda pair: pair[0].id))
 def test_scores_from_0_to_1_stay_there(ranking: list[tuple[Metaphor, float]]) -> None:
-    """And no metaphor comes twice."""
+    """No metaphor comes twice."""
     combined = combine_scores(ranking, ranking)
     assert all(-1e-9 <= score <= 1 + 1e-9 for _, score in combined)
-    assert sorted(one.id for one, _ in combined) == sorted(one.id for one, _ in ranking)
+    assert sorted(metaphor.id for metaphor, _ in combined) == sorted(metaphor.id for metaphor, _ in ranking)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_rankings_that_are_none_are_refused() -> None:
 
 
 def test_an_untried_candidate_counts_nine_tenths_of_its_similarity() -> None:
-    """And its explanation adds up to that."""
+    """The parts of its explanation add up to that score."""
     assert untried_score(0.5) == 0.45
     assert untried_explanation(0.5, 1).score == untried_score(0.5)
 
@@ -79,7 +79,7 @@ def test_an_untried_candidate_counts_nine_tenths_of_its_similarity() -> None:
     ("scores", "expected"), [([0.9, 0.8, 0.7, 0.6, 0.4, 0.1], 0.5), ([0.9, 0.6], 0.3), ([0.9], 0.0), ([], None)]
 )
 def test_the_spread_reaches_to_the_fifth(scores: list[float], expected: float | None) -> None:
-    """Or to the last of fewer."""
+    """With fewer scores, it reaches to the last."""
     assert score_spread(scores) == pytest.approx(expected)
 
 
@@ -128,8 +128,8 @@ def test_a_domain_is_unusual_once_enough_is_known_and_nothing_of_it(
     expected: bool,  # noqa: FBT001
 ) -> None:
     """Twenty verdicts, none of them in it, and no metaphor from it."""
-    told = is_unusual(verdicts=verdicts, verdicts_of_domain=of_domain, is_a_metaphors_domain=is_known)
-    assert told == expected
+    is_told = is_unusual(verdicts=verdicts, verdicts_of_domain=of_domain, is_a_metaphors_domain=is_known)
+    assert is_told == expected
 
 
 @pytest.mark.parametrize(
@@ -150,9 +150,9 @@ def test_the_reason_says_what_to_prefer(reason: str, expected: DirectionPreferen
 
 def test_the_failure_is_told_with_name_and_reason() -> None:
     """In one context."""
-    told = context_after(Metaphor(id="plumbing", name="Plumbing"), "no good candidates for pressure")
-    assert "Plumbing" in told
-    assert "no good candidates for pressure" in told
+    context = context_after(Metaphor(id="plumbing", name="Plumbing"), "no good candidates for pressure")
+    assert "Plumbing" in context
+    assert "no good candidates for pressure" in context
 
 
 def vector(seed: int) -> Vector:
@@ -172,6 +172,6 @@ def test_the_question_moves_away_from_what_failed(first: int, second: int, stren
 
 
 def test_a_question_that_is_the_failed_metaphor_stays() -> None:
-    """Nothing of it would be left."""
+    """The moved vector would be zero."""
     same = vector(1)
     assert away_from(same, same, 1.0) is same

@@ -27,43 +27,43 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 OLD = NOW - timedelta(days=30)
 
 
-def known(name: str, uses: int, successes: int, *tags: str) -> Principle:
+def old_principle(name: str, uses: int, successes: int, *tags: str) -> Principle:
     """A principle that was there for a month."""
     return Principle(id=name, title=name, tags=tags, created_at=OLD, use_count=uses, success_count=successes)
 
 
-MANY = [known(f"good{number}", 20, 18 - number) for number in range(12)]
+MANY = [old_principle(f"good{number}", 20, 18 - number) for number in range(12)]
 
 
 def test_each_shared_tag_adds_a_tenth() -> None:
     """To the mean of Beta(successes + 1, failures + 1)."""
-    assert boosted(known("a", 8, 8, "sql", "git", "css"), {"sql", "git"}) == pytest.approx(0.9 + 0.2)
+    assert boosted(old_principle("a", 8, 8, "sql", "git", "css"), {"sql", "git"}) == pytest.approx(0.9 + 0.2)
 
 
 def test_explored_ones_have_their_places_within_the_page() -> None:
     """A store full of good principles still shows new ones; they come last, and are marked."""
     new = Principle(id="new", title="new", status=CANDIDATE, created_at=NOW)
-    chosen = choose([*MANY, new, known("untested", 0, 0)], set(), random.Random(1), now=NOW, most=5)
+    choices = choose([*MANY, new, old_principle("untested", 0, 0)], set(), random.Random(1), now=NOW, most=5)
 
-    assert [one.principle.id for one in chosen[:3]] == ["good0", "good1", "good2"]
-    assert {one.principle.id for one in chosen[3:]} == {"new", "untested"}
-    assert [one.is_exploratory for one in chosen] == [False, False, False, True, True]
+    assert [choice.principle.id for choice in choices[:3]] == ["good0", "good1", "good2"]
+    assert {choice.principle.id for choice in choices[3:]} == {"new", "untested"}
+    assert [choice.is_exploratory for choice in choices] == [False, False, False, True, True]
 
 
 def test_nothing_is_shown_twice_and_the_page_is_full() -> None:
-    """One that the score shows is not explored beside that; where few can be explored, the score fills the page."""
-    every = [known("top", 4, 4), *MANY]
-    chosen = choose(every, set(), random.Random(1), now=NOW, most=4)
-    names = [one.principle.id for one in chosen]
+    """A principle shown by score is not explored too; if few can be explored, the score fills the page."""
+    every = [old_principle("top", 4, 4), *MANY]
+    choices = choose(every, set(), random.Random(1), now=NOW, most=4)
+    names = [choice.principle.id for choice in choices]
 
     assert len(names) == len(set(names)) == 4
-    assert not any(one.is_exploratory for one in chosen)
+    assert not any(choice.is_exploratory for choice in choices)
 
 
 def test_neither_sunk_ones_nor_archived_ones_are_shown() -> None:
     """Not for their score, and not to explore them; a candidate is shown to explore it alone."""
     every = [
-        known("sunk", 10, 0, "sql", "git", "css", "api"),
+        old_principle("sunk", 10, 0, "sql", "git", "css", "api"),
         Principle(id="failed", title="failed", status="archived", created_at=NOW),
         Principle(id="young and sunk", title="x", created_at=NOW, use_count=5, success_count=0),
         Principle(id="candidate", title="x", status=CANDIDATE, created_at=OLD, use_count=6, success_count=3),
@@ -73,30 +73,30 @@ def test_neither_sunk_ones_nor_archived_ones_are_shown() -> None:
 
 
 def newcomers(fitting: int, others: int) -> list[Principle]:
-    """Candidates that nothing is known of; the first ones have the tag ``sql``."""
+    """Candidates without verdicts; the first ones have the tag ``sql``."""
     return [
-        Principle(id=f"new{one}", title="x", tags=("sql",) * (one < fitting), status=CANDIDATE, created_at=NOW)
-        for one in range(fitting + others)
+        Principle(id=f"new{number}", title="x", tags=("sql",) * (number < fitting), status=CANDIDATE, created_at=NOW)
+        for number in range(fitting + others)
     ]
 
 
 def explored(new: list[Principle], slots: int, seed: int) -> list[str]:
     """The principles that are explored in a session about SQL."""
-    chosen = choose([*MANY, *new], {"sql"}, random.Random(seed), now=NOW, slots=slots, rows=1)
-    return [one.principle.id for one in chosen if one.is_exploratory]
+    choices = choose([*MANY, *new], {"sql"}, random.Random(seed), now=NOW, slots=slots, rows=1)
+    return [choice.principle.id for choice in choices if choice.is_exploratory]
 
 
 def test_half_of_the_places_are_for_those_that_fit_the_session() -> None:
-    """The first ones; for the others all compete, so that one that never fits is judged too."""
+    """The first places; all compete for the others, so that a principle without matching tags is rated too."""
     new = newcomers(3, 11)
     pairs = [explored(new, 2, seed) for seed in range(300)]
 
     assert all(first in ("new0", "new1", "new2") for first, _ in pairs)
-    assert {second for _, second in pairs} == {one.id for one in new}
+    assert {second for _, second in pairs} == {principle.id for principle in new}
 
 
 def test_an_only_place_is_for_those_that_fit_half_of_the_time() -> None:
-    """And each one that does not fit still comes."""
+    """Each principle that does not fit is still drawn at times."""
     alone = [explored(newcomers(1, 9), 1, seed)[0] for seed in range(600)]
 
     assert set(alone) == {f"new{number}" for number in range(10)}
@@ -105,8 +105,8 @@ def test_an_only_place_is_for_those_that_fit_half_of_the_time() -> None:
 
 def test_where_none_fits_all_compete() -> None:
     """The places are not left empty."""
-    assert {one for seed in range(40) for one in explored(newcomers(0, 4), 2, seed)} == {
-        f"new{one}" for one in range(4)
+    assert {principle_id for seed in range(40) for principle_id in explored(newcomers(0, 4), 2, seed)} == {
+        f"new{number}" for number in range(4)
     }
 
 
@@ -123,9 +123,9 @@ def test_what_the_score_shows_is_certain_and_what_is_explored_is_not() -> None:
     new = [Principle(id=f"new{number}", title="x", created_at=NOW) for number in range(3)]
     rows = [choose([*MANY, *new], set(), random.Random(seed), now=NOW, most=4, rows=50) for seed in range(3)]
 
-    for chosen in rows:
-        assert [one.propensity for one in chosen[:2]] == [1.0, 1.0]
-        assert all(0 < one.propensity < 1 for one in chosen[2:])
+    for row in rows:
+        assert [choice.propensity for choice in row[:2]] == [1.0, 1.0]
+        assert all(0 < choice.propensity < 1 for choice in row[2:])
 
 
 FEW = [Trials("new"), Trials("good", 4, 4), Trials("fair", 6, 3), Trials("bad", 4, 0)]
@@ -150,13 +150,16 @@ def test_little_is_known_below_five_uses_or_seven_days(
 
 def _direct(candidates: list[Trials], count: int, rng: random.Random) -> list[str]:
     """A draw of Beta(successes + 1, failures + 1) of each, and the highest."""
-    drawn = {one.id: rng.betavariate(one.successes + 1, one.uses - one.successes + 1) for one in candidates}
-    return sorted(drawn, key=lambda one: -drawn[one])[:count]
+    scores = {
+        principle.id: rng.betavariate(principle.successes + 1, principle.uses - principle.successes + 1)
+        for principle in candidates
+    }
+    return sorted(scores, key=lambda principle_id: -scores[principle_id])[:count]
 
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_picks_are_as_frequent_as_those_of_direct_sampling(count: int) -> None:
-    """Chi-square of 3,000 draws of each way, by who is picked and in which order."""
+    """A chi-square test of 3,000 draws of each way, by the picked principles and their order."""
     from scipy.stats import chi2_contingency
 
     ours, direct = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
@@ -164,9 +167,9 @@ def test_picks_are_as_frequent_as_those_of_direct_sampling(count: int) -> None:
     for _ in range(3000):
         ours[tuple(pick.id for pick in thompson(FEW, count, rng, rows=3))] += 1
         direct[tuple(_direct(FEW, count, rng))] += 1
-    orders = [one for one in {*ours, *direct} if ours[one] + direct[one] >= 10]
+    orders = [principle_id for principle_id in {*ours, *direct} if ours[principle_id] + direct[principle_id] >= 10]
 
-    table = [[found[one] for one in orders] for found in (ours, direct)]
+    table = [[counts[order] for order in orders] for counts in (ours, direct)]
     assert chi2_contingency(table).pvalue > 0.001
 
 
@@ -181,16 +184,16 @@ def test_the_order_of_the_list_does_not_count() -> None:
 def test_propensities_are_exact() -> None:
     """Given the rows: what each way of choosing a row picks, counted over all rows, is what the propensities say."""
     rows = 10
-    picked, said = Counter[str](), dict[str, float]()
+    frequencies, propensities = Counter[str](), dict[str, float]()
     for choice in range(rows):
         rng = _ChoosesRow(5)
         rng.row = choice
         for pick in thompson(FEW, 2, rng, rows=rows):
-            picked[pick.id] += 1
-            said[pick.id] = pick.propensity
+            frequencies[pick.id] += 1
+            propensities[pick.id] = pick.propensity
 
-    assert sum(said.values()) == pytest.approx(2)
-    assert {one: times / rows for one, times in picked.items()} == pytest.approx(said)
+    assert sum(propensities.values()) == pytest.approx(2)
+    assert {principle_id: times / rows for principle_id, times in frequencies.items()} == pytest.approx(propensities)
 
 
 @pytest.mark.parametrize("fitting", [frozenset[str](), frozenset({"new", "bad"})])
@@ -198,22 +201,22 @@ def test_propensities_are_exact() -> None:
 def test_propensities_of_places_are_exact(count: int, fitting: frozenset[str]) -> None:
     """Given the rows, counted over all of them: also where all are picked, and where some have places of their own."""
     rows = 20
-    picked, said = Counter[tuple[int, str]](), dict[tuple[int, str], float]()
+    frequencies, propensities = Counter[tuple[int, str]](), dict[tuple[int, str], float]()
     ever, total = Counter[str](), dict[str, float]()
     for choice in range(rows):
         rng = _ChoosesRow(5)
         rng.row = choice
         for place, pick in enumerate(thompson(FEW, count, rng, rows=rows, fitting=fitting)):
-            picked[place, pick.id] += 1
+            frequencies[place, pick.id] += 1
             ever[pick.id] += 1
-            said[place, pick.id], total[pick.id] = pick.rank_propensity, pick.propensity
+            propensities[place, pick.id], total[pick.id] = pick.rank_propensity, pick.propensity
 
-    assert {one: times / rows for one, times in picked.items()} == pytest.approx(said)
-    assert {one: times / rows for one, times in ever.items()} == pytest.approx(total)
+    assert {principle_id: times / rows for principle_id, times in frequencies.items()} == pytest.approx(propensities)
+    assert {principle_id: times / rows for principle_id, times in ever.items()} == pytest.approx(total)
 
 
 class _ChoosesRow(random.Random):
-    """A generator that draws by its seed, and chooses the row it is told."""
+    """A generator that draws by its seed, and chooses a fixed row."""
 
     row = 0
 
@@ -223,8 +226,10 @@ class _ChoosesRow(random.Random):
 
 
 def test_all_are_picked_where_there_are_no_more() -> None:
-    """For certain; and none where none is wanted, or there is none."""
-    assert {pick.id: pick.propensity for pick in thompson(FEW, 9, random.Random(1))} == {one.id: 1.0 for one in FEW}
+    """They are certain; without places or principles, none is picked."""
+    assert {pick.id: pick.propensity for pick in thompson(FEW, 9, random.Random(1))} == {
+        principle.id: 1.0 for principle in FEW
+    }
     assert thompson(FEW, 0, random.Random(1)) == []
     assert thompson([], 2, random.Random(1)) == []
 
@@ -249,7 +254,7 @@ def test_tags_are_stripped_and_casefolded_each_once() -> None:
     assert normalised_tags(None) == ()
 
 
-@pytest.mark.parametrize("tags", ["sql", [""], ["  "], [1], ["a\x00b"], 3, [str(one) for one in range(51)]])
+@pytest.mark.parametrize("tags", ["sql", [""], ["  "], [1], ["a\x00b"], 3, [str(number) for number in range(51)]])
 def test_what_is_no_list_of_tags_is_refused(tags: Any) -> None:
     """A single text too, of which each character would be one."""
     with pytest.raises(InvalidRequestError, match="tag"):

@@ -43,5 +43,5 @@ def test_an_entity_without_a_key_gets_one_from_what_it_is() -> None:
         Entity("Ann", "Tea.", "person", attributes={"a": 1, "b": 2}),
         Entity("Ann", "Tea.", event_time=NOW, attributes={"a": 1, "b": 2}),
     ]
-    assert len({first.id, *(one.id for one in others)}) == 6
+    assert len({first.id, *(entity.id for entity in others)}) == 6
     assert Entity("Ann", "Tea.", id="ann").id == "ann"

@@ -25,18 +25,18 @@ def entity(item_id: str) -> Entity:
 
 def entities(ids: str) -> list[Entity]:
     """One for each letter."""
-    return [entity(one) for one in ids]
+    return [entity(item_id) for item_id in ids]
 
 
 def test_the_score_is_the_sum_of_reciprocal_ranks() -> None:
     """1 / (k + rank) for each list, shown in the explanation."""
     merged = RETRIEVER.merge_rrf(entities("abc"), entities("cb"))
-    scores = {one.id: one.score for one in merged}
+    scores = {entity.id: entity.score for entity in merged}
     assert scores == pytest.approx({"b": 2 / 62, "c": 1 / 63 + 1 / 61, "a": 1 / 61})
-    assert [one.id for one in merged] == ["c", "b", "a"]
+    assert [entity.id for entity in merged] == ["c", "b", "a"]
     assert [part.leg for part in merged[0].explanation.contributions] == ["list:1", "list:2"]
     assert merged[0].score == pytest.approx(merged[0].explanation.score)
-    assert [one.hit.rank for one in merged if one.hit] == [1, 2, 3]
+    assert [entity.hit.rank for entity in merged if entity.hit] == [1, 2, 3]
     assert merged[0].name == "C"
 
 
@@ -47,8 +47,8 @@ def test_k_can_be_chosen() -> None:
 
 
 def test_equal_scores_are_ordered_by_id() -> None:
-    """Whatever order the lists come in."""
-    assert [one.id for one in RETRIEVER.merge_rrf(entities("b"), entities("a"))] == ["a", "b"]
+    """The order of the lists does not matter."""
+    assert [entity.id for entity in RETRIEVER.merge_rrf(entities("b"), entities("a"))] == ["a", "b"]
 
 
 def test_nothing_merges_to_nothing() -> None:
@@ -57,7 +57,7 @@ def test_nothing_merges_to_nothing() -> None:
 
 
 def test_what_a_list_holds_twice_counts_once() -> None:
-    """Its first place counts."""
+    """Its first position counts."""
     assert RETRIEVER.merge_rrf(entities("aba")) == RETRIEVER.merge_rrf(entities("ab"))
 
 
@@ -79,18 +79,22 @@ def test_only_lists_of_entities_are_merged(lists: Any) -> None:
 def test_it_is_the_formula(lists: list[str], k: int) -> None:
     """Each id once, best first."""
     expected = {
-        one: sum(1 / (k + ids.index(one) + 1) for ids in lists if one in ids) for one in set(chain.from_iterable(lists))
+        item_id: sum(1 / (k + ids.index(item_id) + 1) for ids in lists if item_id in ids)
+        for item_id in set(chain.from_iterable(lists))
     }
     merged = RETRIEVER.merge_rrf(*map(entities, lists), k=k)
-    assert {one.id: one.score for one in merged} == pytest.approx(expected)
-    assert [one.score for one in merged] == sorted((one.score for one in merged), reverse=True)
+    assert {entity.id: entity.score for entity in merged} == pytest.approx(expected)
+    assert [entity.score for entity in merged] == sorted((entity.score for entity in merged), reverse=True)
 
 
 def test_entities_that_no_search_found_are_merged_too() -> None:
     """Each with the score and the explanation of its place."""
     ann, ben = Entity(name="Ann", content="Tea."), Entity(name="Ben", content="Coffee.")
     merged = RETRIEVER.merge_rrf([ann, ben], [ben])
-    assert [(one.id, one.name, one.content) for one in merged] == [(ben.id, "Ben", "Coffee."), (ann.id, "Ann", "Tea.")]
+    assert [(entity.id, entity.name, entity.content) for entity in merged] == [
+        (ben.id, "Ben", "Coffee."),
+        (ann.id, "Ann", "Tea."),
+    ]
     assert merged[0].score == pytest.approx(1 / 62 + 1 / 61)
     assert merged[0].score == pytest.approx(merged[0].explanation.score)
     assert (ann.score, ann.hit, ann.explanation.contributions) == (0.0, None, ())

@@ -16,7 +16,7 @@ STORAGE: Any = SimpleNamespace(search=print)
 
 
 @pytest.mark.parametrize(
-    ("made", "said"),
+    ("arguments", "message"),
     [
         ({"storage": None}, "storage is None; give a collection"),
         ({"llm": "gpt"}, "llm is 'gpt'; give a language model"),
@@ -24,10 +24,10 @@ STORAGE: Any = SimpleNamespace(search=print)
         ({"seed": "x"}, "seed is 'x'"),
     ],
 )
-def test_what_is_no_part_of_a_retriever_is_refused(made: dict[str, Any], said: str) -> None:
+def test_what_is_no_part_of_a_retriever_is_refused(arguments: dict[str, Any], message: str) -> None:
     """In one line that says what to give."""
-    with pytest.raises(InvalidRequestError, match=said):
-        DualRetriever(**{"storage": STORAGE, "llm": SimLLM(), **made})
+    with pytest.raises(InvalidRequestError, match=message):
+        DualRetriever(**{"storage": STORAGE, "llm": SimLLM(), **arguments})
 
 
 @pytest.mark.parametrize("as_of", ["2026-01-01", datetime(2026, 1, 1), 5])  # noqa: DTZ001 - without a zone

@@ -52,10 +52,10 @@ def test_what_is_no_query_is_left_out(answer: object) -> None:
 @given(st.lists(st.text(max_size=210), max_size=5))
 def test_whatever_comes_is_bounded(answer: list[str]) -> None:
     """Few, short, different, printable on one line, and never the query."""
-    found = usable_rewrites({"rewrites": answer}, QUERY)
-    assert len(found) <= REWRITES_MAX
-    assert len({text.casefold() for text in found}) == len(found)
-    for text in found:
+    rewrites = usable_rewrites({"rewrites": answer}, QUERY)
+    assert len(rewrites) <= REWRITES_MAX
+    assert len({text.casefold() for text in rewrites}) == len(rewrites)
+    for text in rewrites:
         assert 0 < len(text) <= REWRITE_LENGTH_MAX
         assert text == " ".join(text.split())
         assert text.encode()

@@ -114,12 +114,12 @@ def test_the_stated_words_and_their_natural_forms_trigger(query: str, trigger: s
     ],
 )
 def test_names_and_other_words_do_not_trigger(query: str) -> None:
-    """A word that only holds a trigger, a name, what stands between quotation marks, a polite wish."""
+    """Words that contain a trigger, names, quoted text and polite phrases do not."""
     assert deep_triggers(query) == ()
 
 
 def test_triggers_come_in_the_order_of_the_question() -> None:
-    """Each as it was found, in lower case."""
+    """Each is in lower case."""
     assert deep_triggers("What happened last week, and who was involved?") == ("what", "last week", "who", "involved")
 
 

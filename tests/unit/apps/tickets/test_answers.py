@@ -15,7 +15,7 @@ FEBRUARY = datetime(2026, 2, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("attributes", "told"),
+    ("attributes", "resolution"),
     [
         ({"resolved_at": " 2026-01-02T00:00:00Z "}, "restart"),
         ({"resolved_at": "2026-03-01"}, None),
@@ -28,7 +28,7 @@ FEBRUARY = datetime(2026, 2, 1, tzinfo=UTC)
     ],
 )
 def test_as_of_a_moment_a_resolution_is_told_if_it_is_known_to_have_come(
-    attributes: dict[str, Any], told: str | None
+    attributes: dict[str, Any], resolution: str | None
 ) -> None:
     """By its time, or by the hours after the ticket's creation; without a moment it is always told."""
     hit = Hit(
@@ -36,7 +36,7 @@ def test_as_of_a_moment_a_resolution_is_told_if_it_is_known_to_have_come(
         attributes={"resolution": "restart", **attributes}, status="active", source="", occurred_at=JANUARY,
     )  # fmt: skip
     as_of = similar_ticket(hit, 1.0, {}, FEBRUARY)
-    assert as_of.resolution == told
-    hours = attributes.get("resolution_time_hours") if told else None
+    assert as_of.resolution == resolution
+    hours = attributes.get("resolution_time_hours") if resolution else None
     assert (as_of.resolution_time_hours, as_of.resolution_time_known) == (hours or 24.0, hours is not None)
     assert similar_ticket(hit, 1.0, {}, None).resolution == "restart"

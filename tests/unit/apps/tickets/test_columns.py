@@ -8,7 +8,7 @@ from retrieval.apps.tickets.ticket_item import ticket_columns
 
 
 def test_the_columns_of_historical_tickets_are_known() -> None:
-    """Each part of a ticket's item has its column; what is left keeps its own name."""
+    """Each part of a ticket's item has its columns; other columns keep their names."""
     header = (
         "ticket_id,title,description,priority,labels,resolution_time_hours,domain,resolution,created,resolved,owner"
     )
@@ -27,7 +27,7 @@ def test_the_columns_of_historical_tickets_are_known() -> None:
 
 
 def test_other_names_case_and_spaces_do_not_matter() -> None:
-    """As Jira exports them; the earlier of two names is taken."""
+    """Jira's exports have other names; of two names for one part the earlier one is used."""
     columns = ticket_columns(
         ["Issue key", " Summary", "Description", "Labels", "Labels", "Created", "hours-to-resolve"]
     )

@@ -36,7 +36,9 @@ def test_weightings_can_be_written_in_three_ways() -> None:
     value = Weighting(name="mine", vector_weight=0.8, metadata_weight=0.2)
     assert PreviewConfig.model_validate({"weightings": [value]}).weightings == [value]
     assert PreviewConfig.model_validate({"weightings": {"mine": (0.8, 0.2)}}).weightings == [value]
-    assert [one.name for one in PreviewConfig.model_validate({"weightings": "balanced"}).weightings] == ["balanced"]
+    assert [weighting.name for weighting in PreviewConfig.model_validate({"weightings": "balanced"}).weightings] == [
+        "balanced"
+    ]
     named = PreviewConfig.model_validate({"weightings": ["Fast Resolution"]}).weightings[0]
     assert (named.name, named.weights) == ("fast_resolution", (0.6, 0.4))
 

@@ -6,7 +6,7 @@ from retrieval.apps.tickets.service import VectorCount
 
 
 async def test_a_large_count_is_trusted_for_longer() -> None:
-    """100,000 for five seconds, ten for none that anybody notices; what is forgotten is counted at once."""
+    """A count of 100,000 is reused for five seconds, one of ten hardly at all; a forgotten item counts at once."""
     numbers = iter((100_000, 10, 11, 12))
     times = iter((0.0, 0.0, 0.0, 4.9, 5.1, 5.1, 5.2, 5.2, 5.2, 5.2, 5.2))
 

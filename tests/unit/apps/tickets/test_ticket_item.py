@@ -42,14 +42,14 @@ def test_metadata_may_stand_apart() -> None:
 
 
 def test_texts_stay_texts() -> None:
-    """A domain 42 is the one that a filter for "42" finds."""
+    """A filter for "42" finds a domain 42."""
     assert attributes(domain=42, priority=1.5, resolution=True) == {
         "domain": "42", "priority": "1.5", "resolution": "true",
     }  # fmt: skip
 
 
 def test_the_time_of_the_resolution_follows_from_the_hours_and_the_hours_from_it() -> None:
-    """So that a question as of an earlier moment knows that it was open."""
+    """A question as of an earlier time then knows that the ticket was open."""
     assert attributes(created=CREATED, resolution_time_hours=24)["resolved_at"] == "2024-05-02T08:00:00+00:00"
     assert attributes(created=CREATED, resolved="2024-05-01T20:00:00Z")["resolution_time_hours"] == 12
     assert attributes(created=CREATED, resolved="2024-04-01")["resolution_time_hours"] == 0
@@ -66,8 +66,8 @@ def test_the_time_of_the_resolution_follows_from_the_hours_and_the_hours_from_it
 )
 def test_what_does_not_follow_is_left_out(fields: dict[str, Any]) -> None:
     """No creation, no number, no time: the ticket is stored as it is."""
-    given = {name: value for name, value in fields.items() if name != "created"}
-    stored = {"resolved_at": given["resolved"]} if "resolved" in given else given
+    record = {name: value for name, value in fields.items() if name != "created"}
+    stored = {"resolved_at": record["resolved"]} if "resolved" in record else record
     assert attributes(**fields) == stored
 
 
@@ -79,13 +79,13 @@ def test_hours_may_be_written_as_a_text(written: str, hours: float) -> None:
 
 @pytest.mark.parametrize("written", ["soon", "4,5", "4.5h", "1,234.5", "NaN", "inf", "9" * 400])
 def test_hours_that_are_no_number_are_refused(written: str) -> None:
-    """They would silently count for nothing."""
+    """They would silently not count."""
     with pytest.raises(InvalidItemError, match=r"'T-1': resolution_time_hours is .* write hours such as"):
         attributes(resolution_time_hours=written)
 
 
 def test_a_row_of_csv_is_the_item_that_its_file_makes(tmp_path: Path) -> None:
-    """Texts for numbers, labels and times, empty ones for what is missing, names as Jira writes them."""
+    """Numbers, labels and times are texts, missing values are empty texts, and names are Jira's."""
     file = tmp_path / "tickets.csv"
     file.write_text(
         "Issue key,Summary,Description,Priority,Resolution-Time Hours,domain,Labels,Created,resolution,severity,flag\n"
@@ -95,9 +95,9 @@ def test_a_row_of_csv_is_the_item_that_its_file_makes(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     with file.open(encoding="utf-8", newline="") as rows:
-        made = [ticket_item(row) for row in csv.DictReader(rows)]
-    assert made == [line.item for line in InputFiles([str(file)], columns={}, file_format=None).lines()]
-    first, second, third = made
+        items = [ticket_item(row) for row in csv.DictReader(rows)]
+    assert items == [line.item for line in InputFiles([str(file)], columns={}, file_format=None).lines()]
+    first, second, third = items
     assert (first.tags, first.attributes["severity"]) == (("Code Fix", "#MM"), 3)
     assert (first.attributes["resolution_time_hours"], first.attributes["domain"]) == (4.5, "42")
     assert (second.body, second.tags, dict(second.attributes), second.occurred_at) == ("", (), {}, None)
@@ -105,7 +105,7 @@ def test_a_row_of_csv_is_the_item_that_its_file_makes(tmp_path: Path) -> None:
 
 
 def test_a_row_that_was_changed_in_python_is_a_ticket_too() -> None:
-    """Labels as a text and empty values stay what they are in a row; other texts stay texts."""
+    """Labels as text and empty values are read as in a row; other texts stay texts."""
     item = ticket_item({"ticket_id": "T-1", "labels": "a, b", "domain": "", "hours_to_resolve": 4.5, "owner": "42"})
     assert (item.tags, dict(item.attributes)) == (("a", "b"), {"resolution_time_hours": 4.5, "owner": "42"})
 

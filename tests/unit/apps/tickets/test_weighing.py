@@ -18,14 +18,14 @@ def test_the_score_is_the_formulas() -> None:
         {"ticket_id": "c", "vector_similarity": -0.5},
     ]
 
-    found = rescored(tickets, 0.6, 0.4)
+    rescored_tickets = rescored(tickets, 0.6, 0.4)
 
-    assert [one["ticket_id"] for one in found] == ["b", "a", "c"]
+    assert [ticket["ticket_id"] for ticket in rescored_tickets] == ["b", "a", "c"]
     metadata = [0.6 * 1.0 + 0.4 * 0.8, 0.6 * 0.3 + 0.4 * 0.2, 0.6 * 0.5 + 0.4 * 0.76]
-    assert [one["metadata_score"] for one in found] == pytest.approx(metadata)
+    assert [ticket["metadata_score"] for ticket in rescored_tickets] == pytest.approx(metadata)
     expected = [0.6 * 0.8 + 0.4 * metadata[0], 0.6 * 0.9 + 0.4 * metadata[1], 0.4 * metadata[2]]
-    assert [one["similarity_score"] for one in found] == pytest.approx(expected)
-    assert found[1]["extra"] == 1
+    assert [ticket["similarity_score"] for ticket in rescored_tickets] == pytest.approx(expected)
+    assert rescored_tickets[1]["extra"] == 1
     assert "similarity_score" not in tickets[0]
 
 
@@ -33,18 +33,18 @@ def test_weights_of_priorities_and_hours_can_be_given() -> None:
     """As in a request."""
     ticket = {"vector_similarity": 0.5, "priority": "Urgent", "resolution_time_hours": 5}
 
-    [one] = rescored(
+    [scored] = rescored(
         [ticket], time_normalization_hours=10, priority_weights=PriorityWeights.model_validate({"Urgent": 0.9})
     )
 
-    assert one["metadata_score"] == pytest.approx(0.6 * 0.9 + 0.4 * 0.5)
+    assert scored["metadata_score"] == pytest.approx(0.6 * 0.9 + 0.4 * 0.5)
 
 
 def test_equal_scores_are_ordered_by_id_and_nothing_is_nothing() -> None:
     """The order does not depend on the order given."""
     tickets = [{"ticket_id": name, "vector_similarity": 0.5} for name in ("b", "a")]
 
-    assert [one["ticket_id"] for one in rescored(tickets)] == ["a", "b"]
+    assert [ticket["ticket_id"] for ticket in rescored(tickets)] == ["a", "b"]
     assert rescored([]) == []
 
 
@@ -58,12 +58,12 @@ def test_a_ticket_needs_its_similarity(value: Any) -> None:
 def test_one_weight_is_completed_and_two_hold() -> None:
     """As in a request."""
     tickets = [{"vector_similarity": 0.5, "priority": "High", "resolution_time_hours": 100}]
-    found = [
+    rescored_tickets = [
         rescored(tickets, vector_weight=0.8),
         rescored(tickets, metadata_weight=0.2),
         rescored(tickets, vector_weight=0.9, metadata_weight=0.9),
     ]
-    scores = [one["similarity_score"] for [one] in found]
+    scores = [ticket["similarity_score"] for [ticket] in rescored_tickets]
     assert scores == pytest.approx([0.8 * 0.5 + 0.2 * 0.48] * 2 + [0.9 * 0.5 + 0.9 * 0.48])
 
 

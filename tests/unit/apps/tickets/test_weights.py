@@ -16,7 +16,7 @@ NOW = datetime(2024, 5, 1, tzinfo=UTC)
 
 def worth(name: str | None, weights: PriorityWeights | None = None) -> float:
     """The value of the profile's priority signal for a ticket with that priority."""
-    signal = next(one for one in tickets_profile(priority_weights=weights).signals if one.name == "priority")
+    signal = next(signal for signal in tickets_profile(priority_weights=weights).signals if signal.name == "priority")
     facts = Facts(attributes={} if name is None else {"priority": name})
     return signal.value(facts, Question(now=NOW))
 
@@ -26,7 +26,7 @@ def worth(name: str | None, weights: PriorityWeights | None = None) -> float:
     [("Critical", 1.0), ("high", 0.8), (" MEDIUM ", 0.5), ("Low", 0.3), ("unheard of", 0.5), ("", 0.5), (None, 0.5)],
 )
 def test_a_name_is_worth_its_weight(name: str | None, value: float) -> None:
-    """Whatever its case; an unknown or missing one the middle."""
+    """The case does not matter; an unknown or missing name has the middle weight."""
     assert worth(name) == value
 
 

@@ -12,7 +12,7 @@ from retrieval.domain.items.attribute import AttributeType, checked_filterable, 
 
 
 def test_declarations_are_in_order_of_name() -> None:
-    """Whatever the order in which they are given."""
+    """The order of the input does not matter."""
     assert checked_filterable({"b": "number", "a": "text"}) == (("a", AttributeType.TEXT), ("b", AttributeType.NUMBER))
     assert checked_filterable({}) == ()
 
@@ -26,7 +26,7 @@ def test_a_name_that_no_attribute_can_have_is_refused(name: Any) -> None:
 
 @pytest.mark.parametrize("declared", ["priority:text", ["priority"], None])
 def test_declarations_are_a_mapping(declared: Any) -> None:
-    """Anything else is told so."""
+    """The error names the expected type."""
     with pytest.raises(InvalidRequestError, match="must be a mapping"):
         checked_filterable(declared)
 
@@ -50,14 +50,14 @@ def test_declarations_are_a_mapping(declared: Any) -> None:
     ],
 )
 def test_a_value_is_of_a_type_or_is_not(kind: str, value: Any, typed: Any) -> None:
-    """A boolean is no number, a number no text; a time without a zone is in UTC."""
+    """A boolean is not a number, a number is not a text; a time without a zone is in UTC."""
     found = typed_value(AttributeType(kind), value)
     assert (found, type(found)) == (typed, type(typed))
 
 
 @pytest.mark.parametrize("text", ["20240501T110000Z", "2024-W18-3", "2024-05-01 25:00"])
 def test_only_what_the_database_takes_for_a_time_is_one(text: str) -> None:
-    """Filters and the index must read a text alike."""
+    """Filters and the index must interpret a text in the same way."""
     assert instant(text) is None
 
 

@@ -1,4 +1,4 @@
-"""Chunks: what they hold, how long they are, where they begin, and what they are called."""
+"""Chunks: content, length, boundaries and titles."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SMALL = Chunking(max_tokens=48, overlap=8)
 
 
 def count(texts: Sequence[str]) -> list[int]:
-    """A word is a token, and two stand around each text."""
+    """A word is a token, and each text has two more."""
     return [len(text.split()) + 2 for text in texts]
 
 
 def words(start: int, number: int, every: int = 7) -> str:
-    """So many different words, in sentences of seven."""
+    """``number`` different words, in sentences of seven."""
     return " ".join(f"W{at}." if (at + 1) % every == 0 else f"W{at}" for at in range(start, start + number))
 
 
@@ -48,12 +48,12 @@ def test_a_short_document_is_one_chunk() -> None:
 
 
 def test_a_document_without_text_has_no_chunk() -> None:
-    """Spaces are no text."""
+    """Spaces are not text."""
     assert cut(Block(" \n "), Block("")) == []
 
 
 def test_sections_that_have_room_are_chunks_of_their_own() -> None:
-    """Whatever room is left in them; the heading goes into the title."""
+    """They are not joined, even if room is left; the heading becomes part of the title."""
     first, second = words(0, 30), words(30, 30)
     chunks = cut(heading("A"), Block(first, ("A",)), heading("B"), Block(second, ("B",)), title="Book")
 
@@ -65,7 +65,7 @@ def test_sections_that_have_room_are_chunks_of_their_own() -> None:
 
 def test_short_sections_are_joined_and_keep_their_headings() -> None:
     """A chunk of a few words would say little."""
-    sections = [one for name in "ABCD" for one in (heading("Top", name), Block(words(0, 6), ("Top", name)))]
+    sections = [block for name in "ABCD" for block in (heading("Top", name), Block(words(0, 6), ("Top", name)))]
     chunks = cut(heading("Top"), *sections, heading("Long"), Block(words(0, 60), ("Long",)))
 
     assert chunks[0].headings == ("Top",)
@@ -74,7 +74,7 @@ def test_short_sections_are_joined_and_keep_their_headings() -> None:
 
 
 def test_no_chunk_ends_with_a_heading() -> None:
-    """It stands with what it is about, and a heading alone is no chunk."""
+    """A heading stays with its text, and a heading alone makes no chunk."""
     chunks = cut(
         heading("A"),
         heading("A", "1"),
@@ -88,7 +88,7 @@ def test_no_chunk_ends_with_a_heading() -> None:
 
 
 def test_a_heading_at_the_very_end_is_kept() -> None:
-    """Nobody else tells of it."""
+    """No other chunk contains it."""
     assert cut(Block(words(0, 40)), heading("The end"))[-1].body.endswith("# The end")
 
 
@@ -101,7 +101,7 @@ def test_a_long_section_is_cut_between_paragraphs() -> None:
 
 
 def test_a_long_paragraph_is_cut_between_sentences_and_overlaps_in_whole_ones() -> None:
-    """The end of the one before stands at the beginning of the next."""
+    """The end of the previous chunk begins the next one."""
     chunks = cut(Block(words(0, 120)))
 
     assert all(chunk.body.endswith(".") or chunk is chunks[-1] for chunk in chunks)
@@ -112,7 +112,7 @@ def test_a_long_paragraph_is_cut_between_sentences_and_overlaps_in_whole_ones() 
 
 
 def test_a_sentence_without_end_is_cut_between_words_and_overlaps_all_the_same() -> None:
-    """By as many words as are asked for."""
+    """The overlap has the requested number of words."""
     chunks = cut(Block(" ".join(f"w{at}" for at in range(100))))
 
     assert len(chunks) > 2
@@ -128,7 +128,7 @@ def test_a_word_without_end_is_cut() -> None:
 
 
 def test_code_is_cut_between_lines_and_keeps_its_indentation() -> None:
-    """A line stays whole."""
+    """A line is never split."""
     lines = [f"    call_{at}(a, b)" for at in range(60)]
     chunks = cut(Block("\n".join(lines), is_lines=True))
 
@@ -136,7 +136,7 @@ def test_code_is_cut_between_lines_and_keeps_its_indentation() -> None:
 
 
 def test_pages_are_told() -> None:
-    """Those of what is new in the chunk."""
+    """They are those of the new text in the chunk."""
     chunks = cut(Block(words(0, 30), page=3), Block(words(30, 60), page=4))
 
     assert [(chunk.page, chunk.last_page) for chunk in chunks] == [(3, 3), (4, 4), (4, 4)]
@@ -169,7 +169,7 @@ BLOCKS = st.lists(
 
 @given(BLOCKS, st.integers(32, 100), st.integers(0, 8))
 def test_nothing_is_lost_and_no_chunk_is_too_long(blocks: list[Block], tokens: int, overlap: int) -> None:
-    """Whatever the document is like, and every overlap is the end of the chunk before."""
+    """This holds for any document, and every overlap is the end of the previous chunk."""
     chunks = cut(*blocks, chunking=Chunking(max_tokens=tokens, overlap=overlap), title="A title")
 
     assert whole(chunks) == [word for block in blocks for word in block.text.split()]
@@ -181,7 +181,7 @@ def test_nothing_is_lost_and_no_chunk_is_too_long(blocks: list[Block], tokens: i
 
 
 def test_tokens_of_a_whole_that_are_more_than_those_of_its_parts_are_minded() -> None:
-    """Byte pairs need not add up: what was too long is cut again."""
+    """Tokens of byte pairs need not add up: a chunk that is too long is cut again."""
 
     def greedy(texts: Sequence[str]) -> list[int]:
         return [number + len(text.split()) // 5 for number, text in zip(count(texts), texts, strict=True)]
@@ -217,14 +217,14 @@ def test_numbers_outside_their_range_are_refused(numbers: dict[str, Any]) -> Non
 
 
 def test_a_chunk_is_never_longer_than_the_model_reads() -> None:
-    """Whatever was asked for; a model of unknown length sets no bound."""
+    """This overrides the requested size; a model of unknown length sets no limit."""
     assert Chunking(max_tokens=1000, overlap=200).within(256) == Chunking(max_tokens=256, overlap=64)
     assert Chunking(max_tokens=1000).within(None).max_tokens == 1000
 
 
 @pytest.mark.parametrize("key", ["", "x" * 481, 3])
 def test_an_id_that_no_document_can_have_is_refused(key: Any) -> None:
-    """Its chunks have longer ones."""
+    """The ids of its chunks would be too long."""
     with pytest.raises(InvalidItemError, match="1 to 480 bytes"):
         Document(document_id=key)
 

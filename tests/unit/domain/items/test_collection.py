@@ -1,4 +1,4 @@
-"""Neighbours as a collection's setting: what can be said, and what cannot."""
+"""Neighbours as a collection's setting: valid and invalid values."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_setting_that_means_nothing_is_refused(values: dict[str, Any], message
 
 
 def test_a_collection_takes_neighbours_or_none() -> None:
-    """Anything else is told so."""
+    """The error names the expected type."""
     assert checked_neighbours(None) is None
     with pytest.raises(InvalidRequestError, match="Neighbours"):
         checked_neighbours({"sequence": "talk"})

@@ -45,13 +45,13 @@ def test_what_tells_a_space_from_others_is_short_text(change: dict[str, Any]) ->
 
 
 def test_prefixes_follow_the_role() -> None:
-    """Queries and documents can be told apart."""
+    """Queries and documents get different prefixes."""
     space = EmbeddingSpace(provider="t", model="m", dimensions=3, document_prefix="passage: ", query_prefix="query: ")
     assert (space.prefix(TextRole.DOCUMENT), space.prefix(TextRole.QUERY)) == ("passage: ", "query: ")
 
 
 def test_vectors_come_back_at_unit_length() -> None:
-    """Directions are kept, lengths are not."""
+    """The direction stays the same."""
     vectors = checked_vectors([[3, 0, 4], [0, 2, 0]], SPACE, ["a", "b"])
     assert vectors.dtype == np.float32
     np.testing.assert_allclose(vectors, np.array([[0.6, 0.0, 0.8], [0.0, 1.0, 0.0]]), atol=1e-7)
@@ -64,7 +64,7 @@ def test_huge_and_tiny_vectors_keep_their_direction() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "error", "said"),
+    ("row", "error", "message"),
     [
         ([1, 2], WrongDimensionError, "'b'?.*2 dimensions.*has 3|inhomogeneous|same length"),
         ([1, float("nan"), 0], InvalidVectorError, "'b': the vector holds NaN"),
@@ -73,22 +73,22 @@ def test_huge_and_tiny_vectors_keep_their_direction() -> None:
     ],
 )
 def test_a_vector_that_cannot_be_ranked_is_refused_with_its_key(
-    row: list[float], error: type[InvalidVectorError], said: str
+    row: list[float], error: type[InvalidVectorError], message: str
 ) -> None:
     """The message names the item, for a thousand come at a time."""
     rows = [row] if len(row) != 3 else [[1, 0, 0], row]
     keys = ["b"] if len(row) != 3 else ["a", "b"]
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         checked_vectors(rows, SPACE, keys)
 
 
-@pytest.mark.parametrize("given", ["text", [["a", "b", "c"]], [[1, 2, 3], [1]], 7, [[[1, 2, 3]]]])
-def test_what_is_no_array_of_vectors_is_refused(given: object) -> None:
+@pytest.mark.parametrize("value", ["text", [["a", "b", "c"]], [[1, 2, 3], [1]], 7, [[[1, 2, 3]]]])
+def test_what_is_no_array_of_vectors_is_refused(value: object) -> None:
     """Anything else than rows of numbers is an error of the caller's, in our tree."""
     with pytest.raises(InvalidVectorError):
-        checked_vectors(given, SPACE, ["a"])
+        checked_vectors(value, SPACE, ["a"])
 
 
 def test_no_vectors_are_an_empty_array_of_the_right_shape() -> None:
-    """An empty call is no error."""
+    """An empty call is not an error."""
     assert checked_vectors([], SPACE, []).shape == (0, 3)

@@ -24,7 +24,7 @@ from retrieval.domain.items.item import (
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"item_id": ""}, "non-empty id"),
         ({"item_id": "x" * (MAX_KEY_BYTES + 1)}, "longer than 512 bytes"),
@@ -46,9 +46,9 @@ from retrieval.domain.items.item import (
         ({"occurred_at": datetime.max.replace(tzinfo=timezone(-timedelta(hours=1)))}, "years 1 to 9999"),
     ],
 )
-def test_what_cannot_be_stored_is_refused_with_its_reason(fields: Mapping[str, Any], said: str) -> None:
+def test_what_cannot_be_stored_is_refused_with_its_reason(fields: Mapping[str, Any], message: str) -> None:
     """Each refusal names the field and what is wrong."""
-    with pytest.raises(InvalidItemError, match=said):
+    with pytest.raises(InvalidItemError, match=message):
         Item(**{"item_id": "a", **fields})
 
 
@@ -82,9 +82,9 @@ def test_times_among_the_attributes_become_text() -> None:
 
 def test_attributes_cannot_be_changed_afterwards() -> None:
     """An item is frozen, its attributes too, also those of the dictionary it was made from."""
-    given = {"priority": "High"}
-    item = Item(item_id="a", attributes=given)
-    given["priority"] = "Low"
+    attributes = {"priority": "High"}
+    item = Item(item_id="a", attributes=attributes)
+    attributes["priority"] = "Low"
     assert item.attributes["priority"] == "High"
     with pytest.raises(TypeError):
         item.attributes["priority"] = "Low"  # type: ignore[index]
@@ -105,18 +105,18 @@ def test_attributes_cannot_be_changed_afterwards() -> None:
     ],
 )
 def test_the_content_hash_follows_every_field(change: Mapping[str, Any]) -> None:
-    """Whatever changes, the hash does, so that the change is stored."""
+    """A change of any field changes the hash, so that the change is stored."""
     fields: dict[str, Any] = {"item_id": "a", "title": "t", "body": "b", "attributes": {"a": 1}}
     assert Item(**fields).content_hash != Item(**{**fields, **change}).content_hash
 
 
 def test_the_content_hash_is_the_same_for_the_same_content() -> None:
-    """Neither the order of attributes nor the time zone that a moment is written in counts."""
+    """Neither the order of attributes nor a time's zone matters."""
     moment = datetime(2024, 1, 1, 12, tzinfo=UTC)
     elsewhere = moment.astimezone(timezone(timedelta(hours=5)))
-    one = Item(item_id="a", attributes={"x": 1, "y": 2}, occurred_at=moment)
+    item = Item(item_id="a", attributes={"x": 1, "y": 2}, occurred_at=moment)
     other = Item(item_id="a", attributes={"y": 2, "x": 1}, occurred_at=elsewhere)
-    assert one.content_hash == other.content_hash
+    assert item.content_hash == other.content_hash
 
 
 def test_text_is_title_and_body() -> None:
@@ -144,14 +144,16 @@ def test_times_before_1970_have_versions_too() -> None:
     assert version_of(b"", datetime(1, 1, 1, tzinfo=UTC)) != version_of(b"", datetime(9999, 1, 1, tzinfo=UTC))
 
 
-@pytest.mark.parametrize(("found", "wanted"), [(None, None), ("v", None), ("v", "v"), (None, ABSENT), ("v", ANY)])
-def test_an_item_that_is_as_wanted_passes(found: str | None, wanted: str | None) -> None:
-    """However it is, in a version, absent, or there at all."""
-    check_version("a", found, wanted)
+@pytest.mark.parametrize(
+    ("stored_version", "required_version"), [(None, None), ("v", None), ("v", "v"), (None, ABSENT), ("v", ANY)]
+)
+def test_an_item_that_is_as_wanted_passes(stored_version: str | None, required_version: str | None) -> None:
+    """The required version, absence or existence matches the stored item."""
+    check_version("a", stored_version, required_version)
 
 
 @pytest.mark.parametrize(
-    ("found", "wanted", "said"),
+    ("stored_version", "required_version", "message"),
     [
         ("v", "w", "was changed since"),
         (None, "w", "there is no item 'a'"),
@@ -159,10 +161,12 @@ def test_an_item_that_is_as_wanted_passes(found: str | None, wanted: str | None)
         ("v", ABSENT, "is there already"),
     ],
 )
-def test_an_item_that_is_not_as_wanted_is_a_conflict(found: str | None, wanted: str, said: str) -> None:
-    """The message says what is the matter and what to do, and the error names the item."""
-    with pytest.raises(VersionConflictError, match=said) as raised:
-        check_version("a", found, wanted)
+def test_an_item_that_is_not_as_wanted_is_a_conflict(
+    stored_version: str | None, required_version: str, message: str
+) -> None:
+    """The message gives the cause and the remedy, and the error names the item."""
+    with pytest.raises(VersionConflictError, match=message) as raised:
+        check_version("a", stored_version, required_version)
     assert raised.value.item_id == "a"
 
 
@@ -173,7 +177,7 @@ def test_a_version_is_a_text() -> None:
 
 
 def test_an_item_is_read_by_the_names_by_which_it_is_given() -> None:
-    """Beside the names of its fields."""
+    """The names of the fields work too."""
     item = Item(item_id="a", title="t", body="b", attributes={"n": 1})
     assert (item.id, item.text, item.metadata) == ("a", "b", {"n": 1})
 
@@ -221,7 +225,7 @@ def test_plain_values_are_those_of_the_item_and_its_version() -> None:
     ],
 )
 def test_a_patch_changes_what_it_names(target: Any, patch: Any, expected: Any) -> None:
-    """Null takes away, an object goes deeper, anything else takes the place of what was there."""
+    """Null removes a member, an object is merged, any other value replaces the old one."""
     assert merged(target, patch) == expected
 
 
@@ -242,7 +246,7 @@ def test_a_bottomless_patch_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ([], "changes are an object"),
         ({"colour": "red"}, "an item has no 'colour'"),
@@ -250,19 +254,19 @@ def test_a_bottomless_patch_is_refused() -> None:
         ({"attributes": 3}, "metadata must be an object"),
     ],
 )
-def test_changes_name_fields_of_an_item(changes: Any, said: str) -> None:
+def test_changes_name_fields_of_an_item(changes: Any, message: str) -> None:
     """Unknown fields, and the id, are refused; the error has the item's id."""
-    with pytest.raises(InvalidItemError, match=said) as raised:
+    with pytest.raises(InvalidItemError, match=message) as raised:
         checked_changes("a", changes)
     assert raised.value.item_id == "a"
 
 
 def test_changes_may_repeat_the_id() -> None:
-    """As who sends back what was read does."""
+    """A client may send back the item that it read."""
     assert checked_changes("a", {"id": "a", "title": "t"}) == {"item_id": "a", "title": "t"}
 
 
 def test_changes_have_the_names_by_which_items_are_given() -> None:
-    """The names of the fields are taken too."""
+    """The names of the fields work too."""
     fields = {"body": "t", "attributes": {"n": 1}}
     assert checked_changes("a", {"text": "t", "metadata": {"n": 1}}) == checked_changes("a", fields) == fields

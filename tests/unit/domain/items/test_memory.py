@@ -41,26 +41,26 @@ CIRCULAR["again"] = CIRCULAR
 
 def new(**more: Any) -> NewMemory:
     """A memory to store."""
-    given = {
+    fields = {
         "memory_id": "m", "project_id": "p", "interaction_type": "t", "content": "Some words", "occurred_at": MAY,
         **more,
     }  # fmt: skip
-    return NewMemory(**given)
+    return NewMemory(**fields)
 
 
-def stored(**more: Any) -> Memory:
+def stored_memory(**more: Any) -> Memory:
     """A memory as it is read."""
-    given = {
+    fields = {
         "memory_id": "m", "project_id": "p", "interaction_type": "t", "content": "Some words", "text": "Some words",
         "summary": "", "user_id": None, "links": {"papers": ("x",)}, "relevance_score": 0.5, "accesses": 7,
         "last_accessed_at": None, "occurred_at": MAY, "expires_at": None, "superseded_by": None, "status": "active",
         "metadata": {}, "created_at": MAY, "updated_at": MAY, **more,
     }  # fmt: skip
-    return Memory(**given)
+    return Memory(**fields)
 
 
 def test_the_item_of_a_memory_holds_all_that_filters_go_by() -> None:
-    """Type, time, project and user; JSON content beside the text that stands for it."""
+    """Type, time, project and user; JSON content is stored in addition to its text."""
     item = new(content={"a": [1, "two"]}, user_id="ann", summary="S", metadata={"model": "m1"}).item()
     assert (item.kind, item.occurred_at, item.title, item.body) == ("t", MAY, "S", "a: 1\na: two")
     assert {name: item.attributes[name] for name in ("project_id", "user_id", "content", "model")} == {
@@ -71,19 +71,19 @@ def test_the_item_of_a_memory_holds_all_that_filters_go_by() -> None:
 
 def test_a_change_keeps_the_text_of_content_whose_keys_came_back_in_another_order() -> None:
     """As a merge does; new content has its own text."""
-    known = stored(content={"b": 1, "first": 2}, text="first: 2\nb: 1")
-    assert changed(known, {"summary": "S"}).item().body == "first: 2\nb: 1"
-    assert merged(known, new(content={"first": 2, "b": 1})).item().body == "first: 2\nb: 1"
-    assert to_store(known).fingerprint == new(content={"first": 2, "b": 1}).fingerprint
-    assert changed(known, {"content": {"b": 1}}).item().body == "b: 1"
+    former = stored_memory(content={"b": 1, "first": 2}, text="first: 2\nb: 1")
+    assert changed(former, {"summary": "S"}).item().body == "first: 2\nb: 1"
+    assert merged(former, new(content={"first": 2, "b": 1})).item().body == "first: 2\nb: 1"
+    assert to_store(former).fingerprint == new(content={"first": 2, "b": 1}).fingerprint
+    assert changed(former, {"content": {"b": 1}}).item().body == "b: 1"
 
 
 def test_fingerprints_go_by_words_and_project() -> None:
     """Case, spaces and signs do not count; order and project do."""
-    one = new(content="The bridge, of steel.")
-    assert one.fingerprint == new(content="the  BRIDGE of steel").fingerprint
-    assert one.fingerprint != new(content="steel of the bridge").fingerprint
-    assert one.fingerprint != new(content="The bridge, of steel.", project_id="q").fingerprint
+    memory = new(content="The bridge, of steel.")
+    assert memory.fingerprint == new(content="the  BRIDGE of steel").fingerprint
+    assert memory.fingerprint != new(content="steel of the bridge").fingerprint
+    assert memory.fingerprint != new(content="The bridge, of steel.", project_id="q").fingerprint
     assert new(content="!").fingerprint != new(content="?").fingerprint
 
 
@@ -119,7 +119,7 @@ def test_fingerprints_go_by_words_and_project() -> None:
     ],
 )
 def test_what_no_memory_can_be_is_refused(arguments: dict[str, Any], message: str) -> None:
-    """The message names what is wrong."""
+    """The message names the fault."""
     with pytest.raises(InvalidRequestError, match=message):
         new(**arguments)
 
@@ -158,8 +158,8 @@ def test_links_of_both_ways_come_together() -> None:
 
 
 def test_a_change_replaces_what_it_names_alone() -> None:
-    """Everything else is stored as it was, a superseded memory as superseded."""
-    memory = stored(status="archived", superseded_by="n", metadata={"k": 1})
+    """All other fields stay, including the superseded state."""
+    memory = stored_memory(status="archived", superseded_by="n", metadata={"k": 1})
     assert to_store(memory).item().content_hash == changed(memory, {"relevance_score": 0.9}).item().content_hash
     assert changed(memory, {"content": "x"}).status == "archived"
     with pytest.raises(InvalidRequestError):
@@ -168,17 +168,17 @@ def test_a_change_replaces_what_it_names_alone() -> None:
 
 def test_of_two_that_are_joined_the_greater_counts() -> None:
     """The known text stays; links are united; the latest time, the highest relevance, the last expiry."""
-    known = stored(expires_at=MAY + DAY, summary="", metadata={"k": 1})
+    former = stored_memory(expires_at=MAY + DAY, summary="", metadata={"k": 1})
     other = new(
         links={"labs": ["l"]}, occurred_at=MAY + DAY, relevance_score=0.8, expires_at=MAY + 2 * DAY, summary="S",
         content="SOME words", metadata={"k": 2, "l": 3},
     )  # fmt: skip
-    one = merged(known, other)
-    assert (one.memory_id, one.content, one.summary) == ("m", "Some words", "S")
-    assert one.links == {"papers": ("x",), "labs": ("l",)}
-    assert (one.occurred_at, one.relevance_score, one.expires_at) == (MAY + DAY, 0.8, MAY + 2 * DAY)
-    assert one.metadata == {"k": 1, "l": 3}
-    assert merged(known, new()).expires_at is None
+    memory = merged(former, other)
+    assert (memory.memory_id, memory.content, memory.summary) == ("m", "Some words", "S")
+    assert memory.links == {"papers": ("x",), "labs": ("l",)}
+    assert (memory.occurred_at, memory.relevance_score, memory.expires_at) == (MAY + DAY, 0.8, MAY + 2 * DAY)
+    assert memory.metadata == {"k": 1, "l": 3}
+    assert merged(former, new()).expires_at is None
 
 
 @pytest.mark.parametrize(
@@ -187,15 +187,15 @@ def test_of_two_that_are_joined_the_greater_counts() -> None:
 )
 def test_only_alike_memories_that_are_found_may_be_joined(difference: dict[str, Any]) -> None:
     """Both have the same project, user and type; neither is superseded or expired."""
-    assert may_join(stored(), new(), MAY)
-    assert not may_join(stored(**difference), new(), MAY)
+    assert may_join(stored_memory(), new(), MAY)
+    assert not may_join(stored_memory(**difference), new(), MAY)
 
 
 def test_a_memory_expires_at_its_moment() -> None:
     """Not before; without one never."""
-    assert has_expired(stored(expires_at=MAY), MAY)
-    assert not has_expired(stored(expires_at=MAY), MAY - DAY)
-    assert not has_expired(stored(), MAY)
+    assert has_expired(stored_memory(expires_at=MAY), MAY)
+    assert not has_expired(stored_memory(expires_at=MAY), MAY - DAY)
+    assert not has_expired(stored_memory(), MAY)
 
 
 def test_relevance_and_choices_are_checked() -> None:
@@ -233,13 +233,13 @@ json_values = st.recursive(
 @examples(max_examples=10)
 @given(json_values)
 def test_every_text_of_a_content_is_in_its_text(content: Any) -> None:
-    """Whatever the nesting, no value is lost."""
+    """This holds for any nesting."""
 
     def texts(value: Any) -> list[str]:
         if isinstance(value, str):
             return [value]
         inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
-        return [text for one in inner for text in texts(one)]
+        return [text for value in inner for text in texts(value)]
 
     said = extract_text(content)
     assert all(text in said for text in texts(content) if text.strip())
@@ -257,7 +257,7 @@ def test_what_is_normalised_is_words_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "cosine", "least", "most"),
+    ("first", "other", "cosine", "least", "most"),
     [
         ("The deploy uses Docker Compose.", "the deploy uses docker compose", None, 1, 1),
         ("The deploy uses Docker Compose.", "Deploy uses Docker Compose", None, 1, 1),
@@ -272,11 +272,11 @@ def test_what_is_normalised_is_words_alone() -> None:
     ],
 )
 def test_similarity_is_of_words_or_vectors_and_of_facts(
-    one: str, other: str, cosine: float | None, least: float, most: float
+    first: str, other: str, cosine: float | None, least: float, most: float
 ) -> None:
-    """Other numbers, or a no on one side, are another statement, however alike the rest is."""
-    assert least <= similarity(one, other, cosine) <= most
-    assert similarity(other, one, cosine) == similarity(one, other, cosine)
+    """Different numbers, or a negation on one side, make a different statement, however similar the texts are."""
+    assert least <= similarity(first, other, cosine) <= most
+    assert similarity(other, first, cosine) == similarity(first, other, cosine)
 
 
 def test_the_overlap_of_words_counts_each_once() -> None:

@@ -21,7 +21,7 @@ TEXTS = ("One is here.", "here. Two follows it.", "Three ends it.")
 OVERLAPS = (0, 6, 0)
 
 
-def told(number: int, document: str = "a.md") -> dict[str, Any]:
+def attributes_of(number: int, document: str = "a.md") -> dict[str, Any]:
     """The attributes of a chunk."""
     return {
         "document": document, "document_title": "Book", "headings": ["Ch", str(number)], "chunk": number,
@@ -33,13 +33,13 @@ def hit(rank: int, number: int, document: str = "a.md") -> Hit:
     """A chunk that was found."""
     return Hit(
         item_id=f"{document}#{number}", score=1 / rank, rank=rank, explanation=Explanation("", ()),
-        body=TEXTS[number], attributes=told(number, document),
+        body=TEXTS[number], attributes=attributes_of(number, document),
     )  # fmt: skip
 
 
 def chunk(number: int) -> Item:
-    """A chunk that stands beside a hit."""
-    return Item(item_id=f"a.md#{number}", body=TEXTS[number], attributes=told(number))
+    """A chunk next to a hit."""
+    return Item(item_id=f"a.md#{number}", body=TEXTS[number], attributes=attributes_of(number))
 
 
 def always(_page: str) -> bool:
@@ -59,23 +59,23 @@ def test_chunks_that_follow_one_another_are_one_passage() -> None:
 
 
 def test_chunks_of_one_section_are_joined_without_a_seam() -> None:
-    """As they stood in their document."""
-    one, two = hit(1, 0), hit(2, 1)
+    """Their text equals that of the document."""
+    first, two = hit(1, 0), hit(2, 1)
     same = {"headings": ["Ch"]}
     hits = [
-        Hit(**{name: getattr(found, name) for name in Hit.__slots__} | {"attributes": {**found.attributes, **same}})
-        for found in (one, two)
+        Hit(**{name: getattr(passage, name) for name in Hit.__slots__} | {"attributes": {**passage.attributes, **same}})
+        for passage in (first, two)
     ]
 
     assert passages_of(hits, {}, [], fits=always)[0][0].text == "One is here. Two follows it."
 
 
 def test_hits_come_before_what_stands_beside_them() -> None:
-    """Room goes to hits first, then to the chunks beside them."""
+    """Room goes to hits first, then to their neighbours."""
     beside = {("a.md", 1): chunk(1), ("a.md", 2): chunk(2)}
     hits = [hit(1, 0), hit(2, 2, "b.md")]
-    wanted = places_around(hits, 2)
-    passages, _, _ = passages_of(hits, beside, wanted, fits=lambda page: page.count("\n> ") <= 4)
+    places = places_around(hits, 2)
+    passages, _, _ = passages_of(hits, beside, places, fits=lambda page: page.count("\n> ") <= 4)
 
     assert [(passage.document, len(passage.item_ids)) for passage in passages] == [("a.md", 2), ("b.md", 1)]
 
@@ -91,12 +91,12 @@ def test_what_has_no_room_is_counted() -> None:
 
 
 def room_for(characters: int) -> Any:
-    """There is room for so many characters of stored text."""
+    """A budget for that many characters of stored text."""
     return lambda page: sum(len(line) for line in page.splitlines() if line.startswith("> ")) <= characters
 
 
 def test_the_best_hit_that_does_not_fit_whole_is_cut_to_the_room() -> None:
-    """Nothing smaller takes its place; what stands beside it is not taken either."""
+    """Neither a smaller hit nor a neighbour replaces it."""
     large = replace(hit(2, 0, "b.md"), body="x" * 500)
     hits, fits = [hit(1, 0), large, hit(3, 2, "c.md")], room_for(60)
     assert fitting(hits, fits=fits) == 1
@@ -119,13 +119,13 @@ def test_a_hit_is_left_out_where_hardly_a_word_has_room() -> None:
 
 
 def test_nothing_fits() -> None:
-    """Then there is no page at all."""
+    """The answer has no page."""
     assert passages_of([hit(1, 0)], {}, [], fits=lambda _: False) == ((), "", 1)
     assert passages_of([], {}, [], fits=always) == ((), "", 0)
 
 
 def test_an_item_that_is_no_chunk_is_a_passage_of_itself() -> None:
-    """Collections of items are given to prompts too."""
+    """Prompts can use collections of ordinary items too."""
     plain = Hit(item_id="n-1", score=1.0, rank=1, explanation=Explanation("", ()), title="Note", body="Hello.")
     [passage], text, _ = passages_of([plain], {}, [], fits=always)
 
@@ -134,7 +134,7 @@ def test_an_item_that_is_no_chunk_is_a_passage_of_itself() -> None:
 
 
 def test_stored_text_forges_no_heading() -> None:
-    """Neither in a title nor in a text."""
+    """This applies to titles and texts."""
     evil = Hit(
         item_id="x\n# y",
         score=1.0,
@@ -149,7 +149,7 @@ def test_stored_text_forges_no_heading() -> None:
 
 
 def test_places_around_are_the_nearest_first() -> None:
-    """Hits themselves and places before the beginning are left out."""
+    """Hits themselves and places before the first are left out."""
     assert places_around([hit(1, 0), hit(2, 2)], 2) == [("a.md", 1), ("a.md", 3), ("a.md", 4)]
     assert places_around([hit(1, 0)], 0) == []
     assert place_of(chunk(1)) == ("a.md", 1)

@@ -12,10 +12,12 @@ from retrieval.domain.learning.arm import Expectation
 )
 def test_counts_are_a_beta_distribution(uses: int, successes: int, mean: float, sd: float) -> None:
     """Beta(successes + 1, failures + 1): one half and all uncertainty without verdicts."""
-    found = Expectation.of_counts(uses, successes)
-    assert (found.mean, found.sd) == pytest.approx((mean, sd), abs=1e-4)
-    assert (found.uses, found.effective_sample_size) == (uses, uses + 2)
-    assert found.sd**2 == pytest.approx(found.mean * (1 - found.mean) / (found.effective_sample_size + 1))
+    expectation = Expectation.of_counts(uses, successes)
+    assert (expectation.mean, expectation.sd) == pytest.approx((mean, sd), abs=1e-4)
+    assert (expectation.uses, expectation.effective_sample_size) == (uses, uses + 2)
+    assert expectation.sd**2 == pytest.approx(
+        expectation.mean * (1 - expectation.mean) / (expectation.effective_sample_size + 1)
+    )
 
 
 def test_uncertainty_is_the_deviation_at_one_half_and_falls_with_every_use() -> None:

@@ -27,7 +27,7 @@ def test_complexity_is_told_in_thirds(complexity: float, named: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("fields", "message"),
     [
         ({"domain": "x" * 201}, "domain is"),
         ({"actor": "a\x00"}, "without NUL"),
@@ -39,14 +39,14 @@ def test_complexity_is_told_in_thirds(complexity: float, named: str) -> None:
         ({"backtracks": 2**31}, "at most 2147483647"),
     ],
 )
-def test_what_is_no_context_is_refused(given: dict[str, Any], said: str) -> None:
-    """In one line that says what it must be."""
-    with pytest.raises(InvalidRequestError, match=said):
-        Context(**given)
+def test_what_is_no_context_is_refused(fields: dict[str, Any], message: str) -> None:
+    """One line says what it must be."""
+    with pytest.raises(InvalidRequestError, match=message):
+        Context(**fields)
 
 
-@pytest.mark.parametrize("given", [None, {"domain": "x"}, "x"])
-def test_a_search_takes_a_context_and_nothing_like_it(given: object) -> None:
-    """A mapping would be taken for one and fail later."""
+@pytest.mark.parametrize("value", [None, {"domain": "x"}, "x"])
+def test_a_search_takes_a_context_and_nothing_like_it(value: object) -> None:
+    """A mapping would fail later."""
     with pytest.raises(InvalidRequestError, match=r"it must be a retrieval\.Context"):
-        checked_context(given)
+        checked_context(value)

@@ -17,7 +17,7 @@ SHOWN = UUID("01890a5d-ac96-774b-bcce-b302099a8057")
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-def shown(**values: Any) -> Feedback:
+def hit_feedback(**values: Any) -> Feedback:
     """Feedback of a hit."""
     return Feedback(**{"retrieval_id": SHOWN, "item_id": "a", "helpful": True, **values})
 
@@ -59,38 +59,51 @@ def direct(**values: Any) -> Feedback:
 def test_what_cannot_be_is_refused(values: dict[str, Any]) -> None:
     """In one line that says what to give instead."""
     with pytest.raises(InvalidRequestError) as refused:
-        shown(**values)
+        hit_feedback(**values)
     assert "\n" not in str(refused.value)
 
 
 def test_helpful_is_a_reward_of_one_or_none_at_all() -> None:
-    """And a number next to zero is zero, which keeps what it is multiplied with from vanishing."""
-    assert (shown().reward, shown(helpful=False).reward) == (1.0, 0.0)
-    assert shown(helpful=None, reward=1e-300, weight=1e-12).reward == 0
-    assert shown(weight=1e-12).weight == 0
+    """A number close to zero becomes zero, so that products with it do not underflow."""
+    assert (hit_feedback().reward, hit_feedback(helpful=False).reward) == (1.0, 0.0)
+    assert hit_feedback(helpful=None, reward=1e-300, weight=1e-12).reward == 0
+    assert hit_feedback(weight=1e-12).weight == 0
 
 
 def test_a_retry_has_the_same_key_and_another_verdict_has_not() -> None:
     """The key of a hit's event has its subject, its actor, its reward, and its time if given, in any zone."""
-    assert shown().own_key == shown(retrieval_id=str(SHOWN), note="again").own_key
+    assert hit_feedback().own_key == hit_feedback(retrieval_id=str(SHOWN), note="again").own_key
     others = [
-        shown(helpful=False),
-        shown(item_id="b"),
-        shown(actor="u"),
-        shown(kind="click"),
-        shown(at=AT),
-        shown(key="x"),
-        shown(key=SHOWN),
+        hit_feedback(helpful=False),
+        hit_feedback(item_id="b"),
+        hit_feedback(actor="u"),
+        hit_feedback(kind="click"),
+        hit_feedback(at=AT),
+        hit_feedback(key="x"),
+        hit_feedback(key=SHOWN),
     ]
-    assert len({event.own_key for event in [shown(), *others]}) == len(others) + 1
-    assert shown(at=AT).own_key == shown(at=AT.astimezone(timezone(timedelta(hours=2)))).own_key
-    assert shown(key="x").own_key == direct(key="x").own_key
+    assert len({event.own_key for event in [hit_feedback(), *others]}) == len(others) + 1
+    assert hit_feedback(at=AT).own_key == hit_feedback(at=AT.astimezone(timezone(timedelta(hours=2)))).own_key
+    assert hit_feedback(key="x").own_key == direct(key="x").own_key
 
 
 def test_a_subject_is_what_a_later_verdict_replaces() -> None:
     """A hit's subject is retrieval, item, actor, kind; an item's also has a context, if it names an actor."""
-    assert shown().subject == shown(helpful=False, at=AT, note="n", session="s").subject
-    assert len({one.subject for one in (shown(), shown(actor="u"), shown(kind="click"), shown(item_id="b"))}) == 4
+    assert hit_feedback().subject == hit_feedback(helpful=False, at=AT, note="n", session="s").subject
+    assert (
+        len(
+            {
+                feedback.subject
+                for feedback in (
+                    hit_feedback(),
+                    hit_feedback(actor="u"),
+                    hit_feedback(kind="click"),
+                    hit_feedback(item_id="b"),
+                )
+            }
+        )
+        == 4
+    )
     named = direct(actor="u")
     assert named.subject == direct(helpful=False, context=Context(actor="u")).subject
     assert named.subject != direct(actor="u", context=Context(domain="db")).subject
@@ -99,30 +112,30 @@ def test_a_subject_is_what_a_later_verdict_replaces() -> None:
 
 
 def test_a_direct_event_of_nobody_has_no_key_of_its_own() -> None:
-    """Nothing tells two of them from one that was sent twice."""
+    """Two such events cannot be distinguished from one that was sent twice."""
     assert direct().own_key is None
     assert direct(actor="u").own_key is not None
     assert direct(context=Context(session="s")).own_key is not None
 
 
 def test_contexts_are_the_searchs_or_ones_own() -> None:
-    """A direct event counts in its context's buckets; that of a hit in those that were recorded."""
-    assert shown().contexts is None
+    """A direct event counts in its context's buckets, a hit's event in those of its search."""
+    assert hit_feedback().contexts is None
     assert direct(context=Context(domain="db", complexity=0.5)).contexts == ("", "domain=db", "complexity=medium")
 
 
 def test_the_time_of_a_search_is_in_its_identifier() -> None:
     """To the millisecond; an identifier of another kind has none."""
-    assert shown().retrieved_at == datetime(2023, 6, 30, 3, 34, 18, 518000, tzinfo=UTC)
-    assert shown(retrieval_id=UUID(int=7)).retrieved_at is None
+    assert hit_feedback().retrieved_at == datetime(2023, 6, 30, 3, 34, 18, 518000, tzinfo=UTC)
+    assert hit_feedback(retrieval_id=UUID(int=7)).retrieved_at is None
     assert direct().retrieved_at is None
 
 
 def test_an_event_of_the_future_is_refused() -> None:
     """More than a day ahead; clocks may differ by less."""
-    check_not_ahead(shown(at=AT), AT - timedelta(hours=23))
+    check_not_ahead(hit_feedback(at=AT), AT - timedelta(hours=23))
     with pytest.raises(InvalidRequestError, match="correct the clock"):
-        check_not_ahead(shown(at=AT), AT - timedelta(hours=25))
+        check_not_ahead(hit_feedback(at=AT), AT - timedelta(hours=25))
 
 
 def test_an_outcome_is_shared_in_equal_parts() -> None:
@@ -139,8 +152,13 @@ def test_an_outcome_is_shared_in_equal_parts() -> None:
 
 def test_reports_add_up() -> None:
     """Reasons too."""
-    one = FeedbackReport(recorded=2, repeated=1, superseding=1, discounted={"not shown": 1})
-    assert (one + one).as_dict() == {"recorded": 4, "repeated": 2, "superseding": 2, "discounted": {"not shown": 2}}
+    report = FeedbackReport(recorded=2, repeated=1, superseding=1, discounted={"not shown": 1})
+    assert (report + report).as_dict() == {
+        "recorded": 4,
+        "repeated": 2,
+        "superseding": 2,
+        "discounted": {"not shown": 2},
+    }
 
 
 @pytest.mark.parametrize("at", ["0001-01-01T00:00+14:00", "2026-01-01T00:00+17:23", "9999-12-31T23:59-15:00"])

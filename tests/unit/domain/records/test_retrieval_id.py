@@ -17,9 +17,9 @@ MOMENT = datetime(2026, 2, 3, 4, 5, 6, 789000, tzinfo=UTC)
 @given(ms=st.integers(0, 2**48 - 1), seed=st.integers())
 def test_it_is_a_uuid_of_version_7(ms: int, seed: int) -> None:
     """Version and variant are where others look for them."""
-    made = uuid7(ms, random.Random(seed))
-    assert made.version == 7
-    assert made.variant == RFC_4122
+    retrieval_id = uuid7(ms, random.Random(seed))
+    assert retrieval_id.version == 7
+    assert retrieval_id.variant == RFC_4122
 
 
 def test_it_tells_its_time_to_the_millisecond() -> None:
@@ -33,10 +33,10 @@ def test_any_uuid_has_a_time() -> None:
 
 
 def test_later_ones_sort_after_earlier_ones() -> None:
-    """The time stands first."""
+    """The time comes first."""
     chance = random.Random(2)
-    made = [uuid7(ms, chance) for ms in range(1000, 1100)]
-    assert made == sorted(made)
+    ids = [uuid7(ms, chance) for ms in range(1000, 1100)]
+    assert ids == sorted(ids)
 
 
 def test_within_a_millisecond_they_differ() -> None:

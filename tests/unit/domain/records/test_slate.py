@@ -39,7 +39,7 @@ def test_relevance_is_its_signal_or_else_the_score(score: float, signals: dict[s
     ],
 )
 def test_what_cannot_be_recorded_is_refused(wrong: dict[str, Any], message: str) -> None:
-    """Its constructor refuses it, not the recorder after the answer."""
+    """The constructor refuses it, before the answer is sent."""
     with pytest.raises(InvalidRequestError, match=message):
         ShownItem(**{"item_id": "a", "score": 1.0, **wrong})
 
@@ -47,6 +47,6 @@ def test_what_cannot_be_recorded_is_refused(wrong: dict[str, Any], message: str)
 def test_what_was_shown_does_not_change_with_what_it_was_made_of() -> None:
     """It waits to be recorded, while the caller goes on with a mapping of its own."""
     signals = {"relevance": 0.2}
-    shown = ShownItem(item_id="a", score=1.0, signals=signals)
+    item = ShownItem(item_id="a", score=1.0, signals=signals)
     signals["relevance"] = 0.9
-    assert (dict(shown.signals), shown.relevance) == ({"relevance": 0.2}, 0.2)
+    assert (dict(item.signals), item.relevance) == ({"relevance": 0.2}, 0.2)

@@ -26,7 +26,7 @@ from retrieval.domain.search.fusion import Candidate, fuse, fused_again, fused_i
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
 
 SCORES = [1.0, 0.9, 0.5, 0.0]
-# The second is nearly the first; the third is like nothing else.
+# The second is nearly the first; the third is unlike both.
 ALIKE: Similarities = np.array(
     [[1.0, 0.95, 0.1, 0.3], [0.95, 1.0, 0.2, 0.3], [0.1, 0.2, 1.0, 0.0], [0.3, 0.3, 0.0, 1.0]], dtype=np.float32
 )
@@ -38,11 +38,11 @@ def test_the_formula_by_hand() -> None:
 
 
 def test_scores_count_by_their_place_between_the_lowest_and_the_highest() -> None:
-    """So that those of BM25 and those of a fusion weigh the same beside a cosine."""
-    wanted = Diversity(relevance_share=0.5)
+    """BM25 scores and fused scores then weigh the same against a cosine."""
+    diversity = Diversity(relevance_share=0.5)
     for scale, offset in ((100.0, 3.0), (0.001, -7.0)):
         scores = [scale * score + offset for score in SCORES]
-        assert diversified(scores, ALIKE, wanted, 4) == diversified(SCORES, ALIKE, wanted, 4)
+        assert diversified(scores, ALIKE, diversity, 4) == diversified(SCORES, ALIKE, diversity, 4)
 
 
 def test_relevance_alone_keeps_the_order() -> None:
@@ -56,15 +56,15 @@ def test_difference_alone_begins_with_the_best_and_goes_to_the_least_alike() -> 
 
 
 @pytest.mark.parametrize(
-    ("above", "kept"), [(0.95, [0, 2, 3]), (0.96, [0, 1, 2, 3]), (0.25, [0, 2]), (1.0, [0, 1, 2, 3])]
+    ("above", "expected"), [(0.95, [0, 2, 3]), (0.96, [0, 1, 2, 3]), (0.25, [0, 2]), (1.0, [0, 1, 2, 3])]
 )
-def test_a_near_duplicate_of_a_better_one_is_left_out(above: float, kept: list[int]) -> None:
+def test_a_near_duplicate_of_a_better_one_is_left_out(above: float, expected: list[int]) -> None:
     """From that similarity on; the rest keep their order."""
-    assert diversified(SCORES, ALIKE, Diversity(collapse_above=above), 4) == kept
+    assert diversified(SCORES, ALIKE, Diversity(collapse_above=above), 4) == expected
 
 
 def test_what_is_like_one_that_was_left_out_stays() -> None:
-    """Only hits that are shown stand for others."""
+    """Only shown hits represent others."""
     chain: Similarities = np.array([[1, 0.9, 0.1], [0.9, 1, 0.9], [0.1, 0.9, 1]], dtype=np.float32)
     assert diversified([3.0, 2.0, 1.0], chain, Diversity(collapse_above=0.8), 3) == [0, 2]
 
@@ -76,7 +76,7 @@ def test_both_steps_together() -> None:
 
 @pytest.mark.parametrize("limit", [0, 1, 2, 9])
 def test_no_more_than_the_limit_are_taken(limit: int) -> None:
-    """And no more than there are."""
+    """A smaller pool is taken whole."""
     assert diversified(SCORES, ALIKE, Diversity(relevance_share=0.5), limit) == [0, 2, 1, 3][:limit]
 
 
@@ -90,9 +90,9 @@ def test_without_collapse_every_candidate_comes_once(number: int, seed: int, sha
     """Equal scores included."""
     points = np.random.default_rng(seed).normal(size=(number, 3)).astype(np.float32)
     points /= np.linalg.norm(points, axis=1, keepdims=True)
-    taken = diversified([1.0] * number, points @ points.T, Diversity(relevance_share=share), number)
-    assert sorted(taken) == list(range(number))
-    assert taken[0] == 0
+    places = diversified([1.0] * number, points @ points.T, Diversity(relevance_share=share), number)
+    assert sorted(places) == list(range(number))
+    assert places[0] == 0
 
 
 @pytest.mark.parametrize("above", [0, -0.1, 1.01, float("nan"), True, "0.9"])
@@ -122,7 +122,7 @@ STEP = 1 / 32767
 
 def ranking(leg: str, **scores: float) -> list[Candidate]:
     """Candidates of a leg, best first."""
-    ordered = sorted(scores.items(), key=lambda one: (-one[1], one[0]))
+    ordered = sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))
     return [Candidate(leg, item_id, rank, score) for rank, (item_id, score) in enumerate(ordered, 1)]
 
 
@@ -132,7 +132,7 @@ def vectors(**each: Any) -> PoolVectors:
 
 
 def alike(*each: list[float], pool: list[bool] | None = None) -> list[float]:
-    """The likeness of candidates to the first, by default of the whole pool."""
+    """The likeness of candidates to the first, by default relative to the whole pool."""
     places = [place for place in range(len(each)) if pool is None or pool[place]]
     return likenesses(np.array(each, dtype=np.float32), places, 0)
 
@@ -141,14 +141,14 @@ def test_the_formula_of_refining_by_hand() -> None:
     """Around (.5, .5) the first points to (.5, -.5): the second the other way, the third at a right angle."""
     corners = [1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 0.0]
     assert alike(*corners) == pytest.approx([1, 0, 0.5, 0.5], abs=STEP)
-    # The third is not of the pool: the middle is (1/3, 1/3), and it stands at a right angle to the first from there.
+    # The third is not in the pool: the mean is (1/3, 1/3), from which it is at a right angle to the first.
     found = alike(*corners, pool=[True, True, False, True])
     assert found[0] == 1
     assert found[2] == pytest.approx((1 + 2 / 9 / np.sqrt(8 / 9 * 5 / 9)) / 2, abs=STEP)
 
 
 def test_what_all_have_in_common_tells_nothing() -> None:
-    """Moved by the same vector they are as alike as before."""
+    """Adding the same vector to all does not change the likeness."""
     chance = np.random.default_rng(1)
     some = chance.normal(size=(9, 5))
     moved = some + np.array([7.0, 0, -3, 1, 0])
@@ -170,9 +170,9 @@ def test_a_score_is_a_share_of_the_legs_and_a_share_of_likeness() -> None:
     """Worked by hand: c is like the best, b the opposite; both had the same."""
     rankings = {"dense": ranking("dense", a=1.0, b=0.5, c=0.5), "lexical": ranking("lexical", a=2.0, b=1.0, c=1.0)}
     weights = {"dense": 3.0, "lexical": 1.0, REFINING: 0.2}
-    found = refined(rankings, weights, SUM, 10, vectors(a=[1, 0], b=[-1, 0], c=[1, 0]))
-    best, second, third = fuse(found, weights, SUM)
-    assert [one.item_id for one in (best, second, third)] == ["a", "c", "b"]
+    pool = refined(rankings, weights, SUM, 10, vectors(a=[1, 0], b=[-1, 0], c=[1, 0]))
+    best, second, third = fuse(pool, weights, SUM)
+    assert [candidate.item_id for candidate in (best, second, third)] == ["a", "c", "b"]
     assert (best.score, second.score, third.score) == pytest.approx((1.0, 0.8 * 0.5 + 0.2, 0.8 * 0.5))
     dense, lexical, likeness = second.contributions
     assert (dense.value, lexical.value) == pytest.approx((0.8 * 0.375, 0.8 * 0.125))
@@ -180,12 +180,12 @@ def test_a_score_is_a_share_of_the_legs_and_a_share_of_likeness() -> None:
 
 
 def test_who_has_no_vector_keeps_the_own_score() -> None:
-    """And is no measure for others: the best with a vector is."""
+    """Other items are compared with the best item that has a vector."""
     rankings = {"dense": ranking("dense", b=0.9, c=0.8), "lexical": ranking("lexical", a=5.0, b=4.0, c=1.0)}
     weights = {"dense": 0.5, "lexical": 0.5, REFINING: 0.5}
-    plain = {one.item_id: one for one in fuse(rankings, weights, SUM)}
-    found = refined(rankings, weights, SUM, 10, vectors(b=[1, 0], c=[0, 1]))
-    scored = {one.item_id: one for one in fuse(found, weights, SUM)}
+    plain = {candidate.item_id: candidate for candidate in fuse(rankings, weights, SUM)}
+    pool = refined(rankings, weights, SUM, 10, vectors(b=[1, 0], c=[0, 1]))
+    scored = {candidate.item_id: candidate for candidate in fuse(pool, weights, SUM)}
     assert scored["a"] == plain["a"]
     assert scored["b"].score == pytest.approx(plain["b"].score / 2 + 0.5)
     assert refined(rankings, weights, SUM, 10, NO_VECTORS) == rankings
@@ -211,50 +211,52 @@ def test_contributions_add_up_and_a_record_gives_the_same(drawn: dict[str, Any])
     """For any candidates, whichever have vectors: between 0 and 1, in order, and from what a record keeps."""
     rankings = {leg: ranking(leg, **scores) for leg, scores in drawn["legs"].items()}
     weights = {leg: 1.0 + place for place, leg in enumerate(rankings)} | {REFINING: drawn["share"]}
-    known = vectors(**{one: np.random.default_rng(seed).normal(size=4) for one, seed in drawn["vectors"].items()})
-    found = refined(rankings, weights, SUM, drawn["depth"], known)
-    fused = fuse(found, weights, SUM)
-    assert [one.item_id for one in fused] == fused_ids(found, weights, SUM)
-    assert [one.score for one in fused] == sorted((one.score for one in fused), reverse=True)
-    for one in fused:
-        assert one.score == sum(part.value for part in one.contributions)
-        assert all(part.value >= 0 for part in one.contributions)
-        assert one.score <= 1 + 1e-12
-    items = [one.item_id for one in fused]
-    raw = {leg: {one.item_id: one.score for one in some} for leg, some in found.items()}
+    item_vectors = vectors(
+        **{item_id: np.random.default_rng(seed).normal(size=4) for item_id, seed in drawn["vectors"].items()}
+    )
+    pool = refined(rankings, weights, SUM, drawn["depth"], item_vectors)
+    fused = fuse(pool, weights, SUM)
+    assert [candidate.item_id for candidate in fused] == fused_ids(pool, weights, SUM)
+    assert [candidate.score for candidate in fused] == sorted((candidate.score for candidate in fused), reverse=True)
+    for candidate in fused:
+        assert candidate.score == sum(part.value for part in candidate.contributions)
+        assert all(part.value >= 0 for part in candidate.contributions)
+        assert candidate.score <= 1 + 1e-12
+    items = [candidate.item_id for candidate in fused]
+    raw = {leg: {candidate.item_id: candidate.score for candidate in some} for leg, some in pool.items()}
     legs = {leg: [scores.get(item_id) for item_id in items] for leg, scores in raw.items()}
     if REFINING in legs:
         legs[REFINING] = from_steps(in_steps(legs[REFINING]))
     best = {leg: max([0.0, *scores.values()]) for leg, scores in raw.items()}
     again = fused_again(legs, {}, best, {leg: weights[leg] for leg in legs}, SUM)
     if len(legs) > 1:
-        assert again == [one.score for one in fused]
+        assert again == [candidate.score for candidate in fused]
 
 
 @given(POOLS, st.integers(1, 12))
 def test_a_deeper_page_changes_no_score(drawn: dict[str, Any], more: int) -> None:
     """If the legs were asked for more than the pool, the first candidates have the scores that they had."""
     legs = {leg: scores | {"a": 60.0, "b": 55.0} for leg, scores in drawn["legs"].items()}
-    known = vectors(**{item_id: np.random.default_rng(ord(item_id)).normal(size=4) for item_id in ITEMS})
+    item_vectors = vectors(**{item_id: np.random.default_rng(ord(item_id)).normal(size=4) for item_id in ITEMS})
     weights = dict.fromkeys(legs, 1.0) | {REFINING: drawn["share"]}
     deep = {leg: ranking(leg, **scores) for leg, scores in legs.items()}
-    # Scores of both legs are looked up, so what a leg brought within the pool is all that differs.
-    pool = {one.item_id for some in deep.values() for one in some[: drawn["depth"]]}
-    deeper = pool | {one.item_id for some in deep.values() for one in some[: drawn["depth"] + more]}
-    shown = []
+    # Scores of both legs are looked up, so only the legs' candidates within the pool differ.
+    pool = {candidate.item_id for some in deep.values() for candidate in some[: drawn["depth"]]}
+    deeper = pool | {candidate.item_id for some in deep.values() for candidate in some[: drawn["depth"] + more]}
+    pages = []
     for items in (pool, deeper):
         some = {leg: ranking(leg, **{i: s for i, s in scores.items() if i in items}) for leg, scores in legs.items()}
-        found = refined(some, weights, SUM, drawn["depth"], known)
-        shown.append({one.item_id: one.score for one in fuse(found, weights, SUM)})
-    assert {item_id: shown[1][item_id] for item_id in shown[0]} == pytest.approx(shown[0], abs=1e-4)
+        found = refined(some, weights, SUM, drawn["depth"], item_vectors)
+        pages.append({candidate.item_id: candidate.score for candidate in fuse(found, weights, SUM)})
+    assert {item_id: pages[1][item_id] for item_id in pages[0]} == pytest.approx(pages[0], abs=1e-4)
 
 
 def test_likenesses_are_kept_in_two_bytes_and_lose_nothing() -> None:
-    """Each is a whole number of 32,767ths."""
+    """Each is a multiple of 1 / 32,767."""
     chance = np.random.default_rng(2)
     found: list[float | None] = [*alike(*chance.normal(size=(50, 8)).tolist()), None]
     steps = in_steps(found)
-    assert all(-1 <= one <= 32767 for one in steps)
+    assert all(-1 <= step <= 32767 for step in steps)
     assert from_steps(steps) == found
 
 
@@ -272,7 +274,7 @@ def test_ranks_cannot_be_refined() -> None:
 
 
 def test_a_profile_spells_it_in_json() -> None:
-    """And reads it back; what is wrong is named."""
+    """It is read back unchanged; a fault is named."""
     profile = Profile(fusion=SUM, refining=Refining(share=0.25))
     assert profile.as_dict()["refining"] == {"share": 0.25}
     assert Profile.from_dict(profile.as_dict()) == profile

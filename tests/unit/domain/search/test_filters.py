@@ -1,4 +1,4 @@
-"""The filter language: what people write, and what they get told."""
+"""The filter language: valid mappings, and the messages for invalid ones."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_what_people_write_is_what_it_says(where: Any, filter_: Any) -> None:
 
 
 def test_true_and_one_are_two_values() -> None:
-    """As they are in JSON, though Python holds them equal."""
+    """They differ in JSON, although they are equal in Python."""
     parsed = parse_where({"priority": [1, True, 1.0, True]})
     assert isinstance(parsed, OneOf)
     assert [repr(value) for value in parsed.values] == ["1.0", "True"]
@@ -98,7 +98,7 @@ def test_times_are_read_in_any_usual_form(written: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "said"),
+    ("where", "message"),
     [
         ("priority=High", "must be a mapping"),
         ({"": 1}, "non-empty text"),
@@ -138,9 +138,9 @@ def test_times_are_read_in_any_usual_form(written: Any) -> None:
         ({"or": ["kind"]}, "must be a mapping"),
     ],
 )
-def test_what_cannot_be_understood_is_said(where: Any, said: str) -> None:
-    """Each refusal names the field and what it takes."""
-    with pytest.raises(InvalidFilterError, match=said):
+def test_what_cannot_be_understood_is_said(where: Any, message: str) -> None:
+    """Each refusal names the field and the valid values."""
+    with pytest.raises(InvalidFilterError, match=message):
         parse_where(where)
 
 
@@ -164,7 +164,7 @@ JSON = st.recursive(
 
 @given(st.dictionaries(st.text() | st.sampled_from(["and", "or", "not", "tags", "occurred_at"]), JSON))
 def test_any_mapping_is_understood_or_refused(where: dict[str, Any]) -> None:
-    """Nothing else than our own error comes out, and what is understood can be a key of a cache."""
+    """Only our own error is raised, and a parsed filter can be a key of a cache."""
     try:
         parsed = parse_where(where)
     except InvalidFilterError:
@@ -173,7 +173,7 @@ def test_any_mapping_is_understood_or_refused(where: dict[str, Any]) -> None:
 
 
 def test_the_attributes_a_filter_speaks_of_are_found_at_any_depth() -> None:
-    """Unknown ones can then be told."""
+    """Unknown attributes can then be reported."""
     where = {"or": [{"a": 1}, {"not": {"b": {"gt": 2}}}], "kind": "x", "c": {"exists": True}, "tags": ["t"]}
     assert attribute_names(parse_where(where)) == {"a", "b", "c"}
     assert attribute_names(None) == frozenset()
@@ -211,7 +211,7 @@ def test_more_conditions_than_a_statement_takes_are_refused_with_the_way_out() -
     ],
 )
 def test_more_values_than_the_bound_are_refused_and_the_bound_is_named(where: dict[str, object]) -> None:
-    """All values of a filter count together; without a bound, as for what was recorded, any number may be there."""
+    """All values of a filter count together; without a limit, as for recorded filters, any number is valid."""
     with pytest.raises(InvalidFilterError, match=r"more than 100 values .*RETRIEVAL_MAX_FILTER_VALUES"):
         parse_where(where, most_values=100)
     assert parse_where(where) is not None
@@ -219,15 +219,15 @@ def test_more_values_than_the_bound_are_refused_and_the_bound_is_named(where: di
 
 def test_a_filter_made_by_hand_has_the_same_bounds() -> None:
     """LangChain's filters and others come as values, not as a mapping."""
-    one = OneOf(Field("n", is_attribute=True), tuple(range(60)))
+    filter_ = OneOf(Field("n", is_attribute=True), tuple(range(60)))
     with pytest.raises(InvalidFilterError, match="more than 100 values"):
-        parse_where(And((one, Not(one))), most_values=100)
+        parse_where(And((filter_, Not(filter_))), most_values=100)
     with pytest.raises(InvalidFilterError, match="more than 100 conditions"):
-        parse_where(Or((one,) * 101))
+        parse_where(Or((filter_,) * 101))
 
 
 def test_a_mapping_that_is_far_too_large_is_refused_at_a_glance() -> None:
-    """Nothing is made of its members, and none is looked at: their number says enough."""
+    """Its number of members decides, before any member is read."""
 
     class Unread(list[object]):
         def __iter__(self) -> NoReturn:
@@ -265,7 +265,7 @@ def test_a_date_is_the_text_that_says_it() -> None:
     ],
 )
 def test_an_error_tells_the_way_to_what_is_wrong(where: Any, place: tuple[str | int, ...]) -> None:
-    """Key by key and place by place, for who shows it beside the field."""
+    """The path of keys and places, for a user interface that shows the error beside the field."""
     with pytest.raises(InvalidFilterError) as caught:
         parse_where(where)
     assert caught.value.place == place
@@ -273,7 +273,7 @@ def test_an_error_tells_the_way_to_what_is_wrong(where: Any, place: tuple[str | 
 
 @pytest.mark.parametrize("time", ["0001-01-01T00:00+14:00", "2026-01-01T00:00+17:23"])
 def test_a_time_that_no_database_can_compare_is_refused(time: str) -> None:
-    """The message says what is wrong with it."""
+    """The message names the fault."""
     with pytest.raises(InvalidFilterError, match="UTC"):
         parse_where({"occurred_at": {"gte": time}})
 
@@ -289,7 +289,7 @@ ATTRIBUTES = st.builds(
     st.just(True),  # noqa: FBT003
     st.lists(TEXTS | st.sampled_from(["0", "-1", "a/b", "~1"]), max_size=2).map(tuple),
 )
-# Control and format characters are in no item's value, so that no filter asks for one.
+# No item's value has control or format characters, so filters with them are refused.
 STORABLE = st.text(st.characters(exclude_categories=["Cs", "Cc", "Cf", "Zl", "Zp", "Cn", "Co"]), max_size=5)
 JSON_MAPPING = st.recursive(
     STORABLE | NUMBERS | st.booleans() | st.none(),
@@ -339,8 +339,8 @@ FILTERS: st.SearchStrategy[Filter] = st.recursive(
 @given(FILTERS)
 def test_the_mapping_says_the_same_filter(condition: Filter) -> None:
     """Through JSON and the parser it is equal, down to the types of its values."""
-    found = parse_where(json.loads(json.dumps(as_mapping(condition))))
-    assert (found, repr(found)) == (condition, repr(condition))
+    parsed = parse_where(json.loads(json.dumps(as_mapping(condition))))
+    assert (parsed, repr(parsed)) == (condition, repr(condition))
 
 
 def test_times_are_iso_texts() -> None:

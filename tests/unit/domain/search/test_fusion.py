@@ -22,7 +22,7 @@ def test_rrf_is_the_sum_of_reciprocal_ranks() -> None:
     """score = Σ weight / (60 + rank), worked by hand."""
     rankings = {"dense": ranking("dense", ("a", 0.9), ("b", 0.8)), "lexical": ranking("lexical", ("b", 12.0))}
     best, second = fuse(rankings, {"dense": 1.0, "lexical": 2.0}, RRF)
-    assert [one.item_id for one in (best, second)] == ["b", "a"]
+    assert [candidate.item_id for candidate in (best, second)] == ["b", "a"]
     assert best.score == pytest.approx(1 / 62 + 2 / 61)
     assert second.score == pytest.approx(1 / 61)
 
@@ -36,7 +36,7 @@ def test_a_weighted_sum_adds_each_score_s_part_of_its_leg_s_best() -> None:
     """score = Σ share × s / best, worked by hand."""
     rankings = {"dense": ranking("dense", ("a", 0.8), ("b", 0.4)), "lexical": ranking("lexical", ("b", 10.0))}
     best, second = fuse(rankings, {"dense": 3.0, "lexical": 1.0}, SUM)
-    assert [one.item_id for one in (best, second)] == ["a", "b"]
+    assert [candidate.item_id for candidate in (best, second)] == ["a", "b"]
     assert best.score == pytest.approx(0.75)
     assert second.score == pytest.approx(0.75 / 2 + 0.25)
 
@@ -51,14 +51,14 @@ def test_what_stands_further_down_changes_no_score_of_a_weighted_sum() -> None:
 def test_equal_scores_of_a_leg_bring_each_the_whole_share() -> None:
     """They are all its best."""
     rankings = {"lexical": ranking("lexical", ("a", 2.0), ("b", 2.0))}
-    assert [one.score for one in fuse(rankings, {"lexical": 1.0}, SUM)] == [1.0, 1.0]
+    assert [candidate.score for candidate in fuse(rankings, {"lexical": 1.0}, SUM)] == [1.0, 1.0]
 
 
 def test_a_score_that_is_not_above_zero_brings_nothing() -> None:
     """Also where a leg has no other."""
     some = ranking("dense", ("a", 0.5), ("b", 0.0), ("c", -0.1))
-    assert [one.score for one in fuse({"dense": some}, {"dense": 1.0}, SUM)] == [1.0, 0.0, 0.0]
-    assert [one.score for one in fuse({"dense": some[1:]}, {"dense": 1.0}, SUM)] == [0.0, 0.0]
+    assert [candidate.score for candidate in fuse({"dense": some}, {"dense": 1.0}, SUM)] == [1.0, 0.0, 0.0]
+    assert [candidate.score for candidate in fuse({"dense": some[1:]}, {"dense": 1.0}, SUM)] == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("fusion", [RRF, SUM])
@@ -71,7 +71,7 @@ def test_no_candidates_are_no_hits(fusion: Fusion) -> None:
 def test_equal_scores_are_ordered_by_item_id(fusion: Fusion) -> None:
     """The order never depends on chance."""
     rankings = {"dense": ranking("dense", ("b", 1.0)), "lexical": ranking("lexical", ("a", 1.0))}
-    assert [one.item_id for one in fuse(rankings, {"dense": 1.0, "lexical": 1.0}, fusion)] == ["a", "b"]
+    assert [candidate.item_id for candidate in fuse(rankings, {"dense": 1.0, "lexical": 1.0}, fusion)] == ["a", "b"]
 
 
 ITEMS = st.lists(st.sampled_from("abcdefgh"), unique=True)
@@ -89,9 +89,9 @@ def test_contributions_add_up_and_the_best_comes_first(
     }
     weights = {f"leg{place}": weight for place, (_, _, weight) in enumerate(legs)}
     fused = fuse(rankings, weights, fusion)
-    assert [one.item_id for one in fused] == fused_ids(rankings, weights, fusion)
-    assert {one.item_id for one in fused} == {item for items, _, _ in legs for item in items}
-    assert [one.score for one in fused] == sorted((one.score for one in fused), reverse=True)
-    for one in fused:
-        assert one.score == sum(part.value for part in one.contributions)
-        assert all(part.value >= 0 for part in one.contributions)
+    assert [candidate.item_id for candidate in fused] == fused_ids(rankings, weights, fusion)
+    assert {candidate.item_id for candidate in fused} == {item for items, _, _ in legs for item in items}
+    assert [candidate.score for candidate in fused] == sorted((candidate.score for candidate in fused), reverse=True)
+    for candidate in fused:
+        assert candidate.score == sum(part.value for part in candidate.contributions)
+        assert all(part.value >= 0 for part in candidate.contributions)

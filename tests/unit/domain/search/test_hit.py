@@ -24,9 +24,9 @@ def test_an_explanation_adds_up() -> None:
 
 def test_an_explanation_reads_as_a_sum() -> None:
     """Score, then each leg's part with rank, raw score and weight."""
-    said = str(EXPLANATION)
-    assert said.startswith("0.04892 = 0.01613 dense (rank 2, raw 0.750, weight 1) + 0.03279 lexical (rank 1")
-    assert said.endswith("[rrf]")
+    text = str(EXPLANATION)
+    assert text.startswith("0.04892 = 0.01613 dense (rank 2, raw 0.750, weight 1) + 0.03279 lexical (rank 1")
+    assert text.endswith("[rrf]")
 
 
 def test_a_result_is_a_sequence_of_hits() -> None:
@@ -37,12 +37,12 @@ def test_a_result_is_a_sequence_of_hits() -> None:
 
 def test_a_result_is_plain_json() -> None:
     """A machine can read everything that a person can."""
-    read = json.loads(json.dumps(RESULT.as_dict()))
-    assert read["path"] == "exact"
-    assert read["profile_version"] == 3
-    assert read["hits"][0]["occurred_at"] == "2024-01-01T00:00:00+00:00"
-    parts = read["hits"][0]["explanation"]["contributions"]
-    assert sum(part["value"] for part in parts) == read["hits"][0]["score"]
+    payload = json.loads(json.dumps(RESULT.as_dict()))
+    assert payload["path"] == "exact"
+    assert payload["profile_version"] == 3
+    assert payload["hits"][0]["occurred_at"] == "2024-01-01T00:00:00+00:00"
+    parts = payload["hits"][0]["explanation"]["contributions"]
+    assert sum(part["value"] for part in parts) == payload["hits"][0]["score"]
 
 
 def test_a_hit_and_an_answer_are_short_in_their_plain_form() -> None:
@@ -51,8 +51,8 @@ def test_a_hit_and_an_answer_are_short_in_their_plain_form() -> None:
     long = Hit(item_id="T" * 500, score=1 / 3, rank=1000, explanation=explanation, title="a\nb", body="word " * 500)
     assert len(repr(long)) <= 160
     short = replace(long, item_id="T-1", rank=1, body="b\nc", attributes={"year": 1960})
-    told = "id='T-1', score=0.3333, title='a b', text='b c', metadata={'year': 1960}"
-    assert repr(short) == f"Hit(rank=1, {told})"
+    text = "id='T-1', score=0.3333, title='a b', text='b c', metadata={'year': 1960}"
+    assert repr(short) == f"Hit(rank=1, {text})"
     assert "metadata={…}" in repr(replace(long, attributes={"note": "x" * 500}))
-    found = SearchResult(hits=(long,) * 12, path=Path.EXACT, why="", profile_version=1, notes=("so it is",))
-    assert repr(found).splitlines() == ["<12 hits, exact>", *[repr(long)] * 10, "…", "note: so it is"]
+    result = SearchResult(hits=(long,) * 12, path=Path.EXACT, why="", profile_version=1, notes=("so it is",))
+    assert repr(result).splitlines() == ["<12 hits, exact>", *[repr(long)] * 10, "…", "note: so it is"]

@@ -33,8 +33,8 @@ PREVIEW = preview_of(
 
 
 def test_each_hit_tells_how_far_it_moved_and_what_its_score_is_made_of() -> None:
-    """Up, staying, new: with the shares that changed, or that it is made of."""
-    moved = [(one.hit.item_id, one.rank_before, one.moved, one.why) for one in PREVIEW.previews[1].hits]
+    """Up, staying, new: with the changed parts, or with all parts."""
+    moved = [(change.hit.item_id, change.rank_before, change.moved, change.why) for change in PREVIEW.previews[1].hits]
     assert moved == [
         ("c", 3, 2, "up 2, from 3 to 1: lexical 100% (was 0%), dense 0% (was 100%)"),
         ("b", 2, 0, "stays at 2: its score is made of the same; others moved"),
@@ -47,7 +47,7 @@ def test_what_entered_and_what_left_are_named() -> None:
     now, words = PREVIEW.previews
     assert (now.entered, now.left) == ((), ())
     assert words.entered == ("d",)
-    assert [(one.hit.item_id, one.rank_before, one.why) for one in words.left] == [
+    assert [(change.hit.item_id, change.rank_before, change.why) for change in words.left] == [
         ("a", 1, "out, was 1: dense 75% (rank 1), lexical 25% (rank 1)")
     ]
 
@@ -60,8 +60,8 @@ def test_shares_add_up_and_a_score_of_nothing_has_none() -> None:
 
 def test_a_preview_is_plain_json() -> None:
     """With each profile as it would be stored."""
-    read = json.loads(json.dumps(PREVIEW.as_dict()))
-    assert read["baseline"] == "now"
-    assert [one["name"] for one in read["previews"]] == ["now", "words"]
-    assert read["previews"][1]["profile"]["legs"] == {"lexical": 1.0}
-    assert read["previews"][1]["notes"] == ["a note"]
+    payload = json.loads(json.dumps(PREVIEW.as_dict()))
+    assert payload["baseline"] == "now"
+    assert [preview["name"] for preview in payload["previews"]] == ["now", "words"]
+    assert payload["previews"][1]["profile"]["legs"] == {"lexical": 1.0}
+    assert payload["previews"][1]["notes"] == ["a note"]

@@ -18,7 +18,7 @@ UNION = Fusion(kind=FusionKind.UNION)
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"legs": {}}, "at least one leg"),
         ({"legs": {"dense": 0.0}}, "weight above 0"),
@@ -38,9 +38,9 @@ UNION = Fusion(kind=FusionKind.UNION)
         ({"fusion": UNION, "signals": Recency(weight=1)}, "give signals in a tuple"),
     ],
 )
-def test_a_profile_that_cannot_search_is_refused(fields: dict[str, Any], said: str) -> None:
+def test_a_profile_that_cannot_search_is_refused(fields: dict[str, Any], message: str) -> None:
     """Each refusal says what to give instead."""
-    with pytest.raises(InvalidProfileError, match=said):
+    with pytest.raises(InvalidProfileError, match=message):
         Profile(**fields)
 
 
@@ -103,7 +103,7 @@ def test_a_profile_that_was_stored_without_diversity_has_none() -> None:
     "diversity", [{"collapse_above": 2}, {"relevance_share": -1}, {"lambda": 0.5}, {"relevance_share": "much"}, 3]
 )
 def test_a_stored_diversity_that_cannot_be_is_refused(diversity: Any) -> None:
-    """Out of range, of another name, or no mapping at all."""
+    """A number out of range, an unknown name, or a value that is not a mapping."""
     with pytest.raises(InvalidProfileError):
         Profile.from_dict({**Profile().as_dict(), "diversity": diversity})
 
@@ -119,13 +119,13 @@ def test_what_a_stored_profile_leaves_out_has_its_default() -> None:
 
 
 def test_a_part_that_no_profile_has_is_named() -> None:
-    """With those that it has."""
+    """The message lists the parts."""
     with pytest.raises(InvalidProfileError, match="a profile has no 'boost'; its parts are legs, fusion"):
         Profile.from_dict({"legs": {"lexical": 1.0}, "boost": 2})
 
 
 @pytest.mark.parametrize(
-    ("part", "said", "reason"),
+    ("part", "value", "reason"),
     [
         ("fusion", "rrf", "fusion is an object of kind, k, not 'rrf'"),
         ("fusion", {"kind": "zz"}, "there is no fusion 'zz'; there are rrf, weighted_sum, union"),
@@ -134,7 +134,7 @@ def test_a_part_that_no_profile_has_is_named() -> None:
         ("legs", ["dense"], "a profile names its legs"),
     ],
 )
-def test_a_part_that_is_none_is_told_in_the_words_of_profiles(part: str, said: object, reason: str) -> None:
+def test_a_part_that_is_none_is_told_in_the_words_of_profiles(part: str, value: object, reason: str) -> None:
     """Not in those of Python."""
     with pytest.raises(InvalidProfileError, match=reason):
-        Profile.from_dict({"legs": {"dense": 1.0}, part: said})
+        Profile.from_dict({"legs": {"dense": 1.0}, part: value})

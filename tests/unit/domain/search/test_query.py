@@ -1,4 +1,4 @@
-"""The query language: what is read as a phrase, an exclusion or a prefix, and what is just text; synonyms."""
+"""The query language: phrases, exclusions, prefixes and plain text; synonyms."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from retrieval.domain.search.query import MAX_ADDED, MOST_CONDITIONS, ParsedQuer
     ],
 )
 def test_syntax_is_read(text: str, query: ParsedQuery) -> None:
-    """Phrases' words and prefixes rank too; what is excluded does not."""
+    """Words of phrases and prefixes rank too; excluded words do not."""
     assert parse_query(text) == query
 
 
@@ -64,7 +64,7 @@ def test_syntax_is_read(text: str, query: ParsedQuery) -> None:
     ],
 )
 def test_everything_else_is_text(text: str) -> None:
-    """Unbalanced quotes, hyphens inside words, numbers below zero and lone signs stand for themselves."""
+    """Unbalanced quotes, hyphens inside words, negative numbers and lone signs are plain text."""
     assert parse_query(text) == ParsedQuery(text)
 
 
@@ -77,7 +77,7 @@ def test_only_exclusions_leave_nothing_to_search_for(text: str) -> None:
 
 
 def test_a_pasted_text_full_of_signs_is_text() -> None:
-    """More conditions than anybody types are no conditions."""
+    """More conditions than anybody types are read as text."""
     text = " ".join(f"-option{number}" for number in range(MOST_CONDITIONS + 1))
     assert parse_query(text) == ParsedQuery(text)
 
@@ -87,7 +87,7 @@ def test_whatever_is_typed_is_understood(text: str) -> None:
     """Nothing raises, and each part is words: not empty, without the signs that marked it."""
     query = parse_query(text, needs_words=False)
     for part in (*query.phrases, *query.excluded, *query.prefixes):
-        assert any(one.isalnum() or one.isnumeric() for one in part) or not part.isascii()
+        assert any(character.isalnum() or character.isnumeric() for character in part) or not part.isascii()
         assert part == part.strip()
     for prefix in query.prefixes:
         assert not prefix.endswith("*")
@@ -95,7 +95,7 @@ def test_whatever_is_typed_is_understood(text: str) -> None:
 
 @given(st.lists(st.sampled_from(["word", "two", '"a phrase"', "-out", "beg*"]), min_size=1, max_size=8))
 def test_parts_are_read_wherever_they_stand(parts: list[str]) -> None:
-    """The order of the parts changes nothing but the order of what is read."""
+    """The order of the parts matters only for the order of the results."""
     query = parse_query(" ".join(parts), needs_words=False)
     assert ("a phrase" in query.phrases) == ('"a phrase"' in parts)
     assert ("out" in query.excluded) == ("-out" in parts)
@@ -129,7 +129,7 @@ def test_a_query_gains_the_synonyms_of_its_words(query: str, more: str) -> None:
 
 
 def test_without_groups_and_with_many_a_query_is_bounded() -> None:
-    """So many texts come to it."""
+    """The number of its texts is limited."""
     groups = tuple((f"w{number}", f"other{number}") for number in range(1000))
     assert with_synonyms("w1 w2", ()) == "w1 w2"
     assert with_synonyms(" ".join(f"w{number}" for number in range(1000)), groups).count("other") == MAX_ADDED

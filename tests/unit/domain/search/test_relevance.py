@@ -34,7 +34,7 @@ def test_evidence_is_what_each_leg_knows_and_how_far_it_lies_behind_the_best() -
 
 
 def test_of_several_wordings_the_best_score_counts() -> None:
-    """A leg that did not run tells nothing."""
+    """A leg that did not run contributes nothing."""
     rankings = {"dense": candidates("dense", a=0.4), "dense:1": candidates("dense:1", a=0.6, b=0.7)}
 
     a, b = evidence_of(["a", "b"], rankings, 1.0, knows_all_words=True)
@@ -52,12 +52,12 @@ def test_words_that_the_collection_does_not_know_lower_the_share() -> None:
 
 def test_the_model_is_that_of_what_is_known() -> None:
     """Cosine and words, one of both, or nothing."""
-    known = [Evidence(0.8, 0.0, 0.5, 0.0), Evidence(0.8, 0.0, None, 0.0), Evidence(None, 0.0, 0.5, 0.0)]
+    evidence = [Evidence(0.8, 0.0, 0.5, 0.0), Evidence(0.8, 0.0, None, 0.0), Evidence(None, 0.0, 0.5, 0.0)]
 
-    told = BOTH.relevances([*known, Evidence(None, 0.0, None, 0.0), Evidence(-200.0, 0.0, None, 0.0)])
+    relevances = BOTH.relevances([*evidence, Evidence(None, 0.0, None, 0.0), Evidence(-200.0, 0.0, None, 0.0)])
 
     expected = [1 / (1 + math.exp(-z)) for z in (-4 + 4 + 4.5, -5 + 5.6, -3 + 4.5)]
-    assert told == [*map(pytest.approx, expected), None, 0.0]
+    assert relevances == [*map(pytest.approx, expected), None, 0.0]
 
 
 def test_without_coefficients_nothing_is_told() -> None:
@@ -66,7 +66,7 @@ def test_without_coefficients_nothing_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
+    "coefficients",
     [
         {"both": (1, 2)},
         {"dense": (1, 2, float("nan"))},
@@ -75,10 +75,10 @@ def test_without_coefficients_nothing_is_told() -> None:
         {"fitted_on": "x" * 1001},
     ],
 )
-def test_coefficients_that_cannot_be_are_refused(given: dict[str, object]) -> None:
+def test_coefficients_that_cannot_be_are_refused(coefficients: dict[str, object]) -> None:
     """The error names the part."""
-    with pytest.raises(InvalidProfileError, match=f"calibration {next(iter(given))} is"):
-        Calibration(**{"space": "s", **given})  # type: ignore[arg-type]
+    with pytest.raises(InvalidProfileError, match=f"calibration {next(iter(coefficients))} is"):
+        Calibration(**{"space": "s", **coefficients})  # type: ignore[arg-type]
 
 
 def test_a_profile_keeps_its_calibration() -> None:
@@ -98,7 +98,7 @@ def test_a_profile_keeps_its_calibration() -> None:
 
 
 def test_what_is_shipped_is_what_the_benchmark_fitted() -> None:
-    """Nobody changes one of the two alone."""
+    """The calibration and the benchmark's result have to change together."""
     fitted = json.loads((ROOT / "benchmarks/results/relevance.json").read_text())["calibration"]
 
     assert SHIPPED["minilm", "all-MiniLM-L6-v2"].as_dict() == fitted
@@ -106,7 +106,7 @@ def test_what_is_shipped_is_what_the_benchmark_fitted() -> None:
 
 @pytest.mark.parametrize("shipped", SHIPPED.values())
 def test_what_is_shipped_tells_more_of_what_fits_better(shipped: Calibration) -> None:
-    """And tells little of what has nothing to do with the query."""
+    """An unrelated hit gets a low relevance."""
     far, near = Evidence(0.1, 0.0, 0.0, 0.0), Evidence(0.7, 0.0, 0.6, 0.0)
 
     low, high = shipped.relevances([far, near])

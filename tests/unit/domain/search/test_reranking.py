@@ -1,4 +1,4 @@
-"""Reranking in a profile, the scores that are taken, and the score that is made of them."""
+"""Reranking in a profile, valid scores, and the combined score."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_profile_is_stored_and_read_with_its_reranking() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "why"),
+    ("values", "why"),
     [
         ({"candidates": 0}, "candidates"),
         ({"candidates": 1001}, "candidates"),
@@ -56,10 +56,10 @@ def test_a_profile_is_stored_and_read_with_its_reranking() -> None:
         ("cohere", "is an object of"),
     ],
 )
-def test_a_reranking_that_cannot_be_is_refused(said: Any, why: str) -> None:
+def test_a_reranking_that_cannot_be_is_refused(values: Any, why: str) -> None:
     """In one line that names the part."""
     with pytest.raises(InvalidProfileError, match=why):
-        Profile.from_dict({"legs": {"lexical": 1}, "rerank": said})
+        Profile.from_dict({"legs": {"lexical": 1}, "rerank": values})
 
 
 def test_another_value_is_refused_in_python_too() -> None:
@@ -69,7 +69,7 @@ def test_another_value_is_refused_in_python_too() -> None:
 
 
 def test_scores_of_numpy_are_taken() -> None:
-    """Whatever numbers they are."""
+    """Any numeric type is valid."""
     assert checked_scores(np.array([0.0, 0.5, 1.0], dtype=np.float32), 3) == [0.0, 0.5, 1.0]
     assert checked_scores((1,), 1) == [1.0]
     assert checked_scores([], 0) == []

@@ -46,7 +46,7 @@ def test_recency_decays_by_e_in_its_days(days: float, value: float) -> None:
 
 
 def test_signals_without_anything_to_compare_leave_their_weights_to_the_others() -> None:
-    """In proportion, so that the sum stays; with all of the question given, or nothing else to go by, all stays."""
+    """The weights grow in proportion, so that the sum stays; with all inputs, or none, they stay the same."""
     signals = (BaseRelevance(weight=0.3), Recency(weight=0.1), KeywordOverlap(weight=0.2), EntityOverlap(weight=0.4))
     profile = Profile(fusion=Fusion(kind=FusionKind.UNION), signals=signals)
     without = profile.taking_part(ASKED).weights
@@ -59,7 +59,7 @@ def test_signals_without_anything_to_compare_leave_their_weights_to_the_others()
 
 
 def test_what_has_no_time_is_not_recent() -> None:
-    """Nothing is known of it."""
+    """Its recency is unknown."""
     assert Recency(weight=1).value(Facts(), ASKED) == 0
 
 
@@ -82,17 +82,17 @@ def test_popularity_is_logarithmic_and_full_at_a_hundred(accesses: int, value: f
     ],
 )
 def test_keyword_overlap_is_the_share_of_the_words_that_stand_in_the_text(words: str, body: str, value: float) -> None:
-    """Whole words whatever their case, each once, without the stop words."""
+    """Whole words in any case, each once, without the stop words."""
     assert KeywordOverlap(weight=1).value(Facts(body=body), Question(now=NOW, words=words)) == pytest.approx(value)
 
 
 @given(st.text(max_size=40), st.text(max_size=80))
 def test_keyword_overlap_is_that_of_the_two_sets_of_words(words: str, text: str) -> None:
     """Looking for the words gives what taking the text apart would."""
-    wanted, held = tokens(words), tokens(f"\n{text}")
-    found = KeywordOverlap(weight=1).value(Facts(body=text), Question(now=NOW, words=words))
-    assert found == (len(wanted & held) / len(wanted) if wanted else 0.0)
-    assert not wanted & STOP_WORDS
+    query_words, item_words = tokens(words), tokens(f"\n{text}")
+    share = KeywordOverlap(weight=1).value(Facts(body=text), Question(now=NOW, words=words))
+    assert share == (len(query_words & item_words) / len(query_words) if query_words else 0.0)
+    assert not query_words & STOP_WORDS
 
 
 def test_entity_overlap_is_the_share_of_the_questions_entities() -> None:
@@ -104,11 +104,12 @@ def test_entity_overlap_is_the_share_of_the_questions_entities() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "value"), [("Critical", 1.0), (" high ", 0.8), ("MEDIUM", 0.5), ("Low", 0.3), ("Whatever", 0.5), (7, 0.5)]
+    ("stored", "value"),
+    [("Critical", 1.0), (" high ", 0.8), ("MEDIUM", 0.5), ("Low", 0.3), ("Whatever", 0.5), (7, 0.5)],
 )
-def test_a_priority_has_its_worth_and_an_unknown_one_the_middle(given: object, value: float) -> None:
+def test_a_priority_has_its_worth_and_an_unknown_one_the_middle(stored: object, value: float) -> None:
     """Case and spaces around it do not count."""
-    assert Priority(weight=1).value(Facts(attributes={"priority": given}), ASKED) == value
+    assert Priority(weight=1).value(Facts(attributes={"priority": stored}), ASKED) == value
 
 
 @pytest.mark.parametrize(
@@ -121,7 +122,7 @@ def test_a_resolution_is_worth_the_more_the_sooner_it_came(hours: object, value:
 
 
 def test_hours_that_are_not_known_may_count_as_some() -> None:
-    """If there are none, and where the resolution was still to come; not where they are known."""
+    """This applies to missing hours, and to a resolution in the future; not to known hours."""
     signal = ResolutionTime(weight=1, unknown_hours=24.0)
     still_to_come = {"resolution_time_hours": 10, "resolved_at": "2026-04-01"}
     for attributes, value in (({}, 0.76), (still_to_come, 0.76), ({"resolution_time_hours": 90}, 0.1)):
@@ -139,24 +140,24 @@ def test_a_resolution_that_was_still_to_come_is_not_known(resolved: str, value: 
 
 @pytest.mark.parametrize(("cosine", "value"), [(0.4, 0.4), (-0.2, 0.0), (1.0000001, 1.0), (None, 0.0)])
 def test_vector_similarity_is_the_cosine_above_zero(cosine: float | None, value: float) -> None:
-    """Opposite vectors and missing ones speak for nothing."""
+    """Opposite and missing vectors count as 0."""
     assert VectorSimilarity(weight=1).value(Facts(cosine=cosine), ASKED) == value
 
 
-@pytest.mark.parametrize(("given", "value"), [(0.3, 0.3), (4.0, 1.0), (-1.0, 0.0)])
-def test_base_relevance_stays_within_its_range(given: float, value: float) -> None:
-    """Whatever the application said."""
-    assert BaseRelevance(weight=1).value(Facts(base_relevance=given), ASKED) == value
+@pytest.mark.parametrize(("stored", "value"), [(0.3, 0.3), (4.0, 1.0), (-1.0, 0.0)])
+def test_base_relevance_stays_within_its_range(stored: float, value: float) -> None:
+    """Any value of the application is clipped."""
+    assert BaseRelevance(weight=1).value(Facts(base_relevance=stored), ASKED) == value
 
 
 @pytest.mark.parametrize(
-    ("tags", "asked", "added"),
+    ("tags", "query_tags", "added"),
     [({"a", "b", "c"}, {"a", "c", "d"}, 0.2), ({"A"}, {"a"}, 0.0), (set(), {"a"}, 0.0), ({"a"}, set(), 0.0)],
 )
-def test_each_matching_tag_adds_a_tenth(tags: set[str], asked: set[str], added: float) -> None:
-    """As they are stored: case counts."""
+def test_each_matching_tag_adds_a_tenth(tags: set[str], query_tags: set[str], added: float) -> None:
+    """Tags are compared as stored, with their case."""
     signal = TagMatch()
-    value = signal.value(Facts(tags=frozenset(tags)), Question(now=NOW, tags=frozenset(asked)))
+    value = signal.value(Facts(tags=frozenset(tags)), Question(now=NOW, tags=frozenset(query_tags)))
     assert signal.weight * value == added
 
 
@@ -176,19 +177,19 @@ def test_a_rating_is_the_rate_of_good_verdicts_with_one_of_each_added(good: int,
 
 
 @pytest.mark.parametrize(
-    ("given", "value"),
+    ("stored", "value"),
     [(0.7, 0.7), (1, 1.0), (3.5, 1.0), (-2, 0.0), (math.inf, 1.0)]
     + [(none, 0.5) for none in (None, True, "0.9", [0.9], math.nan)],
 )  # fmt: skip
-def test_an_attribute_value_is_its_number_between_0_and_1(given: object, value: float) -> None:
-    """A missing value, or one that is no number, counts as the middle."""
-    facts = Facts(attributes={"concreteness": given})
+def test_an_attribute_value_is_its_number_between_0_and_1(stored: object, value: float) -> None:
+    """A missing value, or one that is not a number, counts as the middle."""
+    facts = Facts(attributes={"concreteness": stored})
     assert AttributeValue(weight=1).value(facts, ASKED) == value
     assert AttributeValue(weight=1, attribute="other", missing=0.2).value(facts, ASKED) == 0.2
 
 
 def test_a_profile_may_weigh_several_attributes() -> None:
-    """Each is called by its attribute, whatever stands in its name; a bare number is a weight there too."""
+    """Each is named after its attribute, with any characters; a plain number is a weight there too."""
     signals = (AttributeValue(weight=0.2), AttributeValue(weight=0.1, attribute="a:b", missing=0))
     profile = Profile(legs={"recent": 1}, fusion=Fusion(kind=FusionKind.UNION), signals=signals)
     assert profile.weights == {"attribute:concreteness": 0.2, "attribute:a:b": 0.1}
@@ -221,7 +222,7 @@ FACTS = st.builds(
 def test_every_signal_is_a_number_from_0_to_1_and_told_again_the_same(
     kind: type[Signal], facts: Facts, words: str
 ) -> None:
-    """Whatever is known of the candidate; what a new signal must keep, too, by being in the catalogue."""
+    """This holds for any candidate, and for every signal in the catalogue, including new ones."""
     question = Question(now=NOW, words=words, entities=frozenset({("a", "x"), ("b", "y")}), tags=frozenset("abx"))
     signal = kind(weight=1)
     assert 0 <= signal.value(facts, question) <= 1

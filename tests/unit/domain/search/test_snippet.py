@@ -1,4 +1,4 @@
-"""Snippets: which part of a text is shown, and what is marked in it."""
+"""Snippets: the selected part of a text, and its highlights."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ def test_a_short_text_is_shown_whole() -> None:
 @pytest.mark.parametrize("size", [20, 33, 50, 200])
 @pytest.mark.parametrize("words", ["", "[one]", "[one] x [two]", "[one] " * 40])
 def test_a_snippet_has_at_most_the_characters_asked_for(size: int, words: str) -> None:
-    """And marks lie within it, in order."""
+    """The marks lie within the snippet, in order."""
     text = marked("before " * 50 + words + " after" * 50)
-    found = snippet_of(text, "", (), size)
-    assert len(found.text.strip("…")) <= size
-    assert all(found.text[start:end] in {"one", "two"} for start, end in found.highlights)
-    assert bool(found.highlights) == bool(words)
-    assert list(found.highlights) == sorted(found.highlights)
+    snippet = snippet_of(text, "", (), size)
+    assert len(snippet.text.strip("…")) <= size
+    assert all(snippet.text[start:end] in {"one", "two"} for start, end in snippet.highlights)
+    assert bool(snippet.highlights) == bool(words)
+    assert list(snippet.highlights) == sorted(snippet.highlights)
 
 
 def test_words_are_not_cut_unless_one_is_longer_than_the_snippet() -> None:
     """A text without spaces is cut somewhere."""
-    found = snippet_of("alpha beta gamma delta epsilon", "", (), 20)
-    assert found.text == "alpha beta gamma…"
+    snippet = snippet_of("alpha beta gamma delta epsilon", "", (), 20)
+    assert snippet.text == "alpha beta gamma…"
     assert len(snippet_of("x" * 100, "", (), 20).text) == 21
 
 
 def test_marks_that_overlap_are_one() -> None:
     """A word may be marked by the database and as a prefix."""
-    found = snippet_of(marked("[potatoes] potable"), "", ("potat", "po"), 40)
-    assert found.html == "<mark>potatoes</mark> <mark>potable</mark>"
+    snippet = snippet_of(marked("[potatoes] potable"), "", ("potat", "po"), 40)
+    assert snippet.html == "<mark>potatoes</mark> <mark>potable</mark>"

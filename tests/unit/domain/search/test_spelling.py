@@ -1,4 +1,4 @@
-"""Misspelt words: which words of a query are compared, with what, and which of that is taken."""
+"""Misspelt words: the compared words, the candidates, and the choice."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from retrieval.domain.search.spelling import (
     ],
 )
 def test_words_that_could_be_misspelt_are_compared_and_names_are_not(query: str, words: list[str]) -> None:
-    """Phrases are demanded as they stand, exclusions and prefixes too."""
+    """Words of phrases are required unchanged; exclusions and prefixes are too."""
     assert [word.spelling for word in checkable(query, syntax=True)] == words
 
 
@@ -49,10 +49,10 @@ def test_of_a_pasted_text_the_first_words_are_compared() -> None:
     assert len(checkable("words " * 1000, syntax=True)) == MAX_CHECKED
 
 
-@pytest.mark.parametrize("meant", ["layer", "lay", "lary", "lair", "clayr", "ayr"])
-def test_each_kind_of_edit_is_made(meant: str) -> None:
+@pytest.mark.parametrize("word", ["layer", "lay", "lary", "lair", "clayr", "ayr"])
+def test_each_kind_of_edit_is_made(word: str) -> None:
     """A letter added, left out, exchanged with its neighbour, replaced; at the beginning too."""
-    assert meant in one_edit_away("layr", accents=False)
+    assert word in one_edit_away("layr", accents=False)
 
 
 def test_an_accent_that_was_left_out_is_one_edit() -> None:
@@ -92,7 +92,7 @@ def test_the_frequent_word_wins_unless_it_begins_otherwise() -> None:
 
 
 def test_a_query_keeps_all_but_the_corrected_words() -> None:
-    """Each where it stands, however often."""
+    """Each word is corrected at its place, at each occurrence."""
     query = 'The layr, "of air" -layr LAYR'
     words = [Word(4, "layr"), Word(25, "layr")]
     assert respelt(query, words, {"layr": "layer"}) == 'The layer, "of air" -layr layer'

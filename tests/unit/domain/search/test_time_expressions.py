@@ -19,8 +19,8 @@ NOW = datetime(2026, 11, 18, 15, 30, tzinfo=UTC)
 
 def stretch(query: str, now: datetime = NOW) -> str | None:
     """Start and end as days, with the hour where it is not midnight; ``..`` where it is open."""
-    found = time_expression(query, now)
-    return None if found is None else f"{_day(found.start)} {_day(found.end)}"
+    expression = time_expression(query, now)
+    return None if expression is None else f"{_day(expression.start)} {_day(expression.end)}"
 
 
 def _day(moment: datetime | None) -> str:
@@ -79,9 +79,9 @@ def _day(moment: datetime | None) -> str:
 def test_what_is_counted_from_now(query: str, expected: str) -> None:
     """Days, calendar weeks from Monday, months and years, parts of days, and what rolls up to today."""
     assert stretch(query) == expected
-    found = time_expression(query, NOW)
-    assert found is not None
-    assert found.certainty is Certainty.RELATIVE
+    expression = time_expression(query, NOW)
+    assert expression is not None
+    assert expression.certainty is Certainty.RELATIVE
 
 
 @pytest.mark.parametrize(
@@ -158,11 +158,11 @@ def test_what_is_counted_from_now(query: str, expected: str) -> None:
     ],
 )
 def test_what_the_calendar_says(query: str, expected: str) -> None:
-    """Days, months, seasons and years, with what stands before them; without a year the latest that has begun."""
+    """Days, months, seasons and years, with their prepositions; without a year the latest that has begun."""
     assert stretch(query) == expected
-    found = time_expression(query, NOW)
-    assert found is not None
-    assert found.certainty is Certainty.DATED
+    expression = time_expression(query, NOW)
+    assert expression is not None
+    assert expression.certainty is Certainty.DATED
 
 
 @pytest.mark.parametrize(
@@ -176,9 +176,9 @@ def test_what_the_calendar_says(query: str, expected: str) -> None:
 def test_vague_words_are_a_soft_signal(query: str, expected: str) -> None:
     """They give a stretch, and say that it is a hint only."""
     assert stretch(query) == expected
-    found = time_expression(query, NOW)
-    assert found is not None
-    assert found.is_soft
+    expression = time_expression(query, NOW)
+    assert expression is not None
+    assert expression.is_soft
 
 
 @pytest.mark.parametrize(
@@ -228,18 +228,18 @@ def test_the_most_definite_expression_counts() -> None:
 
 def test_each_expression_is_given_as_it_stands() -> None:
     """In the query's own words and order."""
-    found = time_expressions("Recently, or on the Monday before July 24, 2023?", NOW)
-    assert [one.text for one in found] == ["Recently", "the Monday before July 24, 2023"]
+    expressions = time_expressions("Recently, or on the Monday before July 24, 2023?", NOW)
+    assert [expression.text for expression in expressions] == ["Recently", "the Monday before July 24, 2023"]
 
 
 def test_days_are_those_of_the_zone_of_now() -> None:
     """At the same moment it is another day elsewhere, and a day of change has 23 hours."""
     zone = ZoneInfo("Europe/Berlin")
-    found = time_expression("yesterday", datetime(2026, 3, 30, 0, 30, tzinfo=zone))
-    assert found is not None
-    assert found.start == datetime(2026, 3, 29, tzinfo=zone)
-    assert found.end == datetime(2026, 3, 30, tzinfo=zone)
-    elapsed = found.end.astimezone(UTC) - found.start.astimezone(UTC)
+    expression = time_expression("yesterday", datetime(2026, 3, 30, 0, 30, tzinfo=zone))
+    assert expression is not None
+    assert expression.start == datetime(2026, 3, 29, tzinfo=zone)
+    assert expression.end == datetime(2026, 3, 30, tzinfo=zone)
+    elapsed = expression.end.astimezone(UTC) - expression.start.astimezone(UTC)
     assert elapsed == timedelta(hours=23)
     assert stretch("today", NOW.astimezone(timezone(timedelta(hours=9)))) == "2026-11-19 2026-11-20"
 
@@ -247,13 +247,13 @@ def test_days_are_those_of_the_zone_of_now() -> None:
 def test_hours_are_counted_as_they_pass() -> None:
     """Three hours back across a change of the clocks are three hours."""
     zone = ZoneInfo("Europe/Berlin")
-    found = time_expression("in the last 3 hours", datetime(2026, 3, 29, 4, tzinfo=zone))
-    assert found is not None
-    assert found.start == datetime(2026, 3, 29, 0, tzinfo=zone)
+    expression = time_expression("in the last 3 hours", datetime(2026, 3, 29, 4, tzinfo=zone))
+    assert expression is not None
+    assert expression.start == datetime(2026, 3, 29, 0, tzinfo=zone)
 
 
 def test_now_needs_a_zone() -> None:
-    """Without one nobody knows which day it is."""
+    """Without one the day is unknown."""
     with pytest.raises(InvalidRequestError, match="time zone"):
         time_expressions("yesterday", NOW.replace(tzinfo=None))
 
@@ -272,7 +272,7 @@ WORDS = (
 
 @given(st.lists(st.sampled_from(WORDS.split()), max_size=12).map(" ".join), st.datetimes(timezones=st.just(UTC)))
 def test_nothing_that_can_be_said_is_an_error(query: str, now: datetime) -> None:
-    """Each expression stands in the query, and a closed stretch starts before it ends."""
-    for one in time_expressions(query, now):
-        assert one.text in query
-        assert one.start is None or one.end is None or one.start < one.end
+    """Each expression is a part of the query, and a closed range starts before it ends."""
+    for expression in time_expressions(query, now):
+        assert expression.text in query
+        assert expression.start is None or expression.end is None or expression.start < expression.end

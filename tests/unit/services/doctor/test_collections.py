@@ -33,7 +33,7 @@ def findings(index: IndexState | None, *, has_worker: bool = False, **changes: A
 
 
 def test_a_sound_collection_is_not_spoken_of() -> None:
-    """Nor one without vectors, nor a small one without an index."""
+    """Neither is one without vectors, nor a small one without an index."""
     assert findings(hnsw()) == []
     assert findings(None, stored={"space": None, "ann_index": None}, recall=None) == []
     assert findings(None, stored={"documents": 500, "ann_index": None}, recall=None) == []
@@ -58,18 +58,18 @@ def test_what_waits_or_sinks_is_told_with_the_job_that_mends_it(changes: dict[st
 
 
 def test_few_samples_say_too_little_about_recall() -> None:
-    """Nine searches that missed something are no measure."""
+    """Nine searches that missed something are too few for a measure."""
     assert findings(hnsw(), recall=RecallState(recall=0.5, samples=9, measured_at=NOW)) == []
 
 
 def test_what_waits_is_worse_where_nobody_sees_to_it() -> None:
     """With a worker it is a matter of minutes."""
-    assert [one.severity for one in findings(hnsw(), pending=3)] == [Severity.WARNING]
-    assert [one.severity for one in findings(hnsw(), pending=3, has_worker=True)] == [Severity.ADVICE]
+    assert [finding.severity for finding in findings(hnsw(), pending=3)] == [Severity.WARNING]
+    assert [finding.severity for finding in findings(hnsw(), pending=3, has_worker=True)] == [Severity.ADVICE]
 
 
 @pytest.mark.parametrize(
-    ("index", "stored", "found", "mend"),
+    ("index", "stored", "text", "mend"),
     [
         (None, {"ann_index": None}, "no index", "retrieval jobs run indexes --collection tickets"),
         (hnsw(bytes=90 << 20), {}, "twice as many bytes", "retrieval reindex tickets"),
@@ -97,16 +97,16 @@ def test_what_waits_is_worse_where_nobody_sees_to_it() -> None:
     ],
 )
 def test_an_index_that_does_not_fit_the_collection_is_told(
-    index: IndexState | None, stored: dict[str, Any], found: str, mend: str
+    index: IndexState | None, stored: dict[str, Any], text: str, mend: str
 ) -> None:
     """Missing, bloated, measured at another size, or not needed."""
-    (finding,) = [one for one in findings(index, stored=stored) if one.check == "hnsw"]
-    assert found in finding.found
+    (finding,) = [finding for finding in findings(index, stored=stored) if finding.check == "hnsw"]
+    assert text in finding.found
     assert finding.mend == mend
 
 
 def test_an_index_that_is_being_built_is_waited_for() -> None:
-    """An invalid one is told of with all indexes, and not twice."""
+    """The check of all indexes reports an invalid one, so this check does not."""
     assert findings(hnsw(is_valid=False, is_being_built=True), stored={"ann_index": None}, recall=None) == []
 
 
@@ -131,7 +131,7 @@ def test_a_queue_with_a_worker_is_not_spoken_of() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "severity", "found"),
+    ("changes", "severity", "text"),
     [
         ({"workers": 0, "silent_seconds": 7200.0}, Severity.WARNING, "2 hours ago: it hangs or was killed"),
         ({"workers": 0, "silent_seconds": None, "due_seconds": None}, Severity.ADVICE, "no worker has ever run"),
@@ -141,10 +141,10 @@ def test_a_queue_with_a_worker_is_not_spoken_of() -> None:
         ({"waiting": 9, "oldest_seconds": 9000.0}, Severity.WARNING, "the oldest for 2 hours"),
     ],
 )
-def test_a_queue_that_nobody_sees_to_is_told(changes: dict[str, Any], severity: Severity, found: str) -> None:
+def test_a_queue_that_nobody_sees_to_is_told(changes: dict[str, Any], severity: Severity, text: str) -> None:
     """A worker that is gone, and jobs that failed, hang or wait."""
     (finding,) = check_queue(queue(**changes))
-    assert (finding.severity, found in finding.found) == (severity, True)
+    assert (finding.severity, text in finding.found) == (severity, True)
     assert "retrieval" in finding.mend
 
 
@@ -161,26 +161,26 @@ def test_months_that_are_missing_are_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "severity", "found"),
+    ("state", "severity", "text"),
     [
         (EmbedderState(space="a (3)", is_configured=False), Severity.WARNING, "no embedder is configured"),
         (EmbedderState(space="a (3)", is_configured=True, problem="it is down"), Severity.ERROR, "it is down"),
     ],
 )
-def test_an_embedder_that_gives_no_vectors_is_told(state: EmbedderState, severity: Severity, found: str) -> None:
+def test_an_embedder_that_gives_no_vectors_is_told(state: EmbedderState, severity: Severity, text: str) -> None:
     """There is none, or it does not answer."""
     (finding,) = check_embedders([EmbedderState(space="good", is_configured=True), state])
-    assert (finding.severity, finding.about, found in finding.found) == (severity, "a (3)", True)
+    assert (finding.severity, finding.about, text in finding.found) == (severity, "a (3)", True)
 
 
 def test_an_index_in_parts_is_looked_at_as_one() -> None:
-    """Its bytes add up; a part that is not valid spoils it, and one that is missing leaves none."""
+    """Its bytes add up; an invalid part makes it invalid, and with a missing part there is none."""
     divided = collection(stored={"parts": 2, "ann_index": AnnIndex(rows=20_000, index_bytes=40 << 20, parts=2)})
     each = [hnsw(name=f"embeddings_4_7_hnsw_{part}_of_2", bytes=20 << 20) for part in (1, 2)]
-    whole = index_of(divided, {one.name: one for one in each})
+    whole = index_of(divided, {index.name: index for index in each})
     assert whole is not None
     assert (whole.bytes, whole.is_valid) == (40 << 20, True)
-    broken = index_of(divided, {one.name: replace(one, is_valid=one is each[0]) for one in each})
+    broken = index_of(divided, {index.name: replace(index, is_valid=index is each[0]) for index in each})
     assert broken is not None
     assert not broken.is_valid
     assert index_of(divided, {each[0].name: each[0]}) is None

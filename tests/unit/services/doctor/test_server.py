@@ -31,7 +31,7 @@ def test_a_sound_server_is_not_spoken_of() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "severity", "found", "mend"),
+    ("changes", "severity", "text", "mend"),
     [
         ({"version_number": 150010, "version": "15.10"}, Severity.ERROR, "PostgreSQL 15.10", "upgrade the server"),
         ({"is_standby": True}, Severity.ERROR, "standby", "primary"),
@@ -41,11 +41,11 @@ def test_a_sound_server_is_not_spoken_of() -> None:
     ],
 )
 def test_what_is_wrong_with_the_server_is_told(
-    changes: dict[str, Any], severity: Severity, found: str, mend: str
+    changes: dict[str, Any], severity: Severity, text: str, mend: str
 ) -> None:
     """Each with the way to mend it."""
     (finding,) = check_server(server(**changes))
-    assert (finding.severity, found in finding.found, mend in finding.mend) == (severity, True, True)
+    assert (finding.severity, text in finding.found, mend in finding.mend) == (severity, True, True)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ GOOD: dict[str, str | float] = {
 
 
 def test_settings_that_suit_are_not_spoken_of() -> None:
-    """Nor those that were not read."""
+    """Neither are settings that could not be read."""
     assert list(check_settings(GOOD, 10_000 * MB)) == []
     assert list(check_settings({}, 10_000 * MB)) == []
 
@@ -158,7 +158,7 @@ def test_a_setting_worth_changing_is_told(name: str, value: str | float, severit
 
 
 def test_little_memory_is_enough_for_little_data() -> None:
-    """The standard 128 MB hold a small database whole."""
+    """The standard 128 MB hold a small database completely."""
     assert list(check_settings({**GOOD, "shared_buffers": 128.0 * MB}, 20 * MB)) == []
 
 
@@ -171,13 +171,11 @@ def test_settings_are_read_in_bytes_and_seconds(setting: str, unit: str, value: 
     assert setting_value(setting, unit) == value
 
 
-@pytest.mark.parametrize(
-    ("connections", "pool", "found"), [(80, 8, "80 of 97"), (5, 100, "RETRIEVAL_POOL_SIZE is 100")]
-)
-def test_connections_near_the_limit_are_told(connections: int, pool: int, found: str) -> None:
+@pytest.mark.parametrize(("connections", "pool", "text"), [(80, 8, "80 of 97"), (5, 100, "RETRIEVAL_POOL_SIZE is 100")])
+def test_connections_near_the_limit_are_told(connections: int, pool: int, text: str) -> None:
     """Used up already, or by this process alone."""
     (finding,) = check_connections(server(connections=connections), pool)
-    assert (finding.severity, found in finding.found) == (Severity.WARNING, True)
+    assert (finding.severity, text in finding.found) == (Severity.WARNING, True)
     assert list(check_connections(server(), 8)) == []
 
 
@@ -201,7 +199,7 @@ def test_what_holds_others_up_is_told(kind: str, size: int, severity: Severity, 
 
 
 def test_a_login_that_sees_only_itself_is_told_so() -> None:
-    """Nothing found would else look like nothing there."""
+    """Otherwise an empty result would look like a server without hold-ups."""
     (finding,) = check_holdups([], sees_all=False, login="shop")
     assert (finding.severity, "pg_read_all_stats" in finding.mend) == (Severity.ADVICE, True)
 
@@ -210,13 +208,15 @@ def test_a_login_that_sees_only_itself_is_told_so() -> None:
     ("age", "severity"), [(399_000_000, None), (401_000_000, Severity.WARNING), (1_100_000_000, Severity.ERROR)]
 )
 def test_rows_that_are_not_frozen_in_time_are_told(age: int, severity: Severity | None) -> None:
-    """From twice the age at which the server sees to it, and as an error when it is half way to the end."""
-    assert [one.severity for one in check_wraparound(server(frozen_age=age))] == ([severity] if severity else [])
+    """A warning from twice the age at which autovacuum starts, and an error at half of the maximum."""
+    assert [finding.severity for finding in check_wraparound(server(frozen_age=age))] == (
+        [severity] if severity else []
+    )
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(90, "ahead of"), (-90, "behind")])
-def test_clocks_that_differ_are_told(seconds: int, said: str) -> None:
+@pytest.mark.parametrize(("seconds", "text"), [(90, "ahead of"), (-90, "behind")])
+def test_clocks_that_differ_are_told(seconds: int, text: str) -> None:
     """In which direction, and by how much."""
     (finding,) = check_clock(server(now=NOW + timedelta(seconds=seconds)), NOW)
-    assert f"90 seconds {said} this machine's" in finding.found
+    assert f"90 seconds {text} this machine's" in finding.found
     assert list(check_clock(server(), NOW)) == []

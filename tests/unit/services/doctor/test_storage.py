@@ -107,12 +107,12 @@ def test_a_login_that_may_too_little_or_too_much_is_told(
 
 
 def test_the_embedded_servers_own_login_may_be_a_superuser() -> None:
-    """It is the only one there, and nobody else can enter."""
+    """It is the only login there, and only its user can connect."""
     assert list(check_login(server(is_superuser=True), NAMES, is_embedded=True)) == []
 
 
 def test_a_role_that_may_log_in_is_an_error() -> None:
-    """Row-level security would not hold for it."""
+    """Row-level security would not protect from such a role."""
     (finding,) = check_roles(server(unsafe_roles=("retrieval_app",)))
     assert finding.severity is Severity.ERROR
     assert finding.mend == 'ALTER ROLE "retrieval_app" NOLOGIN NOSUPERUSER NOBYPASSRLS;'
@@ -147,7 +147,7 @@ def test_a_table_of_which_no_policy_shows_anything_is_an_error() -> None:
 
 
 def test_rights_to_write_are_owed_where_they_are_given() -> None:
-    """Nobody writes tenants but a function."""
+    """Only a function writes tenants."""
     (finding,) = check_isolation([table(lacking=("INSERT",)), table(name="tenants", lacking=("INSERT",))], NAMES)
     assert (finding.check, finding.found) == ("privileges", "role 'retrieval_app' may not INSERT on table 'items'")
     assert finding.mend == 'GRANT INSERT ON "retrieval"."items" TO "retrieval_app";'

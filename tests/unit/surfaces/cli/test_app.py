@@ -47,6 +47,6 @@ def test_libraries_are_heard_from_errors_on(capsys: pytest.CaptureFixture[str]) 
 def test_debugging_shows_more(capsys: pytest.CaptureFixture[str]) -> None:
     """Everything from INFO on, with tracebacks."""
     log(LineHandler(debug=True), "alembic", logging.INFO, "upgrade", failing=True)
-    shown = capsys.readouterr().err
-    assert shown.startswith("info: upgrade\n")
-    assert "ValueError: invalid literal" in shown
+    errors = capsys.readouterr().err
+    assert errors.startswith("info: upgrade\n")
+    assert "ValueError: invalid literal" in errors

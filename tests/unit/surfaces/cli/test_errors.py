@@ -29,7 +29,7 @@ def test_wrong_usage_exits_with_2_and_says_where_help_is() -> None:
 
 
 def test_a_missing_command_is_named() -> None:
-    """Typer has no words for it, as it shows the help."""
+    """Typer has no message for a missing command, because it shows the help instead."""
     error = CliRunner().invoke(app, ["memories"], standalone_mode=False).exception
     assert error is not None
     assert error_line(error)[0].startswith("error: a command is missing (see: ")
@@ -38,11 +38,11 @@ def test_a_missing_command_is_named() -> None:
 @pytest.mark.parametrize(
     ("options", "said"), [(["--before", "3"], "need --sequence"), (["--before", "0", "--after", "0"], "--none")]
 )
-def test_neighbours_that_change_nothing_are_an_error(options: list[str], said: str) -> None:
-    """The setting that there is would be shown as if it were the new one."""
+def test_neighbours_that_change_nothing_are_an_error(options: list[str], message: str) -> None:
+    """Otherwise the present setting would be shown like a new one."""
     error = CliRunner().invoke(app, ["collections", "neighbours", "talks", *options]).exception
     assert isinstance(error, InvalidRequestError)
-    assert said in str(error)
+    assert message in str(error)
 
 
 def test_an_unexpected_error_exits_with_70_and_names_its_type() -> None:
@@ -78,7 +78,7 @@ def test_an_interruption_exits_with_130(error: BaseException) -> None:
     ],
 )
 def test_a_wrong_setting_is_named_by_its_variable(monkeypatch: pytest.MonkeyPatch, variable: str, value: str) -> None:
-    """And a password in it is not shown."""
+    """A password in the value is not shown."""
     monkeypatch.setenv(variable, value)
     with pytest.raises(ValueError, match=r".") as caught:
         Settings()
@@ -89,13 +89,13 @@ def test_a_wrong_setting_is_named_by_its_variable(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_traceback_is_shown_only_when_debugging(capsys: pytest.CaptureFixture[str]) -> None:
-    """And the line stands last."""
+    """The error line is the last line."""
     assert report_error(EmptyQueryError("empty"), debug=False) == 1
     assert capsys.readouterr().err == "error: empty\n"
     report_error(EmptyQueryError("empty"), debug=True)
-    shown = capsys.readouterr().err
-    assert "EmptyQueryError" in shown
-    assert shown.endswith("\nerror: empty\n")
+    errors = capsys.readouterr().err
+    assert "EmptyQueryError" in errors
+    assert errors.endswith("\nerror: empty\n")
 
 
 def test_a_reader_that_is_gone_is_not_complained_about() -> None:
@@ -108,10 +108,10 @@ def test_a_reader_that_is_gone_is_not_complained_about() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     try:
-        done = subprocess.run([sys.executable, "-c", script], stdout=writer, stderr=subprocess.PIPE, check=False)
+        process = subprocess.run([sys.executable, "-c", script], stdout=writer, stderr=subprocess.PIPE, check=False)
     finally:
         os.close(writer)
-    assert (done.returncode, done.stderr) == (1, b"")
+    assert (process.returncode, process.stderr) == (1, b"")
 
 
 def test_lines_are_joined() -> None:
@@ -128,7 +128,7 @@ def test_lines_are_joined() -> None:
     ],
 )
 def test_an_option_of_the_program_after_a_command_is_told_where_it_goes(arguments: list[str], usage: str) -> None:
-    """One that no command has is told as ever."""
+    """An option of no command gets the usual message."""
     error = CliRunner().invoke(app, arguments, standalone_mode=False).exception
     unknown = CliRunner().invoke(app, ["search", "tickets", "x", "--tenat"], standalone_mode=False).exception
     assert error is not None

@@ -147,11 +147,11 @@ def test_it_is_described_with_an_example(path: str) -> None:
 @pytest.mark.parametrize("path", [path for path in ALL if does_something(path)])
 def test_every_command_can_answer_in_json(path: str) -> None:
     """A program reads what a person does."""
-    assert "--json" in {name for one in ALL[path].params for name in one.opts}
+    assert "--json" in {name for param in ALL[path].params for name in param.opts}
 
 
 def test_the_contents_are_in_the_order_of_tasks() -> None:
-    """Each command stands in a panel, and a panel's commands together."""
+    """Each command is in a panel, and a panel's commands are consecutive."""
     root = ALL["retrieval"]
     panels = [root.commands[name].rich_help_panel for name in root.list_commands(typer.Context(root))]
     assert [panel for panel, _ in groupby(panels)] == [
@@ -161,7 +161,7 @@ def test_the_contents_are_in_the_order_of_tasks() -> None:
 
 @pytest.mark.parametrize("path", ALL)
 def test_every_option_is_described(path: str) -> None:
-    """Those of typer included."""
+    """This includes typer's own options."""
     for parameter in ALL[path].params:
         assert getattr(parameter, "help", None), f"{path}: {parameter.name}"
 
@@ -190,7 +190,7 @@ def test_examples_can_be_typed(example: str) -> None:
 
 @pytest.mark.parametrize("path", ALL)
 def test_paragraphs_of_help_fit_a_terminal(path: str) -> None:
-    """Line ends inside a paragraph are kept, so that longer lines would be broken twice."""
+    """Help keeps the line ends inside a paragraph, so longer lines would be broken twice."""
     first, *others = inspect.cleandoc(ALL[path].help).split("\n\n")
     assert "\n" not in first
     for paragraph in others:

@@ -58,16 +58,16 @@ def test_a_mistake_is_a_hint_and_no_failure(
     """One line on standard error that says what would do; wrong usage too."""
     monkeypatch.setenv("RETRIEVAL_HOME", str(tmp_path / "none"))
     assert run_program(["session-start", *arguments]) == 0
-    said = capfd.readouterr()
-    assert (said.out, said.err.count("\n")) == ("", 1)
-    assert said.err.startswith("retrieval session-start: ")
-    assert reason in said.err
+    captured = capfd.readouterr()
+    assert (captured.out, captured.err.count("\n")) == ("", 1)
+    assert captured.err.startswith("retrieval session-start: ")
+    assert reason in captured.err
 
 
 def test_settings_that_cannot_work_are_a_hint(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The settings are those of every other command, and a refused value is not repeated: it may be a password."""
+    """The settings are those of every command, and a refused value is not repeated, because it may be a password."""
     monkeypatch.setenv("RETRIEVAL_DATABASE_URL", "mysql://me:secret@db")
     assert run_program(["session-end"]) == 0
     line = capfd.readouterr().err

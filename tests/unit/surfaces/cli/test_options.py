@@ -18,7 +18,7 @@ def test_legs_are_named_between_commas() -> None:
 
 
 def test_without_the_option_the_profile_decides() -> None:
-    """None asks for no restriction."""
+    """None means no restriction."""
     assert legs_of(None) is None
 
 
@@ -66,7 +66,7 @@ def test_legs_are_completed_each_once(typed: str, completed: list[str]) -> None:
 def test_without_a_database_nothing_is_completed(
     context: typer.Context, variable: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is started for it, and no error stands in the middle of a line."""
+    """Completion starts no database, and prints no error."""
     monkeypatch.delenv("RETRIEVAL_DATABASE_URL", raising=False)
     monkeypatch.setenv(variable, str(tmp_path / value) if variable == "RETRIEVAL_HOME" else value)
     assert complete_collection(context, "t") == []

@@ -13,7 +13,7 @@ from retrieval.surfaces.cli.output import cell_text, console, count, plain, prin
 
 
 def test_control_characters_do_not_reach_the_terminal() -> None:
-    """Escape sequences and bidirectional overrides in stored texts are taken out; white space is a space."""
+    """Escape sequences and bidirectional overrides in stored texts are removed; white space becomes a space."""
     assert plain("a\x1b[31mb\x07\u202ec\td\ne\u009b") == "abc d e"
 
 
@@ -24,24 +24,24 @@ def test_scripts_and_emoji_stay_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"), [(None, "–"), (True, "yes"), (False, "no"), (1234567, "1,234,567"), (0.5, "0.5000"), ("x", "x")]
+    ("value", "text"), [(None, "–"), (True, "yes"), (False, "no"), (1234567, "1,234,567"), (0.5, "0.5000"), ("x", "x")]
 )
-def test_values_are_shown_alike_in_every_table(value: object, shown: str) -> None:
+def test_values_are_shown_alike_in_every_table(value: object, text: str) -> None:
     """Whole numbers have separators, fractions four digits."""
-    assert cell_text(value) == shown
+    assert cell_text(value) == text
 
 
 def test_numbers_stand_on_the_right() -> None:
     """Columns of numbers can be compared by eye; texts begin on the left."""
-    made = table(["name", "size", "speed"], [("a", 1, "9.0"), ("b", None, "10.0")], right=("speed",))
-    assert [column.justify for column in made.columns] == ["left", "left", "right"]
+    lines = table(["name", "size", "speed"], [("a", 1, "9.0"), ("b", None, "10.0")], right=("speed",))
+    assert [column.justify for column in lines.columns] == ["left", "left", "right"]
     assert table(["size"], [(1,), (20.5,)]).columns[0].justify == "right"
 
 
 def test_a_column_that_is_empty_in_every_row_is_left_out() -> None:
     """0 and no value are something; without rows all columns are there."""
-    made = table(["name", "pending", "model", "size"], [("a", "", "", 0), ("b", "", "v1", None)])
-    assert [column.header for column in made.columns] == ["name", "model", "size"]
+    lines = table(["name", "pending", "model", "size"], [("a", "", "", 0), ("b", "", "v1", None)])
+    assert [column.header for column in lines.columns] == ["name", "model", "size"]
     assert len(table(["name", "size"], []).columns) == 2
 
 
@@ -49,13 +49,17 @@ def test_a_column_that_is_empty_in_every_row_is_left_out() -> None:
 def test_ids_are_never_broken(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, others: int) -> None:
     """Other columns shrink, and where that does not do the line is longer than the terminal's."""
     monkeypatch.setenv("COLUMNS", "80")
-    known = "01a20206-45aa-77ad-9d9a-229001806734"
-    row = ["a text of many words, of which some stand on another line", *[known] * (1 + others), "a reason of its own"]
+    identifier = "01a20206-45aa-77ad-9d9a-229001806734"
+    row = [
+        "a text of many words, of which some stand on another line",
+        *[identifier] * (1 + others),
+        "a reason of its own",
+    ]
     console().print(table(["text", "id", *["superseded"] * others, "reason"], [row]))
-    shown = capsys.readouterr().out
-    assert shown.count(known) == 1 + others
-    assert "words," in shown
-    assert others or max(map(len, shown.splitlines())) <= 80
+    output = capsys.readouterr().out
+    assert output.count(identifier) == 1 + others
+    assert "words," in output
+    assert others or max(map(len, output.splitlines())) <= 80
 
 
 def test_brackets_in_texts_are_not_markup() -> None:
@@ -66,7 +70,7 @@ def test_brackets_in_texts_are_not_markup() -> None:
 
 
 def test_nothing_is_coloured_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither standard output nor standard error."""
+    """This applies to standard output and standard error."""
     console().print("red", style="red")
     console(stderr=True).print("red", style="red")
     assert capsys.readouterr() == ("red\n", "red\n")
@@ -76,9 +80,9 @@ def test_json_is_printed_whole_and_alone(capsys: pytest.CaptureFixture[str]) -> 
     """Any text survives the way."""
     value = {"text": "é \u2028 \x1b \x9b \u202e \U000e0041", "number": 1.5}
     print_json(value)
-    said = capsys.readouterr().out
-    assert json.loads(said) == value
-    assert text_fault(said) is None
+    output = capsys.readouterr().out
+    assert json.loads(output) == value
+    assert text_fault(output) is None
 
 
 def test_no_stored_text_steers_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,5 +117,5 @@ def test_counts_agree_with_their_noun() -> None:
     ],
 )
 def test_a_space_is_short_in_tables(name: str | None, short: str | None) -> None:
-    """Its model and dimensions tell it apart; JSON has the whole name."""
+    """Model and dimensions identify it; JSON has the whole name."""
     assert short_space(name) == short

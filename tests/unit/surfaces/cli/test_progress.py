@@ -12,7 +12,7 @@ from retrieval.surfaces.cli.output import Step, counts, progress, time_left
 
 
 def test_a_terminal_gets_a_bar_with_count_and_rate() -> None:
-    """And the stage, where there are several."""
+    """With several stages, the bar shows the stage."""
     out = io.StringIO()
     terminal = Console(file=out, force_terminal=True, width=120, color_system=None)
     with progress("tune tickets", "query", to=terminal) as update:
@@ -23,19 +23,19 @@ def test_a_terminal_gets_a_bar_with_count_and_rate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("step", "shown"),
+    ("step", "text"),
     [
         (Step(0, 100, 0, vectors=0), "0 items, 0 vectors"),
         (Step(1, 10**9, 16, vectors=16), "min left"),
     ],
 )
-def test_a_terminal_shows_items_vectors_and_the_time_left_from_the_first_second(step: Step, shown: str) -> None:
-    """So that nobody waits before an empty screen."""
+def test_a_terminal_shows_items_vectors_and_the_time_left_from_the_first_second(step: Step, text: str) -> None:
+    """The user does not wait before an empty screen."""
     out = io.StringIO()
     terminal = Console(file=out, force_terminal=True, width=120, color_system=None)
     with progress("ingest tickets", "item", to=terminal) as update:
         update(step)
-    assert shown in out.getvalue()
+    assert text in out.getvalue()
 
 
 def test_elsewhere_lines_come_whether_or_not_there_is_news() -> None:
@@ -50,14 +50,14 @@ def test_elsewhere_lines_come_whether_or_not_there_is_news() -> None:
         while out.getvalue().count("100 items") < 2 and time.monotonic() < until:
             time.sleep(0.01)
         update(Step(3720.0, 4000.0, 400, vectors=400))
-    said = "ingest tickets: 100 items (10/s), 80 vectors (8.0/s), 25%, 30 s left"
+    line = "ingest tickets: 100 items (10/s), 80 vectors (8.0/s), 25%, 30 s left"
     *repeated, last = out.getvalue().splitlines()
-    assert repeated[:2] == [said, said]
+    assert repeated[:2] == [line, line]
     assert last == "ingest tickets: 400 items (40/s), 400 vectors (40/s), 100%"
 
 
 def test_nothing_is_printed_once_the_work_is_done() -> None:
-    """And nothing of work that is done at once."""
+    """Work that ends at once prints nothing."""
     out = io.StringIO()
     with progress("ingest tickets", "item", to=Console(file=out, width=200)) as update:
         update(Step(1, 1, 1))
@@ -73,18 +73,18 @@ def test_quiet_means_not_a_word() -> None:
 
 
 @pytest.mark.parametrize(
-    ("counted", "seconds", "shown"),
+    ("count", "seconds", "text"),
     [(1000, 2.0, "1,000 items (500/s)"), (3, 2.0, "3 items (1.5/s)"), (0, 5.0, "0 items"), (5, 0.0, "5 items")],
 )
-def test_a_rate_has_the_digits_it_deserves(counted: int, seconds: float, shown: str) -> None:
-    """Nothing is said before there is something to say."""
-    assert counts(Step(0, None, counted), "item", seconds) == shown
+def test_a_rate_has_the_digits_it_deserves(count: int, seconds: float, text: str) -> None:
+    """Before the first item there is no rate."""
+    assert counts(Step(0, None, count), "item", seconds) == text
 
 
 @pytest.mark.parametrize(
-    ("done", "total", "seconds", "shown"),
+    ("count", "total", "seconds", "text"),
     [(1, 4, 10.0, "30 s left"), (1, 61, 10.0, "10 min left"), (0, 4, 10.0, ""), (4, 4, 10.0, ""), (4, None, 10.0, "")],
 )
-def test_the_time_left_follows_from_what_is_done(done: float, total: float | None, seconds: float, shown: str) -> None:
-    """Nothing is said where nobody knows."""
-    assert time_left(Step(done, total, 0), seconds) == shown
+def test_the_time_left_follows_from_what_is_done(count: float, total: float | None, seconds: float, text: str) -> None:
+    """An unknown time is not shown."""
+    assert time_left(Step(count, total, 0), seconds) == text

@@ -25,4 +25,4 @@ def test_what_may_be_left_out_stands_in_brackets_that_are_paired() -> None:
     """Also where the argument's own name says so."""
     calls = [line for line in reference().splitlines() if line.startswith("retrieval ") and "[OPTIONS]" in line]
     assert "retrieval feedback [OPTIONS] [RETRIEVAL_ID] ITEM_ID..." in calls
-    assert [one for one in calls if one.count("[") != one.count("]")] == []
+    assert [call for call in calls if call.count("[") != call.count("]")] == []

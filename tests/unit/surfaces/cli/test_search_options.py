@@ -75,7 +75,7 @@ def test_what_verdicts_say_is_compared_as_numbers() -> None:
 
 
 def test_a_json_object_is_the_mapping_itself() -> None:
-    """Whatever filters can say can be said."""
+    """Every filter can be given."""
     assert condition_of(' {"priority": ["High", "Low"]}') == {"priority": ["High", "Low"]}
     assert condition_of('{"resolved": {"exists": false}}') == {"resolved": {"exists": False}}
 
@@ -87,7 +87,7 @@ def test_several_conditions_hold_together() -> None:
 
 
 def test_no_condition_filters_nothing() -> None:
-    """None is what a search takes for no filter."""
+    """None is the search's value for no filter."""
     assert where_of([]) is None
 
 

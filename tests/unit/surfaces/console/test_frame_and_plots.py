@@ -18,7 +18,7 @@ STATIC = Path(frame.__file__).parent / "static"
 
 
 def test_the_script_of_htmx_is_the_released_one() -> None:
-    """Version 2.0.11, byte by byte: what is in the package is what its authors released."""
+    """Version 2.0.11, byte by byte, as released by its authors."""
     file = (STATIC / "htmx.min.js").read_bytes()
 
     assert b'version:"2.0.11"' in file
@@ -26,12 +26,12 @@ def test_the_script_of_htmx_is_the_released_one() -> None:
 
 
 def test_only_the_sign_in_and_the_files_need_no_key() -> None:
-    """Whatever shows or changes data comes by a route that a caller was let in for."""
+    """Every other route needs an authenticated caller."""
     opened = {path for path in FRONT_PATHS if path.startswith("/console")}
 
     assert opened == {SIGN_IN, *CONSOLE_FILES}
     assert {f"/console/static/{file.name}" for file in STATIC.iterdir()} == CONSOLE_FILES
-    assert not {route.path for one in VIEWS for route in one.ROUTES} & opened
+    assert not {route.path for view in VIEWS for route in view.ROUTES} & opened
 
 
 @pytest.mark.parametrize(
@@ -55,17 +55,17 @@ def test_signing_in_leads_to_a_page_of_the_console(then: str, expected: str) -> 
 
 def test_a_bar_is_as_wide_as_its_parts() -> None:
     """The widths are shares of the whole, in the order of the parts; names are escaped."""
-    drawn = str(plots.stacked_bar({"dense": 0.3, "<b>": 0.1}, ["dense", "<b>"], whole=0.8))
+    svg = str(plots.stacked_bar({"dense": 0.3, "<b>": 0.1}, ["dense", "<b>"], whole=0.8))
 
-    assert re.findall(r'width="([\d.]+)"', drawn) == ["37.50", "12.50"]
-    assert "<b>" not in drawn
+    assert re.findall(r'width="([\d.]+)"', svg) == ["37.50", "12.50"]
+    assert "<b>" not in svg
 
 
 def test_a_part_below_zero_takes_its_width_from_the_others() -> None:
     """The unfaded parts are as wide as the sum."""
-    drawn = str(plots.stacked_bar({"learned": -0.1, "dense": 0.4}, ["learned", "dense"], whole=0.4))
+    svg = str(plots.stacked_bar({"learned": -0.1, "dense": 0.4}, ["learned", "dense"], whole=0.4))
 
-    bars = re.findall(r'x="([\d.]+)"[^>]*width="([\d.]+)"[^>]*class="(\w+)"', drawn)
+    bars = re.findall(r'x="([\d.]+)"[^>]*width="([\d.]+)"[^>]*class="(\w+)"', svg)
     assert bars == [("0.00", "100.00", "c1"), ("75.00", "25.00", "fades")]
 
 
@@ -77,9 +77,9 @@ def test_names_that_are_alike_are_told_apart() -> None:
 def test_a_line_of_many_points_is_drawn_with_few() -> None:
     """10,000 values do not become 10,000 elements, and missing ones leave gaps and no error."""
     values = [None if place % 7 == 0 else float(place) for place in range(10_000)]
-    drawn = str(plots.lines("many", [str(place) for place in range(10_000)], [plots.Series("one", values)]))
+    svg = str(plots.lines("many", [str(place) for place in range(10_000)], [plots.Series("one", values)]))
 
-    assert len(drawn) < 12_000
+    assert len(svg) < 12_000
     assert len(str(plots.lines("none", [], [plots.Series("one", [])]))) < 3000
 
 

@@ -44,7 +44,7 @@ class Keys:
     asked_first: asyncio.Event = field(default_factory=asyncio.Event)
 
     def add(self, text: str, **changes: object) -> StoredKey:
-        """Store a key; what is changed of it."""
+        """Store a key with these changes."""
         key = ApiKey(key_id=key_id_of(text) or "", tenant="acme", name="web", scopes=frozenset({Scope.READ}))
         self.stored[key.key_id] = StoredKey(replace(key, **changes), 1, key_hash(text))  # type: ignore[arg-type]
         return self.stored[key.key_id]
@@ -59,11 +59,11 @@ class Keys:
             raise self.error
         return self.stored.get(key_id)
 
-    async def note(self, found: StoredKey, at: datetime) -> None:
+    async def note(self, key: StoredKey, at: datetime) -> None:
         """As the store does it."""
         if self.error is not None:
             raise self.error
-        self.used.append((found.key.key_id, at))
+        self.used.append((key.key.key_id, at))
 
     def now(self) -> datetime:
         """The time of day."""
@@ -73,9 +73,9 @@ class Keys:
 @pytest.fixture
 def keys() -> Keys:
     """With one key."""
-    made = Keys()
-    made.add(TEXT)
-    return made
+    store = Keys()
+    store.add(TEXT)
+    return store
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ async def authenticator(keys: Keys) -> AsyncIterator[Authenticator]:
         yield opened
 
 
-async def asked(authenticator: Authenticator, text: str) -> ApiKey:
+async def key_of(authenticator: Authenticator, text: str) -> ApiKey:
     """The key of a request that bears the text."""
     return await authenticator.key_of(f"Bearer {text}", None)
 
@@ -111,8 +111,8 @@ def test_a_key_stands_in_either_header(authorization: str | None, api_key: str |
 
 
 async def test_a_key_lets_in_as_what_it_was_made_for(authenticator: Authenticator) -> None:
-    """Its tenant and its scopes come from the database alone."""
-    key = await asked(authenticator, TEXT)
+    """Its tenant and its scopes come only from the database."""
+    key = await key_of(authenticator, TEXT)
     assert key.tenant == "acme"
     assert key.scopes == {Scope.READ}
 
@@ -132,58 +132,58 @@ async def test_a_key_lets_in_as_what_it_was_made_for(authenticator: Authenticato
 async def test_whatever_is_wrong_with_a_key_the_answer_is_the_same(
     keys: Keys, authenticator: Authenticator, text: str, changes: dict[str, object]
 ) -> None:
-    """Missing, malformed, guessed, unknown, revoked, expired: 401, one text, and nothing of what was sent."""
+    """Missing, malformed, guessed, unknown, revoked, expired: 401, one text, and nothing of the request."""
     keys.add(TEXT, **changes)
     with pytest.raises(AuthenticationError) as refused:
-        await asked(authenticator, text)
+        await key_of(authenticator, text)
     assert str(refused.value) == str(AuthenticationError())
     assert (refused.value.status, refused.value.headers) == (401, {"WWW-Authenticate": 'Bearer realm="retrieval"'})
 
 
 async def test_a_key_is_looked_up_once_in_five_seconds(keys: Keys, authenticator: Authenticator) -> None:
-    """So a revoked one is out within that time; an unknown one is not asked for again either."""
-    await asked(authenticator, TEXT)
+    """A revoked key works for at most that time; an unknown key is not looked up again either."""
+    await key_of(authenticator, TEXT)
     for _ in range(3):
-        await asked(authenticator, TEXT)
+        await key_of(authenticator, TEXT)
         with pytest.raises(AuthenticationError):
-            await asked(authenticator, text_of(1))
+            await key_of(authenticator, text_of(1))
     assert len(keys.asked) == 2
     keys.add(TEXT, revoked_at=NOW)
-    await asked(authenticator, TEXT)
+    await key_of(authenticator, TEXT)
     keys.seconds = REMEMBERED_SECONDS
     with pytest.raises(AuthenticationError):
-        await asked(authenticator, TEXT)
+        await key_of(authenticator, TEXT)
 
 
 async def test_a_key_made_a_moment_ago_gets_in(keys: Keys, authenticator: Authenticator) -> None:
-    """That it was unknown before is forgotten as fast."""
+    """The negative result is forgotten as fast."""
     with pytest.raises(AuthenticationError):
-        await asked(authenticator, text_of(1))
+        await key_of(authenticator, text_of(1))
     keys.add(text_of(1))
     keys.seconds = REMEMBERED_SECONDS
-    assert (await asked(authenticator, text_of(1))).key_id == key_id_of(text_of(1))
+    assert (await key_of(authenticator, text_of(1))).key_id == key_id_of(text_of(1))
 
 
 async def test_a_key_expires_at_its_moment_although_it_is_remembered(keys: Keys, authenticator: Authenticator) -> None:
     """The clock is looked at for each request."""
     keys.add(TEXT, expires_at=NOW + timedelta(seconds=2))
-    await asked(authenticator, TEXT)
+    await key_of(authenticator, TEXT)
     keys.seconds = 2
     with pytest.raises(AuthenticationError):
-        await asked(authenticator, TEXT)
+        await key_of(authenticator, TEXT)
     assert len(keys.asked) == 1
 
 
 async def test_requests_at_the_same_moment_share_one_look_up(keys: Keys, authenticator: Authenticator) -> None:
-    """A caller that stops waiting does not end the look-up of the others."""
+    """A cancelled caller does not end the look-up for the others."""
     keys.gate = asyncio.Event()
-    waiting = [asyncio.create_task(asked(authenticator, TEXT)) for _ in range(5)]
+    waiting = [asyncio.create_task(key_of(authenticator, TEXT)) for _ in range(5)]
     await keys.asked_first.wait()
     waiting[0].cancel()
     keys.gate.set()
-    found = await asyncio.gather(*waiting, return_exceptions=True)
-    assert isinstance(found[0], asyncio.CancelledError)
-    assert {key.key_id for key in found[1:] if isinstance(key, ApiKey)} == {key_id_of(TEXT)}
+    results = await asyncio.gather(*waiting, return_exceptions=True)
+    assert isinstance(results[0], asyncio.CancelledError)
+    assert {key.key_id for key in results[1:] if isinstance(key, ApiKey)} == {key_id_of(TEXT)}
     assert len(keys.asked) == 1
 
 
@@ -193,9 +193,9 @@ async def test_without_a_database_nobody_is_told_that_the_key_is_wrong(
     """The error of the database comes through, and the next request asks again."""
     keys.error = DatabaseUnreachableError("away")
     with pytest.raises(DatabaseUnreachableError):
-        await asked(authenticator, TEXT)
+        await key_of(authenticator, TEXT)
     keys.error = None
-    assert (await asked(authenticator, TEXT)).key_id == key_id_of(TEXT)
+    assert (await key_of(authenticator, TEXT)).key_id == key_id_of(TEXT)
 
 
 async def test_what_is_remembered_is_bounded(keys: Keys) -> None:
@@ -205,27 +205,27 @@ async def test_what_is_remembered_is_bounded(keys: Keys) -> None:
     ) as authenticator:
         for text in (TEXT, *map(text_of, range(1, 6)), TEXT, text_of(5), text_of(1)):
             with contextlib.nullcontext() if text == TEXT else pytest.raises(AuthenticationError):
-                await asked(authenticator, text)
+                await key_of(authenticator, text)
     assert keys.asked == [key_id_of(text) for text in (TEXT, *map(text_of, range(1, 6)), text_of(1))]
 
 
 async def test_the_use_of_a_key_is_noted_once_a_minute_behind_the_request(keys: Keys) -> None:
-    """Not for what it is refused; at the end, what is under way is waited for."""
+    """Refused requests are not noted; closing waits for running updates."""
     async with Authenticator(keys.find, keys.note, clock=lambda: keys.seconds, now=keys.now) as authenticator:
         for keys.seconds in (0, 1, 59, 60, 61):
-            await asked(authenticator, TEXT)
+            await key_of(authenticator, TEXT)
         with pytest.raises(AuthenticationError):
-            await asked(authenticator, WRONG_SECRET)
+            await key_of(authenticator, WRONG_SECRET)
     assert keys.used == [(key_id_of(TEXT), NOW), (key_id_of(TEXT), NOW + timedelta(minutes=1))]
 
 
 async def test_a_use_that_cannot_be_noted_does_not_keep_anybody_out(
     keys: Keys, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is told in the log, by the key's id."""
+    """The log has the error, with the key's id."""
     caplog.set_level(logging.INFO)
     async with Authenticator(keys.find, keys.note, clock=lambda: keys.seconds, now=keys.now) as authenticator:
-        await asked(authenticator, TEXT)
+        await key_of(authenticator, TEXT)
         keys.error = DatabaseUnreachableError("away")
     assert f"API key {key_id_of(TEXT)} was not noted" in caplog.text
     assert TEXT not in caplog.text

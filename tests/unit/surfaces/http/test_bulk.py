@@ -22,14 +22,14 @@ LINES = [
 
 @pytest.mark.parametrize("size", range(1, len(STREAM) + 1))
 def test_lines_do_not_depend_on_the_parts_in_which_they_come(size: int) -> None:
-    """Blank ones count and are left out; of one that is too long nothing is kept; the last one needs no end."""
+    """Blank lines are counted and left out; a line that is too long is not kept; the last one needs no end."""
     cutter = LineCutter(max_line_bytes=8)
     parts = [STREAM[start : start + size] for start in range(0, len(STREAM), size)]
     assert [*(line for part in parts for line in cutter.feed(part)), *cutter.end()] == LINES
 
 
 def test_a_line_of_just_the_limit_is_taken() -> None:
-    """Its end does not count."""
+    """Its line end does not count."""
     cutter = LineCutter(max_line_bytes=4)
     assert cutter.feed(b"1234\n12345\n") == [StreamLine(1, b"1234"), StreamLine(2, b"", too_long=True)]
     assert cutter.end() == []
@@ -47,10 +47,10 @@ def test_records_of_a_csv_may_have_several_lines(size: int) -> None:
     reader = LineReader("text/csv; charset=utf-8", ["id=Ref", "text=Body"])
     parts = [CSV[start : start + size] for start in range(0, len(CSV), size)]
     cut = [*(line for part in parts for line in reader.cutter.feed(part)), *reader.cutter.end()]
-    read = [(line.number, reader.read(line)) for line in reader.begin(cut)]
-    items = [(number, item.item_id, item.body) for number, item in read if isinstance(item, Item)]
+    records = [(line.number, reader.read(line)) for line in reader.begin(cut)]
+    items = [(number, item.item_id, item.body) for number, item in records if isinstance(item, Item)]
     assert items == [(2, "B1", 'two\r\nlines; "quoted"'), (4, "B2", 'a 5" disk'), (7, "B4", "e\nf")]
-    refused = [(number, str(item)[:43]) for number, item in read if isinstance(item, InvalidItemError)]
+    refused = [(number, str(item)[:43]) for number, item in records if isinstance(item, InvalidItemError)]
     assert refused == [
         (6, "not CSV: ';' expected after '\"'"),
         (9, "no 'id' (or '_id', 'item_id'); every item n"),
@@ -67,35 +67,37 @@ def test_json_lines_are_mapped_too() -> None:
 
 
 def test_json_lines_without_ids_get_hashes() -> None:
-    """Of the entry that is named; a CSV has columns for ids."""
+    """The named member is hashed; a CSV has a column for ids."""
     reader = LineReader("application/x-ndjson", ["text=summary"], "text")
-    one, other = (reader.read(StreamLine(1, line)) for line in (b'{"summary": "one"}', b'{"id": "a", "summary": "b"}'))
-    assert isinstance(one, Item)
+    first, other = (
+        reader.read(StreamLine(1, line)) for line in (b'{"summary": "one"}', b'{"id": "a", "summary": "b"}')
+    )
+    assert isinstance(first, Item)
     assert isinstance(other, Item)
-    assert (len(one.item_id), one.body, other.item_id) == (24, "one", "a")
-    for sent, name in (("text/csv", "text"), ("application/x-ndjson", "")):
+    assert (len(first.item_id), first.body, other.item_id) == (24, "one", "a")
+    for content_type, name in (("text/csv", "text"), ("application/x-ndjson", "")):
         with pytest.raises(InvalidRequestError, match=r"map a column: \?map=id=NAME"):
-            LineReader(sent, [], name)
+            LineReader(content_type, [], name)
 
 
 def test_a_line_without_an_id_is_told_how_to_name_it() -> None:
-    """And which entry may be meant."""
+    """The message suggests the entry that may be meant."""
     refused = LineReader("application/x-ndjson", []).read(StreamLine(1, b'{"uuid": "a", "text": "one"}'))
     assert isinstance(refused, InvalidItemError)
     assert "did you mean 'uuid'? There are: 'uuid', 'text'; map the entry of the ids: ?map=" in detail_of(refused)
 
 
 @pytest.mark.parametrize(
-    ("mapping", "said"),
+    ("mapping", "message"),
     [
         (["_id"], "write FIELD=NAME"),
         (["id=a", "id=b"], "mapped twice"),
         (["txt=Body"], "no field 'txt'; did you mean 'text'?"),
     ],
 )
-def test_a_mapping_that_cannot_be_is_refused_before_a_line_is_read(mapping: list[str], said: str) -> None:
+def test_a_mapping_that_cannot_be_is_refused_before_a_line_is_read(mapping: list[str], message: str) -> None:
     """The message says what to write."""
-    with pytest.raises(InvalidRequestError, match=re.escape(said)):
+    with pytest.raises(InvalidRequestError, match=re.escape(message)):
         LineReader("text/csv", mapping)
 
 
@@ -106,8 +108,8 @@ def test_a_header_of_which_no_item_can_be_made_ends_the_stream() -> None:
     assert detail_of(refused.value).endswith("map the column of the ids: ?map=id=NAME")
 
 
-@pytest.mark.parametrize("sent", ["application/pdf", ""])
-def test_another_content_type_is_refused(sent: str) -> None:
-    """With those that are taken."""
+@pytest.mark.parametrize("content_type", ["application/pdf", ""])
+def test_another_content_type_is_refused(content_type: str) -> None:
+    """The answer lists the accepted types."""
     with pytest.raises(MediaTypeError, match="application/x-ndjson or text/csv"):
-        LineReader(sent, [])
+        LineReader(content_type, [])

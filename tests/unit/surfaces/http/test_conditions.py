@@ -16,7 +16,7 @@ from retrieval.surfaces.http.json_bodies import etag, expected_version, is_known
         (" * ", None, "*"),
         ('"abc"', None, "abc"),
         (None, "*", ""),
-        # A weak tag and an empty one are those of no version.
+        # A weak tag and an empty one match no version.
         ('W/"abc"', None, "W/abc"),
         ('""', None, "W/"),
     ],

@@ -12,7 +12,7 @@ from retrieval.surfaces.http.problems import MisdirectedError
 
 
 async def local(scope: Scope, receive: Receive, send: Send) -> None:
-    """Tells whether the request is taken for one of this machine's own."""
+    """Whether the request counts as one of this machine."""
     try:
         check_local(scope)
     except MisdirectedError as refused:
@@ -68,5 +68,5 @@ async def test_of_two_headers_nobody_knows_which_one_counts(name: str) -> None:
     """Also where both would do."""
     async with AsyncClient(transport=ASGITransport(app=local), base_url="http://localhost") as client:
         headers = {"Host": "localhost", "Origin": "http://localhost"}
-        given = [*headers.items(), (name, headers[name])]
-        assert (await client.get("/", headers=given)).status_code == 421
+        doubled = [*headers.items(), (name, headers[name])]
+        assert (await client.get("/", headers=doubled)).status_code == 421

@@ -13,12 +13,12 @@ Message = dict[str, Any]
 
 def sender(*messages: Message) -> tuple[Callable[[], Awaitable[Message]], list[Message]]:
     """A receiver of these messages, which then waits for ever; and the remaining messages."""
-    left = list(messages)
+    remaining = list(messages)
 
     async def receive() -> Message:
-        return left.pop(0) if left else await asyncio.get_running_loop().create_future()
+        return remaining.pop(0) if remaining else await asyncio.get_running_loop().create_future()
 
-    return receive, left
+    return receive, remaining
 
 
 def part(body: bytes, *, more: bool = True) -> Message:
@@ -27,7 +27,7 @@ def part(body: bytes, *, more: bool = True) -> Message:
 
 
 async def test_what_has_arrived_is_given_together() -> None:
-    """And a client that waits for an answer before it sends more gets one."""
+    """A client that waits for an answer before it sends more gets one."""
     receive, _ = sender(part(b"1\n2\n3"), part(b"\n4\n"))
     intake = Intake(receive, LineCutter())
     reading = asyncio.create_task(intake.run())
@@ -41,21 +41,21 @@ async def test_what_has_arrived_is_given_together() -> None:
 
 
 async def test_no_more_is_read_than_a_batch_while_nobody_takes_it() -> None:
-    """Neither many lines nor large ones."""
+    """This applies to many lines and to large ones."""
     large = b"x" * (BATCH_BYTES // 4)
     for lines in ([b"\n".join([b"1"] * BATCH_LINES) + b"\n"] * 3, [large + b"\n"] * 12):
-        receive, left = sender(*map(part, lines), part(b"", more=False))
+        receive, remaining = sender(*map(part, lines), part(b"", more=False))
         intake = Intake(receive, LineCutter())
         reading = asyncio.create_task(intake.run())
         await asyncio.sleep(0.01)
-        assert left
-        taken = 0
+        assert remaining
+        count = 0
         while batch := await intake.batch():
             assert len(batch) <= BATCH_LINES
             assert sum(len(line.data) for line in batch) <= BATCH_BYTES
-            taken += len(batch)
+            count += len(batch)
         await reading
-        assert taken == sum(one.count(b"\n") for one in lines)
+        assert count == sum(line.count(b"\n") for line in lines)
         assert not intake.is_cut_off
 
 

@@ -35,13 +35,13 @@ def service() -> FastAPI:
     routes = APIRouter(route_class=JSONBodies)
 
     @routes.post("/search")
-    async def search(sent: _Search) -> int:
-        return len(sent.tags)
+    async def search(body: _Search) -> int:
+        return len(body.tags)
 
-    made = FastAPI(exception_handlers={MalformedBodyError: _on_malformed})
-    made.include_router(routes)
-    made.state.large = asyncio.Semaphore(1)
-    return made
+    app = FastAPI(exception_handlers={MalformedBodyError: _on_malformed})
+    app.include_router(routes)
+    app.state.large = asyncio.Semaphore(1)
+    return app
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,11 @@ async def test_a_body_goes_with_its_answer(service: FastAPI, body: Any, space: s
         try:
             for _ in range(4):
                 await client.post("/search", content=content, headers={"Content-Type": "application/json"})
-            left = [one for one in gc.get_objects() if isinstance(one, Request) and hasattr(one, "_body")]
+            candidates = [
+                candidate
+                for candidate in gc.get_objects()
+                if isinstance(candidate, Request) and hasattr(candidate, "_body")
+            ]
         finally:
             gc.enable()
-    assert len(left) <= 1
+    assert len(candidates) <= 1

@@ -11,11 +11,11 @@ from retrieval.surfaces.http.problems import BodyTooLargeError
 
 
 def test_the_limits_are_those_of_the_settings() -> None:
-    """A stream of items has one of its own, and so has what is written; all else has that of searches."""
-    given = Settings().changed(
+    """A stream of items and writes have their own limits; all other requests have that of searches."""
+    settings = Settings().changed(
         http_max_search_bytes=1024, http_max_body_bytes=2048, http_max_bulk_bytes=4096, http_deadline_seconds=7
     )
-    limits = Limits.of(given)
+    limits = Limits.of(settings)
     items = "/v1/collections/a/items"
     assert limits.body_of({"method": "POST", "path": items}) == 2048
     assert limits.body_of({"method": "POST", "path": f"{items}/bulk"}) == 4096
@@ -49,7 +49,7 @@ def test_a_small_limit_of_all_bodies_holds_for_searches() -> None:
 
 
 def test_a_length_that_is_told_is_checked_before_anything_is_read() -> None:
-    """An invalid length is left to the server, which reads the body."""
+    """The server handles an invalid length, and reads the body."""
     check_length(b"10", 10)
     check_length(None, 10)
     check_length(b"ten", 10)
@@ -58,7 +58,7 @@ def test_a_length_that_is_told_is_checked_before_anything_is_read() -> None:
 
 
 def test_origins_are_read_from_a_list() -> None:
-    """Apart by commas, as they stand in the environment."""
+    """They are separated by commas, as in the environment."""
     assert Settings().changed(http_cors_origins="https://a.example, http://b:3000").http_cors_origins == (
         "https://a.example",
         "http://b:3000",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from retrieval.surfaces.http.limits import Load, RequestRoom
 
 
-def taken(load: Load, key_id: str) -> list[RequestRoom]:
+def take_all(load: Load, key_id: str) -> list[RequestRoom]:
     """All the places that a key gets which asks until it is turned away."""
     places: list[RequestRoom] = []
     while (place := load.enter()) is not None:
@@ -17,9 +17,9 @@ def taken(load: Load, key_id: str) -> list[RequestRoom]:
 
 
 def test_no_key_takes_all_the_room() -> None:
-    """A key alone has half of it; the next ones have half of what is left, and a new one always gets in."""
+    """A single key gets half of the room; each further key gets half of the rest, and a new one is always admitted."""
     load = Load(100)
-    assert [len(taken(load, key_id)) for key_id in ("a", "b", "c")] == [50, 25, 12]
+    assert [len(take_all(load, key_id)) for key_id in ("a", "b", "c")] == [50, 25, 12]
     assert load.in_flight == 87
     assert load.shed == 3
 
@@ -27,20 +27,20 @@ def test_no_key_takes_all_the_room() -> None:
 def test_a_key_gets_in_where_there_is_room_for_one() -> None:
     """Also where that is all the room."""
     load = Load(1)
-    assert len(taken(load, "a")) == 1
+    assert len(take_all(load, "a")) == 1
     assert load.enter() is None
 
 
 def test_what_is_left_is_free_again() -> None:
-    """Once, however often it is left; and nothing of a key is kept that has no request."""
+    """Releasing twice counts once; and a key without requests uses no memory."""
     load = Load(10)
-    places = taken(load, "a")
+    places = take_all(load, "a")
     for place in [*places, *places]:
         place.leave()
     assert (load.in_flight, load.shares) == (0, {})
-    assert len(taken(load, "a")) == len(places)
+    assert len(take_all(load, "a")) == len(places)
 
 
 def test_who_needs_no_key_has_all_of_it() -> None:
     """A service on this machine alone, whose callers are one."""
-    assert len(taken(Load(10), "")) == 10
+    assert len(take_all(Load(10), "")) == 10

@@ -22,5 +22,5 @@ from retrieval.surfaces.http.routes.search import SearchBody
     ],
 )
 def test_members_are_found_in_the_models(kind: Any, place: list[str | int], names: list[str]) -> None:
-    """Through lists, and what may be left out."""
+    """They include members of lists and optional members."""
     assert members_at(kind, place) == names

@@ -22,29 +22,29 @@ OPERATIONS = [
     pytest.param(path, method, operation, id=operation["operationId"])
     for path, method, operation in operations(DESCRIBED)
 ]
-WITH_KEY = [one for one in OPERATIONS if str(one.values[0]).startswith(("/v1/", "/v2/"))]
+WITH_KEY = [operation for operation in OPERATIONS if str(operation.values[0]).startswith(("/v1/", "/v2/"))]
 
 
 def resolved(part: dict[str, Any]) -> dict[str, Any]:
     """The target of a reference."""
     while "$ref" in part:
-        found: Any = DESCRIBED
+        schema: Any = DESCRIBED
         for step in part["$ref"].removeprefix("#/").split("/"):
-            found = found[step]
-        part = found
+            schema = schema[step]
+        part = schema
     return part
 
 
 def has_example(content: dict[str, Any]) -> bool:
     """Whether some media type is shown by an example."""
     schemas = [media.get("schema", {}) for media in content.values()]
-    shown = [set(part) for part in (*content.values(), *schemas, *map(resolved, schemas))]
-    return any({"example", "examples"} & names for names in shown)
+    keys = [set(part) for part in (*content.values(), *schemas, *map(resolved, schemas))]
+    return any({"example", "examples"} & names for names in keys)
 
 
 @pytest.mark.parametrize(("path", "method", "operation"), OPERATIONS)
 def test_every_operation_says_what_it_is(path: str, method: str, operation: dict[str, Any]) -> None:
-    """Its name reads like that of the method it stands for; it has a title, a description, and a group that is told."""
+    """Its name is that of its method; it has a title, a description, and a documented group."""
     assert re.fullmatch(r"[a-z][a-z_]*[a-z]", operation["operationId"]), (path, method)
     assert operation["summary"]
     assert operation["description"]
@@ -101,9 +101,9 @@ def test_examples_of_tickets_are_what_may_be_sent() -> None:
     assert RetrievalRequest.model_validate(tickets.SEARCH_EXAMPLE).top_k == 10
 
 
-@pytest.mark.parametrize(("kind", "model"), list(VALUE_MODELS.items()), ids=lambda one: one.__name__)
+@pytest.mark.parametrize(("kind", "model"), list(VALUE_MODELS.items()), ids=lambda kind: kind.__name__)
 def test_a_model_of_a_value_has_what_the_value_tells(kind: type, model: type[BaseModel]) -> None:
-    """In the model of what is sent, a field more or less is that model's own."""
+    """The model of a request may differ from it."""
     if issubclass(model, AnswerPart):
         assert set(json_names(kind).values()) <= {field.alias or name for name, field in model.model_fields.items()}
 

@@ -24,15 +24,17 @@ from retrieval.surfaces.http.problems import (
 
 
 def _every(kind: type[RetrievalError] = RetrievalError) -> list[type[RetrievalError]]:
-    return [kind, *(one for below in kind.__subclasses__() for one in _every(below))]
+    return [kind, *(problem for below in kind.__subclasses__() for problem in _every(below))]
 
 
 def test_every_error_has_a_type_of_its_own() -> None:
-    """Whatever is added to the tree is a problem at once."""
+    """A new error gets a type automatically."""
     types = [problem_type(kind) for kind in dict.fromkeys(_every()) if kind.__module__.startswith("retrieval.")]
-    assert len({one.type for one in types}) == len(types)
-    assert all(one.type.startswith("/problems/") and 400 <= one.status <= 599 and one.title for one in types)
-    assert [one.title for one in types if ". " in one.title or "``" in one.title] == []
+    assert len({problem.type for problem in types}) == len(types)
+    assert all(
+        problem.type.startswith("/problems/") and 400 <= problem.status <= 599 and problem.title for problem in types
+    )
+    assert [problem.title for problem in types if ". " in problem.title or "``" in problem.title] == []
 
 
 @pytest.mark.parametrize(
@@ -47,7 +49,7 @@ def test_every_error_has_a_type_of_its_own() -> None:
     ],
 )
 def test_the_type_is_the_name_of_the_class(error: RetrievalError, name: str, status: int) -> None:
-    """And the status that of its kind."""
+    """The status is that of the error's kind."""
     problem = problem_of(error, instance="/v1/collections/a", request_id="r1")
     assert (problem["type"], problem["status"]) == (f"/problems/{name}", status)
     assert (problem["instance"], problem["request_id"]) == ("/v1/collections/a", "r1")
@@ -81,7 +83,7 @@ def test_what_may_pass_says_when_to_come_again() -> None:
 
 
 def test_a_search_error_points_at_its_part_of_the_search() -> None:
-    """Elsewhere nobody knows where the filter stands."""
+    """For other requests the place of the filter is unknown."""
     error = errors.UnknownFieldError("no item has a field 'size'")
     expected = [{"pointer": "/where", "detail": "no item has a field 'size'"}]
     assert problem_of(error, instance="/v1/collections/a/search")["errors"] == expected
@@ -89,17 +91,17 @@ def test_a_search_error_points_at_its_part_of_the_search() -> None:
 
 
 def test_an_item_that_is_wrong_is_named() -> None:
-    """So that a client finds it among those that it sent."""
+    """A client finds it among the items of its request."""
     assert problem_of(errors.InvalidItemError("no text", item_id="T-1"))["item_id"] == "T-1"
 
 
 def test_wrong_parts_of_a_body_are_pointed_at() -> None:
     """By JSON pointers, with their two characters escaped; parameters by their names."""
-    found: list[Mapping[str, Any]] = [
+    errors_found: list[Mapping[str, Any]] = [
         {"loc": ("body", "where", "a/b~c", 0), "msg": "Value error, no"},
         {"loc": ("query", "limit"), "msg": "too large"},
     ]
-    problem = invalid(found, instance="/x")
+    problem = invalid(errors_found, instance="/x")
     assert problem["errors"] == [
         {"pointer": "/where/a~1b~0c/0", "detail": "no"},
         {"parameter": "limit", "in": "query", "detail": "too large"},
@@ -109,15 +111,15 @@ def test_wrong_parts_of_a_body_are_pointed_at() -> None:
 
 
 def test_places_are_those_of_the_body() -> None:
-    """Not the kinds that a value may be of; each is told once."""
+    """Alternative types of a value are not places; each error is reported once."""
     body = {"items": [{"item_id": 1.5}], "profiles": {"a": "nope"}}
-    found: list[Mapping[str, Any]] = [
+    errors_found: list[Mapping[str, Any]] = [
         {"loc": ("body", "items", 0, "item_id", "str"), "msg": "a text"},
         {"loc": ("body", "items", 0, "item_id", "int"), "msg": "a whole number"},
         {"loc": ("body", "profiles", "a", "dict[str,any]"), "msg": "an object"},
         {"loc": ("body", "query"), "type": "missing", "msg": "Field required"},
     ]
-    assert invalid(found, body=body)["errors"] == [
+    assert invalid(errors_found, body=body)["errors"] == [
         {"pointer": "/items/0/item_id", "detail": "a text; or: a whole number"},
         {"pointer": "/profiles/a", "detail": "an object"},
         {"pointer": "/query", "detail": "is missing; it is needed"},

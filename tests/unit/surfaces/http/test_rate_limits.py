@@ -8,7 +8,7 @@ from retrieval.surfaces.http.authentication import RateLimits, burst
 
 
 class Clock:
-    """Stands still until it is moved."""
+    """A clock that the test moves."""
 
     now = 0.0
 
@@ -17,7 +17,7 @@ class Clock:
         return self.now
 
 
-def taken(limits: RateLimits, key_id: str, per_minute: int) -> int:
+def count_admitted(limits: RateLimits, key_id: str, per_minute: int) -> int:
     """The number of admitted requests before the first that has to wait."""
     number = 0
     while not limits.take(key_id, per_minute).wait_seconds:
@@ -29,7 +29,7 @@ def taken(limits: RateLimits, key_id: str, per_minute: int) -> int:
 def test_a_tenth_of_a_minutes_requests_may_come_at_once(per_minute: int, at_once: int) -> None:
     """At least ten, and never more than a minute's."""
     assert burst(per_minute) == at_once
-    assert taken(RateLimits(Clock()), "key", per_minute) == at_once
+    assert count_admitted(RateLimits(Clock()), "key", per_minute) == at_once
 
 
 def test_a_minute_never_has_more_requests_than_the_burst_and_a_minutes_allowance() -> None:
@@ -44,10 +44,10 @@ def test_a_minute_never_has_more_requests_than_the_burst_and_a_minutes_allowance
 
 
 def test_whoever_waits_as_long_as_told_gets_through() -> None:
-    """Not a moment before; and being refused costs nothing."""
+    """An earlier request is refused, and refusals cost nothing."""
     clock = Clock()
     limits = RateLimits(clock)
-    taken(limits, "key", 60)
+    count_admitted(limits, "key", 60)
     wait = limits.take("key", 60).wait_seconds
     assert wait == pytest.approx(1.0)
     clock.now = wait - 0.01
@@ -60,12 +60,12 @@ def test_whoever_waits_as_long_as_told_gets_through() -> None:
 def test_keys_do_not_count_for_one_another() -> None:
     """One key's requests leave another's bucket full."""
     limits = RateLimits(Clock())
-    taken(limits, "busy", 60)
+    count_admitted(limits, "busy", 60)
     assert limits.take("calm", 60).remaining == 9
 
 
 def test_a_client_is_told_how_much_it_may_still_ask() -> None:
-    """The limit, what is left of the burst, and when the bucket is full again."""
+    """The limit, the rest of the burst, and the time until the bucket is full."""
     limits = RateLimits(Clock())
     limits.take("key", 60)
     assert limits.take("key", 60).headers() == {
@@ -76,10 +76,10 @@ def test_a_client_is_told_how_much_it_may_still_ask() -> None:
 
 
 def test_there_are_only_so_many_buckets() -> None:
-    """The one that was used longest ago makes room; the others keep what they know."""
+    """The bucket unused for longest is dropped; the others keep their state."""
     limits = RateLimits(Clock(), most_buckets=2)
-    taken(limits, "first", 60)
-    taken(limits, "second", 60)
+    count_admitted(limits, "first", 60)
+    count_admitted(limits, "second", 60)
     assert limits.take("first", 60).wait_seconds > 0
     limits.take("third", 60)
     assert len(limits) == 2

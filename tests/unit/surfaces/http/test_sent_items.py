@@ -22,7 +22,7 @@ from retrieval.surfaces.http.json_bodies import sent_item
     ],
 )
 def test_what_says_two_things_is_refused(parts: dict[str, Any], reason: str) -> None:
-    """By the item's id, and with what to do; nothing is left out silently."""
+    """The error names the item's id and the remedy; no member is ignored silently."""
     with pytest.raises(InvalidItemError, match=reason) as refused:
         sent_item({"_id": "a", **parts})
     assert refused.value.item_id == "a"

@@ -17,9 +17,9 @@ async def test_all_that_is_written_is_read_in_its_order() -> None:
         for part in data:
             await spool.write(part)
         await spool.end()
-        read = [part async for part in spool.parts()]
-    assert b"".join(read) == b"".join(data)
-    assert max(map(len, read)) == PART_BYTES
+        parts = [part async for part in spool.parts()]
+    assert b"".join(parts) == b"".join(data)
+    assert max(map(len, parts)) == PART_BYTES
 
 
 async def test_what_is_written_can_be_read_at_once() -> None:
@@ -37,7 +37,7 @@ async def test_what_is_written_can_be_read_at_once() -> None:
 
 
 async def test_what_nobody_reads_is_bounded() -> None:
-    """Beyond it nothing is taken any more, but for a last word; what was read leaves room."""
+    """Beyond the limit only the summary is accepted; reading frees room."""
     with Spool(in_memory_bytes=10, most_bytes=20) as spool:
         parts = aiter(spool.parts())
         for _ in range(2):
@@ -51,7 +51,7 @@ async def test_what_nobody_reads_is_bounded() -> None:
 
 
 async def test_a_write_that_is_cancelled_is_whole_or_not_at_all() -> None:
-    """Nobody works on the file at the same time as its thread."""
+    """Only one thread works on the file at a time."""
     with Spool(in_memory_bytes=10) as spool:
         writing = asyncio.create_task(spool.write(b"x" * 100))
         await asyncio.sleep(0)

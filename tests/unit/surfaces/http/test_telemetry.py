@@ -20,25 +20,25 @@ JSON, TEXT = (ServiceFormatter(REDACTION, as_json=as_json) for as_json in (True,
 def record(message: str, *arguments: object, name: str = "retrieval.access", **extra: Any) -> logging.LogRecord:
     """A record of that message."""
     level = extra.pop("level", logging.INFO)
-    made = logging.LogRecord(name, level, __file__, 1, message, arguments, extra.pop("exc_info", None))
-    made.__dict__.update(extra)
-    return made
+    log_record = logging.LogRecord(name, level, __file__, 1, message, arguments, extra.pop("exc_info", None))
+    log_record.__dict__.update(extra)
+    return log_record
 
 
 def test_a_json_line_holds_what_is_told() -> None:
     """One object a line, its time in UTC."""
-    told = {"method": "POST", "status": 200, "ms": 3.1, "key_id": None}
-    line = JSON.format(record("POST %s", "/v1\nx", told=told))
+    fields = {"method": "POST", "status": 200, "ms": 3.1, "key_id": None}
+    line = JSON.format(record("POST %s", "/v1\nx", told=fields))
 
-    found = json.loads(line)
+    payload = json.loads(line)
     assert "\n" not in line
-    assert found["time"].endswith("+00:00")
-    assert (found["level"], found["logger"], found["message"]) == ("info", "retrieval.access", "POST /v1\nx")
-    assert (found["method"], found["status"], found["ms"], found["key_id"]) == ("POST", 200, 3.1, None)
+    assert payload["time"].endswith("+00:00")
+    assert (payload["level"], payload["logger"], payload["message"]) == ("info", "retrieval.access", "POST /v1\nx")
+    assert (payload["method"], payload["status"], payload["ms"], payload["key_id"]) == ("POST", 200, 3.1, None)
 
 
 def test_a_line_of_text_leaves_out_what_is_empty() -> None:
-    """And holds no line break, whatever the message does."""
+    """The line has no line break, even if the message has one."""
     line = TEXT.format(record("POST\n/v1", told={"status": 200, "key_id": None}))
 
     assert line.endswith("INFO retrieval.access POST /v1 status=200")
@@ -46,7 +46,7 @@ def test_a_line_of_text_leaves_out_what_is_empty() -> None:
 
 @pytest.mark.parametrize("formatter", [JSON, TEXT])
 def test_whatever_is_logged_within_a_request_bears_its_id(formatter: logging.Formatter) -> None:
-    """Also by parts that know nothing of requests."""
+    """This includes records of other libraries."""
     token = request_id.set_request_id("request-7")
     try:
         line = formatter.format(record("the connection was lost", name="retrieval.adapters.store.database"))
@@ -69,7 +69,7 @@ def test_whatever_is_logged_within_a_request_bears_its_id(formatter: logging.For
 )
 @pytest.mark.parametrize("formatter", [JSON, TEXT])
 def test_secrets_are_taken_out(formatter: logging.Formatter, message: str) -> None:
-    """Those of the settings, passwords within addresses, and the secret part of keys."""
+    """Secrets of the settings, passwords in URLs, and the secret part of keys."""
     line = formatter.format(record("it said: %s", message))
 
     assert "[secret]" in line
@@ -86,9 +86,9 @@ def test_the_secrets_of_the_settings_are_known() -> None:
         mcp_token=SecretStr("m" * 20),
         metrics_token=SecretStr("p" * 20),
     )
-    said = Redaction.of(settings)(f"pass-word, sk-embedding, sk-language, {'m' * 20}, {'p' * 20}")
+    redacted = Redaction.of(settings)(f"pass-word, sk-embedding, sk-language, {'m' * 20}, {'p' * 20}")
 
-    assert said == ", ".join(["[secret]"] * 5)
+    assert redacted == ", ".join(["[secret]"] * 5)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_the_secrets_of_the_settings_are_known() -> None:
     ],
 )
 def test_the_databases_password_is_known_as_it_stands_in_the_url_and_as_it_is(url: str) -> None:
-    """Libraries tell of either."""
+    """Libraries print either form."""
     redaction = Redaction.of(Settings(database_url=SecretStr(url)))
 
     assert redaction("it is p@ss/wörd, or p%40ss%2Fw%C3%B6rd") == "it is [secret], or [secret]"
@@ -107,11 +107,11 @@ def test_the_databases_password_is_known_as_it_stands_in_the_url_and_as_it_is(ur
 
 @pytest.mark.parametrize("debug", [False, True])
 def test_an_error_is_told_by_its_class_and_place(*, debug: bool) -> None:
-    """Its message may quote the query, and is shown only when debugging."""
+    """Its message may quote the query, and is logged only with ``--debug``."""
     with pytest.raises(ValueError, match="zweistromland") as raised:
         raise ValueError("zweistromland") from KeyError("mesopotamia")
-    told = (raised.type, raised.value, raised.tb)
-    line = ServiceFormatter(REDACTION, as_json=True, debug=debug).format(record("failed", exc_info=told))
+    exc_info = (raised.type, raised.value, raised.tb)
+    line = ServiceFormatter(REDACTION, as_json=True, debug=debug).format(record("failed", exc_info=exc_info))
 
     assert "builtins.ValueError" in line
     assert "builtins.KeyError" in line
@@ -124,13 +124,13 @@ def test_libraries_are_heard_from_warnings_on(capsys: pytest.CaptureFixture[str]
     """Records of the platform itself are logged from INFO on."""
     handler = ServiceHandler()
     handler.setFormatter(TEXT)
-    for one in (
+    for logged in (
         record("ours", name="retrieval.jobs"),
         record("ours, detailed", name="retrieval.jobs", level=logging.DEBUG),
         record("theirs", name="psycopg.pool"),
         record("theirs, important", name="psycopg.pool", level=logging.WARNING),
     ):
-        handler.handle(one)
+        handler.handle(logged)
 
-    said = capsys.readouterr().err
-    assert [line.split(" ", 3)[3] for line in said.splitlines()] == ["ours", "theirs, important"]
+    errors = capsys.readouterr().err
+    assert [line.split(" ", 3)[3] for line in errors.splitlines()] == ["ours", "theirs, important"]

@@ -32,7 +32,7 @@ def test_each_advice_has_words_for_requests(advice: Advice) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("value", "expected"),
     [
         (
             FeedbackEvent(item_id="a", collection="c"),
@@ -41,10 +41,10 @@ def test_each_advice_has_words_for_requests(advice: Advice) -> None:
         (FeedbackEvent(item_id="a", collection="c", reward=0.5, helpful=True), "give reward or helpful, not both"),
     ],
 )
-def test_arguments_are_called_as_members(said: FeedbackEvent, expected: str) -> None:
+def test_arguments_are_called_as_members(value: FeedbackEvent, expected: str) -> None:
     """JSON has no keyword arguments."""
     with pytest.raises(InvalidRequestError) as refused:
-        said.event()
+        value.event()
     assert problem_of(refused.value)["detail"] == expected
 
 

@@ -35,7 +35,7 @@ def test_a_sync_platform_has_to_be_open() -> None:
 
 
 def test_an_async_platform_belongs_to_the_loop_that_called_first() -> None:
-    """Without one it is told that none is known, and after its end that it has ended."""
+    """Without a loop, and after its end, the error says so."""
     bridge = Bridge(connect())
 
     with pytest.raises(RunningLoopError, match="event loop of the collection is unknown"):
@@ -68,19 +68,19 @@ def awaited_elsewhere(bridge: Bridge[Any], call: Callable[[], Any]) -> Any:
 
 @pytest.mark.parametrize("carry", [Bridge.run, awaited_elsewhere])
 async def test_a_loop_that_waits_for_its_caller_is_told(carry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The caller gives up, so that nobody waits for ever, and the call is never made."""
+    """The caller gives up after a timeout, and the call is never made."""
     monkeypatch.setattr(carried, "BEGIN_SECONDS", 0.02)
-    bridge, made = Bridge(connect()), list[int]()
+    bridge, results = Bridge(connect()), list[int]()
 
     async def call() -> None:
-        made.append(1)
+        results.append(1)
 
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(carry, bridge, call)
         with pytest.raises(RunningLoopError, match=r"blocked.*ainvoke"):
-            waiting.result(30)  # as a chain's sync call within the loop waits for its threads
+            waiting.result(30)  # like a chain's sync call within the loop, which waits for its threads
     await asyncio.sleep(0.01)
-    assert not made
+    assert not results
 
 
 async def test_an_open_platform_belongs_to_the_loop_that_opened_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from retrieval.testing import check_embedder
 
 
 class Answers(Embeddings):
-    """Embeddings that answer what they are told, or raise it."""
+    """Embeddings with scripted answers or errors."""
 
     model = "small-1"
 
@@ -83,7 +83,7 @@ async def test_queries_and_documents_are_asked_as_such() -> None:
 )
 @pytest.mark.parametrize("role", list(TextRole))
 async def test_what_goes_wrong_is_the_platforms_error(answer: Any, kind: type[EmbedderError], role: TextRole) -> None:
-    """A refusal is told from what may work later, in one line."""
+    """A refusal differs from a transient failure, in one line."""
     embedder = LangChainEmbedder(Answers(answer), dimensions=2)
 
     with pytest.raises(kind) as raised:
@@ -139,7 +139,7 @@ class Cache(Answers):
 
 
 def test_embeddings_around_others_have_their_space() -> None:
-    """The class of the cache says nothing of the model."""
+    """The name of the cache's class is not used."""
     within = LangChainEmbedder(Cache(Cache(Answers([1.0, 0.0]))), dimensions=2).space
 
     assert within == LangChainEmbedder(Answers([1.0, 0.0]), dimensions=2).space
@@ -154,13 +154,13 @@ def test_a_model_that_is_not_told_has_to_be_named(embeddings: Embeddings) -> Non
 
 async def test_a_service_is_not_sent_the_empty_text() -> None:
     """Most refuse it."""
-    seen = list[str]()
+    texts_sent = list[str]()
 
     class Picky(Answers):
         def embed_documents(self, texts: list[str]) -> list[list[float]]:
-            seen.extend(texts)
+            texts_sent.extend(texts)
             return super().embed_documents(texts)
 
     await LangChainEmbedder(Picky([1.0]), dimensions=1).embed(["", "a"], TextRole.DOCUMENT)
 
-    assert seen == [" ", "a"]
+    assert texts_sent == [" ", "a"]

@@ -1,4 +1,4 @@
-"""The package: what it offers, and what importing it does."""
+"""The package: its names, and the imports that they cause."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from retrieval.surfaces.langchain.extra import require_extra
 
 
 def test_every_name_is_there() -> None:
-    """Each is imported from its module when it is asked for."""
+    """Each is imported from its module at first use."""
     for name in langchain.__all__:
         assert getattr(langchain, name) is not None
     with pytest.raises(AttributeError, match="nothing"):

@@ -1,4 +1,4 @@
-"""Writes that come together are made together, and each is told what became of its own."""
+"""Concurrent writes are stored together, and each gets its own outcome."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from retrieval.surfaces.langchain.store import Changes, Writes
 
 @dataclass
 class Store:
-    """Keeps what it is told to, one call after the other; a key among the faults is refused."""
+    """A store of puts, one call after the other; a key among the faults is refused."""
 
     kept: dict[str, Item | None] = field(default_factory=dict)
     calls: list[set[str]] = field(default_factory=list)
@@ -61,24 +61,24 @@ async def test_what_gathers_while_one_writes_is_written_at_once() -> None:
 
 
 async def test_one_that_is_refused_costs_no_other() -> None:
-    """Each is then tried alone, and only it is told."""
+    """Each write is then tried alone, and only the refused one fails."""
     store = Store(faults={"b": InvalidItemError("no")})
     tasks = await begun(Writes(store), "a", "b", "c")
     allow(store)
-    told = await asyncio.gather(*tasks, return_exceptions=True)
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
 
-    assert [type(one) for one in told] == [type(None), InvalidItemError, type(None)]
+    assert [type(outcome) for outcome in outcomes] == [type(None), InvalidItemError, type(None)]
     assert set(store.kept) == {"a", "c"}
 
 
 async def test_a_database_that_is_away_is_asked_once() -> None:
-    """All who wrote together are told so."""
+    """All writes of the batch get the error."""
     store = Store(faults={"b": DatabaseUnreachableError("away")})
     tasks = await begun(Writes(store), "a", "b", "c")
     allow(store)
-    told = await asyncio.gather(*tasks, return_exceptions=True)
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
 
-    assert [type(one) for one in told] == [type(None), DatabaseUnreachableError, DatabaseUnreachableError]
+    assert [type(outcome) for outcome in outcomes] == [type(None), DatabaseUnreachableError, DatabaseUnreachableError]
     assert store.calls == [{"a"}, {"b", "c"}]
 
 
@@ -90,14 +90,16 @@ async def test_one_that_is_cancelled_costs_no_other(place: int) -> None:
     tasks[place].cancel()
     await asyncio.sleep(0)
     allow(store)
-    told = await asyncio.gather(*tasks, return_exceptions=True)
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
 
-    assert [isinstance(one, asyncio.CancelledError) for one in told] == [number == place for number in range(3)]
+    assert [isinstance(outcome, asyncio.CancelledError) for outcome in outcomes] == [
+        number == place for number in range(3)
+    ]
     assert set(store.kept) == {"a", "b", "c"} - {"abc"[place]}
 
 
 async def test_who_writes_for_all_may_be_cancelled() -> None:
-    """Another one writes what it took over."""
+    """Another task writes its batch."""
     store = Store()
     writes = Writes(store)
     [first] = await begun(writes, "a")

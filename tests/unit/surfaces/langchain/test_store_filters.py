@@ -17,7 +17,7 @@ from retrieval.surfaces.langchain.store_items import value_filter
 from tests.support.filtering import matches
 
 NAMES = st.sampled_from(["a", "b", "0"])
-# Without true and false, which Python takes for 1 and 0.
+# Without true and false, which equal 1 and 0 in Python.
 SCALARS = st.sampled_from([0, 1, 1.0, 9, 10, -1.5, "9", "10", "", "a"]) | st.none()
 VALUES = st.recursive(
     SCALARS,
@@ -36,20 +36,20 @@ FILTERS = st.dictionaries(
 )
 
 
-def lets_through(wanted: Mapping[str, Any], value: Mapping[str, Any]) -> bool:
-    """Whether the filter lets a value through."""
-    return matches(Item(item_id="one", attributes={"value": value}), value_filter(wanted))
+def lets_through(filter_: Mapping[str, Any], value: Mapping[str, Any]) -> bool:
+    """Whether the value matches the filter."""
+    return matches(Item(item_id="one", attributes={"value": value}), value_filter(filter_))
 
 
 @given(FILTERS, st.dictionaries(NAMES, VALUES, max_size=3))
 def test_equality_means_what_it_means_in_langgraph(wanted: dict[str, Any], value: dict[str, Any]) -> None:
     """For plain values, lists, objects and missing values, at any level."""
-    expected = all(_compare_values(value.get(name), one) for name, one in wanted.items())
+    expected = all(_compare_values(value.get(name), operand) for name, operand in wanted.items())
     assert lets_through(wanted, value) == expected
 
 
 @pytest.mark.parametrize(
-    ("wanted", "passing", "failing"),
+    ("filter_", "passing", "failing"),
     [
         ({"n": {"$lt": 10}}, [9, 9.5, -1], [10, "9", None, True, [9], {"n": 9}]),
         ({"n": {"$gte": 9, "$ne": 10}}, [9, 11], [8, 10, "9"]),
@@ -62,15 +62,15 @@ def test_equality_means_what_it_means_in_langgraph(wanted: dict[str, Any], value
         ({"n": [{"$gt": 1}, "x"]}, [[2, "x"]], [[1, "x"], [2, "x", "y"], [2], {"0": 2, "1": "x"}]),
     ],
 )
-def test_values_compare_by_type(wanted: dict[str, Any], passing: list[Any], failing: list[Any]) -> None:
-    """Numbers with numbers, texts with texts; nothing else passes, and what is missing never does."""
-    assert [one for one in passing if not lets_through(wanted, {"n": one})] == []
-    assert [one for one in failing if lets_through(wanted, {"n": one})] == []
-    assert not lets_through(wanted, {})
+def test_values_compare_by_type(filter_: dict[str, Any], passing: list[Any], failing: list[Any]) -> None:
+    """Numbers with numbers, texts with texts; other types and missing values never match."""
+    assert [value for value in passing if not lets_through(filter_, {"n": value})] == []
+    assert [value for value in failing if lets_through(filter_, {"n": value})] == []
+    assert not lets_through(filter_, {})
 
 
 def test_what_is_missing_is_not_equal_to_anything() -> None:
-    """``$ne`` lets it through, as ``ne`` does, and None asks for it."""
+    """``$ne`` matches it, like ``ne``, and so does None."""
     assert lets_through({"n": {"$ne": 1}}, {})
     assert lets_through({"n": None}, {})
     assert lets_through({"n": {"$eq": None}}, {"n": None})
@@ -78,7 +78,7 @@ def test_what_is_missing_is_not_equal_to_anything() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "said"),
+    ("filter_", "message"),
     [
         ("status=open", "filter is a mapping"),
         ({"n": {"$like": 1}}, "no operator '\\$like'; there are \\$eq, \\$ne, \\$gt"),
@@ -92,10 +92,10 @@ def test_what_is_missing_is_not_equal_to_anything() -> None:
         ({str(number): number for number in range(1001)}, "more than 100 conditions"),
     ],
 )
-def test_a_filter_that_makes_no_sense_is_refused(wanted: Any, said: str) -> None:
-    """The message says what there is."""
-    with pytest.raises(InvalidFilterError, match=said):
-        value_filter(wanted)
+def test_a_filter_that_makes_no_sense_is_refused(filter_: Any, message: str) -> None:
+    """The message says what is allowed."""
+    with pytest.raises(InvalidFilterError, match=message):
+        value_filter(filter_)
 
 
 def test_a_filter_has_an_end() -> None:

@@ -32,12 +32,12 @@ def put(value: Any = VALUE, **more: Any) -> Item:
     ],
 )
 def test_the_text_is_what_the_paths_lead_to(index: Any, body: str) -> None:
-    """Those of the store unless the put names its own, or none."""
+    """The store's paths apply, unless the put names its own, or none."""
     assert put(index=index).body == body
 
 
 def test_the_value_is_kept_as_it_is() -> None:
-    """Beside it stand the namespace and the key; what lives for ever has no time to live."""
+    """The item also has the namespace and the key; an item without expiry has no time to live."""
     item = put()
     assert item.attributes == {"namespace": ["users", "ada"], "key": "1", "value": VALUE}
     assert item.tags == ("namespace", "namespace:users", "namespace:users/ada")
@@ -46,7 +46,7 @@ def test_the_value_is_kept_as_it_is() -> None:
 
 
 def test_an_item_expires_to_the_moment() -> None:
-    """So many minutes after it was put, neither sooner nor later; the filter says the same."""
+    """It expires exactly its minutes after the put; the filter has the same limit."""
     item = put(ttl=0.5)
     for now, alive in ((NOW + 29.999, True), (NOW + 30.0, False), (NOW + 31, False)):
         assert is_expired(item, now) is not alive
@@ -55,7 +55,7 @@ def test_an_item_expires_to_the_moment() -> None:
 
 
 def test_use_puts_the_end_off_and_never_forward() -> None:
-    """An older use that comes late changes nothing, and what has expired stays so."""
+    """An older use that arrives late changes nothing, and an expired item stays expired."""
     item = put(ttl=1)
     later = refreshed(item, NOW + 59)
     assert later.attributes["expires_at"] == NOW + 119
@@ -79,6 +79,6 @@ def test_what_json_or_the_database_cannot_hold_is_refused(value: Any) -> None:
 
 
 def test_paths_come_in_a_list() -> None:
-    """A text would be taken for paths of one letter."""
+    """A text would be read as a list of paths."""
     with pytest.raises(InvalidRequestError, match="list of paths"):
         put(index="text")

@@ -1,4 +1,4 @@
-"""Namespaces and keys as ids and tags: nothing is taken for anything else."""
+"""Namespaces and keys as ids and tags: distinct ones stay distinct."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ NAMESPACES = st.lists(PARTS, max_size=4).map(tuple)
 
 
 @given(NAMESPACES, PARTS, NAMESPACES, PARTS)
-def test_each_item_has_an_id_of_its_own(one: tuple[str, ...], key: str, other: tuple[str, ...], its_key: str) -> None:
+def test_each_item_has_an_id_of_its_own(
+    namespace: tuple[str, ...], key: str, other: tuple[str, ...], its_key: str
+) -> None:
     """Equal ids mean equal namespaces and keys, and each fits."""
-    first, second = item_id_of(one, key), item_id_of(other, its_key)
+    first, second = item_id_of(namespace, key), item_id_of(other, its_key)
 
-    assert (first == second) == ((one, key) == (other, its_key))
+    assert (first == second) == ((namespace, key) == (other, its_key))
     assert 0 < len(first.encode()) <= MAX_KEY_BYTES
     assert "\x00" not in first
 
@@ -28,11 +30,11 @@ def test_each_item_has_an_id_of_its_own(one: tuple[str, ...], key: str, other: t
 @given(NAMESPACES, NAMESPACES)
 def test_tags_tell_what_a_namespace_begins_with(namespace: tuple[str, ...], prefix: tuple[str, ...]) -> None:
     """The filter for a prefix asks for a tag that exactly the namespaces have that begin so, element by element."""
-    wanted = within(prefix)
+    condition = within(prefix)
 
-    assert isinstance(wanted, AllTags)
-    assert set(wanted.tags) <= set(tags_of(namespace)) or namespace[: len(prefix)] != prefix
-    assert namespace[: len(prefix)] == prefix or not set(wanted.tags) <= set(tags_of(namespace))
+    assert isinstance(condition, AllTags)
+    assert set(condition.tags) <= set(tags_of(namespace)) or namespace[: len(prefix)] != prefix
+    assert namespace[: len(prefix)] == prefix or not set(condition.tags) <= set(tags_of(namespace))
     assert all(len(tag.encode()) <= MAX_KEY_BYTES for tag in tags_of(namespace))
 
 
@@ -42,7 +44,7 @@ def test_an_id_can_be_read() -> None:
 
 
 def test_an_empty_path_matches_every_namespace() -> None:
-    """And another way of matching than by prefix and suffix there is not."""
+    """Prefix and suffix are the only ways to match."""
     assert matching("suffix", ()) == And(())
     with pytest.raises(InvalidRequestError, match="by 'prefix' or 'suffix', not 'infix'"):
         matching("infix", ("a",))
@@ -50,7 +52,7 @@ def test_an_empty_path_matches_every_namespace() -> None:
 
 @pytest.mark.parametrize("namespace", ["users", ("users", ""), ("users", 7), ("a\x00",), None])
 def test_a_namespace_has_texts_that_are_not_empty(namespace: object) -> None:
-    """Anything else is refused, a text too, whose letters would be taken for elements."""
+    """Other values are refused, also a text, which would be read as a list of letters."""
     with pytest.raises(InvalidRequestError, match="a namespace"):
         checked_namespace(namespace)
 

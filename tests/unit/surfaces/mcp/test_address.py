@@ -20,7 +20,7 @@ def test_addresses_of_this_machine_need_no_token(host: str, *, local: bool) -> N
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "server.example"])  # noqa: S104 - it is refused
 def test_addresses_that_others_reach_need_a_token(host: str) -> None:
-    """The line names the setting; with it they are taken."""
+    """The error names the setting; with a token such addresses are accepted."""
     with pytest.raises(ConfigurationError, match="RETRIEVAL_MCP_TOKEN"):
         check_exposure(ServerPlace(host), None)
     check_exposure(ServerPlace(host), "secret")
@@ -28,7 +28,7 @@ def test_addresses_that_others_reach_need_a_token(host: str) -> None:
 
 
 def test_a_name_that_a_page_could_invent_is_refused() -> None:
-    """Only the machine's own names and those given are taken, with any port, and pages of theirs."""
+    """Only the machine's own names and the given ones are accepted, with any port, and their origins."""
     rules = protection("127.0.0.1", ["box.example"])
     assert rules.enable_dns_rebinding_protection
     assert {"127.0.0.1:*", "localhost:*", "[::1]:*", "box.example:*", "box.example"} <= set(rules.allowed_hosts)
@@ -37,6 +37,6 @@ def test_a_name_that_a_page_could_invent_is_refused() -> None:
 
 
 def test_where_every_name_is_possible_the_token_protects() -> None:
-    """Unless the names are given."""
+    """Naming the hosts restricts them."""
     assert not protection("0.0.0.0", []).enable_dns_rebinding_protection  # noqa: S104 - it is asked about
     assert "box.example:*" in protection("0.0.0.0", ["box.example"]).allowed_hosts  # noqa: S104 - it is asked about

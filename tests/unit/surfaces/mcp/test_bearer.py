@@ -18,21 +18,21 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
 
 async def status(*headers: tuple[str, str]) -> int:
     """The status that a request with these headers is answered with."""
-    sent: list[Message] = []
+    messages: list[Message] = []
 
     async def receive() -> Message:
         return {"type": "http.request", "body": b"", "more_body": False}
 
     async def send(message: Message) -> None:
-        sent.append(message)
+        messages.append(message)
 
     raw = [(name.encode(), value.encode("latin-1")) for name, value in headers]
     await Bearers(application, TOKEN)({"type": "http", "method": "POST", "headers": raw}, receive, send)
-    return int(sent[0]["status"])
+    return int(messages[0]["status"])
 
 
 async def test_a_request_that_bears_the_token_is_served() -> None:
-    """Whatever the case of the scheme."""
+    """The case of the scheme does not matter."""
     assert await status(("authorization", f"Bearer {TOKEN}")) == 200
     assert await status(("authorization", f"bearer {TOKEN}")) == 200
 

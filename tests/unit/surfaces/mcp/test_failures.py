@@ -12,12 +12,12 @@ INSIDE = "relation \"retrieval.items\" at /var/lib/retrieval/socket, database 'p
 
 def server_errors() -> list[type[errors.RetrievalError]]:
     """Every error of the tree that the caller cannot mend by asking otherwise."""
-    found, waiting = [], [errors.RetrievalError]
+    kinds, waiting = [], [errors.RetrievalError]
     while waiting:
         kind = waiting.pop()
-        found.append(kind)
+        kinds.append(kind)
         waiting += kind.__subclasses__()
-    ours = [kind for kind in found if not kind.__module__.startswith("retrieval.surfaces.http.")]
+    ours = [kind for kind in kinds if not kind.__module__.startswith("retrieval.surfaces.http.")]
     the_callers = errors.InvalidRequestError | errors.NotFoundError | errors.ConflictError
     return [kind for kind in ours if not issubclass(kind, the_callers)]
 

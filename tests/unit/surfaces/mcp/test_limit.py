@@ -37,7 +37,7 @@ class Hanging(Served):
         await asyncio.Event().wait()
 
 
-async def given(answer: object) -> object:
+async def finished_work(answer: object) -> object:
     """Work that is done at once."""
     if isinstance(answer, Exception):
         raise answer
@@ -45,7 +45,7 @@ async def given(answer: object) -> object:
 
 
 async def test_what_hangs_even_when_it_is_cancelled_is_left() -> None:
-    """The caller is told, and the work ends by itself once it can."""
+    """The caller gets the error, and the work ends in the background."""
     stubborn = Stubborn()
     with pytest.raises(DatabaseUnreachableError, match="no answer within"):
         await answered_within(0.01, stubborn.hang())
@@ -55,14 +55,14 @@ async def test_what_hangs_even_when_it_is_cancelled_is_left() -> None:
 
 
 async def test_what_is_done_in_time_is_given() -> None:
-    """An error is given as it is."""
-    assert await answered_within(60, given(3)) == 3
+    """An error is passed on unchanged."""
+    assert await answered_within(60, finished_work(3)) == 3
     with pytest.raises(NotFoundError, match="it is not there"):
-        await answered_within(60, given(NotFoundError("it is not there")))
+        await answered_within(60, finished_work(NotFoundError("it is not there")))
 
 
 async def test_a_call_of_a_database_that_hangs_is_answered() -> None:
-    """Tools and resources say what to do, as if the database were gone."""
+    """Tools and resources give the same advice as for an unavailable database."""
     server = RetrievalServer(Hanging(Settings()))
     server.seconds = 0.01
     result = await server.call_tool("list_tags", {})

@@ -46,18 +46,18 @@ def piped(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pipes]:
     (asked_from, ask), (answered, answer_to) = os.pipe(), os.pipe()
     with (
         os.fdopen(asked_from) as stdin,
-        os.fdopen(ask, "wb") as asked,
+        os.fdopen(ask, "wb") as requests,
         os.fdopen(answered, "rb") as answers,
         os.fdopen(answer_to, "w") as stdout,
     ):
         monkeypatch.setattr(sys, "stdin", stdin)
         monkeypatch.setattr(sys, "stdout", stdout)
-        yield Pipes(asked, answers)
+        yield Pipes(requests, answers)
         monkeypatch.undo()
 
 
 async def test_a_client_that_stops_listening_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The run ends as if it had closed standard input."""
+    """The run ends as if standard input were closed."""
     with piped(monkeypatch) as pipes:
         pipes.answered.close()
         pipes.ask(json.dumps(INITIALIZE))
@@ -76,7 +76,7 @@ async def test_a_line_that_is_no_message_is_told_in_the_log(
         pipes.ask(json.dumps(INITIALIZE | {"method": "tools/list", "params": {"cursor": "x"}}).replace("x", "\\ud800"))
         pipes.ask(json.dumps({"jsonrpc": "2.0", "id": 3, "method": "ping"}))
         running = asyncio.create_task(run_stdio(NOWHERE, Offer(), asyncio.Event()))
-        # A client that closed its end before it was answered would not be waited for.
+        # The server would not wait for a client that closed its end before the answer.
         answers = [await asyncio.to_thread(pipes.answered.readline) for _ in range(2)]
         assert [json.loads(line)["id"] for line in answers] == [1, 3]
         pipes.asked.close()

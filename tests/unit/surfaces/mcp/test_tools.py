@@ -28,7 +28,7 @@ def server() -> RetrievalServer:
 
 
 async def tools_of(server: RetrievalServer) -> dict[str, Tool]:
-    """Its tools by name."""
+    """The server's tools by name."""
     return {tool.name: tool for tool in await server.list_tools()}
 
 
@@ -157,16 +157,18 @@ async def test_wrong_arguments_are_one_line_that_a_model_can_act_on(
     server: RetrievalServer, name: str, arguments: dict[str, object], line: str
 ) -> None:
     """It names the argument and its allowed values; the store is not called."""
-    said = await refusal(server, name, **arguments)
-    assert said.startswith(f"{name}: wrong arguments: {line}")
-    assert "\n" not in said
-    assert "pydantic" not in said
+    message = await refusal(server, name, **arguments)
+    assert message.startswith(f"{name}: wrong arguments: {line}")
+    assert "\n" not in message
+    assert "pydantic" not in message
 
 
 async def test_a_tool_that_does_not_exist_is_one_line(server: RetrievalServer) -> None:
-    """With the nearest one, and those that there are."""
-    said = await refusal(server, "find_principles")
-    assert said.startswith("there is no tool 'find_principles'; did you mean 'add_principle'? There are: search_princ")
+    """The message names the nearest tool, and lists the existing ones."""
+    message = await refusal(server, "find_principles")
+    assert message.startswith(
+        "there is no tool 'find_principles'; did you mean 'add_principle'? There are: search_princ"
+    )
 
 
 @pytest.mark.parametrize(
@@ -193,9 +195,11 @@ async def test_what_reads_alone_offers_nothing_that_stores() -> None:
     server = RetrievalServer(Served(Settings(), Offer(groups=EVERY_TOOL).read_only()))
     assert set(await tools_of(server)) == READING
     for name, group in (("add_items", "collections"), ("rate_principle", "principles"), ("store_memory", "memories")):
-        said = await refusal(server, name)
-        assert "which is not allowed here; let the user start the server without --read-only, and with: retriev" in said
-        assert group in said
+        message = await refusal(server, name)
+        assert (
+            "which is not allowed here; let the user start the server without --read-only, and with: retriev" in message
+        )
+        assert group in message
 
 
 async def test_usually_principles_are_kept_and_the_rest_is_read() -> None:
@@ -206,13 +210,13 @@ async def test_usually_principles_are_kept_and_the_rest_is_read() -> None:
 
 @pytest.mark.parametrize("name", ["principle", "collections:write", "", "all"])
 def test_groups_that_are_none_are_told(name: str) -> None:
-    """With those that there are."""
+    """The message lists the groups."""
     with pytest.raises(InvalidRequestError, match="memories:read"):
         groups_named([name])
 
 
 async def test_the_filter_is_described_where_a_model_reads(server: RetrievalServer) -> None:
-    """Its operators, and examples that are filters."""
+    """The description has its operators, and valid examples."""
     where = (await tools_of(server))["search_collection"].input_schema["properties"]["where"]
     assert all(word in where["description"] for word in ("gte", "exists", "one of", "occurred_at"))
     for example in where["examples"]:

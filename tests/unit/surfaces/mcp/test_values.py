@@ -55,7 +55,7 @@ def test_an_argument_is_taken_as_its_schema_has_it(schema: dict[str, object], se
 
 
 def test_a_principle_is_shown_with_its_record() -> None:
-    """Its id in brackets, for rating it; its score is (2 + 1) / (3 + 2)."""
+    """Its id is in brackets, for rating it; its score is (2 + 1) / (3 + 2)."""
     assert principle_text(PrincipleAnswer.of(PROVED)).splitlines() == [
         '**[p1]** "Test first"',
         "> A failing test",
@@ -65,7 +65,7 @@ def test_a_principle_is_shown_with_its_record() -> None:
 
 
 def test_one_to_be_tried_out_is_marked() -> None:
-    """After its id, as at the start of a session; a candidate besides says that it is one."""
+    """The mark follows the id, as at the start of a session; a candidate is marked as such too."""
     assert principle_text(PrincipleAnswer.of(NEW, exploring=True)).splitlines() == [
         '**[p2]** (exploring) "Ask why"',
         "score 0.50 · added by nobody named · not rated yet · candidate",
@@ -83,12 +83,12 @@ def test_what_was_found_ends_with_what_to_do_about_it() -> None:
     [("candidate", "until ratings prove it"), ("active", "known already"), ("archived", "did not help")],
 )
 def test_what_is_added_is_told_what_becomes_of_it(status: str, word: str) -> None:
-    """Its text may have been known, and have proved itself or failed."""
+    """The text may be known, and its principle active or archived."""
     assert word in added_note(status)
 
 
 def test_a_session_that_was_given_nothing_is_told_so() -> None:
-    """With the name that was asked for, which may be the mistake."""
+    """The message repeats the name, which may be misspelt."""
     assert "'s-1'" in loaded_text("s-1", [])
     assert loaded_text("s-1", [PrincipleAnswer.of(PROVED)]).startswith(
         f"Session 's-1' was started with:\n\n{STORED_NOTE}\n\n**[p1]**"

@@ -24,39 +24,39 @@ def _item(item_id: str, **attributes: Any) -> Item:
     return Item(item_id=item_id, title="some words", tags=("x",), attributes=attributes)
 
 
-def _one(item_id: str) -> Item:
+def _complete_item(item_id: str) -> Item:
     return _item(item_id, priority="High", hours=9, late=True, due="2024-05-01T12:00+02:00")
 
 
 async def _rows(platform: Platform, collection: Collection) -> dict[str, int]:
     number = (await collection.refresh()).collection_id
-    found = {}
+    counts = {}
     for table in TABLES:
         statement = Compiled(f"SELECT count(*) FROM {table} WHERE collection_id = {number}")  # noqa: S608
-        found[table] = (await platform.database.read(platform.tenant_id, statement))[0][0]
-    return found
+        counts[table] = (await platform.database.read(platform.tenant_id, statement))[0][0]
+    return counts
 
 
-async def _found(collection: Collection, **where: Any) -> list[str]:
+async def _matching_ids(collection: Collection, **where: Any) -> list[str]:
     return sorted(hit.item_id for hit in await collection.search("words", where=where, limit=100))
 
 
 async def test_declaring_indexes_the_items_that_are_there(platform: Platform) -> None:
-    """And those that come; what is declared shows."""
+    """Items that are added later are indexed too; ``info`` shows the declaration."""
     collection = await platform.collection("docs")
-    await collection.add([_one("1"), _item("2", priority="Low", hours=10)])
+    await collection.add([_complete_item("1"), _item("2", priority="Low", hours=10)])
     assert await _rows(platform, collection) == dict(zip(TABLES, (2, 0, 0, 0), strict=True))
     await collection.make_filterable(ALL)
-    await collection.add([_one("3")])
+    await collection.add([_complete_item("3")])
     assert await _rows(platform, collection) == dict(zip(TABLES, (3, 5, 3, 2), strict=True))
     assert (await collection.info()).filterable == ALL
-    assert await _found(collection, priority="High") == ["1", "3"]
-    assert await _found(collection, hours={"gt": 9}) == ["2"]
-    assert await _found(collection, late=True, due={"lte": "2024-05-01T10:00Z"}) == ["1", "3"]
+    assert await _matching_ids(collection, priority="High") == ["1", "3"]
+    assert await _matching_ids(collection, hours={"gt": 9}) == ["2"]
+    assert await _matching_ids(collection, late=True, due={"lte": "2024-05-01T10:00Z"}) == ["1", "3"]
 
 
 async def test_declaring_again_changes_nothing_and_another_type_is_refused(platform: Platform) -> None:
-    """The message holds the command that changes the type; adding to what is declared is no change."""
+    """The message contains the command that changes the type; repeating a declaration changes nothing."""
     collection = await platform.collection("docs", filterable={"hours": "number"})
     await platform.collection("docs", filterable={"hours": "number", "priority": "text"})
     assert (await collection.info()).filterable == {"hours": "number", "priority": "text"}
@@ -69,20 +69,20 @@ async def test_declaring_again_changes_nothing_and_another_type_is_refused(platf
 
 
 async def test_what_is_taken_back_leaves_no_row_and_filters_still_work(platform: Platform) -> None:
-    """An attribute that no item ever had is unknown again; a name that was not declared is no error."""
+    """An attribute that no item ever had is unknown again; a name that was not declared is not an error."""
     collection = await platform.collection("docs", filterable={**ALL, "never": "text"})
-    await collection.add([_one("1")])
-    assert await _found(collection, never="x") == []
+    await collection.add([_complete_item("1")])
+    assert await _matching_ids(collection, never="x") == []
     await collection.make_filterable({}, drop=[*ALL, "never", "nothing"])
     assert await _rows(platform, collection) == dict(zip(TABLES, (1, 0, 0, 0), strict=True))
-    assert await _found(collection, priority="High", hours=9, late=True) == ["1"]
+    assert await _matching_ids(collection, priority="High", hours=9, late=True) == ["1"]
     with pytest.raises(UnknownFieldError):
-        await _found(collection, never="x")
+        await _matching_ids(collection, never="x")
 
 
 @pytest.mark.parametrize("kind", ["texts", "", None, 3])
 async def test_a_type_that_there_is_not_is_refused(platform: Platform, kind: Any) -> None:
-    """The message names those that there are, and no collection is made."""
+    """The message lists the types, and no collection is created."""
     with pytest.raises(InvalidRequestError, match="there are text, number, boolean, time"):
         await platform.collection("docs", filterable={"hours": kind})
     assert await platform.collections() == []
@@ -91,12 +91,12 @@ async def test_a_type_that_there_is_not_is_refused(platform: Platform, kind: Any
 async def test_values_of_another_type_are_refused_in_a_filter_and_kept_in_an_item(platform: Platform) -> None:
     """A filter that can match nothing is a mistake; an item that differs is found by its other fields."""
     collection = await platform.collection("docs", filterable=ALL)
-    await collection.add([_one("1"), _item("2", priority=3, hours="many", late="yes", due="soon")])
-    assert await _found(collection, hours={"gte": 0}) == ["1"]
-    assert await _found(collection, tags="x") == ["1", "2"]
+    await collection.add([_complete_item("1"), _item("2", priority=3, hours="many", late="yes", due="soon")])
+    assert await _matching_ids(collection, hours={"gte": 0}) == ["1"]
+    assert await _matching_ids(collection, tags="x") == ["1", "2"]
     for where in ({"hours": "many"}, {"priority": 3}, {"late": "yes"}, {"due": {"gt": "soon"}}):
         with pytest.raises(InvalidFilterError, match="is filterable as"):
-            await _found(collection, **where)
+            await _matching_ids(collection, **where)
 
 
 async def test_an_order_between_values_of_two_types_is_told_also_without_a_declaration(platform: Platform) -> None:
@@ -105,32 +105,32 @@ async def test_an_order_between_values_of_two_types_is_told_also_without_a_decla
     await collection.add([_item("1", n=3, s="x", late=True, both=1, many=[1]), _item("2", n=4, both="z", many=[2])])
     for where in ({"n": {"gte": "abc"}}, {"s": {"lt": 5}}, {"late": {"gt": 1}}, {"not": {"n": {"lt": "2024-05-01"}}}):
         with pytest.raises(InvalidFilterError, match=r"cannot be compared by order with .*: its values are"):
-            await _found(collection, **where)
+            await _matching_ids(collection, **where)
         with pytest.raises(InvalidFilterError, match="by order"):
             await collection.page(where)
-    assert await _found(collection, n={"gte": 4}) == ["2"]
-    assert await _found(collection, both={"gte": 1}) == ["1"]
-    assert await _found(collection, both={"gte": "a"}) == ["2"]
-    assert await _found(collection, many={"gte": 1}) == []
-    assert await _found(collection, n="abc") == []
+    assert await _matching_ids(collection, n={"gte": 4}) == ["2"]
+    assert await _matching_ids(collection, both={"gte": 1}) == ["1"]
+    assert await _matching_ids(collection, both={"gte": "a"}) == ["2"]
+    assert await _matching_ids(collection, many={"gte": 1}) == []
+    assert await _matching_ids(collection, n="abc") == []
     stale = await platform.collection("docs")
     async with connect(settings=platform.settings) as elsewhere:
         await (await elsewhere.collection("docs")).add([_item("3", n="words")])
-    assert await _found(stale, n={"gte": "abc"}) == ["3"], "what came a moment ago counts"
+    assert await _matching_ids(stale, n={"gte": "abc"}) == ["3"], "what came a moment ago counts"
 
 
 async def test_changed_archived_and_deleted_items_leave_the_indexes(platform: Platform) -> None:
     """An item is not found by values that it no longer has; a revived item is found by its values."""
     collection = await platform.collection("docs", filterable=ALL)
-    await collection.add([_one("1"), _one("2"), _one("3")])
+    await collection.add([_complete_item("1"), _complete_item("2"), _complete_item("3")])
     await collection.add([_item("1", priority=["Low", "High"], hours=1), Item(item_id="2", status="archived")])
-    assert await _found(collection, priority="Low") == ["1"]
-    assert await _found(collection, priority={"lt": "Z"}) == ["3"], "a list has no order"
-    assert await _found(collection, hours=9) == ["3"]
+    assert await _matching_ids(collection, priority="Low") == ["1"]
+    assert await _matching_ids(collection, priority={"lt": "Z"}) == ["3"], "a list has no order"
+    assert await _matching_ids(collection, hours=9) == ["3"]
     assert await collection.delete(["3"]) == 1
     assert await _rows(platform, collection) == dict(zip(TABLES, (1, 2, 1, 0), strict=True))
-    await collection.add([_one("2")])
-    assert await _found(collection, late=True, tags="x") == ["2"]
+    await collection.add([_complete_item("2")])
+    assert await _matching_ids(collection, late=True, tags="x") == ["2"]
     assert await collection.delete(["1", "2"]) == 2
     assert await _rows(platform, collection) == dict.fromkeys(TABLES, 0)
 
@@ -138,14 +138,14 @@ async def test_changed_archived_and_deleted_items_leave_the_indexes(platform: Pl
 async def test_unchanged_values_are_not_written_again(platform: Platform) -> None:
     """A new text for an item leaves the rows of its tags and attributes as they are."""
     collection = await platform.collection("docs", filterable=ALL)
-    await collection.add([_one("1")])
+    await collection.add([_complete_item("1")])
     number = (await collection.refresh()).collection_id
     versions = Compiled(
         " UNION ALL ".join(f"SELECT xmin::text FROM {table} WHERE collection_id = {number}" for table in TABLES)  # noqa: S608
     )
     before = await platform.database.read(platform.tenant_id, versions)
-    one = _one("1")
-    await collection.add([Item(item_id="1", title="other words", tags=one.tags, attributes=one.attributes)])
+    item = _complete_item("1")
+    await collection.add([Item(item_id="1", title="other words", tags=item.tags, attributes=item.attributes)])
     assert await platform.database.read(platform.tenant_id, versions) == before
     assert len(before) == 5
 
@@ -153,23 +153,23 @@ async def test_unchanged_values_are_not_written_again(platform: Platform) -> Non
 async def test_a_writer_that_began_before_the_declaration_indexes_by_it(platform: Platform) -> None:
     """The second waits for the first, so no item is missed in either order."""
     collection = await platform.collection("docs")
-    await collection.add([_one("0")])
+    await collection.add([_complete_item("0")])
     number = (await collection.refresh()).collection_id
     for key, declared in (("1", {"hours": "number"}), ("2", {"priority": "text"})):
         async with platform.database.transaction(platform.tenant_id) as writer:
-            await write_items(writer, ItemWrite(number, [_one(key)]))
+            await write_items(writer, ItemWrite(number, [_complete_item(key)]))
             declaring = asyncio.create_task(collection.make_filterable(declared))
             await until_somebody_waits(platform)
             assert not declaring.done()
         await declaring
-    assert await _found(collection, hours=9) == ["0", "1", "2"]
-    assert await _found(collection, priority="High") == ["0", "1", "2"]
+    assert await _matching_ids(collection, hours=9) == ["0", "1", "2"]
+    assert await _matching_ids(collection, priority="High") == ["0", "1", "2"]
 
 
 async def test_a_writer_that_waits_for_a_declaration_indexes_by_it(platform: Platform) -> None:
     """Also when it brings the attribute that is being declared for the first time."""
     collection = await platform.collection("docs")
-    await collection.add([_one("0")])
+    await collection.add([_complete_item("0")])
     number = (await collection.refresh()).collection_id
     async with platform.database.transaction(platform.tenant_id) as holder:
         await holder.execute("SELECT pg_advisory_xact_lock(writers_lock(%s))", (number,))
@@ -178,12 +178,12 @@ async def test_a_writer_that_waits_for_a_declaration_indexes_by_it(platform: Pla
         writing = asyncio.create_task(collection.add([_item("1", hours=9, fresh="new", newer=1)]))
         await until_somebody_waits(platform, 2)
     await asyncio.gather(declaring, writing)
-    assert await _found(collection, hours=9) == ["0", "1"]
-    assert await _found(collection, fresh="new") == ["1"]
+    assert await _matching_ids(collection, hours=9) == ["0", "1"]
+    assert await _matching_ids(collection, fresh="new") == ["1"]
 
 
 async def test_many_declarations_and_writers_at_once_agree(platform: Platform) -> None:
-    """Nobody waits for another crosswise, and each item is indexed by each attribute."""
+    """The writers do not deadlock, and each item is indexed by each attribute."""
     collection = await platform.collection("docs")
     names = [f"a{number}" for number in range(6)]
 

@@ -119,9 +119,9 @@ async def opened(database_url: str) -> AsyncIterator[tuple[Platform, Collection,
         yield platform, declared, plain
 
 
-async def _matching(platform: Platform, collection: Collection, wanted: Filter) -> list[str]:
+async def _matching(platform: Platform, collection: Collection, filter_: Filter) -> list[str]:
     stored = await collection.refresh()
-    statement = compiled(matching(stored.collection_id, wanted, stored.filterable))
+    statement = compiled(matching(stored.collection_id, filter_, stored.filterable))
     return [row[0] for row in await platform.database.read(platform.tenant_id, statement)]
 
 
@@ -129,10 +129,10 @@ def _holds(element: str) -> Filter:
     return OneOf(Field("list", is_attribute=True), (element,))
 
 
-async def _by_row(platform: Platform, collection: Collection, wanted: Filter) -> set[str]:
+async def _by_row(platform: Platform, collection: Collection, filter_: Filter) -> set[str]:
     stored = await collection.refresh()
     statement = sa.select(items.c.item_id).where(
-        items.c.collection_id == stored.collection_id, condition(wanted, stored.collection_id, stored.filterable)
+        items.c.collection_id == stored.collection_id, condition(filter_, stored.collection_id, stored.filterable)
     )
     return {row[0] for row in await platform.database.read(platform.tenant_id, compiled(statement))}
 
@@ -150,8 +150,8 @@ async def test_a_list_of_any_length_is_found_by_each_of_its_elements(
     ]
     await collection.add(long)
     for element, least in (("e0", 0), ("e63", 64), ("e64", 65), ("e4999", 5000), ("e9999", 10_000)):
-        found = await _matching(platform, collection, _holds(element))
-        assert sorted(map(int, found)) == [length for length in lengths if length >= least]
+        item_ids = await _matching(platform, collection, _holds(element))
+        assert sorted(map(int, item_ids)) == [length for length in lengths if length >= least]
     await collection.add([replace(long[-1], status="archived")])
     assert await _matching(platform, collection, _holds("e4999")) == []
 
@@ -164,15 +164,15 @@ async def test_declared_and_undeclared_attributes_find_what_the_reference_finds(
 ) -> None:
     """Each matching item comes once, by index and by row; only times differ."""
     platform, declared, plain = opened
-    wanted = parse_where(where)
-    assert wanted is not None
+    filter_ = parse_where(where)
+    assert filter_ is not None
     for collection in (declared, plain):
         filterable = (await collection.refresh()).filterable
-        expected = {item.item_id for item in ITEMS if matches(item, wanted, filterable)}
-        found = await _matching(platform, collection, wanted)
-        assert set(found) == expected
-        assert len(found) == len(expected)
-        assert await _by_row(platform, collection, wanted) == expected
+        expected = {item.item_id for item in ITEMS if matches(item, filter_, filterable)}
+        item_ids = await _matching(platform, collection, filter_)
+        assert set(item_ids) == expected
+        assert len(item_ids) == len(expected)
+        assert await _by_row(platform, collection, filter_) == expected
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -181,27 +181,27 @@ async def test_declared_and_undeclared_attributes_find_what_the_reference_finds(
 async def test_every_value_is_told_from_its_neighbours(
     opened: tuple[Platform, Collection, Collection], name: str, operator: str
 ) -> None:
-    """Long texts, numbers beyond what a double tells apart, and times in other zones."""
+    """This covers long texts, numbers beyond a double's precision, and times in other zones."""
     if name == "b" and operator != "eq":
         return
     platform, declared, _ = opened
     filterable = (await declared.refresh()).filterable
     for value in BY_NAME[name]:
-        wanted = parse_where({name: {operator: value}})
-        assert wanted is not None
-        expected = {item.item_id for item in ITEMS if matches(item, wanted, filterable)}
-        assert set(await _matching(platform, declared, wanted)) == expected, value
+        filter_ = parse_where({name: {operator: value}})
+        assert filter_ is not None
+        expected = {item.item_id for item in ITEMS if matches(item, filter_, filterable)}
+        assert set(await _matching(platform, declared, filter_)) == expected, value
 
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_search_compares_declared_times_as_instants(opened: tuple[Platform, Collection, Collection]) -> None:
-    """The same moment in another zone is found, and a text that is no time never is."""
+    """The same moment in another zone matches, and a text that is not a time never does."""
     _, declared, plain = opened
     where = {"t": {"gte": "2024-05-01T02:00+02:00", "lte": "2024-04-30T20:00-04:00"}}
-    wanted = parse_where(where)
-    assert wanted is not None
+    filter_ = parse_where(where)
+    assert filter_ is not None
     filterable = (await declared.refresh()).filterable
-    expected = {item.item_id for item in ITEMS if matches(item, wanted, filterable)}
+    expected = {item.item_id for item in ITEMS if matches(item, filter_, filterable)}
     assert len({ITEMS[int(key)].attributes["t"] for key in expected}) > 2
     assert {hit.item_id for hit in await declared.search("words", where=where, limit=200)} == expected
     assert {hit.item_id for hit in await plain.search("words", where=where, limit=200)} != expected
@@ -209,7 +209,7 @@ async def test_a_search_compares_declared_times_as_instants(opened: tuple[Platfo
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_thousands_of_ids_are_included_or_excluded(opened: tuple[Platform, Collection, Collection]) -> None:
-    """A list of ids is a filter like any other, alone and beside others."""
+    """A list of ids is a filter like any other, alone or in a combination."""
     _, declared, _ = opened
     many = [*(f"none{number}" for number in range(5000)), *(f"{number}" for number in range(100))]
     for where in (
@@ -218,9 +218,9 @@ async def test_thousands_of_ids_are_included_or_excluded(opened: tuple[Platform,
         {"item_id": {"nin": many}, "tags": "x"},
         {"item_id": many, "n": {"gte": 1}},
     ):
-        wanted = parse_where(where)
-        assert wanted is not None
-        expected = {item.item_id for item in ITEMS if matches(item, wanted)}
+        filter_ = parse_where(where)
+        assert filter_ is not None
+        expected = {item.item_id for item in ITEMS if matches(item, filter_)}
         assert expected
         assert {hit.item_id for hit in await declared.search("words", where=where, limit=200)} == expected
 
@@ -229,7 +229,7 @@ KIND, SOURCE, STATUS = (Field(name, is_attribute=False) for name in ("kind", "so
 
 
 async def test_a_filter_object_that_stands_at_two_places_spoils_no_other_filter(platform: Platform) -> None:
-    """The first filter of a shape holds one object twice; the next one of that shape finds what it says."""
+    """The first filter uses one object twice; the next filter of the same shape still finds its own matches."""
     collection = await platform.collection("docs")
     rows = [("A", "x", "u"), ("B", "x", "u"), ("A", "s1", "t1"), ("B", "s1", "t1")]
     await collection.add(

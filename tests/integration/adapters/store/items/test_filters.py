@@ -123,7 +123,7 @@ leaves = st.one_of(
         lambda name, value: {name: value},
         st.sampled_from(["kind", "status", "source"]),
         st.one_of(
-            texts, st.lists(texts, max_size=3), st.builds(lambda one: {"ne": one}, texts), st.just({"exists": True})
+            texts, st.lists(texts, max_size=3), st.builds(lambda value: {"ne": value}, texts), st.just({"exists": True})
         ),
     ),
     st.builds(lambda tags: {"tags": tags}, st.lists(st.sampled_from(TAGS), max_size=3)),
@@ -156,10 +156,10 @@ async def opened(database_url: str) -> AsyncIterator[tuple[Platform, Collection]
         yield platform, collection
 
 
-async def _found(platform: Platform, collection: Collection, wanted: Filter) -> set[str]:
+async def _matching_ids(platform: Platform, collection: Collection, filter_: Filter) -> set[str]:
     number = (await collection.refresh()).collection_id
     statement = sa.select(items.c.item_id).where(
-        items.c.collection_id == sa.literal_column(str(number)), condition(wanted, number)
+        items.c.collection_id == sa.literal_column(str(number)), condition(filter_, number)
     )
     return {row[0] for row in await platform.database.read(platform.tenant_id, compiled(statement))}
 
@@ -171,9 +171,9 @@ async def test_a_filter_finds_what_the_reference_finds(
     opened: tuple[Platform, Collection], where: Mapping[str, Any]
 ) -> None:
     """Equality and order by type, lists, absence, tags, times, and every way of putting them together."""
-    wanted = parse_where(where)
-    assert wanted is not None
-    assert await _found(*opened, wanted) == {item.item_id for item in ITEMS if matches(item, wanted)}
+    filter_ = parse_where(where)
+    assert filter_ is not None
+    assert await _matching_ids(*opened, filter_) == {item.item_id for item in ITEMS if matches(item, filter_)}
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -183,15 +183,15 @@ async def test_every_leg_searches_among_the_matching_items_and_all_of_them(
     opened: tuple[Platform, Collection], where: Mapping[str, Any]
 ) -> None:
     """Both legs return exactly the items that match, when there is room."""
-    wanted = parse_where(where)
-    assert wanted is not None
-    expected = {item.item_id for item in ITEMS if matches(item, wanted)}
+    filter_ = parse_where(where)
+    assert filter_ is not None
+    expected = {item.item_id for item in ITEMS if matches(item, filter_)}
     try:
         rankings = await leg_rankings(handle_of(opened[1]), "any words", where=where, depth=1000)
     except IncomparableValueError:
-        # No item has a value of "deep" that the order could hold for; other parts of the filter may let items through.
+        # No item has a value of "deep" that is ordered; other parts of the filter may match items.
         reject()
-    assert {leg: {one.item_id for one in found} for leg, found in rankings.items()} == {
+    assert {leg: {row.item_id for row in rows} for leg, rows in rankings.items()} == {
         "dense": expected,
         "lexical": expected,
     }
@@ -201,11 +201,11 @@ async def test_every_leg_searches_among_the_matching_items_and_all_of_them(
 async def test_numbers_are_ordered_as_numbers_and_never_equal_texts(opened: tuple[Platform, Collection]) -> None:
     """9 < 10, "9" > "10", and neither has to do with the other; true is no 1."""
     for where in ({"n": {"lt": 10}}, {"n": {"gt": "10"}}, {"n": 1}, {"n": True}, {"n": "1"}, {"n": [1, "1"]}):
-        wanted = parse_where(where)
-        assert wanted is not None
-        expected = {item.item_id for item in ITEMS if matches(item, wanted)}
+        filter_ = parse_where(where)
+        assert filter_ is not None
+        expected = {item.item_id for item in ITEMS if matches(item, filter_)}
         assert expected, "no item to find: the test would prove nothing"
-        assert await _found(*opened, wanted) == expected
+        assert await _matching_ids(*opened, filter_) == expected
         hits = await opened[1].search("any words", where=where, limit=100)
         assert {hit.item_id for hit in hits} == expected
 
@@ -213,12 +213,12 @@ async def test_numbers_are_ordered_as_numbers_and_never_equal_texts(opened: tupl
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("name", ["item_id", "s", "tags", "kind"])
 async def test_a_list_of_thousands_is_one_condition(opened: tuple[Platform, Collection], name: str) -> None:
-    """Ten thousand values in a filter are no error, and find what few of them would."""
+    """Ten thousand values in a filter are not an error, and match the same items as the few values that exist."""
     values = [*(f"none{number}" for number in range(9_996)), "a", "x", "bug", "7"]
-    wanted = parse_where({name: values})
-    assert wanted is not None
+    filter_ = parse_where({name: values})
+    assert filter_ is not None
     hits = await opened[1].search("any words", where={name: values}, limit=100)
-    assert {hit.item_id for hit in hits} == {item.item_id for item in ITEMS if matches(item, wanted)}
+    assert {hit.item_id for hit in hits} == {item.item_id for item in ITEMS if matches(item, filter_)}
     assert hits
 
 
@@ -230,6 +230,6 @@ async def test_when_an_item_was_stored_can_be_filtered_by(opened: tuple[Platform
         ({"created_at": {"gt": now - timedelta(hours=1)}}, len(ITEMS)),
         ({"created_at": {"gt": now + timedelta(hours=1)}}, 0),
     ):
-        wanted = parse_where(where)
-        assert wanted is not None
-        assert len(await _found(*opened, wanted)) == expected
+        filter_ = parse_where(where)
+        assert filter_ is not None
+        assert len(await _matching_ids(*opened, filter_)) == expected

@@ -67,7 +67,7 @@ async def indexed(connection: Connection, collection: Collection) -> Indexed:
         assert row[5] == sum((row[1] or {}).values())
     return Indexed(
         {row[0]: row[1] or {} for row in rows},
-        {row[0]: np.array([float(one) for one in row[3].strip("[]").split(",")]) for row in rows if row[3]},
+        {row[0]: np.array([float(number) for number in row[3].strip("[]").split(",")]) for row in rows if row[3]},
         {row[0]: (row[2], row[4]) for row in rows},
     )
 
@@ -77,22 +77,22 @@ def windows(items: Mapping[str, Item], setting: Neighbours | None) -> dict[str, 
     active = {key: item for key, item in items.items() if item.status != "archived"}
     if setting is None:
         return {key: [] for key in active}
-    found: dict[str, list[str]] = {}
+    by_item: dict[str, list[str]] = {}
     for key, item in active.items():
         talk = item.attributes.get(setting.sequence)
         mates = sorted(
-            (mate.attributes.get(setting.order, float("inf")), one)
-            for one, mate in active.items()
+            (mate.attributes.get(setting.order, float("inf")), item_id)
+            for item_id, mate in active.items()
             if talk is not None and mate.attributes.get(setting.sequence) == talk
         )
-        order = [one for _, one in mates]
+        order = [item_id for _, item_id in mates]
         place = order.index(key) if talk is not None else 0
-        found[key] = (
+        by_item[key] = (
             order[max(0, place - setting.before) : place] + order[place + 1 : place + 1 + setting.after]
             if talk is not None
             else []
         )
-    return found
+    return by_item
 
 
 async def expected(items: Mapping[str, Item], setting: Neighbours | None) -> Indexed:
@@ -103,11 +103,11 @@ async def expected(items: Mapping[str, Item], setting: Neighbours | None) -> Ind
     texts = [item.indexed_text for item in items.values()]
     own = dict(zip(items, await HashingEmbedder().embed(texts, TextRole.DOCUMENT), strict=True))
     for key, near in around.items():
-        counted = Counter({word: n * weight for word, n in Counter(items[key].indexed_text.split()).items()})
-        for one in near:
-            counted.update(items[one].body.split())
-        terms[key] = dict(counted)
-        mixed = weight * own[key] + sum((own[one] for one in near), np.zeros_like(own[key]))
+        frequencies = Counter({word: n * weight for word, n in Counter(items[key].indexed_text.split()).items()})
+        for item_id in near:
+            frequencies.update(items[item_id].body.split())
+        terms[key] = dict(frequencies)
+        mixed = weight * own[key] + sum((own[item_id] for item_id in near), np.zeros_like(own[key]))
         vectors[key] = mixed / np.linalg.norm(mixed)
     return Indexed(terms, vectors, {})
 
@@ -115,12 +115,12 @@ async def expected(items: Mapping[str, Item], setting: Neighbours | None) -> Ind
 async def assert_indexed(
     connection: Connection, collection: Collection, items: Mapping[str, Item], setting: Neighbours | None = SETTING
 ) -> None:
-    """Both indexes are what they would be had everything been there from the start."""
-    found, wanted = await indexed(connection, collection), await expected(items, setting)
-    assert found.terms == wanted.terms
-    assert found.vectors.keys() == wanted.vectors.keys()
-    for key, vector in wanted.vectors.items():
-        assert found.vectors[key] == pytest.approx(vector, abs=2e-3), key
+    """Both indexes equal those of a collection that had all items from the start."""
+    stored, wanted_index = await indexed(connection, collection), await expected(items, setting)
+    assert stored.terms == wanted_index.terms
+    assert stored.vectors.keys() == wanted_index.vectors.keys()
+    for key, vector in wanted_index.vectors.items():
+        assert stored.vectors[key] == pytest.approx(vector, abs=2e-3), key
 
 
 def turn(number: float, text: str, talk: str | None = "a", **more: Any) -> Item:
@@ -191,7 +191,7 @@ async def test_a_change_writes_exactly_the_neighbours_concerned(
     stored = await collection.refresh()
     assert stored.space is not None
     before = await indexed(connection, collection)
-    # A collection would weigh all its items again, as so few have another average length now.
+    # Otherwise the collection would recompute all weights, because few items have another average length.
     if change is None:
         del items["a4"]
         async with platform.database.transaction(platform.tenant_id) as writing:
@@ -209,7 +209,7 @@ async def test_a_change_writes_exactly_the_neighbours_concerned(
 async def test_writers_of_adjacent_items_neither_deadlock_nor_miss_each_other(
     platform: Platform, connection: Connection
 ) -> None:
-    """Six writers of one conversation end with the indexes of what they left."""
+    """After six concurrent writers of one conversation, the indexes match the stored items."""
     collection = await platform.collection("talks", neighbours=SETTING)
 
     async def write(writer: int) -> None:
@@ -228,7 +228,7 @@ async def test_writers_of_adjacent_items_neither_deadlock_nor_miss_each_other(
 async def test_a_setting_that_comes_later_changes_or_goes_reindexes_what_is_stored(
     platform: Platform, connection: Connection
 ) -> None:
-    """Without asking the embedder: the own vectors are kept apart, and come back."""
+    """The embedder is not called: each item's own vector is stored separately."""
     collection = await platform.collection("talks")
     items = {f"a{number}": turn(number, f"{WORDS[number]} omega") for number in range(8)}
     await collection.add(list(items.values()))
@@ -252,7 +252,7 @@ async def test_a_setting_that_comes_later_changes_or_goes_reindexes_what_is_stor
 async def test_an_interrupted_change_is_finished_by_the_same_call_or_the_job(
     platform: Platform, connection: Connection
 ) -> None:
-    """The position of the walk is kept; items written meanwhile are correct at once."""
+    """The walk resumes at its stored position; items written meanwhile are correct at once."""
     collection = await platform.collection("talks")
     items = {f"a{number}": turn(number, f"{WORDS[number]} omega") for number in range(6)}
     await collection.add(list(items.values()))
@@ -287,7 +287,7 @@ async def test_filters_on_words_look_at_the_item_itself(platform: Platform) -> N
 async def test_a_neighbour_whose_vector_is_still_to_come_is_mixed_in_when_it_does(
     platform: Platform, connection: Connection
 ) -> None:
-    """Until then it is pending, and nobody else is."""
+    """Until its vector arrives, only that item is pending."""
     collection, items = await talk_of(platform, 5)
     items["a2"] = turn(2, "mu nu")
     stored = await collection.refresh()
@@ -314,8 +314,8 @@ async def test_items_outside_any_sequence_and_odd_places_are_indexed(
         {"_id": "words", "text": "eta", "talk": "x" * 9000, "at": "some day"},
     ]
     await collection.add(odd)
-    found = (await indexed(connection, collection)).terms
-    assert {key: " ".join(sorted(terms)) for key, terms in found.items()} == {
+    index_terms = (await indexed(connection, collection)).terms
+    assert {key: " ".join(sorted(terms)) for key, terms in index_terms.items()} == {
         "none": "alpha",
         "list": "beta",
         "early": "epsilon zeta",
@@ -327,15 +327,15 @@ async def test_items_outside_any_sequence_and_odd_places_are_indexed(
 
 
 async def test_the_order_may_be_when_things_happened(platform: Platform, connection: Connection) -> None:
-    """Without another order, ``occurred_at`` says who is next to whom."""
+    """Without another order, ``occurred_at`` defines the neighbours."""
     collection = await platform.collection("talks", neighbours=Neighbours(sequence="talk", before=1, after=0))
     start = datetime(2024, 1, 1, tzinfo=UTC)
     await collection.add(
         Item(item_id=word, body=word, attributes={"talk": 7}, occurred_at=start + timedelta(microseconds=place))
         for place, word in enumerate(("gamma", "alpha", "beta"))
     )
-    found = (await indexed(connection, collection)).terms
-    assert {key: set(terms) for key, terms in found.items()} == {
+    index_terms = (await indexed(connection, collection)).terms
+    assert {key: set(terms) for key, terms in index_terms.items()} == {
         "gamma": {"gamma"},
         "alpha": {"gamma", "alpha"},
         "beta": {"alpha", "beta"},
@@ -386,9 +386,9 @@ async def test_a_vector_that_is_being_stored_while_neighbours_are_set_is_mixed(
     await writer.add(list(items.values()))
     texts = [item.indexed_text for item in items.values()]
     vectors = await HashingEmbedder().embed(texts, TextRole.DOCUMENT)
-    given = {key: (text_hash(text), vector) for key, text, vector in zip(items, texts, vectors, strict=True)}
+    hashed = {key: (text_hash(text), vector) for key, text, vector in zip(items, texts, vectors, strict=True)}
     async with platform.database.transaction(platform.tenant_id) as writing:
-        await run_together(writing, [vectors_statement(stored.collection_id, stored.space.space_id, given)])
+        await run_together(writing, [vectors_statement(stored.collection_id, stored.space.space_id, hashed)])
         setting = asyncio.create_task(collection.set_neighbours(SETTING))
         async with asyncio.timeout(20):
             while not setting.done() and (await (await connection.execute(LOCK_WAITS.encode())).fetchone()) == (0,):
@@ -400,7 +400,7 @@ async def test_a_vector_that_is_being_stored_while_neighbours_are_set_is_mixed(
 async def test_a_vector_stored_before_the_own_ones_are_back_is_not_replaced_by_the_former(
     platform: Platform, connection: Connection
 ) -> None:
-    """The walk that gives own vectors back knows of what is stored while it goes on."""
+    """The walk that restores own vectors keeps those that were stored meanwhile."""
     collection, items = await talk_of(platform, 4)
     stored = await collection.refresh()
     assert stored.space is not None

@@ -1,4 +1,4 @@
-"""Arms are read for many items at once, as they stand at a moment."""
+"""Arms of many items are read at once, as of one time."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ LANDMARK = datetime(2026, 1, 1, tzinfo=UTC)
 USED = datetime(2026, 2, 3, 4, 5, tzinfo=UTC)
 
 
-async def _filled(platform: Platform, arms: list[tuple[Any, ...]]) -> Collection:
+async def _fill(platform: Platform, arms: list[tuple[Any, ...]]) -> Collection:
     collection = await platform.collection("docs")
-    await collection.add([{"_id": one, "text": f"text {one}"} for one in ("a", "b")])
+    await collection.add([{"_id": item_id, "text": f"text {item_id}"} for item_id in ("a", "b")])
     number = (await collection.refresh()).collection_id
     async with platform.database.transaction(platform.tenant_id) as connection:
         await connection.execute("INSERT INTO item_clusters VALUES (%s, 'a', 7)", (number,))
@@ -36,51 +36,51 @@ async def _read(platform: Platform, item_ids: list[str], buckets: list[str], now
 
 
 async def test_arms_are_decayed_to_the_moment_that_is_asked_for(platform: Platform) -> None:
-    """Half of an event is left after a half-life, which is 30 days unless the collection says otherwise."""
-    collection = await _filled(platform, [("a", "", 4.0, 2.0, 6, 4, USED), ("a", "domain=db", 1.0, 0.0, 1, 1, USED)])
-    found = (await _read(platform, ["a", "b"], ["", "domain=db"], LANDMARK + timedelta(days=30)))["a"]
-    assert found.anywhere == (2.0, 1.0, 6, 4, USED)
-    assert found.arms["domain=db"] == (0.5, 0.0, 1, 1, USED)
+    """After a half-life, half of an event is left; the default half-life is 30 days."""
+    collection = await _fill(platform, [("a", "", 4.0, 2.0, 6, 4, USED), ("a", "domain=db", 1.0, 0.0, 1, 1, USED)])
+    arms = (await _read(platform, ["a", "b"], ["", "domain=db"], LANDMARK + timedelta(days=30)))["a"]
+    assert arms.anywhere == (2.0, 1.0, 6, 4, USED)
+    assert arms.arms["domain=db"] == (0.5, 0.0, 1, 1, USED)
     async with platform.database.transaction(platform.tenant_id) as connection:
         number = (await collection.refresh()).collection_id
         await connection.execute(
             "INSERT INTO learning_states (collection_id, half_life_days, landmark) VALUES (%s, 10, %s)",
             (number, LANDMARK + timedelta(days=10)),
         )
-    found = (await _read(platform, ["a"], [""], LANDMARK + timedelta(days=30)))["a"]
-    assert (found.anywhere.successes, found.anywhere.failures) == (1.0, 0.5)
+    arms = (await _read(platform, ["a"], [""], LANDMARK + timedelta(days=30)))["a"]
+    assert (arms.anywhere.successes, arms.anywhere.failures) == (1.0, 0.5)
 
 
 async def test_an_item_is_there_with_what_is_known_of_it(platform: Platform) -> None:
-    """Its cluster and when it was stored; one that never was anywhere has no arms, and only the buckets asked for."""
-    await _filled(platform, [("a", "", 1.0, 0.0, 1, 1, USED), ("a", "domain=db", 1.0, 0.0, 1, 1, USED)])
-    found = await _read(platform, ["a", "b", "gone", "a"], ["", "domain=web"], LANDMARK)
-    assert list(found) == ["a", "b", "gone"]
-    assert (found["a"].cluster, list(found["a"].arms)) == (7, [""])
-    assert found["b"].created_at is not None
-    assert (found["b"].cluster, dict(found["b"].arms)) == (None, {})
-    assert (found["gone"].created_at, found["gone"].cluster, dict(found["gone"].arms)) == (None, None, {})
+    """The answer has the item's cluster and storage time; an unknown item has no arms, only the requested buckets."""
+    await _fill(platform, [("a", "", 1.0, 0.0, 1, 1, USED), ("a", "domain=db", 1.0, 0.0, 1, 1, USED)])
+    arms = await _read(platform, ["a", "b", "gone", "a"], ["", "domain=web"], LANDMARK)
+    assert list(arms) == ["a", "b", "gone"]
+    assert (arms["a"].cluster, list(arms["a"].arms)) == (7, [""])
+    assert arms["b"].created_at is not None
+    assert (arms["b"].cluster, dict(arms["b"].arms)) == (None, {})
+    assert (arms["gone"].created_at, arms["gone"].cluster, dict(arms["gone"].arms)) == (None, None, {})
     assert await _read(platform, [], [""], LANDMARK) == {}
 
 
 @pytest.mark.parametrize("years", [200, -70])
 async def test_a_moment_ages_away_is_no_error(platform: Platform, years: int) -> None:
-    """After a thousand half-lives nothing is left; a rounding error below zero is nothing either."""
-    await _filled(platform, [("a", "", 1.0, -1e-17, 1, 1, USED)])
+    """After a thousand half-lives nothing is left; a rounding error below zero counts as nothing too."""
+    await _fill(platform, [("a", "", 1.0, -1e-17, 1, 1, USED)])
     arm = (await _read(platform, ["a"], [""], LANDMARK + timedelta(days=365 * years)))["a"].anywhere
     assert arm.failures == 0
     assert arm.successes == 0 if years > 0 else arm.successes > 1e250
 
 
 async def test_past_arms_are_those_that_were_read_then(platform: Platform) -> None:
-    """From the events, by item: what came or was replaced later changes nothing, and what was retired still counts."""
-    await _filled(platform, [])
+    """They come from the events, by item: later events and replacements do not matter, retired events count."""
+    await _fill(platform, [])
     number = (await (await platform.collection("docs")).refresh()).collection_id
-    said = [
+    verdicts = [
         Feedback(collection="docs", item_id=item, reward=reward, actor=actor, at=USED)
         for item, reward, actor in (("a", 0.75, "ann"), ("a", 0.25, "bob"), ("b", 1.0, "ann"))
     ]
-    await platform.feedback_each(said)
+    await platform.feedback_each(verdicts)
     moment = await _now(platform)
     then = await _read(platform, ["a", "b", "gone"], ["", "domain=db"], moment)
     assert then["a"].anywhere.uses == 2
@@ -91,17 +91,17 @@ async def test_past_arms_are_those_that_were_read_then(platform: Platform) -> No
     )
     async with platform.database.transaction(platform.tenant_id) as connection:
         await connection.execute("SELECT retire_feedback(%s, ARRAY['b'], %s)", (number, moment))
-    found = arms_from(await platform.database.read(platform.tenant_id, _past(number, moment)))
-    assert list(found) == list(then)
-    for item_id, wanted in then.items():
-        assert found[item_id].arms.keys() == wanted.arms.keys()
-        for bucket, arm in wanted.arms.items():
-            assert found[item_id].arms[bucket][:4] == pytest.approx(arm[:4])
+    arms = arms_from(await platform.database.read(platform.tenant_id, _past(number, moment)))
+    assert list(arms) == list(then)
+    for item_id, expected in then.items():
+        assert arms[item_id].arms.keys() == expected.arms.keys()
+        for bucket, arm in expected.arms.items():
+            assert arms[item_id].arms[bucket][:4] == pytest.approx(arm[:4])
 
 
 async def test_past_arms_look_up_each_items_events(platform: Platform) -> None:
     """By the key of the feedback: the rest of the log is not read."""
-    await _filled(platform, [])
+    await _fill(platform, [])
     number = (await (await platform.collection("docs")).refresh()).collection_id
     statement = _past(number, USED)
     async with platform.database.transaction(platform.tenant_id) as connection:
@@ -115,8 +115,8 @@ async def test_past_arms_look_up_each_items_events(platform: Platform) -> None:
 
 
 async def test_arms_are_looked_up_item_by_item(platform: Platform) -> None:
-    """Whatever the planner thinks of the table's size: a search never reads the arms of a whole collection."""
-    await _filled(platform, [])
+    """Whatever the planner's estimates, a search never reads the arms of a whole collection."""
+    await _fill(platform, [])
     number = (await (await platform.collection("docs")).refresh()).collection_id
     statement = arms_statement(number, item_ids=["a", "b"], buckets=["", "domain=db"], now=USED)
     async with platform.database.transaction(platform.tenant_id) as connection:

@@ -32,7 +32,7 @@ _MANY = """
 
 
 class _Explaining:
-    """Keeps the plans of what is read."""
+    """Keeps the plans of its reads."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -50,8 +50,8 @@ async def test_an_old_session_is_not_looked_for_among_all_that_came_since(platfo
     """The index finds the session's own answers, and no other record is read."""
     collection = await platform.collection("docs")
     await collection.add([{"_id": "a", "text": "timeout"}])
-    shown = [ShownItem(item_id="a", score=1.0)]
-    await collection.record_answer("q", shown, origin="o", retrieval_time_ms=1, context=Context(session="old"))
+    items = [ShownItem(item_id="a", score=1.0)]
+    await collection.record_answer("q", items, origin="o", retrieval_time_ms=1, context=Context(session="old"))
     await platform.recorded()
     number = (await collection.refresh()).collection_id
     async with platform.database.transaction(platform.tenant_id) as connection:
@@ -59,6 +59,6 @@ async def test_an_old_session_is_not_looked_for_among_all_that_came_since(platfo
     async with platform.database.transaction(platform.tenant_id) as connection:
         explaining = _Explaining(connection)
         await answers_of(cast(Database, explaining), platform.tenant_id, number, "old", origin=None, limit=20)
-    read = [int(one) for one in re.findall(r"Scan.* on retrievals.*rows=(\d+)", explaining.plan)]
-    assert 0 < max(read) <= 1 + OWN, explaining.plan
+    row_counts = [int(rows) for rows in re.findall(r"Scan.* on retrievals.*rows=(\d+)", explaining.plan)]
+    assert 0 < max(row_counts) <= 1 + OWN, explaining.plan
     assert "Rows Removed by Filter" not in explaining.plan

@@ -78,7 +78,7 @@ leaves = st.one_of(
         st.lists(st.sampled_from(["x", "y", "z"]), min_size=1, max_size=2),
         st.sampled_from(["any", "all"]),
     ),
-    st.just({"n": {"gte": 1}}),  # which facets cannot tell
+    st.just({"n": {"gte": 1}}),  # which facets cannot test
 )
 wheres = st.builds(lambda parts: {"and": parts}, st.lists(leaves, min_size=1, max_size=3))
 
@@ -97,19 +97,21 @@ async def opened(database_url: str) -> AsyncIterator[tuple[Platform, list[Collec
         yield platform, collections
 
 
-async def _found(platform: Platform, collection: Collection, wanted: Filter, **way: Any) -> set[str]:
+async def _nearest_ids(platform: Platform, collection: Collection, filter_: Filter, **way: Any) -> set[str]:
     """The items that the dense leg brings, the nearest thousand."""
     stored = await collection.refresh()
     assert stored.space is not None
     request = CandidateRequest(
-        collection_id=stored.collection_id, legs=(LegName.DENSE,), depth=1000, condition=wanted,
+        collection_id=stored.collection_id, legs=(LegName.DENSE,), depth=1000, condition=filter_,
         filterable=stored.filterable, space_id=stored.space.space_id, dimensions=SPACE.dimensions, **way,
     )  # fmt: skip
     query = Query(vector=VECTORS[0] / np.linalg.norm(VECTORS[0]))
-    brought = (await find_candidates(platform.database, platform.tenant_id, request, query)).rankings["dense"]
-    assert [one.score for one in brought] == sorted((one.score for one in brought), reverse=True)
-    assert len({one.item_id for one in brought}) == len(brought)
-    return {one.item_id for one in brought}
+    candidates = (await find_candidates(platform.database, platform.tenant_id, request, query)).rankings["dense"]
+    assert [candidate.score for candidate in candidates] == sorted(
+        (candidate.score for candidate in candidates), reverse=True
+    )
+    assert len({candidate.item_id for candidate in candidates}) == len(candidates)
+    return {candidate.item_id for candidate in candidates}
 
 
 WAYS: list[dict[str, Any]] = [
@@ -128,13 +130,13 @@ async def test_each_way_finds_what_the_reference_finds(
 ) -> None:
     """Attributes of any kind, declared or not, lists of any length, tags, kind and status, all of them together."""
     platform, collections = opened
-    wanted = parse_where(where)
-    assert wanted is not None
+    condition = parse_where(where)
+    assert condition is not None
     for collection in collections:
         filterable = (await collection.refresh()).filterable
-        expected = {item.item_id for item in ITEMS if matches(item, wanted, filterable)}
+        expected = {item.item_id for item in ITEMS if matches(item, condition, filterable)}
         for way in WAYS:
-            assert await _found(platform, collection, wanted, **way) == expected, way
+            assert await _nearest_ids(platform, collection, condition, **way) == expected, way
 
 
 @pytest.mark.parametrize(
@@ -155,10 +157,10 @@ async def test_each_way_finds_what_the_reference_finds(
 )
 def test_facets_answer_conjunctions_of_few_values(where: dict[str, Any], clauses: int | None) -> None:
     """Every other filter takes the general way."""
-    wanted = parse_where(where)
-    assert wanted is not None
-    found = facet_clauses(wanted)
-    assert (None if found is None else len(found)) == clauses
+    condition = parse_where(where)
+    assert condition is not None
+    facets = facet_clauses(condition)
+    assert (None if facets is None else len(facets)) == clauses
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -169,18 +171,18 @@ def test_facets_answer_conjunctions_of_few_values(where: dict[str, Any], clauses
 async def test_a_facet_is_the_same_in_python(
     opened: tuple[Platform, list[Collection]], value: str | float, field: str
 ) -> None:
-    """A walk is planned by what is known of the filter's facets; 0 and -0 are one number."""
+    """Python computes the facets that plan a walk; 0 and -0 are one number."""
     statement = Compiled(
         "SELECT facet(7, %(field)s::text, %(value)s::jsonb)::text",
         {"field": field, "value": psycopg.types.json.Jsonb(value)},
     )
     platform, _ = opened
-    made = await platform.database.read(platform.tenant_id, statement)
-    assert made[0][0] == facet(7, field, value)
+    rows = await platform.database.read(platform.tenant_id, statement)
+    assert rows[0][0] == facet(7, field, value)
 
 
 async def _stale(platform: Platform, collection: Collection) -> list[str]:
-    """The items whose vector has other facets beside it than they have, or none at all."""
+    """The items whose vector has missing facets, or other facets than the item."""
     stored = await collection.refresh()
     assert stored.space is not None
     text = (
@@ -194,8 +196,8 @@ async def _stale(platform: Platform, collection: Collection) -> list[str]:
 
 
 async def _dense(collection: Collection, **where: Any) -> set[str]:
-    found = await collection.search(vector=VECTORS[0], where=where, limit=100, legs=["dense"])
-    return {hit.item_id for hit in found}
+    hits = await collection.search(vector=VECTORS[0], where=where, limit=100, legs=["dense"])
+    return {hit.item_id for hit in hits}
 
 
 async def test_facets_follow_what_becomes_of_an_item(platform: Platform) -> None:
@@ -227,11 +229,11 @@ async def test_facets_follow_what_becomes_of_an_item(platform: Platform) -> None
 
 
 async def test_who_writes_facets_of_a_window_waits_for_who_mixes_its_vectors(platform: Platform) -> None:
-    """The mixer has read the items before and would write what it read; it holds the totals, not the items."""
+    """The mixer would write the state that it read earlier; it locks the totals, not the items."""
     collection = await platform.collection("talks", space=SPACE, neighbours=TALKS)
     some = [Item(item_id=f"{n}", body=f"{n}", attributes={"talk": "a", "turn": n, "colour": "red"}) for n in range(4)]
     await collection.add(some, embeddings=VECTORS[:4])
-    changed = [replace(one, attributes={**one.attributes, "colour": "blue"}) for one in some]
+    changed = [replace(item, attributes={**item.attributes, "colour": "blue"}) for item in some]
     await collection.add(changed[:1], embeddings=VECTORS[:1])
     assert await _dense(collection, colour="blue") == {"0"}
     number = (await collection.refresh()).collection_id
@@ -267,7 +269,7 @@ async def test_facets_are_right_after_many_writers_at_once(platform: Platform, n
                 )
                 for place in places
             ]
-            vectors = VECTORS[[place + 20 * (one.body == "two") for place, one in zip(places, some, strict=True)]]
+            vectors = VECTORS[[place + 20 * (item.body == "two") for place, item in zip(places, some, strict=True)]]
             await collection.add(some, embeddings=vectors)
 
     await asyncio.gather(*(write() for _ in range(4)))
@@ -275,7 +277,7 @@ async def test_facets_are_right_after_many_writers_at_once(platform: Platform, n
 
 
 async def test_common_facets_are_known_until_the_last_of_them_is_forgotten(platform: Platform) -> None:
-    """Those of a twentieth of the items and more, with their share; a facet that is forgotten is not kept."""
+    """Facets of at least a twentieth of the items are stored with their share; a forgotten facet is removed."""
     collection = await platform.collection("docs", space=SPACE)
     some = [Item(item_id=f"{n}", body="text", attributes={"colour": "red" if n < 50 else f"{n}"}) for n in range(100)]
     await collection.add(some, embeddings=VECTORS[:100])
@@ -291,8 +293,8 @@ async def test_common_facets_are_known_until_the_last_of_them_is_forgotten(platf
     async def common() -> dict[str, float]:
         statement = Compiled("SELECT common_facets FROM ann_indexes WHERE collection_id = %(id)s")
         rows = await platform.database.read(platform.tenant_id, statement.bind(id=stored.collection_id))
-        known: dict[str, float] = rows[0][0]
-        return known
+        shares: dict[str, float] = rows[0][0]
+        return shares
 
     assert await common() == {red: 0.5, active: 1.0, facet(stored.collection_id, "kind", ""): 1.0}
     await forget_items(*where, {"0": "pseudonym"})

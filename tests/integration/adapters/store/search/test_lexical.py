@@ -46,7 +46,7 @@ async def _statistics(connection: Connection, number: int) -> dict[str, Any]:
     async with connection.cursor(row_factory=dict_row) as cursor:
         await cursor.execute("SELECT * FROM collection_statistics WHERE collection_id = %s", (number,))
         row = await cursor.fetchone()
-    # A collection that nothing was written into has none.
+    # A collection without writes has none.
     return row or {"documents": 0, "total_length": 0, "weighed_length": None, "weighing_after": None}
 
 
@@ -92,7 +92,7 @@ async def assert_scores_are_bm25(
     exact = sum(terms.total() for terms in documents.values()) / max(len(documents), 1)
     assert not exact or abs(exact / totals["weighed_length"] - 1) <= DRIFT * 1.001
     for query in ("alpha", "beta gamma delta", "kappas of the pi nowhere", " ".join(WORDS)):
-        wanted = {}
+        expected = {}
         for key, terms in documents.items():
             norm = K1 * (1 - B + B * terms.total() / average)
             score = sum(
@@ -102,11 +102,13 @@ async def assert_scores_are_bm25(
                 if term in terms
             )
             if score:
-                wanted[key] = score
-        found = (await leg_rankings(handle_of(collection), query, legs=["lexical"], depth=1000))["lexical"]
-        assert {one.item_id: one.score for one in found} == pytest.approx(wanted, abs=1e-4)
+                expected[key] = score
+        ranking = (await leg_rankings(handle_of(collection), query, legs=["lexical"], depth=1000))["lexical"]
+        assert {candidate.item_id: candidate.score for candidate in ranking} == pytest.approx(expected, abs=1e-4)
         filtered = await leg_rankings(handle_of(collection), query, legs=["lexical"], where={"kind": ""}, depth=1000)
-        assert {one.item_id: one.score for one in filtered["lexical"]} == pytest.approx(wanted, abs=1e-4)
+        assert {candidate.item_id: candidate.score for candidate in filtered["lexical"]} == pytest.approx(
+            expected, abs=1e-4
+        )
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -138,21 +140,21 @@ async def test_scores_are_bm25_and_statistics_exact_after_any_changes(
                 texts = {key: body for key, body in texts.items() if key not in batch}
         await assert_statistics_are_exact(platform, connection, await _number(collection))
     await collection.add([{"_id": "last", "text": text()}])
-    found = await collection.get(["last"])
-    await assert_scores_are_bm25(platform, connection, collection, texts | {"last": found["last"].indexed_text})
+    items = await collection.get(["last"])
+    await assert_scores_are_bm25(platform, connection, collection, texts | {"last": items["last"].indexed_text})
 
 
 async def test_the_same_texts_rank_the_same_in_every_collection(platform: Platform) -> None:
-    """Also where a rounding in the sum is all that tells two texts apart."""
+    """This also holds if only a rounding in the sum distinguishes two texts."""
     words = [WORDS[:2], WORDS[2:5], WORDS[5:9], WORDS[9:14]]
     texts = [" ".join(some) for some in product(*words)]
     orders = set()
     for name in ("one", "two", "three", "four", "five"):
         collection = await platform.collection(name)
         await collection.add([{"_id": f"i{place:03}", "text": text} for place, text in enumerate(texts)])
-        found = await collection.search(" ".join(WORDS[:14]), legs=["lexical"], limit=200)
-        orders.add(tuple(hit.item_id for hit in found))
-    assert [len(one) for one in orders] == [120]
+        hits = await collection.search(" ".join(WORDS[:14]), legs=["lexical"], limit=200)
+        orders.add(tuple(hit.item_id for hit in hits))
+    assert [len(order) for order in orders] == [120]
 
 
 async def test_concurrent_writers_end_with_exact_statistics(platform: Platform, connection: Connection) -> None:
@@ -183,7 +185,7 @@ async def test_concurrent_writers_end_with_exact_statistics(platform: Platform, 
 async def test_an_item_that_is_added_while_its_key_is_deleted_is_not_half_deleted(
     platform: Platform, connection: Connection
 ) -> None:
-    """Deleting a key that does not exist yet touches nothing of what another writer stores under it meanwhile."""
+    """Deleting a missing key leaves alone what another writer stores under it meanwhile."""
     collection = await platform.collection("docs")
     await collection.add([{"_id": "1", "text": "alpha"}])
     number = await _number(collection)
@@ -191,7 +193,7 @@ async def test_an_item_that_is_added_while_its_key_is_deleted_is_not_half_delete
         await store.hold_item(holder, number, "1")
         deleting = asyncio.create_task(collection.delete(["1", "2"]))
         await until_somebody_waits(platform)
-        await collection.add([{"_id": "2", "text": "beta"}])  # as long: nothing is to be weighed anew
+        await collection.add([{"_id": "2", "text": "beta"}])  # of equal length, so that no weights change
     assert await deleting == 1
     assert set(await collection.get(["1", "2"])) == {"2"}
     await assert_statistics_are_exact(platform, connection, number)
@@ -278,7 +280,7 @@ def _hyphenated(first_letter: int, letters: int) -> str:
     """Distinct words in pairs: in a tsvector, each pair and each word."""
     digits = [chr(first_letter + place) for place in range(letters)]
     words = (digits[a] + digits[b] + digits[c] for a in range(letters) for b in range(letters) for c in range(letters))
-    return " ".join(f"{one}-{next(words)}" for one in words)
+    return " ".join(f"{word}-{next(words)}" for word in words)
 
 
 HUGE = {
@@ -299,13 +301,13 @@ async def test_a_huge_text_is_stored_and_found(platform: Platform, name: str) ->
     text = f"needle {HUGE[name]}"
     report = await collection.add([{"_id": "huge", "text": text}, {"_id": "small", "text": "small"}])
     assert report.added == 2
-    found = (await leg_rankings(handle_of(collection), "small", legs=["lexical"]))["lexical"]
-    assert [one.item_id for one in found] == ["small"]
+    ranking = (await leg_rankings(handle_of(collection), "small", legs=["lexical"]))["lexical"]
+    assert [hit.item_id for hit in ranking] == ["small"]
 
 
 async def test_a_query_of_100_kilobytes_is_answered(new_database: NewDatabase, settings: Settings) -> None:
     """A query with more known words than a sparse vector holds is answered by its rarest, where the bound allows it."""
-    # In a database of its own: what PostgreSQL knows of other tests' words would decide how long it takes.
+    # In a separate database: statistics of other tests' words would affect the duration.
     url = new_database()
     async with (
         connect(url, settings=settings.changed(max_query_bytes=200_000), embedder=HashingEmbedder()) as platform,
@@ -323,10 +325,10 @@ async def _ask_100_kilobytes(platform: Platform, connection: Connection) -> None
     )
     query = " ".join(words)
     assert len(query) > 100_000
-    found = (await leg_rankings(handle_of(collection), query, legs=["lexical"]))["lexical"]
-    assert {one.item_id for one in found} == {"0", "5000", "10000", "15000"}
+    ranking = (await leg_rankings(handle_of(collection), query, legs=["lexical"]))["lexical"]
+    assert {candidate.item_id for candidate in ranking} == {"0", "5000", "10000", "15000"}
     filtered = await leg_rankings(handle_of(collection), query, legs=["lexical"], where={"kind": ""})
-    assert {one.item_id for one in filtered["lexical"]} == {"0", "5000", "10000", "15000"}
+    assert {candidate.item_id for candidate in filtered["lexical"]} == {"0", "5000", "10000", "15000"}
     await assert_statistics_are_exact(platform, connection, await _number(collection))
 
 
@@ -367,7 +369,7 @@ async def test_what_nobody_has_added_up_is_found_and_counted(platform: Platform)
 async def test_writers_of_other_items_do_not_wait_for_one_that_is_not_done(
     platform: Platform, connection: Connection
 ) -> None:
-    """Neither to add, to change nor to remove, whatever the open transaction wrote; nor for its statistics."""
+    """Adding, changing and removing do not wait for the open transaction; neither do its statistics."""
     collection = await platform.collection("docs")
     await collection.add([{"_id": str(number), "text": f"common word{number}", "tags": ["t"]} for number in range(50)])
     number = await _number(collection)

@@ -32,24 +32,24 @@ UNSPACED = {
 }
 
 
-async def _filled(platform: Platform, texts: dict[str, str], **options: Any) -> Collection:
+async def _fill(platform: Platform, texts: dict[str, str], **options: Any) -> Collection:
     collection = await platform.collection("docs", **options)
     await collection.add([{"_id": key, "text": text} for key, text in texts.items()])
     return collection
 
 
-async def _found(collection: Collection, query: str) -> set[str]:
+async def _matching_ids(collection: Collection, query: str) -> set[str]:
     return {hit.item_id for hit in await collection.search(query, legs=["lexical"])}
 
 
 async def _containing(collection: Collection, text: str) -> set[str]:
-    """The items that a filter on the text alone lets through, whatever ranks them."""
+    """The items that match a filter on the text, whatever their rank."""
     vector = [1.0] * 256
     return {hit.item_id for hit in await collection.search(vector=vector, where=Contains(text), legs=["dense"])}
 
 
 @pytest.mark.parametrize(
-    ("query", "wanted"),
+    ("query", "item_ids"),
     [
         ('"read timeout"', {"a", "c"}),
         ('"reading timeouts"', {"a", "c"}),
@@ -71,13 +71,13 @@ async def _containing(collection: Collection, text: str) -> set[str]:
         ("timeout -nothing", {"a", "b", "c"}),
     ],
 )
-async def test_an_english_collection_answers_by_its_stems(platform: Platform, query: str, wanted: set[str]) -> None:
+async def test_an_english_collection_answers_by_its_stems(platform: Platform, query: str, item_ids: set[str]) -> None:
     """Phrases hold in the order of their stems, exclusions remove, prefixes reach stems shorter than themselves."""
-    assert await _found(await _filled(platform, ENGLISH), query) == wanted
+    assert await _matching_ids(await _fill(platform, ENGLISH), query) == item_ids
 
 
 @pytest.mark.parametrize(
-    ("query", "wanted"),
+    ("query", "item_ids"),
     [
         ("图书馆", {"zh", "zh2"}),
         ('"图书馆"', {"zh"}),
@@ -114,14 +114,14 @@ async def test_an_english_collection_answers_by_its_stems(platform: Platform, qu
     ],
 )
 async def test_scripts_without_spaces_are_searched_by_runs_and_single_characters(
-    platform: Platform, query: str, wanted: set[str]
+    platform: Platform, query: str, item_ids: set[str]
 ) -> None:
-    """A phrase is its characters in order, a character is found wherever it stands, widths and planes do not matter."""
-    assert await _found(await _filled(platform, UNSPACED), query) == wanted
+    """A phrase is its characters in order, a character matches anywhere, and widths and planes do not matter."""
+    assert await _matching_ids(await _fill(platform, UNSPACED), query) == item_ids
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "item_ids"),
     [
         ("to be or not to be", {"d"}),
         ("NOT TO", {"d"}),
@@ -133,10 +133,10 @@ async def test_scripts_without_spaces_are_searched_by_runs_and_single_characters
     ],
 )
 async def test_words_that_the_language_leaves_out_are_compared_as_they_are_spelt(
-    platform: Platform, text: str, wanted: set[str]
+    platform: Platform, text: str, item_ids: set[str]
 ) -> None:
-    """Whole words in order, whatever their case and what stands between; a text without words is found nowhere."""
-    assert await _containing(await _filled(platform, ENGLISH), text) == wanted
+    """Whole words match in order, in any case and with anything between them; a text without words matches nothing."""
+    assert await _containing(await _fill(platform, ENGLISH), text) == item_ids
 
 
 async def test_a_phrase_does_not_run_from_the_title_into_the_body(platform: Platform) -> None:
@@ -149,20 +149,20 @@ async def test_a_phrase_does_not_run_from_the_title_into_the_body(platform: Plat
             {"_id": "body", "title": "", "text": "a read timeout"},
         ]
     )
-    assert await _found(collection, '"read timeout"') == {"title", "body"}
+    assert await _matching_ids(collection, '"read timeout"') == {"title", "body"}
 
 
 async def test_a_phrase_is_found_far_down_a_long_text_and_across_lines(platform: Platform) -> None:
     """Beyond the places that a tsvector counts, wherever the text is cut for reading."""
     filler = " ".join(f"filler{number} the needle" for number in range(6000))
     texts = {f"at {cut}": f"{filler[:cut]} silver\nneedle {filler[cut:]}" for cut in (4995, 5005, 100_000)}
-    collection = await _filled(platform, texts | {"other": filler})
-    assert await _found(collection, '"silver needle"') == set(texts)
+    collection = await _fill(platform, texts | {"other": filler})
+    assert await _matching_ids(collection, '"silver needle"') == set(texts)
 
 
 async def test_phrases_and_exclusions_hold_for_the_dense_leg_too(platform: Platform) -> None:
-    """They are conditions of the whole search, and can be said as filters."""
-    collection = await _filled(platform, ENGLISH)
+    """They are conditions of the whole search, and have equivalents as filters."""
+    collection = await _fill(platform, ENGLISH)
     hits = await collection.search('timeout -redis "read timeout"')
     assert [hit.item_id for hit in hits] == ["a"]
     hits = await collection.search("timeout", where=Not(Contains("timeout")))
@@ -171,14 +171,14 @@ async def test_phrases_and_exclusions_hold_for_the_dense_leg_too(platform: Platf
 
 async def test_plain_queries_mean_what_they_spell(platform: Platform) -> None:
     """Without syntax a minus excludes nothing and quotes demand nothing."""
-    collection = await _filled(platform, ENGLISH)
+    collection = await _fill(platform, ENGLISH)
     hits = await collection.search('"timeout read" -redis', legs=["lexical"], syntax=False)
     assert {hit.item_id for hit in hits} == {"a", "b", "c"}
 
 
 async def test_a_prefix_weighs_as_one_term(platform: Platform, connection: Connection) -> None:
-    """Its terms share one idf, that of a term as frequent as all of them; a whole word keeps its own."""
-    collection = await _filled(platform, {str(n): f"alpha{n} common" for n in range(8)} | {"x": "alphorn", "y": "beta"})
+    """Its terms share one idf, that of a term as frequent as all of them; a whole word keeps its own idf."""
+    collection = await _fill(platform, {str(n): f"alpha{n} common" for n in range(8)} | {"x": "alphorn", "y": "beta"})
     number = (await collection.refresh()).collection_id
     cursor = await connection.execute(
         "SELECT part, count(*), min(document_frequency), count(DISTINCT idf) FROM query_terms(%s, %s, %s) "
@@ -196,7 +196,7 @@ async def test_a_prefix_weighs_as_one_term(platform: Platform, connection: Conne
 async def test_a_prefix_takes_the_most_frequent_of_many_terms(platform: Platform, connection: Connection) -> None:
     """A short prefix of a large vocabulary stands for its 64 most frequent terms."""
     words = [f"te{number:03}" for number in range(200)]
-    collection = await _filled(platform, {"all": " ".join(words), "some": " ".join(words[100:164])}, language="simple")
+    collection = await _fill(platform, {"all": " ".join(words), "some": " ".join(words[100:164])}, language="simple")
     number = (await collection.refresh()).collection_id
     cursor = await connection.execute(
         "SELECT known.term FROM query_terms(%s, '', '{te}') AS asked JOIN term_statistics AS known USING (lexeme) "

@@ -1,4 +1,4 @@
-"""``retrieval compare``, from its arguments to what it prints."""
+"""``retrieval compare``, from its arguments to its output."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def compare(database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPat
     return CliRunner()
 
 
-def asked(compare: CliRunner, *arguments: str) -> Result:
+def run_command(compare: CliRunner, *arguments: str) -> Result:
     """The result of the command."""
     return compare.invoke(app, ["compare", "docs", *arguments])
 
@@ -36,31 +36,38 @@ def test_what_was_recorded_is_told_and_too_little_is_refused(compare: CliRunner,
     """One search without feedback: counted, weighed, and no conclusion; the interleaved one is left out."""
     path = tmp_path / "words.json"
     path.write_text(json.dumps(Profile(legs={"lexical": 2.0}).as_dict()))
-    done = asked(compare, "--profile", str(path), "--since", "1h")
-    assert done.exit_code == 0, done.output
-    assert "words.json against profile 1: 1 search since" in done.output
-    assert "left out: 1 search: no candidates were recorded with it" in done.output
-    assert "no conclusion: words.json: no impression of it has a reward" in done.output
+    result = run_command(compare, "--profile", str(path), "--since", "1h")
+    assert result.exit_code == 0, result.output
+    assert "words.json against profile 1: 1 search since" in result.output
+    assert "left out: 1 search: no candidates were recorded with it" in result.output
+    assert "no conclusion: words.json: no impression of it has a reward" in result.output
 
 
 def test_json_holds_every_figure(compare: CliRunner) -> None:
     """A default reward makes both hits count, for either profile the same."""
-    done = asked(compare, "--profile", "1", "--default-reward", "0.25", "--json")
-    found = json.loads(done.output)
-    assert (found["profile"], found["against"], found["searches"], found["changed"]) == ("profile 1", "profile 1", 1, 0)
-    assert [one["rated"] for one in found["weights"]] == [2, 2]
-    assert {one["first"]["value"] for one in found["estimates"] if one["estimator"] == "snips"} == {0.25}
-    assert found["verdict"]["is_conclusive"] is False
+    result = run_command(compare, "--profile", "1", "--default-reward", "0.25", "--json")
+    payload = json.loads(result.output)
+    assert (payload["profile"], payload["against"], payload["searches"], payload["changed"]) == (
+        "profile 1",
+        "profile 1",
+        1,
+        0,
+    )
+    assert [weight["rated"] for weight in payload["weights"]] == [2, 2]
+    assert {estimate["first"]["value"] for estimate in payload["estimates"] if estimate["estimator"] == "snips"} == {
+        0.25
+    }
+    assert payload["verdict"]["is_conclusive"] is False
 
 
 def test_interleaved_searches_go_by_the_callers_names(compare: CliRunner) -> None:
-    """One was shown and nobody rated it."""
-    done = asked(compare, "--interleaved", "--profile", "other", "--against", "now")
-    assert done.exit_code == 0, done.output
-    assert "no conclusion: 0 interleaved searches were decided, below 6" in done.output
+    """One search was shown, without a rating."""
+    result = run_command(compare, "--interleaved", "--profile", "other", "--against", "now")
+    assert result.exit_code == 0, result.output
+    assert "no conclusion: 0 interleaved searches were decided, below 6" in result.output
 
 
 def test_a_profile_that_is_not_there_is_an_error(compare: CliRunner) -> None:
     """As is a time that cannot be read."""
-    assert "has no profile 9" in str(asked(compare, "--profile", "9").exception)
-    assert "cannot read --since" in str(asked(compare, "--profile", "1", "--since", "soon").exception)
+    assert "has no profile 9" in str(run_command(compare, "--profile", "9").exception)
+    assert "cannot read --since" in str(run_command(compare, "--profile", "1", "--since", "soon").exception)

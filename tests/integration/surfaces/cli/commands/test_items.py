@@ -1,4 +1,4 @@
-"""``retrieval items`` and ``retrieval collections remove``, from their arguments to what they print."""
+"""``retrieval items`` and ``retrieval collections remove``, from their arguments to their output."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def call(*words: str, given: str | None = None) -> Result:
     return CliRunner().invoke(app, words, input=given)
 
 
-def said(*words: str, given: str | None = None) -> Any:
+def json_output(*words: str, given: str | None = None) -> Any:
     """The JSON output of the program."""
     result = call(*words, "--json", given=given)
     assert result.exception is None
@@ -43,12 +43,12 @@ def docs(database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch)
 
 def test_an_item_is_put_shown_changed_and_removed() -> None:
     """Each says what became of it; a version that is another is a conflict."""
-    first = said("items", "put", "docs", '{"_id": "a", "title": "one", "level": 1}', "--new")
+    first = json_output("items", "put", "docs", '{"_id": "a", "title": "one", "level": 1}', "--new")
     assert (first["result"], first["metadata"]) == ("added", {"level": 1})
     assert isinstance(call("items", "put", "docs", '{"_id": "a"}', "--new").exception, VersionConflictError)
-    second = said("items", "patch", "docs", "a", "-", "--if-version", first["version"], given='{"title": "two"}')
+    second = json_output("items", "patch", "docs", "a", "-", "--if-version", first["version"], given='{"title": "two"}')
     assert (second["title"], second["metadata"]) == ("two", {"level": 1})
-    assert said("items", "get", "docs", "a")["version"] == second["version"]
+    assert json_output("items", "get", "docs", "a")["version"] == second["version"]
     late = call("items", "delete", "docs", "a", "--if-version", first["version"])
     assert isinstance(late.exception, VersionConflictError)
     assert call("items", "delete", "docs", "a", "none").output == "1 item removed\n"
@@ -56,11 +56,11 @@ def test_an_item_is_put_shown_changed_and_removed() -> None:
 
 
 def test_items_are_listed() -> None:
-    """Page by page, those that the conditions let through; one is shown."""
-    assert [one["id"] for one in said("items", "list", "docs", "-w", "level!=y", "-n", "5")] == ["x", "z"]
+    """The list has the items that match the conditions, page by page; ``get`` shows one."""
+    assert [item["id"] for item in json_output("items", "list", "docs", "-w", "level!=y", "-n", "5")] == ["x", "z"]
     assert "--after y" in call("items", "list", "docs", "--after", "x", "-n", "1").output
     assert "level" in call("items", "get", "docs", "x").output
-    # What is wrong is told: no JSON, options that exclude each other.
+    # Faults are reported: invalid JSON, contradictory options.
     assert isinstance(call("items", "put", "docs", "{").exception, InvalidItemError)
     assert isinstance(call("items", "put", "docs", "[]").exception, InvalidItemError)
     both = call("items", "put", "docs", '{"_id": "a"}', "--new", "--if-version", "x")

@@ -1,4 +1,4 @@
-"""``retrieval memories``, from its arguments to what it prints."""
+"""``retrieval memories``, from its arguments to its output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from retrieval.sync import MemoryStore, connect
 def test_a_memory_is_shown_and_forgotten(
     database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As JSON, by id and by user; what is not there is an error, and no collection is made by looking."""
+    """As JSON, by id and by user; a missing memory is an error, and reading creates no collection."""
     for name, value in {"DATABASE_URL": database_url, "TENANT": settings.tenant, "EMBEDDER": "none"}.items():
         monkeypatch.setenv(f"RETRIEVAL_{name}", value)
     program = CliRunner()
@@ -31,8 +31,8 @@ def test_a_memory_is_shown_and_forgotten(
         store = MemoryStore(platform)
         for number in range(3):
             store.store_memory("p1", "note", {"n": number}, user_id="ann", memory_id=f"m{number}")
-    shown = json.loads(program.invoke(app, ["memories", "show", "m1", "--json"]).output)
-    assert (shown["memory_id"], shown["content"], shown["accesses"]) == ("m1", {"n": 1}, 0)
+    payload = json.loads(program.invoke(app, ["memories", "show", "m1", "--json"]).output)
+    assert (payload["memory_id"], payload["content"], payload["accesses"]) == ("m1", {"n": 1}, 0)
     assert program.invoke(app, ["memories", "forget", "m1"]).output == "1 memory forgotten\n"
     of_ann = ("forget", "--user", "ann", "--json")
     assert "Forget all memories of user ann in memories? There is no terminal" in str(refused(*of_ann))
@@ -70,19 +70,19 @@ def test_messages_of_a_file_are_remembered_and_their_history_is_shown(tmp_path: 
     def remembered(name: str, text: str, *words: str) -> str:
         (tmp_path / name).write_text(text)
         file = str(tmp_path / name)
-        found = program.invoke(app, ["memories", "remember", file, "--project", "p1", "--session", name, *words])
-        assert found.exception is None, found.output
-        return found.output
+        output = program.invoke(app, ["memories", "remember", file, "--project", "p1", "--session", name, *words])
+        assert output.exception is None, output.output
+        return output.output
 
     (first,) = json.loads(remembered("one", BERLIN + "\n\n", "--json"))["facts"]
     assert (first["outcome"], first["fact"], first["sources"]) == ("added", "Ann: I live in lovely Berlin.", ["one/1"])
     assert "nothing was changed" in remembered("one", f"[{BERLIN}]")
-    shown = remembered("two", f"[\n{MUNICH}]", "--first-turn", "7", "--at", "2026-05-01T12:00:00+00:00")
-    assert "superseded" in shown
+    report = remembered("two", f"[\n{MUNICH}]", "--first-turn", "7", "--at", "2026-05-01T12:00:00+00:00")
+    assert "superseded" in report
     assert "nothing in them" in remembered("three", '{"role": "user", "content": "Hello"}')
-    told = program.invoke(app, ["memories", "history", first["memory_id"]]).output
-    assert "two/7" in told
-    assert told.index("Munich") < told.index("Berlin")
+    output = program.invoke(app, ["memories", "history", first["memory_id"]]).output
+    assert "two/7" in output
+    assert output.index("Munich") < output.index("Berlin")
     versions = json.loads(program.invoke(app, ["memories", "history", first["memory_id"], "--json"]).output)
     assert [version["text"][-7:] for version in versions] == ["Munich.", "Berlin."]
 
@@ -112,7 +112,7 @@ def test_a_file_that_holds_no_messages_is_one_readable_error(tmp_path: Path, tex
 
 @pytest.mark.usefixtures("simulated")
 def test_remembering_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file, the language model; a collection of other items stays what it is."""
+    """The file or the language model is missing; a collection of other items stays unchanged."""
     file = tmp_path / "chat.jsonl"
     words = ["memories", "remember", str(file), "--project", "p1", "--session", "s"]
     assert isinstance(CliRunner().invoke(app, words).exception, InvalidRequestError)
@@ -134,7 +134,7 @@ def test_remembering_says_where_messages_go(tmp_path: Path, monkeypatch: pytest.
     variables = {"LLM": "openai", "LLM_MODEL": "m1", "LLM_BASE_URL": "http://127.0.0.1:9/v1", "LLM_RETRIES": "0"}
     for name, value in variables.items():
         monkeypatch.setenv(f"RETRIEVAL_{name}", value)
-    found = CliRunner().invoke(app, ["memories", "remember", str(file), "--project", "p1", "--session", "s"])
+    output = CliRunner().invoke(app, ["memories", "remember", str(file), "--project", "p1", "--session", "s"])
 
-    assert "are sent to http://127.0.0.1:9/v1, to be read by m1" in found.stderr
-    assert "nothing of the messages was stored" in str(found.exception)
+    assert "are sent to http://127.0.0.1:9/v1, to be read by m1" in output.stderr
+    assert "nothing of the messages was stored" in str(output.exception)

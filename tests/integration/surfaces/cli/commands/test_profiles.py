@@ -1,4 +1,4 @@
-"""``retrieval profiles`` and ``retrieval retrievals``, from their arguments to what they print."""
+"""``retrieval profiles`` and ``retrieval retrievals``, from their arguments to their output."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ def searched(database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPa
             {"_id": "1", "title": "First", "text": "the cat sat", "occurred_at": "2026-01-01T00:00Z"},
             {"_id": "2", "title": "Second", "text": "a cat, a cat", "occurred_at": "2026-01-02T00:00Z"},
         ])  # fmt: skip
-        found = docs.search("cat", context=Context(actor="kim", session="s-1"))
+        hits = docs.search("cat", context=Context(actor="kim", session="s-1"))
     monkeypatch.setenv("RETRIEVAL_DATABASE_URL", database_url)
     monkeypatch.setenv("RETRIEVAL_TENANT", settings.tenant)
     monkeypatch.setenv("RETRIEVAL_EMBEDDER", "none")
-    return str(found.retrieval_id)
+    return str(hits.retrieval_id)
 
 
 def printed(*arguments: str) -> str:
     """The output of the program."""
-    done = CliRunner().invoke(app, arguments)
-    assert done.exit_code == 0, done.output
-    return done.output
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    return result.output
 
 
-def read(*arguments: str) -> Any:
+def json_output(*arguments: str) -> Any:
     """The output of the program with ``--json``."""
     return json.loads(printed(*arguments, "--json"))
 
@@ -56,10 +56,10 @@ def test_a_profile_is_set_listed_shown_and_left_again(searched: str, tmp_path: P
         printed("profiles", "set", "docs", str(path), "--store-only")
         == "docs: stored profile 3, not used yet; other than before: nothing\n"
     )
-    assert read("profiles", "show", "docs")["version"] == 2
-    assert read("profiles", "show", "docs", "1")["note"] == "the default"
-    assert read("profiles", "use", "docs", "1")["is_active"] is True
-    assert [(one["version"], one["is_active"]) for one in read("profiles", "list", "docs")] == [
+    assert json_output("profiles", "show", "docs")["version"] == 2
+    assert json_output("profiles", "show", "docs", "1")["note"] == "the default"
+    assert json_output("profiles", "use", "docs", "1")["is_active"] is True
+    assert [(one["version"], one["is_active"]) for one in json_output("profiles", "list", "docs")] == [
         (3, False),
         (2, False),
         (1, True),
@@ -75,33 +75,33 @@ def test_a_preview_shows_what_moves(searched: str, tmp_path: Path) -> None:
     assert searched
     path = tmp_path / "latest.json"
     path.write_text(json.dumps(Profile(legs={"recent": 1.0}).as_dict()))
-    asked = ("profiles", "preview", "docs", "cat sat", "-p", "active", "-p", str(path))
-    lines = printed(*asked).splitlines()
+    arguments = ("profiles", "preview", "docs", "cat sat", "-p", "active", "-p", str(path))
+    lines = printed(*arguments).splitlines()
     assert lines[0] == "active:"
     assert lines[1].startswith("   1. 1  First  (stays at 1: ")
     assert lines[lines.index(f"{path}:") + 1].startswith("   1. 2  Second  (up 1, from 2 to 1: recent 100% (was 0%)")
-    assert [one["name"] for one in read(*asked)["previews"]] == ["active", str(path)]
+    assert [preview["name"] for preview in json_output(*arguments)["previews"]] == ["active", str(path)]
     twice = CliRunner().invoke(app, ["profiles", "preview", "docs", "cat", "-p", "1", "-p", "1"])
     assert isinstance(twice.exception, InvalidRequestError)
 
 
 def test_a_recorded_search_is_listed_and_shown(searched: str) -> None:
     """The actor, and the shown items with their propensities."""
-    [listed] = read("retrievals", "list", "docs", "--session", "s-1")
+    [listed] = json_output("retrievals", "list", "docs", "--session", "s-1")
     assert (listed["retrieval_id"], listed["query"], listed["hits"]) == (searched, "cat", 2)
     assert "none of that session" in printed("retrievals", "list", "docs", "--session", "s-2")
     line = printed("retrievals", "list", "docs")
     assert line.startswith(f"{searched}  ")
     assert line.endswith("UTC  2 hits  cat\n")
-    shown = printed("retrievals", "show", searched).splitlines()
-    assert shown[0].startswith("docs: 'cat', ")
-    assert shown[1] == "actor kim, session s-1"
-    assert [line.split()[0] for line in shown[-2:]] == ["1", "2"]
-    assert read("retrievals", "show", searched)["context"]["actor"] == "kim"
+    lines = printed("retrievals", "show", searched).splitlines()
+    assert lines[0].startswith("docs: 'cat', ")
+    assert lines[1] == "actor kim, session s-1"
+    assert [line.split()[0] for line in lines[-2:]] == ["1", "2"]
+    assert json_output("retrievals", "show", searched)["context"]["actor"] == "kim"
 
 
 def test_what_is_not_there_is_refused(searched: str) -> None:
-    """A version, a file and a search that nobody has."""
+    """A missing version, file or search."""
     assert searched
     for arguments in (
         ["profiles", "use", "docs", "9"],

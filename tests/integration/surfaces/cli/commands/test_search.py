@@ -31,45 +31,45 @@ def platform(database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPa
         yield opened
 
 
-def said(*words: str) -> Any:
+def json_output(*words: str) -> Any:
     """The JSON output of the program."""
-    done = CliRunner().invoke(app, [*words, "--json"])
-    assert done.exception is None, done.exception
-    return json.loads(done.output)
+    result = CliRunner().invoke(app, [*words, "--json"])
+    assert result.exception is None, result.exception
+    return json.loads(result.output)
 
 
 def test_every_option_reaches_the_search(platform: SyncPlatform, tmp_path: Path) -> None:
     """The record has the typed values."""
     path = tmp_path / "words.json"
     path.write_text(json.dumps(Profile(legs={"lexical": 1.0}).as_dict()))
-    found = said(
+    payload = json_output(
         *("search", "docs", "cat", "--profile", str(path), "--rewrite", "kitten", "--rewrite", "tom", "-n", "1"),
         *("--prefer", "level=high", "--entity", "questions:q1", "--entity", "questions:q2", "--tag", "pet"),
         *("--as-of", "2026-03-01", "--actor", "ann", "--session", "s-1", "--domain", "pets", "--complexity", "0.5"),
         *("--backtracks", "2", "--generated"),
     )
-    assert [hit["id"] for hit in found["hits"]] == ["2"]
-    record = platform.retrieval(found["retrieval_id"])
+    assert [hit["id"] for hit in payload["hits"]] == ["2"]
+    record = platform.retrieval(payload["retrieval_id"])
     assert record.context == Context(
         domain="pets", complexity=0.5, actor="ann", session="s-1", backtracks=2, generated=True
     )
-    asked = record.request
-    assert (record.profile_version, asked["profile"]["legs"], asked["limit"]) == (0, {"lexical": 1.0}, 1)
-    assert (asked["rewrites"], asked["tags"]) == (["kitten", "tom"], ["pet"])
-    assert asked["preferred"] == {"level": {"in": ["high"]}}
-    assert sorted(map(tuple, asked["entities"])) == [("questions", "q1"), ("questions", "q2")]
-    assert asked["as_of"].startswith("2026-03-01T00:00")
+    request = record.request
+    assert (record.profile_version, request["profile"]["legs"], request["limit"]) == (0, {"lexical": 1.0}, 1)
+    assert (request["rewrites"], request["tags"]) == (["kitten", "tom"], ["pet"])
+    assert request["preferred"] == {"level": {"in": ["high"]}}
+    assert sorted(map(tuple, request["entities"])) == [("questions", "q1"), ("questions", "q2")]
+    assert request["as_of"].startswith("2026-03-01T00:00")
 
 
 def test_a_vector_takes_the_place_of_the_words(platform: SyncPlatform, tmp_path: Path) -> None:
-    """A vector in a file finds what is nearest; one of another length is refused, and so is nothing at all."""
+    """A vector in a file finds the nearest items; another length is refused, and so is a missing query."""
     [vector] = platform.collection("docs").vectors_of(["First\nthe cat sat"])
     path, short = tmp_path / "vector.json", tmp_path / "short.json"
     path.write_text(json.dumps([float(number) for number in vector]))
     short.write_text("[1, 0.5]")
-    found = said("search", "docs", "--vector", str(path), "--profile", "1")
-    assert (found["hits"][0]["id"], found["profile_version"]) == ("1", None)
-    assert said("search", "docs", "cat", "--about", str(path))["hits"]
+    payload = json_output("search", "docs", "--vector", str(path), "--profile", "1")
+    assert (payload["hits"][0]["id"], payload["profile_version"]) == ("1", None)
+    assert json_output("search", "docs", "cat", "--about", str(path))["hits"]
     for option in ("--vector", "--about"):
         refused = CliRunner().invoke(app, ["search", "docs", "cat", option, str(short)])
         assert isinstance(refused.exception, WrongDimensionError)
@@ -78,11 +78,11 @@ def test_a_vector_takes_the_place_of_the_words(platform: SyncPlatform, tmp_path:
 
 @pytest.mark.usefixtures("platform")
 def test_a_preview_takes_the_query_as_text_too() -> None:
-    """With ``--plain`` a minus excludes nothing; who asks is taken as in a search."""
-    asked = ("profiles", "preview", "docs", "cat -sat", "-p", "active", "--session", "s-1", "--domain", "pets")
+    """With ``--plain`` a minus excludes nothing; the context is given as for a search."""
+    arguments = ("profiles", "preview", "docs", "cat -sat", "-p", "active", "--session", "s-1", "--domain", "pets")
 
     def shown(*more: str) -> list[str]:
-        return [one["hit"]["id"] for one in said(*asked, *more)["previews"][0]["hits"]]
+        return [hit["hit"]["id"] for hit in json_output(*arguments, *more)["previews"][0]["hits"]]
 
     assert shown() == ["2"]
     assert sorted(shown("--plain")) == ["1", "2"]
@@ -93,28 +93,29 @@ JUDGED = "query,expected_id\n" + "".join(f"cat sat {number},1\nhigh a cat {numbe
 
 @pytest.mark.usefixtures("platform")
 def test_a_calibration_is_fitted_shown_and_used(tmp_path: Path) -> None:
-    """Nothing is stored before ``--apply``; then the hits tell their relevance, which a search can ask for."""
+    """Nothing is stored before ``--apply``; then hits have a relevance, and a search can require one."""
     path = tmp_path / "judged.csv"
     path.write_text(JUDGED)
     trial = CliRunner().invoke(app, ["calibrate", "docs", "--queries", str(path)])
     assert trial.exit_code == 0, trial.output
     assert "fitted on 16 judged queries, 32 hits" in trial.output
     assert "to use it, run the same command again with --apply" in trial.output
-    assert said("search", "docs", "cat")["hits"][0]["relevance"] is None
+    assert json_output("search", "docs", "cat")["hits"][0]["relevance"] is None
 
-    stored = said("calibrate", "docs", "--queries", str(path), "--apply")
+    stored = json_output("calibrate", "docs", "--queries", str(path), "--apply")
 
     assert (stored["profile_version"], stored["calibration"]["fitted_on"]) == (2, "16 judged queries, 32 hits")
-    first, second = said("search", "docs", "cat sat")["hits"]
+    first, second = json_output("search", "docs", "cat sat")["hits"]
     assert first["relevance"] > second["relevance"]
     assert [
-        hit["id"] for hit in said("search", "docs", "cat sat", "--min-relevance", str(first["relevance"]))["hits"]
+        hit["id"]
+        for hit in json_output("search", "docs", "cat sat", "--min-relevance", str(first["relevance"]))["hits"]
     ] == ["1"]
     table = CliRunner().invoke(app, ["search", "docs", "cat sat", "--min-score", "100"])
     assert "0 hits" in table.output
     assert "note: nothing found: none of the best 2 items has score 100" in table.output
-    shown = CliRunner().invoke(app, ["search", "docs", "cat sat"])
-    assert f"{first['score']:.4f}  {first['relevance']:>4.0%}  1  First" in shown.output
+    result = CliRunner().invoke(app, ["search", "docs", "cat sat"])
+    assert f"{first['score']:.4f}  {first['relevance']:>4.0%}  1  First" in result.output
 
 
 def test_a_calibration_that_cannot_be_is_refused(platform: SyncPlatform, tmp_path: Path) -> None:
@@ -126,7 +127,7 @@ def test_a_calibration_that_cannot_be_is_refused(platform: SyncPlatform, tmp_pat
         ([], "needs 10 of each"),
         (["--drop-self", "metadata.x"], "--drop-self need it"),
     ):
-        done = CliRunner().invoke(app, ["calibrate", "docs", *words, "--apply"])
-        assert done.exit_code != 0
-        assert message in " ".join(f"{done.output} {done.exception}".split())
+        result = CliRunner().invoke(app, ["calibrate", "docs", *words, "--apply"])
+        assert result.exit_code != 0
+        assert message in " ".join(f"{result.output} {result.exception}".split())
     assert platform.collection("docs").profile.calibration is None

@@ -1,4 +1,4 @@
-"""``retrieval tickets``, from its arguments to what it prints."""
+"""``retrieval tickets``, from its arguments to its output."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def call(*words: str) -> Result:
     return CliRunner().invoke(app, ["tickets", *words])
 
 
-def said(*words: str) -> Any:
+def json_output(*words: str) -> Any:
     """The JSON output of the program."""
     result = call(*words, "--json")
     assert result.exception is None, result.exception
@@ -44,7 +44,7 @@ def service(database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPat
         monkeypatch.setenv(f"RETRIEVAL_{name}", value)
     monkeypatch.setenv("RETRIEVAL_SCHEMA", settings.database_schema)
     with retrieval.sync.connect(database_url, settings=settings.model_copy(update={"embedder": "hashing"})) as platform:
-        platform.collection("tickets", filterable=TICKET_FILTERABLE).add([ticket_item(one) for one in TICKETS])
+        platform.collection("tickets", filterable=TICKET_FILTERABLE).add([ticket_item(ticket) for ticket in TICKETS])
         yield RetrievalService(platform=platform)
 
 
@@ -62,25 +62,25 @@ def test_the_program_answers_as_the_service_does(service: RetrievalService) -> N
         "as_of": "2024-05-03T00:00:00Z",
         "exclude_ids": ["MM-2"],
     }
-    found = service.process(RetrievalRequest(**request, **narrowed))
-    assert [one.ticket_id for one in found.similar_tickets] == ["MM-1"]
-    assert said("search", "Connection timeout", *words, *more) == found.model_dump(mode="json")
+    response = service.process(RetrievalRequest(**request, **narrowed))
+    assert [ticket.ticket_id for ticket in response.similar_tickets] == ["MM-1"]
+    assert json_output("search", "Connection timeout", *words, *more) == response.model_dump(mode="json")
     preview = service.preview_search("Connection timeout", "At peak hours", "MM", PreviewConfig(**narrowed))
-    assert said("preview", "Connection timeout", *words, *more) == preview.model_dump(mode="json")
-    assert said("stats") == service.get_index_stats()
-    assert said("health") == service.health_check()
+    assert json_output("preview", "Connection timeout", *words, *more) == preview.model_dump(mode="json")
+    assert json_output("stats") == service.get_index_stats()
+    assert json_output("health") == service.health_check()
 
 
 @pytest.mark.usefixtures("service")
 def test_it_prints_tickets_for_people() -> None:
-    """Two lines a ticket with what its score is made of; a preview says what moves."""
+    """Two lines a ticket, with the parts of its score; a preview shows what moves."""
     lines = call("search", "Database connection timeout", "--preset", "semantic_match", "-n", "1").output.splitlines()
     assert lines[0].startswith(" 1. 0.")
     assert lines[0].endswith("  MM-1  Database connection timeout")
     assert lines[1].endswith("(High, 4.5 h, MM)")
     assert lines[2] == "1 ticket of 3 · similarity 0.9, metadata 0.1"
-    shown = call("preview", "timeout", "--preset", "balanced", "--preset", "priority_focused").output.splitlines()
-    assert [line.split(" ")[0] for line in shown if not line.startswith(" ")] == ["balanced", "priority_focused"]
+    printed = call("preview", "timeout", "--preset", "balanced", "--preset", "priority_focused").output.splitlines()
+    assert [line.split(" ")[0] for line in printed if not line.startswith(" ")] == ["balanced", "priority_focused"]
     assert "total_vectors: 3" in call("stats").output
 
 
@@ -95,7 +95,7 @@ def test_it_prints_tickets_for_people() -> None:
     ],
 )
 def test_what_cannot_be_asked_is_refused_before_a_database_is_opened(words: list[str], said_of_it: str) -> None:
-    """In a line that names what is wrong."""
+    """One line names the fault."""
     refused = call("search", "timeout", *words).exception
     assert isinstance(refused, InvalidRequestError)
     assert said_of_it in str(refused)
@@ -103,7 +103,7 @@ def test_what_cannot_be_asked_is_refused_before_a_database_is_opened(words: list
 
 @pytest.mark.usefixtures("service")
 def test_without_the_collection_it_is_said_how_to_make_it() -> None:
-    """An error for who asks, exit code 1 for who watches over it."""
+    """``search`` prints an error, ``health`` ends with exit code 1."""
     assert isinstance(call("stats", "--collection", "none").exception, ConfigurationError)
     health = call("health", "--collection", "none")
     assert (health.exit_code, "status: unhealthy" in health.output) == (1, True)

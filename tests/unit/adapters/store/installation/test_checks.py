@@ -1,4 +1,4 @@
-"""Start-up checks: each refusal says what is missing and the statement that mends it, revisions too."""
+"""Start-up checks: each refusal names the fault and the statement that repairs it, including revisions."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_missing_membership_is_told_with_its_grant() -> None:
 
 
 def test_the_files_tell_what_alembic_tells() -> None:
-    """Every revision, what it follows and the head are those that Alembic finds."""
+    """Every revision, its predecessor and the head are those of Alembic."""
     scripts = ScriptDirectory(str(directory("migrations")))
     followed = {script.revision: script.down_revision for script in scripts.walk_revisions()}
 
@@ -98,20 +98,20 @@ def test_the_head_is_current() -> None:
 
 
 @pytest.mark.parametrize(
-    ("current", "told"),
+    ("current", "message"),
     [
         (None, "not set up in this database; run: retrieval db upgrade"),
         ("9999+abc", "revision 9999, which this version of the program does not know"),
     ],
 )
-def test_a_schema_that_is_missing_or_ahead_is_told_with_what_to_do(current: str | None, told: str) -> None:
+def test_a_schema_that_is_missing_or_ahead_is_told_with_what_to_do(current: str | None, message: str) -> None:
     """Each has its own message."""
-    with pytest.raises(SchemaRevisionError, match=told):
+    with pytest.raises(SchemaRevisionError, match=message):
         status_of("retrieval", current).check()
 
 
 def test_a_schema_that_is_behind_is_told_to_be_upgraded() -> None:
-    """A revision that is known and not the head."""
+    """The revision is known, but not the head."""
     with pytest.raises(SchemaRevisionError, match="at revision 0001 and this program needs 0002; run: retrieval db up"):
         SchemaStatus("retrieval", "0001", "0002", known=True).check()
 

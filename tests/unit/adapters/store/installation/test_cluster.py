@@ -18,16 +18,18 @@ $function$
 
 
 def test_no_plan_is_for_all_collections_and_nothing_hides_the_collection_of_a_row() -> None:
-    """A plan for any value and an expression around the key would both be asked of every node."""
-    said = for_cluster(WRITES, is_query=False, is_set=False)
-    assert said == WRITES.replace("\n SET plan_cache_mode TO 'force_generic_plan'", "").replace("_id + 0 =", "_id =")
+    """A generic plan and an expression around the key would both query every node."""
+    statement = for_cluster(WRITES, is_query=False, is_set=False)
+    assert statement == WRITES.replace("\n SET plan_cache_mode TO 'force_generic_plan'", "").replace(
+        "_id + 0 =", "_id ="
+    )
 
 
 def test_a_table_that_is_made_later_gets_a_policy_without_a_subquery() -> None:
     """No distributed table can have a policy with one."""
-    made = "EXECUTE 'CREATE POLICY app ON x USING (collection_id IN (SELECT c.collection_id FROM collections c))'"
-    said = for_cluster(made, is_query=False, is_set=False)
-    assert said == "EXECUTE 'CREATE POLICY app ON x USING (collection_id = ANY (own_collections()))'"
+    ddl = "EXECUTE 'CREATE POLICY app ON x USING (collection_id IN (SELECT c.collection_id FROM collections c))'"
+    statement = for_cluster(ddl, is_query=False, is_set=False)
+    assert statement == "EXECUTE 'CREATE POLICY app ON x USING (collection_id = ANY (own_collections()))'"
 
 
 def test_a_query_becomes_a_procedure_that_gives_its_rows() -> None:
@@ -57,9 +59,9 @@ def test_an_expression_becomes_a_procedure_that_gives_its_value() -> None:
  STABLE
 RETURN ( SELECT array_agg(s.space_id) FROM spaces s)
 """
-    said = for_cluster(text, is_query=True, is_set=False)
-    assert "DECLARE answer bigint[]; BEGIN FOR answer IN SELECT ( SELECT array_agg" in said
-    assert said.endswith("FROM spaces s) LOOP RETURN answer; END LOOP; RETURN NULL; END $cluster$")
+    statement = for_cluster(text, is_query=True, is_set=False)
+    assert "DECLARE answer bigint[]; BEGIN FOR answer IN SELECT ( SELECT array_agg" in statement
+    assert statement.endswith("FROM spaces s) LOOP RETURN answer; END LOOP; RETURN NULL; END $cluster$")
 
 
 def test_figures_are_made_of_one_collection_after_the_other() -> None:
@@ -72,8 +74,8 @@ BEGIN ATOMIC
  SELECT c.name, count(*) FROM (collections c JOIN feedback f ON ((f.collection_id = c.collection_id))) GROUP BY c.name;
 END
 """
-    said = " ".join(for_cluster(text, is_query=True, is_set=True, is_of_figures=True).split())
-    assert "FOR each_id IN SELECT own.collection_id FROM collections AS own" in said
-    assert "WHERE collection IS NULL OR own.name = collection LOOP RETURN QUERY SELECT" in said
-    assert "FROM ((SELECT * FROM collections WHERE collection_id = each_id) c JOIN feedback f" in said
-    assert "ON ((f.collection_id = each_id))) GROUP BY c.name; END LOOP; END $cluster$" in said
+    statement = " ".join(for_cluster(text, is_query=True, is_set=True, is_of_figures=True).split())
+    assert "FOR each_id IN SELECT own.collection_id FROM collections AS own" in statement
+    assert "WHERE collection IS NULL OR own.name = collection LOOP RETURN QUERY SELECT" in statement
+    assert "FROM ((SELECT * FROM collections WHERE collection_id = each_id) c JOIN feedback f" in statement
+    assert "ON ((f.collection_id = each_id))) GROUP BY c.name; END LOOP; END $cluster$" in statement

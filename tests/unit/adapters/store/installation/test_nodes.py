@@ -1,4 +1,4 @@
-"""Calls of a cluster: what its nodes are told, and values as texts."""
+"""Calls of a cluster: the settings of its nodes, and values as texts."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def test_each_value_is_set_by_a_command_that_citus_repeats_on_the_nodes() -> Non
         "retrieval.tenant": "7",
         "hnsw.ef_search": "40",
     }
-    said = [(statement.text, statement.parameters) for statement in settings_of_nodes(settings)]
-    assert said == [
+    statements = [(statement.text, statement.parameters) for statement in settings_of_nodes(settings)]
+    assert statements == [
         ("SET LOCAL citus.propagate_set_commands = 'local'", {}),
         ("SELECT set_config('role', %(value_0)s, true)", {"value_0": "retrieval_app"}),
         ('SET LOCAL search_path = "retrieval", "public", pg_temp', {}),
@@ -38,21 +38,21 @@ def test_no_plan_is_made_for_all_values() -> None:
 
 
 def test_a_value_stays_a_value() -> None:
-    """Whatever it is of, neither a quote nor a percent sign says more than itself."""
-    [_, said] = settings_of_nodes({"a.b": "it's 5 %"})
-    assert said.text == "SET LOCAL a.b = 'it''s 5 %%'"
+    """Neither a quote nor a percent sign in a value has a special meaning."""
+    [_, statement] = settings_of_nodes({"a.b": "it's 5 %"})
+    assert statement.text == "SET LOCAL a.b = 'it''s 5 %%'"
 
 
 def test_one_server_is_asked_for_a_size_without_citus() -> None:
-    """Its functions and catalog are on a cluster alone, where a table that is on the nodes is empty here."""
+    """Citus's functions and catalog exist only on a cluster, where a distributed table is empty on the coordinator."""
     assert stored_bytes("k.oid", is_distributed=False) == "pg_table_size(k.oid)"
-    said = stored_bytes("k.oid", is_distributed=True)
-    assert "placed.logicalrelid = k.oid OR built.indisvalid" in said
-    assert "citus_table_size(k.oid) ELSE pg_table_size(k.oid)" in said
+    expression = stored_bytes("k.oid", is_distributed=True)
+    assert "placed.logicalrelid = k.oid OR built.indisvalid" in expression
+    assert "citus_table_size(k.oid) ELSE pg_table_size(k.oid)" in expression
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "literal"),
     [
         (texts(["a", None, "", 'b"c\\d']), r"""{"a",NULL,"","b\"c\\d"}"""),
         (texts([]), "{}"),
@@ -62,8 +62,8 @@ def test_one_server_is_asked_for_a_size_without_citus() -> None:
         (half_vectors([VECTOR, None]), '{"[1.0,-0.5]",NULL}'),
     ],
 )
-def test_a_packed_value_is_said_as_postgresql_reads_it(value: object, said: str) -> None:
-    """Elements in double quotes, in which both those and backslashes stand behind a backslash."""
+def test_a_packed_value_is_said_as_postgresql_reads_it(value: object, literal: str) -> None:
+    """Elements are in double quotes, in which quotes and backslashes are escaped by a backslash."""
     adapters = AdaptersMap(psycopg.adapters)
     register_literals(adapters, TypeInfo("halfvec", 90_001, 90_002))
-    assert adapters.get_dumper(type(value), PyFormat.TEXT)(type(value)).dump(value) == said.encode()
+    assert adapters.get_dumper(type(value), PyFormat.TEXT)(type(value)).dump(value) == literal.encode()

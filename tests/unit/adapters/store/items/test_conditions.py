@@ -18,9 +18,9 @@ from retrieval.domain.search.filters import parse_where
 
 def sql_of(where: dict[str, Any]) -> Compiled:
     """The statement of a filter."""
-    wanted = parse_where(where)
-    assert wanted is not None
-    return compiled(sa.select(items.c.item_id).where(condition(wanted, 7)))
+    filter_ = parse_where(where)
+    assert filter_ is not None
+    return compiled(sa.select(items.c.item_id).where(condition(filter_, 7)))
 
 
 NASTY = "'; DROP TABLE items; -- \" \\ %s %(x)s :y $1"
@@ -41,16 +41,18 @@ NASTY = "'; DROP TABLE items; -- \" \\ %s %(x)s :y $1"
     ],
 )
 def test_neither_a_value_nor_a_name_becomes_sql_text(where: dict[str, Any]) -> None:
-    """Whatever a caller writes travels as a parameter."""
+    """Every value of a caller is a parameter."""
     statement = sql_of(where)
     assert "DROP" not in statement.text
-    held = repr([value.obj if isinstance(value, Jsonb) else value for value in statement.parameters.values()])
+    values = repr([value.obj if isinstance(value, Jsonb) else value for value in statement.parameters.values()])
     assert statement.parameters
-    assert "DROP" in held or any("DROP" in repr(getattr(one, "obj", one)) for one in _flat(statement.parameters))
+    assert "DROP" in values or any(
+        "DROP" in repr(getattr(parameter, "obj", parameter)) for parameter in _flat(statement.parameters)
+    )
 
 
 def _flat(parameters: Any) -> list[Any]:
-    return [one for value in parameters.values() for one in (value if isinstance(value, list) else [value])]
+    return [member for value in parameters.values() for member in (value if isinstance(value, list) else [value])]
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1))

@@ -1,4 +1,4 @@
-"""The one statement of a search: what stands in it, what is kept of it, and how its rows are ranked."""
+"""The one statement of a search: its parts, its cache, and the ranking of its rows."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ REQUEST = CandidateRequest(collection_id=42, legs=BOTH, depth=100, space_id=7, d
 def values_of(where: dict[str, Any]) -> list[str]:
     """The spelling of the values in a filter's statement."""
     statement = candidates_statement(replace(REQUEST, condition=parse_where(where)))
-    return [repr(one) for value in statement.parameters.values() if isinstance(value, Jsonb) for one in value.obj]
+    return [
+        repr(element) for value in statement.parameters.values() if isinstance(value, Jsonb) for element in value.obj
+    ]
 
 
 def test_the_collections_number_stands_in_the_text() -> None:
-    """A partial index is only used where the number is known when the plan is made."""
+    """The planner uses a partial index only if it knows the number."""
     text = candidates_statement(REQUEST).text
     assert "embeddings_7.collection_id = 42" in text
     assert "lexical_search(42, " in text
@@ -56,13 +58,13 @@ def test_a_walk_of_parts_is_one_of_each_with_the_effort_that_each_needs() -> Non
         assert text.count(f"(hashtextextended(item_id, 0) & 9223372036854775807) %% 4 = {part}") == 1
     assert "hashtextextended" not in candidates_statement(whole).text
     assert "hashtextextended" not in candidates_statement(replace(parts, path=Path.EXACT)).text
-    efforts = [settings(one)["hnsw.ef_search"] for one in (whole, parts, replace(parts, effort=40))]
+    efforts = [settings(request)["hnsw.ef_search"] for request in (whole, parts, replace(parts, effort=40))]
     assert efforts == ["100", "30", "40"]
     assert settings(replace(parts, is_quantised=True))["hnsw.ef_search"] == "100"
 
 
 def test_true_and_one_are_different_filters() -> None:
-    """Python takes them for equal; a statement that was kept for one is not used for the other."""
+    """Python considers them equal; the cached statement of one is not used for the other."""
     assert "True" in values_of({"flag": True})
     assert "1" in values_of({"flag": 1})
     assert "1.5" in values_of({"flag": 1.5})
@@ -71,7 +73,7 @@ def test_true_and_one_are_different_filters() -> None:
 
 
 def test_a_statement_is_composed_once_for_requests_that_are_alike() -> None:
-    """Composing costs more than running; filters that differ in their values only are alike."""
+    """Composing costs more than running; filters with different values have the same shape."""
     assert candidates_statement(REQUEST) is candidates_statement(replace(REQUEST, depth=7))
     first, second = (replace(REQUEST, condition=parse_where({"hours": {"gte": value}})) for value in (1, 2))
     assert candidates_statement(first).text is candidates_statement(second).text
@@ -95,7 +97,7 @@ def test_the_exact_path_cannot_be_served_by_the_index() -> None:
 
 
 def test_a_filter_is_evaluated_once_for_all_legs() -> None:
-    """Both legs read the same keys, where the vector's row does not tell."""
+    """Both legs read the same keys, if the vector's row does not suffice."""
     text = candidates_statement(replace(REQUEST, condition=parse_where({"source": "mail"}))).text
     assert text.count("FROM items") == 1
     assert text.count("matching AS MATERIALIZED") == 1
@@ -106,14 +108,14 @@ def test_a_filter_is_evaluated_once_for_all_legs() -> None:
 @pytest.mark.parametrize(("depth", "effort", "set_to"), [(10, 40, "40"), (100, 40, "100"), (1000, 2000, "1000")])
 def test_a_walk_looks_at_no_less_than_it_returns(depth: int, effort: int, set_to: str) -> None:
     """The search effort is at least the depth, at most what pgvector allows, and the scan goes on till it is full."""
-    wanted = settings(replace(REQUEST, path=Path.APPROXIMATE, depth=depth, effort=effort))
-    assert wanted["hnsw.ef_search"] == set_to
-    assert wanted["hnsw.iterative_scan"] == "relaxed_order"
+    session_settings = settings(replace(REQUEST, path=Path.APPROXIMATE, depth=depth, effort=effort))
+    assert session_settings["hnsw.ef_search"] == set_to
+    assert session_settings["hnsw.iterative_scan"] == "relaxed_order"
 
 
 @pytest.mark.parametrize("path", [Path.EXACT, Path.NONE])
 def test_any_other_search_is_planned_freely_and_once(path: Path) -> None:
-    """The planner is left alone where no index is to be forced; under a filter it sees the values each time."""
+    """If no index is forced, the planner decides; with a filter it sees the values each time."""
     assert settings(replace(REQUEST, path=path)) == {"plan_cache_mode": "force_generic_plan"}
     assert settings(replace(REQUEST, path=path, condition=parse_where({"hours": {"gte": 1}}))) == {}
 
@@ -122,12 +124,12 @@ def test_rows_become_rankings_by_leg() -> None:
     """Higher scores first, ties by key, and a leg that found nothing has an empty ranking."""
     rows = [("dense", "b", 0.5), ("dense", "a", 0.5), ("dense", "c", 0.9)]
     rankings = found(rows, REQUEST).rankings
-    assert [(one.item_id, one.rank) for one in rankings["dense"]] == [("c", 1), ("a", 2), ("b", 3)]
+    assert [(candidate.item_id, candidate.rank) for candidate in rankings["dense"]] == [("c", 1), ("a", 2), ("b", 3)]
     assert rankings["lexical"] == []
 
 
 def test_a_walk_looks_each_row_up_by_its_key_alone() -> None:
-    """The filter is asked of the row that was found: thousands of keys in it are no reason to look up as many."""
+    """The filter is evaluated on the found row: a filter with thousands of keys causes no lookups of them."""
     where = parse_where({"item_id": ["a", "b"], "kind": "bug"})
     walk = replace(REQUEST, legs=(LegName.DENSE,), condition=where, path=Path.APPROXIMATE)
     words = " ".join(candidates_statement(walk).text.split())
@@ -138,7 +140,7 @@ def test_a_walk_looks_each_row_up_by_its_key_alone() -> None:
 
 @pytest.mark.parametrize("path", [Path.EXACT, Path.APPROXIMATE])
 def test_what_facets_tell_is_asked_of_no_item(path: Path) -> None:
-    """Neither way gathers keys or looks items up; the general way does not stand in the statement at all."""
+    """Neither way gathers keys or looks up items; the statement has no general way at all."""
     where = parse_where({"colour": ["red", "blue"], "tags": {"all": ["x", "y"]}, "kind": "bug"})
     dense = replace(REQUEST, legs=(LegName.DENSE,), condition=where, path=path)
     text = candidates_statement(dense).text
@@ -148,11 +150,11 @@ def test_what_facets_tell_is_asked_of_no_item(path: Path) -> None:
 
 
 def test_a_walk_without_a_filter_weighs_the_rows_that_it_brings() -> None:
-    """With one, the account tells; and an index that brings too few fell short."""
+    """With a filter, the account has the number; an index that returns too few rows fell short."""
     walk = replace(REQUEST, legs=(LegName.DENSE,), path=Path.APPROXIMATE, depth=2, documents=9)
-    brought = [("dense", "a", 0.9), ("dense", "b", 0.5)]
-    assert (found(brought, walk).weighed, found(brought, walk).fell_short) == (2, False)
-    assert found(brought[:1], walk).fell_short
-    assert found([*brought, ("walked", "", 7.0)], walk).weighed == 7
-    compared = found([*brought, ("compared", "", 4.0)], walk)
+    rows = [("dense", "a", 0.9), ("dense", "b", 0.5)]
+    assert (found(rows, walk).weighed, found(rows, walk).fell_short) == (2, False)
+    assert found(rows[:1], walk).fell_short
+    assert found([*rows, ("walked", "", 7.0)], walk).weighed == 7
+    compared = found([*rows, ("compared", "", 4.0)], walk)
     assert (compared.weighed, compared.path) == (4, Path.EXACT)

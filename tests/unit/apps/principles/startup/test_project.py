@@ -84,20 +84,20 @@ def test_a_huge_manifest_says_what_its_name_says(tmp_path: Path) -> None:
 
 
 def test_a_long_page_is_read_in_part(tmp_path: Path) -> None:
-    """Its beginning says something too."""
+    """Its beginning is informative too."""
     (tmp_path / "AGENTS.md").write_text("# Observability\n" + "text\n" * 100_000 + "# Never\n")
     assert project_tags(tmp_path) == ("observability",)
 
 
 @pytest.mark.parametrize("written", [b"\xff\xfe\x00{", b"\x89PNG\r\n", bytes(range(256)) * 50])
 def test_a_binary_manifest_says_what_its_name_says(tmp_path: Path, written: bytes) -> None:
-    """It is no UTF-8 at all."""
+    """It is not UTF-8."""
     (tmp_path / "pyproject.toml").write_bytes(written)
     assert project_tags(tmp_path) == ("python",)
 
 
 def test_names_that_no_tag_can_be_are_left_out(tmp_path: Path) -> None:
-    """A NUL, half of a surrogate pair, a page of text: PostgreSQL could not compare with them, or nobody would."""
+    """A NUL, half of a surrogate pair, a page of text: PostgreSQL could not store them, or they would never match."""
     names = {"nul\u0000": "1", "half\ud800": "1", "line\nend": "1", "long" * 50: "1", "fine": "1"}
     (tmp_path / "package.json").write_text(json.dumps({"dependencies": names}))
     assert project_tags(tmp_path) == ("javascript", "node", "fine")
@@ -109,7 +109,7 @@ def test_there_are_never_more_tags_than_can_be_compared(tmp_path: Path) -> None:
         packages = [f"{name}-package{number}" for number in range(5000)]
         text = {
             "requirements.txt": "\n".join(packages),
-            "Gemfile": "\n".join(f"gem '{one}'" for one in packages),
+            "Gemfile": "\n".join(f"gem '{package}'" for package in packages),
             "pyproject.toml": f"[project]\ndependencies = {packages}",
             "package.json": json.dumps({"dependencies": dict.fromkeys(packages, "1")}),
             "composer.json": json.dumps({"require": dict.fromkeys(packages, "1")}),
@@ -141,7 +141,7 @@ def test_a_file_that_is_not_ours_to_read_is_passed_over(tmp_path: Path) -> None:
 
 
 def test_a_part_tells_whether_it_is_the_whole(tmp_path: Path) -> None:
-    """A file of just the size is whole."""
+    """A file of exactly the limit is complete."""
     path = tmp_path / "file"
     path.write_bytes(b"x" * MOST_BYTES)
     whole = read_part(path)
@@ -153,7 +153,7 @@ def test_a_part_tells_whether_it_is_the_whole(tmp_path: Path) -> None:
 
 
 def test_a_name_that_no_file_can_have_is_not_there(tmp_path: Path) -> None:
-    """Nothing is raised for it."""
+    """Such a name raises nothing."""
     assert read_part(tmp_path / "a\x00b") is None
     assert read_part(tmp_path / ("n" * 5000)) is None
 
@@ -235,7 +235,7 @@ PAGE = "# Testing rules\n```\n# not this\n```\n## Error-handling\nprose about ku
     ],
 )  # fmt: skip
 def test_a_manifest_has_the_tags_of_its_kind_and_its_dependencies(name: str, text: str, tags: set[str]) -> None:
-    """With the packages' own names, and what they are good for."""
+    """They include the packages' own names, and their purposes."""
     assert tags <= set(tags_of_manifest(name, text))
     assert "kubernetes" not in tags_of_manifest(name, text)
     assert "not" not in tags_of_manifest(name, text)
@@ -268,15 +268,15 @@ BROKEN = [
 
 def test_a_broken_manifest_says_what_its_name_says() -> None:
     """Nothing is raised, and nothing takes long, whatever the text."""
-    for name, known in MANIFESTS.items():
+    for name, manifest in MANIFESTS.items():
         for text in BROKEN:
-            assert set(known.tags) <= set(tags_of_manifest(name, text)), (name, text[:50])
+            assert set(manifest.tags) <= set(tags_of_manifest(name, text)), (name, text[:50])
 
 
 def test_one_that_could_not_be_read_does_so_too() -> None:
     """A huge file, say."""
     assert {name: tuple(tags_of_manifest(name, None)) for name in MANIFESTS} == {
-        name: known.tags for name, known in MANIFESTS.items()
+        name: manifest.tags for name, manifest in MANIFESTS.items()
     }
 
 
@@ -322,18 +322,18 @@ def test_a_page_of_headings_is_read_in_part() -> None:
 
 
 def test_words_of_most_texts_come_first() -> None:
-    """A word counts once a text; equals stand in the order in which they came."""
-    found = keywords(["Retry timeouts, retry!", "Timeouts in the parser", "Parser of timeouts"])
-    assert found == ("timeouts", "parser", "retry")
+    """A word counts once a text; ties keep the order of first occurrence."""
+    words = keywords(["Retry timeouts, retry!", "Timeouts in the parser", "Parser of timeouts"])
+    assert words == ("timeouts", "parser", "retry")
 
 
 def test_stop_words_and_those_of_commits_are_left_out() -> None:
-    """Words of every commit message are no keywords."""
+    """Words of every commit message are not keywords."""
     assert keywords(["fix: update the pagination and merge branch 'main' into it"]) == ("pagination",)
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "words"),
     [
         ("error-handling", ("error-handling", "error", "handling")),
         ("snake_case names", ("snake_case", "snake", "case", "names")),
@@ -346,13 +346,13 @@ def test_stop_words_and_those_of_commits_are_left_out() -> None:
         ("x" * 41, ()),
     ],
 )
-def test_what_is_a_word(text: str, found: tuple[str, ...]) -> None:
-    """Compounds count whole and by their parts; numbers, short, long and wordless texts do not."""
-    assert set(keywords([text])) == {one.casefold() for one in found}
+def test_what_is_a_word(text: str, words: tuple[str, ...]) -> None:
+    """Compounds count as a whole and by their parts; numbers, and too short or too long words, do not."""
+    assert set(keywords([text])) == {tag.casefold() for tag in words}
 
 
 def test_there_are_never_more_than_asked_for() -> None:
-    """Whatever the length of the texts."""
+    """The length of the texts does not matter."""
     assert len(keywords([f"word{number}" for number in range(500)])) == 50
     assert len(keywords(["alpha beta gamma delta"], most=2)) == 2
 
@@ -377,10 +377,10 @@ def test_a_huge_text_is_read_in_part() -> None:
     ],
 )
 def test_a_file_has_the_tags_of_its_ending_and_its_folders(path: str, tags: set[str]) -> None:
-    """Whatever the case of its name."""
+    """The case of its name does not matter."""
     assert set(tags_of_files([path])) == tags
 
 
 def test_the_most_frequent_tags_come_first() -> None:
-    """And no more than asked for."""
+    """At most the requested number of tags is returned."""
     assert tags_of_files(["a.go", "b.py", "c.py", "d.rs"], most=2) == ("python", "go")

@@ -26,7 +26,7 @@ STARTED = SessionStart(
 
 
 def test_the_text_is_a_short_list() -> None:
-    """Id, mark of what is explored, title, first line of the body, tags: a line each, and nothing that steers."""
+    """A line each with id, mark of exploration, title, first line of the body and tags, without control characters."""
     assert STARTED.as_text().splitlines() == [
         "# Principles for this session",
         "",
@@ -57,25 +57,25 @@ def test_a_long_title_is_cut() -> None:
 
 
 def test_json_says_why() -> None:
-    """The context, and of each principle what its score is made of."""
-    said = json.loads(STARTED.as_json())
-    assert said["session_id"] == "s-1"
-    assert said["context"] == {
+    """It has the context, and the parts of each principle's score."""
+    payload = json.loads(STARTED.as_json())
+    assert payload["session_id"] == "s-1"
+    assert payload["context"] == {
         "recent_commits": ["Retry of SQL timeouts"],
         "changed_files": ["db/query.sql"],
         "project_tags": ["postgresql", "sql"],
         "recent_session_tags": ["locks", "sql"],
         "keywords": ["retry", "sql", "timeouts"],
     }
-    first, second = said["principles"]
+    first, second = payload["principles"]
     assert (first["id"], first["score"], first["principle_score"], first["success_rate"]) == ("bind", 0.8, 0.7, 0.75)
     assert (first["matching_tags"], first["is_exploratory"], first["summary"]) == (["sql"], False, "Injections.")
     assert (second["matching_tags"], second["propensity"], second["status"]) == (["sql", "locks"], 0.25, "candidate")
-    assert said["explored"] == ["lock"]
+    assert payload["explored"] == ["lock"]
 
 
 def test_the_answer_is_recorded_with_its_chance() -> None:
-    """The tags are the query, the parts of each score are signals, and the seed and the rivals are known."""
+    """The tags are the query, the parts of each score are signals, and seed and competitors are recorded."""
     record = composed_answer(
         STARTED, retrieval_id=uuid7(0, random.Random(1)), collection_id=7, seed=11, eligible=3, took_ms=12.5
     ).record()

@@ -50,7 +50,7 @@ def test_input_that_does_not_come_is_not_waited_for(pipe: tuple[int, int]) -> No
 
 
 def test_the_end_of_input_is_an_end(pipe: tuple[int, int]) -> None:
-    """So is that of a file, or of /dev/null."""
+    """This includes the end of a file, and of /dev/null."""
     os.close(pipe[1])
     assert read_hook_input(pipe[0], wait_seconds=60) == HookInput()
 
@@ -115,7 +115,7 @@ def test_without_a_folder_nothing_is_known(tmp_path: Path, name: str) -> None:
 
 
 def test_a_current_folder_that_was_removed_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A shell may stand in it still."""
+    """A shell may still be in it."""
     (tmp_path / "removed").mkdir()
     monkeypatch.chdir(tmp_path / "removed")
     (tmp_path / "removed").rmdir()

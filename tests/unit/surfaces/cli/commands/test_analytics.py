@@ -42,7 +42,7 @@ def test_csv_of_the_list_of_views_names_each(capsys: pytest.CaptureFixture[str])
 
 
 def test_rows_that_fit_are_a_table(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Times are in UTC to the minute, lists are joined, and a column without a value is left out."""
+    """Times are in UTC to the minute, lists are joined, and empty columns are left out."""
     monkeypatch.setenv("COLUMNS", "200")
     show(rows_of(TABLE))
     names, _, row = capsys.readouterr().out.splitlines()

@@ -50,47 +50,47 @@ FOUND = ProfileComparison(
 )
 
 
-def printed(found: ProfileComparison | InterleavedComparison) -> str:
+def printed(comparison: ProfileComparison | InterleavedComparison) -> str:
     """The output on a terminal of 140 columns, with single blanks."""
     out = Console(file=io.StringIO(), width=140)
-    if isinstance(found, ProfileComparison):
-        print_comparison(out, found)
+    if isinstance(comparison, ProfileComparison):
+        print_comparison(out, comparison)
     else:
-        print_interleaved(out, found)
+        print_interleaved(out, comparison)
     assert isinstance(out.file, io.StringIO)
     return "\n".join(" ".join(line.split()) for line in out.file.getvalue().splitlines())
 
 
 def test_a_comparison_says_what_it_rests_on() -> None:
     """The searches that count and those left out, estimates with intervals, weights, and the verdict last."""
-    shown = printed(FOUND)
-    assert shown.startswith(
+    output = printed(FOUND)
+    assert output.startswith(
         "profile 3 against profile 2: 900 searches since 2026-03-01 00:00 UTC, 300 with another answer; "
         "hits that nobody rated are left out\nleft out: 1 search: no candidates were recorded with it\n"
     )
-    assert "SNIPS, weights clipped at 50 0.4500 (0.4108 to 0.4892) 0.4000 +0.0500 (+0.0304 to +0.0696)" in shown
-    assert "profile 3 900 1,200 640 9.9 (10) 12.5 1.0%" in shown
-    assert shown.splitlines()[-1].startswith("profile 3 is better than profile 2: +0.0500")
+    assert "SNIPS, weights clipped at 50 0.4500 (0.4108 to 0.4892) 0.4000 +0.0500 (+0.0304 to +0.0696)" in output
+    assert "profile 3 900 1,200 640 9.9 (10) 12.5 1.0%" in output
+    assert output.splitlines()[-1].startswith("profile 3 is better than profile 2: +0.0500")
 
 
 def test_nothing_to_compare_is_said_without_figures() -> None:
-    """Dashes for what there is no traffic to have from; a default reward is named."""
+    """Figures that need traffic are dashes; a default reward is named."""
     nothing = replace(
         WEIGHING, retrievals=0, rated=0, mean_weight=math.nan, expected_weight=math.nan, max_weight=math.nan
     )
     verdict = judge(NAMES, (nothing, nothing), DIFFERENCE)
-    shown = printed(replace(FOUND, estimates=(), weighings=(nothing, nothing), default_reward=0.25, verdict=verdict))
-    assert "hits that nobody rated are counted as 0.25" in shown
-    assert "profile 3 0 0 640 – (–) – –" in shown
-    assert "no conclusion: profile 3: no impression of it has a reward" in shown
+    output = printed(replace(FOUND, estimates=(), weighings=(nothing, nothing), default_reward=0.25, verdict=verdict))
+    assert "hits that nobody rated are counted as 0.25" in output
+    assert "profile 3 0 0 640 – (–) – –" in output
+    assert "no conclusion: profile 3: no impression of it has a reward" in output
 
 
 def test_interleaved_searches_are_counted() -> None:
     """The number of wins of each, and the verdict."""
     won = preference([(1.0, 0.0)] * 20 + [(0.0, 1.0)] * 4 + [(1.0, 1.0)])
-    found = InterleavedComparison(
+    comparison = InterleavedComparison(
         collection="docs", names=NAMES, since=SINCE, searches=31, preference=won, verdict=by_preference(NAMES, won)
     )
-    shown = printed(found)
-    assert "31 25 20 4 1 0.0015" in shown
-    assert "profile 3 is better than profile 2: 20 searches against 4, 1 even, p = 0.0015" in shown
+    output = printed(comparison)
+    assert "31 25 20 4 1 0.0015" in output
+    assert "profile 3 is better than profile 2: 20 searches against 4, 1 even, p = 0.0015" in output

@@ -26,10 +26,12 @@ def test_a_finding_is_a_line_with_what_to_do_below() -> None:
 def test_fix_names_what_it_leaves_to_people(monkeypatch: pytest.MonkeyPatch) -> None:
     """SQL, which a person has to agree to."""
     sql = "ALTER SYSTEM SET jit = 'off'; SELECT pg_reload_conf()"
-    left = Finding(check="settings", severity=Severity.ADVICE, found="jit is on", mend=sql)
-    monkeypatch.setattr("retrieval.surfaces.cli.commands.doctor.diagnosis", lambda *_, **__: diagnosis_of([left], NOW))
-    done = CliRunner().invoke(app, ["doctor", "--fix", "--yes"])
-    assert done.stderr == f"not run: {sql}\n"
+    finding = Finding(check="settings", severity=Severity.ADVICE, found="jit is on", mend=sql)
+    monkeypatch.setattr(
+        "retrieval.surfaces.cli.commands.doctor.diagnosis", lambda *_, **__: diagnosis_of([finding], NOW)
+    )
+    result = CliRunner().invoke(app, ["doctor", "--fix", "--yes"])
+    assert result.stderr == f"not run: {sql}\n"
 
 
 def test_signs_become_words_where_they_cannot_be_printed() -> None:
@@ -39,7 +41,7 @@ def test_signs_become_words_where_they_cannot_be_printed() -> None:
 
 
 def test_the_end_counts_what_was_found() -> None:
-    """The worst first, what there is none of left out."""
+    """The worst severity comes first; severities without a finding are left out."""
     fine = Finding(check="schema", severity=Severity.OK, found="current")
     assert summary(diagnosis_of([fine, PENDING, fine], NOW)) == "1 warning, 2 ok"
 

@@ -20,7 +20,7 @@ def files(tmp_path: Path) -> list[str]:
 
 
 def test_files_are_read_one_after_the_other(files: list[str]) -> None:
-    """Offsets rise to the size of all of them, which is known beforehand."""
+    """Offsets rise to the total size, which is known beforehand."""
     (Path(files[1])).write_text("id,title\n3,x\n4,y\n")
     source = InputFiles(files, columns={}, file_format=None)
     lines = list(source.lines())
@@ -31,7 +31,7 @@ def test_files_are_read_one_after_the_other(files: list[str]) -> None:
 
 
 def test_headers_of_csv_files_are_known_once_they_are_read(files: list[str]) -> None:
-    """As they stand in the file."""
+    """They are as in the file."""
     source = InputFiles(files[1:], columns={"_id": "key"}, file_format=None)
     next(source.lines())
     assert source.headers == {files[1]: "key,title"}
@@ -50,7 +50,7 @@ def test_a_column_that_is_missing_is_reported_at_once(files: list[str]) -> None:
 
 
 def test_a_file_of_tickets_is_read_as_tickets(tmp_path: Path) -> None:
-    """By its columns; beside other files, which stay as they are, and not where columns are mapped."""
+    """Its columns decide; other files are read as usual, and so are files with mapped columns."""
     path, other = tmp_path / "tickets.csv", tmp_path / "notes.jsonl"
     path.write_text("ticket_id,summary,priority\nT-1,Login,1\n,Nothing,\n")
     other.write_text('{"_id": "2", "priority": 1}\n')
@@ -67,7 +67,7 @@ def test_a_file_of_tickets_is_read_as_tickets(tmp_path: Path) -> None:
 
 
 def test_standard_input_has_no_size_and_is_read_once() -> None:
-    """Then there is no total."""
+    """Without a size, the progress has no total."""
     source = InputFiles(["-"], columns={}, file_format=None)
     assert source.total_bytes is None
     assert source.reads_standard_input
@@ -76,26 +76,26 @@ def test_standard_input_has_no_size_and_is_read_once() -> None:
 
 
 def test_tickets_among_json_lines_have_the_names_that_are_read(tmp_path: Path) -> None:
-    """Their hours and their time of resolution; nothing is taken away, and what is no ticket stays as it is."""
+    """Their hours and their time of resolution are set; other members stay, and other items are unchanged."""
     path = tmp_path / "tickets.jsonl"
     path.write_text(
         '{"_id": "1", "metadata": {"hours_to_resolve": 28.5, "resolved": "2021-09-16T16:19:00Z"}}\n'
         '{"_id": "2", "occurred_at": "2024-01-01T00:00Z", "priority": "High", "resolved": "2024-01-01T06:00Z"}\n'
         '{"_id": "3", "resolved": "2021-09-16T16:19:00Z"}\n'
     )
-    one, two, other = (
+    first, two, other = (
         dict(line.item.attributes)
         for line in InputFiles([str(path)], columns={}, file_format=None).lines()
         if line.item
     )
-    assert (one["resolution_time_hours"], one["resolved_at"]) == (28.5, "2021-09-16T16:19:00Z")
-    assert (one["hours_to_resolve"], one["resolved"]) == (28.5, "2021-09-16T16:19:00Z")
+    assert (first["resolution_time_hours"], first["resolved_at"]) == (28.5, "2021-09-16T16:19:00Z")
+    assert (first["hours_to_resolve"], first["resolved"]) == (28.5, "2021-09-16T16:19:00Z")
     assert (two["resolution_time_hours"], two["resolved_at"]) == (6, "2024-01-01T06:00Z")
     assert other == {"resolved": "2021-09-16T16:19:00Z"}
 
 
 def test_texts_of_tickets_stay_as_written_and_hours_that_are_no_number_are_a_bad_line(tmp_path: Path) -> None:
-    """But for the space around them; JSON Lines that may be no tickets stay as they are."""
+    """Only the surrounding white space is removed; JSON Lines that may not be tickets stay as they are."""
     path, other = tmp_path / "tickets.csv", tmp_path / "notes.jsonl"
     path.write_text("ticket_id,title,priority,domain,resolution_hours\n1,a, High, 2.10,+5\n2,b,High,MM,4.5h\n")
     other.write_text('{"_id": "3", "resolution_hours": "n/a"}\n')

@@ -23,8 +23,8 @@ PAGES = [DOCS / "principles.md", DOCS / "mcp.md"]
 TOP_LEVEL = ("mcpServers", "servers", "context_servers")
 
 
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The line of a run that is refused; nothing else is said."""
+def refusal_line(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The line of a refused run, which prints nothing else."""
     assert run_program(["mcp", *arguments]) == 1
     out, err = capsys.readouterr()
     assert out == ""
@@ -37,12 +37,12 @@ def test_without_the_sdk_it_says_how_to_install_it(
 ) -> None:
     """An optional dependency, so the rest works without."""
     monkeypatch.setitem(sys.modules, "mcp", None)
-    assert "pip install 'retrieval-platform[mcp]'" in refused(capsys)
+    assert "pip install 'retrieval-platform[mcp]'" in refusal_line(capsys)
 
 
 def test_a_collection_that_cannot_be_is_refused_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     """Not at the first call, where it could not be mended."""
-    assert refused(capsys, "--collection", "").startswith("error: ")
+    assert refusal_line(capsys, "--collection", "").startswith("error: ")
 
 
 def test_an_address_that_others_reach_is_refused_without_a_token(
@@ -50,8 +50,8 @@ def test_an_address_that_others_reach_is_refused_without_a_token(
 ) -> None:
     """Before anything is opened."""
     monkeypatch.delenv("RETRIEVAL_MCP_TOKEN", raising=False)
-    said = refused(capsys, "--transport", "http", "--host", "0.0.0.0", "--port", "0")  # noqa: S104 - it is refused
-    assert "set RETRIEVAL_MCP_TOKEN to a secret" in said
+    message = refusal_line(capsys, "--transport", "http", "--host", "0.0.0.0", "--port", "0")  # noqa: S104 - it is refused
+    assert "set RETRIEVAL_MCP_TOKEN to a secret" in message
 
 
 @pytest.mark.parametrize("token", ["short", "with a blank in the middle", "ümläute-are-no-ascii"])
@@ -60,16 +60,16 @@ def test_a_token_that_is_no_use_is_refused(
 ) -> None:
     """It could be guessed, or not be sent; the line does not show it."""
     monkeypatch.setenv("RETRIEVAL_MCP_TOKEN", token)
-    said = refused(capsys, "--transport", "http", "--port", "0")
-    assert said.startswith("error: RETRIEVAL_MCP_TOKEN: a token has at least 16 printable ASCII characters")
-    assert token not in said
+    message = refusal_line(capsys, "--transport", "http", "--port", "0")
+    assert message.startswith("error: RETRIEVAL_MCP_TOKEN: a token has at least 16 printable ASCII characters")
+    assert token not in message
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_settings_in_the_documentation_can_be_pasted(page: Path) -> None:
     """They start this command with options that it has, or name the address that it serves at."""
     settings = [json.loads(block.text) for block in blocks(page, "json")]
-    servers = [server for one in settings for name in TOP_LEVEL for server in one.get(name, {}).values()]
+    servers = [server for setting in settings for name in TOP_LEVEL for server in setting.get(name, {}).values()]
     group = typer.main.get_command(app)
     started = [server for server in servers if "command" in server]
     assert started
@@ -84,14 +84,14 @@ def test_the_settings_in_the_documentation_can_be_pasted(page: Path) -> None:
 
 def test_the_page_names_every_tool() -> None:
     """With its group."""
-    said = (DOCS / "mcp.md").read_text(encoding="utf-8")
+    page = (DOCS / "mcp.md").read_text(encoding="utf-8")
     served = Served(Settings(), Offer(groups=EVERY_TOOL))
-    tools = [one for group in (PrincipleTools, ItemTools, MemoryTools) for one in group(served).as_tools()]
-    assert not [one.tool.name for one in tools if f"`{one.tool.name}" not in said]
+    tools = [tool for group in (PrincipleTools, ItemTools, MemoryTools) for tool in group(served).as_tools()]
+    assert not [tool.tool.name for tool in tools if f"`{tool.tool.name}" not in page]
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (("--tools", "memory"), "there are no tools 'memory'; did you mean 'memories'?"),
         (("--keys",), "--keys goes with --transport http"),
@@ -99,7 +99,7 @@ def test_the_page_names_every_tool() -> None:
     ],
 )
 def test_options_that_do_not_work_are_refused_at_once(
-    capsys: pytest.CaptureFixture[str], options: tuple[str, ...], said: str
+    capsys: pytest.CaptureFixture[str], options: tuple[str, ...], message: str
 ) -> None:
     """With the way to say it."""
-    assert said in refused(capsys, *options)
+    assert message in refusal_line(capsys, *options)

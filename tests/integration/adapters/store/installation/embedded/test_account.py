@@ -26,7 +26,7 @@ def open_directory() -> Iterator[Path]:
 
 
 def test_another_major_version_is_refused_and_left_alone(open_directory: Path) -> None:
-    """Both versions are named, and what to do; the directory stays as it was."""
+    """The message names both versions and the remedy; the directory stays unchanged."""
     data = open_directory / "old" / "data"
     data.mkdir(parents=True, mode=0o700)
     (data / "PG_VERSION").write_text("15\n")
@@ -50,17 +50,17 @@ def test_programs_that_cannot_be_run_are_copied_once(open_directory: Path) -> No
     account = server_account(home / "data")
 
     first = prepare_binaries(home, account, package)
-    made = first.directory.stat().st_ino
+    inode = first.directory.stat().st_ino
     second = prepare_binaries(home, account, package)
 
     assert home in first.directory.parents
     assert first.major() >= 18
-    assert made == second.directory.stat().st_ino
+    assert inode == second.directory.stat().st_ino
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root's server runs as another user")
 def test_a_home_that_the_servers_user_cannot_enter_is_refused(tmp_path: Path) -> None:
-    """Permissions of directories that are there are not touched; the reader is told where to go."""
+    """Permissions of existing directories are not changed; the message names another place."""
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
 

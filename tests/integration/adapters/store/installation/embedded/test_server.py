@@ -38,7 +38,7 @@ from retrieval.services.doctor import examine
 
 SMALL = MachineResources(memory_bytes=512 * 1024 * 1024, cores=2)
 SOME, MANY = 1_000, 100_000
-"""Rows to recover: after a crash so many that the recovery can be seen."""
+"""Rows to recover after a crash: enough to observe the recovery."""
 
 CLIENT = """
 import sys
@@ -67,7 +67,7 @@ sys.stdin.read()
 
 
 class Client:
-    """A process of its own that holds a lease until it is told to leave."""
+    """A separate process that holds a lease until it is told to exit."""
 
     def __init__(self, home: Path, program: str = CLIENT) -> None:
         self.process = subprocess.Popen(
@@ -91,7 +91,7 @@ class Client:
         assert self.process.returncode == 0
 
     def kill(self) -> None:
-        """Kill the process; returns when whoever else has its output open has closed it."""
+        """Kill the process; return once all writers of its output have closed it."""
         self.process.kill()
         self.process.communicate()
 
@@ -202,7 +202,7 @@ def test_the_last_lease_of_a_process_stops_the_server(home: Path) -> None:
 
 
 def test_processes_share_one_server_until_the_last_leaves(home: Path) -> None:
-    """Whichever process started it, the server stays for the others."""
+    """The server stays for the other processes, whichever process started it."""
     first, second = Client(home), Client(home)
     assert first.url() == second.url()
     server = postmaster(home)
@@ -229,7 +229,7 @@ def test_a_killed_process_does_not_keep_the_server_for_ever(home: Path) -> None:
 
 
 def test_a_server_that_does_not_run_is_known(home: Path, open_directory: Path) -> None:
-    """Also where its socket was left behind; and where nothing was made yet, nothing is made."""
+    """A left-over socket does not change this, and the check creates nothing."""
     with socket.socket(socket.AF_UNIX) as left_behind:
         left_behind.bind(str(socket_directory(home) / ".s.PGSQL.5432"))
     assert not is_running(home)
@@ -243,7 +243,7 @@ def test_a_server_that_does_not_run_is_known(home: Path, open_directory: Path) -
 
 
 def test_a_forked_child_does_not_stop_its_parents_server(home: Path) -> None:
-    """A child that closes what it inherited, and exits, leaves the parent's server as it is."""
+    """A child that closes its inherited handle, and exits, does not stop the parent's server."""
     client = Client(home, FORKING_CLIENT)
 
     assert ask(client.url(), "select 1") == 1
@@ -254,23 +254,23 @@ def test_a_forked_child_does_not_stop_its_parents_server(home: Path) -> None:
 def test_a_forked_child_does_not_keep_its_parents_server(home: Path) -> None:
     """The parent's lease is the parent's alone: while the child lives on, the server stops."""
     server = start_embedded(home)
-    read, write = os.pipe()
+    reading, write = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(write)
-        os.read(read, 1)
+        os.read(reading, 1)
         os._exit(0)
 
     server.close()
 
     assert Cluster.at(home).pid() is None
-    os.close(read)
+    os.close(reading)
     os.close(write)
     os.waitpid(child, 0)
 
 
 def test_data_survive_a_kill_of_the_server(home: Path) -> None:
-    """After kill -9 the next start recovers what was committed, though the old lease is still held."""
+    """After kill -9 the next start recovers all committed data, although the old lease is still held."""
     first = start_embedded(home)
     tell(first.url, "create table survivors as select 42 as answer")
     killed = psutil.Process(postmaster(home))
@@ -286,16 +286,16 @@ def test_data_survive_a_kill_of_the_server(home: Path) -> None:
 
 def test_the_number_of_a_process_that_is_gone_does_not_prevent_a_start(home: Path) -> None:
     """A machine that lost power leaves the file behind."""
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    leave_pid_file(home, gone.pid)
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    leave_pid_file(home, ended.pid)
 
     with start_embedded(home) as server:
         assert ask(server.url, "select 1") == 1
 
 
 def test_the_number_of_another_program_does_not_prevent_a_start(home: Path) -> None:
-    """The number may have been given to a program of the same user, which is left alone."""
+    """A program of the same user may have got the process id; it is not killed."""
     account = server_account(home / "data")
     other = subprocess.Popen(["/bin/sleep", "60"], user=account.uid if account.switch else None)
     try:
@@ -332,7 +332,7 @@ def test_a_server_that_is_stopping_is_waited_for(home: Path) -> None:
 
 
 def fill(url: str, rows: int) -> None:
-    """Write what has to be recovered, since the last checkpoint; many rows take a moment."""
+    """Write rows to recover since the last checkpoint; with many rows recovery takes a moment."""
     tell(url, "drop table if exists filled")
     tell(url, "checkpoint")
     tell(url, "create table filled (text text)")
@@ -416,7 +416,7 @@ def test_a_server_that_recovers_is_stopped_after_that(home: Path) -> None:
 
 
 def test_a_server_that_recovers_for_long_is_left_running(home: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It is told, and the next who leaves stops it."""
+    """The last process reports the recovery; the next one that leaves stops the server."""
     with start_embedded(home) as server:
         fill(server.url, MANY)
         crash(server.url)
@@ -447,27 +447,29 @@ async def test_a_server_that_hangs_while_it_stops_is_ended_and_started_anew(home
         with pytest.raises(EmbeddedServerError, match="it is stopping; try again"):
             start_embedded(home, timeout_seconds=0.3)
         long_ago(home)
-        told = [one for one in (await examine(settings)).findings if "had been stopping for 3,6" in one.found]
-        assert [(one.check, one.severity) for one in told] == [("postgresql", Severity.WARNING)]
+        findings = [
+            finding for finding in (await examine(settings)).findings if "had been stopping for 3,6" in finding.found
+        ]
+        assert [(finding.check, finding.severity) for finding in findings] == [("postgresql", Severity.WARNING)]
         with start_embedded(home) as again:
             assert postmaster(home) != hung
             assert ask(again.url, "select count(*) from filled") == SOME
-        assert all("hung" not in one.found for one in (await examine(settings)).findings)
+        assert all("hung" not in finding.found for finding in (await examine(settings)).findings)
 
 
 def test_what_to_do_about_a_server_that_does_not_answer_helps(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is suspended can neither be joined nor stopped; the command in the message ends it."""
-    # It is asked four times whether it answers, and each time waited for.
+    # The server is asked four times, with a timeout each.
     monkeypatch.setattr(cluster, "_ANSWER_SECONDS", 0.2)
     with start_embedded(home) as server:
         tell(server.url, "create table kept as select 7 as answer")
         suspended = psutil.Process(postmaster(home))
         suspended.suspend()
-        with pytest.raises(EmbeddedServerError) as found:
+        with pytest.raises(EmbeddedServerError) as error:
             Cluster.at(home).stop(timeout_seconds=2)
         with pytest.raises(EmbeddedServerError, match=re.escape(f"`kill -KILL {suspended.pid}`")):
             start_embedded(home, timeout_seconds=0.3)
-        advice = re.search("`(kill .*)`", str(found.value))
+        advice = re.search("`(kill .*)`", str(error.value))
         assert advice is not None
         subprocess.run(advice[1].split(), check=True)
         psutil.wait_procs([suspended])
@@ -492,7 +494,7 @@ def test_a_start_that_fails_says_why(home: Path) -> None:
 
 
 def test_a_home_in_use_on_another_machine_is_refused(home: Path) -> None:
-    """On a shared file system a second server would destroy the data; once nobody holds it, it moves."""
+    """On a shared file system a second server would destroy the data; after the lease ends, the home moves."""
     note = home / "machine"
     note.write_text("another-identity kepler")
     elsewhere = FileLock(home / "lease.lock")
@@ -525,7 +527,7 @@ def test_processes_that_start_at_once_make_one_cluster(fresh_home: Path) -> None
 
 @pytest.mark.parametrize("fresh_home", ["a 'b', \"$HOME\" `c`; &" + "d" * 100], indirect=True)
 def test_a_home_of_any_length_and_any_characters_works(fresh_home: Path) -> None:
-    """Neither the limit of a socket's path nor the shell gets in the way, and others find the same server."""
+    """Neither the limit of a socket's path nor the shell matters, and other processes find the same server."""
     with start_embedded(fresh_home, resources=SMALL) as server:
         client = Client(fresh_home)
         assert client.url() == server.url

@@ -53,7 +53,7 @@ def test_parallelism_follows_the_cores(cores: int, processes: str, workers: str,
     [(None, None), (64 * MEGABYTE, "sysv"), (4 * GIGABYTE, None)],
 )
 def test_a_small_shared_memory_file_system_is_avoided(shared_memory_bytes: int | None, expected: str | None) -> None:
-    """Where /dev/shm cannot hold a parallel index build, shared memory comes from elsewhere."""
+    """If /dev/shm is too small for a parallel index build, another kind of shared memory is used."""
     settings = settings_for(MachineResources(4 * GIGABYTE, 4, shared_memory_bytes))
 
     assert expected == settings.get("dynamic_shared_memory_type")
@@ -61,7 +61,7 @@ def test_a_small_shared_memory_file_system_is_avoided(shared_memory_bytes: int |
 
 @pytest.mark.parametrize(("memory_bytes", "cores"), [(0, 1), (1, 0), (-1, 1)])
 def test_a_machine_without_memory_or_cores_is_refused(memory_bytes: int, cores: int) -> None:
-    """Numbers below one are a mistake of the caller, and said to be one."""
+    """Numbers below one are reported as the caller's mistake."""
     with pytest.raises(ConfigurationError, match="at least 1"):
         MachineResources(memory_bytes, cores)
 
@@ -110,7 +110,7 @@ def test_an_absurdly_high_limit_means_the_machines_memory(tmp_path: Path) -> Non
     ],
 )
 def test_a_quota_of_processor_time_counts_as_cores(tmp_path: Path, membership: str, limits: dict[str, str]) -> None:
-    """Time worth one core, or half of one, is one core."""
+    """A quota of one core, or of half a core, counts as one core."""
     assert measure_resources(machine(tmp_path, membership, limits)).cores == 1
 
 

@@ -34,7 +34,7 @@ def test_who_holds_it_alone_keeps_out_sharers(tmp_path: Path) -> None:
 
 
 def test_waiting_ends_at_the_deadline(tmp_path: Path) -> None:
-    """Nobody waits for ever for a holder that hangs."""
+    """A process that hangs does not block the others forever."""
     first, second = FileLock(tmp_path / "lock"), FileLock(tmp_path / "lock")
     first.hold()
 
@@ -45,7 +45,7 @@ def test_waiting_ends_at_the_deadline(tmp_path: Path) -> None:
 
 
 def test_releasing_twice_leaves_a_successor_alone(tmp_path: Path) -> None:
-    """The second release must not close a descriptor whose number was given to another file."""
+    """The second release must not close a descriptor whose number another file has got."""
     first = FileLock(tmp_path / "lock")
     first.hold()
     first.release()

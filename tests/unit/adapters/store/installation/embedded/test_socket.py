@@ -1,4 +1,4 @@
-"""The embedded server's socket lies where every process finds it and nobody else gets in."""
+"""The embedded server's socket is where every process of the user finds it, and other users cannot reach it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_the_longest_path_inside_the_home_still_fits_a_socket() -> None:
 
 
 def test_the_directory_is_made_for_its_user_alone(tmp_path: Path) -> None:
-    """Connections are trusted, so nobody else may reach the socket; making it twice changes nothing."""
+    """Connections are trusted, so other users may not reach the socket; creating it twice changes nothing."""
     directory = tmp_path / "run"
 
     make_socket_directory(directory, ME)
@@ -111,12 +111,12 @@ def hanging_home() -> Iterator[Path]:
 
 
 def test_a_server_that_hangs_does_not_answer(hanging_home: Path) -> None:
-    """A connection that is taken and then met with silence is given up after the seconds."""
+    """An accepted connection without an answer is given up after the timeout."""
     assert not may_answer(socket_directory(hanging_home), 0.01)
 
 
 def test_where_nobody_listens_the_driver_is_asked(tmp_path: Path) -> None:
-    """No server is told at once by the driver, better than here."""
+    """The driver reports a missing server faster and better than this check."""
     assert may_answer(tmp_path, 60)
 
 
