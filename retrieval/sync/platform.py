@@ -54,7 +54,7 @@ class SyncCollection(Mirror[Collection]):
     passages = waiting(Collection.passages)
 
     def unrecorded(self) -> SyncCollection:
-        """The same collection without recording, for trials and measurements; its searches explore nothing either."""
+        """The same collection without recording and exploration, for trials and measurements."""
         return SyncCollection(self.twin.unrecorded(), self.door)
 
     add = waiting(Collection.add)

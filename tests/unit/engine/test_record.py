@@ -177,7 +177,7 @@ def test_what_is_no_number_is_refused(number: float) -> None:
     """This applies to every field."""
     scored = record(answered_search(scores={**SCORES, "dense": {"a": number}}))
     for stored_record in (scored, replace(record(answered_search()), retrieval_time_ms=number, timings_ms={})):
-        with pytest.raises(ValueError, match="no finite number"):
+        with pytest.raises(ValueError, match="not a finite number"):
             encoded(stored_record)
     with pytest.raises(ValueError, match="not JSON compliant"):
         encoded(replace(record(answered_search()), timings_ms={"total": number}))
