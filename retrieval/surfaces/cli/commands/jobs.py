@@ -352,6 +352,7 @@ def _cost_table(cost: ReembeddingCost) -> Table:
             "room for vectors and index": f"{cost.vector_bytes / 1e6:,.1f} MB",
             "minutes at the rate": None if cost.minutes is None else f"{cost.minutes:,.1f}",
             "days by the budget": None if cost.days is None else f"{cost.days:,}",
+            "note": cost.note or None,
         }
     )
 
@@ -365,7 +366,7 @@ def _reembedding_table(found: Reembedding) -> Table:
             "to": found.target,
             "state": f"{found.state.value}{', paused' if found.is_paused else ''}",
             "switches": found.switching.value,
-            "items": f"{found.items:,}, of which {found.pending:,} wait",
+            "items": f"{found.items:,}{f', of which {found.pending:,} wait' if found.pending else ''}",
             "paid": f"{found.paid_texts:,} texts, {found.paid_tokens:,} tokens, {found.spent_today:,} of them today",
             **{name.replace("_", " "): f"{value}" for name, value in compared.items() if value is not None},
             "note": found.note or None,
