@@ -216,18 +216,24 @@ def models(
     found. A chosen version stays until another one, or 'latest', is chosen.
     """
 
-    async def ask(found: Collection) -> tuple[list[StoredModel], int]:
+    async def ask(found: Collection) -> tuple[list[StoredModel], int, bool]:
+        from retrieval.adapters.store.learning.models import is_model_chosen
+        from retrieval.collection import handle_of
+
         if use is not None:
             await found.use_model(_version(use))
-        return await found.models(), (await found.info()).model_version
+        chosen = await is_model_chosen(*await handle_of(found).place())
+        return await found.models(), (await found.info()).model_version, chosen
 
-    def shown(answered: tuple[list[StoredModel], int]) -> Table | str:
-        if answered[0]:
-            return _table(*answered)
+    def shown(answered: tuple[list[StoredModel], int, bool]) -> Table | str:
+        found, used, chosen = answered
+        if found:
+            until = f"Chosen: {used or 'none'}, until: retrieval models {collection} --use latest"
+            return models_table(found, used, until if chosen else "")
         return f"nothing was learned yet; with feedback there, run: retrieval jobs run learn --collection {collection}"
 
-    def told(answered: tuple[list[StoredModel], int]) -> dict[str, object]:
-        return {"used": answered[1], "models": [model.as_dict() for model in answered[0]]}
+    def told(answered: tuple[list[StoredModel], int, bool]) -> dict[str, object]:
+        return {"used": answered[1], "chosen": answered[2], "models": [model.as_dict() for model in answered[0]]}
 
     answer(context, of_collection(collection, ask), shown, as_json=as_json, told=told)
 
@@ -243,9 +249,10 @@ def _version(given: str) -> int | None:
     return int(given)
 
 
-def _table(found: list[StoredModel], used: int) -> Table:
-    return table(
-        ["version", "used", "kind", "verdicts", "made", "reason"],
+def models_table(found: list[StoredModel], used: int, caption: str) -> Table:
+    """A row a model, with the figures of its trial."""
+    made = table(
+        ["version", "used", "kind", "verdicts", "made", "reason", "trial"],
         (
             (
                 model.version,
@@ -254,7 +261,18 @@ def _table(found: list[StoredModel], used: int) -> Table:
                 model.events,
                 f"{model.created_at:%Y-%m-%d %H:%M}",
                 model.reason,
+                _trial(model),
             )
             for model in found
         ),
     )
+    made.caption = caption or None
+    return made
+
+
+def _trial(model: StoredModel) -> str:
+    """``sum: log-loss less 0.0120 ≥ 0.0040, value more 0.0310 ≥ 0.0110``: means and bounds, by combination."""
+    said = "{}: log-loss less {:.4f} ≥ {:.4f}, value more {:.4f} ≥ {:.4f}"
+    names = ("log_loss_less", "log_loss_less_at_least", "value_more", "value_more_at_least")
+    tried = model.metrics.items()
+    return "; ".join(said.format(name, *(of[key] for key in names)) for name, of in tried if "value_more" in of)
