@@ -26,7 +26,7 @@ from procrastinate.periodic import PeriodicDeferrer, PeriodicRegistry
 from psycopg_pool import AsyncConnectionPool
 
 from retrieval.adapters.store.database import CONNECT_TIMEOUT_SECONDS, Database
-from retrieval.adapters.store.installation.queue import INTERRUPTED, check_worker, tenants_with_collections
+from retrieval.adapters.store.installation.queue import INTERRUPTED, check_worker, tenant_name, tenants_with_collections
 from retrieval.adapters.store.installed_sql import quote_identifier
 from retrieval.adapters.store.items.collections import all_collections, collection_by_id
 from retrieval.adapters.store.translate import translated
@@ -53,7 +53,9 @@ async def take_up_stalled(app: App, seconds: float) -> int:
         except ConnectorException as error:
             _log.info("job %s was taken up by another worker: %s", job.id, error)
             continue
-        _log.warning("job %s is taken up again: its worker gave no sign of life", job.call_string)
+        named = {name.removesuffix("_id"): value for name, value in job.task_kwargs.items() if name != "timestamp"}
+        said = ", ".join(f"{name} {value}" for name, value in named.items())
+        _log.warning("%s is taken up again: its worker gave no sign of life", said)
         taken += 1
     return taken
 
@@ -189,7 +191,7 @@ def add_tasks(app: App, workplace: Workplace, report: Report) -> None:
             return  # it was removed since
         target = JobTarget(tenant_id, collection)
         done = await run_job(workplace, job_named(job), target)
-        report(done)
+        report(replace(done, tenant=await tenant_name(workplace.database, tenant_id)))
         if done.outcome == INTERRUPTED:
             await enqueue(app, job_named(job), target)
 

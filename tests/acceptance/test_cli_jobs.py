@@ -126,8 +126,11 @@ def test_the_job_of_a_killed_worker_is_taken_up_by_another(program: Program, adm
         second.send_signal(signal.SIGTERM)
         said, _ = second.communicate(timeout=SECONDS)
         assert second.returncode == 0
+    tenant = program.environment["RETRIEVAL_TENANT"]
+    assert said.startswith("a worker for every tenant, ")
     assert "is taken up again: its worker gave no sign of life" in said
-    assert f"embed docs: done (embedded {ITEMS - done}, pending 0)" in said
+    assert f", collection {collection[0]} is taken up again" in said
+    assert f"embed docs (tenant {tenant}): done (embedded {ITEMS - done}, pending 0)" in said
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

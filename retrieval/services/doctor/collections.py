@@ -275,7 +275,7 @@ def _check_worker(queue: QueueFacts) -> Iterator[Finding]:
         return
     start = "retrieval worker, in a container or under a supervisor; or retrieval worker --once, by a scheduler"
     silent, due = queue.silent_seconds, queue.due_seconds
-    # A killed worker's row stays; if another one checked the schedule after it fell silent, its end has no consequences.
+    # A killed worker's row stays; it does not matter if another worker checked the schedule later.
     if silent is not None and (due is None or silent <= due):
         found = f"the last sign of life of a worker was {duration(silent)} ago: it hangs or was killed"
         yield Finding(check="worker", severity=Severity.WARNING, found=found, mend=start)

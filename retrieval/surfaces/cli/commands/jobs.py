@@ -19,7 +19,7 @@ from retrieval.surfaces.cli.options import (
     examples,
     state_of,
 )
-from retrieval.surfaces.cli.output import NO_COLLECTIONS, Step, console, print_json, progress, table
+from retrieval.surfaces.cli.output import NO_COLLECTIONS, Step, console, count, print_json, progress, table
 from retrieval.surfaces.cli.run import answer, run
 
 if TYPE_CHECKING:
@@ -69,6 +69,10 @@ def worker(
         from retrieval.jobs.worker import work_once
         from retrieval.surfaces.cli.run import stop_signal
 
+        if not once and not as_json:
+            number = workplace.settings.worker_concurrency
+            said = f"a worker for every tenant, {count(number, 'job')} at a time; ctrl-C or SIGTERM ends it"
+            console().print(said, soft_wrap=True)
         await (work_once if once else work_on)(workplace, stop_signal(), report=show_line if as_json else show)
 
     run(state, work)
@@ -89,10 +93,12 @@ def show_line(report: RunReport) -> None:
 
 
 def sentence(report: RunReport) -> str:
-    """``embed tickets: done (embedded 300, pending 0)``."""
-    details = ", ".join(f"{name} {value}" for name, value in report.details.items() if not isinstance(value, list))
+    """``embed tickets (tenant acme): done (embedded 300, pending 0)``."""
+    told = {name: value for name, value in report.details.items() if value != "" and not isinstance(value, list)}
+    details = ", ".join(f"{name} {value}" for name, value in told.items())
+    tenant = "" if report.tenant is None else f" (tenant {report.tenant})"
     notes = "".join(f"; {note}" for note in report.details.get("notes", []))
-    return f"{report.job} {report.collection}: {report.outcome}{f' ({details})' if details else ''}{notes}"
+    return f"{report.job} {report.collection}{tenant}: {report.outcome}{f' ({details})' if details else ''}{notes}"
 
 
 REINDEX_EXAMPLES = ("retrieval reindex tickets",)
