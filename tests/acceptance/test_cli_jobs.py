@@ -156,7 +156,13 @@ def test_jobs_are_listed_run_and_seen_in_the_status(program: Program) -> None:
     assert [one["name"] for one in listed] == list(JOBS)
     assert {one["last_at"] for one in listed} == {None}
     assert program.json("jobs", "run", "embed", "--collection", "docs") == [
-        {"job": "embed", "collection": "docs", "outcome": "done", "details": {"embedded": 0, "pending": 0}}
+        {
+            "job": "embed",
+            "collection": "docs",
+            "outcome": "done",
+            "details": {"embedded": 0, "pending": 0},
+            "tenant": None,
+        }
     ]
     assert "prune docs: done" in program.succeeds("jobs", "run", "prune")
     (status,) = program.json("status")
@@ -187,7 +193,7 @@ def test_a_worker_can_do_what_is_due_and_end(program: Program) -> None:
     program.succeeds("ingest", "docs", "docs.jsonl", "--quiet")
     schedule = json.dumps(ONLY_EMBED | {"embed": "off", "prune": "* * * * *"})
     said = program.using(RETRIEVAL_JOBS_SCHEDULE=schedule).succeeds("worker", "--once", "--concurrency", "1")
-    assert "prune docs: done" in said
+    assert f"prune docs (tenant {program.environment['RETRIEVAL_TENANT']}): done" in said
 
 
 @pytest.mark.parametrize(
