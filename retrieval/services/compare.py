@@ -27,7 +27,7 @@ from retrieval.adapters.store.learning.off_policy import (
 )
 from retrieval.adapters.store.records.retrievals import read_pools
 from retrieval.domain.checks import JSONTextError, json_of
-from retrieval.domain.errors import InvalidProfileError, InvalidRequestError, NotFoundError
+from retrieval.domain.errors import Advice, InvalidProfileError, InvalidRequestError, NotFoundError
 from retrieval.domain.learning.off_policy import Estimate, Estimator, TargetPolicy, Weighing
 from retrieval.domain.records.recorded import RecordedPool
 from retrieval.domain.search.profile import Profile
@@ -59,10 +59,8 @@ async def _stored(database: Database, tenant_id: int, collection: StoredCollecti
     known = version <= _MOST_VERSION
     found = await find_profile(database, tenant_id, collection.collection_id, version) if known else None
     if found is None:
-        raise NotFoundError(
-            f"collection {collection.name!r} has no profile {version}; it has 1 to {collection.profile_version} and "
-            "maybe later ones, or name a JSON file"
-        )
+        unknown = NotFoundError(f"collection {collection.name!r} has no profile {version}")
+        raise unknown.advising(Advice.LIST_PROFILES, name=collection.name)
     return NamedProfile(name=f"profile {version}", profile=found, version=version)
 
 
