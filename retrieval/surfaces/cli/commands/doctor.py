@@ -178,6 +178,7 @@ def status(context: typer.Context, *, as_json: Json = False) -> None:
             return
         yield collections_table(found)
         yield from lost_lines(found)
+        yield from chosen_lines(found)
         if any(collection.runs for collection in found):
             yield ""
             yield runs_table(found)
@@ -218,6 +219,15 @@ def lost_lines(found: list[CollectionStatus]) -> list[str]:
         + ")"
         for collection in found
         if collection.unrecorded
+    ]
+
+
+def chosen_lines(found: list[CollectionStatus]) -> list[str]:
+    """A line for each collection for which somebody chose the model."""
+    chosen = {plain(status.name): status.chosen_model for status in found if status.chosen_model is not None}
+    return [
+        f"{name}: model {version} (0: none) was chosen, until: retrieval models {name} --use latest"
+        for name, version in chosen.items()
     ]
 
 

@@ -222,6 +222,7 @@ class StatisticsTold(AnswerPart):
                             "runs": [],
                             "recall": [],
                             "unrecorded": {},
+                            "chosen_model": None,
                         }
                     ]
                 }
