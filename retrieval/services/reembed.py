@@ -371,7 +371,9 @@ async def reembed(workplace: Workplace, target: JobTarget, advance: Advance = un
             break
         workplace.end_of_step()
     row = await find_reembedding(*place.where)
-    return {} if row is None else {"state": row.state.value, "note": row.note, "embedded": place.embedded}
+    if row is None:
+        return {}
+    return {"state": row.state.value, "embedded": place.embedded} | ({"note": row.note} if row.note else {})
 
 
 @dataclass(slots=True)

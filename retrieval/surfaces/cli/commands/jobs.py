@@ -94,8 +94,7 @@ def show_line(report: RunReport) -> None:
 
 def sentence(report: RunReport) -> str:
     """``embed tickets (tenant acme): done (embedded 300, pending 0)``."""
-    told = {name: value for name, value in report.details.items() if value != "" and not isinstance(value, list)}
-    details = ", ".join(f"{name} {value}" for name, value in told.items())
+    details = ", ".join(f"{name} {value}" for name, value in report.details.items() if not isinstance(value, list))
     tenant = "" if report.tenant is None else f" (tenant {report.tenant})"
     notes = "".join(f"; {note}" for note in report.details.get("notes", []))
     return f"{report.job} {report.collection}{tenant}: {report.outcome}{f' ({details})' if details else ''}{notes}"
