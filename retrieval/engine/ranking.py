@@ -429,7 +429,8 @@ def _why_none(request: SearchRequest, shown: Sequence[Fused], relevance: Mapping
         said.append(f"relevance {request.min_relevance:g}: {found}")
     if request.min_score is not None:
         said.append(f"score {request.min_score:g}: the highest is {max(hit.score for hit in shown):.4f}")
-    return (f"nothing found: none of the best {len(shown)} items has {' and '.join(said)}",)
+    whose = f"none of the best {len(shown)} items has" if len(shown) > 1 else "the only item found does not have"
+    return (f"nothing found: {whose} {' and '.join(said)}",)
 
 
 class WithScore(Protocol):

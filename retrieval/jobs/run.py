@@ -48,6 +48,8 @@ class RunReport(Serializable):
     outcome: str
     """``done``, ``failed``, ``interrupted`` or ``running elsewhere``."""
     details: Mapping[str, Any] = field(default_factory=dict)
+    tenant: str | None = None
+    """The tenant's name; None: it is the caller's own."""
 
 
 async def run_job(workplace: Workplace, job: Job, target: JobTarget, advance: Advance = ignore_progress) -> RunReport:

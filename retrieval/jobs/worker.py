@@ -26,7 +26,7 @@ from procrastinate.periodic import PeriodicDeferrer, PeriodicRegistry
 from psycopg_pool import AsyncConnectionPool
 
 from retrieval.adapters.store.database import CONNECT_TIMEOUT_SECONDS, Database
-from retrieval.adapters.store.installation.queue import INTERRUPTED, check_worker, tenants_with_collections
+from retrieval.adapters.store.installation.queue import INTERRUPTED, check_worker, tenant_name, tenants_with_collections
 from retrieval.adapters.store.installed_sql import quote_identifier
 from retrieval.adapters.store.items.collections import all_collections, collection_by_id
 from retrieval.adapters.store.translate import translated
@@ -54,7 +54,9 @@ async def requeue_stalled(app: App, seconds: float) -> int:
         except ConnectorException as error:
             _log.info("job %s was requeued by another worker: %s", job.id, error)
             continue
-        _log.warning("job %s is requeued: its worker sent no heartbeat", job.call_string)
+        named = {name.removesuffix("_id"): value for name, value in job.task_kwargs.items() if name != "timestamp"}
+        description = ", ".join(f"{name} {value}" for name, value in named.items())
+        _log.warning("%s is requeued: its worker sent no heartbeat", description)
         requeued += 1
     return requeued
 
@@ -190,7 +192,7 @@ def add_tasks(app: App, workplace: Workplace, report: Report) -> None:
             return  # it was removed since
         target = JobTarget(tenant_id, collection)
         done = await run_job(workplace, job_named(job), target)
-        report(done)
+        report(replace(done, tenant=await tenant_name(workplace.database, tenant_id)))
         if done.outcome == INTERRUPTED:
             await enqueue(app, job_named(job), target)
 

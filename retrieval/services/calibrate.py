@@ -180,7 +180,8 @@ async def _report(
     if not can_fit(hits[main], fewest(start)):
         raise InvalidRequestError(
             f"{queries} {source} have {relevant} hits that are relevant and {len(hits[main]) - relevant} that are not; "
-            f"a calibration needs {fewest(start)} of each: judge more queries, also some that nothing answers"
+            f"a calibration needs {fewest(start)} of each: judge more queries, also some that nothing answers, by "
+            f"feedback or in files (retrieval calibrate {handle.name} --queries FILE --qrels FILE)"
         )
     calibration = fit_calibration(
         hits, space=space, fitted_on=f"{queries} {source}, {len(hits[main])} hits", start=start

@@ -134,6 +134,8 @@ class CollectionStatus(Serializable):
     """The last run's measurements."""
     unrecorded: Mapping[str, int]
     """Searches that should have been recorded and were not, by reason."""
+    chosen_model: int | None = None
+    """The model of the learned reward that somebody chose, 0 for none of them; None: nobody chose."""
 
 
 async def collection_statuses(workplace: Workplace, tenant_id: int) -> list[CollectionStatus]:
@@ -152,6 +154,7 @@ async def collection_statuses(workplace: Workplace, tenant_id: int) -> list[Coll
             runs=tuple(known.runs.get(collection.collection_id, ())),
             recall=tuple(known.recall.get(collection.collection_id, ())),
             unrecorded=dict(known.losses.get(collection.collection_id, ())),
+            chosen_model=known.chosen.get(collection.collection_id),
         )
         for collection in stored
     ]

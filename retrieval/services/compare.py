@@ -27,7 +27,7 @@ from retrieval.adapters.store.learning.off_policy import (
 )
 from retrieval.adapters.store.records.retrievals import read_pools
 from retrieval.domain.checks import JSONTextError, json_of
-from retrieval.domain.errors import InvalidProfileError, InvalidRequestError, NotFoundError
+from retrieval.domain.errors import Advice, InvalidProfileError, InvalidRequestError, NotFoundError
 from retrieval.domain.learning.off_policy import Estimate, Estimator, TargetPolicy, Weighing
 from retrieval.domain.records.recorded import RecordedPool
 from retrieval.domain.search.profile import Profile
@@ -61,10 +61,8 @@ async def _stored_profile(
     is_possible = version <= _MOST_VERSION
     profile = await find_profile(database, tenant_id, collection.collection_id, version) if is_possible else None
     if profile is None:
-        raise NotFoundError(
-            f"collection {collection.name!r} has no profile {version}; it has 1 to {collection.profile_version} and "
-            "maybe later ones, or name a JSON file"
-        )
+        unknown = NotFoundError(f"collection {collection.name!r} has no profile {version}")
+        raise unknown.advising(Advice.LIST_PROFILES, name=collection.name)
     return NamedProfile(name=f"profile {version}", profile=profile, version=version)
 
 

@@ -47,7 +47,7 @@ from retrieval.adapters.store.search.vectors import StoredSpace, count_pending
 from retrieval.domain.checks import is_finite, is_whole
 from retrieval.domain.errors import DatabaseError, EmbedderError, InvalidRequestError, RetrievalError
 from retrieval.domain.items.collection import IndexKind
-from retrieval.domain.items.embedding import TextRole
+from retrieval.domain.items.embedding import EmbeddingSpace, TextRole
 from retrieval.domain.items.item import Item, text_hash
 from retrieval.domain.search.hit import Path
 from retrieval.domain.search.relevance import SHIPPED
@@ -100,6 +100,8 @@ class ReembeddingCost(Serializable):
     """The time that the tokens take at the rate; None: no rate was given."""
     days: int | None
     """The number of days over which the budget spreads them; None: no budget was given."""
+    note: str
+    """What would refuse the switch, and what to do about it; empty: nothing would."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,6 +216,7 @@ async def cost_of(
         vector_bytes=items * _vector_bytes(stored, space.space.dimensions),
         minutes=None if pace.tokens_a_minute is None else round(tokens / pace.tokens_a_minute, 2),
         days=None if pace.tokens_a_day is None else -(-tokens // pace.tokens_a_day),
+        note=await _lost_calibration(place, space.space),
     )
 
 
@@ -242,6 +245,12 @@ async def begin(workplace: Workplace, target: JobTarget, space: StoredSpace, pac
         "keep_seconds": round(pace.keep_days * 86400),
     }
     if not await begin_reembedding(*place.where, space, options):
+        row = await find_reembedding(*place.where)
+        if row is not None and row.state is ReembeddingState.REMOVING:
+            raise InvalidRequestError(
+                f"the last re-embedding of {collection.name!r} still removes vectors: run a worker, or "
+                f"retrieval reembed {collection.name} run; then begin again"
+            )
         raise InvalidRequestError(
             f"a re-embedding of {collection.name!r} is under way: let it end, or abort it "
             f"(retrieval reembed {collection.name} shows its state)"
@@ -289,32 +298,36 @@ async def change(workplace: Workplace, target: JobTarget, action: str) -> None:
             await carry_clusters(*place.where, former=row.target, target=row.former)
     elif action in _CHANGES:
         states, changes = _CHANGES[action]
-        if action == "switch":
-            await _check_calibrated(place)
+        row = await find_reembedding(*place.where) if action == "switch" else None
+        if row is not None and (reason := await _lost_calibration(place, row.target.space)):
+            raise InvalidRequestError(reason)
         is_done = await change_reembedding(*place.where, states, changes)
     else:
         raise InvalidRequestError(f"there is no {action!r:.40} of a re-embedding; there are {', '.join(ACTIONS)}")
     if not is_done:
         row = await find_reembedding(*place.where)
-        state = "there is none" if row is None else f"it is {row.state.value}"
-        raise InvalidRequestError(f"the re-embedding of {name!r} cannot do {action!r} now: {state}")
+        how = "there is none" if row is None else f"it is {row.state.value}"
+        others = "" if row is None else f"; possible now: {', '.join(possible_actions(row)) or 'to begin another one'}"
+        raise InvalidRequestError(f"the re-embedding of {name!r} cannot do {action!r} now: {how}{others}")
 
 
+_REMOVING = {
+    "state": ReembeddingState.REMOVING.value,
+    "is_paused": False,
+    "note": "a worker, or the action run, removes the vectors of the space that is not used",
+}
 _CHANGES: Mapping[str, tuple[Sequence[ReembeddingState], Mapping[str, Any]]] = {
     "pause": ((*_KEPT_STATES, ReembeddingState.REMOVING), {"is_paused": True, "note": "paused"}),
     "resume": ((*_KEPT_STATES, ReembeddingState.REMOVING), {"is_paused": False, "note": ""}),
     "switch": (_BEFORE_SWITCH, {"switching": Switching.NOW.value, "is_paused": False, "note": ""}),
-    "abort": (_BEFORE_SWITCH, {"state": ReembeddingState.REMOVING.value, "is_paused": False, "note": ""}),
-    "finish": (
-        (ReembeddingState.SWITCHED,),
-        {"state": ReembeddingState.REMOVING.value, "is_paused": False, "note": ""},
-    ),
+    "abort": (_BEFORE_SWITCH, _REMOVING),
+    "finish": ((ReembeddingState.SWITCHED,), _REMOVING),
 }
 ACTIONS = (*_CHANGES, "rollback")
 """The actions on a re-embedding that is under way."""
 
 
-def possible_actions(reembedding: Reembedding) -> list[str]:
+def possible_actions(reembedding: Reembedding | StoredReembedding) -> list[str]:
     """The ``ACTIONS`` that are possible at this stage."""
     rollback = ["rollback"] if reembedding.state is ReembeddingState.SWITCHED else []
     useless = "resume" if not reembedding.is_paused else "pause"
@@ -338,7 +351,7 @@ async def is_reembedding_due(workplace: Workplace, target: JobTarget) -> bool:
     """Whether a re-embedding has work to do."""
     place = _Place(workplace, target.tenant_id, target.collection.collection_id)
     row = await find_reembedding(*place.where)
-    if row is None or row.is_paused or row.state is ReembeddingState.DONE:
+    if row is None or row.is_paused or row.state.is_over:
         return False
     if row.state in {ReembeddingState.FILLING, ReembeddingState.REMOVING} or row.switching is Switching.NOW:
         return True
@@ -354,13 +367,15 @@ async def reembed(workplace: Workplace, target: JobTarget, advance: Advance = ig
     place = _Place(workplace, target.tenant_id, target.collection.collection_id, advance)
     while True:
         row = await find_reembedding(*place.where)
-        if row is None or row.is_paused or row.state is ReembeddingState.DONE:
+        if row is None or row.is_paused or row.state.is_over:
             break
         if not await _STEPS[row.state](place, row):
             break
         workplace.end_of_step()
     row = await find_reembedding(*place.where)
-    return {} if row is None else {"state": row.state.value, "note": row.note, "embedded": place.embedded}
+    if row is None:
+        return {}
+    return {"state": row.state.value, "embedded": place.embedded} | ({"note": row.note} if row.note else {})
 
 
 @dataclass(slots=True)
@@ -429,7 +444,7 @@ async def _fill_step(place: _Place, row: StoredReembedding) -> bool:
     if compared is None:
         return False
     by_itself = row.switching is Switching.BY_ITSELF
-    against = await _against_switching(place, compared, outcome) if by_itself else ""
+    against = await _against_switching(place, row, compared, outcome) if by_itself else ""
     changes = {"state": ReembeddingState.READY.value, "comparison": as_json(compared.as_dict()), "note": against}
     if by_itself and not against:
         changes["switching"] = Switching.NOW.value  # an interrupted switch is tried again
@@ -439,17 +454,15 @@ async def _fill_step(place: _Place, row: StoredReembedding) -> bool:
     return by_itself and not against and await _switch(place, row)
 
 
-async def _against_switching(place: _Place, compared: SpaceComparison, outcome: IndexOutcome) -> str:
+async def _against_switching(
+    place: _Place, row: StoredReembedding, compared: SpaceComparison, outcome: IndexOutcome
+) -> str:
     """The reason against an automatic switch; empty: there is none."""
     if outcome is IndexOutcome.NOT_ALLOWED:
         return f"the target space has no index: {outcome.value}; or switch without it"
     if not compared.compares_well:
         return "it compares worse than the space in use: look at it, then switch or abort"
-    try:
-        await _check_calibrated(place)
-    except InvalidRequestError as error:
-        return str(error)
-    return ""
+    return await _lost_calibration(place, row.target.space)
 
 
 async def _keep_step(place: _Place, row: StoredReembedding) -> bool:
@@ -632,18 +645,20 @@ async def _embed_last(
     return True
 
 
-async def _check_calibrated(place: _Place) -> None:
-    """Raise ``InvalidRequestError`` where the profile has a calibration that the target space lacks."""
-    row, stored = await find_reembedding(*place.where), await collection_by_id(*place.where)
-    if row is None or stored is None or stored.profile.calibration is None:
-        return
-    target, calibration = row.target.space, stored.profile.calibration
-    if calibration.space == row.former.space.name and (target.provider, target.model) not in SHIPPED:
-        raise InvalidRequestError(
-            f"profile {stored.profile_version} of {stored.name!r} computes relevance by a calibration of "
-            f"{calibration.space}, and there is none for {target.name}: searches with min_relevance would be refused. "
-            "Store a profile without a calibration first, and calibrate anew after the switch"
-        )
+async def _lost_calibration(place: _Place, target: EmbeddingSpace) -> str:
+    """The reason against the switch: hits tell their relevance by a calibration that the target has not; else empty."""
+    stored = await collection_by_id(*place.where)
+    if stored is None or stored.space is None or stored.profile.calibration is None:
+        return ""
+    name, space = stored.name, stored.profile.calibration.space
+    if space != stored.space.space.name or space == target.name or (target.provider, target.model) in SHIPPED:
+        return ""
+    return (
+        f"profile {stored.profile_version} of {name!r} tells relevance by a calibration of {space}, and none is known "
+        f"of {target.name}: searches with min_relevance would be refused. Before the switch activate a profile without "
+        f"a calibration (retrieval profiles list {name}, then profiles use or profiles set), and calibrate anew after "
+        f"the switch (retrieval calibrate {name})"
+    )
 
 
 async def _compare(place: _Place, row: StoredReembedding) -> SpaceComparison | None:

@@ -9,6 +9,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psycopg
+
 from retrieval.adapters.store.installation.checks import known_revisions
 from tests.acceptance.conftest import Program, program_in
 
@@ -30,6 +32,21 @@ def test_the_schema_goes_up_down_and_up_again(program: Program) -> None:
     process = program("db", "status", "--json")
     assert (process.returncode, json.loads(process.stdout)["current"]) == (1, None)
     program.succeeds("db", "upgrade", "head")
+
+
+def test_an_administrator_reaches_the_embedded_server_by_the_line_of_the_status(program: Program) -> None:
+    """And lets an analyst in, whose statements are printed only if asked for."""
+    program.succeeds("db", "upgrade")
+    line = re.search(r"for SQL, .*: psql '(.*)'", program.succeeds("db", "status"))
+    assert line is not None
+    with psycopg.connect(line[1], autocommit=True) as admin:
+        admin.execute("CREATE ROLE ann_by_cli LOGIN")
+
+    assert program.succeeds("analysts", "add", "ann_by_cli") == "ann_by_cli may read this tenant's figures\n"
+    assert "GRANT" in program.succeeds("analysts", "add", "ann_by_cli", "--sql")
+    assert "not read this tenant's figures any more" in program.succeeds("analysts", "remove", "ann_by_cli")
+    with psycopg.connect(line[1], autocommit=True) as admin:
+        admin.execute("DROP ROLE ann_by_cli")
 
 
 def test_one_revision_back_is_not_an_option(program: Program) -> None:

@@ -126,8 +126,11 @@ def test_the_job_of_a_killed_worker_is_taken_up_by_another(program: Program, adm
         second.send_signal(signal.SIGTERM)
         output, _ = second.communicate(timeout=SECONDS)
         assert second.returncode == 0
+    tenant = program.environment["RETRIEVAL_TENANT"]
+    assert output.startswith("a worker for every tenant, ")
     assert "is requeued: its worker sent no heartbeat" in output
-    assert f"embed docs: done (embedded {ITEMS - embedded_items}, pending 0)" in output
+    assert f", collection {collection[0]} is requeued" in output
+    assert f"embed docs (tenant {tenant}): done (embedded {ITEMS - embedded_items}, pending 0)" in output
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -153,7 +156,13 @@ def test_jobs_are_listed_run_and_seen_in_the_status(program: Program) -> None:
     assert [job["name"] for job in listed] == list(JOBS)
     assert {job["last_at"] for job in listed} == {None}
     assert program.json("jobs", "run", "embed", "--collection", "docs") == [
-        {"job": "embed", "collection": "docs", "outcome": "done", "details": {"embedded": 0, "pending": 0}}
+        {
+            "job": "embed",
+            "collection": "docs",
+            "outcome": "done",
+            "details": {"embedded": 0, "pending": 0},
+            "tenant": None,
+        }
     ]
     assert "prune docs: done" in program.succeeds("jobs", "run", "prune")
     (status,) = program.json("status")
@@ -183,8 +192,8 @@ def test_a_worker_can_do_what_is_due_and_end(program: Program) -> None:
     program.write("docs.jsonl", {"_id": "1", "text": "the cat sat"})
     program.succeeds("ingest", "docs", "docs.jsonl", "--quiet")
     schedule = json.dumps(ONLY_EMBED | {"embed": "off", "prune": "* * * * *"})
-    output = program.using(RETRIEVAL_JOBS_SCHEDULE=schedule).succeeds("worker", "--once", "--concurrency", "1")
-    assert "prune docs: done" in output
+    said = program.using(RETRIEVAL_JOBS_SCHEDULE=schedule).succeeds("worker", "--once", "--concurrency", "1")
+    assert f"prune docs (tenant {program.environment['RETRIEVAL_TENANT']}): done" in said
 
 
 @pytest.mark.parametrize(

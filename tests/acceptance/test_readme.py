@@ -152,11 +152,13 @@ def test_the_recipe_for_fastapi_answers(tmp_path: Path) -> None:
 from fastapi.testclient import TestClient
 with TestClient(app) as client:
     print(client.get("/search", params={"q": "printer"}).text)
+    print(client.get("/search", params={"q": ""}).status_code)
 """
     run = run_program(recipe(FASTAPI).text + script, tmp_path)
 
     assert (run.returncode, run.stderr) == (0, "")
-    assert json.loads(run.stdout)[0]["id"] == "T-9"
+    found, refused = run.stdout.splitlines()
+    assert (json.loads(found)[0]["id"], refused) == ("T-9", "422")
 
 
 @pytest.mark.usefixtures("variables")
@@ -168,11 +170,13 @@ from django.conf import settings
 from django.test import RequestFactory
 settings.configure(ALLOWED_HOSTS=["testserver"])
 print(search(RequestFactory().get("/search", {"q": "printer"})).content.decode())
+print(search(RequestFactory().get("/search", {"q": ""})).status_code)
 """
     run = run_program(recipe(DJANGO).text + script, tmp_path)
 
     assert (run.returncode, run.stderr) == (0, "")
-    assert json.loads(run.stdout)["hits"][0]["id"] == "T-9"
+    found, refused = run.stdout.splitlines()
+    assert (json.loads(found)["hits"][0]["id"], refused) == ("T-9", "422")
 
 
 def recipe(sign: str) -> Block:

@@ -26,6 +26,32 @@ export interface Options {
   fetch?: (request: Request) => Promise<Response>;
 }
 
+/** What became of one line of a stream, or, in the last line, of all. */
+export interface Line {
+  /** The number of the line, from 1; the last one, the summary, has none. */
+  line?: number;
+  item_id?: string;
+  result?: "added" | "changed" | "unchanged";
+  /** Why the line was refused; beside the summary: why the stream ended early. */
+  error?: Problem;
+  /** How many lines had each result, how many items wait for their vector, and notes. */
+  summary?: Summary;
+}
+
+export interface Summary {
+  added: number;
+  changed: number;
+  unchanged: number;
+  rejected: number;
+  embedded: number;
+  pending: number;
+  repeated: number;
+  cut: number;
+  notes: string[];
+  /** For the header `Retrieval-After-Write` of a search, where read replicas are used. */
+  token?: string;
+}
+
 /** An answer that is an error. */
 export class ProblemError extends Error {
   /** What programs tell errors apart by, such as `/problems/unknown-collection`. */
@@ -44,6 +70,14 @@ export class ProblemError extends Error {
   }
 }
 
+/** No answer came: the service is not there, or took too long; `cause` tells which. */
+export class NoAnswerError extends Error {
+  constructor(request: Request, cause: unknown) {
+    super(`no answer from ${request.method} ${request.url}: ${String(cause)}`, { cause });
+    this.name = "NoAnswerError";
+  }
+}
+
 type Answer<Data> =
   | { data: Data; error?: never; response: Response }
   | { data?: never; error: unknown; response: Response };
@@ -51,13 +85,20 @@ type Answer<Data> =
 /** A client of the service at `baseUrl`. Nothing is sent until it is called. */
 export function connect(options: Options): RetrievalClient {
   const headers: Record<string, string> = options.key === undefined ? {} : { Authorization: `Bearer ${options.key}` };
-  return createClient<paths>({ baseUrl: options.baseUrl, headers, fetch: (request) => sendRepeated(request, options) });
+  const send = async (request: Request): Promise<Response> => {
+    try {
+      return await sendRepeated(request, options);
+    } catch (error) {
+      throw request.signal.aborted ? error : new NoAnswerError(request, error);
+    }
+  };
+  return createClient<paths>({ baseUrl: options.baseUrl, headers, fetch: send });
 }
 
 /** The data of an answer. Throws `ProblemError` where the answer is an error. */
-export async function ok<Data>(answer: Promise<Answer<Data>>): Promise<Data> {
+export async function ok<Data>(answer: Promise<Answer<Data>>): Promise<Exclude<Data, undefined>> {
   const { data, error, response } = await answer;
-  if (response.ok) return data as Data;
+  if (response.ok) return data as Exclude<Data, undefined>; // without exactOptionalPropertyTypes `data?` adds undefined
   throw new ProblemError(response.status, problemOf(error, response), retryAfter(response));
 }
 
@@ -71,7 +112,7 @@ export async function* addEach(
   client: RetrievalClient,
   collection: string,
   items: Iterable<components["schemas"]["ItemSent"]>,
-): AsyncGenerator<Record<string, unknown>> {
+): AsyncGenerator<Line> {
   let text = "";
   for (const item of items) text += `${JSON.stringify(item)}\n`;
   const answer = await client.POST("/v1/collections/{name}/items/bulk", {
@@ -127,13 +168,13 @@ function problemOf(error: unknown, response: Response): Problem {
   return { type: "about:blank", title: response.statusText, status: response.status, detail };
 }
 
-async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<Record<string, unknown>> {
+async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<Line> {
   const decoder = new TextDecoder();
   let rest = "";
   for await (const part of stream as unknown as AsyncIterable<Uint8Array>) {
     const lines = (rest + decoder.decode(part, { stream: true })).split("\n");
     rest = lines.pop() ?? "";
-    for (const line of lines) if (line) yield JSON.parse(line) as Record<string, unknown>;
+    for (const line of lines) if (line) yield JSON.parse(line) as Line;
   }
-  if (rest) yield JSON.parse(rest) as Record<string, unknown>;
+  if (rest) yield JSON.parse(rest) as Line;
 }

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 
-import { addEach, connect, ok, ProblemError, type Options } from "../src/index.js";
+import { addEach, connect, NoAnswerError, ok, ProblemError, type Options } from "../src/index.js";
 
 const baseUrl = process.env.RETRIEVAL_URL;
 const key = process.env.RETRIEVAL_KEY;
@@ -46,8 +46,9 @@ test("a stream of items tells what became of each", async () => {
   const items = [{ id: "c", title: "Mail is late" }, { title: "no id" }];
   for await (const line of addEach(client, params.path.name, items)) lines.push(line);
   assert.equal(lines.length, 3);
-  assert.equal(lines[0]?.["item_id"], "c");
-  assert.ok(lines[1]?.["error"]);
+  assert.deepEqual(lines[0], { line: 1, item_id: "c", result: "added" });
+  assert.equal(lines[1]?.error?.type, "/problems/invalid-item");
+  assert.deepEqual([lines[2]?.summary?.added, lines[2]?.summary?.rejected], [1, 1]);
 });
 
 test("an error is told with its type", async () => {
@@ -100,6 +101,15 @@ test("an answer of a proxy is an error too", async () => {
   await assert.rejects(ok(asked), (error: unknown) => {
     assert.ok(error instanceof ProblemError);
     assert.deepEqual([error.type, error.status], ["about:blank", 502]);
+    return true;
+  });
+});
+
+test("a service that is not there is named", async () => {
+  const asked = connect({ baseUrl: "http://127.0.0.1:1", retries: 0 }).GET("/v1/collections");
+  await assert.rejects(asked, (error: unknown) => {
+    assert.ok(error instanceof NoAnswerError && error.cause instanceof TypeError);
+    assert.match(error.message, /no answer from GET http:\/\/127\.0\.0\.1:1\/v1\/collections/);
     return true;
   });
 });

@@ -89,7 +89,7 @@ class Weighing(SerializableFigures):
         if not self.is_balanced and self.mean_weight < self.expected_weight:
             objections.append(
                 f"{self.unsupported:.0%} of what it shows was never possible under the recorded policies: "
-                "explore more, or compare by interleaving"
+                "explore more, or interleave (see docs/how-to/compare-profiles.md)"
             )
         elif not self.is_balanced:
             objections.append(

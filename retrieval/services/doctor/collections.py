@@ -274,15 +274,19 @@ def _check_worker(queue: QueueFacts) -> Iterator[Finding]:
     if queue.workers:
         return
     start = "retrieval worker, in a container or under a supervisor; or retrieval worker --once, by a scheduler"
-    if queue.silent_seconds is not None:
-        found = f"the last sign of life of a worker was {duration(queue.silent_seconds)} ago: it hangs or was killed"
+    silent, due = queue.silent_seconds, queue.due_seconds
+    # A killed worker's row stays; it does not matter if another worker checked the schedule later.
+    if silent is not None and (due is None or silent <= due):
+        found = f"the last sign of life of a worker was {duration(silent)} ago: it hangs or was killed"
         yield Finding(check="worker", severity=Severity.WARNING, found=found, mend=start)
-    elif queue.due_seconds is None:
+    elif due is None:
         found = "no worker has ever run: indexes, recall, learning and retention are left alone"
         yield Finding(check="worker", severity=Severity.ADVICE, found=found, mend=start)
-    elif queue.due_seconds > LATE_SECONDS:
-        found = f"no worker runs; the last worker checked the schedule {duration(queue.due_seconds)} ago"
-        yield Finding(check="worker", severity=Severity.WARNING, found=found, mend=start)
+    elif due > LATE_SECONDS or queue.waiting:
+        waiting = f", and {several(queue.waiting, 'job')} to do" if queue.waiting else ""
+        found = f"no worker runs{waiting}; the last worker checked the schedule {duration(due)} ago"
+        severity = Severity.WARNING if due > LATE_SECONDS else Severity.ADVICE
+        yield Finding(check="worker", severity=severity, found=found, mend=start)
 
 
 def check_months(missing: Sequence[str], collection: str) -> Iterator[Finding]:

@@ -162,7 +162,8 @@ def storage_findings(
         yield no_queue(where.names.jobs_schema)
     elif installation.queue is not None:
         queue = installation.queue
-        fine = f"{several(queue.workers, 'worker')} at work, {several(queue.waiting, 'job')} to do"
+        at_work = f"{several(queue.workers, 'worker')} at work" if queue.workers else "no worker runs now"
+        fine = f"{at_work}, {several(queue.waiting, 'job')} to do"
         yield from or_fine(check_queue(queue), "worker", fine)
 
 

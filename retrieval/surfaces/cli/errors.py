@@ -23,8 +23,9 @@ INTERRUPTED = 130
 
 EXIT_MEANINGS = {
     0: "done",
-    FAILED: "an error (or: the schema is not current, a job failed, the doctor found an error)",
-    USAGE: "wrong usage",
+    FAILED: "an error, such as a value that the platform refuses (or: the schema is not current, a job failed, "
+    "the doctor found an error)",
+    USAGE: "arguments that the command line cannot read",
     PENDING: "everything is stored, and some of it still waits for its vector",
     INTERNAL: "a fault of the program",
     INTERRUPTED: "interrupted",

@@ -175,8 +175,7 @@ async def reembedding(visit: Visit, *before: h.Node) -> h.Node:
         found = await visit.platform.reembedding(name)
     except InvalidRequestError:
         return [*before, _begin_form(visit, name)]
-    is_over = found.state is ReembeddingState.DONE
-    return [*before, _begin_form(visit, name) if is_over else None, _stages(visit, found)]
+    return [*before, _begin_form(visit, name) if found.state.is_over else None, _stages(visit, found)]
 
 
 def _begin_form(visit: Visit, name: str) -> h.Node:
@@ -203,9 +202,10 @@ def _stages(visit: Visit, found: Reembedding) -> h.Node:
     comparison = found.comparison or {}
     again = {"hx_get": visit.url("/operations/reembedding", collection=name), "hx_trigger": _REFRESH,
              "hx_target": "#reembedding"}  # fmt: skip
-    return h.div(**again if found.state is not ReembeddingState.DONE else {})[
+    return h.div(**again if not found.state.is_over else {})[
         h.ol(".stages", aria_label="Stages")[
-            (h.li(aria_current="step" if stage is found.state else None)[stage.value] for stage in ReembeddingState)
+            (h.li(aria_current="step" if stage is found.state else None)[stage.value]
+             for stage in ReembeddingState if stage is found.state or stage is not ReembeddingState.ABORTED)
         ],
         h.dl[((h.dt[label], h.dd[value]) for label, value in facts.items())],
         h.progress(value=str(done), max=str(max(found.items, 1)), aria_label="Items with a vector of the target"),
@@ -230,7 +230,7 @@ async def reembed(visit: Visit) -> h.Node:
         cost = await visit.platform.reembed_cost(name, to=to)
         size = cost.vector_bytes / 2**20
         said = f"{cost.texts:,} texts of {cost.tokens:,} tokens to {cost.target}, and {size:.1f} MB of vectors."
-        return await reembedding(visit, notice(said))
+        return await reembedding(visit, notice(f"{said} {cost.note}".rstrip()))
     if do == "start":
         await visit.platform.reembed(name, to=to)
         return await reembedding(visit, notice("It has begun."))

@@ -149,11 +149,12 @@ async def test_the_status_tells_what_waits_and_what_ran(platform: Platform) -> N
     """As values that can be written as JSON."""
     target = await target_of(platform, await make_pending(platform, "docs", 3))
     await run_job(platform.workplace, JOBS["prune"], target)
+    await (await platform.collection("docs")).use_model(0)
     (status,) = await collection_statuses(platform.workplace, platform.tenant_id)
-    payload = json.loads(json.dumps(status.as_dict()))
-    assert (payload["name"], payload["items"], payload["pending"], payload["weights_pending"]) == ("docs", 3, 3, False)
-    assert (payload["indexes"], payload["recall"]) == ([], [])
-    assert [(run["job"], run["outcome"]) for run in payload["runs"]] == [("prune", "done")]
+    shown = json.loads(json.dumps(status.as_dict()))
+    assert (shown["name"], shown["items"], shown["pending"], shown["weights_pending"]) == ("docs", 3, 3, False)
+    assert (shown["indexes"], shown["recall"], shown["chosen_model"]) == ([], [], 0)
+    assert [(run["job"], run["outcome"]) for run in shown["runs"]] == [("prune", "done")]
 
 
 async def test_what_is_old_enough_is_pruned_and_nothing_else(platform: Platform) -> None:

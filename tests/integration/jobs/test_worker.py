@@ -100,9 +100,9 @@ async def test_what_is_due_is_done_for_every_tenant(platform: Platform, settings
         collections.append(await make_pending(other, "theirs"))
         workplace = scheduled(platform.workplace, embed="* * * * *")
         await work_once(workplace, asyncio.Event(), report=reports.append)
-        assert sorted((report.job, report.collection, report.outcome) for report in reports) == [
-            ("embed", "mine", "done"),
-            ("embed", "theirs", "done"),
+        assert sorted((one.job, one.tenant, one.collection, one.outcome) for one in reports) == [
+            ("embed", settings.tenant, "mine", "done"),
+            ("embed", other_settings.tenant, "theirs", "done"),
         ]
         assert [await pending(collection) for collection in collections] == [0, 0, 0]
         assert jobs_in(platform.database.url) == []

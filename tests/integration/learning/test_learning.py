@@ -175,6 +175,8 @@ async def test_a_model_that_is_not_better_is_kept_and_not_used(platform: Platfor
     models = await collection.models()
     assert [(model.version, model.is_published) for model in models] == [(1, False)]
     assert "not surely better" in models[0].reason
+    with pytest.raises(InvalidRequestError, match=r"model 1 cannot be used: .* not surely better than before"):
+        await collection.use_model(1)
     assert [hit.item_id for hit in after] == [hit.item_id for hit in before]
 
 
@@ -193,7 +195,9 @@ async def test_a_model_can_be_taken_out_of_use(platform: Platform) -> None:
     assert (await collection.info()).model_version == 1
     await collection.use_model(None)
     assert (await collection.info()).model_version == 2
-    with pytest.raises(InvalidRequestError, match=r"model 7 cannot be used; there are 0, 2, 1 \(0: none\)"):
+    with pytest.raises(
+        InvalidRequestError, match=r"model 7 cannot be used: it does not exist; there are 0, 2, 1 \(0: none\)"
+    ):
         await collection.use_model(7)
 
 

@@ -134,6 +134,8 @@ async def test_an_answer_without_hits_says_what_the_best_had(platform: Platform)
     [why] = hits.why_no_hits
     assert why.startswith("nothing found: none of the best 5 items has relevance 0.99: the highest is 0.")
     assert "score 5: the highest is 1.0000" in why
+    [why] = (await notes.search("database connection timeout", **bounds, limit=1)).why_no_hits
+    assert why.startswith("nothing found: the only item found does not have relevance 0.99")
     assert each.why_no_hits == hits.why_no_hits
     assert mixed.why_no_hits
     assert "nothing found" in repr(hits)
@@ -227,7 +229,9 @@ async def test_feedback_fits_a_calibration(platform: Platform) -> None:
 async def test_too_few_judgements_are_refused(platform: Platform, judged: dict[str, list[str]]) -> None:
     """Nothing is stored."""
     notes = await calibrated(platform, calibration=None)
-    with pytest.raises(InvalidRequestError, match="needs 10 of each"):
+    with pytest.raises(
+        InvalidRequestError, match=r"needs 10 of each.*retrieval calibrate notes --queries FILE --qrels FILE"
+    ):
         await notes.calibrate(judged)
     with pytest.raises(InvalidRequestError, match="come as"):
         await notes.calibrate({"database": "pool"})

@@ -278,11 +278,23 @@ async def test_it_is_paused_resumed_and_aborted(moving: Platform, platform: Plat
     await moving.reembedding("docs", "resume")
     with pytest.raises(InvalidRequestError, match="is under way"):
         await moving.reembed("docs")
-    with pytest.raises(InvalidRequestError, match="cannot do 'rollback' now: it is filling"):
+    with pytest.raises(
+        InvalidRequestError, match="cannot do 'rollback' now: it is filling; possible now: pause, switch, abort"
+    ):
         await moving.reembedding("docs", "rollback")
     await moving.reembedding("docs", "run")
-    await moving.reembedding("docs", "abort")
-    assert (await moving.reembedding("docs", "run")).state is ReembeddingState.DONE
+    given_up = await moving.reembedding("docs", "abort")
+    assert (given_up.state, "a worker, or the action run, removes" in given_up.note) == (
+        ReembeddingState.REMOVING,
+        True,
+    )
+    with pytest.raises(InvalidRequestError, match="still removes vectors: run a worker, or retrieval reembed docs run"):
+        await moving.reembed("docs")
+    over = await moving.reembedding("docs", "run")
+    assert (over.state, over.note) == (ReembeddingState.ABORTED, "")
+    assert not await JOBS["reembed"].is_needed(moving.workplace, await target_of(moving))
+    with pytest.raises(InvalidRequestError, match="it is aborted; possible now: to begin another one"):
+        await moving.reembedding("docs", "switch")
     target = await register_space(moving.database, counting.space)
     assert await vectors(moving, collection, target) == set()
     calls = len(counting.texts)
@@ -480,12 +492,14 @@ async def test_a_calibration_of_the_former_space_holds_the_switch_up(moving: Pla
     shipped = SHIPPED["minilm", "all-MiniLM-L6-v2"]
     own = replace(shipped, space=stored.space.space.name)
     await collection.set_profile(replace(stored.profile, calibration=own), note="calibrated")
+    assert "calibrate anew after the switch (retrieval calibrate docs)" in (await moving.reembed_cost("docs")).note
     await moving.reembed("docs", switch=True)
     state_held = await moving.reembedding("docs", "run")
     assert (state_held.state, "calibrate anew after the switch" in state_held.note) == (ReembeddingState.READY, True)
     with pytest.raises(InvalidRequestError, match="calibrate anew after the switch"):
         await moving.reembedding("docs", "switch")
     await collection.set_profile(stored.profile, note="without")
+    assert (await moving.reembed_cost("docs")).note == ""
     assert await JOBS["reembed"].is_needed(moving.workplace, await target_of(moving))
     switched = await moving.reembedding("docs", "run")
     assert (switched.state, switched.note) == (ReembeddingState.SWITCHED, "")

@@ -46,6 +46,15 @@ async def tenants_with_collections(database: Database) -> list[int]:
         return [int(row[0]) for row in await (await connection.execute(statement)).fetchall()]
 
 
+_TENANT = Compiled("SELECT t.name FROM tenants AS t WHERE t.tenant_id = %(id)s")
+
+
+async def tenant_name(database: Database, tenant_id: int) -> str | None:
+    """The tenant's name; None: it is gone."""
+    rows = await database.read(tenant_id, _TENANT.bind(id=tenant_id))
+    return str(rows[0][0]) if rows else None
+
+
 _COUNTS = """
     SELECT queue_name, status::text, count(*) FROM {jobs}
     WHERE status IN ('todo', 'doing', 'failed') GROUP BY 1, 2

@@ -162,6 +162,8 @@ class CollectionFacts:
     """The last run's measurements in the active space, by bucket."""
     losses: Mapping[int, Sequence[tuple[str, int]]]
     """Searches that should have been recorded and were not, by reason."""
+    chosen: Mapping[int, int]
+    """The model that somebody chose; 0: none."""
 
 
 _WEIGHTS = Compiled("""
@@ -198,6 +200,10 @@ _LOSSES = Compiled("""
     SELECT l.collection_id, l.reason, sum(l.retrievals)::bigint FROM recording_losses l
     WHERE l.collection_id = ANY(%(ids)s) GROUP BY l.collection_id, l.reason ORDER BY l.collection_id, l.reason
 """)
+_CHOSEN = Compiled("""
+    SELECT l.collection_id, l.model_version FROM learning_states l
+    WHERE l.collection_id = ANY(%(ids)s) AND l.model_is_chosen
+""")
 _RUN = ("job", "started_at", "finished_at", "outcome", "details")
 _MEASUREMENT = ("bucket", "samples", "recall", "short_pages", "effort", "measured_at")
 
@@ -216,9 +222,9 @@ async def read_facts(
         rows=counted_rows("k", is_distributed=is_distributed),
     )
     indexes_of = Compiled(text)
-    several = [statement.bind(ids=ids) for statement in (indexes_of, _RUNS, _RECALL, _LOSSES)]
+    several = [statement.bind(ids=ids) for statement in (indexes_of, _RUNS, _RECALL, _LOSSES, _CHOSEN)]
     statements = [_WEIGHTS.bind(ids=ids, drift=drift), *several, *pending_statements(collections)]
-    weights, indexes, runs, recall, losses, *pending = await database.read_each(tenant_id, statements)
+    weights, indexes, runs, recall, losses, chosen, *pending = await database.read_each(tenant_id, statements)
     return CollectionFacts(
         pending=pending_by_id(pending),
         weights_off=frozenset(row[0] for row in weights),
@@ -226,6 +232,7 @@ async def read_facts(
         runs=_group(runs, lambda row: JobRun(**dict(zip(_RUN, row, strict=True)))),
         recall=_group(recall, lambda row: Measurement(**dict(zip(_MEASUREMENT, row, strict=True)))),
         losses=_group(losses, lambda row: (row[0], row[1])),
+        chosen=dict(chosen),
     )
 
 

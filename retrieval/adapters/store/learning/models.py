@@ -69,6 +69,10 @@ _USABLE = """
     ORDER BY m.version DESC
     LIMIT %(kept)s
 """
+_TOLD = """
+    SELECT m.is_published, m.reason FROM learned_models AS m
+    WHERE m.collection_id = %(collection_id)s AND m.version = %(version)s
+"""
 _FORGET = """
     DELETE FROM rewarded_queries
     WHERE collection_id = %(collection_id)s AND version < (
@@ -210,12 +214,14 @@ async def use_model(connection: Connection, collection_id: int, version: int | N
     """
     values = {"collection_id": collection_id, "kept": KEPT}
     await connection.execute(_HOLD, values)
-    versions = [row[0] for row in await (await connection.execute(_USABLE, values)).fetchall()]
-    used = max(versions, default=0) if version is None else version
-    if used not in (0, *versions):
-        there_are = ", ".join(map(str, (0, *versions)))
-        raise InvalidRequestError(f"model {version!r:.20} cannot be used; there are {there_are} (0: none)")
-    await connection.execute(_USE, {**values, "version": used, "is_chosen": version is not None})
+    published = [row[0] for row in await (await connection.execute(_USABLE, values)).fetchall()]
+    chosen = max(published, default=0) if version is None else version
+    if chosen not in (0, *published):
+        there_are = ", ".join(map(str, (0, *published)))
+        row = await (await connection.execute(_TOLD, {**values, "version": chosen})).fetchone()
+        why = f"only the latest {KEPT} can be" if row and row[0] else row[1] if row else "it does not exist"
+        raise InvalidRequestError(f"model {version!r:.20} cannot be used: {why}; there are {there_are} (0: none)")
+    await connection.execute(_USE, {**values, "version": chosen, "is_chosen": version is not None})
 
 
 async def withdraw_model(connection: Connection, collection_id: int, version: int) -> bool:

@@ -30,6 +30,13 @@ class ReembeddingState(StrEnum):
     REMOVING = "removing"
     """The vectors of the space that is not in use are being removed."""
     DONE = "done"
+    ABORTED = "aborted"
+    """It ended without a switch. It is stored as done, without a time of the switch."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no work is left, so that another re-embedding may begin."""
+        return self in {ReembeddingState.DONE, ReembeddingState.ABORTED}
 
 
 class Switching(StrEnum):
@@ -82,7 +89,8 @@ class StoredReembedding:
 
 _FIND = Compiled("""
     SELECT
-        m.collection_id, m.state, m.is_paused, m.switching, m.batch_texts, m.tokens_a_minute, m.tokens_a_day,
+        m.collection_id, CASE WHEN m.state = 'done' AND m.switched_at IS NULL THEN 'aborted' ELSE m.state END,
+        m.is_paused, m.switching, m.batch_texts, m.tokens_a_minute, m.tokens_a_day,
         m.keep_seconds, m.spent_on, m.spent_tokens, m.paid_tokens, m.paid_texts, m.comparison, m.note, m.started_at,
         m.switched_at, m.former_id, to_jsonb(f) - 'space_id' - 'created_at', m.target_id,
         to_jsonb(t) - 'space_id' - 'created_at'

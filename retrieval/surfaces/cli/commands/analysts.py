@@ -51,7 +51,8 @@ def add(context: typer.Context, *, login: Login, only_sql: Sql = False, as_json:
     """
     from retrieval.adapters.store.installation.access import add_analyst, adding
 
-    _change(context, login, add_analyst, adding, is_run=not only_sql, as_json=as_json)
+    done = f"{login} may read this tenant's figures"
+    _change(context, login, add_analyst, adding, done=done, is_run=not only_sql, as_json=as_json)
 
 
 @app.command("delete", hidden=True)
@@ -60,7 +61,8 @@ def remove(context: typer.Context, *, login: Login, only_sql: Sql = False, as_js
     """Remove a login's access to the tenant; the login itself stays."""
     from retrieval.adapters.store.installation.access import remove_analyst, removing
 
-    _change(context, login, remove_analyst, removing, is_run=not only_sql, as_json=as_json)
+    done = f"{login} may not read this tenant's figures any more"
+    _change(context, login, remove_analyst, removing, done=done, is_run=not only_sql, as_json=as_json)
 
 
 @app.command("list", epilog=examples("retrieval analysts list"))
@@ -82,6 +84,7 @@ def _change(
     change: Callable[[Database, int, str], Awaitable[None]],
     statements: Callable[[Names, int, str], list[str]],
     *,
+    done: str,
     is_run: bool,
     as_json: bool,
 ) -> None:
@@ -95,4 +98,7 @@ def _change(
     def to_json(lines: list[str]) -> dict[str, object]:
         return {"login": login, "is_run": is_run, "statements": lines}
 
-    answer(context, work, lambda lines: lines, as_json=as_json, to_json=to_json)
+    def present(lines: list[str]) -> list[str] | str:
+        return done if is_run else lines
+
+    answer(context, work, present, as_json=as_json, to_json=to_json)

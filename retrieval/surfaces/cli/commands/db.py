@@ -99,10 +99,14 @@ def status(context: typer.Context, *, as_json: Json = False) -> None:
     from retrieval.adapters.store.installation import schema
     from retrieval.adapters.store.translate import server_name
 
-    with _server(state_of(context)) as (url, name):
-        schema_status = schema.status(url, name)
-    _print(schema_status, url, f"{server_name(url)}: {_sentence(schema_status)}", as_json=as_json)
-    if not schema_status.is_current:
+    state = state_of(context)
+    with _server(state) as (url, name):
+        found = schema.status(url, name)
+    said = f"{server_name(url)}: {_sentence(found)}"
+    if state.settings().database_url is None:
+        said += f"\nfor SQL, while a program such as retrieval serve keeps this server running: psql '{url}'"
+    _print(found, url, said, as_json=as_json)
+    if not found.is_current:
         raise typer.Exit(FAILED)
 
 

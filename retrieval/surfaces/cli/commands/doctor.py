@@ -180,6 +180,7 @@ def status(context: typer.Context, *, as_json: Json = False) -> None:
             return
         yield collections_table(statuses)
         yield from unrecorded_lines(statuses)
+        yield from chosen_lines(statuses)
         if any(collection.runs for collection in statuses):
             yield ""
             yield runs_table(statuses)
@@ -220,6 +221,15 @@ def unrecorded_lines(statuses: list[CollectionStatus]) -> list[str]:
         + ")"
         for collection in statuses
         if collection.unrecorded
+    ]
+
+
+def chosen_lines(statuses: list[CollectionStatus]) -> list[str]:
+    """A line for each collection for which somebody chose the model."""
+    chosen = {plain(status.name): status.chosen_model for status in statuses if status.chosen_model is not None}
+    return [
+        f"{name}: model {version} (0: none) was chosen, until: retrieval models {name} --use latest"
+        for name, version in chosen.items()
     ]
 
 

@@ -217,18 +217,24 @@ def models(
     decision. A chosen version stays until another one, or 'latest', is chosen.
     """
 
-    async def ask(target: Collection) -> tuple[list[StoredModel], int]:
+    async def ask(target: Collection) -> tuple[list[StoredModel], int, bool]:
+        from retrieval.adapters.store.learning.models import is_model_chosen
+        from retrieval.collection import handle_of
+
         if use is not None:
             await target.use_model(_version(use))
-        return await target.models(), (await target.info()).model_version
+        chosen = await is_model_chosen(*await handle_of(target).place())
+        return await target.models(), (await target.info()).model_version, chosen
 
-    def present(result: tuple[list[StoredModel], int]) -> Table | str:
-        if result[0]:
-            return _table(*result)
+    def present(result: tuple[list[StoredModel], int, bool]) -> Table | str:
+        rows, used, chosen = result
+        if rows:
+            until = f"Chosen: {used or 'none'}, until: retrieval models {collection} --use latest"
+            return models_table(rows, used, until if chosen else "")
         return f"nothing was learned yet; after feedback, run: retrieval jobs run learn --collection {collection}"
 
-    def to_json(result: tuple[list[StoredModel], int]) -> dict[str, object]:
-        return {"used": result[1], "models": [model.as_dict() for model in result[0]]}
+    def to_json(result: tuple[list[StoredModel], int, bool]) -> dict[str, object]:
+        return {"used": result[1], "chosen": result[2], "models": [model.as_dict() for model in result[0]]}
 
     answer(context, of_collection(collection, ask), present, as_json=as_json, to_json=to_json)
 
@@ -242,9 +248,10 @@ def _version(text: str) -> int | None:
     return int(text)
 
 
-def _table(rows: list[StoredModel], used: int) -> Table:
-    return table(
-        ["version", "used", "kind", "verdicts", "made", "reason"],
+def models_table(rows: list[StoredModel], used: int, caption: str) -> Table:
+    """A row a model, with the figures of its trial."""
+    listed = table(
+        ["version", "used", "kind", "verdicts", "made", "reason", "trial"],
         (
             (
                 model.version,
@@ -253,7 +260,18 @@ def _table(rows: list[StoredModel], used: int) -> Table:
                 model.events,
                 f"{model.created_at:%Y-%m-%d %H:%M}",
                 model.reason,
+                _trial(model),
             )
             for model in rows
         ),
     )
+    listed.caption = caption or None
+    return listed
+
+
+def _trial(model: StoredModel) -> str:
+    """``sum: log-loss less 0.0120 ≥ 0.0040, value more 0.0310 ≥ 0.0110``: means and bounds, by combination."""
+    said = "{}: log-loss less {:.4f} ≥ {:.4f}, value more {:.4f} ≥ {:.4f}"
+    names = ("log_loss_less", "log_loss_less_at_least", "value_more", "value_more_at_least")
+    tried = model.metrics.items()
+    return "; ".join(said.format(name, *(of[key] for key in names)) for name, of in tried if "value_more" in of)

@@ -20,7 +20,7 @@ from retrieval.surfaces.cli.options import (
     examples,
     state_of,
 )
-from retrieval.surfaces.cli.output import NO_COLLECTIONS, Step, console, plain, print_json, progress, table
+from retrieval.surfaces.cli.output import NO_COLLECTIONS, Step, console, count, plain, print_json, progress, table
 from retrieval.surfaces.cli.run import answer, run
 
 if TYPE_CHECKING:
@@ -67,6 +67,10 @@ def worker(
         from retrieval.jobs.worker import work_once
         from retrieval.surfaces.cli.run import stop_signal
 
+        if not once and not as_json:
+            number = workplace.settings.worker_concurrency
+            said = f"a worker for every tenant, {count(number, 'job')} at a time; ctrl-C or SIGTERM ends it"
+            console().print(said, soft_wrap=True)
         await (work_once if once else work_on)(workplace, stop_signal(), report=show_line if as_json else show)
 
     run(state_of(context), work)
@@ -85,10 +89,11 @@ def show_line(report: RunReport) -> None:
 
 
 def sentence(report: RunReport) -> str:
-    """``embed tickets: done (embedded 300, pending 0)``."""
+    """``embed tickets (tenant acme): done (embedded 300, pending 0)``."""
     details = ", ".join(f"{name} {value}" for name, value in report.details.items() if not isinstance(value, list))
+    tenant = "" if report.tenant is None else f" (tenant {report.tenant})"
     notes = "".join(f"; {note}" for note in report.details.get("notes", []))
-    return f"{report.job} {report.collection}: {report.outcome}{f' ({details})' if details else ''}{notes}"
+    return f"{report.job} {report.collection}{tenant}: {report.outcome}{f' ({details})' if details else ''}{notes}"
 
 
 REINDEX_EXAMPLES = ("retrieval reindex tickets",)
@@ -347,6 +352,7 @@ def _cost_table(cost: ReembeddingCost) -> Table:
             "room for vectors and index": f"{cost.vector_bytes / 1e6:,.1f} MB",
             "minutes at the rate": None if cost.minutes is None else f"{cost.minutes:,.1f}",
             "days by the budget": None if cost.days is None else f"{cost.days:,}",
+            "note": cost.note or None,
         }
     )
 
@@ -360,7 +366,7 @@ def _reembedding_table(state: Reembedding) -> Table:
             "to": state.target,
             "state": f"{state.state.value}{', paused' if state.is_paused else ''}",
             "switches": state.switching.value,
-            "items": f"{state.items:,}, of which {state.pending:,} wait",
+            "items": f"{state.items:,}{f', of which {state.pending:,} wait' if state.pending else ''}",
             "paid": f"{state.paid_texts:,} texts, {state.paid_tokens:,} tokens, {state.spent_today:,} of them today",
             **{name.replace("_", " "): f"{value}" for name, value in comparison.items() if value is not None},
             "note": state.note or None,

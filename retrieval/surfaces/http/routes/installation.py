@@ -108,6 +108,7 @@ _COST: JsonDict = {
     "vector_bytes": 15_345_600,
     "minutes": None,
     "days": 1,
+    "note": "",
 }
 
 
@@ -221,6 +222,7 @@ class StatisticsTold(AnswerPart):
                             "runs": [],
                             "recall": [],
                             "unrecorded": {},
+                            "chosen_model": None,
                         }
                     ]
                 }

@@ -11,8 +11,9 @@ from pydantic import ConfigDict, Field
 from pydantic.config import JsonDict
 
 from retrieval.adapters.aside import LONG, aside
+from retrieval.adapters.store.learning.models import is_model_chosen
 from retrieval.adapters.store.records.forgetting import Pseudonymised
-from retrieval.collection import Collection
+from retrieval.collection import Collection, handle_of
 from retrieval.domain.api_key import Scope
 from retrieval.domain.learning.context import MAX_NAME_LENGTH
 from retrieval.domain.learning.feedback import RATING, Feedback, FeedbackReport, outcome_events
@@ -129,10 +130,12 @@ class ModelTold(AnswerPart):
 class ModelsTold(AnswerPart):
     """The models, the newest first."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"used": 3, "models": [_MODEL]}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"used": 3, "chosen": False, "models": [_MODEL]}]})
 
     used: int
     """The version that searches use; 0: none."""
+    chosen: bool
+    """Whether somebody chose it, so that it stays in use until another is chosen, or the latest."""
     models: list[ModelTold]
 
 
@@ -258,8 +261,9 @@ async def set_learning(collection: NamedCollection, body: Learning) -> Response:
 
 
 async def _models(collection: Collection) -> dict[str, object]:
-    models, info = await collection.models(), await collection.info()
-    return {"used": info.model_version, "models": [model.as_dict() for model in models]}
+    found, info = await collection.models(), await collection.info()
+    chosen = await is_model_chosen(*await handle_of(collection).place())
+    return {"used": info.model_version, "chosen": chosen, "models": [model.as_dict() for model in found]}
 
 
 # Names are in the body, because paths are logged.

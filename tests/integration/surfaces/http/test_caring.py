@@ -33,9 +33,14 @@ async def test_a_key_is_told_of_its_own_collections_alone(
 async def test_what_was_learned_is_listed_and_chosen(client: AsyncClient) -> None:
     """Before there is any feedback there is nothing, and none of it is used."""
     await client.put("/v1/collections/learning", json={})
-    nothing = {"used": 0, "models": []}
+    nothing = {"used": 0, "chosen": False, "models": []}
     assert (await client.get("/v1/collections/learning/models")).json() == nothing
-    assert (await client.put("/v1/collections/learning/model", json={"version": 0})).json() == nothing
+    assert (await client.put("/v1/collections/learning/model", json={"version": 0})).json() == {
+        **nothing,
+        "chosen": True,
+    }
+    again = await client.put("/v1/collections/learning/model", json={"version": None})
+    assert again.json() == nothing, "the latest is used again"
     assert (await client.put("/v1/collections/learning/model", json={"version": 7})).status_code == 422
 
 

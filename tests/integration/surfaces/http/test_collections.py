@@ -171,4 +171,4 @@ async def test_what_is_told_of_all_collections_takes_as_long_as_of_one(
     with monkeypatch.context() as patched:
         patched.setattr(Database, "read_each", counted)
         assert [await cost(path) for path in paths] == before
-    assert before == [[1, 1], [1, 6]]
+    assert before == [[1, 1], [1, 7]]

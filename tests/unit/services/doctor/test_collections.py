@@ -133,7 +133,16 @@ def test_a_queue_with_a_worker_is_not_spoken_of() -> None:
 @pytest.mark.parametrize(
     ("changes", "severity", "text"),
     [
-        ({"workers": 0, "silent_seconds": 7200.0}, Severity.WARNING, "2 hours ago: it hangs or was killed"),
+        (
+            {"workers": 0, "silent_seconds": 7200.0, "due_seconds": 7230.0},
+            Severity.WARNING,
+            "2 hours ago: it hangs or was killed",
+        ),
+        (
+            {"workers": 0, "silent_seconds": None, "due_seconds": 90.0, "waiting": 2},
+            Severity.ADVICE,
+            "no worker runs, and 2 jobs to do",
+        ),
         ({"workers": 0, "silent_seconds": None, "due_seconds": None}, Severity.ADVICE, "no worker has ever run"),
         ({"workers": 0, "silent_seconds": None, "due_seconds": 90_000.0}, Severity.WARNING, "25 hours ago"),
         ({"failed": 2, "last_failed": "embed"}, Severity.WARNING, "2 jobs in the queue failed, the last one 'embed'"),
@@ -151,6 +160,11 @@ def test_a_queue_that_nobody_sees_to_is_told(changes: dict[str, Any], severity: 
 def test_a_worker_that_comes_by_schedule_is_enough() -> None:
     """``retrieval worker --once`` leaves no sign of life between its runs."""
     assert list(check_queue(queue(workers=0, silent_seconds=None, due_seconds=600.0))) == []
+
+
+def test_a_killed_worker_that_another_one_followed_is_not_spoken_of() -> None:
+    """Its row stays in the queue until a worker removes it."""
+    assert list(check_queue(queue(workers=0, silent_seconds=7200.0, due_seconds=600.0))) == []
 
 
 def test_months_that_are_missing_are_told() -> None:

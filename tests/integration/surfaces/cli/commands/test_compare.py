@@ -69,5 +69,7 @@ def test_interleaved_searches_go_by_the_callers_names(compare: CliRunner) -> Non
 
 def test_a_profile_that_is_not_there_is_an_error(compare: CliRunner) -> None:
     """As is a time that cannot be read."""
-    assert "has no profile 9" in str(run_command(compare, "--profile", "9").exception)
+    assert "has no profile 9; see: retrieval profiles list docs" in str(
+        run_command(compare, "--profile", "9").exception
+    )
     assert "cannot read --since" in str(run_command(compare, "--profile", "1", "--since", "soon").exception)

