@@ -114,7 +114,7 @@ def test_asked_on_a_terminal_a_no_keeps_the_data(program: Program) -> None:
         ).returncode
         for answer in ("n", "y")
     ]
-    assert codes == [130, 0]
+    assert codes == [1, 0]
     assert program("db", "status").returncode == 1
 
 

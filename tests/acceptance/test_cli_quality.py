@@ -138,6 +138,6 @@ def test_a_collection_without_vectors_says_why_it_has_no_dense_leg(program: Prog
     program = program.using(RETRIEVAL_EMBEDDER="none")
     program.succeeds("ingest", "words", program.folder / "items.jsonl", "-q")
     for command in ("evaluate", "tune"):
-        assert "no embedder" in program.fails(command, "words", *case[1:])
+        assert "without an embedder" in program.fails(command, "words", *case[1:])
     payload = program.json("evaluate", "words", *case[1:], "--legs", "lexical")
     assert payload["variants"][0]["metrics"]["MRR@10"] > 0.7

@@ -193,8 +193,7 @@ class Endpoint:
         if 300 <= status < 400:
             # Texts and key go only to the configured host.
             return self.service.rejected(
-                f"{self.host} answered {status}: it wants the request elsewhere, and that is not followed; check "
-                f"{self.service.where}"
+                f"{self.host} answered with a redirect ({status}), which is not followed; check {self.service.where}"
             )
         if status == 413 or (status in {400, 422} and _TOO_LONG.search(detail)):
             return self.service.too_long(f"{self.host}: too many tokens for {self.model!r}{detail}")

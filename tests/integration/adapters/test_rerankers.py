@@ -84,7 +84,7 @@ ROW = {"index": 0, "relevance_score": 0.5}
         ({"results": [{**ROW, "relevance_score": 4.5}]}, "let it give probabilities"),
         ({"results": [{**ROW, "relevance_score": None}]}, "its score has to be a number"),
         ({"results": [{**ROW, "relevance_score": "0.9"}]}, "its score has to be a number"),
-        ({"results": [{**ROW, "relevance_score": math.nan}]}, "cannot be used: not JSON: NaN is no JSON number"),
+        ({"results": [{**ROW, "relevance_score": math.nan}]}, "cannot be used: not JSON: NaN is not a JSON number"),
         ({"results": "text"}, "gave no results"),
         ({"error": "no"}, "gave no results"),
         ("text", "not a JSON object"),

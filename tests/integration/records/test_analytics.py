@@ -507,7 +507,7 @@ async def test_an_analyst_that_was_removed_sees_nothing(two: tuple[Platform, Pla
     assert await analysts(two[1].database, two[1].tenant_id) == []
     with pytest.raises(InvalidRequestError, match="another tenant's analyst"):
         await add_analyst(two[1].database, two[1].tenant_id, login)
-    with pytest.raises(NotFoundError, match="no analyst of this tenant"):
+    with pytest.raises(NotFoundError, match="not an analyst of this tenant"):
         await remove_analyst(two[1].database, two[1].tenant_id, login)
     await add_analyst(two[0].database, two[0].tenant_id, login)
     await remove_analyst(two[0].database, two[0].tenant_id, login)

@@ -164,7 +164,7 @@ async def test_a_list_is_asked_for_with_a_page_size_and_an_identifier(platform: 
             await docs.retrievals(limit=limit)
         with pytest.raises(InvalidLimitError):
             await docs.profiles(limit=-abs(limit))
-    with pytest.raises(InvalidRequestError, match="no retrieval id"):
+    with pytest.raises(InvalidRequestError, match="not a retrieval id"):
         await docs.retrievals(before="yesterday")
 
 

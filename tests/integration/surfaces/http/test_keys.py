@@ -436,7 +436,7 @@ async def test_an_answer_too_long_to_be_kept_is_not_given_again_and_the_write_no
     assert len((await world.post(key, b"long", "long")).content) == LONGEST_ANSWER + 1
     refused = await world.post(key, b"long", "long")
     assert (refused.status_code, refused.json()["type"]) == (409, "/problems/idempotency-conflict")
-    assert "this was done, and answered with status 200" in refused.json()["detail"]
+    assert "this was done, with status 200" in refused.json()["detail"]
     assert len(world.things.done) == writes_before + 1
 
 
