@@ -646,7 +646,10 @@ class Platform:
                 await wait_for_switch(self.workplace, target, SWITCH_SECONDS)
         state = await look_at(self.workplace, target)
         if state is None:
-            raise InvalidRequestError(f"collection {collection!r} has no re-embedding; begin one with reembed")
+            raise InvalidRequestError(
+                f"collection {collection!r} has no re-embedding; "
+                f"begin one with: retrieval reembed {collection} --to SPACE"
+            )
         return state
 
     @property
@@ -760,7 +763,8 @@ class Platform:
             raise InvalidRequestError(f"to is {to!r:.80}; it must be an EmbeddingSpace, or an embedder's name")
         embedder = await self._embedders.load_for_new() if to is None else await self._embedders.load(to)
         if embedder is None:
-            raise InvalidRequestError("there is no embedder; set RETRIEVAL_EMBEDDER to that of the new space")
+            named = "no embedder is configured" if to is None else f"{to!r:.80} makes no vectors"
+            raise InvalidRequestError(f"{named}; name the new space's embedder, such as minilm or ollama:bge-m3")
         return await register_space(self.database, embedder.space)
 
     async def _new_space(self, space: EmbeddingSpace | None) -> EmbeddingSpace | None:

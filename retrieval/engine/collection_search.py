@@ -373,7 +373,9 @@ async def complete(handle: CollectionHandle, text: str, *, where: Where | Filter
     if not is_whole(limit, 1, _MOST_COMPLETIONS):
         raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number from 1 to {_MOST_COMPLETIONS}")
     condition = await parsed_filter(where, bounds)
-    if isinstance(text, str) and not text.strip():
+    if not isinstance(text, str):
+        raise InvalidRequestError(f"text is {text!r:.80}; it must be a text")
+    if not text.strip():
         return Completions((), ())
     profile = Profile(legs={LegName.LEXICAL: 1.0}, depth=spelling.COMPLETION_ITEMS)
     request = checked_request(

@@ -122,7 +122,7 @@ def _scored(row: object, endpoint: Endpoint) -> tuple[int, float]:
     if not is_number(score):
         raise _lied(endpoint, f"{row!r:.80}; its score has to be a number")
     if not -1 <= score <= 1:
-        raise _lied(endpoint, f"{row!r:.80}; let it give probabilities")
+        raise _lied(endpoint, f"the score {score:g}; scores are probabilities, from 0 to 1")
     return place, float(score)
 
 

@@ -118,7 +118,10 @@ def _changes(hit: Hit, before: Hit) -> str:
         for leg in legs
         if abs(now.get(leg, 0.0) - then.get(leg, 0.0)) >= _NOTHING
     ]
-    return ", ".join(changes) if changes else "its score is made of the same; others moved"
+    return (
+        ", ".join(changes)
+        or f"the parts of its score did not change{'; others moved' if hit.rank != before.rank else ''}"
+    )
 
 
 def shares_of(hit: Hit) -> dict[str, float]:

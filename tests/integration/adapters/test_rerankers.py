@@ -81,7 +81,7 @@ ROW = {"index": 0, "relevance_score": 0.5}
         ({"results": [{**ROW, "index": 0.0}]}, "its index has to be a whole number"),
         ({"results": [{"relevance_score": 0.5}]}, "its index has to be a whole number"),
         ({"results": ["text"]}, "gave 'text'; its index has to be a whole number"),
-        ({"results": [{**ROW, "relevance_score": 4.5}]}, "let it give probabilities"),
+        ({"results": [{**ROW, "relevance_score": 4.5}]}, "scores are probabilities, from 0 to 1"),
         ({"results": [{**ROW, "relevance_score": None}]}, "its score has to be a number"),
         ({"results": [{**ROW, "relevance_score": "0.9"}]}, "its score has to be a number"),
         ({"results": [{**ROW, "relevance_score": math.nan}]}, "cannot be used: not JSON: NaN is not a JSON number"),

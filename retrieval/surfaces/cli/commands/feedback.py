@@ -181,7 +181,7 @@ def feedback(
 ) -> None:
     """Rate a hit of a search, or an item in a situation.
 
-    The same verdict counts once; a later verdict of the same actor replaces the earlier one.
+    The last verdict of an actor on a hit counts.
 
     In a file each line has item_id, reward or helpful, and retrieval_id or
     collection; invalid lines are reported, and the others stored.

@@ -37,7 +37,7 @@ def test_each_hit_tells_how_far_it_moved_and_what_its_score_is_made_of() -> None
     moved = [(change.hit.item_id, change.rank_before, change.moved, change.why) for change in PREVIEW.previews[1].hits]
     assert moved == [
         ("c", 3, 2, "up 2, from 3 to 1: lexical 100% (was 0%), dense 0% (was 100%)"),
-        ("b", 2, 0, "stays at 2: its score is made of the same; others moved"),
+        ("b", 2, 0, "stays at 2: the parts of its score did not change"),
         ("d", None, None, "in, at 3: dense 75% (rank 3), lexical 25% (rank 3)"),
     ]
 
