@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from retrieval.domain.checks import clean_text
+
 SETS = ("scifact", "cranfield", "vaswani", "tickets_hadoop")
 """Folders in BEIR's format."""
 
@@ -23,7 +25,7 @@ def sources(data: Path) -> list[list[str]]:
     found = []
     for name in SETS:
         with gzip.open(data / name / "corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
-            texts = [" ".join(f"{row['title']}. {row['text']}".split()) for row in map(json.loads, lines)]
+            texts = [" ".join(clean_text(f"{row['title']}. {row['text']}").split()) for row in map(json.loads, lines)]
         found += [
             [sentence for sentence in re.split(r"(?<=[.?!]) ", text) if 3 <= len(sentence.split()) <= 60]
             for text in texts
