@@ -74,6 +74,8 @@ async def search(
     chosen = _call_profile(handle, stored, legs, profile)
     condition = None if where is None else await parsed_filter(where, bounds)
     preferred = () if prefer is None else await _parsed_preferred(prefer, bounds)
+    has_plain_words = bool(query) and options.get("syntax", True)
+    wordless_note = "" if not has_plain_words else _NO_WORD if typos else f"{_NO_WORD}; {_FIND_TYPOS}"
     needs_question = options.get("vector") is None and (chosen or stored.profile).needs_question
 
     def make(words: str | None) -> SearchRequest:
@@ -83,8 +85,7 @@ async def search(
             profile=chosen,
             preferred=preferred,
             needs_question=needs_question,
-            tells_words=bool(words) and options.get("syntax", True),
-            is_respelt=typos,
+            wordless_note=wordless_note,
             bounds=bounds,
             **options,
         )
@@ -244,6 +245,9 @@ def _identity(handle: CollectionHandle, stored: StoredCollection, request: Searc
     bounds = (request.min_score, request.min_relevance)
     return repr((handle.tenant_id, stored.collection_id, *parts, sets, vector, bounds))
 
+
+_NO_WORD = "no item{} has a word of the query"
+_FIND_TYPOS = "misspelt words are found with typos"
 
 _MOST_COMPLETIONS = 100
 _MOST_FACETS = 10

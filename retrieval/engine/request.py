@@ -131,10 +131,8 @@ class SearchRequest:
     after: Cursor | None = None
     """The position behind the hits of earlier pages, which ``limit`` counts too; None: the answer has all hits."""
 
-    tells_words: bool = False
-    """Whether the result has a note if no item has a word of the query."""
-    is_respelt: bool = False
-    """Whether misspelt words were looked for already."""
+    wordless_note: str = ""
+    """The note of a result without an item that has a word of the query; empty: there is no such note."""
 
     @property
     def wordings(self) -> tuple[SearchRequest, ...]:
@@ -169,8 +167,7 @@ def checked_request(
     min_score: float | None = None,
     min_relevance: float | None = None,
     needs_question: bool = True,
-    tells_words: bool = False,
-    is_respelt: bool = False,
+    wordless_note: str = "",
     bounds: SearchBounds = DEFAULT_BOUNDS,
 ) -> SearchRequest:
     """The request, or an error that says what to change.
@@ -204,8 +201,7 @@ def checked_request(
         as_of=None if as_of is None else _checked_moment(as_of),
         min_score=None if min_score is None else _checked_least("min_score", min_score, -math.inf, math.inf),
         min_relevance=None if min_relevance is None else _checked_least("min_relevance", min_relevance, 0.0, 1.0),
-        tells_words=tells_words,
-        is_respelt=is_respelt,
+        wordless_note=wordless_note,
     )
 
 

@@ -191,9 +191,6 @@ _WITHOUT_VECTOR = (
     "retrieval jobs run embed --collection {}"
 )
 
-_NO_WORD = "no item{} has a word of the query"
-_FIND_TYPOS = "; misspelt words are found with typos"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Searcher:
@@ -602,10 +599,9 @@ class Searcher:
         if rows.without_vector and LegName.DENSE in answer.plan.request.legs:
             waiting = sum(hit.item_id in rows.without_vector for hit in shown)
             notes = (*notes, _WITHOUT_VECTOR.format(waiting, len(shown), self.collection.name)) if waiting else notes
-        if answer.request.tells_words and self._has_no_word(answer, first):
+        if answer.request.wordless_note and self._has_no_word(answer, first):
             which = "" if answer.request.condition is None else " that passes the filter"
-            advice = "" if answer.request.is_respelt else _FIND_TYPOS
-            notes = (*notes, _NO_WORD.format(which) + advice)
+            notes = (*notes, answer.request.wordless_note.format(which))
         return SearchResult(
             hits=shown,
             path=first.path,

@@ -25,7 +25,7 @@ pytestmark = [
 
 
 async def test_passages_are_found_by_their_words(database_url: str) -> None:
-    """Of Cranfield's queries that find single abstracts, at least 95 % find them in long documents.
+    """At least 95 % of Cranfield's queries that find single abstracts find them in long documents.
 
     Abstracts that are cut themselves lose more, without a model that counts tokens.
     """

@@ -196,7 +196,7 @@ class Guard:
         """Return the answer to a call that the breaker permits, and tell the breaker its outcome."""
         permit = self._breaker.permit(self._clock())
         if permit is None:
-            raise self._role.unavailable(f"{self._name} is not asked while it does not answer: {self._why}")
+            raise self._role.unavailable(f"{self._name} is skipped for now, because its last calls failed: {self._why}")
         try:
             answer = await ask(permit)
         except self._role.rejected:
@@ -224,7 +224,7 @@ class Guard:
         self._breaker.record_failure(permit, self._clock(), is_spent=is_spent)
         self._why = " ".join(why.split())[:_LONGEST_REASON]
         if self._breaker.is_open and not was_open:
-            _log.warning("the %s %s is not asked until it answers: %s", self._role.name, self._name, self._why)
+            _log.warning("the %s %s is skipped until a probe succeeds: %s", self._role.name, self._name, self._why)
 
 
 class Guards:

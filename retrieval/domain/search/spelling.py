@@ -233,15 +233,17 @@ def _completed(text: TypedText, word: str, items: Sequence[tuple[str, str, str]]
     former = _LAST_WORD.search(text.before.rstrip())
     follows = rf"(?<!\w){re.escape(former[0])}\W+({word})" if former and former[0] else None
     written: dict[str, Counter[str]] = {}
-    following, titled, holders = Counter[str](), Counter[str](), Counter[str]()
+    following, titled = Counter[str](), Counter[str]()
     for _, title, body in items:
-        held = f"{title}\n{body}"
-        for spelling in _words(word, held):
+        text_of_item = f"{title}\n{body}"
+        for spelling in _words(word, text_of_item):
             written.setdefault(spelling.casefold(), Counter())[spelling] += 1
-        following.update({spelling.casefold() for spelling in (_words(follows, held) if follows else ())})
+        if follows:
+            following.update({spelling.casefold() for spelling in _words(follows, text_of_item)})
         titled.update({spelling.casefold() for spelling in _words(word, title)})
-        holders.update({spelling.casefold() for spelling in _words(word, held)})
-    best = sorted(written, key=lambda known: (-following[known], -titled[known], -holders[known], len(known), known))
+    best = sorted(
+        written, key=lambda known: (-following[known], -titled[known], -written[known].total(), len(known), known)
+    )
     return [
         min(written[known], key=lambda spelling: (-written[known][spelling], not spelling.islower(), spelling))
         for known in best

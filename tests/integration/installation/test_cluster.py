@@ -132,7 +132,7 @@ async def test_the_sizes_of_tables_and_indexes_are_those_on_the_nodes(platform: 
 
 @on_a_cluster
 async def test_the_doctor_counts_the_rows_of_all_nodes(platform: Platform) -> None:
-    """What was removed does not count, the small tables, which every node has whole, count once."""
+    """Removed rows do not count; small tables, of which each node has a whole copy, count once."""
 
     async def counted() -> dict[str, TableState]:
         async with connected(platform.database.url) as connection:

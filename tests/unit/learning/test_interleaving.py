@@ -65,7 +65,7 @@ def test_where_one_ranking_ends_the_other_goes_on() -> None:
 
 
 def test_equal_seeds_draw_equal_slates() -> None:
-    """Of twenty seeds, at least two draw different slates."""
+    """Twenty seeds do not all draw the same slate."""
     slates = [drafted("abcd", "dcba", 4, seed) for seed in range(20)]
     assert slates == [drafted("abcd", "dcba", 4, seed) for seed in range(20)]
     assert len({tuple(slate) for slate in slates}) > 1

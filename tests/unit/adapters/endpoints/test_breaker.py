@@ -152,7 +152,9 @@ async def test_a_call_that_hangs_costs_its_budget_once() -> None:
     service.gate.clear()
     with pytest.raises(EmbedderUnavailableError, match=r"^it did not answer within 0\.05 s$"):
         await guard.in_time(service.ask, 0.05)
-    with pytest.raises(EmbedderUnavailableError, match=r"^it is not asked while it does not answer: it did not answer"):
+    with pytest.raises(
+        EmbedderUnavailableError, match=r"^it is skipped for now, because its last calls failed: it did not answer"
+    ):
         await guard.in_time(service.ask, 60)
     await asyncio.sleep(0)
     assert guard.outage is not None
@@ -300,7 +302,7 @@ async def test_opening_and_closing_are_logged_once(caplog: pytest.LogCaptureFixt
     for _ in range(2):
         await guard.in_time(service.ask, 60)
     assert [record.getMessage() for record in caplog.records] == [
-        "the embedder it is not asked until it answers: RuntimeError",
+        "the embedder it is skipped until a probe succeeds: RuntimeError",
         "the embedder it answers again",
     ]
 

@@ -33,7 +33,7 @@ def test_an_event_without_one_verdict_is_told_the_options(verdict: list[str]) ->
 
 
 def test_a_model_is_listed_with_the_figures_of_its_trial() -> None:
-    """Of each combination; what was too little for a trial has none, and a choice is told."""
+    """Each combination that was tried has its figures; one with too few verdicts has none."""
     figures = {"log_loss_less": 0.012, "log_loss_less_at_least": 0.004, "value_more": 0.03, "value_more_at_least": 0.01}
     tried = {"sum": {"passed": True, **figures}, "logit_stack": {"passed": False, "reason": "too few"}}
     now = datetime(2026, 5, 31, tzinfo=UTC)
