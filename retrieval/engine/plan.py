@@ -234,6 +234,8 @@ def account(collection: StoredCollection, found: Found, *, is_filtered: bool) ->
     if index is None:
         few = "1 item is" if documents == 1 else f"{documents} items are"
         return documents, f"no HNSW index: {few} few enough to compare all"
+    if index.effort_10 > MAX_EFFORT:
+        return documents, "no effort of the HNSW index finds 99 % of the nearest: all vectors were compared; split it"
     return documents, "so many hits are wanted that comparing all vectors is safer than walking the HNSW index"
 
 

@@ -410,6 +410,13 @@ def _candidates(path: Path, weighed: int, *, fell_short: bool = False) -> Found:
             50_000,
             "so many hits are wanted that comparing all vectors is safer",
         ),
+        (
+            replace(LARGE_WAY, ann_index=AnnIndex(rows=50_000, effort_10=1001)),
+            _candidates(Path.EXACT, 1000),
+            False,
+            50_000,
+            "no effort of the HNSW index finds 99 % of the nearest: all vectors were compared; split it",
+        ),
     ],
 )
 def test_the_account_says_how_many_rows_were_weighed_and_why(
