@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -180,6 +181,23 @@ async def test_a_rebuild_replaces_the_index_beside_the_old_one(
     assert index.is_measured
     remains = await admin.execute("SELECT count(*) FROM pg_class WHERE relname LIKE %s", (f"{_name(stored)}_cc%",))
     assert await remains.fetchone() == (0,)
+
+
+async def test_an_index_that_becomes_large_is_rebuilt_with_more_effort(
+    platform: Platform, collection: Collection, admin: psycopg.AsyncConnection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of its parts, for later builds and inserts too."""
+    await keep_index(platform.database, platform.tenant_id, await collection.refresh(), rows=40)
+    stored = await collection.refresh()
+    grown = replace(stored, documents=44)
+    options = "SELECT DISTINCT reloptions FROM pg_class WHERE relname = ANY (%s)"
+    rows = await admin.execute(options, (index_names(stored),))
+    assert await rows.fetchall() == [(["ef_construction=64"],)]
+    monkeypatch.setattr("retrieval.services.indexes.LARGE_ROWS", 44 // stored.parts)
+    assert await keep_index(platform.database, platform.tenant_id, stored, rows=40) is IndexOutcome.PRESENT
+    assert await keep_index(platform.database, platform.tenant_id, grown, rows=40) is IndexOutcome.REBUILT
+    rows = await admin.execute(options, (index_names(stored),))
+    assert await rows.fetchall() == [(["ef_construction=128"],)]
 
 
 async def cut_off(stored: StoredCollection, admin: psycopg.AsyncConnection[Any], *, lock: str) -> None:

@@ -12,8 +12,10 @@ from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.items.collection import IndexKind
 from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.services.indexes import (
+    LARGE_ROWS,
     MOST_COMPARED,
     IndexOutcome,
+    construction,
     index_rows,
     parts_to_build,
     recall_of,
@@ -66,6 +68,31 @@ def test_the_index_follows_the_size_with_hysteresis(
 def test_what_a_failed_build_left_is_built_again_or_removed(documents: int, outcome: IndexOutcome) -> None:
     """An invalid index costs writes without use."""
     assert wanted_outcome(documents, 1000, None, 0, is_there=True) is outcome
+
+
+@pytest.mark.parametrize(
+    ("form", "rows", "documents", "outcome"),
+    [
+        (IndexForm(), LARGE_ROWS - 1, LARGE_ROWS, IndexOutcome.REBUILT),
+        (IndexForm(), LARGE_ROWS, LARGE_ROWS, IndexOutcome.PRESENT),
+        (IndexForm(), LARGE_ROWS, LARGE_ROWS - 1, IndexOutcome.PRESENT),
+        # Each part is a graph of its own.
+        (IndexForm(parts=4), LARGE_ROWS - 1, LARGE_ROWS, IndexOutcome.PRESENT),
+        (IndexForm(parts=4), 4 * LARGE_ROWS - 1, 4 * LARGE_ROWS, IndexOutcome.REBUILT),
+        (IndexForm(is_quantised=True), LARGE_ROWS - 1, LARGE_ROWS, IndexOutcome.PRESENT),
+    ],
+)
+def test_an_index_that_becomes_large_is_rebuilt_with_more_effort(
+    form: IndexForm, rows: int, documents: int, outcome: IndexOutcome
+) -> None:
+    """Without it, walks of the grown graph would need many times the effort."""
+    index = AnnIndex(rows=rows, index_bytes=1_000 * rows, is_quantised=form.is_quantised, parts=form.parts)
+    assert wanted_outcome(documents, 1000, index, 1_000 * documents, is_there=True, form=form) is outcome
+
+
+def test_a_large_or_quantised_index_is_built_with_more_effort() -> None:
+    """A small full index is built faster, and finds as much."""
+    assert construction(LARGE_ROWS - 1) < construction(LARGE_ROWS) == construction(1, is_quantised=True)
 
 
 @pytest.mark.parametrize("is_quantised", [False, True])

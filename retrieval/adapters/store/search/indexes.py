@@ -43,6 +43,12 @@ def build_statement(name: str, schema: str, table: str, definition: str) -> str:
     return f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {quote_identifier(name)} ON {on} {definition}"
 
 
+def construction_statement(name: str, schema: str, construction: int) -> str:
+    """The statement that sets the ``ef_construction`` of an index for the items and builds to come."""
+    on = f"{quote_identifier(schema)}.{quote_identifier(name)}"
+    return f"ALTER INDEX {on} SET (ef_construction = {int(construction)})"
+
+
 def rebuild_statement(name: str, schema: str) -> str:
     """The statement that builds an index anew beside the old one. It must run outside a transaction."""
     return f"REINDEX INDEX CONCURRENTLY {quote_identifier(schema)}.{quote_identifier(name)}"
@@ -147,20 +153,20 @@ _HNSW = re.compile(r"embeddings_\d+_\d+_hnsw")
 
 
 def hnsw_definition(
-    collection_id: int, vector_schema: str, bits: int | None = None, *, part: int = 1, parts: int = 1
+    collection_id: int, vector_schema: str, construction: int, bits: int | None = None, *, part: int = 1, parts: int = 1
 ) -> str:
     """The index's kind and rows, as SQL: a large collection's vectors, or their ``bits``.
 
-    ``part``: the part, counted from 1, that it is for.
+    ``construction``: its ``ef_construction``. ``part``: the part, counted from 1, that it is for.
     """
     of = quote_identifier(vector_schema)
     if bits is None:
         key = f"(vector {of}.halfvec_ip_ops)"
     else:
-        # Many vectors share their distance in bits: built with more effort, the graph loses fewer of them.
-        key = f"(({of}.binary_quantize(vector)::bit({int(bits)})) {of}.bit_hamming_ops) WITH (ef_construction = 128)"
+        key = f"(({of}.binary_quantize(vector)::bit({int(bits)})) {of}.bit_hamming_ops)"
     of_part = "" if parts == 1 else f" AND {is_of_part(part, parts)}"
-    return f"USING hnsw {key} WHERE collection_id = {int(collection_id)}{of_part}"
+    options = f"WITH (ef_construction = {int(construction)})"
+    return f"USING hnsw {key} {options} WHERE collection_id = {int(collection_id)}{of_part}"
 
 
 _THERE = """
