@@ -21,7 +21,7 @@ EXAMPLES = ("retrieval actors pseudonymise ann@example.com --yes",)
 QUARANTINE = ("retrieval actors quarantine bot-7 --reason spam",)
 RELEASE = ("retrieval actors release bot-7",)
 
-Actor = Annotated[str, typer.Argument(metavar="ACTOR", help="The actor's name, as recorded.", show_default=False)]
+Actor = Annotated[str, typer.Argument(metavar="ACTOR", help="The actor's name, as recorded.")]
 
 app = typer.Typer(rich_markup_mode="rich", no_args_is_help=True, epilog=examples(*EXAMPLES))
 
@@ -58,7 +58,7 @@ def quarantine(
     context: typer.Context,
     *,
     actor: Actor,
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, for later reference.")] = "",
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="The reason, for later reference.")] = "",
     as_json: Json = False,
 ) -> None:
     """Exclude an actor's past and future feedback.

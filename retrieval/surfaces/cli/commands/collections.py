@@ -82,13 +82,10 @@ def filterable(
     collection: CollectionName,
     attributes: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="ATTRIBUTE:TYPE", help="Attributes to index, as text, number, boolean or time.", show_default=False
-        ),
+        typer.Argument(metavar="ATTRIBUTE:TYPE", help="Attributes to index, as text, number, boolean or time."),
     ] = None,
     drop: Annotated[
-        list[str] | None,
-        typer.Option("--drop", metavar="ATTRIBUTE", help="Drop an attribute's index first. May be repeated."),
+        list[str] | None, typer.Option(metavar="ATTRIBUTE", help="Drop an attribute's index first. May be repeated.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -116,7 +113,7 @@ def half_life(
     context: typer.Context,
     *,
     collection: CollectionName,
-    days: Annotated[float, typer.Argument(metavar="DAYS", help="1/24 to 36500; 30 at first.", show_default=False)],
+    days: Annotated[float, typer.Argument(metavar="DAYS", help="1/24 to 36500; 30 at first.")],
     as_json: Json = False,
 ) -> None:
     """Set in how many days feedback loses half its weight.
@@ -137,9 +134,7 @@ def daily_cap(
     context: typer.Context,
     *,
     collection: CollectionName,
-    events: Annotated[
-        int, typer.Argument(metavar="EVENTS", help="1 to 1,000,000; 1,000 at first.", show_default=False)
-    ],
+    events: Annotated[int, typer.Argument(metavar="EVENTS", help="1 to 1,000,000; 1,000 at first.")],
     as_json: Json = False,
 ) -> None:
     """Set how many events of one actor count in a day.
@@ -206,8 +201,7 @@ def index(
     *,
     collection: CollectionName,
     kind: Annotated[
-        IndexKind | None,
-        typer.Argument(help="auto: full, or an existing quantised one that works.", show_default=False),
+        IndexKind | None, typer.Argument(help="auto: full, or an existing quantised one that works.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -234,7 +228,7 @@ def split(
     context: typer.Context,
     *,
     collection: CollectionName,
-    parts: Annotated[int, typer.Option(metavar="N", help="The number of parts, 1 to 64.", show_default=False)],
+    parts: Annotated[int, typer.Option(metavar="N", help="The number of parts, 1 to 64.")],
     as_json: Json = False,
 ) -> None:
     """Divide the index of a large collection's vectors among parts.
@@ -291,7 +285,7 @@ def export_(
     context: typer.Context,
     *,
     collection: CollectionName,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A new file; - is standard output.", show_default=False)],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A new file; - is standard output.")],
     records: Annotated[
         bool, typer.Option("--records/--no-records", help="With or without searches, feedback and learned models.")
     ] = True,
@@ -323,10 +317,8 @@ def export_(
 def import_(
     context: typer.Context,
     *,
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="A file that export wrote; - is standard input.", show_default=False)
-    ],
-    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Else the exported name.")] = None,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A file that export wrote; - is standard input.")],
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Else the exported name.")] = None,
     own_vectors: Annotated[
         bool, typer.Option("--own-vectors", help="Its vectors need no embedder here: they are searched by vectors.")
     ] = False,

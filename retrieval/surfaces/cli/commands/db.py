@@ -164,10 +164,7 @@ def upgrade_server(
     context: typer.Context,
     *,
     programs: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FOLDER", help="The folder of the former version's postgres and pg_ctl.", show_default=False
-        ),
+        Path, typer.Argument(metavar="FOLDER", help="The folder of the former version's postgres and pg_ctl.")
     ],
     as_json: Json = False,
 ) -> None:
@@ -194,7 +191,7 @@ def upgrade_server(
         )
 
 
-BackupFolder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of the backup.", show_default=False)]
+BackupFolder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of the backup.")]
 
 
 def backup(context: typer.Context, *, folder: BackupFolder, as_json: Json = False) -> None:

@@ -49,7 +49,6 @@ def doctor(
         typer.Argument(
             metavar="COLLECTION",
             help="Examine only this collection; else all of the tenant's.",
-            show_default=False,
             autocompletion=complete_collection,
         ),
     ] = None,

@@ -147,7 +147,6 @@ def feedback(
         typer.Argument(
             metavar="[RETRIEVAL_ID] ITEM_ID",
             help="The search and the item it showed; with --collection, only the item.",
-            show_default=False,
         ),
     ] = None,
     collection: Annotated[str | None, collection_option("Judge an item of it, without a search.")] = None,
@@ -155,24 +154,20 @@ def feedback(
     reward: Annotated[
         float | None, typer.Option("--reward", "-r", metavar="R", help="Instead: its reward, 0 to 1.")
     ] = None,
-    kind: Annotated[
-        str | None, typer.Option("--kind", metavar="NAME", help="The kind of verdict; else rating.")
-    ] = None,
-    actor: Annotated[str | None, typer.Option("--actor", metavar="NAME", help="Who judges.")] = None,
+    kind: Annotated[str | None, typer.Option(metavar="NAME", help="The kind of verdict; else rating.")] = None,
+    actor: Annotated[str | None, typer.Option(metavar="NAME", help="Who judges.")] = None,
     domain: Annotated[
-        str | None, typer.Option("--domain", metavar="NAME", help="With --collection: the domain of the question.")
+        str | None, typer.Option(metavar="NAME", help="With --collection: the domain of the question.")
     ] = None,
     complexity: Annotated[
-        float | None, typer.Option("--complexity", metavar="C", help="With --collection: how hard it was, 0 to 1.")
+        float | None, typer.Option(metavar="C", help="With --collection: how hard it was, 0 to 1.")
     ] = None,
-    note: Annotated[str | None, typer.Option("--note", metavar="TEXT", help="A comment.")] = None,
+    note: Annotated[str | None, typer.Option(metavar="TEXT", help="A comment.")] = None,
     at: Annotated[
-        str | None, typer.Option("--at", metavar="TIME", help="When it was: 2026-03-01T12:00:00+00:00; else now.")
+        str | None, typer.Option(metavar="TIME", help="When it was: 2026-03-01T12:00:00+00:00; else now.")
     ] = None,
-    weight: Annotated[float | None, typer.Option("--weight", metavar="W", help="How much it counts, 0 to 1.")] = None,
-    key: Annotated[
-        str | None, typer.Option("--key", metavar="TEXT", help="Identifies repetitions; else derived.")
-    ] = None,
+    weight: Annotated[float | None, typer.Option(metavar="W", help="How much it counts, 0 to 1.")] = None,
+    key: Annotated[str | None, typer.Option(metavar="TEXT", help="Identifies repetitions; else derived.")] = None,
     file: Annotated[
         str | None,
         typer.Option("--file", "-f", metavar="FILE", help="Events, one JSON object a line; - is standard input."),
@@ -205,8 +200,7 @@ def models(
     *,
     collection: CollectionName,
     use: Annotated[
-        str | None,
-        typer.Option("--use", metavar="VERSION", help="Search with that version and no other; 0: none; or 'latest'."),
+        str | None, typer.Option(metavar="VERSION", help="Search with that version and no other; 0: none; or 'latest'.")
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -33,8 +33,8 @@ PUT = (
 PATCH = ("""retrieval items patch tickets T-4 '{"title": "Mail is late again", "metadata": {"priority": null}}'""",)
 DELETE = ("retrieval items delete tickets T-4",)
 
-ItemName = Annotated[str, typer.Argument(metavar="ID", help="The item's id.", show_default=False)]
-ItemNames = Annotated[list[str], typer.Argument(metavar="ID", help="The items' ids.", show_default=False)]
+ItemName = Annotated[str, typer.Argument(metavar="ID", help="The item's id.")]
+ItemNames = Annotated[list[str], typer.Argument(metavar="ID", help="The items' ids.")]
 Version = Annotated[
     str | None,
     typer.Option("--if-version", metavar="VERSION", help="Only if the item still has this version; * is any."),
@@ -98,9 +98,7 @@ def put(
     context: typer.Context,
     *,
     collection: CollectionName,
-    record: Annotated[
-        str, typer.Argument(metavar="JSON", help="The item as an object; - reads standard input.", show_default=False)
-    ],
+    record: Annotated[str, typer.Argument(metavar="JSON", help="The item as an object; - reads standard input.")],
     version: Version = None,
     is_new: Annotated[bool, typer.Option("--new", help="Only if there is no such item.")] = False,
     as_json: Json = False,
@@ -126,10 +124,7 @@ def patch(
     collection: CollectionName,
     item_id: ItemName,
     changes: Annotated[
-        str,
-        typer.Argument(
-            metavar="JSON", help="The changes as an object; null removes; - is standard input.", show_default=False
-        ),
+        str, typer.Argument(metavar="JSON", help="The changes as an object; null removes; - is standard input.")
     ],
     version: Version = None,
     as_json: Json = False,

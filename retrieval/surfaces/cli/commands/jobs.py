@@ -43,10 +43,7 @@ def worker(
     *,
     once: Annotated[bool, typer.Option("--once", help="Run the due and queued jobs, then end.")] = False,
     concurrency: Annotated[
-        int | None,
-        typer.Option(
-            "--concurrency", min=1, max=100, metavar="N", help="Jobs at a time; else RETRIEVAL_WORKER_CONCURRENCY."
-        ),
+        int | None, typer.Option(min=1, max=100, metavar="N", help="Jobs at a time; else RETRIEVAL_WORKER_CONCURRENCY.")
     ] = None,
     as_json: JsonLines = False,
 ) -> None:
@@ -182,13 +179,7 @@ def run_now(
     context: typer.Context,
     *,
     name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME",
-            help="The job's name, as listed.",
-            show_default=False,
-            autocompletion=complete_job,
-        ),
+        str, typer.Argument(metavar="NAME", help="The job's name, as listed.", autocompletion=complete_job)
     ],
     collection: OneCollection = None,
     as_json: Json = False,

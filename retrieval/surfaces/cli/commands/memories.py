@@ -49,7 +49,7 @@ def memories() -> None:
 def show(
     context: typer.Context,
     *,
-    memory_id: Annotated[str, typer.Argument(metavar="ID", help="The memory's id.", show_default=False)],
+    memory_id: Annotated[str, typer.Argument(metavar="ID", help="The memory's id.")],
     collection: Collection = "memories",
     as_json: Json = False,
 ) -> None:
@@ -68,11 +68,9 @@ def show(
 def forget(
     context: typer.Context,
     *,
-    memory_id: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="The memory's id.", show_default=False)
-    ] = None,
-    user: Annotated[str | None, typer.Option("--user", metavar="NAME", help="All memories of this user.")] = None,
-    project: Annotated[str | None, typer.Option("--project", metavar="ID", help="All of this project.")] = None,
+    memory_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="The memory's id.")] = None,
+    user: Annotated[str | None, typer.Option(metavar="NAME", help="All memories of this user.")] = None,
+    project: Annotated[str | None, typer.Option(metavar="ID", help="All of this project.")] = None,
     collection: Collection = "memories",
     yes: Yes = False,
     as_json: Json = False,
@@ -111,27 +109,16 @@ def forget(
 def remember(
     context: typer.Context,
     *,
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE", help="Messages, one JSON object a line; - is standard input.", show_default=False
-        ),
-    ],
-    project: Annotated[
-        str, typer.Option("--project", metavar="ID", help="The project that remembers.", show_default=False)
-    ],
-    session: Annotated[
-        str,
-        typer.Option("--session", metavar="NAME", help="The session; sources are named by it.", show_default=False),
-    ],
-    user: Annotated[str | None, typer.Option("--user", metavar="NAME", help="Whose memories they are.")] = None,
-    first_turn: Annotated[int, typer.Option("--first-turn", metavar="N", help="The number of the first message.")] = 1,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Messages, one JSON object a line; - is standard input.")],
+    project: Annotated[str, typer.Option(metavar="ID", help="The project that remembers.")],
+    session: Annotated[str, typer.Option(metavar="NAME", help="The session; sources are named by it.")],
+    user: Annotated[str | None, typer.Option(metavar="NAME", help="Whose memories they are.")] = None,
+    first_turn: Annotated[int, typer.Option(metavar="N", help="The number of the first message.")] = 1,
     interaction_type: Annotated[
         str, typer.Option("--type", metavar="NAME", help="The interaction type of the memories.")
     ] = "fact",
     at: Annotated[
-        str | None,
-        typer.Option("--at", metavar="TIME", help="When it was: 2026-03-01T12:00:00+00:00; else now."),
+        str | None, typer.Option(metavar="TIME", help="When it was: 2026-03-01T12:00:00+00:00; else now.")
     ] = None,
     again: Annotated[
         bool, typer.Option("--again", help="Read messages again that were remembered before, as by another model.")
@@ -172,7 +159,7 @@ def remember(
 def history(
     context: typer.Context,
     *,
-    memory_id: Annotated[str, typer.Argument(metavar="ID", help="The memory's id.", show_default=False)],
+    memory_id: Annotated[str, typer.Argument(metavar="ID", help="The memory's id.")],
     collection: Collection = "memories",
     as_json: Json = False,
 ) -> None:

@@ -77,10 +77,7 @@ def show(
     *,
     collection: CollectionName,
     version: Annotated[
-        int | None,
-        typer.Argument(
-            metavar="VERSION", help="Else the one in use.", show_default=False, autocompletion=complete_profile
-        ),
+        int | None, typer.Argument(metavar="VERSION", help="Else the one in use.", autocompletion=complete_profile)
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -94,8 +91,8 @@ def set_profile(
     context: typer.Context,
     *,
     collection: CollectionName,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A JSON file with a profile.", show_default=False)],
-    note: Annotated[str, typer.Option("--note", metavar="TEXT", help="A note on it.")] = "",
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A JSON file with a profile.")],
+    note: Annotated[str, typer.Option(metavar="TEXT", help="A note on it.")] = "",
     store_only: Annotated[
         bool, typer.Option("--store-only", help="Do not search with it yet; 'profiles use' activates it.")
     ] = False,
@@ -132,10 +129,7 @@ def use(
     context: typer.Context,
     *,
     collection: CollectionName,
-    version: Annotated[
-        int,
-        typer.Argument(metavar="VERSION", help="A stored one.", show_default=False, autocompletion=complete_profile),
-    ],
+    version: Annotated[int, typer.Argument(metavar="VERSION", help="A stored one.", autocompletion=complete_profile)],
     as_json: Json = False,
 ) -> None:
     """Search with a stored version from now on."""
@@ -152,10 +146,8 @@ def preview(
     context: typer.Context,
     *,
     collection: CollectionName,
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="The words to search for.", show_default=False)],
-    profile: Annotated[
-        list[str], typer.Option("--profile", "-p", metavar="PROFILE", help=_PROFILE_HELP, show_default=False)
-    ],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="The words to search for.")],
+    profile: Annotated[list[str], typer.Option("--profile", "-p", metavar="PROFILE", help=_PROFILE_HELP)],
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Hits of each, 1 to 1000.")] = 10,
     where: options.Where = None,
     plain: options.Plain = False,

@@ -220,7 +220,7 @@ def complete(
     context: typer.Context,
     *,
     collection: CollectionName,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text typed so far.", show_default=False)],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text typed so far.")],
     where: options.Where = None,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Queries, and titles, 1 to 100.")] = 10,
     as_json: Json = False,
@@ -254,13 +254,11 @@ def passages(
     context: typer.Context,
     *,
     collection: CollectionName,
-    query: Annotated[str, typer.Argument(help="The question.", show_default=False)],
+    query: Annotated[str, typer.Argument(help="The question.")],
     max_tokens: Annotated[
         int, typer.Option("--max-tokens", "-t", metavar="N", help="The maximum number of printed tokens, at least 100.")
     ] = 2000,
-    around: Annotated[
-        int, typer.Option("--around", metavar="N", help="Chunks added on each side of a hit; 0 to 10.")
-    ] = 1,
+    around: Annotated[int, typer.Option(metavar="N", help="Chunks added on each side of a hit; 0 to 10.")] = 1,
     limit: options.Limit = 10,
     where: options.Where = None,
     min_score: options.MinScore = None,

@@ -37,16 +37,13 @@ class LogFormat(StrEnum):
 def serve(
     context: typer.Context,
     *,
-    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, metavar="N", help="The port; 0 takes a free one.")
-    ] = 8000,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="The port; 0 takes a free one.")] = 8000,
     insecure_local: Annotated[
         bool, typer.Option("--insecure-local", help="Serve only this machine, without keys.")
     ] = False,
     log_format: Annotated[
-        LogFormat,
-        typer.Option("--log-format", help="The format of the log on standard error, a line per request."),
+        LogFormat, typer.Option(help="The format of the log on standard error, a line per request.")
     ] = LogFormat.TEXT,
     as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON, on one line.")] = False,
 ) -> None:
@@ -135,11 +132,10 @@ def mcp(
         Transport, typer.Option(help="stdio: for the one client that starts it; http: for many, at /mcp.")
     ] = Transport.STDIO,
     host: Annotated[
-        str,
-        typer.Option("--host", metavar="ADDRESS", help="Where to listen over http; 0.0.0.0 needs a token or --keys."),
+        str, typer.Option(metavar="ADDRESS", help="Where to listen over http; 0.0.0.0 needs a token or --keys.")
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, metavar="N", help="The port over http; 0 takes a free one.")
+        int, typer.Option(min=0, max=65535, metavar="N", help="The port over http; 0 takes a free one.")
     ] = 8765,
     names: Annotated[
         list[str] | None,
@@ -148,7 +144,6 @@ def mcp(
     tools: Annotated[
         list[str] | None,
         typer.Option(
-            "--tools",
             metavar="GROUPS",
             help="principles, collections, memories; with :read, such as collections:read, only for reading. "
             "By commas, or repeatable. Without it principles,collections:read,memories:read; with --keys all three.",
@@ -172,10 +167,7 @@ def mcp(
     memories: Annotated[
         str,
         typer.Option(
-            "--memories",
-            metavar="NAME",
-            help="The collection of memories; made if missing.",
-            autocompletion=complete_collection,
+            metavar="NAME", help="The collection of memories; made if missing.", autocompletion=complete_collection
         ),
     ] = "memories",
     as_json: Annotated[

@@ -124,23 +124,18 @@ def tickets() -> None:
 def search(
     context: typer.Context,
     *,
-    title: Annotated[
-        str | None, typer.Argument(metavar="TITLE", help="The new ticket's title.", show_default=False)
-    ] = None,
+    title: Annotated[str | None, typer.Argument(metavar="TITLE", help="The new ticket's title.")] = None,
     description: Description = None,
     query_text: Annotated[
-        str | None, typer.Option("--query-text", metavar="TEXT", help="Words to search for, instead of a ticket.")
+        str | None, typer.Option(metavar="TEXT", help="Words to search for, instead of a ticket.")
     ] = None,
     query_embedding: Annotated[
-        str | None,
-        typer.Option("--query-embedding", metavar="FILE", help="A vector instead of the words: a JSON list."),
+        str | None, typer.Option(metavar="FILE", help="A vector instead of the words: a JSON list.")
     ] = None,
     domain_filter: Domain = None,
     top_k: TopK = None,
     candidates: Candidates = None,
-    preset: Annotated[
-        str | None, typer.Option("--preset", metavar="NAME", help=f"Weights by name: {_PRESETS}.")
-    ] = None,
+    preset: Annotated[str | None, typer.Option(metavar="NAME", help=f"Weights by name: {_PRESETS}.")] = None,
     vector_weight: VectorWeight = None,
     metadata_weight: MetadataWeight = None,
     priority_weights: PriorityWeight = None,
@@ -148,7 +143,7 @@ def search(
     as_of: AsOf = None,
     exclude_ids: Exclude = None,
     exclude_self: Annotated[
-        str | None, typer.Option("--exclude-self", metavar="ID", help="The ticket itself, where it is stored.")
+        str | None, typer.Option(metavar="ID", help="The ticket itself, where it is stored.")
     ] = None,
     collection: CollectionOption = None,
     as_json: Json = False,
@@ -183,7 +178,7 @@ def search(
 def preview(
     context: typer.Context,
     *,
-    title: Annotated[str, typer.Argument(metavar="TITLE", help="The new ticket's title.", show_default=False)],
+    title: Annotated[str, typer.Argument(metavar="TITLE", help="The new ticket's title.")],
     description: Description = None,
     domain: Domain = None,
     top_k: TopK = None,
