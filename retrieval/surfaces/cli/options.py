@@ -138,9 +138,10 @@ CollectionName = Annotated[
 ]
 
 
-def collection_option(about: str) -> Any:
-    """The option ``--collection`` of a command that does not need one, with its help text."""
-    return typer.Option("--collection", "-c", metavar="NAME", help=about, autocompletion=complete_collection)
+def collection_option(about: str, *names: str) -> Any:
+    """The option that names a collection, by default ``--collection`` or ``-c``, with its help text."""
+    names = names or ("--collection", "-c")
+    return typer.Option(*names, metavar="NAME", help=about, autocompletion=complete_collection)
 
 
 OneCollection = Annotated[str | None, collection_option("This collection; else all of the tenant.")]

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 
 EXAMPLES = ("retrieval actors pseudonymise ann@example.com --yes",)
-QUARANTINE = ("retrieval actors quarantine bot-7 --reason spam",)
-RELEASE = ("retrieval actors release bot-7",)
 
 Actor = Annotated[str, typer.Argument(metavar="ACTOR", help="The actor's name, as recorded.")]
 
@@ -53,7 +51,7 @@ def pseudonymise(
     answer(context, lambda platform: platform.pseudonymise(actor), present, as_json=as_json)
 
 
-@app.command(epilog=examples(*QUARANTINE))
+@app.command(epilog=examples("retrieval actors quarantine bot-7 --reason spam"))
 def quarantine(
     context: typer.Context,
     *,
@@ -68,7 +66,7 @@ def quarantine(
     _change(context, lambda platform: platform.quarantine(actor, reason=reason), "no longer", as_json=as_json)
 
 
-@app.command(epilog=examples(*RELEASE))
+@app.command(epilog=examples("retrieval actors release bot-7"))
 def release(context: typer.Context, *, actor: Actor, as_json: Json = False) -> None:
     """Let an actor's feedback count again."""
     _change(context, lambda platform: platform.release(actor), "again", as_json=as_json)

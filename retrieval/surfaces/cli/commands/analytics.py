@@ -115,10 +115,6 @@ def rows_of(result: AnalyticsTable) -> Iterator[str | Table]:
 
 
 def _cell(value: Any) -> object:
-    from datetime import UTC, datetime
-
-    if isinstance(value, datetime):
-        return f"{value.astimezone(UTC):%Y-%m-%d %H:%M}"
     return ", ".join(map(str, value)) if isinstance(value, list) else value
 
 

@@ -10,7 +10,7 @@ from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.collection import OCCURRED_AT, IndexKind, Neighbours
 from retrieval.surfaces.cli.options import CollectionName, Json, Yes, confirm, examples, filterable_of, state_of
 from retrieval.surfaces.cli.output import NO_COLLECTIONS, Step, console, count, print_json, progress, short_space, table
-from retrieval.surfaces.cli.run import answer, of_collection, run
+from retrieval.surfaces.cli.run import CONTINUES, answer, of_collection, run
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,31 +26,6 @@ EXAMPLES = (
     "retrieval collections filterable tickets priority:text hours:number",
     "retrieval collections filterable tickets --drop hours --json",
 )
-
-HALF_LIFE_EXAMPLE = "retrieval collections half-life tickets 90"
-
-DAILY_CAP_EXAMPLE = "retrieval collections daily-cap tickets 20000"
-
-NEIGHBOURS_EXAMPLES = (
-    "retrieval collections neighbours talks --sequence session --order turn",
-    "retrieval collections neighbours talks --none",
-)
-
-INDEX_EXAMPLE = "retrieval collections index tickets quantised"
-
-SPLIT_EXAMPLE = "retrieval collections split tickets --parts 4"
-
-EXPORT_EXAMPLES = (
-    "retrieval collections export tickets tickets.jsonl.gz",
-    "retrieval collections export tickets - --no-records > tickets.jsonl",
-)
-
-IMPORT_EXAMPLES = (
-    "retrieval -t staging collections import tickets.jsonl.gz",
-    "retrieval collections import tickets.jsonl.gz --name tickets-2 --json",
-)
-
-REMOVE_EXAMPLE = "retrieval collections remove tickets --yes"
 
 app = typer.Typer(rich_markup_mode="rich", epilog=examples(EXAMPLES[0]))
 
@@ -108,7 +83,7 @@ def filterable(
     answer(context, of_collection(collection, ask), present, as_json=as_json)
 
 
-@app.command("half-life", epilog=examples(HALF_LIFE_EXAMPLE))
+@app.command("half-life", epilog=examples("retrieval collections half-life tickets 90"))
 def half_life(
     context: typer.Context,
     *,
@@ -129,7 +104,7 @@ def half_life(
     )
 
 
-@app.command("daily-cap", epilog=examples(DAILY_CAP_EXAMPLE))
+@app.command("daily-cap", epilog=examples("retrieval collections daily-cap tickets 20000"))
 def daily_cap(
     context: typer.Context,
     *,
@@ -150,7 +125,12 @@ def daily_cap(
     )
 
 
-@app.command(epilog=examples(*NEIGHBOURS_EXAMPLES))
+@app.command(
+    epilog=examples(
+        "retrieval collections neighbours talks --sequence session --order turn",
+        "retrieval collections neighbours talks --none",
+    )
+)
 def neighbours(
     context: typer.Context,
     *,
@@ -195,7 +175,7 @@ def neighbours(
     answer(context, of_collection(collection, ask), present, as_json=as_json)
 
 
-@app.command(epilog=examples(INDEX_EXAMPLE))
+@app.command(epilog=examples("retrieval collections index tickets quantised"))
 def index(
     context: typer.Context,
     *,
@@ -223,7 +203,7 @@ def index(
     answer(context, work, present, as_json=as_json)
 
 
-@app.command(epilog=examples(SPLIT_EXAMPLE))
+@app.command(epilog=examples("retrieval collections split tickets --parts 4"))
 def split(
     context: typer.Context,
     *,
@@ -252,7 +232,7 @@ def split(
 
 
 @app.command("delete", hidden=True)
-@app.command(epilog=examples(REMOVE_EXAMPLE))
+@app.command(epilog=examples("retrieval collections remove tickets --yes"))
 def remove(
     context: typer.Context,
     *,
@@ -276,11 +256,17 @@ def remove(
         lambda _: f"{collection} is removed",
         as_json=as_json,
         to_json=lambda _: {"removed": collection},
-        when_interrupted="interrupted; run the same command again to continue",
+        when_interrupted=CONTINUES,
     )
 
 
-@app.command("export", epilog=examples(*EXPORT_EXAMPLES))
+@app.command(
+    "export",
+    epilog=examples(
+        "retrieval collections export tickets tickets.jsonl.gz",
+        "retrieval collections export tickets - --no-records > tickets.jsonl",
+    ),
+)
 def export_(
     context: typer.Context,
     *,
@@ -313,7 +299,13 @@ def export_(
         console(stderr=file == "-").print(f"exported {_moved_text(moved)} to {file}", soft_wrap=True)
 
 
-@app.command("import", epilog=examples(*IMPORT_EXAMPLES))
+@app.command(
+    "import",
+    epilog=examples(
+        "retrieval -t staging collections import tickets.jsonl.gz",
+        "retrieval collections import tickets.jsonl.gz --name tickets-2 --json",
+    ),
+)
 def import_(
     context: typer.Context,
     *,

@@ -71,7 +71,7 @@ def import_langchain(
 def _copy(state: State, url: str, store: LangChainStore, collection: str, *, skip: bool, quiet: bool) -> CopyReport:
     from retrieval.platform import Platform
     from retrieval.surfaces.cli.output import Step, console, progress
-    from retrieval.surfaces.cli.run import run
+    from retrieval.surfaces.cli.run import CONTINUES, run
     from retrieval.surfaces.langchain.migrate import copy_store
 
     def report_skipped(item_id: str, why: str) -> None:
@@ -86,4 +86,4 @@ def _copy(state: State, url: str, store: LangChainStore, collection: str, *, ski
                 progress=lambda report: update(Step(report.read, None, report.read)),
             )  # fmt: skip
 
-    return run(state, work, when_interrupted="interrupted; run the same command again to continue")
+    return run(state, work, when_interrupted=CONTINUES)

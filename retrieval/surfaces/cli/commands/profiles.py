@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 LIST = ("retrieval profiles list tickets",)
 SHOW = ("retrieval profiles show tickets", "retrieval profiles show tickets 2 > words.json")
 SET = ("retrieval profiles set tickets words.json --note 'words count more'",)
-USE = ("retrieval profiles use tickets 1",)
 PREVIEW = ('retrieval profiles preview tickets "connection timeout" --profile active --profile words.json -n 5',)
 
 _PROFILE_HELP = "A stored version such as 3, 'active', or a JSON file. The others are compared with the first."
@@ -62,10 +61,7 @@ def list_profiles(
     """List the versions, the newest first."""
 
     def present(versions: list[StoredProfile]) -> Table:
-        rows = (
-            (row.version, row.is_active, _legs(row.profile), f"{row.created_at:%Y-%m-%d %H:%M}", row.note)
-            for row in versions
-        )
+        rows = ((row.version, row.is_active, _legs(row.profile), row.created_at, row.note) for row in versions)
         return table(["version", "used", "weights", "made (UTC)", "note"], rows)
 
     answer(context, of_collection(collection, lambda target: target.profiles(limit=limit)), present, as_json=as_json)
@@ -124,7 +120,7 @@ def set_profile(
     answer(context, of_collection(collection, ask), present, as_json=as_json)
 
 
-@app.command(epilog=examples(*USE))
+@app.command(epilog=examples("retrieval profiles use tickets 1"))
 def use(
     context: typer.Context,
     *,

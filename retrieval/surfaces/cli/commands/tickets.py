@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from retrieval.surfaces.cli.options import Json, complete_collection, examples
+from retrieval.surfaces.cli.options import Json, collection_option, examples
 from retrieval.surfaces.cli.output import count
 from retrieval.surfaces.cli.run import answer
 
@@ -67,18 +67,9 @@ PREVIEW = (
     "retrieval tickets preview 'Connection timeout' --domain MM",
     "retrieval tickets preview 'Connection timeout' --vector-weight 0.6 --metadata-weight 0.4",
 )
-STATS = ("retrieval tickets stats",)
-HEALTH = ("retrieval tickets health",)
 
-CollectionOption = Annotated[
-    str | None,
-    typer.Option(
-        "--collection",
-        metavar="NAME",
-        help="Where the tickets are; else RETRIEVAL_TICKETS_COLLECTION, else 'tickets'.",
-        autocompletion=complete_collection,
-    ),
-]
+_WHERE = "Where the tickets are; else RETRIEVAL_TICKETS_COLLECTION, else 'tickets'."
+CollectionOption = Annotated[str | None, collection_option(_WHERE, "--collection")]
 Description = Annotated[
     str | None, typer.Option("--description", "-d", metavar="TEXT", help="The ticket's text below its title.")
 ]
@@ -218,13 +209,13 @@ def preview(
     answer(context, work, preview_lines, as_json=as_json, to_json=_dump)
 
 
-@app.command(epilog=examples(*STATS))
+@app.command(epilog=examples("retrieval tickets stats"))
 def stats(context: typer.Context, *, collection: CollectionOption = None, as_json: Json = False) -> None:
     """Count the vectors, and the tickets of each domain."""
     answer(context, _with_service(collection, lambda service: service.get_index_stats()), fact_lines, as_json=as_json)
 
 
-@app.command(epilog=examples(*HEALTH))
+@app.command(epilog=examples("retrieval tickets health"))
 def health(context: typer.Context, *, collection: CollectionOption = None, as_json: Json = False) -> None:
     """Check whether tickets can be found; the exit code is 1 if they cannot."""
     facts = answer(
