@@ -31,7 +31,6 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from http import HTTPStatus
 from typing import Any, ClassVar, NamedTuple
 
@@ -264,7 +263,6 @@ _ANSWERS: dict[type[RetrievalError], _Answer] = {
 }
 
 
-@cache
 def problem_type(kind: type[BaseException]) -> ProblemType:
     """The type of problem for a class of error; ``internal`` for classes that are not the platform's."""
     if not issubclass(kind, RetrievalError):
