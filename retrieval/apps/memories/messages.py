@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from retrieval.domain.checks import clean_text, is_whole, text_fault
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.memory import FactOutcome, checked_ids, checked_name, words
+from retrieval.domain.llm import prompt_data
 from retrieval.domain.search.signals import STOP_WORDS
 from retrieval.domain.serialization import Serializable
 from retrieval.services.memories import Near
@@ -379,5 +380,4 @@ def _decision(decision: Mapping[str, Any] | None, question: FactQuestion) -> Fac
 
 def _data(lines: Iterable[Mapping[str, Any]]) -> str:
     """JSON lines without a character that could end a tag."""
-    text = "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e")
+    return "\n".join(map(prompt_data, lines))

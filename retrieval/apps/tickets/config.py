@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from retrieval.apps.tickets.ticket_item import HOURS, PRIORITY, RESOLVED_AT
-from retrieval.domain.errors import ConfigurationError, InvalidRequestError
+from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.profile import MAX_DEPTH, Fusion, FusionKind, LegName, Profile
 from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.domain.search.signals import Priority, ResolutionTime, VectorSimilarity
@@ -270,9 +270,6 @@ class RetrievalConfig(BaseSettings):
     def _checked(self) -> Self:
         check_weights(self.weights, prefix="default_")
         return self
-
-
-__all__ = ["ConfigurationError", "ProcessingError"]
 
 
 class ProcessingError(InvalidRequestError):

@@ -21,11 +21,17 @@ from retrieval.apps.tickets.answers import (
     response_of,
     ticket_search,
 )
-from retrieval.apps.tickets.config import ConfigurationError, ProcessingError, RetrievalConfig, tickets_profile
+from retrieval.apps.tickets.config import ProcessingError, RetrievalConfig, tickets_profile
 from retrieval.apps.tickets.models import PreviewConfig, RetrievalRequest, RetrievalResponse, SearchPreview, Weighting
 from retrieval.apps.tickets.ticket_item import DOMAIN
 from retrieval.collection import handle_of
-from retrieval.domain.errors import Advice, RetrievalError, UnknownCollectionError, UnknownFieldError
+from retrieval.domain.errors import (
+    Advice,
+    ConfigurationError,
+    RetrievalError,
+    UnknownCollectionError,
+    UnknownFieldError,
+)
 from retrieval.domain.items.collection import ValueCount
 from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.engine.collection_handle import FRESH_SECONDS
