@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
@@ -10,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from retrieval.domain.checks import is_whole, time_fault
+from retrieval.domain.checks import is_number, is_whole, time_fault
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.memory import Links, Memory, checked_links, checked_name
 from retrieval.domain.search.hit import Explanation, Hit
@@ -166,7 +165,7 @@ class Bounds:
 
     def _tokens(self, text: str) -> float:
         number: object = self.count_tokens(text)
-        if isinstance(number, bool) or not isinstance(number, int | float) or not number >= 0:
+        if not is_number(number, 0):
             raise InvalidRequestError(f"count_tokens gave {number!r:.80}; it must give the number of tokens of a text")
         return number
 
@@ -246,7 +245,7 @@ def start_of(hours: object, now: datetime) -> datetime:
 
     Raises ``InvalidRequestError`` for anything but a number above 0.
     """
-    if isinstance(hours, bool) or not isinstance(hours, int | float) or math.isnan(hours) or hours <= 0:
+    if not is_number(hours) or hours <= 0:
         raise InvalidRequestError(f"hours is {hours!r:.80}; it must be a number above 0, such as 24")
     try:
         return now - timedelta(hours=hours)

@@ -22,6 +22,7 @@ from retrieval.apps.metaphors.corpus import MetaphorCorpus
 from retrieval.apps.metaphors.metaphor import ACTIVE, CANDIDATE, KIND, REJECTED, SUGGESTED_FOR, Metaphor, Operation
 from retrieval.apps.metaphors.problem import Problem, validate_metaphor
 from retrieval.collection import handle_of
+from retrieval.domain.checks import is_number
 from retrieval.domain.errors import LLMError, LLMRejectedError, LLMUnavailableError, RetrievalError
 from retrieval.domain.llm import LLM, is_usable_text, prompt_data
 
@@ -175,8 +176,6 @@ def _metaphor(suggestion: Mapping[str, Any], problem: Problem) -> Metaphor | Non
     operations = _each(suggestion.get("operations"), _operation, OPERATIONS_MAX)
     examples = _each(suggestion.get("examples"), lambda text: _text(text, TEXT_LENGTH_MAX), EXAMPLES_MAX)
     concreteness = suggestion.get("concreteness")
-    if isinstance(concreteness, bool) or not isinstance(concreteness, int | float):
-        concreteness = None
     return Metaphor(
         id=_id(name, problem, [description, *(operation.name for operation in operations)]),
         name=name,
@@ -184,7 +183,7 @@ def _metaphor(suggestion: Mapping[str, Any], problem: Problem) -> Metaphor | Non
         description=description,
         operations=tuple(operations),
         examples=tuple(examples),
-        concreteness=None if concreteness is None or not 0 <= concreteness <= 1 else float(concreteness),
+        concreteness=float(concreteness) if is_number(concreteness, 0, 1) else None,
     )
 
 

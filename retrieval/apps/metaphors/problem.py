@@ -16,7 +16,7 @@ from retrieval.apps.metaphors.metaphor import (
     checked_texts,
 )
 from retrieval.apps.metaphors.ranking import DirectionPreference
-from retrieval.domain.checks import is_whole
+from retrieval.domain.checks import is_number, is_whole
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context
@@ -131,7 +131,7 @@ def checked_count(name: str, number: object) -> int:
 
 def checked_seconds(seconds: Any) -> float:
     """The seconds to wait for suggestions, above 0. Raises ``InvalidRequestError`` for anything else."""
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= SECONDS_MAX:
+    if not is_number(seconds, 0, SECONDS_MAX) or not seconds:
         raise InvalidRequestError(
             f"generation_timeout_seconds is {seconds!r:.80}; it must be a number above 0, at most {SECONDS_MAX:g}"
         )

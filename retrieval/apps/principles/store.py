@@ -52,7 +52,7 @@ from retrieval.apps.principles.traces import (
 from retrieval.apps.probation import ProbationVerdict, probation
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.api_key import ApiKey
-from retrieval.domain.checks import check_flags
+from retrieval.domain.checks import check_flags, is_number
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownFieldError, UnknownItemError
 from retrieval.domain.items.collection import ValueCount
 from retrieval.domain.items.item import Item
@@ -373,7 +373,7 @@ class PrincipleStore:
 
     async def recent_tags(self, days: float = 7, most: int = 10) -> list[str]:
         """The most frequent tags of the latest 20 successful traces of the last days, the most frequent first."""
-        if isinstance(days, bool) or not isinstance(days, int | float) or not 0 < days <= 36500:
+        if not is_number(days, 0, 36500) or not days:
             raise InvalidRequestError(f"days is {days!r:.80}; it must be a number above 0, such as 7")
         now = self._platform.now
         latest = await self.search_traces(LATEST, (now - timedelta(days=days), now))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,7 +21,7 @@ from retrieval.apps.recall.entity import (
 )
 from retrieval.apps.recall.rewriter import Rewriter, Rewrites, deep_triggers
 from retrieval.collection import Collection
-from retrieval.domain.checks import is_whole
+from retrieval.domain.checks import is_finite, is_whole
 from retrieval.domain.errors import EmptyQueryError, InvalidRequestError, RetrievalError
 from retrieval.domain.learning.context import Context
 from retrieval.domain.llm import LLM, is_llm
@@ -71,7 +70,7 @@ def checked_moment(as_of: Any) -> datetime | None:
 
 def checked_seconds(seconds: Any) -> float:
     """The seconds to wait for rewrites. Raises ``InvalidRequestError`` for anything but a number above 0."""
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
+    if not is_finite(seconds) or seconds <= 0:
         raise InvalidRequestError(f"rewrite_timeout_seconds is {seconds!r:.80}; it must be a number above 0")
     return float(seconds)
 
