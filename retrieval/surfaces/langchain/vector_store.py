@@ -386,12 +386,9 @@ class RetrievalVectorStore(VectorStore):
         question: str | list[float],
         k: int,
         filter: Condition = None,  # noqa: A002 - LangChain's name
-        *,
-        explain: bool | None = None,
         **options: Any,
     ) -> list[Document]:
-        result = await search(self._bridge.twin, question, k, filter, **{"context": self.context} | options)
-        return documents_of(result, explain=self.explain if explain is None else explain)
+        return [document for document, _ in await self._scored(search, question, k, filter, **options)]
 
     async def _scored(
         self,
