@@ -237,19 +237,17 @@ def found_facts(answer: Mapping[str, Any], conversation: Conversation) -> tuple[
         text = " ".join(candidate["text"].split())
         turns = tuple(dict.fromkeys(candidate["turns"]))
         key = " ".join(words(text))
-        if fault := _fault(text, turns, conversation.turns):
+        fault = _fault(text, turns, conversation.turns)
+        if not fault and key not in accepted and len(accepted) >= MOST_FACTS:
+            fault = f"it comes after {MOST_FACTS} other facts; give fewer messages in a call"
+        if fault:
             numbers = {turn.number for turn in conversation.turns}
             sources = tuple(conversation.source(number) for number in turns if number in numbers)
             fact = clean_text(text, is_line=True)[:FACT_CHARACTERS]
             refused.append(RememberedFact(outcome=FactOutcome.REFUSED, fact=fact, sources=sources, reason=fault))
-        elif key in accepted:
-            accepted[key] = FoundFact(accepted[key].text, tuple(dict.fromkeys([*accepted[key].turns, *turns])))
-        elif len(accepted) < MOST_FACTS:
-            accepted[key] = FoundFact(text, turns)
         else:
-            why = f"it comes after {MOST_FACTS} other facts; give fewer messages in a call"
-            sources = tuple(map(conversation.source, turns))
-            refused.append(RememberedFact(outcome=FactOutcome.REFUSED, fact=text, sources=sources, reason=why))
+            known = accepted.get(key, FoundFact(text, ()))
+            accepted[key] = FoundFact(known.text, tuple(dict.fromkeys([*known.turns, *turns])))
     return list(accepted.values()), refused
 
 

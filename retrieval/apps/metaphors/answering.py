@@ -268,30 +268,20 @@ def explored_entries(base: Sequence[Entry], expected: Mapping[str, Expectation],
     }
     most_uncertain = sorted(bonus, key=lambda key: (-bonus[key], key))
     ranks = {key: rank for rank, key in enumerate(most_uncertain, 1)}
-    hits = [
-        _entry(
-            entry.metaphor,
-            entry.relevance,
-            [*entry.explanation.contributions, _part("uncertainty", ranks[key], bonus[key], rate)] if key in bonus else
-            list(entry.explanation.contributions),
-        )
-        for entry in base
-        for key in [entry.metaphor.id]
-    ]  # fmt: skip
-    return sorted(hits, key=lambda entry: (-entry.score, entry.metaphor.id))
+    explored = []
+    for entry in base:
+        key, parts = entry.metaphor.id, list(entry.explanation.contributions)
+        if key in bonus:
+            parts.append(_part("uncertainty", ranks[key], bonus[key], rate))
+        explored.append(_entry(entry.metaphor, entry.relevance, parts))
+    return sorted(explored, key=lambda entry: (-entry.score, entry.metaphor.id))
 
 
 def explored_items(shown: Sequence[Entry], base: Sequence[Entry]) -> list[ShownItem]:
     """The items to record: an item that is shown only for its uncertainty is explored."""
     best_ids = {entry.metaphor.id for entry in base[: len(shown)]}
     return [
-        ShownItem(
-            item_id=entry.metaphor.id,
-            score=entry.score,
-            signals={"relevance": entry.relevance},
-            slot=Slot.EXPLOIT if entry.metaphor.id in best_ids else Slot.EXPLORE,
-        )
-        for entry in shown
+        entry.shown if entry.metaphor.id in best_ids else replace(entry.shown, slot=Slot.EXPLORE) for entry in shown
     ]
 
 

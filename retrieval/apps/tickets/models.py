@@ -256,10 +256,8 @@ class PreviewConfig(BaseModel, frozen=True, extra="forbid"):
         """The weightings to compare; ``own`` are the service's default weights."""
         default = Weighting(name="default", vector_weight=own.vector, metadata_weight=own.metadata)
         base = next((Weighting.of_preset(name) for name, found in PRESETS.items() if found.weights == own), default)
-        if self.weightings and not self._has_custom:
-            return self.weightings
         if not self._has_custom:
-            return [base, *(Weighting.of_preset(name) for name in PRESETS if name != base.name)]
+            return self.weightings or [base, *(Weighting.of_preset(name) for name in PRESETS if name != base.name)]
         custom = Weighting(
             name=CUSTOM,
             vector_weight=own.vector if self.vector_weight is None else self.vector_weight,
