@@ -23,7 +23,6 @@ MANY = 25
 
 SMALL_FILES: Mapping[str, str] = {
     "surfaces/cli/__main__.py": "Python runs the file of this name for `python -m retrieval.surfaces.cli`",
-    "surfaces/langchain/extra.py": "the package imports it before the libraries that may be missing",
 }
 """The reason for each small file with fewer than two importers, by path below the package."""
 

@@ -93,6 +93,13 @@ def is_number(value: object, low: float = -math.inf, high: float = math.inf) -> 
     return isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
 
 
+def checked_number(name: str, value: object, most: float = 1) -> float:
+    """The number. Raises ``InvalidRequestError`` for anything but a number from 0 to ``most``."""
+    if not is_number(value, 0, most):
+        raise InvalidRequestError(f"{name} is {value!r:.80}; it must be a number from 0 to {most:g}")
+    return float(value)
+
+
 def is_finite(value: object) -> TypeGuard[int | float]:
     """True if the value is a number, not a boolean, that a float of 64 bits can hold: within ±1.8e308."""
     if isinstance(value, bool) or not isinstance(value, int | float):

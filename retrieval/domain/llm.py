@@ -1,9 +1,18 @@
-"""The protocol of language models."""
+"""The protocol of language models, data in their prompts, and texts in their answers."""
 
 from __future__ import annotations
 
+import json
+import re
+import unicodedata
 from collections.abc import Mapping
 from typing import Any, Protocol
+
+from retrieval.domain.checks import text_fault
+
+_WORD = re.compile(r"[^\W_]")
+_UNKNOWN = frozenset({"Co", "Cn"})
+"""The Unicode categories of characters without a generally known meaning: private use and unassigned."""
 
 
 class LLM(Protocol):
@@ -26,3 +35,15 @@ class LLM(Protocol):
 def is_llm(value: object) -> bool:
     """True if the object is a language model: it has a name, and answers in JSON."""
     return hasattr(value, "name") and callable(getattr(value, "complete_json", None))
+
+
+def prompt_data(value: object) -> str:
+    """The value as JSON for a prompt, without a character that could end the tags around it."""
+    return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def is_usable_text(text: str) -> bool:
+    """True if a text of an answer has a word, and only characters that can be stored and have a known meaning."""
+    if not _WORD.search(text) or text_fault(text):
+        return False
+    return not any(unicodedata.category(character) in _UNKNOWN for character in text)

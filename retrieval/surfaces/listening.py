@@ -1,4 +1,4 @@
-"""A server's socket and URL, a uvicorn server without signal handlers, and the version of the package."""
+"""A server's socket and URL, a uvicorn server without signal handlers, and the version and extras of the package."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-from retrieval.domain.errors import ConfigurationError
+from retrieval.domain.errors import ConfigurationError, MissingExtraError
 
 if TYPE_CHECKING:
     import uvicorn
@@ -88,6 +88,15 @@ def bracketed(host: str) -> str:
 
 
 DISTRIBUTION = "retrieval-platform"
+
+
+def require_extra(extra: str, what: str, *modules: str) -> None:
+    """Raise ``MissingExtraError`` if a module that ``what`` needs is not installed; the message names the extra."""
+    missing = [name for name in modules if importlib.util.find_spec(name) is None]
+    if missing:
+        raise MissingExtraError(
+            f"{what} needs {' and '.join(missing)}; install it with: pip install '{DISTRIBUTION}[{extra}]'"
+        )
 
 
 def installed_version() -> str | None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Awaitable, Callable
 
 import numpy as np
 
 from retrieval.domain.items.embedding import Embedder, TextRole, Vectors
-from retrieval.testing.suite import Suite, make_subject, require
+from retrieval.testing.suite import Suite, require, run_closing
 
 _EMBEDDER: Suite[Embedder] = Suite("embedder")
 
@@ -46,14 +45,7 @@ async def check_embedder(make: Callable[[], Embedder | Awaitable[Embedder]]) -> 
     ``make`` returns a new embedder, or an awaitable of one; it is called once, and the embedder is closed.
     Some 200 texts are embedded. Raises ``ConformanceError``.
     """
-    embedder = await make_subject(make)
-    try:
-        await _EMBEDDER.run(embedder)
-    except BaseException:
-        # The last check has closed it when all went well; a failure to close must not hide the failed check.
-        with contextlib.suppress(Exception):
-            await embedder.aclose()
-        raise
+    await run_closing(make, [_EMBEDDER])
 
 
 @_EMBEDDER.add

@@ -64,18 +64,22 @@ async def make_subject(make: Callable[[], T | Awaitable[T]]) -> T:
     return await subject if inspect.isawaitable(subject) else subject
 
 
-class NamedService(Protocol):
-    """A language model or a reranker: a service by name that may be far away."""
-
-    @property
-    def name(self) -> str:
-        """Provider and model."""
+class Closing(Protocol):
+    """An embedder, a language model or a reranker: a service that may be far away."""
 
     async def aclose(self) -> None:
         """Close the connections."""
 
 
-S = TypeVar("S", bound=NamedService)
+class NamedService(Closing, Protocol):
+    """A language model or a reranker: a service by name."""
+
+    @property
+    def name(self) -> str:
+        """Provider and model."""
+
+
+S = TypeVar("S", bound=Closing)
 
 _CLOSING_SECONDS = 10.0
 
@@ -159,7 +163,7 @@ async def require_unavailable(call: Awaitable[Any], unavailable: type[Exception]
         raise BrokenError(f"nobody is there, and it answered {answer!r}")
 
 
-async def require_closing(service: NamedService) -> None:
+async def require_closing(service: Closing) -> None:
     """Check that it closes in time."""
     await asyncio.wait_for(service.aclose(), _CLOSING_SECONDS)
 

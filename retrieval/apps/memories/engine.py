@@ -448,37 +448,23 @@ class RetrievalEngine:
             handle = handle_of(await self._open())
             handle.count_accesses([memory.memory_id for memory in memories])
 
-    def _get_related_types(self, task_type: str) -> tuple[str, ...]:
-        """See ``related_types``."""
-        return related_types(task_type)
+    _get_related_types = staticmethod(related_types)
+    _tokenize = staticmethod(tokenize)
+    _compute_keyword_score = staticmethod(compute_keyword_score)
+    _compute_entity_score = staticmethod(compute_entity_score)
+    _compute_popularity_score = staticmethod(compute_popularity_score)
 
     def _extract_text(self, memory: RelevantMemory) -> str:
         """The searchable text of a memory: its summary and its text."""
         return Item.as_stored(item_id=memory.memory_id, title=memory.summary, body=memory.text).indexed_text
 
-    def _tokenize(self, text: str) -> frozenset[str]:
-        """See ``tokenize``."""
-        return tokenize(text)
-
     def _format_content(self, content: Any, max_length: int = CONTENT_CHARACTERS) -> str:
         """See ``format_content``."""
         return format_content(content, max_length)
 
-    def _compute_keyword_score(self, query: str, text: str) -> float:
-        """See ``compute_keyword_score``."""
-        return compute_keyword_score(query, text)
-
-    def _compute_entity_score(self, query_entities: Links, memory_entities: Links) -> float:
-        """See ``compute_entity_score``."""
-        return compute_entity_score(query_entities, memory_entities)
-
     def _compute_recency_score(self, happened_at: datetime, now: datetime | None = None) -> float:
         """See ``compute_recency_score``; ``now`` defaults to the platform's time."""
         return compute_recency_score(happened_at, now or self._db.now)
-
-    def _compute_popularity_score(self, accesses: int) -> float:
-        """See ``compute_popularity_score``."""
-        return compute_popularity_score(accesses)
 
     def _compute_hybrid_score(
         self,

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from retrieval.domain.checks import clean_text, is_whole, text_fault
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.memory import FactOutcome, checked_ids, checked_name, words
+from retrieval.domain.llm import prompt_data
 from retrieval.domain.search.signals import STOP_WORDS
 from retrieval.domain.serialization import Serializable
 from retrieval.services.memories import Near
@@ -236,19 +237,17 @@ def found_facts(answer: Mapping[str, Any], conversation: Conversation) -> tuple[
         text = " ".join(candidate["text"].split())
         turns = tuple(dict.fromkeys(candidate["turns"]))
         key = " ".join(words(text))
-        if fault := _fault(text, turns, conversation.turns):
+        fault = _fault(text, turns, conversation.turns)
+        if not fault and key not in accepted and len(accepted) >= MOST_FACTS:
+            fault = f"it comes after {MOST_FACTS} other facts; give fewer messages in a call"
+        if fault:
             numbers = {turn.number for turn in conversation.turns}
             sources = tuple(conversation.source(number) for number in turns if number in numbers)
             fact = clean_text(text, is_line=True)[:FACT_CHARACTERS]
             refused.append(RememberedFact(outcome=FactOutcome.REFUSED, fact=fact, sources=sources, reason=fault))
-        elif key in accepted:
-            accepted[key] = FoundFact(accepted[key].text, tuple(dict.fromkeys([*accepted[key].turns, *turns])))
-        elif len(accepted) < MOST_FACTS:
-            accepted[key] = FoundFact(text, turns)
         else:
-            why = f"it comes after {MOST_FACTS} other facts; give fewer messages in a call"
-            sources = tuple(map(conversation.source, turns))
-            refused.append(RememberedFact(outcome=FactOutcome.REFUSED, fact=text, sources=sources, reason=why))
+            known = accepted.get(key, FoundFact(text, ()))
+            accepted[key] = FoundFact(known.text, tuple(dict.fromkeys([*known.turns, *turns])))
     return list(accepted.values()), refused
 
 
@@ -379,5 +378,4 @@ def _decision(decision: Mapping[str, Any] | None, question: FactQuestion) -> Fac
 
 def _data(lines: Iterable[Mapping[str, Any]]) -> str:
     """JSON lines without a character that could end a tag."""
-    text = "\n".join(json.dumps(line, ensure_ascii=False) for line in lines)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e")
+    return "\n".join(map(prompt_data, lines))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Any, TypeGuard
+from typing import Any
 from uuid import UUID
 
-from retrieval.domain.checks import is_whole, time_fault
+from retrieval.domain.checks import is_number, is_whole, time_fault
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.memory import Links, Memory, checked_links, checked_name
 from retrieval.domain.search.hit import Explanation, Hit
@@ -27,6 +26,7 @@ from retrieval.domain.search.signals import (
     Signal,
     VectorSimilarity,
 )
+from retrieval.domain.serialization import plain
 
 MIN_SCORE = 0.3
 """The default of the least score of a returned memory."""
@@ -113,9 +113,7 @@ class RelevantMemory(Memory):
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        values = {part.name: _plain(getattr(self, part.name)) for part in fields(self)}
-        history = [version.as_dict() for version in self.history]
-        return {**values, "explanation": self.explanation.as_dict(), "history": history}
+        return {part.name: plain(getattr(self, part.name)) for part in fields(self)}
 
 
 def relevant(memory: Memory, hit: Hit, retrieval_id: UUID | None) -> RelevantMemory:
@@ -128,16 +126,6 @@ def relevant(memory: Memory, hit: Hit, retrieval_id: UUID | None) -> RelevantMem
         relevance=hit.relevance,
         retrieval_id=retrieval_id,
     )
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, UUID):
-        return str(value)
-    if isinstance(value, Mapping):
-        return {name: _plain(part) for name, part in value.items()}
-    return list(value) if isinstance(value, tuple) else value
 
 
 CHARACTERS_A_TOKEN = 4
@@ -164,7 +152,7 @@ class Bounds:
     def __post_init__(self) -> None:
         for name in ("max_characters", "max_tokens"):
             bound = getattr(self, name)
-            if bound is not None and not _is_length(bound):
+            if bound is not None and not is_whole(bound, 1):
                 raise InvalidRequestError(f"{name} is {bound!r:.80}; it must be a whole number of at least 1, or None")
         if not callable(self.count_tokens):
             raise InvalidRequestError(f"count_tokens is {self.count_tokens!r:.80}; it must be a function of a text")
@@ -177,20 +165,16 @@ class Bounds:
 
     def _tokens(self, text: str) -> float:
         number: object = self.count_tokens(text)
-        if isinstance(number, bool) or not isinstance(number, int | float) or not number >= 0:
+        if not is_number(number, 0):
             raise InvalidRequestError(f"count_tokens gave {number!r:.80}; it must give the number of tokens of a text")
         return number
 
 
 def checked_length(name: str, length: object) -> int:
     """A length in characters. Raises ``InvalidRequestError`` for anything but a whole number of at least 1."""
-    if not _is_length(length):
+    if not is_whole(length, 1):
         raise InvalidRequestError(f"{name} is {length!r:.80}; it must be a whole number of at least 1")
     return length
-
-
-def _is_length(value: object) -> TypeGuard[int]:
-    return is_whole(value, 1)
 
 
 UNBOUNDED = Bounds()
@@ -261,7 +245,7 @@ def start_of(hours: object, now: datetime) -> datetime:
 
     Raises ``InvalidRequestError`` for anything but a number above 0.
     """
-    if isinstance(hours, bool) or not isinstance(hours, int | float) or math.isnan(hours) or hours <= 0:
+    if not is_number(hours) or hours <= 0:
         raise InvalidRequestError(f"hours is {hours!r:.80}; it must be a number above 0, such as 24")
     try:
         return now - timedelta(hours=hours)

@@ -12,12 +12,8 @@ from retrieval.apps.memories.messages import FACT, RememberReport, checked_conve
 from retrieval.apps.memories.remembering import FactsOf, Remembering, checked_llm, near_memories
 from retrieval.apps.memories.requests import SEED_PROFILE, checked_project, checked_types
 from retrieval.collection import Collection
-from retrieval.domain.checks import check_flags, is_whole, time_fault
-from retrieval.domain.errors import (
-    InvalidLimitError,
-    InvalidRequestError,
-    UnknownItemError,
-)
+from retrieval.domain.checks import check_flags, time_fault
+from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.items.memory import (
     FILTERABLE,
     Duplicates,
@@ -35,6 +31,7 @@ from retrieval.domain.items.memory import (
 from retrieval.domain.records.retrieval_id import uuid7
 from retrieval.domain.search.diversity import THRESHOLD
 from retrieval.engine.collection_handle import FRESH_SECONDS
+from retrieval.engine.reading import check_limit
 from retrieval.engine.request import checked_item_ids
 from retrieval.platform import Platform
 from retrieval.services.add import AddReport, Writer
@@ -85,33 +82,6 @@ class MemoryPage(Sequence[Memory]):
 
     def __iter__(self) -> Iterator[Memory]:
         return iter(self.memories)
-
-
-async def list_page(
-    records: MemoryRecords,
-    project_id: str,
-    *,
-    kinds: Sequence[str] | None,
-    user_id: str | None,
-    are_archived_too: bool,
-    now: datetime,
-    limit: int,
-    after: str | None,
-) -> MemoryPage:
-    """A page of at most ``limit`` memories after ``after``. One more is read, to know whether another page follows."""
-    if not is_whole(limit, 1, MOST_LISTED):
-        raise InvalidLimitError(f"limit is {limit!r:.80}; it must be 1 to {MOST_LISTED}")
-    memories = await records.page(
-        checked_project(project_id),
-        kinds=checked_types(kinds) or None,
-        user_id=None if user_id is None else checked_name("user_id", user_id),
-        are_archived_too=are_archived_too,
-        now=now,
-        before=None if after is None else _place(after),
-        most=limit + 1,
-    )
-    page = tuple(memories[:limit])
-    return MemoryPage(page, _position(page[-1]) if len(memories) > limit else None)
 
 
 def _position(memory: Memory) -> str:
@@ -262,16 +232,19 @@ class MemoryStore:
 
         ``limit`` is 1 to 1000. Raises ``InvalidLimitError``, and ``InvalidRequestError`` for an invalid ``after``.
         """
-        return await list_page(
-            await self._records(),
-            project_id,
-            kinds=interaction_types,
-            user_id=user_id,
+        check_limit(limit, MOST_LISTED)
+        # One more is read, to know whether another page follows.
+        memories = await (await self._records()).page(
+            checked_project(project_id),
+            kinds=checked_types(interaction_types) or None,
+            user_id=None if user_id is None else checked_name("user_id", user_id),
             are_archived_too=include_superseded,
             now=self._platform.now,
-            limit=limit,
-            after=after,
+            before=None if after is None else _place(after),
+            most=limit + 1,
         )
+        page = tuple(memories[:limit])
+        return MemoryPage(page, _position(page[-1]) if len(memories) > limit else None)
 
     async def update_memory(
         self,

@@ -52,19 +52,6 @@ class RetrievalMetrics(Serializable):
     backtrack_count: int = 0
     """The number of times that the caller has returned with this problem."""
 
-    @classmethod
-    def of(
-        cls, scores: Sequence[float], *, retrieval_time_ms: float, generation_triggered: bool, backtrack_count: int
-    ) -> RetrievalMetrics:
-        """The figures of an answer with those scores, best first."""
-        return cls(
-            retrieval_time_ms=retrieval_time_ms,
-            top_score=scores[0] if scores else 0.0,
-            score_spread=score_spread(scores) or 0.0,
-            generation_triggered=generation_triggered,
-            backtrack_count=backtrack_count,
-        )
-
 
 class Retrieved(list[Scored]):
     """Pairs of metaphor and score, best first."""
@@ -150,9 +137,6 @@ class RetrievalModel:
             query=None if problem.embedding is not None else problem.description,
             relevance=relevance,
         )
-
-
-_LEARNED = "learned"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +227,7 @@ def entries(hits: Sequence[Hit]) -> list[Entry]:
 
 def relevance_of(hit: Hit) -> float:
     """The part of the score without the learned reward, 0 to 1."""
-    learned = [part for part in hit.explanation.contributions if part.leg == _LEARNED]
+    learned = [part for part in hit.explanation.contributions if part.leg == "learned"]
     if not learned:
         return hit.score
     share = learned[0].weight if learned[0].weight < 1 else LEARNED_SHARE
@@ -284,30 +268,20 @@ def explored_entries(base: Sequence[Entry], expected: Mapping[str, Expectation],
     }
     most_uncertain = sorted(bonus, key=lambda key: (-bonus[key], key))
     ranks = {key: rank for rank, key in enumerate(most_uncertain, 1)}
-    hits = [
-        _entry(
-            entry.metaphor,
-            entry.relevance,
-            [*entry.explanation.contributions, _part("uncertainty", ranks[key], bonus[key], rate)] if key in bonus else
-            list(entry.explanation.contributions),
-        )
-        for entry in base
-        for key in [entry.metaphor.id]
-    ]  # fmt: skip
-    return sorted(hits, key=lambda entry: (-entry.score, entry.metaphor.id))
+    explored = []
+    for entry in base:
+        key, parts = entry.metaphor.id, list(entry.explanation.contributions)
+        if key in bonus:
+            parts.append(_part("uncertainty", ranks[key], bonus[key], rate))
+        explored.append(_entry(entry.metaphor, entry.relevance, parts))
+    return sorted(explored, key=lambda entry: (-entry.score, entry.metaphor.id))
 
 
 def explored_items(shown: Sequence[Entry], base: Sequence[Entry]) -> list[ShownItem]:
     """The items to record: an item that is shown only for its uncertainty is explored."""
     best_ids = {entry.metaphor.id for entry in base[: len(shown)]}
     return [
-        ShownItem(
-            item_id=entry.metaphor.id,
-            score=entry.score,
-            signals={"relevance": entry.relevance},
-            slot=Slot.EXPLOIT if entry.metaphor.id in best_ids else Slot.EXPLORE,
-        )
-        for entry in shown
+        entry.shown if entry.metaphor.id in best_ids else replace(entry.shown, slot=Slot.EXPLORE) for entry in shown
     ]
 
 
@@ -452,9 +426,10 @@ def retrieved(
         [(entry.metaphor, entry.score) for entry in shown],
         problem=search.problem,
         retrieval_id=retrieval_id,
-        metrics=RetrievalMetrics.of(
-            [entry.score for entry in shown],
+        metrics=RetrievalMetrics(
             retrieval_time_ms=milliseconds,
+            top_score=shown[0].score if shown else 0.0,
+            score_spread=score_spread([entry.score for entry in shown]) or 0.0,
             generation_triggered=why_generated is not None,
             backtrack_count=search.backtracks,
         ),

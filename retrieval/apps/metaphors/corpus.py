@@ -32,11 +32,11 @@ from retrieval.apps.metaphors.problem import checked_metaphor, validate_metaphor
 from retrieval.apps.metaphors.ranking import METAPHORS_PROFILE
 from retrieval.apps.probation import ProbationVerdict, probation
 from retrieval.collection import Collection, handle_of
+from retrieval.domain.checks import checked_number
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, InvalidVectorError, UnknownItemError
 from retrieval.domain.items.embedding import TextRole, Vector, checked_vectors
 from retrieval.domain.items.item import Item
 from retrieval.domain.search.profile import Profile
-from retrieval.domain.search.profile_parts import check_share
 from retrieval.platform import Platform
 from retrieval.services.items import add_new, set_status
 
@@ -306,7 +306,7 @@ class MetaphorCorpus:
         over its text. Raises the embedder's errors.
         """
         checked_metaphor("metaphor", metaphor)
-        check_share("above", above)
+        checked_number("above", above)
         return await near_duplicates(self._collection, metaphor, above)
 
     async def _own_vector(self, metaphor: Metaphor) -> Vector | None:

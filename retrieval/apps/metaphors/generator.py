@@ -12,7 +12,6 @@ import json
 import logging
 import re
 import traceback
-import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -23,9 +22,9 @@ from retrieval.apps.metaphors.corpus import MetaphorCorpus
 from retrieval.apps.metaphors.metaphor import ACTIVE, CANDIDATE, KIND, REJECTED, SUGGESTED_FOR, Metaphor, Operation
 from retrieval.apps.metaphors.problem import Problem, validate_metaphor
 from retrieval.collection import handle_of
-from retrieval.domain.checks import text_fault
+from retrieval.domain.checks import is_number
 from retrieval.domain.errors import LLMError, LLMRejectedError, LLMUnavailableError, RetrievalError
-from retrieval.domain.llm import LLM
+from retrieval.domain.llm import LLM, is_usable_text, prompt_data
 
 NAME_LENGTH, ERROR_LENGTH, NOTE_LENGTH = 80, 200, 1000
 """The most characters of a model's name, of an error's text, and of a note."""
@@ -130,20 +129,17 @@ SCHEMA: Mapping[str, Any] = _object(metaphors={"type": "array", "items": _SUGGES
 
 T = TypeVar("T")
 
-_WORD = re.compile(r"[^\W_]")
 _NOT_IN_SLUG = re.compile(r"[^a-z0-9]+")
-# Private and unassigned characters.
-_UNKNOWN = frozenset({"Co", "Cn"})
 
 
 def suggestion_prompt(problem: Problem, tried: Sequence[str], failure: str = "") -> str:
     """The model's prompt, with the names of earlier metaphors, and the results of earlier attempts."""
     return _PROMPT.format(
         number=SUGGESTIONS,
-        problem=_data(problem.description[:PROBLEM_LENGTH_MAX]),
-        domain=_data(problem.domain),
-        tried=_data([name[:NAME_LENGTH_MAX] for name in tried[:NAMES_MAX]]),
-        failure=_data(failure[:FAILURE_LENGTH_MAX]),
+        problem=prompt_data(problem.description[:PROBLEM_LENGTH_MAX]),
+        domain=prompt_data(problem.domain),
+        tried=prompt_data([name[:NAME_LENGTH_MAX] for name in tried[:NAMES_MAX]]),
+        failure=prompt_data(failure[:FAILURE_LENGTH_MAX]),
     )
 
 
@@ -180,8 +176,6 @@ def _metaphor(suggestion: Mapping[str, Any], problem: Problem) -> Metaphor | Non
     operations = _each(suggestion.get("operations"), _operation, OPERATIONS_MAX)
     examples = _each(suggestion.get("examples"), lambda text: _text(text, TEXT_LENGTH_MAX), EXAMPLES_MAX)
     concreteness = suggestion.get("concreteness")
-    if isinstance(concreteness, bool) or not isinstance(concreteness, int | float):
-        concreteness = None
     return Metaphor(
         id=_id(name, problem, [description, *(operation.name for operation in operations)]),
         name=name,
@@ -189,7 +183,7 @@ def _metaphor(suggestion: Mapping[str, Any], problem: Problem) -> Metaphor | Non
         description=description,
         operations=tuple(operations),
         examples=tuple(examples),
-        concreteness=None if concreteness is None or not 0 <= concreteness <= 1 else float(concreteness),
+        concreteness=float(concreteness) if is_number(concreteness, 0, 1) else None,
     )
 
 
@@ -217,24 +211,13 @@ def _text(value: object, most: int) -> str:
     """The text on one line, cut; empty if it is not a printable text."""
     # Check only the part that can be kept.
     text = " ".join(value[: 2 * most].split()) if isinstance(value, str) else ""
-    if (
-        not _WORD.search(text)
-        or text_fault(text)
-        or any(unicodedata.category(character) in _UNKNOWN for character in text)
-    ):
-        return ""
-    return text[:most].rstrip()
+    return text[:most].rstrip() if is_usable_text(text) else ""
 
 
 def _id(name: str, problem: Problem, content: Sequence[str]) -> str:
     slug = _NOT_IN_SLUG.sub("-", name.casefold()).strip("-")[:40] or "metaphor"
     content_ = json.dumps([problem.description, name, *content])
     return f"{slug}-{hashlib.sha256(content_.encode()).hexdigest()[:8]}"
-
-
-def _data(value: object) -> str:
-    """The value as JSON that cannot contain a tag."""
-    return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 LONGEST_SECONDS = 300.0

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, cast
 
-from retrieval.domain.checks import is_number
+from retrieval.domain.checks import checked_number
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import Item
 from retrieval.domain.search.hit import Hit
@@ -117,12 +117,7 @@ class Metaphor:
         object.__setattr__(self, "examples", checked_texts("a metaphor's examples", self.examples))
         object.__setattr__(self, "embedding", checked_numbers("a metaphor's embedding", self.embedding))
         if self.concreteness is not None:
-            _check_share("concreteness", self.concreteness)
-
-
-def _check_share(name: str, value: object) -> None:
-    if not is_number(value, 0, 1):
-        raise InvalidRequestError(f"{name} is {value!r:.80}; it must be a number from 0 to 1")
+            checked_number("concreteness", self.concreteness)
 
 
 def metaphor_from_record(record: Mapping[str, Any]) -> Metaphor:
@@ -132,30 +127,17 @@ def metaphor_from_record(record: Mapping[str, Any]) -> Metaphor:
         name=record.get("name", ""),
         domain=record.get("domain", ""),
         description=record.get("description", ""),
-        operations=operations_from_records(record.get("operations", ())),
+        operations=tuple(
+            Operation(
+                name=operation.get("name", ""),
+                effects=tuple(operation.get("effects", ())),
+                description=operation.get("description", ""),
+            )
+            for operation in record.get("operations", ())
+        ),
         examples=tuple(record.get("examples", ())),
         concreteness=record.get("concreteness"),
     )
-
-
-def operations_from_records(records: Sequence[Mapping[str, Any]]) -> tuple[Operation, ...]:
-    """The operations of their records."""
-    return tuple(
-        Operation(
-            name=record.get("name", ""),
-            effects=tuple(record.get("effects", ())),
-            description=record.get("description", ""),
-        )
-        for record in records
-    )
-
-
-def operations_as_records(operations: Sequence[Operation]) -> list[dict[str, Any]]:
-    """Plain JSON values of operations."""
-    return [
-        {"name": operation.name, "description": operation.description, "effects": list(operation.effects)}
-        for operation in operations
-    ]
 
 
 KIND = "metaphor"
@@ -189,7 +171,10 @@ def metaphor_item(
     attributes: dict[str, Any] = {
         "domain": metaphor.domain,
         "description": metaphor.description,
-        "operations": operations_as_records(metaphor.operations),
+        "operations": [
+            {"name": operation.name, "description": operation.description, "effects": list(operation.effects)}
+            for operation in metaphor.operations
+        ],
         "examples": list(metaphor.examples),
         NAME_KEY: name_key(metaphor.name),
         RICHNESS: richness(metaphor),
@@ -211,18 +196,9 @@ def metaphor_item(
     )
 
 
-def metaphor_of(stored: StoredForm, embedding: tuple[float, ...] | None = None) -> Metaphor:
+def metaphor_of(stored: StoredForm) -> Metaphor:
     """The metaphor of an item, or of a hit, that ``metaphor_item`` made."""
-    return Metaphor(
-        id=stored.item_id,
-        name=stored.title,
-        domain=stored.attributes.get("domain", ""),
-        description=stored.attributes.get("description", ""),
-        operations=operations_from_records(stored.attributes.get("operations", ())),
-        examples=tuple(stored.attributes.get("examples", ())),
-        concreteness=stored.attributes.get(CONCRETENESS),
-        embedding=embedding,
-    )
+    return metaphor_from_record({**stored.attributes, "id": stored.item_id, "name": stored.title})
 
 
 def provenance_of(stored: StoredForm) -> Mapping[str, Any]:

@@ -53,7 +53,6 @@ BATCH_MAX = 1000
 """The most problems in one call."""
 
 SECONDS_MAX = 86_400.0
-RATE_MAX = 1e6
 
 
 def checked_problem(problem: object) -> Problem:
@@ -130,30 +129,9 @@ def checked_count(name: str, number: object) -> int:
     return number
 
 
-def checked_flag(name: str, value: object) -> bool:
-    """True or False. Raises ``InvalidRequestError`` for anything else, such as the text "no"."""
-    if not isinstance(value, bool):
-        raise InvalidRequestError(f"{name} is {value!r:.80}; it must be True or False")
-    return value
-
-
-def checked_share(name: str, number: object) -> float:
-    """A number from 0 to 1. Raises ``InvalidRequestError`` for anything else."""
-    if not is_number(number, 0, 1):
-        raise InvalidRequestError(f"{name} is {number!r:.80}; it must be a number from 0 to 1")
-    return float(number)
-
-
-def checked_rate(rate: Any) -> float:
-    """A number from 0 to 1e6. Raises ``InvalidRequestError`` for anything else."""
-    if not is_number(rate, 0, RATE_MAX):
-        raise InvalidRequestError(f"exploration_rate is {rate!r:.80}; it must be a number from 0 to {RATE_MAX:g}")
-    return float(rate)
-
-
 def checked_seconds(seconds: Any) -> float:
     """The seconds to wait for suggestions, above 0. Raises ``InvalidRequestError`` for anything else."""
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= SECONDS_MAX:
+    if not is_number(seconds, 0, SECONDS_MAX) or not seconds:
         raise InvalidRequestError(
             f"generation_timeout_seconds is {seconds!r:.80}; it must be a number above 0, at most {SECONDS_MAX:g}"
         )
@@ -163,9 +141,6 @@ def checked_seconds(seconds: Any) -> float:
 LEAST_OPERATIONS = 2
 LEAST_DESCRIPTION = 20
 """The fewest operations of a valid metaphor, and the shortest description, in characters, without a warning."""
-
-_TOO_FEW = f"Too few operations (need at least {LEAST_OPERATIONS})"
-_NO_EFFECTS = "has no effects"
 
 
 def validate_metaphor(metaphor: Metaphor) -> tuple[bool, list[str]]:
@@ -177,9 +152,9 @@ def validate_metaphor(metaphor: Metaphor) -> tuple[bool, list[str]]:
     checked_metaphor("metaphor", metaphor)
     issues = []
     if len(metaphor.operations) < LEAST_OPERATIONS:
-        issues.append(_TOO_FEW)
+        issues.append(f"Too few operations (need at least {LEAST_OPERATIONS})")
     without = [operation for operation in metaphor.operations if not operation.effects]
-    issues += [f"Operation '{operation.name}' {_NO_EFFECTS}" for operation in without]
+    issues += [f"Operation '{operation.name}' has no effects" for operation in without]
     is_valid = not issues
     if len(metaphor.description) < LEAST_DESCRIPTION:
         issues.append("Description too short")

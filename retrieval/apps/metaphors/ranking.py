@@ -38,7 +38,11 @@ def combine_scores(
     1, the sum is from 0 to 1. ``retrieve`` computes the same sum by the collection's profile. Raises
     ``InvalidRequestError`` unless there are two finite weights of at least 0.
     """
-    if not isinstance(weights, list | tuple) or len(weights) != 2 or not all(map(_is_weight, weights)):
+    if (
+        not isinstance(weights, list | tuple)
+        or len(weights) != 2
+        or not all(is_number(weight, 0, sys.float_info.max) for weight in weights)
+    ):
         raise InvalidRequestError(f"weights are {weights!r:.80}; give two numbers of at least 0, such as (0.4, 0.6)")
     if not isinstance(first, Iterable) or not isinstance(second, Iterable):
         raise InvalidRequestError("give two rankings as lists of (metaphor, score), such as answers of retrieve")
@@ -49,10 +53,6 @@ def combine_scores(
             metaphors.setdefault(metaphor.id, metaphor)
             totals[metaphor.id] = totals.get(metaphor.id, 0.0) + weight * score
     return ranked((metaphors[key], total) for key, total in totals.items())
-
-
-def _is_weight(value: object) -> bool:
-    return is_number(value, 0, sys.float_info.max)
 
 
 def ranked(scored: Iterable[Scored]) -> list[Scored]:

@@ -34,7 +34,6 @@ from retrieval.apps.metaphors.problem import (
     Problem,
     checked_context,
     checked_count,
-    checked_flag,
     checked_ids,
     checked_limit,
     checked_llm,
@@ -42,9 +41,7 @@ from retrieval.apps.metaphors.problem import (
     checked_metaphors,
     checked_problem,
     checked_problems,
-    checked_rate,
     checked_seconds,
-    checked_share,
     session_of,
     situation_of,
 )
@@ -57,6 +54,7 @@ from retrieval.apps.metaphors.ranking import (
     context_after,
     preference_after,
 )
+from retrieval.domain.checks import check_flags, checked_number
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.items.embedding import Vector, checked_vectors
 from retrieval.domain.learning.feedback import FeedbackReport
@@ -68,7 +66,7 @@ T = TypeVar("T")
 
 
 GENERATION_TIMEOUT_SECONDS = 20.0
-EXPLORATION_RATE = 0.1
+EXPLORATION_RATE, RATE_MAX = 0.1, 1e6
 LIMIT = 5
 
 WAITING = (
@@ -120,7 +118,7 @@ class MetaphorRetriever:
             )
         self._platform = platform
         self.corpus = corpus
-        self._away = checked_share("away", away)
+        self._away = checked_number("away", away)
         self._clock = clock
         seconds = checked_seconds(generation_timeout_seconds)
         self._generator = None if llm is None else Generator(corpus, checked_llm(llm), now, seconds)
@@ -130,7 +128,7 @@ class MetaphorRetriever:
             searches=self._searches,
             generator=self._generator,
             rules=Rules(
-                below=checked_share("generate_below", generate_below),
+                below=checked_number("generate_below", generate_below),
                 after_backtracks=checked_count("generate_after_backtracks", generate_after_backtracks),
                 seconds=seconds,
             ),
@@ -161,16 +159,14 @@ class MetaphorRetriever:
         ``prefer_concrete`` and ``prefer_rich_operations`` replace 0.3 of the similarity's weight. Raises
         ``InvalidRequestError`` (``InvalidLimitError``, ``InvalidVectorError``) and the errors of ``Collection.search``.
         """
+        check_flags(prefer_concrete=prefer_concrete, prefer_rich_operations=prefer_rich_operations)
         return await self._answer(
             MetaphorSearch(
                 problem=checked_problem(problem),
                 limit=checked_limit(limit),
                 exclude=checked_ids(exclude),
                 why=checked_context(context),
-                preference=DirectionPreference(
-                    concrete=checked_flag("prefer_concrete", prefer_concrete),
-                    rich=checked_flag("prefer_rich_operations", prefer_rich_operations),
-                ),
+                preference=DirectionPreference(concrete=prefer_concrete, rich=prefer_rich_operations),
                 backtracks=checked_count("backtracks", backtracks),
             )
         )
@@ -242,7 +238,7 @@ class MetaphorRetriever:
         Until a model is trained, by similarity + rate × the standard deviation by the metaphor's own counts. Best
         first, at most ``limit``, by default 1000. Recorded, with metaphors that only the bonus shows as explored.
         """
-        rate = checked_rate(exploration_rate)
+        rate = checked_number("exploration_rate", exploration_rate, RATE_MAX)
         start, search = self._clock(), self._all(problem, limit)
         whole = replace(search, limit=LIMIT_MAX)
         is_trained = await self.model.is_trained()

@@ -183,7 +183,8 @@ def choose(
     every = list(principles)
     unsure = {rival.id: rival for rival in rivals(every, tags, now=now, most=most, slots=slots, min_score=min_score)}
     near = frozenset(rival.id for rival in unsure.values() if any(tag in tags for tag in rival.tags))
-    picks = thompson([_trials_of(rival) for rival in unsure.values()], min(slots, most), rng, rows, fitting=near)
+    trials = [Trials(rival.id, rival.use_count, rival.success_count) for rival in unsure.values()]
+    picks = thompson(trials, min(slots, most), rng, rows, fitting=near)
     picked = {pick.id for pick in picks}
     ranked = best(every, tags, min_score=min_score)
     by_score = [choice for choice in ranked if choice.principle.id not in picked][: most - len(picks)]
@@ -219,7 +220,3 @@ def _explored(principle: Principle, pick: Pick, tags: Collection[str]) -> Choice
 def _may_be_explored(principle: Principle, now: datetime) -> bool:
     is_there = principle.status in (ACTIVE, CANDIDATE)
     return is_there and is_eligible(principle.use_count, principle.success_count, principle.created_at, now)
-
-
-def _trials_of(principle: Principle) -> Trials:
-    return Trials(principle.id, principle.use_count, principle.success_count)

@@ -13,7 +13,7 @@ from retrieval.apps.principles.choosing import FEWER_USES_THAN, SLOTS, TAG_BOOST
 from retrieval.apps.principles.principle import ACTIVE, IN_USE, KIND, Principle, principle_of
 from retrieval.apps.probation import FAILED_BELOW
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.checks import is_number, is_whole, time_fault
+from retrieval.domain.checks import checked_number, is_whole, time_fault
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.items.item import Item
 from retrieval.domain.learning.arm import Standing
@@ -152,10 +152,8 @@ def proven(tags: Sequence[str], min_score: object) -> dict[str, Any]:
 
     Raises ``InvalidRequestError`` for anything but a score from 0 to 1.
     """
-    if not is_number(min_score, 0, 1):
-        raise InvalidRequestError(f"min_principle_score is {min_score!r:.80}; it must be a number from 0 to 1")
-    where: dict[str, Any] = {"kind": KIND, "status": ACTIVE, "verdict_rating": {"gte": float(min_score)}}
-    return where | _with_tags(tags)
+    least = checked_number("min_principle_score", min_score)
+    return {"kind": KIND, "status": ACTIVE, "verdict_rating": {"gte": least}} | _with_tags(tags)
 
 
 def little_known(tags: Sequence[str], now: datetime) -> dict[str, Any]:

@@ -8,11 +8,16 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, NamedTuple, Self
 from uuid import UUID, uuid4
 
-from retrieval.apps.principles.choosing import FEWER_USES_THAN, MIN_PRINCIPLE_SCORE, normalised_tags
+from retrieval.apps.principles.choosing import (
+    FEWER_USES_THAN,
+    MIN_PRINCIPLE_SCORE,
+    frequent_tags,
+    normalised_tags,
+)
 from retrieval.apps.principles.principle import (
     ACTIVE,
     CANDIDATE,
@@ -31,123 +36,35 @@ from retrieval.apps.principles.search import (
     checked_count,
     checked_words,
     proven,
+    traces_filter,
 )
-from retrieval.apps.principles.traces import COLLECTION, Outcome, Trace, Traces, checked_platform, principles_collection
+from retrieval.apps.principles.traces import (
+    COLLECTION,
+    LATEST,
+    LATEST_PROFILE,
+    Outcome,
+    Trace,
+    checked_platform,
+    principles_collection,
+    trace_of,
+    traces_collection,
+)
 from retrieval.apps.probation import ProbationVerdict, probation
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.api_key import ApiKey
-from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownItemError
+from retrieval.domain.checks import check_flags, is_number
+from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownFieldError, UnknownItemError
 from retrieval.domain.items.collection import ValueCount
 from retrieval.domain.items.item import Item
 from retrieval.domain.learning.context import Context
 from retrieval.domain.learning.feedback import Feedback
+from retrieval.domain.records.retrieval_id import uuid7
 from retrieval.domain.records.slate import Slot
 from retrieval.domain.serialization import Serializable
 from retrieval.platform import Platform
+from retrieval.services.items import add_new, set_status
 
 _STATUS_AFTER: Final = {ProbationVerdict.PROVED: ACTIVE, ProbationVerdict.FAILED: "archived"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrincipleUsage:
-    """A verdict on a principle. Raises ``InvalidRequestError`` unless it is True or False."""
-
-    principle_id: str
-    was_helpful: bool
-    session: str = ""
-    trace_id: str | None = None
-    retrieval_id: UUID | str | None = None
-    """The answer that showed the principle; None: the session's latest answer that did."""
-    note: str = ""
-    actor: str = ""
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.was_helpful, bool):
-            raise InvalidRequestError(f"was_helpful is {self.was_helpful!r:.80}; it must be True or False")
-
-    def event(self, collection: str, retrieval_id: UUID | str | None, now: datetime) -> Feedback:
-        """The verdict as feedback on the answer that showed it, or on the item. Raises ``InvalidRequestError``."""
-        session = self.session or self.trace_id or ""
-        has_subject = bool(session) or retrieval_id is not None
-        note = self.note
-        if self.session and self.trace_id is not None:
-            note = f"trace {self.trace_id}: {self.note}".rstrip(": ")
-        return Feedback(
-            collection=None if retrieval_id is not None else collection,
-            retrieval_id=retrieval_id,
-            item_id=self.principle_id,
-            helpful=self.was_helpful,
-            note=note,
-            # Without a session, a later verdict of the same actor would replace the earlier one.
-            session=session or ("" if has_subject or not self.actor else f"usage {uuid4()}"),
-            actor=self.actor,
-            # With a time, a return to an earlier verdict is a new event, not a repetition.
-            at=now if has_subject else None,
-            of_session=True,
-        )
-
-
-async def record_usage(
-    platform: Platform, search: PrincipleSearch, usage: PrincipleUsage, api_key: ApiKey | None = None
-) -> Principle:
-    """Store the verdict and return the principle after it. See ``PrincipleStore.record_usage``."""
-    name = usage.principle_id
-    await _checked_item(search, name)  # ``feedback_each`` would accept an item of another kind
-    shown_by = usage.retrieval_id
-    if shown_by is None and usage.session:
-        shown_by = await _latest_that_showed(search, name, usage.session)
-    try:
-        await platform.feedback_each([usage.event(search.collection.name, shown_by, platform.now)], api_key=api_key)
-    except UnknownItemError:
-        raise _unknown(search, name) from None
-    return await settle(search, name)
-
-
-async def settle(search: PrincipleSearch, principle_id: str) -> Principle:
-    """The principle after its probation. See ``PrincipleStore.settle``."""
-    return await apply_probation(search, await _principle(search, principle_id))
-
-
-async def apply_probation(search: PrincipleSearch, principle: Principle) -> Principle:
-    """The principle after its probation: a candidate that proved itself becomes active, a failed one is archived.
-
-    Only one of several simultaneous callers changes it; a principle that is no longer a candidate keeps its status.
-    """
-    if principle.status != CANDIDATE:
-        return principle
-    from retrieval.services.items import set_status
-
-    status = _STATUS_AFTER.get(probation(principle.use_count, principle.success_count))
-    if status is None:
-        return principle
-    await set_status(handle_of(search.collection), principle.id, status, was=CANDIDATE)
-    return await _principle(search, principle.id)
-
-
-async def _latest_that_showed(search: PrincipleSearch, principle_id: str, session: str) -> UUID | None:
-    answers = await search.collection.answers_of(session)
-    return next(
-        (answer.retrieval_id for answer in answers if any(hit.item_id == principle_id for hit in answer.hits)), None
-    )
-
-
-async def _principle(search: PrincipleSearch, principle_id: str) -> Principle:
-    [principle] = await search.principles([await _checked_item(search, principle_id)])
-    return principle
-
-
-async def _checked_item(search: PrincipleSearch, principle_id: str) -> Item:
-    item = (await search.collection.get([principle_id])).get(principle_id)
-    if item is None or item.kind != KIND:
-        raise _unknown(search, principle_id)
-    return item
-
-
-def _unknown(search: PrincipleSearch, principle_id: str) -> UnknownItemError:
-    return UnknownItemError(
-        f"there is no principle {principle_id!r:.80} in collection {search.collection.name!r}; "
-        "give an id of an answer of search_principles, or add the principle first"
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,7 +130,7 @@ class PrincipleStore:
         self._name = collection
         self._chance = chance or random.Random()  # noqa: S311 - for exploration, not for secrets
         self._cached_collection: Collection | None = None
-        self._traces = Traces(self._platform, collection, self._chance)
+        self._cached_traces: Collection | None = None
 
     @classmethod
     async def open(cls, db: Platform, name: str = COLLECTION, *, chance: random.Random | None = None) -> Self:
@@ -320,23 +237,46 @@ class PrincipleStore:
         not count, nor one beyond the cap of its ``api_key``. Raises ``UnknownItemError`` for an unknown principle,
         ``UnknownRetrievalError``, and ``InvalidRequestError``.
         """
-        usage = PrincipleUsage(
-            principle_id=principle_id,
-            was_helpful=was_helpful,
-            session=session,
-            trace_id=trace_id,
-            retrieval_id=retrieval_id,
+        check_flags(was_helpful=was_helpful)
+        await self._item(principle_id)  # ``feedback_each`` would accept an item of another kind
+        shown_by = retrieval_id
+        if shown_by is None and session:
+            shown_by = await self._latest_that_showed(principle_id, session)
+        if session and trace_id is not None:
+            note = f"trace {trace_id}: {note}".rstrip(": ")
+        session = session or trace_id or ""
+        has_subject = bool(session) or shown_by is not None
+        event = Feedback(
+            collection=None if shown_by is not None else self._name,
+            retrieval_id=shown_by,
+            item_id=principle_id,
+            helpful=was_helpful,
             note=note,
+            # Without a session, a later verdict of the same actor would replace the earlier one.
+            session=session or ("" if has_subject or not actor else f"usage {uuid4()}"),
             actor=actor,
+            # With a time, a return to an earlier verdict is a new event, not a repetition.
+            at=self._platform.now if has_subject else None,
+            of_session=True,
         )
-        return await record_usage(self._platform, await self._search(), usage, api_key)
+        try:
+            await self._platform.feedback_each([event], api_key=api_key)
+        except UnknownItemError:
+            raise self._unknown(principle_id) from None
+        return await self.settle(principle_id)
 
     async def settle(self, principle_id: str) -> Principle:
         """Accept or archive a candidate by its verdicts, and return the principle.
 
         ``record_usage`` calls it; call it after verdicts by ``platform.feedback``. Raises ``UnknownItemError``.
         """
-        return await settle(await self._search(), principle_id)
+        principle = await self._principle(principle_id)
+        status = _STATUS_AFTER.get(probation(principle.use_count, principle.success_count))
+        if principle.status != CANDIDATE or status is None:
+            return principle
+        # Only one of several simultaneous callers changes it.
+        await set_status(handle_of(await self._collection()), principle_id, status, was=CANDIDATE)
+        return await self._principle(principle_id)
 
     async def get_exploratory_principles(self, count: int = 2) -> list[Principle]:
         """``count`` principles to explore, with fewer than 5 uses or younger than 7 days, candidates too.
@@ -404,7 +344,17 @@ class PrincipleStore:
         ``at`` is the end of the session, with a time zone; default: now. A known ``trace_id`` replaces the stored
         trace; default: a new id. Raises ``InvalidRequestError``.
         """
-        return await self._traces.add(title, tags, outcome, at, note=note, trace_id=trace_id, session=session)
+        now = self._platform.now
+        trace = Trace(
+            id=str(uuid7(int(now.timestamp() * 1000), self._chance)) if trace_id is None else trace_id,
+            title=title,
+            tags=normalised_tags(tags),
+            outcome=outcome if isinstance(outcome, Outcome) else Outcome(status=outcome, note=note),
+            at=now if at is None else at,
+            session=session,
+        )
+        await (await self._traces()).add([trace.item()])
+        return trace
 
     async def search_traces(
         self, limit: int = 20, time_range: TimeRange | None = None, status: str | None = None
@@ -413,16 +363,45 @@ class PrincipleStore:
 
         Raises ``InvalidLimitError``, ``InvalidRequestError``.
         """
-        return await self._traces.search(limit, time_range, status)
+        most, where = checked_count("limit", limit), traces_filter(time_range, status)
+        collection = await self._traces()
+        try:
+            hits = await collection.unrecorded().search(where=where or None, limit=most, profile=LATEST_PROFILE)
+        except UnknownFieldError:
+            return []  # there is no trace yet
+        return [trace_of(hit) for hit in hits]
 
     async def recent_tags(self, days: float = 7, most: int = 10) -> list[str]:
         """The most frequent tags of the latest 20 successful traces of the last days, the most frequent first."""
-        return await self._traces.recent_tags(days, most)
+        if not is_number(days, 0, 36500) or not days:
+            raise InvalidRequestError(f"days is {days!r:.80}; it must be a number above 0, such as 7")
+        now = self._platform.now
+        latest = await self.search_traces(LATEST, (now - timedelta(days=days), now))
+        return frequent_tags((trace.tags for trace in latest if trace.is_success), checked_count("most", most))
+
+    async def _principle(self, principle_id: str) -> Principle:
+        [principle] = await (await self._search()).principles([await self._item(principle_id)])
+        return principle
+
+    async def _item(self, principle_id: str) -> Item:
+        item = (await (await self._collection()).get([principle_id])).get(principle_id)
+        if item is None or item.kind != KIND:
+            raise self._unknown(principle_id)
+        return item
+
+    def _unknown(self, principle_id: str) -> UnknownItemError:
+        return UnknownItemError(
+            f"there is no principle {principle_id!r:.80} in collection {self._name!r}; "
+            "give an id of an answer of search_principles, or add the principle first"
+        )
+
+    async def _latest_that_showed(self, principle_id: str, session: str) -> UUID | None:
+        answers = await (await self._collection()).answers_of(session)
+        showed = (answer for answer in answers if any(hit.item_id == principle_id for hit in answer.hits))
+        return next((answer.retrieval_id for answer in showed), None)
 
     async def _add_or_get(self, item: Item) -> Principle | None:
         """Store the principle under a new id; returns the one that another caller has stored meanwhile, or None."""
-        from retrieval.services.items import add_new
-
         try:
             await add_new(handle_of(await self._collection()), [item])
         except InvalidItemError:
@@ -436,6 +415,11 @@ class PrincipleStore:
         if self._cached_collection is None:
             self._cached_collection = await principles_collection(self._platform, self._name)
         return self._cached_collection
+
+    async def _traces(self) -> Collection:
+        if self._cached_traces is None:
+            self._cached_traces = await traces_collection(self._platform, self._name)
+        return self._cached_traces
 
     async def _search(self) -> PrincipleSearch:
         return PrincipleSearch(await self._collection(), self._chance, self._platform.now)

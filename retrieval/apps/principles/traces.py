@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
-from retrieval.apps.principles.choosing import frequent_tags, normalised_tags
-from retrieval.apps.principles.search import PRINCIPLES_PROFILE, WORDS_PROFILE, TimeRange, checked_count, traces_filter
+from retrieval.apps.principles.choosing import normalised_tags
+from retrieval.apps.principles.search import PRINCIPLES_PROFILE, WORDS_PROFILE
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.errors import InvalidRequestError, UnknownFieldError
+from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import Item
-from retrieval.domain.records.retrieval_id import uuid7
 from retrieval.domain.search.hit import Hit
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
 from retrieval.domain.search.profile_parts import Recording
@@ -133,11 +130,6 @@ class Trace:
         return self.outcome.status == SUCCESS
 
 
-def outcome_of(outcome: Outcome | str, note: str) -> Outcome:
-    """The outcome from an ``Outcome`` or a status. Raises ``InvalidRequestError``."""
-    return outcome if isinstance(outcome, Outcome) else Outcome(status=outcome, note=note)
-
-
 def trace_of(hit: Hit) -> Trace:
     """The trace of a hit in the collection of traces."""
     attributes = hit.attributes
@@ -153,60 +145,3 @@ def trace_of(hit: Hit) -> Trace:
 
 LATEST = 20
 """The number of the latest traces that recent tags are taken from."""
-
-
-class Traces:
-    """The traces that belong to the principles of that name."""
-
-    def __init__(self, platform: Platform, name: str, chance: random.Random) -> None:
-        self._platform = platform
-        self._name = name
-        self._chance = chance
-        self._opened: Collection | None = None
-
-    async def add(
-        self,
-        title: str,
-        tags: Sequence[str],
-        outcome: Outcome | str,
-        at: datetime | None,
-        *,
-        note: str,
-        trace_id: str | None,
-        session: str,
-    ) -> Trace:
-        """See ``PrincipleStore.add_trace``."""
-        now = self._platform.now
-        trace = Trace(
-            id=str(uuid7(int(now.timestamp() * 1000), self._chance)) if trace_id is None else trace_id,
-            title=title,
-            tags=normalised_tags(tags),
-            outcome=outcome_of(outcome, note),
-            at=now if at is None else at,
-            session=session,
-        )
-        await (await self._collection()).add([trace.item()])
-        return trace
-
-    async def search(self, limit: int, time_range: TimeRange | None, status: str | None) -> list[Trace]:
-        """See ``PrincipleStore.search_traces``."""
-        most, where = checked_count("limit", limit), traces_filter(time_range, status)
-        collection = await self._collection()
-        try:
-            hits = await collection.unrecorded().search(where=where or None, limit=most, profile=LATEST_PROFILE)
-        except UnknownFieldError:
-            return []  # there is no trace yet
-        return [trace_of(hit) for hit in hits]
-
-    async def recent_tags(self, days: float, most: int) -> list[str]:
-        """See ``PrincipleStore.recent_tags``."""
-        if isinstance(days, bool) or not isinstance(days, int | float) or not 0 < days <= 36500:
-            raise InvalidRequestError(f"days is {days!r:.80}; it must be a number above 0, such as 7")
-        now = self._platform.now
-        latest = await self.search(LATEST, (now - timedelta(days=days), now), None)
-        return frequent_tags((trace.tags for trace in latest if trace.is_success), checked_count("most", most))
-
-    async def _collection(self) -> Collection:
-        if self._opened is None:
-            self._opened = await traces_collection(self._platform, self._name)
-        return self._opened

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,13 +21,14 @@ from retrieval.apps.recall.entity import (
 )
 from retrieval.apps.recall.rewriter import Rewriter, Rewrites, deep_triggers
 from retrieval.collection import Collection
-from retrieval.domain.checks import is_whole
-from retrieval.domain.errors import EmptyQueryError, InvalidLimitError, InvalidRequestError, RetrievalError
+from retrieval.domain.checks import is_finite, is_whole
+from retrieval.domain.errors import EmptyQueryError, InvalidRequestError, RetrievalError
 from retrieval.domain.learning.context import Context
 from retrieval.domain.llm import LLM, is_llm
 from retrieval.domain.search.filters import And, Filter, Where, parse_where
 from retrieval.domain.search.profile import RRF_K, Fusion, FusionKind, Profile
 from retrieval.domain.search.time_expressions import TimeExpression, time_expression
+from retrieval.engine.reading import check_limit
 from retrieval.engine.request import checked_words
 
 RECALL_PROFILE = Profile(legs={"dense": 1.0, "lexical": 1.0}, fusion=Fusion(kind=FusionKind.RRF, k=RRF_K))
@@ -59,12 +59,6 @@ def check_query(query: object) -> None:
         raise EmptyQueryError("the query is empty; give some words")
 
 
-def check_limit(limit: object) -> None:
-    """Raise ``InvalidLimitError`` for anything but a whole number from 1 to ``SEARCH_LIMIT_MAX``."""
-    if not is_whole(limit, 1, SEARCH_LIMIT_MAX):
-        raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number from 1 to {SEARCH_LIMIT_MAX}")
-
-
 def checked_moment(as_of: Any) -> datetime | None:
     """The time of the question. Raises ``InvalidRequestError`` for a time without a zone."""
     if as_of is not None and (not isinstance(as_of, datetime) or as_of.utcoffset() is None):
@@ -76,7 +70,7 @@ def checked_moment(as_of: Any) -> datetime | None:
 
 def checked_seconds(seconds: Any) -> float:
     """The seconds to wait for rewrites. Raises ``InvalidRequestError`` for anything but a number above 0."""
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
+    if not is_finite(seconds) or seconds <= 0:
         raise InvalidRequestError(f"rewrite_timeout_seconds is {seconds!r:.80}; it must be a number above 0")
     return float(seconds)
 
@@ -174,7 +168,7 @@ class DualRetriever:
         without a zone or in the wrong order, and the errors of ``Collection.search``.
         """
         check_query(query)
-        check_limit(limit)
+        check_limit(limit, SEARCH_LIMIT_MAX)
         time = self._time(query, checked_time_range(time_range), checked_moment(as_of) or self._clock())
         condition = parse_where(where)
         rewrites = await self._rewrites(query) if deep_search and self.needs_deep_search(query) else Rewrites()

@@ -8,7 +8,6 @@ or the tenant, and quotes or minus signs in them have no special meaning.
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,9 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.checks import text_fault
 from retrieval.domain.errors import LLMError, LLMRejectedError, LLMUnavailableError
-from retrieval.domain.llm import LLM
+from retrieval.domain.llm import LLM, is_usable_text, prompt_data
 from retrieval.engine.collection_handle import CollectionParts
 
 LONGEST_QUERY = 2000
@@ -146,15 +144,10 @@ SCHEMA: Mapping[str, Any] = {
     "additionalProperties": False,
 }
 
-_REWRITTEN_WORD = re.compile(r"[^\W_]")
-_UNASSIGNED = frozenset({"Co", "Cn"})
-"""The Unicode categories of characters without a generally known meaning: private use and unassigned."""
-
 
 def rewriting_prompt(query: str) -> str:
     """The prompt for the rewrites of this query."""
-    data = json.dumps(query[:QUERY_LENGTH_MAX], ensure_ascii=False)
-    return _PROMPT.format(query=data.replace("<", "\\u003c").replace(">", "\\u003e"))
+    return _PROMPT.format(query=prompt_data(query[:QUERY_LENGTH_MAX]))
 
 
 def usable_rewrites(answer: object, query: str) -> list[str]:
@@ -169,15 +162,9 @@ def usable_rewrites(answer: object, query: str) -> list[str]:
     texts_by_key = {_key(query): ""}
     for wording in wordings:
         text = " ".join(wording.split()) if isinstance(wording, str) else ""
-        if _is_query(text):
+        if len(text) <= REWRITE_LENGTH_MAX and is_usable_text(text):
             texts_by_key.setdefault(_key(text), text)
     return [text for text in texts_by_key.values() if text][:REWRITES_MAX]
-
-
-def _is_query(text: str) -> bool:
-    if not _REWRITTEN_WORD.search(text) or len(text) > REWRITE_LENGTH_MAX or text_fault(text):
-        return False
-    return not any(unicodedata.category(character) in _UNASSIGNED for character in text)
 
 
 def _key(text: str) -> str:

@@ -11,7 +11,6 @@ from retrieval.apps.tickets.answers import rescored
 from retrieval.apps.tickets.config import (
     ALIASES,
     PRESETS,
-    ConfigurationError,
     Preset,
     PriorityWeights,
     ProcessingError,
@@ -32,6 +31,7 @@ from retrieval.apps.tickets.models import (
 )
 from retrieval.apps.tickets.service import RetrievalService
 from retrieval.apps.tickets.ticket_item import TICKET_FILTERABLE, ticket_item
+from retrieval.domain.errors import ConfigurationError
 
 __all__ = [
     "ALIASES",

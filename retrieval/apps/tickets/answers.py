@@ -260,26 +260,16 @@ def compare_rankings(
     weighting: Weighting, ranked: Sequence[RankedTicket], before: Sequence[RankedTicket], top_k: int
 ) -> WeightingPreview:
     """Compares the first page of ``ranked`` with that of ``before``: the same candidates, best first."""
+    later = {candidate.ticket.ticket_id: candidate for candidate in ranked}
     earlier = {candidate.ticket.ticket_id: candidate for candidate in before}
-    page = {candidate.ticket.ticket_id for candidate in ranked[:top_k]}
-    page_before = [candidate.ticket.ticket_id for candidate in before[:top_k]]
-    both = page | set(page_before)
-    changes = {
-        candidate.ticket.ticket_id: _changes(candidate, earlier[candidate.ticket.ticket_id])
-        for candidate in ranked
-        if candidate.ticket.ticket_id in both
-    }
+    page, page_before = list(later)[:top_k], list(earlier)[:top_k]
+    both = {*page, *page_before}
+    changes = {name: _changes(now, earlier[name]) for name, now in later.items() if name in both}
     average = _means(list(changes.values()))
-    moved = {
-        candidate.ticket.ticket_id: _moved(
-            candidate, earlier[candidate.ticket.ticket_id], changes[candidate.ticket.ticket_id], average
-        )
-        for candidate in ranked
-        if candidate.ticket.ticket_id in both
-    }
-    tickets = [moved[candidate.ticket.ticket_id] for candidate in ranked[:top_k]]
-    left = [moved[ticket_id] for ticket_id in page_before if ticket_id not in page]
-    entered = [ticket.ticket.ticket_id for ticket in tickets if ticket.ticket.ticket_id not in page_before]
+    moved = {name: _moved(later[name], earlier[name], change, average) for name, change in changes.items()}
+    tickets = [moved[name] for name in page]
+    left = [moved[name] for name in page_before if name not in page]
+    entered = [name for name in page if name not in page_before]
     return WeightingPreview(
         weighting=weighting,
         tickets=tickets,

@@ -17,7 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from retrieval.apps.tickets.ticket_item import HOURS, PRIORITY, RESOLVED_AT
-from retrieval.domain.errors import ConfigurationError, InvalidRequestError
+from retrieval.domain.checks import is_number
+from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.profile import MAX_DEPTH, Fusion, FusionKind, LegName, Profile
 from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.domain.search.signals import Priority, ResolutionTime, VectorSimilarity
@@ -86,10 +87,8 @@ def check_weights(weights: Weights, *, prefix: str = "") -> Weights:
     """
     names = (f"{prefix}vector_weight", f"{prefix}metadata_weight")
     for name, value in zip(names, weights, strict=True):
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if not is_number(value, 0, 1):
             raise ProcessingError(f"{name} is {value!r:.80}; it must be a number from 0 to 1")
-        if not 0 <= value <= 1:
-            raise ProcessingError(f"{name} is {value:g}; it must be a number from 0 to 1")
     if not any(weights):
         raise ProcessingError(f"{names[0]} and {names[1]} are both 0; give one above 0, such as 0.7 and 0.3")
     return weights
@@ -270,9 +269,6 @@ class RetrievalConfig(BaseSettings):
     def _checked(self) -> Self:
         check_weights(self.weights, prefix="default_")
         return self
-
-
-__all__ = ["ConfigurationError", "ProcessingError"]
 
 
 class ProcessingError(InvalidRequestError):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Self
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, Field, field_validator, model_validator
 
 from retrieval.apps.tickets.config import (
     METADATA_WEIGHT,
@@ -40,10 +40,8 @@ Moment = Annotated[AwareDatetime, BeforeValidator(_no_number)]
 """A time with a zone, or ISO 8601 text; never a number."""
 
 
-class SimilarTicket(BaseModel):
+class SimilarTicket(BaseModel, frozen=True):
     """A found ticket, with the parts of its score."""
-
-    model_config = ConfigDict(frozen=True)
 
     ticket_id: str
     title: str
@@ -67,10 +65,8 @@ class SimilarTicket(BaseModel):
     """False if the hours are the default."""
 
 
-class SearchMetadata(BaseModel):
+class SearchMetadata(BaseModel, frozen=True):
     """Metadata of the search."""
-
-    model_config = ConfigDict(frozen=True)
 
     query_domain: str | None = None
     """The domain filter."""
@@ -84,10 +80,8 @@ class SearchMetadata(BaseModel):
     """The number of vectors in the index, regardless of the filter; for a large index it may be some seconds old."""
 
 
-class RetrievalResponse(BaseModel):
+class RetrievalResponse(BaseModel, frozen=True):
     """Similar tickets, the best first."""
-
-    model_config = ConfigDict(frozen=True)
 
     similar_tickets: list[SimilarTicket]
     search_metadata: SearchMetadata
@@ -95,15 +89,13 @@ class RetrievalResponse(BaseModel):
     """The parameters of the search: four are always given, the others if they are not the defaults."""
 
 
-class RetrievalRequest(BaseModel):
+class RetrievalRequest(BaseModel, frozen=True, hide_input_in_errors=True, extra="forbid"):
     """A search: by a text, by a ticket's title and description, or by the caller's embedding.
 
     Without any of these ``RetrievalService.process`` raises ``ProcessingError``. The embedding takes precedence over
     the text, and the text over the ticket. Raises pydantic's ``ValidationError`` for an unknown name, a value outside
     its range, weights that are both 0, and an unknown preset.
     """
-
-    model_config = ConfigDict(frozen=True, hide_input_in_errors=True, extra="forbid")
 
     query_text: str | None = None
     query_embedding: list[float] | None = None
@@ -179,10 +171,8 @@ class RetrievalRequest(BaseModel):
 CUSTOM = "custom"
 
 
-class Weighting(BaseModel):
+class Weighting(BaseModel, frozen=True, extra="forbid"):
     """A weighting of the candidates. Raises pydantic's ``ValidationError`` as ``RetrievalRequest`` does."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     vector_weight: Share
@@ -208,15 +198,13 @@ class Weighting(BaseModel):
         return cls(name=found.name, vector_weight=found.weights.vector, metadata_weight=found.weights.metadata)
 
 
-class PreviewConfig(BaseModel):
+class PreviewConfig(BaseModel, frozen=True, extra="forbid"):
     """The settings of a preview, which compares other weightings with the first one.
 
     ``{"top_k": 20, "vector_weight": 0.6, "metadata_weight": 0.4}`` compares those weights, as ``custom``, with the
     service's default. If only one weight is given, the other is 1 minus it. Without weights and weightings the four
     presets are compared with the service's default.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     top_k: TopK | None = None
     """The number of tickets shown of each ranking; None: the configuration's."""
@@ -268,10 +256,8 @@ class PreviewConfig(BaseModel):
         """The weightings to compare; ``own`` are the service's default weights."""
         default = Weighting(name="default", vector_weight=own.vector, metadata_weight=own.metadata)
         base = next((Weighting.of_preset(name) for name, found in PRESETS.items() if found.weights == own), default)
-        if self.weightings and not self._has_custom:
-            return self.weightings
         if not self._has_custom:
-            return [base, *(Weighting.of_preset(name) for name in PRESETS if name != base.name)]
+            return self.weightings or [base, *(Weighting.of_preset(name) for name in PRESETS if name != base.name)]
         custom = Weighting(
             name=CUSTOM,
             vector_weight=own.vector if self.vector_weight is None else self.vector_weight,
@@ -282,10 +268,8 @@ class PreviewConfig(BaseModel):
         return [*(self.weightings or [base]), custom]
 
 
-class MovedTicket(BaseModel):
+class MovedTicket(BaseModel, frozen=True):
     """A ticket under one weighting, compared with the first weighting."""
-
-    model_config = ConfigDict(frozen=True)
 
     ticket: SimilarTicket
     """Scored by this weighting."""
@@ -305,10 +289,8 @@ class MovedTicket(BaseModel):
     """The reason for the move, in words."""
 
 
-class WeightingPreview(BaseModel):
+class WeightingPreview(BaseModel, frozen=True):
     """The ranking of one weighting."""
-
-    model_config = ConfigDict(frozen=True)
 
     weighting: Weighting
     tickets: list[MovedTicket]
@@ -320,10 +302,8 @@ class WeightingPreview(BaseModel):
     summary: str
 
 
-class SearchPreview(BaseModel):
+class SearchPreview(BaseModel, frozen=True):
     """The same candidates under each weighting."""
-
-    model_config = ConfigDict(frozen=True)
 
     query: str
     domain: str | None

@@ -21,11 +21,17 @@ from retrieval.apps.tickets.answers import (
     response_of,
     ticket_search,
 )
-from retrieval.apps.tickets.config import ConfigurationError, ProcessingError, RetrievalConfig, tickets_profile
+from retrieval.apps.tickets.config import ProcessingError, RetrievalConfig, tickets_profile
 from retrieval.apps.tickets.models import PreviewConfig, RetrievalRequest, RetrievalResponse, SearchPreview, Weighting
 from retrieval.apps.tickets.ticket_item import DOMAIN
 from retrieval.collection import handle_of
-from retrieval.domain.errors import Advice, RetrievalError, UnknownCollectionError, UnknownFieldError
+from retrieval.domain.errors import (
+    Advice,
+    ConfigurationError,
+    RetrievalError,
+    UnknownCollectionError,
+    UnknownFieldError,
+)
 from retrieval.domain.items.collection import ValueCount
 from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.engine.collection_handle import FRESH_SECONDS
@@ -179,23 +185,21 @@ class RetrievalService:
         It is healthy if it can search by meaning: tickets have vectors, and a word can be embedded (its vector may come
         from the cache). ``error_type`` is the name of the error's class, if there was an error.
         """
-        about = {"component": "retrieval", "collection": self.config.collection}
+        name = self.config.collection
+        about = {"component": "retrieval", "collection": name}
+        figures: dict[str, Any] = {"index_loaded": False}
         try:
             stats = await self.get_index_stats()
-        except RetrievalError as error:
-            failure = {"error": str(error), "error_type": type(error).__name__}
-            return {"status": "unhealthy", **about, "index_loaded": False, **failure}
-        figures = {"index_loaded": True, "total_vectors": stats["total_vectors"], "dimension": stats["dimension"]}
-        missing = stats["metadata_entries"] - stats["total_vectors"]
-        if not stats["total_vectors"]:
-            why = f"no ticket of collection {self.config.collection!r} has a vector; run the ingest, with an embedder"
-            return {"status": "unhealthy", **about, **figures, "error": why}
-        try:
+            figures = {"index_loaded": True, "total_vectors": stats["total_vectors"], "dimension": stats["dimension"]}
+            if not stats["total_vectors"]:
+                why = f"no ticket of collection {name!r} has a vector; run the ingest, with an embedder"
+                return {"status": "unhealthy", **about, **figures, "error": why}
             await self._with_collection(lambda collection: collection.vectors_of([_HEALTH_WORD]))
         except RetrievalError as error:
             failure = {"error": str(error), "error_type": type(error).__name__}
             return {"status": "unhealthy", **about, **figures, **failure}
-        return {"status": "healthy", **about, **figures, "pending": missing}
+        pending = stats["metadata_entries"] - stats["total_vectors"]
+        return {"status": "healthy", **about, **figures, "pending": pending}
 
     async def get_index_stats(self) -> dict[str, Any]:
         """``total_vectors``, ``dimension``, ``domain_distribution`` and ``metadata_entries``, read now.

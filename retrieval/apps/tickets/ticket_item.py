@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +12,7 @@ from typing import Any
 from retrieval.adapters.readers import item_from_record
 from retrieval.adapters.readers.csv_files import parse_tags, parse_value
 from retrieval.adapters.readers.records import ATTRIBUTE_PREFIX, FIELD_NAMES
-from retrieval.domain.checks import stored_time
+from retrieval.domain.checks import is_finite, stored_time
 from retrieval.domain.errors import InvalidItemError
 from retrieval.domain.items.item import Item
 
@@ -128,8 +127,7 @@ def first(names: tuple[str, ...], present: Mapping[str, object]) -> str | None:
 def hours_of(attributes: Mapping[str, Any]) -> float | None:
     """The stored hours until the resolution; None if they are unknown."""
     hours = attributes.get(HOURS)
-    is_number = isinstance(hours, int | float) and not isinstance(hours, bool) and math.isfinite(hours)
-    return float(hours) if is_number and hours is not None else None
+    return float(hours) if is_finite(hours) else None
 
 
 def resolved_at_of(occurred_at: datetime | None, attributes: Mapping[str, Any]) -> datetime | None:

@@ -18,12 +18,10 @@ from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.domain.items.chunking import Chunking
 from retrieval.surfaces.cli.errors import PENDING
 from retrieval.surfaces.cli.options import State
-from retrieval.surfaces.cli.output import Step, console, count, plain, print_json, progress, table
-from retrieval.surfaces.cli.run import run
+from retrieval.surfaces.cli.output import Step, console, count, plain, print_json, progress, table, tell
+from retrieval.surfaces.cli.run import CONTINUES, run
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from retrieval.adapters.embedders.chosen import ChosenService
     from retrieval.collection import Collection
     from retrieval.domain.items.embedding import EmbeddingSpace
@@ -115,13 +113,13 @@ def ingest_paths(state: State, options: DocumentOptions) -> None:
                 progress=follow,
             )
 
-    report = run(state, work, when_interrupted="interrupted; run the same command again to continue")
+    report = run(state, work, when_interrupted=CONTINUES)
     _present(options, report)
     if report.failed:
         raise InvalidRequestError(
             f"{count(len(report.failed), 'document')} could not be read; what was stored of them stays"
         )
-    report_pending(console(stderr=True), report.chunks)
+    report_pending(report.chunks)
 
 
 async def check_language(collection: Collection, language: str | None) -> None:
@@ -135,7 +133,6 @@ async def check_language(collection: Collection, language: str | None) -> None:
 
 
 def _present(options: DocumentOptions, report: DocumentsReport) -> None:
-    err = console(stderr=True)
     if options.as_json:
         print_json({"collection": options.collection, **report.as_dict()})
     elif not options.quiet:
@@ -146,12 +143,12 @@ def _present(options: DocumentOptions, report: DocumentsReport) -> None:
         for line in _left_out(report, is_pruned=options.prune):
             out.print(plain(f"note: {line}"), soft_wrap=True)
     for name, reason in report.failed[:MAX_NAMES]:
-        err.print(plain(f"failed: {name}: {reason}"), soft_wrap=True)
+        tell(f"failed: {name}: {reason}")
     if len(report.failed) > MAX_NAMES:
-        err.print(f"failed: and {len(report.failed) - MAX_NAMES:,} more; --json names all", soft_wrap=True)
+        tell(f"failed: and {len(report.failed) - MAX_NAMES:,} more; --json names all")
     if not (report.added + report.changed + report.unchanged + len(report.failed) + len(report.empty)):
-        err.print(plain(f"note: there are no documents in {', '.join(options.paths)}"), soft_wrap=True)
-    warn_cut(err, report.chunks)
+        tell(f"note: there are no documents in {', '.join(options.paths)}")
+    warn_cut(report.chunks)
 
 
 def _summary(report: DocumentsReport) -> object:
@@ -183,23 +180,21 @@ def _name_list(names: tuple[str, ...]) -> str:
     return f"{', '.join(names[:MAX_NAMES])}{more}"
 
 
-def warn_cut(err: Console, report: AddReport) -> None:
+def warn_cut(report: AddReport) -> None:
     """Print how many items were too long for their model."""
     if report.cut:
-        err.print(
+        tell(
             f"note: {count(report.cut, 'item')} longer than the model reads: the rest is found only by its words; "
-            "stored as documents, texts are chunked",
-            soft_wrap=True,
+            "stored as documents, texts are chunked"
         )
 
 
-def report_pending(err: Console, report: AddReport) -> None:
+def report_pending(report: AddReport) -> None:
     """Print how many items wait for their vector, and exit with ``PENDING`` if any do."""
     if report.pending:
-        err.print(
+        tell(
             f"{count(report.pending, 'item')} without a vector, found by words only; "
-            "once the embedder answers, the same command embeds what is missing",
-            soft_wrap=True,
+            "once the embedder answers, the same command embeds what is missing"
         )
         raise typer.Exit(PENDING)
 
@@ -220,11 +215,10 @@ async def announce_destination(platform: Platform, collection: str, total_bytes:
     chosen = service_in_use(platform.settings, space)
     if chosen is None:
         if is_new and is_english_alone(platform.settings):
-            _warn_english()
+            tell("note: all-MiniLM-L6-v2 knows English only; for other languages: RETRIEVAL_EMBEDDER=ollama:bge-m3")
         return
     line = f"texts are sent to {_service_text(chosen)}{_price(chosen, total_bytes)}"
-    err = console(stderr=True)
-    err.print(plain(f"note: {line}; RETRIEVAL_EMBEDDER=minilm keeps them on this machine"), soft_wrap=True)
+    tell(f"note: {line}; RETRIEVAL_EMBEDDER=minilm keeps them on this machine")
     is_implicit = is_new and platform.settings.embedder == "auto"
     if yes or not is_implicit or not is_terminal:
         return
@@ -252,11 +246,6 @@ def _service_text(chosen: ChosenService) -> str:
     from retrieval.adapters.endpoints.caller import shown_address
 
     return f"{shown_address(chosen.url)}, to be embedded by {chosen.model or 'the model that it serves'}"
-
-
-def _warn_english() -> None:
-    line = "all-MiniLM-L6-v2 knows English only; for other languages: RETRIEVAL_EMBEDDER=ollama:bge-m3"
-    console(stderr=True).print(plain(f"note: {line}"), soft_wrap=True)
 
 
 def _price(chosen: ChosenService, total_bytes: int | None) -> str:

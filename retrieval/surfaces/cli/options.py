@@ -134,37 +134,28 @@ Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard 
 JsonLines = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output, one object per line.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 CollectionName = Annotated[
-    str,
-    typer.Argument(
-        metavar="COLLECTION",
-        help="The collection's name.",
-        show_default=False,
-        autocompletion=complete_collection,
-    ),
+    str, typer.Argument(metavar="COLLECTION", help="The collection's name.", autocompletion=complete_collection)
 ]
 
 
-def collection_option(about: str) -> Any:
-    """The option ``--collection`` of a command that does not need one, with its help text."""
-    return typer.Option("--collection", "-c", metavar="NAME", help=about, autocompletion=complete_collection)
+def collection_option(about: str, *names: str) -> Any:
+    """The option that names a collection, by default ``--collection`` or ``-c``, with its help text."""
+    names = names or ("--collection", "-c")
+    return typer.Option(*names, metavar="NAME", help=about, autocompletion=complete_collection)
 
 
 OneCollection = Annotated[str | None, collection_option("This collection; else all of the tenant.")]
-RetrievalId = Annotated[
-    str, typer.Argument(metavar="RETRIEVAL_ID", help="The identifier in the search's result.", show_default=False)
-]
+RetrievalId = Annotated[str, typer.Argument(metavar="RETRIEVAL_ID", help="The identifier in the search's result.")]
 Queries = Annotated[
     Path,
     typer.Option(
         "--queries",
         metavar="FILE",
         help="Queries, one JSON object a line: id, text, metadata; or CSV, without --qrels.",
-        show_default=False,
     ),
 ]
 Judgements = Annotated[
-    Path | None,
-    typer.Option("--qrels", metavar="FILE", help="Judgements: query id, item id, score, by tabs.", show_default=False),
+    Path | None, typer.Option("--qrels", metavar="FILE", help="Judgements: query id, item id, score, by tabs.")
 ]
 WhereFromOption = Annotated[
     list[str] | None,
@@ -236,7 +227,7 @@ def examples(*lines: str) -> str:
     return "\n\n".join(["Example:" if len(lines) == 1 else "Examples:", *shown])
 
 
-Actor = Annotated[str, typer.Option("--actor", metavar="NAME", help="Who asks.", show_default=False)]
+Actor = Annotated[str, typer.Option("--actor", metavar="NAME", help="Who asks.")]
 Session = Annotated[
     str, typer.Option("--session", metavar="NAME", help="A name of related searches: a conversation, a run.")
 ]

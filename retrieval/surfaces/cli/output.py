@@ -7,9 +7,10 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -68,6 +69,11 @@ def print_json_line(value: Any) -> None:
         print(json.dumps(value, allow_nan=False), flush=True)  # noqa: T201
 
 
+def tell(text: str) -> None:
+    """Print a line on standard error, beside the answer."""
+    console(stderr=True).print(plain(text), soft_wrap=True)
+
+
 def plain(text: str) -> str:
     """The text on one line without control and format characters, which could control a terminal or hide text."""
     return clean_text(text, is_line=True)
@@ -115,7 +121,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Co
 
 
 def cell_text(value: object) -> str:
-    """A value as shown in a table: whole numbers with separators, fractions with four digits."""
+    """A value as shown in a table: whole numbers with separators, fractions with four digits, times in UTC."""
     match value:
         case None:
             return "–"
@@ -125,8 +131,17 @@ def cell_text(value: object) -> str:
             return f"{value:,}"
         case float():
             return f"{value:.4f}"
+        case datetime():
+            return f"{value.astimezone(UTC):%Y-%m-%d %H:%M}"
         case _:
             return str(value)
+
+
+def field_rows(record: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    """The rows of a table of one record: its fields that hold something, with lists and objects as JSON."""
+    for name, value in record.items():
+        if value:
+            yield name, json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
 
 
 def short_space(name: str | None) -> str | None:
@@ -148,6 +163,12 @@ def _plural(noun: str) -> str:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def spinner(text: str) -> AbstractContextManager[object]:
+    """A spinner, on a terminal."""
+    terminal = console(stderr=True)
+    return terminal.status(text) if terminal.is_terminal else nullcontext()
 
 
 LINE_SECONDS = 10.0

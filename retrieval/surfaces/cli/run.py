@@ -8,21 +8,26 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
-from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import typer
 from rich.console import RenderableType
+from rich.text import Text
 
 from retrieval.adapters.aside import without_collector
 from retrieval.domain.serialization import plain as plain_values
 from retrieval.surfaces.cli.errors import INTERRUPTED, InterruptedRunError
 from retrieval.surfaces.cli.options import State, state_of
-from retrieval.surfaces.cli.output import console, plain, print_json
+from retrieval.surfaces.cli.output import console, plain, print_json, spinner
 
 if TYPE_CHECKING:
     from retrieval.collection import Collection
     from retrieval.platform import Platform
+
+
+CONTINUES = "interrupted; run the same command again to continue"
+"""The message of commands that do the rest when they are run again."""
 
 
 def stop_signal() -> asyncio.Event:
@@ -94,7 +99,7 @@ def show(parts: str | RenderableType | Iterable[str | RenderableType]) -> None:
     """Print lines of text without wrapping, and tables, which fit the terminal."""
     out = console()
     for part in parts if isinstance(parts, list | Iterator) else [parts]:
-        out.print(plain(part) if isinstance(part, str) else part, soft_wrap=isinstance(part, str))
+        out.print(plain(part) if isinstance(part, str) else part, soft_wrap=isinstance(part, str | Text))
 
 
 def of_collection(name: str, ask: Callable[[Collection], Awaitable[T]]) -> Callable[[Platform], Awaitable[T]]:
@@ -110,7 +115,7 @@ def run_alone(work: Callable[[], Coroutine[object, object, T]]) -> T:
     """Do work that opens the database by itself. Raises ``InterruptedRunError`` when the user stops it."""
 
     async def guarded() -> T:
-        with _spinner("looking at the database"):
+        with spinner("looking at the database"):
             return await work()
 
     try:
@@ -128,15 +133,9 @@ async def _with_platform(state: State, work: Callable[[Platform], Awaitable[T]])
     logging.getLogger(DESTINATIONS).setLevel(logging.ERROR)
     async with AsyncExitStack() as stack:
         # Creating an embedded database takes seconds.
-        with _spinner("opening the database"):
+        with spinner("opening the database"):
             platform = await stack.enter_async_context(connect(settings=state.settings()))
         return await work(platform)
-
-
-def _spinner(text: str) -> AbstractContextManager[object]:
-    """A spinner, on a terminal."""
-    terminal = console(stderr=True)
-    return terminal.status(text) if terminal.is_terminal else nullcontext()
 
 
 def _end_now(line: str) -> NoReturn:

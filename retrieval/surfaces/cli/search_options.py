@@ -172,7 +172,7 @@ _QUERY_HELP = (
     "Optional with --vector, or if the profile needs none."
 )
 
-Query = Annotated[str | None, typer.Argument(metavar="QUERY", help=_QUERY_HELP, show_default=False)]
+Query = Annotated[str | None, typer.Argument(metavar="QUERY", help=_QUERY_HELP)]
 VectorFile = Annotated[
     str | None, typer.Option("--vector", metavar="FILE", help="A vector to search with: a JSON list of numbers.")
 ]

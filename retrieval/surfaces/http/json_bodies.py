@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Annotated, Any, get_args
 from urllib.parse import unquote, unquote_to_bytes
 
-from fastapi import Header, Path
+from fastapi import Header, Path, Query
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
@@ -71,6 +71,11 @@ def _models(kind: Any) -> Iterator[type[BaseModel]]:
         yield kind
     for part in get_args(kind):
         yield from _models(part)
+
+
+WhereParameter = Annotated[
+    str | None, Query(description="A filter as a JSON object.", examples=['{"priority": "High"}'])
+]
 
 
 def where_of(text: str | None) -> Filter | None:

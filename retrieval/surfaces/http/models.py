@@ -19,7 +19,16 @@ from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 from uuid import UUID
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, WithJsonSchema
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    PlainValidator,
+    WithJsonSchema,
+)
 
 from retrieval.domain.items.embedding import MAX_DIMENSIONS
 from retrieval.domain.learning.context import MAX_BACKTRACKS, MAX_NAME_LENGTH, Context
@@ -27,14 +36,23 @@ from retrieval.domain.serialization import json_names
 from retrieval.engine.request import MAX_PREFERRED
 
 
-class Sent(BaseModel):
+class _Described(BaseModel):
+    """A part of a request or a response; ``examples`` are those of its schema."""
+
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+
+    def __init_subclass__(cls, examples: Sequence[JsonValue] = (), **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if examples:
+            cls.model_config["json_schema_extra"] = {"examples": list(examples)}
+
+
+class Sent(_Described, extra="forbid", strict=True):
     """A part of a request; unknown names are refused, and so are texts in place of numbers.
 
     ``of``: a domain class whose fields the model gets, all of them optional. Fields that the model declares itself
     replace them.
     """
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, use_attribute_docstrings=True)
 
     def __init_subclass__(cls, of: type | None = None, **options: Any) -> None:
         # Called before pydantic collects the fields from the annotations.
@@ -51,14 +69,12 @@ VALUE_MODELS: dict[type, type[BaseModel]] = {}
 """The model that describes a value of the domain, by the value's class."""
 
 
-class AnswerPart(BaseModel):
+class AnswerPart(_Described):
     """A part of a response, for the OpenAPI description; responses are not validated against it.
 
     ``of``: the domain class whose ``as_dict`` is sent; the model gets its fields with their docstrings. Fields that the
     model declares itself replace them.
     """
-
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
     def __init_subclass__(cls, of: type | None = None, **options: Any) -> None:
         # Called before pydantic collects the fields from the annotations.

@@ -11,20 +11,18 @@ or the settings it gets only advice; addresses and messages of servers are in th
     ├── ForbiddenError              403: the key lacks a scope
     ├── RateLimitedError            429: too many requests
     ├── IdempotencyMismatchError    422: another request had that Idempotency-Key
-    └── IdempotencyConflictError    409: that request is in progress, or its response was not stored
+    ├── IdempotencyConflictError    409: that request is in progress, or its response was not stored
+    ├── MalformedBodyError          400: the body does not have the format of its content type
+    ├── BrokenStreamError           400: a stream of items ended early
+    ├── BodyTimeoutError            408: the body did not arrive in time
+    ├── UnreadAnswerError           408: the client keeps sending but does not read the response
+    ├── BodyTooLargeError           413: the body exceeds the size limit
+    ├── EncodedBodyError            415: the body is compressed, or encoded in another way
+    ├── MediaTypeError              415: the content type is not accepted
+    ├── MisdirectedError            421: the request names another host, or a page of another host sent it
+    └── OverloadedError             503: too many concurrent requests
 
 Each has the ``status`` and the ``headers`` of its response.
-
-RefusalError
-├── MalformedBodyError      400: the body does not have the format of its content type
-├── BrokenStreamError       400: a stream of items ended early
-├── BodyTimeoutError        408: the body did not arrive in time
-├── UnreadAnswerError       408: the client keeps sending but does not read the response
-├── BodyTooLargeError       413: the body exceeds the size limit
-├── EncodedBodyError        415: the body is compressed, or encoded in another way
-├── MediaTypeError          415: the content type is not accepted
-├── MisdirectedError        421: the request names another host, or a page of another host sent it
-└── OverloadedError         503: too many concurrent requests
 """
 
 from __future__ import annotations
@@ -33,9 +31,8 @@ import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from pydantic_core import ErrorDetails
 
@@ -68,6 +65,8 @@ class RefusalError(RetrievalError):
     """The service does not serve the request."""
 
     status: ClassVar[int] = 400
+    retry_after: ClassVar[int | None] = None
+    """The seconds after which a retry may succeed; None: waiting does not help, or ``headers`` say how long."""
 
     def __init__(self, message: str, *, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
@@ -130,8 +129,6 @@ class IdempotencyConflictError(RefusalError):
 class MalformedBodyError(RefusalError):
     """The body does not have the format of its content type."""
 
-    status = 400
-
 
 class BodyTimeoutError(RefusalError):
     """The body did not arrive in time."""
@@ -156,8 +153,6 @@ class UnreadAnswerError(RefusalError):
 
 class BrokenStreamError(RefusalError):
     """The stream ended early, or exceeded the size limit."""
-
-    status = 400
 
     def __init__(self) -> None:
         super().__init__("the stream ended early, or exceeds the size limit; send the lines without a result again")
@@ -216,26 +211,24 @@ _LOG = "the service's log has the reason, under this request_id"
 INTERNAL = f"an unexpected error; {_LOG}"
 
 
-@dataclass(frozen=True, slots=True)
-class ProblemType:
+class _Answer(NamedTuple):
+    status: int
+    """The HTTP status."""
+    detail: str | None = None
+    """The text for the client; None: the error's own message, which is about the client's request."""
+    retry_after: int | None = None
+    """The seconds after which a retry may succeed; None: waiting does not help."""
+
+
+class ProblemType(NamedTuple):
     """A kind of problem."""
 
     type: str
     """A URI relative to that of the service."""
     title: str
     status: int
-    """The HTTP status."""
     detail: str | None
-    """The text for the client; None: the error's own message, which is about the client's request."""
     retry_after: int | None
-    """The seconds after which a retry may succeed; None: waiting does not help."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    status: int
-    detail: str | None = None
-    retry_after: int | None = None
 
 
 _AWAY = "the database cannot be reached; try again in a moment: the service reconnects by itself"
@@ -272,27 +265,13 @@ _ANSWERS: dict[type[RetrievalError], _Answer] = {
 
 def problem_type(kind: type[BaseException]) -> ProblemType:
     """The type of problem for a class of error; ``internal`` for classes that are not the platform's."""
-    if kind not in _CACHE:
-        _CACHE[kind] = _problem_type(kind)
-    return _CACHE[kind]
-
-
-_CACHE: dict[type[BaseException], ProblemType] = {}
-
-
-def _problem_type(kind: type[BaseException]) -> ProblemType:
     if not issubclass(kind, RetrievalError):
         return ProblemType("/problems/internal", "An unexpected error", 500, INTERNAL, None)
-    answer = _answer_of_refusal(kind) if issubclass(kind, RefusalError) else _answer(kind)
-    return ProblemType(f"/problems/{_slug(kind)}", _title(kind), answer.status, answer.detail, answer.retry_after)
-
-
-def _answer_of_refusal(kind: type[RefusalError]) -> _Answer:
-    return _Answer(kind.status, retry_after=kind.retry_after if issubclass(kind, OverloadedError) else None)
-
-
-def _answer(kind: type[BaseException]) -> _Answer:
-    return next(_ANSWERS[base] for base in kind.__mro__ if base in _ANSWERS)
+    if issubclass(kind, RefusalError):
+        answer = _Answer(kind.status, retry_after=kind.retry_after)
+    else:
+        answer = next(_ANSWERS[base] for base in kind.__mro__ if base in _ANSWERS)
+    return ProblemType(f"/problems/{_slug(kind)}", _title(kind), *answer)
 
 
 def _slug(kind: type[BaseException]) -> str:
@@ -363,10 +342,11 @@ def invalid(
     """
     kind = problem_type(errors.InvalidRequestError)
     entries = _merged_by_place([_entry(details, body) for details in errors_found])
-    places = ", ".join(
-        dict.fromkeys(str(entry.get("pointer") or entry.get("parameter") or "the body") for entry in entries)
-    )
-    summary = _first(entries) if len(entries) == 1 else f"{places}; see errors"
+    places = [entry.get("pointer") or entry.get("parameter") or "the body" for entry in entries]
+    if len(entries) == 1:
+        summary = f"{places[0]}: {entries[0]['detail']}"
+    else:
+        summary = f"{', '.join(dict.fromkeys(places))}; see errors"
     problem = {
         "type": kind.type,
         "title": kind.title,
@@ -419,10 +399,6 @@ def _sent_place(body: object, place: Sequence[str | int], *, is_missing: bool) -
         yield step
 
 
-def _first(entries: Sequence[Mapping[str, str]]) -> str:
-    return f"{entries[0].get('pointer') or entries[0].get('parameter') or 'the body'}: {entries[0]['detail']}"
-
-
 def _merged_by_place(entries: Iterable[dict[str, str]]) -> list[dict[str, str]]:
     """One entry for each place: pydantic refuses a value of a union once for each type."""
     by_place: dict[tuple[str | None, ...], dict[str, str]] = {}
@@ -445,7 +421,4 @@ def _place_of(error: errors.InvalidRequestError, detail: str, search: re.Match[s
 
 
 def _occurrence(instance: str, request_id: str) -> Problem:
-    return {
-        **({"instance": instance} if instance else {}),
-        **({"request_id": request_id} if request_id else {}),
-    }
+    return {name: value for name, value in (("instance", instance), ("request_id", request_id)) if value}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from retrieval.surfaces.langchain.extra import require_extra
+from retrieval.surfaces.listening import require_extra
 
 if TYPE_CHECKING:
     from retrieval.adapters.readers.records import EXPLANATION_KEY
@@ -49,28 +49,20 @@ __all__ = [
 ]
 
 _HOMES = {
-    "EXPLANATION_KEY": "vector_store",
-    "Bridge": "bridge",
-    "LangChainEmbedder": "embeddings",
-    "RetrievalEmbeddings": "embeddings",
-    "RetrievalRetriever": "vector_store",
-    "RetrievalStore": "store",
-    "RetrievalVectorStore": "vector_store",
-    "PatternRecognitionAgent": "agent",
-    "pattern_recognition_agent": "agent",
-    "retrieval_node": "agent",
-    "apply_hybrid_scoring": "tools",
-    "get_index_stats": "tools",
-    "search_similar_tickets": "tools",
-    "ticket_tools": "tools",
-    "use_platform": "tools",
+    "agent": ("PatternRecognitionAgent", "pattern_recognition_agent", "retrieval_node"),
+    "bridge": ("Bridge",),
+    "embeddings": ("LangChainEmbedder", "RetrievalEmbeddings"),
+    "store": ("RetrievalStore",),
+    "tools": ("apply_hybrid_scoring", "get_index_stats", "search_similar_tickets", "ticket_tools", "use_platform"),
+    "vector_store": ("EXPLANATION_KEY", "RetrievalRetriever", "RetrievalVectorStore"),
 }
-"""The module of each name."""
+"""The names of each module."""
 
-require_extra()
+require_extra("langchain", "the surface for LangChain and LangGraph", "langchain_core", "langgraph")
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    home = next((home for home, names in _HOMES.items() if name in names), None)
+    if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{home}"), name)

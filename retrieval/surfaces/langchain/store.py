@@ -13,6 +13,7 @@ from typing import TypeVar
 from langgraph.store.base import BaseStore, GetOp, IndexConfig, ListNamespacesOp, Op, PutOp, Result, SearchOp, TTLConfig
 
 from retrieval.collection import Collection, handle_of
+from retrieval.domain.checks import is_whole
 from retrieval.domain.errors import (
     ConfigurationError,
     ConflictError,
@@ -311,7 +312,7 @@ def checked_operation(op: Op) -> Op:
 
 def _check_page(limit: object, offset: object) -> None:
     for value in (limit, offset):
-        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
+        if not is_whole(value, 0, 2**31 - 1):
             raise InvalidLimitError(f"limit, offset and max_depth are whole numbers of at least 0, not {value!r:.80}")
 
 

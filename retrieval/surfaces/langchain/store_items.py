@@ -11,7 +11,7 @@ from typing import Any
 from langgraph.store.base import Item as GraphItem
 from langgraph.store.base import PutOp, SearchItem, get_text_at_path
 
-from retrieval.domain.checks import clean_value
+from retrieval.domain.checks import clean_value, is_finite
 from retrieval.domain.errors import InvalidFilterError, InvalidRequestError
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item, StoredItem, json_value
 from retrieval.domain.search.filters import (
@@ -256,7 +256,7 @@ def _parts(stored: StoredItem) -> dict[str, Any]:
 def _lifetime(ttl: object, now: float) -> dict[str, float]:
     if ttl is None:
         return {}
-    if isinstance(ttl, bool) or not isinstance(ttl, int | float) or not 0 <= ttl < math.inf:
+    if not is_finite(ttl) or ttl < 0:
         raise InvalidRequestError(f"ttl is {ttl!r:.80}; it is a number of minutes of at least 0, or None")
     return {TTL_MINUTES: float(ttl), EXPIRES_AT: now + 60.0 * ttl}
 

@@ -294,11 +294,9 @@ class RetrievalVectorStore(VectorStore):
         at the latest the end of the program. Raises ``ConfigurationError`` where the collection's vectors are others.
         """
         opened: Opened | None = None
-        given: Collection | SyncCollection | None = collection
-        if given is None:
-            own = opened_collection(collection_name, url, embedding)
-            opened, given = own[0], own[1]
-        store = cls(given, opened=opened, **kwargs)
+        if collection is None:
+            opened, collection = opened_collection(collection_name, url, embedding)
+        store = cls(collection, opened=opened, **kwargs)
         try:
             store._bridge.run(matching, store._bridge.twin, embedding)
             store.add_texts(texts, metadatas, ids=ids)
@@ -322,11 +320,10 @@ class RetrievalVectorStore(VectorStore):
     ) -> Self:
         """The async form of ``from_texts``."""
         opened: Opened | None = None
-        given: Collection | SyncCollection | None = collection
-        if given is None:
+        if collection is None:
             own = await asyncio.to_thread(opened_collection, collection_name, url, embedding)
-            opened, given = own[0], own[1]
-        store = cls(given, opened=opened, **kwargs)
+            opened, collection = own
+        store = cls(collection, opened=opened, **kwargs)
         try:
             await store._bridge.arun(matching, store._bridge.twin, embedding)
             await store.aadd_texts(texts, metadatas, ids=ids)
@@ -389,12 +386,9 @@ class RetrievalVectorStore(VectorStore):
         question: str | list[float],
         k: int,
         filter: Condition = None,  # noqa: A002 - LangChain's name
-        *,
-        explain: bool | None = None,
         **options: Any,
     ) -> list[Document]:
-        result = await search(self._bridge.twin, question, k, filter, **{"context": self.context} | options)
-        return documents_of(result, explain=self.explain if explain is None else explain)
+        return [document for document, _ in await self._scored(search, question, k, filter, **options)]
 
     async def _scored(
         self,
@@ -520,8 +514,7 @@ class RetrievalRetriever(BaseRetriever):
 
     def _bridge(self) -> Bridge[Collection]:
         """The bridge, created for each call because ``collection`` may have changed, as in a copy."""
-        bridge: Bridge[Collection] = Bridge(self.collection)
-        return bridge
+        return Bridge[Collection](self.collection)
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any

@@ -287,12 +287,9 @@ async def run_http(
             from retrieval.surfaces.http.authentication import KeyGate
 
             gate = await stack.enter_async_context(KeyGate(served))
-        app = http_app(server, place, token=_token(settings), gate=gate)
+        token = None if settings.mcp_token is None else settings.mcp_token.get_secret_value()
+        app = http_app(server, place, token=token, gate=gate)
         with listening_socket(place.host, place.port) as listener:
             announce(url_of(listener, PATH))
             async with served:
                 await serve_http(server, app, listener, stop)
-
-
-def _token(settings: Settings) -> str | None:
-    return settings.mcp_token.get_secret_value() if settings.mcp_token is not None else None

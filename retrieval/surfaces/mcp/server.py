@@ -360,7 +360,8 @@ class PrincipleResources:
     async def all(self) -> str:
         """Every principle with its score."""
         store = await principles_of(self._served)
-        return AllAnswer.of(await store.get_all_principles() if store else ()).model_dump_json(indent=2)
+        principles = await store.get_all_principles() if store else ()
+        return AllAnswer(principles=[PrincipleAnswer.of(each) for each in principles]).model_dump_json(indent=2)
 
     async def stats(self) -> str:
         """Figures about all of them."""

@@ -313,12 +313,8 @@ def tags_of_dependencies(names: Iterable[str]) -> list[str]:
     """The distinct tags of the packages, followed by the packages' own names (``PackageName``)."""
     packages = list(dict.fromkeys(name.strip().casefold() for name in names if name.strip()))
     tags = [tag for package in packages for tag in _TAGS.get(package, "").split()]
-    return list(dict.fromkeys([*tags, *(PackageName(_without_scope(package)) for package in packages)]))
-
-
-def _without_scope(name: str) -> str:
-    """The name without its scope: ``@scope/name``, ``vendor/name``."""
-    return name.rpartition("/")[2]
+    # A name may have a scope: @scope/name, vendor/name.
+    return list(dict.fromkeys([*tags, *(PackageName(package.rpartition("/")[2]) for package in packages)]))
 
 
 _MOST_DEPENDENCIES = 200

@@ -18,10 +18,8 @@ if TYPE_CHECKING:
 
 
 EXAMPLES = ("retrieval actors pseudonymise ann@example.com --yes",)
-QUARANTINE = ("retrieval actors quarantine bot-7 --reason spam",)
-RELEASE = ("retrieval actors release bot-7",)
 
-Actor = Annotated[str, typer.Argument(metavar="ACTOR", help="The actor's name, as recorded.", show_default=False)]
+Actor = Annotated[str, typer.Argument(metavar="ACTOR", help="The actor's name, as recorded.")]
 
 app = typer.Typer(rich_markup_mode="rich", no_args_is_help=True, epilog=examples(*EXAMPLES))
 
@@ -53,12 +51,12 @@ def pseudonymise(
     answer(context, lambda platform: platform.pseudonymise(actor), present, as_json=as_json)
 
 
-@app.command(epilog=examples(*QUARANTINE))
+@app.command(epilog=examples("retrieval actors quarantine bot-7 --reason spam"))
 def quarantine(
     context: typer.Context,
     *,
     actor: Actor,
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, for later reference.")] = "",
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="The reason, for later reference.")] = "",
     as_json: Json = False,
 ) -> None:
     """Exclude an actor's past and future feedback.
@@ -68,7 +66,7 @@ def quarantine(
     _change(context, lambda platform: platform.quarantine(actor, reason=reason), "no longer", as_json=as_json)
 
 
-@app.command(epilog=examples(*RELEASE))
+@app.command(epilog=examples("retrieval actors release bot-7"))
 def release(context: typer.Context, *, actor: Actor, as_json: Json = False) -> None:
     """Let an actor's feedback count again."""
     _change(context, lambda platform: platform.release(actor), "again", as_json=as_json)

@@ -25,7 +25,7 @@ EXAMPLES = ("retrieval analysts add ann", "retrieval analysts add ann --sql")
 
 app = typer.Typer(rich_markup_mode="rich", epilog=examples(EXAMPLES[0], "retrieval analysts list"))
 
-Login = Annotated[str, typer.Argument(metavar="LOGIN", help="The login's name in PostgreSQL.", show_default=False)]
+Login = Annotated[str, typer.Argument(metavar="LOGIN", help="The login's name in PostgreSQL.")]
 Sql = Annotated[
     bool, typer.Option("--sql", help="Run nothing: print the statements, for a database administrator to run.")
 ]

@@ -41,20 +41,14 @@ def analytics(
     view: Annotated[
         str | None,
         typer.Argument(
-            metavar="VIEW",
-            help="The view to show; without it, the list of views.",
-            show_default=False,
-            autocompletion=complete_view,
+            metavar="VIEW", help="The view to show; without it, the list of views.", autocompletion=complete_view
         ),
     ] = None,
     collection: OneCollection = None,
     since: Annotated[
-        str | None,
-        typer.Option("--since", metavar="WHEN", help="From that time on: 30m, 12h, 7d, 4w, or a date or time in UTC."),
+        str | None, typer.Option(metavar="WHEN", help="From that time on: 30m, 12h, 7d, 4w, or a date or time in UTC.")
     ] = None,
-    until: Annotated[
-        str | None, typer.Option("--until", metavar="WHEN", help="Before that date or time, in UTC.")
-    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Before that date or time, in UTC.")] = None,
     limit: Annotated[
         int | None,
         typer.Option("--limit", "-n", min=1, help="The maximum number of rows; else 50, or all with --json or --csv."),
@@ -121,10 +115,6 @@ def rows_of(result: AnalyticsTable) -> Iterator[str | Table]:
 
 
 def _cell(value: Any) -> object:
-    from datetime import UTC, datetime
-
-    if isinstance(value, datetime):
-        return f"{value.astimezone(UTC):%Y-%m-%d %H:%M}"
     return ", ".join(map(str, value)) if isinstance(value, list) else value
 
 

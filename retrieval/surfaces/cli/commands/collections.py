@@ -10,7 +10,7 @@ from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.collection import OCCURRED_AT, IndexKind, Neighbours
 from retrieval.surfaces.cli.options import CollectionName, Json, Yes, confirm, examples, filterable_of, state_of
 from retrieval.surfaces.cli.output import NO_COLLECTIONS, Step, console, count, print_json, progress, short_space, table
-from retrieval.surfaces.cli.run import answer, of_collection, run
+from retrieval.surfaces.cli.run import CONTINUES, answer, of_collection, run
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,31 +26,6 @@ EXAMPLES = (
     "retrieval collections filterable tickets priority:text hours:number",
     "retrieval collections filterable tickets --drop hours --json",
 )
-
-HALF_LIFE_EXAMPLE = "retrieval collections half-life tickets 90"
-
-DAILY_CAP_EXAMPLE = "retrieval collections daily-cap tickets 20000"
-
-NEIGHBOURS_EXAMPLES = (
-    "retrieval collections neighbours talks --sequence session --order turn",
-    "retrieval collections neighbours talks --none",
-)
-
-INDEX_EXAMPLE = "retrieval collections index tickets quantised"
-
-SPLIT_EXAMPLE = "retrieval collections split tickets --parts 4"
-
-EXPORT_EXAMPLES = (
-    "retrieval collections export tickets tickets.jsonl.gz",
-    "retrieval collections export tickets - --no-records > tickets.jsonl",
-)
-
-IMPORT_EXAMPLES = (
-    "retrieval -t staging collections import tickets.jsonl.gz",
-    "retrieval collections import tickets.jsonl.gz --name tickets-2 --json",
-)
-
-REMOVE_EXAMPLE = "retrieval collections remove tickets --yes"
 
 app = typer.Typer(rich_markup_mode="rich", epilog=examples(EXAMPLES[0]))
 
@@ -82,13 +57,10 @@ def filterable(
     collection: CollectionName,
     attributes: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="ATTRIBUTE:TYPE", help="Attributes to index, as text, number, boolean or time.", show_default=False
-        ),
+        typer.Argument(metavar="ATTRIBUTE:TYPE", help="Attributes to index, as text, number, boolean or time."),
     ] = None,
     drop: Annotated[
-        list[str] | None,
-        typer.Option("--drop", metavar="ATTRIBUTE", help="Drop an attribute's index first. May be repeated."),
+        list[str] | None, typer.Option(metavar="ATTRIBUTE", help="Drop an attribute's index first. May be repeated.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -111,12 +83,12 @@ def filterable(
     answer(context, of_collection(collection, ask), present, as_json=as_json)
 
 
-@app.command("half-life", epilog=examples(HALF_LIFE_EXAMPLE))
+@app.command("half-life", epilog=examples("retrieval collections half-life tickets 90"))
 def half_life(
     context: typer.Context,
     *,
     collection: CollectionName,
-    days: Annotated[float, typer.Argument(metavar="DAYS", help="1/24 to 36500; 30 at first.", show_default=False)],
+    days: Annotated[float, typer.Argument(metavar="DAYS", help="1/24 to 36500; 30 at first.")],
     as_json: Json = False,
 ) -> None:
     """Set in how many days feedback loses half its weight.
@@ -132,14 +104,12 @@ def half_life(
     )
 
 
-@app.command("daily-cap", epilog=examples(DAILY_CAP_EXAMPLE))
+@app.command("daily-cap", epilog=examples("retrieval collections daily-cap tickets 20000"))
 def daily_cap(
     context: typer.Context,
     *,
     collection: CollectionName,
-    events: Annotated[
-        int, typer.Argument(metavar="EVENTS", help="1 to 1,000,000; 1,000 at first.", show_default=False)
-    ],
+    events: Annotated[int, typer.Argument(metavar="EVENTS", help="1 to 1,000,000; 1,000 at first.")],
     as_json: Json = False,
 ) -> None:
     """Set how many events of one actor count in a day.
@@ -155,7 +125,12 @@ def daily_cap(
     )
 
 
-@app.command(epilog=examples(*NEIGHBOURS_EXAMPLES))
+@app.command(
+    epilog=examples(
+        "retrieval collections neighbours talks --sequence session --order turn",
+        "retrieval collections neighbours talks --none",
+    )
+)
 def neighbours(
     context: typer.Context,
     *,
@@ -200,14 +175,13 @@ def neighbours(
     answer(context, of_collection(collection, ask), present, as_json=as_json)
 
 
-@app.command(epilog=examples(INDEX_EXAMPLE))
+@app.command(epilog=examples("retrieval collections index tickets quantised"))
 def index(
     context: typer.Context,
     *,
     collection: CollectionName,
     kind: Annotated[
-        IndexKind | None,
-        typer.Argument(help="auto: full, or an existing quantised one that works.", show_default=False),
+        IndexKind | None, typer.Argument(help="auto: full, or an existing quantised one that works.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -229,12 +203,12 @@ def index(
     answer(context, work, present, as_json=as_json)
 
 
-@app.command(epilog=examples(SPLIT_EXAMPLE))
+@app.command(epilog=examples("retrieval collections split tickets --parts 4"))
 def split(
     context: typer.Context,
     *,
     collection: CollectionName,
-    parts: Annotated[int, typer.Option(metavar="N", help="The number of parts, 1 to 64.", show_default=False)],
+    parts: Annotated[int, typer.Option(metavar="N", help="The number of parts, 1 to 64.")],
     as_json: Json = False,
 ) -> None:
     """Divide the index of a large collection's vectors among parts.
@@ -258,7 +232,7 @@ def split(
 
 
 @app.command("delete", hidden=True)
-@app.command(epilog=examples(REMOVE_EXAMPLE))
+@app.command(epilog=examples("retrieval collections remove tickets --yes"))
 def remove(
     context: typer.Context,
     *,
@@ -282,16 +256,22 @@ def remove(
         lambda _: f"{collection} is removed",
         as_json=as_json,
         to_json=lambda _: {"removed": collection},
-        when_interrupted="interrupted; run the same command again to continue",
+        when_interrupted=CONTINUES,
     )
 
 
-@app.command("export", epilog=examples(*EXPORT_EXAMPLES))
+@app.command(
+    "export",
+    epilog=examples(
+        "retrieval collections export tickets tickets.jsonl.gz",
+        "retrieval collections export tickets - --no-records > tickets.jsonl",
+    ),
+)
 def export_(
     context: typer.Context,
     *,
     collection: CollectionName,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A new file; - is standard output.", show_default=False)],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A new file; - is standard output.")],
     records: Annotated[
         bool, typer.Option("--records/--no-records", help="With or without searches, feedback and learned models.")
     ] = True,
@@ -319,14 +299,18 @@ def export_(
         console(stderr=file == "-").print(f"exported {_moved_text(moved)} to {file}", soft_wrap=True)
 
 
-@app.command("import", epilog=examples(*IMPORT_EXAMPLES))
+@app.command(
+    "import",
+    epilog=examples(
+        "retrieval -t staging collections import tickets.jsonl.gz",
+        "retrieval collections import tickets.jsonl.gz --name tickets-2 --json",
+    ),
+)
 def import_(
     context: typer.Context,
     *,
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="A file that export wrote; - is standard input.", show_default=False)
-    ],
-    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Else the exported name.")] = None,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A file that export wrote; - is standard input.")],
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Else the exported name.")] = None,
     own_vectors: Annotated[
         bool, typer.Option("--own-vectors", help="Its vectors need no embedder here: they are searched by vectors.")
     ] = False,

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.surfaces.cli.errors import FAILED
 from retrieval.surfaces.cli.options import Json, State, Yes, confirm, examples, state_of
-from retrieval.surfaces.cli.output import console, count, print_json
+from retrieval.surfaces.cli.output import count, print_json, spinner
 
 if TYPE_CHECKING:
     from retrieval.adapters.store.installation.backup import Backup
@@ -137,7 +137,7 @@ def distribute(
     """
     from retrieval.adapters.store.installation import cluster
 
-    with _server(state_of(context)) as (url, name), _spinner("distributing the tables"):
+    with _server(state_of(context)) as (url, name), spinner("distributing the tables"):
         distribution = cluster.distribute(url, name, shards=shards)
     if as_json:
         print_json(asdict(distribution))
@@ -151,7 +151,7 @@ def rebalance(context: typer.Context, *, as_json: Json = False) -> None:
     """Move collections between the nodes of a cluster until they hold about equal amounts."""
     from retrieval.adapters.store.installation import cluster
 
-    with _server(state_of(context)) as (url, _), _spinner("moving collections"):
+    with _server(state_of(context)) as (url, _), spinner("moving collections"):
         moves = cluster.rebalance(url)
     if as_json:
         print_json({"moves": moves})
@@ -164,10 +164,7 @@ def upgrade_server(
     context: typer.Context,
     *,
     programs: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FOLDER", help="The folder of the former version's postgres and pg_ctl.", show_default=False
-        ),
+        Path, typer.Argument(metavar="FOLDER", help="The folder of the former version's postgres and pg_ctl.")
     ],
     as_json: Json = False,
 ) -> None:
@@ -183,7 +180,7 @@ def upgrade_server(
     settings = state_of(context).settings()
     if settings.database_url is not None:
         raise InvalidRequestError("RETRIEVAL_DATABASE_URL names a server of your own, which its administrator upgrades")
-    with _spinner("moving the data to the installed PostgreSQL"):
+    with spinner("moving the data to the installed PostgreSQL"):
         report, former_home = move_data(settings.home or default_home(), programs, datetime.now(UTC))
     if as_json:
         print_json({**report.as_dict(), "former_data": str(former_home)})
@@ -194,7 +191,7 @@ def upgrade_server(
         )
 
 
-BackupFolder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of the backup.", show_default=False)]
+BackupFolder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of the backup.")]
 
 
 def backup(context: typer.Context, *, folder: BackupFolder, as_json: Json = False) -> None:
@@ -210,7 +207,7 @@ def backup(context: typer.Context, *, folder: BackupFolder, as_json: Json = Fals
     settings = state.settings()
     if settings.database_url is None:
         check_is_made(settings.home or default_home())
-    with _server(state) as (url, _), _spinner("saving the database"):
+    with _server(state) as (url, _), spinner("saving the database"):
         report = back_up(url, folder, datetime.now(UTC))
     _print_report(report, f"saved {_size(report)} of {report.server} in {folder}", as_json=as_json)
 
@@ -224,7 +221,7 @@ def restore(context: typer.Context, *, folder: BackupFolder, as_json: Json = Fal
     from retrieval.adapters.store.installation.embedded.place import default_home
 
     settings = state_of(context).settings()
-    with _spinner("restoring the database"):
+    with spinner("restoring the database"):
         if settings.database_url is None:
             report = restore_home(folder, settings.home or default_home())
         else:
@@ -247,12 +244,6 @@ def _size(report: Backup) -> str:
     return f"{count(report.rows, 'row')} in {count(report.tables, 'table')}"
 
 
-def _spinner(text: str) -> AbstractContextManager[object]:
-    """A spinner, on a terminal."""
-    terminal = console(stderr=True)
-    return terminal.status(text) if terminal.is_terminal else nullcontext()
-
-
 @contextmanager
 def _server(state: State) -> Iterator[tuple[str, str]]:
     """The URL of the configured server, or of the embedded one while it is needed, and the schema's name."""
@@ -271,7 +262,16 @@ def _print(schema_status: SchemaStatus, url: str, sentence: str, *, as_json: boo
     from retrieval.adapters.store.translate import server_name
 
     if as_json:
-        print_json(_as_dict(schema_status, server_name(url)))
+        print_json(
+            {
+                "server": server_name(url),
+                "schema": schema_status.schema,
+                "current": schema_status.current,
+                "head": schema_status.head,
+                "known": schema_status.known,
+                "is_current": schema_status.is_current,
+            }
+        )
     else:
         typer.echo(sentence)
 
@@ -280,14 +280,3 @@ def _sentence(schema_status: SchemaStatus) -> str:
     if schema_status.trouble is None:
         return f"schema {schema_status.schema!r} is current (revision {schema_status.current})"
     return "; ".join(schema_status.trouble)
-
-
-def _as_dict(schema_status: SchemaStatus, server: str) -> dict[str, Any]:
-    return {
-        "server": server,
-        "schema": schema_status.schema,
-        "current": schema_status.current,
-        "head": schema_status.head,
-        "known": schema_status.known,
-        "is_current": schema_status.is_current,
-    }

@@ -49,7 +49,6 @@ def doctor(
         typer.Argument(
             metavar="COLLECTION",
             help="Examine only this collection; else all of the tenant's.",
-            show_default=False,
             autocompletion=complete_collection,
         ),
     ] = None,
@@ -257,8 +256,6 @@ def recall_text(status: CollectionStatus) -> str | None:
 
 
 def _run_cells(run: JobRun) -> tuple[object, ...]:
-    from datetime import UTC
-
     seconds = None if run.seconds is None else f"{run.seconds:.1f}"
     details = ", ".join(f"{name} {value}" for name, value in run.details.items() if not isinstance(value, list))
-    return run.job, f"{run.started_at.astimezone(UTC):%Y-%m-%d %H:%M}", seconds, run.outcome, details
+    return run.job, run.started_at, seconds, run.outcome, details

@@ -223,11 +223,8 @@ def tune(
     qrels: Judgements = None,
     where_from: WhereFromOption = None,
     drop_self: DropSelfOption = None,
-    cutoff: Annotated[int, typer.Option("--cutoff", metavar="N", help="Tune nDCG at this many hits.")] = 10,
-    seed: Annotated[
-        int,
-        typer.Option("--seed", metavar="N", min=0, help="The seed of the random folds."),
-    ] = 0,
+    cutoff: Annotated[int, typer.Option(metavar="N", help="Tune nDCG at this many hits.")] = 10,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="The seed of the random folds.")] = 0,
     apply: Annotated[bool, typer.Option("--apply", help="Store the proposal as a new version of the profile.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -302,12 +299,7 @@ def calibrate(
     collection: CollectionName,
     queries: Annotated[
         Path | None,
-        typer.Option(
-            "--queries",
-            metavar="FILE",
-            help="Judged queries as for tune; without it, the feedback on recorded searches.",
-            show_default=False,
-        ),
+        typer.Option(metavar="FILE", help="Judged queries as for tune; without it, the feedback on recorded searches."),
     ] = None,
     qrels: Judgements = None,
     where_from: WhereFromOption = None,

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retrieval.domain.errors import InvalidRequestError, RetrievalError
+from retrieval.domain.errors import InvalidRequestError
 from retrieval.surfaces.cli.options import CollectionName, Json, State, collection_option, state_of
-from retrieval.surfaces.cli.output import console, count, plain, print_json, table
-from retrieval.surfaces.cli.run import answer, of_collection, run
+from retrieval.surfaces.cli.output import console, count, print_json, table, tell
+from retrieval.surfaces.cli.run import CONTINUES, answer, of_collection, run
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -86,7 +86,7 @@ def judge_file(state: State, file: str, *, others: bool, as_json: bool) -> None:
     report, refused = run(
         state,
         work,
-        when_interrupted="interrupted; run the same command again to continue",
+        when_interrupted=CONTINUES,
         reads_standard_input=file == STANDARD_INPUT,
     )
     _print(report, refused, as_json=as_json)
@@ -109,21 +109,18 @@ async def _store(platform: Platform, lines: Iterator[FeedbackLine]) -> tuple[Fee
         )
         report += part
         messages = [(line.line, str(line.error)) for line in batch if line.error is not None]
-        messages += [(valid[place][0].line, _line_error(valid[place][0], error)) for place, error in errors]
+        for place, error in errors:
+            line = valid[place][0]
+            messages.append((line.line, f"{line.file}:{line.line}: {error}"))
         refused.add([text for _, text in sorted(messages)])
     return report, refused
 
 
-def _line_error(line: FeedbackLine, error: RetrievalError) -> str:
-    return f"{line.file}:{line.line}: {error}"
-
-
 def _print(report: FeedbackReport, refused: RefusedLines, *, as_json: bool) -> None:
-    err = console(stderr=True)
     for text in refused.first:
-        err.print(plain(f"rejected: {text}"), soft_wrap=True)
+        tell(f"rejected: {text}")
     if refused.number > MAX_REASONS:
-        err.print(f"rejected: and {refused.number - MAX_REASONS:,} more, which are not shown", soft_wrap=True)
+        tell(f"rejected: and {refused.number - MAX_REASONS:,} more, which are not shown")
     if as_json:
         print_json({**report.as_dict(), "rejected": refused.number})
         return
@@ -147,7 +144,6 @@ def feedback(
         typer.Argument(
             metavar="[RETRIEVAL_ID] ITEM_ID",
             help="The search and the item it showed; with --collection, only the item.",
-            show_default=False,
         ),
     ] = None,
     collection: Annotated[str | None, collection_option("Judge an item of it, without a search.")] = None,
@@ -155,24 +151,20 @@ def feedback(
     reward: Annotated[
         float | None, typer.Option("--reward", "-r", metavar="R", help="Instead: its reward, 0 to 1.")
     ] = None,
-    kind: Annotated[
-        str | None, typer.Option("--kind", metavar="NAME", help="The kind of verdict; else rating.")
-    ] = None,
-    actor: Annotated[str | None, typer.Option("--actor", metavar="NAME", help="Who judges.")] = None,
+    kind: Annotated[str | None, typer.Option(metavar="NAME", help="The kind of verdict; else rating.")] = None,
+    actor: Annotated[str | None, typer.Option(metavar="NAME", help="Who judges.")] = None,
     domain: Annotated[
-        str | None, typer.Option("--domain", metavar="NAME", help="With --collection: the domain of the question.")
+        str | None, typer.Option(metavar="NAME", help="With --collection: the domain of the question.")
     ] = None,
     complexity: Annotated[
-        float | None, typer.Option("--complexity", metavar="C", help="With --collection: how hard it was, 0 to 1.")
+        float | None, typer.Option(metavar="C", help="With --collection: how hard it was, 0 to 1.")
     ] = None,
-    note: Annotated[str | None, typer.Option("--note", metavar="TEXT", help="A comment.")] = None,
+    note: Annotated[str | None, typer.Option(metavar="TEXT", help="A comment.")] = None,
     at: Annotated[
-        str | None, typer.Option("--at", metavar="TIME", help="When it was: 2026-03-01T12:00:00+00:00; else now.")
+        str | None, typer.Option(metavar="TIME", help="When it was: 2026-03-01T12:00:00+00:00; else now.")
     ] = None,
-    weight: Annotated[float | None, typer.Option("--weight", metavar="W", help="How much it counts, 0 to 1.")] = None,
-    key: Annotated[
-        str | None, typer.Option("--key", metavar="TEXT", help="Identifies repetitions; else derived.")
-    ] = None,
+    weight: Annotated[float | None, typer.Option(metavar="W", help="How much it counts, 0 to 1.")] = None,
+    key: Annotated[str | None, typer.Option(metavar="TEXT", help="Identifies repetitions; else derived.")] = None,
     file: Annotated[
         str | None,
         typer.Option("--file", "-f", metavar="FILE", help="Events, one JSON object a line; - is standard input."),
@@ -205,8 +197,7 @@ def models(
     *,
     collection: CollectionName,
     use: Annotated[
-        str | None,
-        typer.Option("--use", metavar="VERSION", help="Search with that version and no other; 0: none; or 'latest'."),
+        str | None, typer.Option(metavar="VERSION", help="Search with that version and no other; 0: none; or 'latest'.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -258,7 +249,7 @@ def models_table(rows: list[StoredModel], used: int, caption: str) -> Table:
                 model.version == used,
                 model.kind,
                 model.events,
-                f"{model.created_at:%Y-%m-%d %H:%M}",
+                model.created_at,
                 model.reason,
                 _trial(model),
             )

@@ -28,15 +28,12 @@ def import_langchain(
     url: Annotated[
         str,
         typer.Option(
-            "--from", envvar=_SOURCE, metavar="URL", help="The store's database; a password is safer in the variable.",
-            show_default=False,
+            "--from", envvar=_SOURCE, metavar="URL", help="The store's database; a password is safer in the variable."
         ),
     ],
-    name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="The collection of a PGVector.")
-    ] = None,
-    table: Annotated[str | None, typer.Option("--table", metavar="NAME", help="The table of a PGVectorStore.")] = None,
-    schema: Annotated[str, typer.Option("--schema", metavar="NAME", help="Where its tables are.")] = "public",
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="The collection of a PGVector.")] = None,
+    table: Annotated[str | None, typer.Option(metavar="NAME", help="The table of a PGVectorStore.")] = None,
+    schema: Annotated[str, typer.Option(metavar="NAME", help="Where its tables are.")] = "public",
     content: Annotated[
         str | None, typer.Option("--content-column", metavar="NAME", help="The texts' column; else content.")
     ] = None,
@@ -49,7 +46,7 @@ def import_langchain(
     skip: Annotated[bool, typer.Option("--skip-bad", help="Leave out documents that cannot be stored.")] = False,
     as_json: Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
-) -> None:  # fmt: skip
+) -> None:
     """Copy a store of langchain-postgres: ids, texts, metadata and vectors.
 
     Nothing is embedded again, so the collection needs the embedder that made
@@ -74,7 +71,7 @@ def import_langchain(
 def _copy(state: State, url: str, store: LangChainStore, collection: str, *, skip: bool, quiet: bool) -> CopyReport:
     from retrieval.platform import Platform
     from retrieval.surfaces.cli.output import Step, console, progress
-    from retrieval.surfaces.cli.run import run
+    from retrieval.surfaces.cli.run import CONTINUES, run
     from retrieval.surfaces.langchain.migrate import copy_store
 
     def report_skipped(item_id: str, why: str) -> None:
@@ -89,4 +86,4 @@ def _copy(state: State, url: str, store: LangChainStore, collection: str, *, ski
                 progress=lambda report: update(Step(report.read, None, report.read)),
             )  # fmt: skip
 
-    return run(state, work, when_interrupted="interrupted; run the same command again to continue")
+    return run(state, work, when_interrupted=CONTINUES)

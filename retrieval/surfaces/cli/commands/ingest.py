@@ -32,7 +32,7 @@ from retrieval.surfaces.cli.ingest_documents import (
 )
 from retrieval.surfaces.cli.options import CollectionName, Json, State, filterable_of, schema_of, state_of
 from retrieval.surfaces.cli.output import Step, console, count, plain, print_json, progress, table
-from retrieval.surfaces.cli.run import run
+from retrieval.surfaces.cli.run import CONTINUES, run
 
 if TYPE_CHECKING:
     from retrieval.platform import Platform
@@ -234,9 +234,6 @@ def default_path(file: str, *, is_csv: bool) -> Path:
     return Path(f"{name}.rejects.{'csv' if is_csv else 'jsonl'}")
 
 
-INTERRUPTED = "interrupted; run the same command again to continue"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestOptions(RunOptions):
     """The options of an ingest of items."""
@@ -268,7 +265,7 @@ def ingest_files(state: State, options: IngestOptions) -> None:
         async def work(platform: Platform) -> IngestReport:
             return await _ingest(platform, options, source, rejected)
 
-        report = run(state, work, when_interrupted=INTERRUPTED, reads_standard_input=source.reads_standard_input)
+        report = run(state, work, when_interrupted=CONTINUES, reads_standard_input=source.reads_standard_input)
     _present(options, source, report, rejected)
 
 
@@ -338,8 +335,8 @@ def _present(options: IngestOptions, source: InputFiles, report: IngestReport, r
         err.print(plain(f"note: {note}"), soft_wrap=True)
     if not report.read + report.rejected:
         err.print(plain(f"note: there are no items in {', '.join(options.files)}"), soft_wrap=True)
-    warn_cut(err, report.items)
-    report_pending(err, report.items)
+    warn_cut(report.items)
+    report_pending(report.items)
 
 
 _IDS_MADE = (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from retrieval.surfaces.cli.options import CollectionName, Json, examples
-from retrieval.surfaces.cli.output import console, count, plain, table
+from retrieval.surfaces.cli.output import count, field_rows, table, tell
 from retrieval.surfaces.cli.run import answer, of_collection
 from retrieval.surfaces.cli.search_options import CONDITION_HELP, where_of
 
@@ -31,10 +31,8 @@ PUT = (
     """retrieval items put tickets '{"id": "T-5", "title": "No mail"}' --new""",
 )
 PATCH = ("""retrieval items patch tickets T-4 '{"title": "Mail is late again", "metadata": {"priority": null}}'""",)
-DELETE = ("retrieval items delete tickets T-4",)
 
-ItemName = Annotated[str, typer.Argument(metavar="ID", help="The item's id.", show_default=False)]
-ItemNames = Annotated[list[str], typer.Argument(metavar="ID", help="The items' ids.", show_default=False)]
+ItemName = Annotated[str, typer.Argument(metavar="ID", help="The item's id.")]
 Version = Annotated[
     str | None,
     typer.Option("--if-version", metavar="VERSION", help="Only if the item still has this version; * is any."),
@@ -98,9 +96,7 @@ def put(
     context: typer.Context,
     *,
     collection: CollectionName,
-    record: Annotated[
-        str, typer.Argument(metavar="JSON", help="The item as an object; - reads standard input.", show_default=False)
-    ],
+    record: Annotated[str, typer.Argument(metavar="JSON", help="The item as an object; - reads standard input.")],
     version: Version = None,
     is_new: Annotated[bool, typer.Option("--new", help="Only if there is no such item.")] = False,
     as_json: Json = False,
@@ -116,7 +112,7 @@ def put(
     work = of_collection(collection, lambda target: target.put(item, version=expected_version))
     stored = answer(context, work, _table, as_json=as_json, to_json=_as_json)
     for note in WithoutText.among([stored.item]).notes(1):
-        console(stderr=True).print(plain(f"note: {note}"), soft_wrap=True)
+        tell(f"note: {note}")
 
 
 @app.command(epilog=examples(*PATCH))
@@ -126,10 +122,7 @@ def patch(
     collection: CollectionName,
     item_id: ItemName,
     changes: Annotated[
-        str,
-        typer.Argument(
-            metavar="JSON", help="The changes as an object; null removes; - is standard input.", show_default=False
-        ),
+        str, typer.Argument(metavar="JSON", help="The changes as an object; null removes; - is standard input.")
     ],
     version: Version = None,
     as_json: Json = False,
@@ -140,12 +133,12 @@ def patch(
     answer(context, work, _table, as_json=as_json, to_json=_as_json)
 
 
-@app.command(epilog=examples(*DELETE))
+@app.command(epilog=examples("retrieval items delete tickets T-4"))
 def delete(
     context: typer.Context,
     *,
     collection: CollectionName,
-    item_ids: ItemNames,
+    item_ids: Annotated[list[str], typer.Argument(metavar="ID", help="The items' ids.")],
     version: Version = None,
     as_json: Json = False,
 ) -> None:
@@ -169,13 +162,7 @@ def _as_json(stored: StoredItem) -> dict[str, Any]:
 
 
 def _table(stored: StoredItem) -> Table:
-    return table(["field", "value"], ((name, _cell(value)) for name, value in _as_json(stored).items() if value))
-
-
-def _cell(value: object) -> str:
-    import json
-
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return table(["field", "value"], field_rows(_as_json(stored)))
 
 
 def _object(text: str) -> Mapping[str, Any]:

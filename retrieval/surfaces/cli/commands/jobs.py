@@ -21,11 +21,9 @@ from retrieval.surfaces.cli.options import (
     state_of,
 )
 from retrieval.surfaces.cli.output import NO_COLLECTIONS, Step, console, count, plain, print_json, progress, table
-from retrieval.surfaces.cli.run import answer, run
+from retrieval.surfaces.cli.run import CONTINUES, answer, run
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from rich.table import Table
 
     from retrieval.jobs.registry import Job
@@ -43,10 +41,7 @@ def worker(
     *,
     once: Annotated[bool, typer.Option("--once", help="Run the due and queued jobs, then end.")] = False,
     concurrency: Annotated[
-        int | None,
-        typer.Option(
-            "--concurrency", min=1, max=100, metavar="N", help="Jobs at a time; else RETRIEVAL_WORKER_CONCURRENCY."
-        ),
+        int | None, typer.Option(min=1, max=100, metavar="N", help="Jobs at a time; else RETRIEVAL_WORKER_CONCURRENCY.")
     ] = None,
     as_json: JsonLines = False,
 ) -> None:
@@ -111,9 +106,6 @@ def reindex(context: typer.Context, *, collection: CollectionName, as_json: Json
     run_one_job(state_of(context), job_named("reindex"), collection, as_json=as_json)
 
 
-INTERRUPTED = "interrupted; run the same command again to continue"
-
-
 def run_one_job(state: State, job: Job, name: str | None, *, as_json: bool) -> None:
     """Run the job over one collection, or over all of the tenant's; exit with 1 if it failed for one."""
     from retrieval.jobs.run import FAILED as RUN_FAILED
@@ -121,7 +113,7 @@ def run_one_job(state: State, job: Job, name: str | None, *, as_json: bool) -> N
     async def work(platform: Platform) -> list[RunReport]:
         return [await _run(platform, job, target) for target in await _targets(platform, name)]
 
-    reports = run(state, work, when_interrupted=INTERRUPTED)
+    reports = run(state, work, when_interrupted=CONTINUES)
     if as_json:
         print_json([report.as_dict() for report in reports])
     else:
@@ -182,13 +174,7 @@ def run_now(
     context: typer.Context,
     *,
     name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME",
-            help="The job's name, as listed.",
-            show_default=False,
-            autocompletion=complete_job,
-        ),
+        str, typer.Argument(metavar="NAME", help="The job's name, as listed.", autocompletion=complete_job)
     ],
     collection: OneCollection = None,
     as_json: Json = False,
@@ -211,20 +197,14 @@ def jobs_table(planned: list[PlannedJob]) -> Table:
             (
                 job.name,
                 job.schedule or "off",
-                _minute(job.last.started_at) if job.last else None,
+                job.last.started_at if job.last else None,
                 job.last.outcome if job.last else None,
-                _minute(job.next_at) if job.next_at else None,
+                job.next_at,
                 job.what,
             )
             for job in planned
         ),
     )
-
-
-def _minute(time: datetime) -> str:
-    from datetime import UTC
-
-    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M}"
 
 
 async def _planned_jobs(platform: Platform) -> list[PlannedJob]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retrieval.surfaces.cli.options import Json, Yes, complete_collection, confirm, examples
-from retrieval.surfaces.cli.output import console, count, table
+from retrieval.surfaces.cli.options import Json, Yes, collection_option, confirm, examples
+from retrieval.surfaces.cli.output import count, field_rows, table, tell
 from retrieval.surfaces.cli.run import answer
 
 if TYPE_CHECKING:
@@ -27,15 +27,12 @@ FORGET = (
 )
 
 REMEMBER = ("retrieval memories remember chat.jsonl --project ops --session 2026-05-01",)
-HISTORY = ("retrieval memories history 01a20206-45aa-77ad-9d9a-229001806734",)
 
 TURNS = "turns"
 """The links that are a memory's sources: ``retrieval.domain.items.memory.TURNS``, without loading that."""
 
-Collection = Annotated[
-    str,
-    typer.Option("--collection", metavar="NAME", help="Where the memories are.", autocompletion=complete_collection),
-]
+Collection = Annotated[str, collection_option("Where the memories are.", "--collection")]
+MemoryId = Annotated[str, typer.Argument(metavar="ID", help="The memory's id.")]
 
 app = typer.Typer(rich_markup_mode="rich", no_args_is_help=True, epilog=examples(*REMEMBER, *SHOW, *FORGET))
 
@@ -49,7 +46,7 @@ def memories() -> None:
 def show(
     context: typer.Context,
     *,
-    memory_id: Annotated[str, typer.Argument(metavar="ID", help="The memory's id.", show_default=False)],
+    memory_id: MemoryId,
     collection: Collection = "memories",
     as_json: Json = False,
 ) -> None:
@@ -59,7 +56,7 @@ def show(
         return (await (await _store(platform, collection)).get_memory(memory_id)).as_dict()
 
     def present(memory: dict[str, Any]) -> Table:
-        return table(["", ""], ((name, _cell(value)) for name, value in memory.items() if value))
+        return table(["", ""], field_rows(memory))
 
     answer(context, work, present, as_json=as_json)
 
@@ -68,11 +65,9 @@ def show(
 def forget(
     context: typer.Context,
     *,
-    memory_id: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="The memory's id.", show_default=False)
-    ] = None,
-    user: Annotated[str | None, typer.Option("--user", metavar="NAME", help="All memories of this user.")] = None,
-    project: Annotated[str | None, typer.Option("--project", metavar="ID", help="All of this project.")] = None,
+    memory_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="The memory's id.")] = None,
+    user: Annotated[str | None, typer.Option(metavar="NAME", help="All memories of this user.")] = None,
+    project: Annotated[str | None, typer.Option(metavar="ID", help="All of this project.")] = None,
     collection: Collection = "memories",
     yes: Yes = False,
     as_json: Json = False,
@@ -111,27 +106,16 @@ def forget(
 def remember(
     context: typer.Context,
     *,
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE", help="Messages, one JSON object a line; - is standard input.", show_default=False
-        ),
-    ],
-    project: Annotated[
-        str, typer.Option("--project", metavar="ID", help="The project that remembers.", show_default=False)
-    ],
-    session: Annotated[
-        str,
-        typer.Option("--session", metavar="NAME", help="The session; sources are named by it.", show_default=False),
-    ],
-    user: Annotated[str | None, typer.Option("--user", metavar="NAME", help="Whose memories they are.")] = None,
-    first_turn: Annotated[int, typer.Option("--first-turn", metavar="N", help="The number of the first message.")] = 1,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Messages, one JSON object a line; - is standard input.")],
+    project: Annotated[str, typer.Option(metavar="ID", help="The project that remembers.")],
+    session: Annotated[str, typer.Option(metavar="NAME", help="The session; sources are named by it.")],
+    user: Annotated[str | None, typer.Option(metavar="NAME", help="Whose memories they are.")] = None,
+    first_turn: Annotated[int, typer.Option(metavar="N", help="The number of the first message.")] = 1,
     interaction_type: Annotated[
         str, typer.Option("--type", metavar="NAME", help="The interaction type of the memories.")
     ] = "fact",
     at: Annotated[
-        str | None,
-        typer.Option("--at", metavar="TIME", help="When it was: 2026-03-01T12:00:00+00:00; else now."),
+        str | None, typer.Option(metavar="TIME", help="When it was: 2026-03-01T12:00:00+00:00; else now.")
     ] = None,
     again: Annotated[
         bool, typer.Option("--again", help="Read messages again that were remembered before, as by another model.")
@@ -146,13 +130,19 @@ def remember(
     a source, and a fact that contradicts a memory supersedes it. Repeated
     messages change nothing.
     """
+    from retrieval.domain.errors import UnknownCollectionError
     from retrieval.surfaces.refused_values import time_of
 
     occurred_at = None if at is None else time_of("--at", at)
     messages = messages_of(file)
 
     async def work(platform: Platform) -> RememberReport:
-        store = await _store_or_new(platform, collection)
+        from retrieval.apps.memories import MemoryStore
+
+        try:
+            store = await _store(platform, collection)
+        except UnknownCollectionError:  # it is created with the first memory
+            store = MemoryStore(platform, collection)
         await _announce_destinations(platform, collection, messages, yes=yes)
         return await store.remember(
             messages,
@@ -168,11 +158,11 @@ def remember(
     answer(context, work, _report, as_json=as_json, when_interrupted="interrupted; run the same command again")
 
 
-@app.command(epilog=examples(*HISTORY))
+@app.command(epilog=examples("retrieval memories history 01a20206-45aa-77ad-9d9a-229001806734"))
 def history(
     context: typer.Context,
     *,
-    memory_id: Annotated[str, typer.Argument(metavar="ID", help="The memory's id.", show_default=False)],
+    memory_id: MemoryId,
     collection: Collection = "memories",
     as_json: Json = False,
 ) -> None:
@@ -212,25 +202,10 @@ def _report(report: RememberReport) -> list[str | Table]:
     return [f"{messages} read", table(["", "fact", "sources", "id", "superseded", "reason"], rows), *report.notes]
 
 
-def _cell(value: Any) -> object:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
-
-
 async def _store(platform: Platform, name: str) -> MemoryStore:
     from retrieval.apps.memories.store import existing_store
 
     return await existing_store(platform, name)
-
-
-async def _store_or_new(platform: Platform, name: str) -> MemoryStore:
-    """The store of that collection, which is created with the first memory if missing."""
-    from retrieval.apps.memories import MemoryStore
-    from retrieval.domain.errors import UnknownCollectionError
-
-    try:
-        return await _store(platform, name)
-    except UnknownCollectionError:
-        return MemoryStore(platform, name)
 
 
 async def _announce_destinations(platform: Platform, collection: str, messages: Sequence[Any], *, yes: bool) -> None:
@@ -242,7 +217,7 @@ async def _announce_destinations(platform: Platform, collection: str, messages: 
     if llm is not None and llm.name.startswith("openai/"):
         url = platform.settings.llm_base_url or OPENAI_URL
         line = f"messages, and memories that resemble their facts, are sent to {url}, to be read by {llm.name[7:]}"
-        console(stderr=True).print(f"note: {line}", soft_wrap=True)
+        tell(f"note: {line}")
     await announce_destination(platform, collection, len(json.dumps(messages)), yes=yes)
 
 

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 LIST = ("retrieval profiles list tickets",)
 SHOW = ("retrieval profiles show tickets", "retrieval profiles show tickets 2 > words.json")
 SET = ("retrieval profiles set tickets words.json --note 'words count more'",)
-USE = ("retrieval profiles use tickets 1",)
 PREVIEW = ('retrieval profiles preview tickets "connection timeout" --profile active --profile words.json -n 5',)
 
 _PROFILE_HELP = "A stored version such as 3, 'active', or a JSON file. The others are compared with the first."
@@ -62,10 +61,7 @@ def list_profiles(
     """List the versions, the newest first."""
 
     def present(versions: list[StoredProfile]) -> Table:
-        rows = (
-            (row.version, row.is_active, _legs(row.profile), f"{row.created_at:%Y-%m-%d %H:%M}", row.note)
-            for row in versions
-        )
+        rows = ((row.version, row.is_active, _legs(row.profile), row.created_at, row.note) for row in versions)
         return table(["version", "used", "weights", "made (UTC)", "note"], rows)
 
     answer(context, of_collection(collection, lambda target: target.profiles(limit=limit)), present, as_json=as_json)
@@ -77,10 +73,7 @@ def show(
     *,
     collection: CollectionName,
     version: Annotated[
-        int | None,
-        typer.Argument(
-            metavar="VERSION", help="Else the one in use.", show_default=False, autocompletion=complete_profile
-        ),
+        int | None, typer.Argument(metavar="VERSION", help="Else the one in use.", autocompletion=complete_profile)
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -94,8 +87,8 @@ def set_profile(
     context: typer.Context,
     *,
     collection: CollectionName,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A JSON file with a profile.", show_default=False)],
-    note: Annotated[str, typer.Option("--note", metavar="TEXT", help="A note on it.")] = "",
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A JSON file with a profile.")],
+    note: Annotated[str, typer.Option(metavar="TEXT", help="A note on it.")] = "",
     store_only: Annotated[
         bool, typer.Option("--store-only", help="Do not search with it yet; 'profiles use' activates it.")
     ] = False,
@@ -127,15 +120,12 @@ def set_profile(
     answer(context, of_collection(collection, ask), present, as_json=as_json)
 
 
-@app.command(epilog=examples(*USE))
+@app.command(epilog=examples("retrieval profiles use tickets 1"))
 def use(
     context: typer.Context,
     *,
     collection: CollectionName,
-    version: Annotated[
-        int,
-        typer.Argument(metavar="VERSION", help="A stored one.", show_default=False, autocompletion=complete_profile),
-    ],
+    version: Annotated[int, typer.Argument(metavar="VERSION", help="A stored one.", autocompletion=complete_profile)],
     as_json: Json = False,
 ) -> None:
     """Search with a stored version from now on."""
@@ -152,10 +142,8 @@ def preview(
     context: typer.Context,
     *,
     collection: CollectionName,
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="The words to search for.", show_default=False)],
-    profile: Annotated[
-        list[str], typer.Option("--profile", "-p", metavar="PROFILE", help=_PROFILE_HELP, show_default=False)
-    ],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="The words to search for.")],
+    profile: Annotated[list[str], typer.Option("--profile", "-p", metavar="PROFILE", help=_PROFILE_HELP)],
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Hits of each, 1 to 1000.")] = 10,
     where: options.Where = None,
     plain: options.Plain = False,

@@ -37,9 +37,9 @@ def list_retrievals(
     *,
     collection: CollectionName,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Searches, 1 to 1000.")] = 20,
-    session: Annotated[str, typer.Option("--session", metavar="NAME", help="Only of that session.")] = "",
+    session: Annotated[str, typer.Option(metavar="NAME", help="Only of that session.")] = "",
     before: Annotated[
-        str | None, typer.Option("--before", metavar="RETRIEVAL_ID", help="Only those before that one: the next page.")
+        str | None, typer.Option(metavar="RETRIEVAL_ID", help="Only those before that one: the next page.")
     ] = None,
     as_json: Json = False,
 ) -> None:

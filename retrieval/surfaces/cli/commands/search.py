@@ -27,9 +27,10 @@ from retrieval.surfaces.cli.options import (
     situation,
     state_of,
 )
-from retrieval.surfaces.cli.output import count, plain, table
+from retrieval.surfaces.cli.output import count, plain, table, tell
 
 if TYPE_CHECKING:
+    from retrieval.collection import Collection
     from retrieval.domain.items.passages import Passages
     from retrieval.domain.search.spelling import Completions
     from retrieval.platform import Platform
@@ -183,15 +184,14 @@ def search(
     """Search a collection by meaning and by words."""
     from retrieval.surfaces.cli.output import console, print_json
     from retrieval.surfaces.cli.run import run
-    from retrieval.surfaces.cli.search_options import entities_of, moment_of, vector_of, where_of
 
     if query is None and vector is None:
         raise typer.BadParameter("give some words, or a vector with --vector", ctx=context, param_hint="QUERY")
     arguments: dict[str, Any] = {
-        "vector": vector_of("--vector", vector), "where": where_of(where or ()), "limit": limit,
+        "vector": options.vector_of("--vector", vector), "where": options.where_of(where or ()), "limit": limit,
         "legs": legs_of(legs), "group_by": group_by, "syntax": not plain, "rewrites": rewrites or (),
-        "prefer": where_of(prefer or ()), "entities": entities_of(entities or ()), "tags": tags or (),
-        "as_of": moment_of(as_of), "about": vector_of("--about", about), "typos": typos,
+        "prefer": options.where_of(prefer or ()), "entities": options.entities_of(entities or ()), "tags": tags or (),
+        "as_of": options.moment_of(as_of), "about": options.vector_of("--about", about), "typos": typos,
         "snippet": snippet, "facets": facets or (), "after": after, "after_write": after_write,
         "min_score": min_score, "min_relevance": min_relevance,
     }  # fmt: skip
@@ -220,28 +220,22 @@ def complete(
     context: typer.Context,
     *,
     collection: CollectionName,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text typed so far.", show_default=False)],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text typed so far.")],
     where: options.Where = None,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Queries, and titles, 1 to 100.")] = 10,
     as_json: Json = False,
 ) -> None:
     """Complete a text that is being typed, from the words and titles of a collection."""
-    from retrieval.surfaces.cli.output import console, print_json
-    from retrieval.surfaces.cli.run import run
-    from retrieval.surfaces.cli.search_options import where_of
+    from retrieval.surfaces.cli.run import answer, of_collection
 
-    async def ask(platform: Platform) -> Completions:
-        target = await platform.collection(collection, create=False)
-        return await target.complete(text, where=where_of(where or ()), limit=limit)
+    def present(result: Completions) -> Iterator[str | Text]:
+        yield from result.queries
+        for title in result.titles:
+            yield Text.assemble((plain(title.id), "green"), "  ", plain(title.title))
 
-    result = run(state_of(context), ask)
-    if as_json:
-        print_json(result.as_dict())
-        return
-    for query in result.queries:
-        console().print(Text(plain(query)), soft_wrap=True)
-    for title in result.titles:
-        console().print(Text.assemble((plain(title.id), "green"), "  ", plain(title.title)), soft_wrap=True)
+    conditions = options.where_of(where or ())
+    work = of_collection(collection, lambda target: target.complete(text, where=conditions, limit=limit))
+    answer(context, work, present, as_json=as_json)
 
 
 PASSAGES_EXAMPLES = (
@@ -254,13 +248,11 @@ def passages(
     context: typer.Context,
     *,
     collection: CollectionName,
-    query: Annotated[str, typer.Argument(help="The question.", show_default=False)],
+    query: Annotated[str, typer.Argument(help="The question.")],
     max_tokens: Annotated[
         int, typer.Option("--max-tokens", "-t", metavar="N", help="The maximum number of printed tokens, at least 100.")
     ] = 2000,
-    around: Annotated[
-        int, typer.Option("--around", metavar="N", help="Chunks added on each side of a hit; 0 to 10.")
-    ] = 1,
+    around: Annotated[int, typer.Option(metavar="N", help="Chunks added on each side of a hit; 0 to 10.")] = 1,
     limit: options.Limit = 10,
     where: options.Where = None,
     min_score: options.MinScore = None,
@@ -279,16 +271,14 @@ def passages(
     one passage.
     """
     from retrieval.surfaces.cli.output import console, print_json
-    from retrieval.surfaces.cli.run import run
-    from retrieval.surfaces.cli.search_options import where_of
+    from retrieval.surfaces.cli.run import of_collection, run
 
     search_context = situation(
         domain=domain, complexity=complexity, actor=actor, session=session, backtracks=0, generated=False
     )
-    condition = where_of(where or ())
+    condition = options.where_of(where or ())
 
-    async def ask(platform: Platform) -> Passages:
-        target = await platform.collection(collection, create=False)
+    async def ask(target: Collection) -> Passages:
         return await target.passages(
             query,
             max_tokens=max_tokens,
@@ -300,7 +290,7 @@ def passages(
             context=search_context,
         )
 
-    result = run(state_of(context), ask)
+    result = run(state_of(context), of_collection(collection, ask))
     if as_json:
         print_json(result.as_dict())
         return
@@ -309,4 +299,4 @@ def passages(
     left_out = f"{count(result.left_out, 'hit')} did not fit into {max_tokens:,} tokens" if result.left_out else ""
     empty = "" if result.text else "no passage"
     for note in filter(None, (empty, left_out, *result.notes)):
-        console(stderr=True).print(plain(f"note: {note}"), soft_wrap=True)
+        tell(f"note: {note}")

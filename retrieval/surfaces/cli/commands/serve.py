@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieval.surfaces.cli.options import complete_collection, state_of
+from retrieval.surfaces.cli.options import collection_option, state_of
+from retrieval.surfaces.listening import require_extra
 
 if TYPE_CHECKING:
     from retrieval.settings import Settings
@@ -37,16 +37,13 @@ class LogFormat(StrEnum):
 def serve(
     context: typer.Context,
     *,
-    host: Annotated[str, typer.Option("--host", metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, metavar="N", help="The port; 0 takes a free one.")
-    ] = 8000,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="The port; 0 takes a free one.")] = 8000,
     insecure_local: Annotated[
         bool, typer.Option("--insecure-local", help="Serve only this machine, without keys.")
     ] = False,
     log_format: Annotated[
-        LogFormat,
-        typer.Option("--log-format", help="The format of the log on standard error, a line per request."),
+        LogFormat, typer.Option(help="The format of the log on standard error, a line per request.")
     ] = LogFormat.TEXT,
     as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON, on one line.")] = False,
 ) -> None:
@@ -59,17 +56,13 @@ def serve(
     It serves even while the database is down, and /readyz says so. It runs
     until ctrl-C or SIGTERM, and then finishes the requests in flight.
     """
-    _require_http_extra()
-    state = state_of(context)
-    settings = state.settings()
-    _configure_logging(settings, log_format, debug=state.debug)
-    _run(settings, host, port, insecure_local=insecure_local, as_json=as_json)
-
-
-def _configure_logging(settings: Settings, log_format: LogFormat, *, debug: bool) -> None:
+    require_extra("http", "the HTTP service", "fastapi", "fastapi_offline", "uvicorn", "prometheus_client")
     from retrieval.surfaces.http.telemetry import configure_service_logging
 
-    configure_service_logging(settings, as_json=log_format is LogFormat.JSON, debug=debug)
+    state = state_of(context)
+    settings = state.settings()
+    configure_service_logging(settings, as_json=log_format is LogFormat.JSON, debug=state.debug)
+    _run(settings, host, port, insecure_local=insecure_local, as_json=as_json)
 
 
 def _run(settings: Settings, host: str, port: int, *, insecure_local: bool, as_json: bool) -> None:
@@ -100,20 +93,6 @@ def _run(settings: Settings, host: str, port: int, *, insecure_local: bool, as_j
         runner.run(work())
 
 
-def _require_http_extra() -> None:
-    from retrieval.domain.errors import MissingExtraError
-    from retrieval.surfaces.listening import DISTRIBUTION
-
-    if any(
-        importlib.util.find_spec(name) is None
-        for name in ("fastapi", "fastapi_offline", "uvicorn", "prometheus_client")
-    ):
-        raise MissingExtraError(
-            "the HTTP service needs FastAPI and its server, which are missing; "
-            f"install them with: pip install '{DISTRIBUTION}[http]'"
-        )
-
-
 MCP_EXAMPLES = (
     "retrieval mcp",
     "retrieval mcp --tools collections,memories",
@@ -135,11 +114,10 @@ def mcp(
         Transport, typer.Option(help="stdio: for the one client that starts it; http: for many, at /mcp.")
     ] = Transport.STDIO,
     host: Annotated[
-        str,
-        typer.Option("--host", metavar="ADDRESS", help="Where to listen over http; 0.0.0.0 needs a token or --keys."),
+        str, typer.Option(metavar="ADDRESS", help="Where to listen over http; 0.0.0.0 needs a token or --keys.")
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, metavar="N", help="The port over http; 0 takes a free one.")
+        int, typer.Option(min=0, max=65535, metavar="N", help="The port over http; 0 takes a free one.")
     ] = 8765,
     names: Annotated[
         list[str] | None,
@@ -148,7 +126,6 @@ def mcp(
     tools: Annotated[
         list[str] | None,
         typer.Option(
-            "--tools",
             metavar="GROUPS",
             help="principles, collections, memories; with :read, such as collections:read, only for reading. "
             "By commas, or repeatable. Without it principles,collections:read,memories:read; with --keys all three.",
@@ -159,24 +136,9 @@ def mcp(
         bool,
         typer.Option("--keys", help="Over http: clients send API keys (see: retrieval keys), with their scopes."),
     ] = False,
-    collection: Annotated[
-        str,
-        typer.Option(
-            "--collection",
-            "-c",
-            metavar="NAME",
-            help="The collection of principles; made if missing.",
-            autocompletion=complete_collection,
-        ),
-    ] = "principles",
+    collection: Annotated[str, collection_option("The collection of principles; made if missing.")] = "principles",
     memories: Annotated[
-        str,
-        typer.Option(
-            "--memories",
-            metavar="NAME",
-            help="The collection of memories; made if missing.",
-            autocompletion=complete_collection,
-        ),
+        str, collection_option("The collection of memories; made if missing.", "--memories")
     ] = "memories",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the address as JSON; over stdio only the protocol is printed.")
@@ -198,7 +160,7 @@ def mcp(
     from retrieval.domain.errors import InvalidRequestError
     from retrieval.domain.items.collection import check_collection_name
 
-    _require_mcp_extra()
+    require_extra("mcp", "the MCP server", "mcp")
     for name in (collection, memories):
         check_collection_name(name)
     if keys and transport is Transport.STDIO:
@@ -250,14 +212,3 @@ def _serve_http(settings: Settings, offer: Offer, place: ServerPlace, *, as_json
         await run_http(settings, offer, place, stop_signal(), announce)
 
     asyncio.run(serve())
-
-
-def _require_mcp_extra() -> None:
-    from retrieval.domain.errors import MissingExtraError
-    from retrieval.surfaces.listening import DISTRIBUTION
-
-    if importlib.util.find_spec("mcp") is None:
-        raise MissingExtraError(
-            "the MCP server needs the SDK of the protocol, which is missing; "
-            f"install it with: pip install '{DISTRIBUTION}[mcp]'"
-        )

@@ -32,7 +32,7 @@ from retrieval.apps.principles.startup.surroundings import (
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.collection import check_collection_name
 from retrieval.surfaces.cli.errors import hint
-from retrieval.surfaces.cli.options import Json, complete_collection, state_of
+from retrieval.surfaces.cli.options import Json, collection_option, state_of
 
 if TYPE_CHECKING:
     from retrieval.apps.principles.startup.start import SessionStart
@@ -57,15 +57,7 @@ Folder = Annotated[
     Path | None, typer.Option("--cwd", metavar="DIR", help="The session's folder; else the hook's, else the current.")
 ]
 SessionId = Annotated[str | None, typer.Option("--session", metavar="ID", help="The session; else the hook's.")]
-Principles = Annotated[
-    str,
-    typer.Option(
-        "--collection",
-        metavar="NAME",
-        help="The collection of the principles.",
-        autocompletion=complete_collection,
-    ),
-]
+Principles = Annotated[str, collection_option("The collection of the principles.", "--collection")]
 
 
 def session_start(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from retrieval.surfaces.cli.options import Json, complete_collection, examples
+from retrieval.surfaces.cli.options import Json, collection_option, examples
 from retrieval.surfaces.cli.output import count
 from retrieval.surfaces.cli.run import answer
 
@@ -67,18 +67,9 @@ PREVIEW = (
     "retrieval tickets preview 'Connection timeout' --domain MM",
     "retrieval tickets preview 'Connection timeout' --vector-weight 0.6 --metadata-weight 0.4",
 )
-STATS = ("retrieval tickets stats",)
-HEALTH = ("retrieval tickets health",)
 
-CollectionOption = Annotated[
-    str | None,
-    typer.Option(
-        "--collection",
-        metavar="NAME",
-        help="Where the tickets are; else RETRIEVAL_TICKETS_COLLECTION, else 'tickets'.",
-        autocompletion=complete_collection,
-    ),
-]
+_WHERE = "Where the tickets are; else RETRIEVAL_TICKETS_COLLECTION, else 'tickets'."
+CollectionOption = Annotated[str | None, collection_option(_WHERE, "--collection")]
 Description = Annotated[
     str | None, typer.Option("--description", "-d", metavar="TEXT", help="The ticket's text below its title.")
 ]
@@ -124,23 +115,18 @@ def tickets() -> None:
 def search(
     context: typer.Context,
     *,
-    title: Annotated[
-        str | None, typer.Argument(metavar="TITLE", help="The new ticket's title.", show_default=False)
-    ] = None,
+    title: Annotated[str | None, typer.Argument(metavar="TITLE", help="The new ticket's title.")] = None,
     description: Description = None,
     query_text: Annotated[
-        str | None, typer.Option("--query-text", metavar="TEXT", help="Words to search for, instead of a ticket.")
+        str | None, typer.Option(metavar="TEXT", help="Words to search for, instead of a ticket.")
     ] = None,
     query_embedding: Annotated[
-        str | None,
-        typer.Option("--query-embedding", metavar="FILE", help="A vector instead of the words: a JSON list."),
+        str | None, typer.Option(metavar="FILE", help="A vector instead of the words: a JSON list.")
     ] = None,
     domain_filter: Domain = None,
     top_k: TopK = None,
     candidates: Candidates = None,
-    preset: Annotated[
-        str | None, typer.Option("--preset", metavar="NAME", help=f"Weights by name: {_PRESETS}.")
-    ] = None,
+    preset: Annotated[str | None, typer.Option(metavar="NAME", help=f"Weights by name: {_PRESETS}.")] = None,
     vector_weight: VectorWeight = None,
     metadata_weight: MetadataWeight = None,
     priority_weights: PriorityWeight = None,
@@ -148,7 +134,7 @@ def search(
     as_of: AsOf = None,
     exclude_ids: Exclude = None,
     exclude_self: Annotated[
-        str | None, typer.Option("--exclude-self", metavar="ID", help="The ticket itself, where it is stored.")
+        str | None, typer.Option(metavar="ID", help="The ticket itself, where it is stored.")
     ] = None,
     collection: CollectionOption = None,
     as_json: Json = False,
@@ -183,7 +169,7 @@ def search(
 def preview(
     context: typer.Context,
     *,
-    title: Annotated[str, typer.Argument(metavar="TITLE", help="The new ticket's title.", show_default=False)],
+    title: Annotated[str, typer.Argument(metavar="TITLE", help="The new ticket's title.")],
     description: Description = None,
     domain: Domain = None,
     top_k: TopK = None,
@@ -223,13 +209,13 @@ def preview(
     answer(context, work, preview_lines, as_json=as_json, to_json=_dump)
 
 
-@app.command(epilog=examples(*STATS))
+@app.command(epilog=examples("retrieval tickets stats"))
 def stats(context: typer.Context, *, collection: CollectionOption = None, as_json: Json = False) -> None:
     """Count the vectors, and the tickets of each domain."""
     answer(context, _with_service(collection, lambda service: service.get_index_stats()), fact_lines, as_json=as_json)
 
 
-@app.command(epilog=examples(*HEALTH))
+@app.command(epilog=examples("retrieval tickets health"))
 def health(context: typer.Context, *, collection: CollectionOption = None, as_json: Json = False) -> None:
     """Check whether tickets can be found; the exit code is 1 if they cannot."""
     facts = answer(

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from pydantic.config import JsonDict
 
 from retrieval.adapters.store.installation.queue import JobRun
@@ -32,10 +32,8 @@ from retrieval.surfaces.http.service import Service
 from retrieval.surfaces.refused_values import age_or_time, time_of
 
 
-class Live(BaseModel):
+class Live(AnswerPart, examples=[{"status": "alive"}]):
     """The process is running."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"status": "alive"}]})
 
     status: Literal["alive"]
 
@@ -52,27 +50,24 @@ class Checks(BaseModel):
     replicas: str = "none"
 
 
-class Ready(BaseModel):
-    """Whether requests can be served, and the state of each part."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "status": "ready",
-                    "checks": {
-                        "database": "ok",
-                        "schema": "ok",
-                        "pool": "ok",
-                        "embedder": "ok",
-                        "language_model": "none",
-                        "reranker": "none",
-                        "replicas": "none",
-                    },
-                }
-            ]
+class Ready(
+    AnswerPart,
+    examples=[
+        {
+            "status": "ready",
+            "checks": {
+                "database": "ok",
+                "schema": "ok",
+                "pool": "ok",
+                "embedder": "ok",
+                "language_model": "none",
+                "reranker": "none",
+                "replicas": "none",
+            },
         }
-    )
+    ],
+):
+    """Whether requests can be served, and the state of each part."""
 
     status: Literal["ready", "degraded", "not ready"]
     checks: Checks
@@ -112,10 +107,8 @@ _COST: JsonDict = {
 }
 
 
-class ReembedRequest(Sent):
+class ReembedRequest(Sent, examples=[{"to": "minilm", "tokens_a_day": 2_000_000}]):
     """The embedding space that a collection moves to, and how."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"to": "minilm", "tokens_a_day": 2_000_000}]})
 
     to: str | None = None
     """The embedder, as `RETRIEVAL_EMBEDDER` names it; left out: that of new collections."""
@@ -138,16 +131,12 @@ class ReembeddingCostTold(AnswerPart, of=ReembeddingCost):
     """The cost of moving a collection to another embedding space."""
 
 
-class ReembeddingTold(AnswerPart, of=Reembedding):
+class ReembeddingTold(AnswerPart, of=Reembedding, examples=[_REEMBEDDING]):
     """The state of a collection's re-embedding."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_REEMBEDDING]})
 
-
-class ReembeddingBegun(BaseModel):
+class ReembeddingBegun(BaseModel, json_schema_extra={"examples": [{"reembedding": _REEMBEDDING}, {"cost": _COST}]}):
     """The re-embedding that began, or only its cost."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"reembedding": _REEMBEDDING}, {"cost": _COST}]})
 
     cost: ReembeddingCostTold | None = None
     """Only in the response of a dry run."""
@@ -161,29 +150,27 @@ class FindingTold(AnswerPart, of=Finding):
     severity: Severity
 
 
-class DiagnosisTold(AnswerPart, of=Diagnosis):
-    """The results of all checks, the worst first."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
+class DiagnosisTold(
+    AnswerPart,
+    of=Diagnosis,
+    examples=[
+        {
+            "examined_at": "2026-05-31T12:00:00+00:00",
+            "is_sound": True,
+            "worst": "warning",
+            "findings": [
                 {
-                    "examined_at": "2026-05-31T12:00:00+00:00",
-                    "is_sound": True,
-                    "worst": "warning",
-                    "findings": [
-                        {
-                            "check": "pending",
-                            "severity": "warning",
-                            "about": "tickets",
-                            "found": "3 items of collection 'tickets' without a vector yet: only words find them",
-                            "mend": "retrieval jobs run embed --collection tickets",
-                        }
-                    ],
+                    "check": "pending",
+                    "severity": "warning",
+                    "about": "tickets",
+                    "found": "3 items of collection 'tickets' without a vector yet: only words find them",
+                    "mend": "retrieval jobs run embed --collection tickets",
                 }
-            ]
+            ],
         }
-    )
+    ],
+):
+    """The results of all checks, the worst first."""
 
     worst: Severity
 
@@ -204,31 +191,28 @@ class CollectionStateTold(AnswerPart, of=CollectionStatus):
     """The state of one collection."""
 
 
-class StatisticsTold(AnswerPart):
-    """The state of each collection, by name."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
+class StatisticsTold(
+    AnswerPart,
+    examples=[
+        {
+            "collections": [
                 {
-                    "collections": [
-                        {
-                            "name": "tickets",
-                            "items": 1200,
-                            "space": "openai/text-embedding-3-small/1536",
-                            "pending": 0,
-                            "weights_pending": False,
-                            "indexes": [],
-                            "runs": [],
-                            "recall": [],
-                            "unrecorded": {},
-                            "chosen_model": None,
-                        }
-                    ]
+                    "name": "tickets",
+                    "items": 1200,
+                    "space": "openai/text-embedding-3-small/1536",
+                    "pending": 0,
+                    "weights_pending": False,
+                    "indexes": [],
+                    "runs": [],
+                    "recall": [],
+                    "unrecorded": {},
+                    "chosen_model": None,
                 }
             ]
         }
-    )
+    ],
+):
+    """The state of each collection, by name."""
 
     collections: list[CollectionStateTold]
 
@@ -241,42 +225,36 @@ class ViewTold(AnswerPart, of=AnalyticsView):
     """A view that can be queried."""
 
 
-class ViewsTold(AnswerPart):
-    """The views, by name."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
+class ViewsTold(
+    AnswerPart,
+    examples=[
+        {
+            "views": [
                 {
-                    "views": [
-                        {
-                            "name": "latency",
-                            "about": "How long searches took, by day.",
-                            "columns": [{"name": "day", "type": "date", "about": ""}],
-                        }
-                    ]
+                    "name": "latency",
+                    "about": "How long searches took, by day.",
+                    "columns": [{"name": "day", "type": "date", "about": ""}],
                 }
             ]
         }
-    )
+    ],
+):
+    """The views, by name."""
 
     views: list[ViewTold]
 
 
-class FiguresTold(AnswerPart):
-    """The rows of a view, most significant first."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "view": "poor_queries",
-                    "columns": ["collection", "query", "searches"],
-                    "rows": [{"collection": "tickets", "query": "vpn", "searches": 12}],
-                }
-            ]
+class FiguresTold(
+    AnswerPart,
+    examples=[
+        {
+            "view": "poor_queries",
+            "columns": ["collection", "query", "searches"],
+            "rows": [{"collection": "tickets", "query": "vpn", "searches": 12}],
         }
-    )
+    ],
+):
+    """The rows of a view, most significant first."""
 
     view: str
     columns: list[str]

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body, Query, Request
 from fastapi.responses import JSONResponse, Response
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import Field, JsonValue
 
 from retrieval.adapters.aside import aside
 from retrieval.adapters.readers.documents import DOCUMENT_FORMATS, RawDocument, format_of
@@ -50,6 +50,7 @@ from retrieval.surfaces.http.json_bodies import (
     IfNoneMatch,
     ItemId,
     JSONBodies,
+    WhereParameter,
     at,
     etag,
     expected_version,
@@ -116,12 +117,10 @@ class SpaceSent(Sent):
         return EmbeddingSpace(**self.model_dump())
 
 
-class CollectionSettings(Sent):
+class CollectionSettings(
+    Sent, examples=[{"language": "english", "filterable": {"priority": "text", "hours": "number"}}]
+):
     """The settings of a collection; a setting that is left out has its default."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"language": "english", "filterable": {"priority": "text", "hours": "number"}}]}
-    )
 
     language: str | None = None
     """A text search configuration of PostgreSQL; by default `english`."""
@@ -139,16 +138,12 @@ class CollectionSettings(Sent):
     """The space of your own vectors; left out: the space of the service's embedder."""
 
 
-class CollectionTold(AnswerPart, of=CollectionInfo):
+class CollectionTold(AnswerPart, of=CollectionInfo, examples=[_EXAMPLE]):
     """The size and the settings of a collection."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
-
-class CollectionsTold(AnswerPart):
+class CollectionsTold(AnswerPart, examples=[{"collections": [_EXAMPLE], "next": None}]):
     """A page of collections, in the order of their names."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"collections": [_EXAMPLE], "next": None}]})
 
     collections: list[CollectionTold]
     next: str | None
@@ -169,12 +164,8 @@ _ITEM_EXAMPLE: dict[str, JsonValue] = {
     "occurred_at": "2026-05-31T12:00:00Z",
 }
 _STORED: dict[str, JsonValue] = {
-    "id": "T-1",
-    "title": "Database connection times out",
-    "text": "Every second request waits 30 s for a connection.",
+    **_ITEM_EXAMPLE,
     "kind": "",
-    "tags": ["database"],
-    "metadata": {"priority": "High"},
     "status": "active",
     "source": "",
     "occurred_at": "2026-05-31T12:00:00+00:00",
@@ -186,10 +177,8 @@ _STORED: dict[str, JsonValue] = {
 ItemIdSent = Annotated[str, Field(min_length=1, max_length=512)]
 
 
-class ItemSent(Sent, of=Item):
+class ItemSent(Sent, of=Item, extra="allow", examples=[_ITEM_EXAMPLE]):
     """An item in the ingest format. Other members become attributes."""
-
-    model_config = ConfigDict(extra="allow", json_schema_extra={"examples": [_ITEM_EXAMPLE]})
 
     id: str | int | None = None
     """The application's own key, 1 to 512 bytes; also `_id` or `item_id`. In a path it need not be repeated."""
@@ -213,12 +202,8 @@ class ItemSent(Sent, of=Item):
         return {**record, "_id": item_id}
 
 
-class ItemChanges(Sent, of=Item):
+class ItemChanges(Sent, of=Item, examples=[{"title": "Solved: connections time out", "metadata": {"priority": None}}]):
     """A JSON merge patch (RFC 7396) on an item: null members are removed, missing members stay unchanged."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"title": "Solved: connections time out", "metadata": {"priority": None}}]}
-    )
 
     id: str | None = None
     """The id in the path; another id is refused."""
@@ -230,10 +215,8 @@ class ItemChanges(Sent, of=Item):
         return self.model_dump(exclude_unset=True)
 
 
-class AddRequest(Sent):
+class AddRequest(Sent, examples=[{"items": [_ITEM_EXAMPLE]}]):
     """Items to store: all or none."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_ITEM_EXAMPLE]}]})
 
     items: Annotated[list[ItemSent], Field(max_length=MAX_ITEMS)]
     """A list of at most 1000."""
@@ -241,10 +224,8 @@ class AddRequest(Sent):
     """The caller's vectors, one per item."""
 
 
-class DeleteRequest(Sent):
+class DeleteRequest(Sent, examples=[{"item_ids": ["T-1", "T-2"]}]):
     """Items to remove."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"item_ids": ["T-1", "T-2"]}]})
 
     item_ids: Annotated[list[ItemIdSent], Field(max_length=MAX_ITEMS)]
     """A list of at most 1000."""
@@ -254,47 +235,39 @@ class ItemTold(AnswerPart, of=Item):
     """An item."""
 
 
-class StoredItemTold(ItemTold, of=StoredItem):
+class StoredItemTold(ItemTold, of=StoredItem, examples=[_STORED]):
     """An item with its version, which is also in the header `ETag`."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_STORED]})
 
-
-class PageTold(AnswerPart):
+class PageTold(AnswerPart, examples=[{"items": [_STORED], "next": "T-1"}]):
     """A page of items, in the order of their ids."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"items": [_STORED], "next": "T-1"}]})
 
     items: list[StoredItemTold]
     next: str | None
     """The value of `after` for the next page; null: there is none."""
 
 
-class AddReportTold(AnswerPart, of=AddReport):
+class AddReportTold(
+    AnswerPart,
+    of=AddReport,
+    examples=[
+        {
+            "added": 1,
+            "changed": 0,
+            "unchanged": 0,
+            "embedded": 1,
+            "pending": 0,
+            "repeated": 0,
+            "cut": 0,
+            "notes": [],
+        }
+    ],
+):
     """The outcome for the items."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "added": 1,
-                    "changed": 0,
-                    "unchanged": 0,
-                    "embedded": 1,
-                    "pending": 0,
-                    "repeated": 0,
-                    "cut": 0,
-                    "notes": [],
-                }
-            ]
-        }
-    )
 
-
-class DeletedTold(AnswerPart):
+class DeletedTold(AnswerPart, examples=[{"deleted": 2}]):
     """The number of removed items."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"deleted": 2}]})
 
     deleted: int
 
@@ -322,12 +295,8 @@ class DocumentSent(Sent):
     """JSON values by name, which become attributes of every chunk; filterable."""
 
 
-class DocumentsRequest(Sent):
+class DocumentsRequest(Sent, examples=[{"documents": [{**_DOCUMENT, "text": "# Leave\n\nIt is asked for by mail."}]}]):
     """Documents to store."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"documents": [{**_DOCUMENT, "text": "# Leave\n\nIt is asked for by mail."}]}]}
-    )
 
     documents: Annotated[list[DocumentSent], Field(max_length=MAX_ITEMS)]
     """A list of at most 1000."""
@@ -344,25 +313,22 @@ class FailedDocument(AnswerPart):
     reason: str
 
 
-class DocumentsReportTold(AnswerPart):
-    """The outcome for the documents."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "added": 1,
-                    "changed": 0,
-                    "unchanged": 0,
-                    "failed": [],
-                    "empty": [],
-                    "cleaned": 0,
-                    "notes": [],
-                    "chunks": {"added": 3, "changed": 0, "unchanged": 0, "embedded": 3, "pending": 0, "removed": 0},
-                }
-            ]
+class DocumentsReportTold(
+    AnswerPart,
+    examples=[
+        {
+            "added": 1,
+            "changed": 0,
+            "unchanged": 0,
+            "failed": [],
+            "empty": [],
+            "cleaned": 0,
+            "notes": [],
+            "chunks": {"added": 3, "changed": 0, "unchanged": 0, "embedded": 3, "pending": 0, "removed": 0},
         }
-    )
+    ],
+):
+    """The outcome for the documents."""
 
     added: int
     changed: int
@@ -383,43 +349,34 @@ class StoredDocumentTold(AnswerPart, of=DocumentEntry):
     """A stored document."""
 
 
-class DocumentTold(AnswerPart, of=StoredDocument):
+class DocumentTold(
+    AnswerPart,
+    of=StoredDocument,
+    examples=[{**_DOCUMENT, "text": "It is asked for by mail.", "item_ids": ["handbook/leave.md#0c5a2f9d31be"]}],
+):
     """A stored document with its text."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {**_DOCUMENT, "text": "It is asked for by mail.", "item_ids": ["handbook/leave.md#0c5a2f9d31be"]}
-            ]
-        }
-    )
 
-
-class DocumentsTold(AnswerPart):
+class DocumentsTold(AnswerPart, examples=[{"documents": [_DOCUMENT], "next": None}]):
     """A page of documents, approximately in the order of their ids."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"documents": [_DOCUMENT], "next": None}]})
 
     documents: list[StoredDocumentTold]
     next: str | None
     """The value of `after` for the next page; null: there is none."""
 
 
-class RememberRequest(Sent):
-    """Messages of a conversation, to remember their facts."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "messages": [{"role": "user", "name": "Ann", "content": "I moved: I live in Munich."}],
-                    "project_id": "ops",
-                    "session": "2026-05-01",
-                    "user_id": "ann",
-                }
-            ]
+class RememberRequest(
+    Sent,
+    examples=[
+        {
+            "messages": [{"role": "user", "name": "Ann", "content": "I moved: I live in Munich."}],
+            "project_id": "ops",
+            "session": "2026-05-01",
+            "user_id": "ann",
         }
-    )
+    ],
+):
+    """Messages of a conversation, to remember their facts."""
 
     messages: Annotated[list[dict[str, Any]], Field(max_length=MOST_MESSAGES)]
     """Each with `role` and `content`, and optionally `name`; at most 500."""
@@ -447,18 +404,16 @@ _REMEMBERED: dict[str, JsonValue] = {
 }
 
 
-class RememberedFactTold(AnswerPart, of=RememberedFact):
+class RememberedFactTold(AnswerPart, of=RememberedFact, examples=[_REMEMBERED]):
     """The outcome for one fact."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_REMEMBERED]})
 
-
-class RememberReportTold(AnswerPart, of=RememberReport):
+class RememberReportTold(
+    AnswerPart,
+    of=RememberReport,
+    examples=[{"facts": [_REMEMBERED], "messages": 1, "remembered_at": None, "notes": []}],
+):
     """The outcome for the messages of a conversation."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"facts": [_REMEMBERED], "messages": 1, "remembered_at": None, "notes": []}]}
-    )
 
 
 _MEMORY: dict[str, JsonValue] = {
@@ -483,16 +438,12 @@ _MEMORY: dict[str, JsonValue] = {
 }
 
 
-class MemoryTold(AnswerPart, of=Memory):
+class MemoryTold(AnswerPart, of=Memory, examples=[_MEMORY]):
     """A memory."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_MEMORY]})
 
-
-class HistoryTold(AnswerPart):
+class HistoryTold(AnswerPart, examples=[{"versions": [_MEMORY]}]):
     """The versions of a memory, newest first."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"versions": [_MEMORY]}]})
 
     versions: list[MemoryTold]
     """The current version, then the superseded ones."""
@@ -501,14 +452,16 @@ class HistoryTold(AnswerPart):
 collections_router = APIRouter(prefix="/v1/collections", tags=["collections"], route_class=JSONBodies)
 named = APIRouter(prefix="/v1/collections/{name}", tags=["collections"], route_class=JSONBodies)
 
-_READ, _ADMIN = [needs(Scope.READ)], [needs(Scope.ADMIN)]
+_READ, _WRITE, _ADMIN = [needs(Scope.READ)], [needs(Scope.WRITE)], [needs(Scope.ADMIN)]
+
+After = Annotated[str, Query(description="`next` of the previous page.")]
 _DEFAULTS = CollectionSettings()
 
 
 @collections_router.get("", dependencies=_READ, response_model=CollectionsTold, summary="List collections")
 async def collections(
     platform: CurrentPlatform,
-    after: Annotated[str, Query(description="`next` of the previous page.")] = "",
+    after: After = "",
     limit: Annotated[int, Query(ge=1, le=1000, description="The greatest number of collections.")] = 100,
 ) -> JSONResponse:
     """The tenant's collections, in the order of their names."""
@@ -602,7 +555,6 @@ async def _check_same(collection: Collection, requested: CollectionSettings) -> 
 
 router = APIRouter(prefix="/v1/collections/{name}/items", tags=["items"], route_class=JSONBodies)
 
-_ITEM_READ, _WRITE = [needs(Scope.READ)], [needs(Scope.WRITE)]
 _ETAG = {"ETag": {"description": "The item's version.", "schema": {"type": "string"}}}
 _OK: dict[int | str, dict[str, Any]] = {200: {"headers": _ETAG}}
 _CHANGED: dict[int | str, dict[str, Any]] = {412: {"description": "The item does not have the expected version"}}
@@ -625,13 +577,11 @@ _STREAM: dict[str, Any] = {
 }
 
 
-@router.get("", dependencies=_ITEM_READ, response_model=PageTold, summary="List items")
+@router.get("", dependencies=_READ, response_model=PageTold, summary="List items")
 async def page(
     collection: NamedCollection,
-    where: Annotated[
-        str | None, Query(description="A filter as a JSON object.", examples=['{"priority": "High"}'])
-    ] = None,
-    after: Annotated[str, Query(description="`next` of the previous page.")] = "",
+    where: WhereParameter = None,
+    after: After = "",
     limit: Annotated[int, Query(ge=1, le=MAX_ITEMS, description="The greatest number of items.")] = 100,
 ) -> JSONResponse:
     """A page of the items that match a filter, ordered by id; archived items only if the filter names them."""
@@ -696,7 +646,7 @@ async def delete(collection: NamedCollection, body: DeleteRequest) -> JSONRespon
 
 @router.get(
     "/{item_id:path}",
-    dependencies=_ITEM_READ,
+    dependencies=_READ,
     response_model=StoredItemTold,
     responses={**_OK, 304: {"description": "The item is unchanged", "headers": _ETAG}},
     summary="Read an item",
@@ -779,10 +729,10 @@ _FILE: dict[str, Any] = {
 }
 
 
-@documents_router.get("", dependencies=_ITEM_READ, response_model=DocumentsTold, summary="List documents")
+@documents_router.get("", dependencies=_READ, response_model=DocumentsTold, summary="List documents")
 async def documents(
     collection: NamedCollection,
-    after: Annotated[str, Query(description="`next` of the previous page.")] = "",
+    after: After = "",
     limit: Annotated[int, Query(ge=1, le=MAX_ITEMS, description="The greatest number of documents.")] = 100,
 ) -> JSONResponse:
     """A page of the documents, approximately in the order of their ids."""
@@ -850,9 +800,7 @@ async def put_document(
     return JSONResponse(_report_fields(report), 201 if report.added else 200)
 
 
-@documents_router.get(
-    "/{document_id:path}", dependencies=_ITEM_READ, response_model=DocumentTold, summary="Get a document"
-)
+@documents_router.get("/{document_id:path}", dependencies=_READ, response_model=DocumentTold, summary="Get a document")
 async def document(collection: NamedCollection, document_id: DocumentId) -> JSONResponse:
     """A document with the text of all its chunks; the file itself is not stored."""
     stored_document = await document_of(handle_of(collection), document_id)
@@ -920,7 +868,7 @@ async def remember(name: CollectionName, platform: CurrentPlatform, body: Rememb
 
 
 @memories_router.get(
-    "/{item_id:path}/history", dependencies=_ITEM_READ, response_model=HistoryTold, summary="Read the versions"
+    "/{item_id:path}/history", dependencies=_READ, response_model=HistoryTold, summary="Read the versions"
 )
 async def history(name: CollectionName, platform: CurrentPlatform, item_id: ItemId) -> JSONResponse:
     """The versions of a memory, newest first: the current one, then the superseded ones."""

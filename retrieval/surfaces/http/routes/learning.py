@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from pydantic.config import JsonDict
 
 from retrieval.adapters.aside import LONG, aside
@@ -29,10 +29,8 @@ _EVENT: JsonDict = {"retrieval_id": A_RETRIEVAL, "item_id": "T-17", "helpful": T
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class FeedbackEvent(Sent):
+class FeedbackEvent(Sent, examples=[_EVENT]):
     """A verdict (`helpful` or `reward`) on a hit of a search, or on an item of a collection in a context."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [_EVENT]})
 
     item_id: str
     retrieval_id: RetrievalId | None = None
@@ -64,21 +62,15 @@ class FeedbackEvent(Sent):
         return Feedback(**values, context=context, reward=math.nan if self.reward is None else self.reward)
 
 
-class FeedbackBatch(Sent):
+class FeedbackBatch(Sent, examples=[{"events": [_EVENT]}]):
     """Many events: all or none are stored."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"events": [_EVENT]}]})
 
     events: Annotated[list[FeedbackEvent], Field(max_length=MAX_EVENTS)]
     """A list of at most 10,000."""
 
 
-class TaskOutcome(Sent):
+class TaskOutcome(Sent, examples=[{"retrieval_id": A_RETRIEVAL, "used": ["T-17", "T-4"], "reward": 0.8}]):
     """The outcome of a task; the items that it used share the weight of one event."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"retrieval_id": A_RETRIEVAL, "used": ["T-17", "T-4"], "reward": 0.8}]}
-    )
 
     retrieval_id: RetrievalId
     used: Annotated[list[str], Field(max_length=MAX_EVENTS)]
@@ -90,12 +82,10 @@ class TaskOutcome(Sent):
     at: Moment | None = None
 
 
-class FeedbackTold(AnswerPart, of=FeedbackReport):
+class FeedbackTold(
+    AnswerPart, of=FeedbackReport, examples=[{"recorded": 1, "repeated": 0, "superseding": 0, "discounted": {}}]
+):
     """The outcome for the events."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"recorded": 1, "repeated": 0, "superseding": 0, "discounted": {}}]}
-    )
 
 
 MAX_VERSION = 2**31 - 1
@@ -127,10 +117,8 @@ class ModelTold(AnswerPart):
     created_at: str
 
 
-class ModelsTold(AnswerPart):
+class ModelsTold(AnswerPart, examples=[{"used": 3, "chosen": False, "models": [_MODEL]}]):
     """The models, the newest first."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"used": 3, "chosen": False, "models": [_MODEL]}]})
 
     used: int
     """The version that searches use; 0: none."""
@@ -139,19 +127,15 @@ class ModelsTold(AnswerPart):
     models: list[ModelTold]
 
 
-class ModelChoice(Sent):
+class ModelChoice(Sent, examples=[{"version": 0}]):
     """The model that searches use."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"version": 0}]})
 
     version: Annotated[int, Field(ge=0, le=MAX_VERSION)] | None
     """The version to use; 0: none; null: the latest published version."""
 
 
-class Learning(Sent):
+class Learning(Sent, examples=[{"half_life_days": 30, "daily_cap": 1000}]):
     """The rules by which feedback counts; a field that is left out stays unchanged."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"half_life_days": 30, "daily_cap": 1000}]})
 
     half_life_days: Annotated[float, Field(json_schema_extra={"minimum": 1 / 24, "maximum": 36_500})] | None = None
     """The days in which a verdict loses half its weight."""
@@ -162,39 +146,31 @@ class Learning(Sent):
 Actor = Annotated[str, Field(min_length=1, max_length=MAX_NAME_LENGTH)]
 
 
-class ActorNamed(Sent):
+class ActorNamed(Sent, examples=[{"actor": "ann@example.com"}]):
     """An actor, by its name in searches and feedback."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"actor": "ann@example.com"}]})
 
     actor: Actor
 
 
-class Quarantine(Sent):
+class Quarantine(Sent, examples=[{"actor": "bot-7", "reason": "spam"}]):
     """An actor whose feedback shall not count."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"actor": "bot-7", "reason": "spam"}]})
 
     actor: Actor
     reason: Annotated[str, Field(max_length=1000)] = ""
     """The reason, for the record."""
 
 
-class EventsTold(AnswerPart):
+class EventsTold(AnswerPart, examples=[{"events": 12}]):
     """The number of events that changed."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"events": 12}]})
 
     events: int
     """The number of feedback events that start or stop counting."""
 
 
-class PseudonymTold(AnswerPart, of=Pseudonymised):
+class PseudonymTold(
+    AnswerPart, of=Pseudonymised, examples=[{"pseudonym": "pseudonym-0d4c3b7e", "retrievals": 31, "feedback": 12}]
+):
     """The pseudonym, and the numbers of records with it."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"pseudonym": "pseudonym-0d4c3b7e", "retrievals": 31, "feedback": 12}]}
-    )
 
 
 feedback_router = APIRouter(

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 from pydantic.config import JsonDict
 
 from retrieval.adapters.aside import aside
@@ -24,12 +24,8 @@ _PROFILE: JsonDict = {"legs": {"dense": 0.6, "lexical": 0.4}, "fusion": {"kind":
 Version = Annotated[int, Field(ge=1, le=2**31 - 1)]
 
 
-class ProfileChange(Sent):
+class ProfileChange(Sent, examples=[{"profile": _PROFILE, "note": "meaning counts more"}, {"version": 1}]):
     """A new profile, or a stored version to use again: exactly one of the two."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"profile": _PROFILE, "note": "meaning counts more"}, {"version": 1}]}
-    )
 
     profile: InlineProfile | None = None
     """Stored as a new version."""
@@ -51,42 +47,32 @@ class ProfileChange(Sent):
         return self
 
 
-class StoredProfileTold(AnswerPart, of=StoredProfile):
+class StoredProfileTold(
+    AnswerPart,
+    of=StoredProfile,
+    examples=[
+        {
+            "version": 2,
+            "profile": _PROFILE,
+            "note": "meaning counts more",
+            "created_at": "2026-05-31T12:00:00+00:00",
+            "is_active": True,
+        }
+    ],
+):
     """A version of a collection's profile."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "version": 2,
-                    "profile": _PROFILE,
-                    "note": "meaning counts more",
-                    "created_at": "2026-05-31T12:00:00+00:00",
-                    "is_active": True,
-                }
-            ]
-        }
-    )
 
-
-class ProfilesTold(AnswerPart):
+class ProfilesTold(AnswerPart, examples=[{"profiles": []}]):
     """The versions, the newest first."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"profiles": []}]})
 
     profiles: list[StoredProfileTold]
 
 
-class PreviewRequest(Sent):
+class PreviewRequest(
+    Sent, examples=[{"query": "connection timeout", "profiles": {"now": "active", "candidate": _PROFILE}, "limit": 5}]
+):
     """One query to run under several profiles; it is not recorded."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"query": "connection timeout", "profiles": {"now": "active", "candidate": _PROFILE}, "limit": 5}
-            ]
-        }
-    )
 
     query: str
     profiles: Annotated[
@@ -111,22 +97,18 @@ class ProfilePreviewTold(AnswerPart, of=ProfilePreview):
     """The hits of one profile."""
 
 
-class PreviewTold(AnswerPart, of=Preview):
-    """The same query under each profile."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "query": "connection timeout",
-                    "baseline": "now",
-                    "previews": [
-                        {"name": "now", "profile": _PROFILE, "hits": [], "entered": [], "left": [], "notes": []}
-                    ],
-                }
-            ]
+class PreviewTold(
+    AnswerPart,
+    of=Preview,
+    examples=[
+        {
+            "query": "connection timeout",
+            "baseline": "now",
+            "previews": [{"name": "now", "profile": _PROFILE, "hits": [], "entered": [], "left": [], "notes": []}],
         }
-    )
+    ],
+):
+    """The same query under each profile."""
 
 
 router = APIRouter(prefix="/v1/collections/{name}", tags=["profiles"], route_class=JSONBodies)

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import JSONResponse
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from pydantic.config import JsonDict
 
 from retrieval.adapters.aside import aside
@@ -27,6 +27,7 @@ from retrieval.surfaces.http.json_bodies import (
     LARGE_PAGE,
     JSONAnswer,
     JSONBodies,
+    WhereParameter,
     fields_of,
     filter_at,
     filters_at,
@@ -57,17 +58,14 @@ Limit = Annotated[int, Field(ge=1, le=1000)]
 LeastRelevance = Annotated[float, Field(ge=0, le=1)]
 
 
-class SearchBody(Sent):
+class SearchBody(
+    Sent,
+    examples=[
+        {"query": "database connection timeout", "where": {"priority": "High"}, "limit": 5},
+        {"query": '"read timeout" -redis connect*', "legs": ["lexical"], "context": {"session": "s-17"}},
+    ],
+):
     """A search by words, by a vector, or by neither if the profile has a leg that needs none."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"query": "database connection timeout", "where": {"priority": "High"}, "limit": 5},
-                {"query": '"read timeout" -redis connect*', "legs": ["lexical"], "context": {"session": "s-17"}},
-            ]
-        }
-    )
 
     query: str | None = None
     """The words. `"a phrase"` must be in every hit, `-word` in none, `begin*` matches words with that prefix."""
@@ -118,12 +116,8 @@ class SearchBody(Sent):
     """Whether each hit has the parts of its score."""
 
 
-class BatchRequest(Sent):
+class BatchRequest(Sent, examples=[{"queries": ["connection timeout", "disk full"], "limit": 3}]):
     """Many queries at once; all other fields apply to each of them."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"queries": ["connection timeout", "disk full"], "limit": 3}]}
-    )
 
     queries: Annotated[list[str], Field(min_length=1, max_length=MAX_QUERIES, fail_fast=True)]
     """The queries, 1 to 100."""
@@ -143,12 +137,8 @@ class BatchRequest(Sent):
     explain: bool = True
 
 
-class PassagesRequest(Sent):
+class PassagesRequest(Sent, examples=[{"query": "who gets parental leave?", "max_tokens": 1500}]):
     """A search whose hits become text for a prompt."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"query": "who gets parental leave?", "max_tokens": 1500}]}
-    )
 
     query: str
     max_tokens: Annotated[int, Field(ge=MIN_PASSAGE_TOKENS, le=MAX_PASSAGE_TOKENS)] = 2000
@@ -169,36 +159,34 @@ class PassageTold(AnswerPart, of=Passage):
     """Consecutive chunks of a document, as one text."""
 
 
-class PassagesTold(AnswerPart, of=Passages):
-    """The passages for a prompt, the most relevant first."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
+class PassagesTold(
+    AnswerPart,
+    of=Passages,
+    examples=[
+        {
+            "passages": [
                 {
-                    "passages": [
-                        {
-                            "document": "handbook/leave.md",
-                            "title": "Leave",
-                            "headings": ["Leave", "Parents"],
-                            "page": None,
-                            "last_page": None,
-                            "text": "Parents get fourteen weeks.",
-                            "rank": 1,
-                            "score": 0.0328,
-                            "item_ids": ["handbook/leave.md#0b1c2d3e4f5a"],
-                            "cut": False,
-                        }
-                    ],
-                    "text": "## Leave › Parents\n\n> Parents get fourteen weeks.",
-                    "tokens": 17,
-                    "left_out": 0,
-                    "retrieval_id": A_RETRIEVAL,
-                    "notes": [],
+                    "document": "handbook/leave.md",
+                    "title": "Leave",
+                    "headings": ["Leave", "Parents"],
+                    "page": None,
+                    "last_page": None,
+                    "text": "Parents get fourteen weeks.",
+                    "rank": 1,
+                    "score": 0.0328,
+                    "item_ids": ["handbook/leave.md#0b1c2d3e4f5a"],
+                    "cut": False,
                 }
-            ]
+            ],
+            "text": "## Leave › Parents\n\n> Parents get fourteen weeks.",
+            "tokens": 17,
+            "left_out": 0,
+            "retrieval_id": A_RETRIEVAL,
+            "notes": [],
         }
-    )
+    ],
+):
+    """The passages for a prompt, the most relevant first."""
 
 
 class ContributionTold(AnswerPart, of=Contribution):
@@ -220,79 +208,73 @@ class HitTold(AnswerPart, of=Hit):
     """Left out if the request has `"explain": false`."""
 
 
-class SearchAnswer(AnswerPart, of=SearchResult):
-    """The hits, best first, and how they were found."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
+class SearchAnswer(
+    AnswerPart,
+    of=SearchResult,
+    examples=[
+        {
+            "hits": [
                 {
-                    "hits": [
-                        {
-                            "id": "T-17",
-                            "score": 0.03252,
-                            "relevance": 0.81,
-                            "rank": 1,
-                            "slot": "exploit",
-                            "propensity": 1.0,
-                            "title": "Connection timeout",
-                            "text": "The database refuses connections at peak hours.",
-                            "kind": "",
-                            "tags": ["urgent"],
-                            "metadata": {"priority": "High"},
-                            "status": "active",
-                            "source": "",
-                            "occurred_at": "2026-05-01T08:00:00+00:00",
-                            "snippet": None,
-                            "explanation": {
-                                "fusion": "rrf",
-                                "score": 0.03252,
-                                "contributions": [
-                                    {"leg": "dense", "rank": 2, "raw_score": 0.81, "weight": 1.0, "value": 0.01613},
-                                    {"leg": "lexical", "rank": 1, "raw_score": 7.4, "weight": 1.0, "value": 0.01639},
-                                ],
-                            },
-                        }
-                    ],
-                    "path": "exact",
-                    "why": "about 12 rows match",
-                    "weighed": 12,
-                    "profile_version": 1,
-                    "notes": [],
-                    "why_no_hits": [],
-                    "timings_ms": {"embed": 0.4, "candidates": 2.1, "items": 0.6, "total": 3.4},
-                    "retrieval_id": "01a2014b-b29b-73d6-8b76-213aa0d89193",
-                    "facets": {},
-                    "next": None,
+                    "id": "T-17",
+                    "score": 0.03252,
+                    "relevance": 0.81,
+                    "rank": 1,
+                    "slot": "exploit",
+                    "propensity": 1.0,
+                    "title": "Connection timeout",
+                    "text": "The database refuses connections at peak hours.",
+                    "kind": "",
+                    "tags": ["urgent"],
+                    "metadata": {"priority": "High"},
+                    "status": "active",
+                    "source": "",
+                    "occurred_at": "2026-05-01T08:00:00+00:00",
+                    "snippet": None,
+                    "explanation": {
+                        "fusion": "rrf",
+                        "score": 0.03252,
+                        "contributions": [
+                            {"leg": "dense", "rank": 2, "raw_score": 0.81, "weight": 1.0, "value": 0.01613},
+                            {"leg": "lexical", "rank": 1, "raw_score": 7.4, "weight": 1.0, "value": 0.01639},
+                        ],
+                    },
                 }
-            ]
+            ],
+            "path": "exact",
+            "why": "about 12 rows match",
+            "weighed": 12,
+            "profile_version": 1,
+            "notes": [],
+            "why_no_hits": [],
+            "timings_ms": {"embed": 0.4, "candidates": 2.1, "items": 0.6, "total": 3.4},
+            "retrieval_id": "01a2014b-b29b-73d6-8b76-213aa0d89193",
+            "facets": {},
+            "next": None,
         }
-    )
+    ],
+):
+    """The hits, best first, and how they were found."""
 
 
 class TitleTold(AnswerPart, of=Title):
     """An item whose title contains the typed text."""
 
 
-class CompletionsTold(AnswerPart, of=Completions):
+class CompletionsTold(
+    AnswerPart,
+    of=Completions,
+    examples=[
+        {
+            "queries": ["connection timeout", "connection times"],
+            "titles": [{"id": "T-17", "title": "Connection timeout"}],
+        }
+    ],
+):
     """The completions of a text that is being typed."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "queries": ["connection timeout", "connection times"],
-                    "titles": [{"id": "T-17", "title": "Connection timeout"}],
-                }
-            ]
-        }
-    )
 
-
-class BatchAnswer(AnswerPart):
+class BatchAnswer(AnswerPart, examples=[{"results": []}]):
     """One result per query, in the same order."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"results": []}]})
 
     results: list[SearchAnswer]
 
@@ -308,10 +290,8 @@ class SummaryTold(AnswerPart, of=RetrievalSummary):
     """A recorded search in a list."""
 
 
-class RetrievalPage(AnswerPart):
+class RetrievalPage(AnswerPart, examples=[{"retrievals": [], "next": None}]):
     """Recorded searches, the newest first."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"retrievals": [], "next": None}]})
 
     retrievals: list[SummaryTold]
     next: str | None
@@ -326,69 +306,73 @@ class ImpressionTold(AnswerPart, of=Impression):
     """A returned hit."""
 
 
-class RetrievalTold(AnswerPart, of=RecordedRetrieval):
-    """A recorded search: the request, its context, its result, and the returned items."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "retrieval_id": A_RETRIEVAL,
-                    "retrieved_at": _AT,
-                    "collection": "tickets",
-                    "origin": "",
-                    "query": "connection timeout",
-                    "is_by_vector": False,
-                    "where": {"priority": {"in": ["High"]}},
-                    "request": {"limit": 1, "group_by": None, "profile": None},
-                    "context": {
-                        "domain": "", "complexity": None, "actor": "kim", "session": "s-17", "backtracks": 0,
-                        "generated": False,
-                    },
-                    "profile_version": 1,
-                    "model_version": 0,
-                    "policy": "off/1",
-                    "path": "exact",
-                    "notes": [],
-                    "timings_ms": {"total": 3.4},
-                    "retrieval_time_ms": 3.4,
-                    "candidates": 12,
-                    "impressions": [_IMPRESSION],
-                }
-            ]
+class RetrievalTold(
+    AnswerPart,
+    of=RecordedRetrieval,
+    examples=[
+        {
+            "retrieval_id": A_RETRIEVAL,
+            "retrieved_at": _AT,
+            "collection": "tickets",
+            "origin": "",
+            "query": "connection timeout",
+            "is_by_vector": False,
+            "where": {"priority": {"in": ["High"]}},
+            "request": {"limit": 1, "group_by": None, "profile": None},
+            "context": {
+                "domain": "",
+                "complexity": None,
+                "actor": "kim",
+                "session": "s-17",
+                "backtracks": 0,
+                "generated": False,
+            },
+            "profile_version": 1,
+            "model_version": 0,
+            "policy": "off/1",
+            "path": "exact",
+            "notes": [],
+            "timings_ms": {"total": 3.4},
+            "retrieval_time_ms": 3.4,
+            "candidates": 12,
+            "impressions": [_IMPRESSION],
         }
-    )  # fmt: skip
+    ],
+):
+    """A recorded search: the request, its context, its result, and the returned items."""
 
 
 class DifferenceTold(AnswerPart, of=Difference):
     """An item with another rank or score today."""
 
 
-class ReplayTold(AnswerPart, of=Replay):
-    """Whether the recorded ranking follows from its record, and where and why today's result differs."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
+class ReplayTold(
+    AnswerPart,
+    of=Replay,
+    examples=[
+        {
+            "retrieval_id": A_RETRIEVAL,
+            "retrieved_at": _AT,
+            "collection": "tickets",
+            "query": "connection timeout",
+            "is_reproduced": True,
+            "why_not": [],
+            "is_same_today": False,
+            "changes": [],
+            "differences": [
                 {
-                    "retrieval_id": A_RETRIEVAL,
-                    "retrieved_at": _AT,
-                    "collection": "tickets",
-                    "query": "connection timeout",
-                    "is_reproduced": True,
-                    "why_not": [],
-                    "is_same_today": False,
-                    "changes": [],
-                    "differences": [
-                        {
-                            "item_id": "T-17", "rank_then": 1, "rank_now": None, "score_then": 0.03252,
-                            "score_now": None, "why": ["the item was removed"],
-                        }
-                    ],
+                    "item_id": "T-17",
+                    "rank_then": 1,
+                    "rank_now": None,
+                    "score_then": 0.03252,
+                    "score_now": None,
+                    "why": ["the item was removed"],
                 }
-            ]
+            ],
         }
-    )  # fmt: skip
+    ],
+):
+    """Whether the recorded ranking follows from its record, and where and why today's result differs."""
 
 
 router = APIRouter(
@@ -412,9 +396,7 @@ async def search(request: Request, collection: NamedCollection, body: SearchBody
 async def complete(
     collection: NamedCollection,
     text: Annotated[str, Query(description="The text typed so far.", examples=["connection ti"])],
-    where: Annotated[
-        str | None, Query(description="A filter as a JSON object.", examples=['{"priority": "High"}'])
-    ] = None,
+    where: WhereParameter = None,
     limit: Annotated[int, Query(ge=1, le=100, description="The greatest number of queries, and of titles.")] = 10,
 ) -> JSONAnswer:
     """Complete the last word from the texts of the best items, and list titles with it. Nothing is recorded."""

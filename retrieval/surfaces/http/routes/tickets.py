@@ -8,14 +8,14 @@ from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Body
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import field_validator
 
 from retrieval.apps.tickets import ConfigurationError, PreviewConfig, RetrievalRequest, RetrievalResponse, SearchPreview
 from retrieval.domain.api_key import Scope
 from retrieval.domain.errors import Advice, InvalidRequestError, UnknownCollectionError
 from retrieval.surfaces.http.caller import CurrentTickets, needs
 from retrieval.surfaces.http.json_bodies import JSONBodies
-from retrieval.surfaces.http.models import AnswerPart
+from retrieval.surfaces.http.models import AnswerPart, Sent
 
 SEARCH_EXAMPLE = {
     "title": "Database connection timeout",
@@ -76,23 +76,14 @@ PREVIEW_EXAMPLE = {
 }
 
 
-class TicketPreviewRequest(BaseModel):
+class TicketPreviewRequest(
+    Sent,
+    strict=False,
+    examples=[
+        {"title": "Connection timeout", "domain": "MM", "config": {"vector_weight": 0.6, "metadata_weight": 0.4}}
+    ],
+):
     """A ticket whose similar tickets are ranked under several weightings; the search is not recorded."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        use_attribute_docstrings=True,
-        json_schema_extra={
-            "examples": [
-                {
-                    "title": "Connection timeout",
-                    "domain": "MM",
-                    "config": {"vector_weight": 0.6, "metadata_weight": 0.4},
-                }
-            ]
-        },
-    )
 
     title: str
     description: str = ""
@@ -107,24 +98,21 @@ class TicketPreviewRequest(BaseModel):
         return {"weightings": value} if isinstance(value, list | str) else value
 
 
-class HealthTold(AnswerPart):
-    """The state of the index of tickets."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "status": "healthy",
-                    "component": "retrieval",
-                    "collection": "tickets",
-                    "index_loaded": True,
-                    "total_vectors": 300,
-                    "dimension": 3072,
-                    "pending": 0,
-                }
-            ]
+class HealthTold(
+    AnswerPart,
+    examples=[
+        {
+            "status": "healthy",
+            "component": "retrieval",
+            "collection": "tickets",
+            "index_loaded": True,
+            "total_vectors": 300,
+            "dimension": 3072,
+            "pending": 0,
         }
-    )
+    ],
+):
+    """The state of the index of tickets."""
 
     status: str
     """`healthy` or `unhealthy`."""
@@ -139,21 +127,18 @@ class HealthTold(AnswerPart):
     error_type: str | None = None
 
 
-class StatsTold(AnswerPart):
-    """The contents of the index of tickets."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "total_vectors": 300,
-                    "dimension": 3072,
-                    "domain_distribution": {"MM": 120, "CIW": 100, "Specialty": 80},
-                    "metadata_entries": 300,
-                }
-            ]
+class StatsTold(
+    AnswerPart,
+    examples=[
+        {
+            "total_vectors": 300,
+            "dimension": 3072,
+            "domain_distribution": {"MM": 120, "CIW": 100, "Specialty": 80},
+            "metadata_entries": 300,
         }
-    )
+    ],
+):
+    """The contents of the index of tickets."""
 
     total_vectors: int
     dimension: int | None

@@ -8,7 +8,8 @@ import pytest
 
 from retrieval.apps.metaphors import Metaphor, Problem, validate_metaphor
 from retrieval.apps.metaphors.generator import NAME_LENGTH, plain_name
-from retrieval.apps.metaphors.problem import checked_flag, checked_ids, checked_llm, checked_rate, checked_seconds
+from retrieval.apps.metaphors.problem import checked_ids, checked_llm, checked_seconds
+from retrieval.domain.checks import check_flags, checked_number
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
 from retrieval.domain.search.profile_parts import Learned
 
@@ -44,9 +45,9 @@ def test_what_are_no_ids_is_refused(value: Any) -> None:
     "make",
     [
         lambda: checked_seconds(HUGE),
-        lambda: checked_rate(HUGE),
+        lambda: checked_number("exploration_rate", HUGE, 1e6),
         lambda: Metaphor(id="a", name="A", concreteness=HUGE),
-        lambda: checked_flag("prefer_concrete", "no"),
+        lambda: check_flags(prefer_concrete="no"),
         lambda: validate_metaphor("x"),  # type: ignore[arg-type]
         lambda: Metaphor(id="a", name="A", embedding="x"),  # type: ignore[arg-type]
         lambda: Metaphor(id="a", name="A", embedding=(float("nan"), 1.0)),

@@ -22,6 +22,7 @@ STORAGE: Any = SimpleNamespace(search=print)
         ({"llm": "gpt"}, "llm is 'gpt'; give a language model"),
         ({"profile": "x"}, "profile is 'x'; give a Profile"),
         ({"seed": "x"}, "seed is 'x'"),
+        ({"rewrite_timeout_seconds": 10**400}, "rewrite_timeout_seconds is 1000"),
     ],
 )
 def test_what_is_no_part_of_a_retriever_is_refused(arguments: dict[str, Any], message: str) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from retrieval.domain.errors import MissingExtraError
 from retrieval.surfaces import langchain
-from retrieval.surfaces.langchain.extra import require_extra
 
 
 def test_every_name_is_there() -> None:
@@ -25,4 +24,4 @@ def test_without_the_extra_the_import_says_how_to_install_it(monkeypatch: pytest
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "langgraph" else object())
 
     with pytest.raises(MissingExtraError, match=r"needs langgraph; .*pip install 'retrieval-platform\[langchain\]'"):
-        require_extra()
+        importlib.reload(langchain)
