@@ -146,8 +146,6 @@ BEGIN
     );
 END
 $$;
-REVOKE ALL ON FUNCTION disagreements(bigint, double precision) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION disagreements(bigint, double precision) TO @app@;
 
 -- Makes the disagreeing rows of a collection's items anew, except arms and records, and returns their number. Writers
 -- wait, searches do not. The caller recounts the statistics.
@@ -173,5 +171,5 @@ BEGIN
     RETURN cardinality(ids);
 END
 $$;
-REVOKE ALL ON FUNCTION mend_disagreements(bigint) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION mend_disagreements(bigint) TO @app@;
+
+GRANT EXECUTE ON FUNCTION disagreements, mend_disagreements TO @app@;

@@ -18,8 +18,6 @@ BEGIN
     RETURN said::timestamptz;
 END
 $$;
-REVOKE ALL ON FUNCTION attribute_time(text) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION attribute_time(text) TO @app@;
 
 -- The values of these active items' declared attributes that have the declared type, with a row for each element of a
 -- list.
@@ -162,9 +160,6 @@ BEGIN
     END LOOP;
 END
 $$;
-REVOKE ALL ON FUNCTION declared_values(bigint, text[]), index_attributes(bigint, text[], boolean), index_all_attributes(bigint)
-    FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION declared_values(bigint, text[]), index_attributes(bigint, text[], boolean), index_all_attributes(bigint)
-    TO @app@;
-GRANT EXECUTE ON FUNCTION attribute_time(text), declared_values(bigint, text[]), index_attributes(bigint, text[], boolean)
-    TO @definer@;
+
+GRANT EXECUTE ON FUNCTION attribute_time, declared_values, index_attributes TO @app@, @definer@;
+GRANT EXECUTE ON FUNCTION index_all_attributes TO @app@;

@@ -12,7 +12,7 @@ from retrieval.adapters.store.installed_sql import Names, directory, qualified, 
 from retrieval.adapters.store.search.indexes import stem_of
 from retrieval.domain.diagnosis import Finding, Severity
 
-_FUNCTION = re.compile(r"^\s*CREATE (?:OR REPLACE )?FUNCTION (?!procrastinate_)(\w+) ?\(", re.MULTILINE)
+_FUNCTION = re.compile(r"^\s*CREATE (?:OR REPLACE )?FUNCTION (\w+) ?\(", re.MULTILINE)
 
 
 def expected_functions() -> frozenset[str]:
