@@ -470,8 +470,8 @@ async def find_clusters(workplace: Workplace, target: JobTarget, advance: Advanc
         known = computed
     assigned = await _assign(workplace, target, space, known, every=is_outgrown, advance=advance)
     if is_outgrown:
-        async with workplace.database.transaction(target.tenant_id) as connection:
-            await settle_centroids(connection, collection.collection_id, space.space_id, items=collection.documents)
+        where = (workplace.database, target.tenant_id, collection.collection_id, space.space_id)
+        await settle_centroids(*where, items=collection.documents)
     return {"clusters": len(known), "assigned": assigned}
 
 

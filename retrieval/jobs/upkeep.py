@@ -115,9 +115,8 @@ LEAST_INDEXED = 1000
 _WEIGHTS_NEEDED = Compiled("""
     SELECT EXISTS (
         SELECT FROM collection_statistics t
-        WHERE t.collection_id = %(id)s AND (t.weighing_after IS NOT NULL OR t.documents > 0
-            AND abs(t.total_length::real / t.documents - coalesce(t.weighed_length, 0))
-                > %(drift)s * coalesce(t.weighed_length, 0))
+        WHERE t.collection_id = %(id)s AND (t.weighing_after IS NOT NULL
+            OR length_drift(t.documents, t.total_length, t.weighed_length) > %(drift)s)
     ) OR EXISTS (SELECT FROM statistics_changes w WHERE w.collection_id = %(id)s)
 """)
 

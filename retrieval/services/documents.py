@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from retrieval.adapters.embedders.batching import measure_of
 from retrieval.adapters.readers.documents import RawDocument, read_document
@@ -43,11 +43,6 @@ from retrieval.services.add import AddReport, Writer, add_in_parts, repeated_amo
 from retrieval.services.ingest import embed_pending, followed
 from retrieval.services.items import delete, finished, writer_of
 from retrieval.services.textsearch import refresh_weights
-
-if TYPE_CHECKING:
-    from retrieval.adapters.readers.documents import RawDocument
-    from retrieval.domain.items.passages import Passages
-    from retrieval.domain.search.hit import SearchResult
 
 _READING = 1
 """The version of reading and chunking: after a change all documents are read again."""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import ir_measures
 import numpy as np
@@ -27,6 +27,7 @@ from retrieval.domain.checks import is_whole
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.hit import SearchResult
 from retrieval.domain.search.profile import Profile, leg_name
+from retrieval.domain.serialization import Serializable, plain
 from retrieval.engine.request import MAX_LIMIT
 from retrieval.services.judgements import (
     DropSelf,
@@ -83,7 +84,7 @@ def parse_metric(name: str) -> Metric:
     # ir-measures reports a bad name by whatever fails first: NameError, AssertionError and more.
     try:
         metric = Metric(spelled, ir_measures.parse_measure(spelled))
-        usable = _cutoff_is_usable(metric.measure) and _can_compute(metric.measure)
+        usable = is_whole(metric.measure.params.get("cutoff", 1), 1) and _can_compute(metric.measure)
     except Exception:  # noqa: BLE001
         usable = False
     if not usable:
@@ -152,13 +153,6 @@ class Ndcg:
         return sum(gain * discount for gain, discount in zip(gains, self._discounts, strict=False))
 
 
-def _cutoff_is_usable(measure: ir_measures.Measure) -> bool:
-    if "cutoff" not in measure.params:
-        return True
-    cutoff = measure.params["cutoff"]
-    return is_whole(cutoff, 1)
-
-
 def _can_compute(measure: ir_measures.Measure) -> bool:
     """Whether the measure's provider is available; a missing package shows only on trying the provider."""
     qrels, run = {"q": {"a": 1, "b": 0}}, {"q": {"a": 2.0, "b": 1.0}}
@@ -195,8 +189,11 @@ class SearchFunction(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VariantReport:
+class VariantReport(Serializable):
     """The measures of one variant."""
+
+    serialized_names = MappingProxyType({"means": "metrics"})
+    internal_fields = frozenset({"per_query"})
 
     variant: str
     means: Mapping[str, float]
@@ -211,20 +208,11 @@ class VariantReport:
 
     def as_dict(self, *, per_query: bool = False) -> dict[str, Any]:
         """Plain values for JSON; the values by query on request."""
-        plain: dict[str, Any] = {
-            "variant": self.variant,
-            "metrics": dict(self.means),
-            "without_results": self.without_results,
-            "median_ms": self.median_ms,
-            "p95_ms": self.p95_ms,
-        }
-        if per_query:
-            plain["per_query"] = {name: dict(values) for name, values in self.per_query.items()}
-        return plain
+        return {**Serializable.as_dict(self), **({"per_query": plain(self.per_query)} if per_query else {})}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Serializable):
     """The result of an evaluation."""
 
     metrics: tuple[str, ...]
@@ -239,17 +227,11 @@ class Report:
 
     def as_dict(self, *, per_query: bool = False) -> dict[str, Any]:
         """Plain values for JSON; the values by query on request."""
-        return {
-            "metrics": list(self.metrics),
-            "queries": self.queries,
-            "unjudged": self.unjudged,
-            "variants": [variant.as_dict(per_query=per_query) for variant in self.variants],
-            "comparisons": [comparison.as_dict() for comparison in self.comparisons],
-        }
+        variants = [variant.as_dict(per_query=per_query) for variant in self.variants]
+        return {**Serializable.as_dict(self), "variants": variants}
 
 
-@dataclass(frozen=True, slots=True)
-class _Ask:
+class _Ask(NamedTuple):
     """One query as it is asked."""
 
     query_id: str
@@ -257,8 +239,7 @@ class _Ask:
     where: dict[str, Any] | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
+class _Answer(NamedTuple):
     item_ids: tuple[str, ...]
     seconds: float
 

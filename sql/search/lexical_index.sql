@@ -355,8 +355,7 @@ LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     PERFORM FROM collection_statistics AS total
     WHERE total.collection_id = collection AND total.documents > 0
-        AND abs(total.total_length::real / total.documents - coalesce(total.weighed_length, 0))
-            > share * coalesce(total.weighed_length, 0);
+        AND length_drift(total.documents, total.total_length, total.weighed_length) > share;
     IF NOT FOUND THEN
         RETURN;
     END IF;
@@ -365,8 +364,7 @@ BEGIN
     UPDATE collection_statistics AS total
     SET weighed_length = total.total_length::real / total.documents, weighing_after = ''
     WHERE total.collection_id = collection AND total.documents > 0
-        AND abs(total.total_length::real / total.documents - coalesce(total.weighed_length, 0))
-            > share * coalesce(total.weighed_length, 0);
+        AND length_drift(total.documents, total.total_length, total.weighed_length) > share;
 END
 $$;
 

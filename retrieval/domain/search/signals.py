@@ -12,7 +12,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from retrieval.domain.checks import is_storable, is_whole, stored_time
+from retrieval.domain.checks import is_finite, is_number, is_storable, is_whole, stored_time
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
 from retrieval.domain.learning.arm import rate
 from retrieval.domain.search.profile_parts import check_share, check_weight
@@ -149,9 +149,7 @@ class AttributeValue(Signal):
     def value(self, facts: Facts, question: Question) -> float:
         """The number, 0 to 1."""
         number = facts.attributes.get(self.attribute)
-        if isinstance(number, bool) or not isinstance(number, int | float) or math.isnan(number):
-            return self.missing
-        return min(1.0, max(0.0, number))
+        return min(1.0, max(0.0, number)) if is_number(number) else self.missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -358,7 +356,7 @@ class ResolutionTime(Signal):
 
     def _known_hours(self, facts: Facts, question: Question) -> float | None:
         hours = facts.attributes.get(self.attribute)
-        if isinstance(hours, bool) or not isinstance(hours, int | float) or not math.isfinite(hours):
+        if not is_finite(hours):
             return None
         resolved_at = stored_time(facts.attributes.get(self.resolved_attribute))
         return hours if resolved_at is None or resolved_at <= question.now else None
