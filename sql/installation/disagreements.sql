@@ -55,14 +55,7 @@ BEGIN
             FROM active CROSS JOIN LATERAL unnest(active.tags) AS tag
             UNION
             SELECT
-                held.item_id, held.name,
-                CASE held.type
-                    WHEN 'number' THEN least(
-                        greatest(held.value::text::numeric, -1.7976931348623157e308), 1.7976931348623157e308
-                    )::double precision::text
-                    WHEN 'time' THEN attribute_time(held.value #>> '{}')::text
-                    ELSE left(held.value #>> '{}', 300)
-                END,
+                held.item_id, held.name, coalesce(held.as_text, held.as_number::text, held.as_time::text),
                 CASE held.type WHEN 'boolean' THEN 'text' ELSE held.type END
             FROM declared_values(collection, page) AS held
         ),

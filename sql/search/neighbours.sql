@@ -19,9 +19,7 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
         CASE
             WHEN setting ->> 'order' = 'occurred_at' THEN extract(epoch FROM occurred_at)::double precision
             WHEN jsonb_typeof(attributes -> (setting ->> 'order')) = 'number' THEN
-                least(greatest(
-                    (attributes ->> (setting ->> 'order'))::numeric, -1.7976931348623157e308
-                ), 1.7976931348623157e308)::double precision
+                attribute_number(attributes -> (setting ->> 'order'))
             WHEN jsonb_typeof(attributes -> (setting ->> 'order')) = 'string' THEN
                 extract(epoch FROM attribute_time(attributes ->> (setting ->> 'order')))::double precision
         END, 'Infinity')
