@@ -78,7 +78,7 @@ _RECOUNT_TOTALS = """
         AND (total.documents, total.total_length) IS DISTINCT FROM (counted.documents, counted.total_length)
 """
 
-_MEND = "SELECT mend_disagreements(%(id)s)"
+_MEND = Compiled("SELECT mend_disagreements(%(id)s)")
 _HAS_UNNAMED = "SELECT EXISTS (SELECT FROM term_statistics WHERE collection_id = %(id)s AND term IS NULL)"
 _NAME = "SELECT name_terms(%(id)s)"
 
@@ -134,8 +134,8 @@ async def are_weights_off(workplace: Workplace, target: JobTarget) -> bool:
 
 async def weigh(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
     """Recompute the BM25 weights if the average length has drifted, or an earlier run was interrupted."""
-    await fold_statistics(workplace.database, target.tenant_id, target.collection.collection_id)
-    weighed = await refresh_weights(workplace.database, target.tenant_id, target.collection.collection_id)
+    await fold_statistics(*workplace.place(target))
+    weighed = await refresh_weights(*workplace.place(target))
     advance(weighed)
     return {"weighed": weighed}
 
@@ -143,8 +143,7 @@ async def weigh(workplace: Workplace, target: JobTarget, advance: Advance = igno
 async def weigh_all(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
     """Recompute every BM25 weight of the collection, whether lengths have drifted or not."""
     # Every collection has more drift than -1.
-    collection_id = target.collection.collection_id
-    weighed = await refresh_weights(workplace.database, target.tenant_id, collection_id, drift=-1.0)
+    weighed = await refresh_weights(*workplace.place(target), drift=-1.0)
     advance(weighed)
     return {"weighed": weighed}
 
@@ -160,15 +159,14 @@ async def index(workplace: Workplace, target: JobTarget, _advance: Advance = ign
     collection = target.collection
     outcome = await keep_index(workplace.database, target.tenant_id, collection)
     if outcome is IndexOutcome.PRESENT and collection.space is not None:
-        space_id = collection.space.space_id
-        await keep_common_facets(workplace.database, target.tenant_id, collection.collection_id, space_id)
+        await keep_common_facets(*workplace.place(target), collection.space.space_id)
     textsearch = await keep_textsearch_index(workplace.database, collection)
     return {"index": outcome.value, "textsearch": textsearch.value}
 
 
 async def recount(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
     """Count the collection's terms anew, and correct wrong counts."""
-    mended = await recount_terms(workplace.database, target.tenant_id, target.collection.collection_id)
+    mended = await recount_terms(*workplace.place(target))
     advance(mended)
     return {"mended": mended}
 
@@ -178,8 +176,7 @@ async def is_anything_pending(workplace: Workplace, target: JobTarget) -> bool:
     space = target.collection.space
     if space is None or workplace.embedder_of(target.tenant_id, space) is None:
         return False
-    pending = await count_pending(workplace.database, target.tenant_id, target.collection.collection_id, space)
-    return pending > 0
+    return await count_pending(*workplace.place(target), space) > 0
 
 
 async def embed_pending(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
@@ -198,7 +195,7 @@ async def embed_pending(workplace: Workplace, target: JobTarget, advance: Advanc
         advance(report.embedded)
         after = page[-1].item_id
         workplace.end_of_step()
-    pending = await count_pending(workplace.database, target.tenant_id, target.collection.collection_id, space)
+    pending = await count_pending(*workplace.place(target), space)
     notes = report.notes
     if embedder is None and pending:
         notes = (no_embedder(space.space),)
@@ -270,8 +267,8 @@ async def reindex(workplace: Workplace, target: JobTarget, advance: Advance = ig
     Rows that do not agree with their items (``retrieval doctor --deep``) are corrected first. The index of vectors,
     which takes longest, comes last, so that an earlier interruption does not lose its build.
     """
-    async with workplace.database.transaction(target.tenant_id) as connection:
-        mended = await _value(connection, _MEND, {"id": target.collection.collection_id})
+    statement = _MEND.bind(id=target.collection.collection_id)
+    ((mended,),) = await workplace.database.write(target.tenant_id, statement)
     workplace.end_of_step()
     counted = await recount(workplace, target)
     workplace.end_of_step()

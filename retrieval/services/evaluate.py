@@ -36,8 +36,7 @@ from retrieval.services.judgements import (
     WhereFrom,
     judged,
     missing_items,
-    where_for,
-    without_item,
+    where_of,
 )
 from retrieval.services.significance import Comparison, compare_by_query
 
@@ -269,7 +268,7 @@ async def evaluate(
     judged_queries = judged(queries, qrels)
     if drop_self is not None:
         drop_self.check(judged_queries)
-    asks = [_ask(query, where_from, drop_self) for query in judged_queries]
+    asks = [_Ask(query.query_id, query.text, where_of(query, where_from, drop_self)) for query in judged_queries]
     asker = _Asker(search, max(DEFAULT_DEPTH if metric.cutoff is None else metric.cutoff for metric in metrics), clock)
     answers = await asker.ask_all(asks, variants, concurrency, progress)
     relevant = {query.query_id: qrels[query.query_id] for query in judged_queries}
@@ -325,11 +324,6 @@ def _check(metrics: Sequence[Metric], variants: Sequence[str], concurrency: int)
         raise InvalidRequestError(f"variants are {list(variants)}; name at least one, each once")
     if concurrency < 1:
         raise InvalidRequestError(f"concurrency is {concurrency}; it must be at least 1")
-
-
-def _ask(query: JudgedQuery, where_from: Sequence[WhereFrom], drop_self: DropSelf | None) -> _Ask:
-    exclude = None if drop_self is None else drop_self.exclude_for(query)
-    return _Ask(query.query_id, query.text, without_item(where_for(query, where_from), exclude))
 
 
 async def _in_parallel(work: Callable[[], Coroutine[Any, Any, None]], workers: int) -> None:

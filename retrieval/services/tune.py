@@ -41,8 +41,7 @@ from retrieval.services.judgements import (
     WhereFrom,
     judged,
     missing_items,
-    where_for,
-    without_item,
+    where_of,
 )
 from retrieval.services.significance import SIGNIFICANT, Comparison, compare
 
@@ -404,8 +403,7 @@ async def tune_collection(
     depth = max(profile.depth, cutoff)
     rankings: dict[str, Mapping[str, Sequence[Candidate]]] = {}
     for done, query in enumerate(judged_queries, 1):
-        excluded = None if drop_self is None else drop_self.exclude_for(query)
-        where = without_item(where_for(query, where_from), excluded)
+        where = where_of(query, where_from, drop_self)
         with patiently():
             rankings[query.query_id] = await _ask(collection, query, where, TUNED_LEGS, depth)
         if progress is not None:

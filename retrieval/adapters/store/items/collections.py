@@ -62,6 +62,11 @@ class StoredCollection:
     row: tuple[Any, ...] = field(default=(), compare=False, repr=False)
     """The row from which it was read."""
 
+    @property
+    def space_id(self) -> int | None:
+        """The number of the active embedding space; None: lexical search only."""
+        return None if self.space is None else self.space.space_id
+
 
 _FACTS_IN = """
     SELECT c.collection_id, c.name, facts.*
