@@ -8,7 +8,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -65,7 +65,7 @@ vectors, and the number of all documents."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentsReport:
+class DocumentsReport(Serializable):
     """The outcome of storing documents."""
 
     added: int = 0
@@ -89,19 +89,9 @@ class DocumentsReport:
     chunks: AddReport = field(default_factory=AddReport)
 
     def __add__(self, other: DocumentsReport) -> DocumentsReport:
-        return DocumentsReport(
-            added=self.added + other.added,
-            changed=self.changed + other.changed,
-            unchanged=self.unchanged + other.unchanged,
-            failed=self.failed + other.failed,
-            empty=self.empty + other.empty,
-            cleaned=self.cleaned + other.cleaned,
-            vanished=self.vanished + other.vanished,
-            removed=self.removed + other.removed,
-            chunks_removed=self.chunks_removed + other.chunks_removed,
-            skipped=dict(Counter(self.skipped) + Counter(other.skipped)),
-            chunks=self.chunks + other.chunks,
-        )
+        names = [part.name for part in fields(self) if part.name != "skipped"]
+        summed = {name: getattr(self, name) + getattr(other, name) for name in names}
+        return DocumentsReport(**summed, skipped=dict(Counter(self.skipped) + Counter(other.skipped)))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -110,21 +100,11 @@ class DocumentsReport:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        counts = self.chunks.as_dict()
-        notes = counts.pop("notes")
-        return {
-            "added": self.added,
-            "changed": self.changed,
-            "unchanged": self.unchanged,
-            "failed": [{"document": name, "reason": reason} for name, reason in self.failed],
-            "empty": list(self.empty),
-            "cleaned": self.cleaned,
-            "vanished": list(self.vanished),
-            "removed": self.removed,
-            "skipped": dict(self.skipped),
-            "chunks": {**counts, "removed": self.chunks_removed},
-            "notes": notes,
-        }
+        values = Serializable.as_dict(self)
+        chunks = values["chunks"]
+        chunks["removed"] = values.pop("chunks_removed")
+        failed = [{"document": name, "reason": reason} for name, reason in self.failed]
+        return {**values, "failed": failed, "notes": chunks.pop("notes")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

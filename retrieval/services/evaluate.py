@@ -8,12 +8,11 @@ The search itself is passed in, so this module knows neither the database nor th
 
 from __future__ import annotations
 
-import asyncio
 import math
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from types import MappingProxyType
@@ -22,6 +21,7 @@ from typing import Any, NamedTuple, Protocol
 import ir_measures
 import numpy as np
 
+from retrieval.adapters.embedders.batching import all_of
 from retrieval.adapters.embedders.cached import patiently
 from retrieval.domain.checks import is_whole
 from retrieval.domain.errors import InvalidRequestError
@@ -29,15 +29,7 @@ from retrieval.domain.search.hit import SearchResult
 from retrieval.domain.search.profile import Profile, leg_name
 from retrieval.domain.serialization import Serializable, plain
 from retrieval.engine.request import MAX_LIMIT
-from retrieval.services.judgements import (
-    DropSelf,
-    JudgedQuery,
-    Qrels,
-    WhereFrom,
-    judged,
-    missing_items,
-    where_of,
-)
+from retrieval.services.judgements import DropSelf, JudgedQuery, Qrels, WhereFrom, judged, missing_items, where_of
 from retrieval.services.significance import Comparison, compare_by_query
 
 Run = Mapping[str, Sequence[str]]
@@ -307,7 +299,7 @@ class _Asker:
                 if progress is not None:
                     progress(done, total)
 
-        await _in_parallel(work, min(concurrency, total))
+        await all_of(work() for _ in range(min(concurrency, total)))
         return answers
 
     async def _answer(self, ask: _Ask, variant: str) -> _Answer:
@@ -324,20 +316,6 @@ def _check(metrics: Sequence[Metric], variants: Sequence[str], concurrency: int)
         raise InvalidRequestError(f"variants are {list(variants)}; name at least one, each once")
     if concurrency < 1:
         raise InvalidRequestError(f"concurrency is {concurrency}; it must be at least 1")
-
-
-async def _in_parallel(work: Callable[[], Coroutine[Any, Any, None]], workers: int) -> None:
-    """Run that many workers to the end; the first error stops the others and is raised unchanged."""
-    first: Exception | None = None
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(workers):
-                group.create_task(work())
-    except ExceptionGroup as errors:
-        first = errors.exceptions[0]
-    # Raised outside the handler, so that the error keeps its own cause and context.
-    if first is not None:
-        raise first
 
 
 def _variant_report(

@@ -16,6 +16,7 @@ from retrieval.domain.checks import is_finite, is_number, is_storable, is_whole,
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
 from retrieval.domain.learning.arm import rate
 from retrieval.domain.search.profile_parts import check_share, check_weight
+from retrieval.domain.serialization import plain
 
 Entity = tuple[str, str]
 """Its type and its id, such as ``("questions", "q1")``."""
@@ -90,7 +91,7 @@ class Signal(ABC):
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values: the weight, and the signal's own numbers."""
-        return {part.name: _plain(getattr(self, part.name)) for part in fields(self) if part.init}
+        return {part.name: plain(getattr(self, part.name)) for part in fields(self) if part.init}
 
 
 def check_entity(entity: tuple[object, object]) -> Entity:
@@ -113,10 +114,6 @@ def checked_positive(name: str, value: object) -> float:
     if number == 0:
         raise InvalidProfileError(f"{name} is 0; it must be above 0")
     return number
-
-
-def _plain(value: object) -> object:
-    return dict(value) if isinstance(value, Mapping) else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
