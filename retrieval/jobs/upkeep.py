@@ -14,7 +14,7 @@ from typing import Any
 
 from retrieval.adapters.embedders.chosen import no_embedder
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.installation.idempotency import remove_expired_writes
 from retrieval.adapters.store.records.forgetting import drop_months, ensure_months, is_any_month_due, remove_older
 from retrieval.adapters.store.search.indexes import keep_common_facets
@@ -95,18 +95,13 @@ async def recount_terms(database: Database, tenant_id: int, collection_id: int) 
         if missing := [row[0] for row in await (await connection.execute(_MISSING, known)).fetchall()]:
             _log.warning("collection %s: %d items were not in the index of words", collection_id, len(missing))
             await connection.execute(_INDEX, {**known, "items": missing})
-        wrong = int(await _value(connection, _RECOUNT_TERMS, known))
+        wrong = int(await connection.value(_RECOUNT_TERMS, known))
         wrong += (await connection.execute(_RECOUNT_TOTALS, known)).rowcount
-        if await _value(connection, _HAS_UNNAMED, known):
+        if await connection.value(_HAS_UNNAMED, known):
             await connection.execute(_NAME, known)
     if wrong:
         _log.warning("collection %s: %d rows of its term statistics were wrong", collection_id, wrong)
     return wrong
-
-
-async def _value(connection: Connection, statement: str, parameters: dict[str, int]) -> int:
-    row = await (await connection.execute(statement, parameters)).fetchone()
-    return 0 if row is None else int(row[0])
 
 
 LEAST_INDEXED = 1000

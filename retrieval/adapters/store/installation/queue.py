@@ -82,10 +82,10 @@ async def read_queue_state(database: Database, *, alive_seconds: float) -> Queue
         if await (await connection.execute(_DENIED, (schema,))).fetchone():
             return None
         jobs = await (await connection.execute(counts)).fetchall()
-        alive = await (await connection.execute(workers, (alive_seconds,))).fetchone()
+        alive = await connection.value(workers, (alive_seconds,))
     return QueueState(
         jobs={(str(queue), str(status)): int(number) for queue, status, number in jobs},
-        workers=int(alive[0]) if alive else 0,
+        workers=alive,
     )
 
 

@@ -183,8 +183,7 @@ async def add_model(
         "reason": reason,
     }
     await connection.execute(_HOLD, values)
-    row = await (await connection.execute(_ADD, values)).fetchone()
-    version = int(row[0]) if row else 0
+    version = int(await connection.value(_ADD, values))
     at = {"collection_id": collection_id, "version": version}
     if is_published:
         columns = {
