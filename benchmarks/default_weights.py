@@ -25,7 +25,7 @@ from retrieval.domain.search.diversity import PoolVectors, Refining
 from retrieval.domain.search.profile import Fusion, FusionKind
 from retrieval.engine.collection_search import leg_rankings
 from retrieval.services.evaluate import Ndcg
-from retrieval.services.judgements import Qrels, where_for, without_item
+from retrieval.services.judgements import Qrels, where_of
 from retrieval.services.tune import HandledCollection, LegRankings, Setting, grid, tune, vectors_of
 from retrieval.settings import Settings
 
@@ -66,8 +66,7 @@ async def measure(platform: Platform, data: Path, task: Task) -> TaskRankings:
     where_from, drop_self = task.filters(), task.self_id()
     rankings, handle = {}, handle_of(collection)
     for query in queries:
-        own = drop_self.exclude_for(query) if drop_self else None
-        where = without_item(where_for(query, where_from), own)
+        where = where_of(query, where_from, drop_self)
         rankings[query.query_id] = await leg_rankings(handle, query.text, where=where)
     print(f"{task.name}: {len(rankings)} queries", file=sys.stderr)
     return TaskRankings(

@@ -40,7 +40,7 @@ from retrieval.jobs.registry import job_named
 from retrieval.jobs.run import run_job
 from retrieval.services.evaluate import measure as score
 from retrieval.services.evaluate import parse_metrics
-from retrieval.services.judgements import JudgedQuery, Qrels, where_for, without_item
+from retrieval.services.judgements import JudgedQuery, Qrels, where_of
 from retrieval.services.workplace import JobTarget
 
 FOLDER = Path(__file__).parent
@@ -89,9 +89,7 @@ class World:
 
     def where(self, query: JudgedQuery) -> dict[str, Any] | None:
         """The filter of a question, which never finds the item that it was made from."""
-        leaves_out = self.task.self_id()
-        where = where_for(query, self.task.filters())
-        return without_item(where, leaves_out.exclude_for(query)) if leaves_out else where
+        return where_of(query, self.task.filters(), self.task.self_id())
 
 
 def _scifact(data: Path) -> World:

@@ -295,7 +295,7 @@ class Platform:
         await self.accesses_counted()
         stored = await collection.refresh()
         has_embedder = stored.space is not None and self._has_embedder(stored.space)
-        place = (self.database, self._tenant_id, stored, checked_path("file", file))
+        place = (self.database, self._tenant_id, stored, checked_path(file))
         return await export_collection(
             *place, records=records, now=self.now, has_embedder=has_embedder, advance=advance
         )
@@ -324,7 +324,7 @@ class Platform:
         check_functions(advance=advance)
         if name is not None:
             check_collection_name(name)
-        place = (self.database, self._tenant_id, checked_path("file", file))
+        place = (self.database, self._tenant_id, checked_path(file))
         moved = await import_collection(
             *place, name=name, has_embedder=self._has_embedder, own_vectors=own_vectors, advance=advance
         )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AliasChoices, BaseModel, Field, SecretStr, ValidationError, field_validator
+from pydantic import AfterValidator, AliasChoices, BaseModel, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from retrieval.domain.checks import JSONTextError, json_of
@@ -99,7 +99,20 @@ MIN_TOKEN_CHARACTERS = 16
 """A shorter token could be guessed."""
 
 
-_ORIGIN = re.compile(r"https?://[^\s/?#@*,]+")
+def _usable_url(value: SecretStr) -> SecretStr:
+    if not value.get_secret_value().startswith(("postgresql://", "postgres://")):
+        raise ValueError("it must be a URL such as postgresql://user:password@host:5432/database")
+    return value
+
+
+def _usable_origin(value: str) -> str:
+    if not re.fullmatch(r"https?://[^\s/?#@*,]+", value):
+        raise ValueError(f"{value!r:.100} is not an origin; write for example https://app.example, more by commas")
+    return value
+
+
+_DatabaseURL = Annotated[SecretStr, AfterValidator(_usable_url)]
+_Origin = Annotated[str, AfterValidator(_usable_origin)]
 
 
 def _shared_setting(*names: str) -> Any:
@@ -119,9 +132,9 @@ class Settings(BaseSettings):
         hide_input_in_errors=True,
     )
 
-    database_url: SecretStr | None = None
+    database_url: _DatabaseURL | None = None
     """``postgresql://...``; unset: the embedded PostgreSQL."""
-    read_database_urls: Annotated[tuple[SecretStr, ...] | None, NoDecode] = None
+    read_database_urls: Annotated[tuple[_DatabaseURL, ...] | None, NoDecode] = None
     """URLs of streaming replicas, by commas, that searches read from; unset: they read from the primary."""
     read_max_lag_seconds: float = Field(default=5.0, ge=1, le=86400)
     """The greatest lag of a replica that searches read from; a replica further behind is skipped."""
@@ -246,7 +259,7 @@ class Settings(BaseSettings):
     """The largest body of any other request, such as a search."""
     http_max_bulk_bytes: int = Field(default=2**30, ge=1024)
     """The largest stream of items in one request."""
-    http_cors_origins: Annotated[tuple[str, ...] | None, NoDecode] = None
+    http_cors_origins: Annotated[tuple[_Origin, ...] | None, NoDecode] = None
     """The origins of web pages that may call the service from a browser; unset: none."""
     http_console: bool = True
     """Whether the HTTP service has its console, if the extra ``console`` is installed."""
@@ -280,13 +293,6 @@ class Settings(BaseSettings):
         # Container files set unused variables to empty values.
         return "none" if value == "" else value
 
-    @field_validator("database_url")
-    @classmethod
-    def _usable_url(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and not value.get_secret_value().startswith(("postgresql://", "postgres://")):
-            raise ValueError("it must be a URL such as postgresql://user:password@host:5432/database")
-        return value
-
     @field_validator("read_database_urls", mode="before")
     @classmethod
     def _read_urls(cls, value: Any) -> Any:
@@ -294,13 +300,6 @@ class Settings(BaseSettings):
             return value
         # The hosts of one URL are separated by commas too.
         return tuple(filter(None, re.split(r",\s*(?=postgres)|\s+", value.strip(" ,\n"))))
-
-    @field_validator("read_database_urls")
-    @classmethod
-    def _usable_read_urls(cls, value: tuple[SecretStr, ...] | None) -> tuple[SecretStr, ...] | None:
-        for url in value or ():
-            cls._usable_url(url)
-        return value
 
     @field_validator("database_schema")
     @classmethod
@@ -329,16 +328,6 @@ class Settings(BaseSettings):
     @classmethod
     def _read_origins(cls, value: Any) -> Any:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
-
-    @field_validator("http_cors_origins")
-    @classmethod
-    def _usable_origins(cls, value: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        for origin in value or ():
-            if not _ORIGIN.fullmatch(origin):
-                raise ValueError(
-                    f"{origin!r:.100} is not an origin; write for example https://app.example, more by commas"
-                )
-        return value
 
     @field_validator("jobs_schedule", mode="before")
     @classmethod

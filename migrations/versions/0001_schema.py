@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from alembic import context, op
+from procrastinate.schema import SchemaManager
 
 from retrieval.adapters.store.installed_sql import installed_sql, quote_identifier, verbatim
 
@@ -49,16 +50,20 @@ FILES = (
 )
 """The files of ``sql/`` that make the schema, each after those that it needs."""
 
-QUEUE = ("installation/queue_schema", "installation/procrastinate", "installation/queue_grants")
-"""Those that make the queue, in a schema of its own."""
-
 MADE = re.compile(r"^CREATE (?:OR REPLACE )?(FUNCTION|TABLE|TYPE|VIEW) (\w+)", re.MULTILINE)
 
 
 def upgrade() -> None:
     """Make everything."""
-    for name in FILES + QUEUE:
+    for name in FILES:
         op.execute(verbatim(text_of(name)))
+    functions = [made for name in FILES for kind, made in MADE.findall(text_of(name)) if kind == "FUNCTION"]
+    op.execute(f"REVOKE ALL ON FUNCTION {', '.join(functions)} FROM PUBLIC")
+    # The queue has a schema of its own, in which procrastinate's release makes its tables.
+    op.execute(verbatim(text_of("installation/queue_schema")))
+    # Alembic replaces tabs in a script; this keeps both ways to upgrade the same.
+    op.execute(verbatim(SchemaManager.get_schema().replace("\t", "    ")))
+    op.execute(verbatim(text_of("installation/queue_grants")))
 
 
 def downgrade() -> None:

@@ -19,6 +19,7 @@ from typing import Any
 
 from retrieval.domain.checks import checked_list, is_whole
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.serialization import Serializable
 
 
 class Scope(StrEnum):
@@ -52,7 +53,7 @@ _TEXT = re.compile(r"rtv_([a-z2-7]{12})_[a-z2-7]{52}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApiKey:
+class ApiKey(Serializable):
     """A key as it is stored, without its secret."""
 
     key_id: str
@@ -97,16 +98,9 @@ class ApiKey:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values; times are ISO 8601."""
-        times = {name: getattr(self, name) for name in ("created_at", "expires_at", "revoked_at", "last_used_at")}
-        return {
-            "key_id": self.key_id,
-            "tenant": self.tenant,
-            "name": self.name,
-            "scopes": [scope.value for scope in Scope if scope in self.scopes],
-            "requests_per_minute": self.requests_per_minute,
-            "feedback_cap": self.feedback_cap if self.may_send_feedback else None,
-            **{name: time.isoformat() if time else None for name, time in times.items()},
-        }
+        scopes = [scope.value for scope in Scope if scope in self.scopes]
+        cap = self.feedback_cap if self.may_send_feedback else None
+        return {**Serializable.as_dict(self), "scopes": scopes, "feedback_cap": cap}
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,10 @@ class Severity(StrEnum):
         """0 for ``ok`` to 3 for ``error``."""
         return list(Severity).index(self)
 
+    def finding(self, check: str, found: str, mend: str, *, about: str = "") -> Finding:
+        """A finding of this severity, with its remedy."""
+        return Finding(check=check, severity=self, about=about, found=found, mend=mend)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding(Serializable):

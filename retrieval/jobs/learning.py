@@ -70,24 +70,23 @@ MOST_SEARCHES = 20_000
 
 async def read_examples(workplace: Workplace, target: JobTarget, *, until: datetime) -> Examples:
     """The verdicts up to that time, with the searches that they are about."""
-    database, tenant_id, collection_id = workplace.database, target.tenant_id, target.collection.collection_id
-    verdicts = await read_verdicts(database, tenant_id, collection_id, until=until)
+    where = workplace.place(target)
+    verdicts = await read_verdicts(*where, until=until)
     ids = list(dict.fromkeys(verdict.retrieval_id for verdict in verdicts if verdict.retrieval_id))[:MOST_SEARCHES]
     searches: dict[UUID, _Search] = {}
-    rated, space = _items_by_search(verdicts), target.collection.space
-    space_id = None if space is None else space.space_id
-    async for page in read_rated_searches(database, tenant_id, collection_id, ids):
+    rated, space_id = _items_by_search(verdicts), target.collection.space_id
+    async for page in read_rated_searches(*where, ids):
         searches |= {search.retrieval_id: _reduce(search, rated[search.retrieval_id], space_id) for search in page}
     vectors = await _vectors(workplace, target, searches)
-    half_life = timedelta(days=(await read_decay(database, tenant_id, collection_id)).half_life_days)
+    half_life = timedelta(days=(await read_decay(*where)).half_life_days)
     seen = sorted(
         {item for search in searches.values() for item in search.shown} | {verdict.item_id for verdict in verdicts}
     )
     return Examples(
         rated=_rated_examples(verdicts, searches, vectors, until, half_life),
         slates=_slates(verdicts, searches, vectors),
-        clusters=await read_item_clusters(database, tenant_id, collection_id, seen),
-        octets=await read_item_octets(database, tenant_id, collection_id, seen),
+        clusters=await read_item_clusters(*where, seen),
+        octets=await read_item_octets(*where, seen),
     )
 
 
@@ -238,7 +237,7 @@ class _Tried(NamedTuple):
 async def is_there_to_learn(workplace: Workplace, target: JobTarget) -> bool:
     """True if enough verdicts came since the last fit, or the model in use has lost its space or the trust in it."""
     least = min(LEAST_VERDICTS, target.collection.profile.learned.trusted_from or LEAST_VERDICTS)
-    count = await count_new_verdicts(workplace.database, target.tenant_id, target.collection.collection_id, most=least)
+    count = await count_new_verdicts(*workplace.place(target), most=least)
     return count >= least or await _has_moved(workplace, target) or await _has_lost_trust(workplace, target)
 
 
@@ -247,7 +246,7 @@ async def _has_moved(workplace: Workplace, target: JobTarget) -> bool:
     collection = target.collection
     if not collection.model_version or collection.space is None:
         return False
-    fitted_in = await space_fitted_in(workplace.database, target.tenant_id, collection.collection_id)
+    fitted_in = await space_fitted_in(*workplace.place(target))
     return fitted_in is not None and fitted_in != collection.space.space_id
 
 
@@ -279,7 +278,7 @@ async def learn(workplace: Workplace, target: JobTarget, advance: Advance = igno
         stack=fitted.shared if is_shared else fitted.stack,
         passed=passed,
         share=learned.share,
-        space_id=target.collection.space.space_id if target.collection.space else None,
+        space_id=target.collection.space_id,
     )
     tried = _Tried(outcomes, incumbent, len(examples.rated), until)
     version, is_published = await _store(workplace, target, model, fitted, tried)
@@ -298,7 +297,7 @@ async def _has_lost_trust(workplace: Workplace, target: JobTarget) -> bool:
     """True if fewer verdicts are left than the model in use is trusted from, and it may be withdrawn."""
     collection = target.collection
     trusted_from = collection.profile.learned.trusted_from
-    where = (workplace.database, target.tenant_id, collection.collection_id)
+    where = workplace.place(target)
     if trusted_from is None or not collection.model_version:
         return False
     remaining = await count_learnable(*where, most=trusted_from)
@@ -329,9 +328,7 @@ def _rests_on_trust(incumbent: Incumbent | None, learned: Learned) -> bool:
 async def _incumbent(workplace: Workplace, target: JobTarget) -> Incumbent | None:
     """The model in use; None: none is, or it can no longer be read, and a new one replaces it."""
     version = target.collection.model_version
-    stored = version and await read_definition(
-        workplace.database, target.tenant_id, target.collection.collection_id, version
-    )
+    stored = version and await read_definition(*workplace.place(target), version)
     if not stored:
         return None
     try:
@@ -392,8 +389,7 @@ MOST_HALF_LIVES = 100
 
 async def has_feedback(workplace: Workplace, target: JobTarget) -> bool:
     """True if the collection has any arm or event."""
-    where = (workplace.database, target.tenant_id, target.collection.collection_id)
-    return bool(await items_with_feedback(*where, after="", most=1))
+    return bool(await items_with_feedback(*workplace.place(target), after="", most=1))
 
 
 async def keep_arms(
@@ -404,7 +400,7 @@ async def keep_arms(
     Each page is correct when it is done: an interruption costs nothing. A difference is a defect, and is logged.
     """
     moment = now or datetime.now(UTC)
-    where = (workplace.database, target.tenant_id, target.collection.collection_id)
+    where = workplace.place(target)
     is_moved = await _move_landmark(workplace, target, moment)
     days = workplace.settings.retention_feedback_days
     arms = mended = retired = 0
@@ -425,7 +421,7 @@ async def keep_arms(
 
 async def _move_landmark(workplace: Workplace, target: JobTarget, moment: datetime) -> bool:
     """Move the landmark to the moment if weights have grown large; returns whether it was moved."""
-    where = (workplace.database, target.tenant_id, target.collection.collection_id)
+    where = workplace.place(target)
     decay = await read_decay(*where)
     if abs(moment - decay.landmark) <= MOST_HALF_LIVES * timedelta(days=decay.half_life_days):
         return False
@@ -446,9 +442,7 @@ async def are_clusters_needed(workplace: Workplace, target: JobTarget) -> bool:
     collection, space = target.collection, target.collection.space
     if space is None or collection.documents < LEAST_ITEMS:
         return False
-    size_at_fit, has_feedback, is_waiting = await cluster_state(
-        workplace.database, target.tenant_id, collection.collection_id, space
-    )
+    size_at_fit, has_feedback, is_waiting = await cluster_state(*workplace.place(target), space)
     return has_feedback and (is_waiting or collection.documents > GROWTH * size_at_fit)
 
 
@@ -460,8 +454,9 @@ async def find_clusters(workplace: Workplace, target: JobTarget, advance: Advanc
     space, collection = target.collection.space, target.collection
     if space is None or collection.documents < LEAST_ITEMS:
         return {"clusters": 0, "assigned": 0}
-    size_at_fit, _, _ = await cluster_state(workplace.database, target.tenant_id, collection.collection_id, space)
-    known = await read_centroids(workplace.database, target.tenant_id, collection.collection_id, space.space_id)
+    where = workplace.place(target)
+    size_at_fit, _, _ = await cluster_state(*where, space)
+    known = await read_centroids(*where, space.space_id)
     is_outgrown = known is None or collection.documents > GROWTH * size_at_fit
     if known is None or is_outgrown:
         computed = await _new_centroids(workplace, target, space, known)
@@ -470,8 +465,7 @@ async def find_clusters(workplace: Workplace, target: JobTarget, advance: Advanc
         known = computed
     assigned = await _assign(workplace, target, space, known, every=is_outgrown, advance=advance)
     if is_outgrown:
-        async with workplace.database.transaction(target.tenant_id) as connection:
-            await settle_centroids(connection, collection.collection_id, space.space_id, items=collection.documents)
+        await settle_centroids(*where, space.space_id, items=collection.documents)
     return {"clusters": len(known), "assigned": assigned}
 
 
@@ -479,27 +473,24 @@ async def _new_centroids(
     workplace: Workplace, target: JobTarget, space: StoredSpace, before: Vectors | None
 ) -> Vectors | None:
     """The new centroids; None: too few items have a vector yet."""
-    collection_id = target.collection.collection_id
-    sample = await sample_vectors(workplace.database, target.tenant_id, collection_id, space, MOST_SAMPLED)
+    sample = await sample_vectors(*workplace.place(target), space, MOST_SAMPLED)
     if len(sample) < LEAST_ITEMS:
         return None
     vectors = np.asarray([vector for _, vector in sample])
     computed = centroids(vectors, number_of_clusters(len(sample)), seed=_SEED, start=before)
     async with workplace.database.transaction(target.tenant_id) as connection:
-        await keep_centroids(connection, collection_id, space.space_id, computed)
+        await keep_centroids(connection, target.collection.collection_id, space.space_id, computed)
     return computed
 
 
 async def _assign(
     workplace: Workplace, target: JobTarget, space: StoredSpace, known: Vectors, *, every: bool, advance: Advance
 ) -> int:
-    collection_id, after, assigned = target.collection.collection_id, "", 0
-    while page := await vectors_to_assign(
-        workplace.database, target.tenant_id, collection_id, space, after=after, every=every, limit=_PAGE
-    ):
+    where, after, assigned = workplace.place(target), "", 0
+    while page := await vectors_to_assign(*where, space, after=after, every=every, limit=_PAGE):
         numbers = nearest(np.asarray([vector for _, vector in page]), known)
         clusters = {item_id: int(number) for (item_id, _), number in zip(page, numbers, strict=True)}
-        await assign_clusters(workplace.database, target.tenant_id, collection_id, clusters)
+        await assign_clusters(*where, clusters)
         after, assigned = page[-1][0], assigned + len(page)
         advance(assigned)
         workplace.end_of_step()

@@ -71,7 +71,7 @@ async def run_job(workplace: Workplace, job: Job, target: JobTarget, advance: Ad
 async def _run_recorded(
     workplace: Workplace, job: Job, target: JobTarget, advance: Advance
 ) -> tuple[str, Mapping[str, Any]]:
-    where = (workplace.database, target.tenant_id, target.collection.collection_id)
+    where = workplace.place(target)
     run_id = await begin_run(*where, job.name)
     try:
         async with _note_progress(*where, run_id, advance) as advance_noted:

@@ -14,7 +14,7 @@ from typing import Any
 
 from retrieval.adapters.embedders.chosen import no_embedder
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.installation.idempotency import remove_expired_writes
 from retrieval.adapters.store.records.forgetting import drop_months, ensure_months, is_any_month_due, remove_older
 from retrieval.adapters.store.search.indexes import keep_common_facets
@@ -78,7 +78,7 @@ _RECOUNT_TOTALS = """
         AND (total.documents, total.total_length) IS DISTINCT FROM (counted.documents, counted.total_length)
 """
 
-_MEND = "SELECT mend_disagreements(%(id)s)"
+_MEND = Compiled("SELECT mend_disagreements(%(id)s)")
 _HAS_UNNAMED = "SELECT EXISTS (SELECT FROM term_statistics WHERE collection_id = %(id)s AND term IS NULL)"
 _NAME = "SELECT name_terms(%(id)s)"
 
@@ -95,18 +95,13 @@ async def recount_terms(database: Database, tenant_id: int, collection_id: int) 
         if missing := [row[0] for row in await (await connection.execute(_MISSING, known)).fetchall()]:
             _log.warning("collection %s: %d items were not in the index of words", collection_id, len(missing))
             await connection.execute(_INDEX, {**known, "items": missing})
-        wrong = int(await _value(connection, _RECOUNT_TERMS, known))
+        wrong = int(await connection.value(_RECOUNT_TERMS, known))
         wrong += (await connection.execute(_RECOUNT_TOTALS, known)).rowcount
-        if await _value(connection, _HAS_UNNAMED, known):
+        if await connection.value(_HAS_UNNAMED, known):
             await connection.execute(_NAME, known)
     if wrong:
         _log.warning("collection %s: %d rows of its term statistics were wrong", collection_id, wrong)
     return wrong
-
-
-async def _value(connection: Connection, statement: str, parameters: dict[str, int]) -> int:
-    row = await (await connection.execute(statement, parameters)).fetchone()
-    return 0 if row is None else int(row[0])
 
 
 LEAST_INDEXED = 1000
@@ -115,9 +110,8 @@ LEAST_INDEXED = 1000
 _WEIGHTS_NEEDED = Compiled("""
     SELECT EXISTS (
         SELECT FROM collection_statistics t
-        WHERE t.collection_id = %(id)s AND (t.weighing_after IS NOT NULL OR t.documents > 0
-            AND abs(t.total_length::real / t.documents - coalesce(t.weighed_length, 0))
-                > %(drift)s * coalesce(t.weighed_length, 0))
+        WHERE t.collection_id = %(id)s AND (t.weighing_after IS NOT NULL
+            OR length_drift(t.documents, t.total_length, t.weighed_length) > %(drift)s)
     ) OR EXISTS (SELECT FROM statistics_changes w WHERE w.collection_id = %(id)s)
 """)
 
@@ -135,8 +129,8 @@ async def are_weights_off(workplace: Workplace, target: JobTarget) -> bool:
 
 async def weigh(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
     """Recompute the BM25 weights if the average length has drifted, or an earlier run was interrupted."""
-    await fold_statistics(workplace.database, target.tenant_id, target.collection.collection_id)
-    weighed = await refresh_weights(workplace.database, target.tenant_id, target.collection.collection_id)
+    await fold_statistics(*workplace.place(target))
+    weighed = await refresh_weights(*workplace.place(target))
     advance(weighed)
     return {"weighed": weighed}
 
@@ -144,8 +138,7 @@ async def weigh(workplace: Workplace, target: JobTarget, advance: Advance = igno
 async def weigh_all(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
     """Recompute every BM25 weight of the collection, whether lengths have drifted or not."""
     # Every collection has more drift than -1.
-    collection_id = target.collection.collection_id
-    weighed = await refresh_weights(workplace.database, target.tenant_id, collection_id, drift=-1.0)
+    weighed = await refresh_weights(*workplace.place(target), drift=-1.0)
     advance(weighed)
     return {"weighed": weighed}
 
@@ -161,15 +154,14 @@ async def index(workplace: Workplace, target: JobTarget, _advance: Advance = ign
     collection = target.collection
     outcome = await keep_index(workplace.database, target.tenant_id, collection)
     if outcome is IndexOutcome.PRESENT and collection.space is not None:
-        space_id = collection.space.space_id
-        await keep_common_facets(workplace.database, target.tenant_id, collection.collection_id, space_id)
+        await keep_common_facets(*workplace.place(target), collection.space.space_id)
     textsearch = await keep_textsearch_index(workplace.database, collection)
     return {"index": outcome.value, "textsearch": textsearch.value}
 
 
 async def recount(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
     """Count the collection's terms anew, and correct wrong counts."""
-    mended = await recount_terms(workplace.database, target.tenant_id, target.collection.collection_id)
+    mended = await recount_terms(*workplace.place(target))
     advance(mended)
     return {"mended": mended}
 
@@ -179,8 +171,7 @@ async def is_anything_pending(workplace: Workplace, target: JobTarget) -> bool:
     space = target.collection.space
     if space is None or workplace.embedder_of(target.tenant_id, space) is None:
         return False
-    pending = await count_pending(workplace.database, target.tenant_id, target.collection.collection_id, space)
-    return pending > 0
+    return await count_pending(*workplace.place(target), space) > 0
 
 
 async def embed_pending(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
@@ -199,7 +190,7 @@ async def embed_pending(workplace: Workplace, target: JobTarget, advance: Advanc
         advance(report.embedded)
         after = page[-1].item_id
         workplace.end_of_step()
-    pending = await count_pending(workplace.database, target.tenant_id, target.collection.collection_id, space)
+    pending = await count_pending(*workplace.place(target), space)
     notes = report.notes
     if embedder is None and pending:
         notes = (no_embedder(space.space),)
@@ -271,8 +262,8 @@ async def reindex(workplace: Workplace, target: JobTarget, advance: Advance = ig
     Rows that do not agree with their items (``retrieval doctor --deep``) are corrected first. The index of vectors,
     which takes longest, comes last, so that an earlier interruption does not lose its build.
     """
-    async with workplace.database.transaction(target.tenant_id) as connection:
-        mended = await _value(connection, _MEND, {"id": target.collection.collection_id})
+    statement = _MEND.bind(id=target.collection.collection_id)
+    ((mended,),) = await workplace.database.write(target.tenant_id, statement)
     workplace.end_of_step()
     counted = await recount(workplace, target)
     workplace.end_of_step()

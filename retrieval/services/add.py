@@ -304,15 +304,8 @@ class Writer:
         """Write the new and changed items."""
         if not items:
             return AddReport(), WrittenItems({}, 0, None)
-        space = self.collection.space
-        write = ItemWrite(
-            self.collection.collection_id,
-            items,
-            None if space is None else space.space_id,
-            vectors,
-            only_new,
-            self.goes_on,
-        )
+        collection = self.collection
+        write = ItemWrite(collection.collection_id, items, collection.space_id, vectors, only_new, self.goes_on)
         written = await store_items(self.database, self.tenant_id, write)
         formers = written.formers
         # An item's hash is computed at each access, and most items of a load are new.

@@ -23,7 +23,7 @@ from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.collection_search import leg_rankings, search
 from retrieval.engine.profiles import set_profile
 from retrieval.learning.relevance import Honesty, JudgedHit, can_fit, fewest, fit_calibration, held_out
-from retrieval.services.judgements import DropSelf, JudgedQuery, Qrels, WhereFrom, where_for, without_item
+from retrieval.services.judgements import DropSelf, JudgedQuery, Qrels, WhereFrom, where_of
 
 HITS = 10
 """Hits of each query that are compared with the judgements."""
@@ -107,8 +107,7 @@ async def judged_hits(
     """The judged hits of the searches, by model, with their evidence."""
     hits: dict[str, list[JudgedHit]] = {"both": [], "dense": [], "lexical": []}
     for number, query in enumerate(queries):
-        own = None if drop_self is None else drop_self.exclude_for(query)
-        where = without_item(where_for(query, where_from), own)
+        where = where_of(query, where_from, drop_self)
         for name, some in (await _hits(handle, query, where, qrels[query.query_id], only_judged=only_judged)).items():
             hits[name] += [hit._replace(query=number) for hit in some]
         if progress is not None:

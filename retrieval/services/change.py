@@ -61,8 +61,7 @@ async def _put(
     await writer.check([item])
     if former is not None and former[1] == item.content_hash:
         return replace(former[0], became=Became.UNCHANGED), None
-    space_id = None if collection.space is None else collection.space.space_id
-    write = ItemWrite(collection.collection_id, [item], space_id, only_new=version == ABSENT)
+    write = ItemWrite(collection.collection_id, [item], collection.space_id, only_new=version == ABSENT)
     try:
         written = await write_items(connection, write)
     except ItemIsThereError:
@@ -184,8 +183,7 @@ def _decide(former_items: Mapping[str, Item], item_ids: Sequence[str], decide: D
 async def _write(connection: Connection, writer: Writer, decisions: _Decisions) -> Settled | None:
     collection, settled = writer.collection, None
     if decisions.written:
-        space_id = None if collection.space is None else collection.space.space_id
-        write = ItemWrite(collection.collection_id, decisions.written, space_id)
+        write = ItemWrite(collection.collection_id, decisions.written, collection.space_id)
         settled = (await write_items(connection, write)).settled
         await touch_items(connection, collection.collection_id, decisions.unchanged)
     if decisions.removed:

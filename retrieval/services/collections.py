@@ -179,17 +179,17 @@ async def refresh_windows(database: Database, tenant_id: int, collection_id: int
 
 async def is_walk_unfinished(workplace: Workplace, target: JobTarget) -> bool:
     """Whether a change of neighbours was interrupted before all items were indexed by it."""
-    return await are_windows_behind(workplace.database, target.tenant_id, target.collection.collection_id)
+    return await are_windows_behind(*workplace.place(target))
 
 
 async def finish_walk(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
     """Index the items that a change of neighbours has not reached yet."""
     done = 0
-    while step := await _step(workplace.database, target.tenant_id, target.collection.collection_id):
+    while step := await _step(*workplace.place(target)):
         done += step
         advance(done)
         workplace.end_of_step()
-    await refresh_weights(workplace.database, target.tenant_id, target.collection.collection_id)
+    await refresh_weights(*workplace.place(target))
     return {"reindexed": done}
 
 

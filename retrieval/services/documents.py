@@ -8,10 +8,10 @@ import json
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from retrieval.adapters.embedders.batching import measure_of
 from retrieval.adapters.readers.documents import RawDocument, read_document
@@ -44,11 +44,6 @@ from retrieval.services.ingest import embed_pending, followed
 from retrieval.services.items import delete, finished, writer_of
 from retrieval.services.textsearch import refresh_weights
 
-if TYPE_CHECKING:
-    from retrieval.adapters.readers.documents import RawDocument
-    from retrieval.domain.items.passages import Passages
-    from retrieval.domain.search.hit import SearchResult
-
 _READING = 1
 """The version of reading and chunking: after a change all documents are read again."""
 
@@ -70,7 +65,7 @@ vectors, and the number of all documents."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentsReport:
+class DocumentsReport(Serializable):
     """The outcome of storing documents."""
 
     added: int = 0
@@ -94,19 +89,9 @@ class DocumentsReport:
     chunks: AddReport = field(default_factory=AddReport)
 
     def __add__(self, other: DocumentsReport) -> DocumentsReport:
-        return DocumentsReport(
-            added=self.added + other.added,
-            changed=self.changed + other.changed,
-            unchanged=self.unchanged + other.unchanged,
-            failed=self.failed + other.failed,
-            empty=self.empty + other.empty,
-            cleaned=self.cleaned + other.cleaned,
-            vanished=self.vanished + other.vanished,
-            removed=self.removed + other.removed,
-            chunks_removed=self.chunks_removed + other.chunks_removed,
-            skipped=dict(Counter(self.skipped) + Counter(other.skipped)),
-            chunks=self.chunks + other.chunks,
-        )
+        names = [part.name for part in fields(self) if part.name != "skipped"]
+        summed = {name: getattr(self, name) + getattr(other, name) for name in names}
+        return DocumentsReport(**summed, skipped=dict(Counter(self.skipped) + Counter(other.skipped)))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -115,21 +100,11 @@ class DocumentsReport:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        counts = self.chunks.as_dict()
-        notes = counts.pop("notes")
-        return {
-            "added": self.added,
-            "changed": self.changed,
-            "unchanged": self.unchanged,
-            "failed": [{"document": name, "reason": reason} for name, reason in self.failed],
-            "empty": list(self.empty),
-            "cleaned": self.cleaned,
-            "vanished": list(self.vanished),
-            "removed": self.removed,
-            "skipped": dict(self.skipped),
-            "chunks": {**counts, "removed": self.chunks_removed},
-            "notes": notes,
-        }
+        values = Serializable.as_dict(self)
+        chunks = values["chunks"]
+        chunks["removed"] = values.pop("chunks_removed")
+        failed = [{"document": name, "reason": reason} for name, reason in self.failed]
+        return {**values, "failed": failed, "notes": chunks.pop("notes")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

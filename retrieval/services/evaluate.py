@@ -8,36 +8,28 @@ The search itself is passed in, so this module knows neither the database nor th
 
 from __future__ import annotations
 
-import asyncio
 import math
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import ir_measures
 import numpy as np
 
+from retrieval.adapters.embedders.batching import all_of
 from retrieval.adapters.embedders.cached import patiently
 from retrieval.domain.checks import is_whole
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.hit import SearchResult
 from retrieval.domain.search.profile import Profile, leg_name
+from retrieval.domain.serialization import Serializable, plain
 from retrieval.engine.request import MAX_LIMIT
-from retrieval.services.judgements import (
-    DropSelf,
-    JudgedQuery,
-    Qrels,
-    WhereFrom,
-    judged,
-    missing_items,
-    where_for,
-    without_item,
-)
+from retrieval.services.judgements import DropSelf, JudgedQuery, Qrels, WhereFrom, judged, missing_items, where_of
 from retrieval.services.significance import Comparison, compare_by_query
 
 Run = Mapping[str, Sequence[str]]
@@ -83,7 +75,7 @@ def parse_metric(name: str) -> Metric:
     # ir-measures reports a bad name by whatever fails first: NameError, AssertionError and more.
     try:
         metric = Metric(spelled, ir_measures.parse_measure(spelled))
-        usable = _cutoff_is_usable(metric.measure) and _can_compute(metric.measure)
+        usable = is_whole(metric.measure.params.get("cutoff", 1), 1) and _can_compute(metric.measure)
     except Exception:  # noqa: BLE001
         usable = False
     if not usable:
@@ -152,13 +144,6 @@ class Ndcg:
         return sum(gain * discount for gain, discount in zip(gains, self._discounts, strict=False))
 
 
-def _cutoff_is_usable(measure: ir_measures.Measure) -> bool:
-    if "cutoff" not in measure.params:
-        return True
-    cutoff = measure.params["cutoff"]
-    return is_whole(cutoff, 1)
-
-
 def _can_compute(measure: ir_measures.Measure) -> bool:
     """Whether the measure's provider is available; a missing package shows only on trying the provider."""
     qrels, run = {"q": {"a": 1, "b": 0}}, {"q": {"a": 2.0, "b": 1.0}}
@@ -195,8 +180,11 @@ class SearchFunction(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VariantReport:
+class VariantReport(Serializable):
     """The measures of one variant."""
+
+    serialized_names = MappingProxyType({"means": "metrics"})
+    internal_fields = frozenset({"per_query"})
 
     variant: str
     means: Mapping[str, float]
@@ -211,20 +199,11 @@ class VariantReport:
 
     def as_dict(self, *, per_query: bool = False) -> dict[str, Any]:
         """Plain values for JSON; the values by query on request."""
-        plain: dict[str, Any] = {
-            "variant": self.variant,
-            "metrics": dict(self.means),
-            "without_results": self.without_results,
-            "median_ms": self.median_ms,
-            "p95_ms": self.p95_ms,
-        }
-        if per_query:
-            plain["per_query"] = {name: dict(values) for name, values in self.per_query.items()}
-        return plain
+        return {**Serializable.as_dict(self), **({"per_query": plain(self.per_query)} if per_query else {})}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Serializable):
     """The result of an evaluation."""
 
     metrics: tuple[str, ...]
@@ -239,17 +218,11 @@ class Report:
 
     def as_dict(self, *, per_query: bool = False) -> dict[str, Any]:
         """Plain values for JSON; the values by query on request."""
-        return {
-            "metrics": list(self.metrics),
-            "queries": self.queries,
-            "unjudged": self.unjudged,
-            "variants": [variant.as_dict(per_query=per_query) for variant in self.variants],
-            "comparisons": [comparison.as_dict() for comparison in self.comparisons],
-        }
+        variants = [variant.as_dict(per_query=per_query) for variant in self.variants]
+        return {**Serializable.as_dict(self), "variants": variants}
 
 
-@dataclass(frozen=True, slots=True)
-class _Ask:
+class _Ask(NamedTuple):
     """One query as it is asked."""
 
     query_id: str
@@ -257,8 +230,7 @@ class _Ask:
     where: dict[str, Any] | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
+class _Answer(NamedTuple):
     item_ids: tuple[str, ...]
     seconds: float
 
@@ -288,7 +260,7 @@ async def evaluate(
     judged_queries = judged(queries, qrels)
     if drop_self is not None:
         drop_self.check(judged_queries)
-    asks = [_ask(query, where_from, drop_self) for query in judged_queries]
+    asks = [_Ask(query.query_id, query.text, where_of(query, where_from, drop_self)) for query in judged_queries]
     asker = _Asker(search, max(DEFAULT_DEPTH if metric.cutoff is None else metric.cutoff for metric in metrics), clock)
     answers = await asker.ask_all(asks, variants, concurrency, progress)
     relevant = {query.query_id: qrels[query.query_id] for query in judged_queries}
@@ -327,7 +299,7 @@ class _Asker:
                 if progress is not None:
                     progress(done, total)
 
-        await _in_parallel(work, min(concurrency, total))
+        await all_of(work() for _ in range(min(concurrency, total)))
         return answers
 
     async def _answer(self, ask: _Ask, variant: str) -> _Answer:
@@ -344,25 +316,6 @@ def _check(metrics: Sequence[Metric], variants: Sequence[str], concurrency: int)
         raise InvalidRequestError(f"variants are {list(variants)}; name at least one, each once")
     if concurrency < 1:
         raise InvalidRequestError(f"concurrency is {concurrency}; it must be at least 1")
-
-
-def _ask(query: JudgedQuery, where_from: Sequence[WhereFrom], drop_self: DropSelf | None) -> _Ask:
-    exclude = None if drop_self is None else drop_self.exclude_for(query)
-    return _Ask(query.query_id, query.text, without_item(where_for(query, where_from), exclude))
-
-
-async def _in_parallel(work: Callable[[], Coroutine[Any, Any, None]], workers: int) -> None:
-    """Run that many workers to the end; the first error stops the others and is raised unchanged."""
-    first: Exception | None = None
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(workers):
-                group.create_task(work())
-    except ExceptionGroup as errors:
-        first = errors.exceptions[0]
-    # Raised outside the handler, so that the error keeps its own cause and context.
-    if first is not None:
-        raise first
 
 
 def _variant_report(

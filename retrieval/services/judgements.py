@@ -264,8 +264,10 @@ class DropSelf:
             raise InvalidRequestError(f"no query has metadata.{self.name}; check the name given to drop-self")
 
 
-def without_item(where: dict[str, Any] | None, item_id: str | None) -> dict[str, Any] | None:
-    """The filter that also leaves out one item, so that a search ranks as if it did not exist."""
+def where_of(query: JudgedQuery, where_from: Sequence[WhereFrom], drop_self: DropSelf | None) -> dict[str, Any] | None:
+    """The query's filters (``where_for``), which also leave out its own item, as if it did not exist."""
+    where = where_for(query, where_from)
+    item_id = None if drop_self is None else drop_self.exclude_for(query)
     if item_id is None:
         return where
     excluded = {"item_id": {"ne": item_id}}

@@ -79,8 +79,7 @@ async def forget(
 
 async def is_anything_expired(workplace: Workplace, target: JobTarget) -> bool:
     """Whether a memory of the collection has expired."""
-    where = (workplace.database, target.tenant_id, target.collection.collection_id)
-    return bool(await expired_memories(*where, now=workplace.now(), most=1))
+    return bool(await expired_memories(*workplace.place(target), now=workplace.now(), most=1))
 
 
 async def forget_expired(
@@ -88,7 +87,7 @@ async def forget_expired(
 ) -> dict[str, Any]:
     """Forget the memories that have expired, batch by batch; returns their number."""
     moment = now or workplace.now()
-    where = (workplace.database, target.tenant_id, target.collection.collection_id)
+    where = workplace.place(target)
     forgotten = 0
     while ids := await expired_memories(*where, now=moment, most=FORGOTTEN_TOGETHER):
         forgotten += await forget(*where, ids, expired_by=moment)
@@ -368,8 +367,7 @@ class MemoryWriter:
             former_texts = [
                 text for memory in before.values() if (text := _text_of(memory)) != changed[memory.memory_id]
             ]
-            space = self._collection.space
-            await write_items(connection, ItemWrite(collection_id, fresh, space.space_id if space else None))
+            await write_items(connection, ItemWrite(collection_id, fresh, self._collection.space_id))
         if replaced:
             await self._archive(connection, replaced)
             await hold_rows(connection, collection_id, [*replaced, *(item.item_id for item in items)])

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from enum import StrEnum
 
+from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.indexes import failed_builds
@@ -144,16 +145,14 @@ _STEP = 1000
 _HELD_SECONDS = 0.02
 """The seconds until an item that a writer holds is checked again."""
 
-_BEGIN = "SELECT begin_weighing(%(id)s, %(drift)s)"
-
-
-_FOLD = "SELECT fold_statistics(%(id)s)"
+_FOLD = Compiled("SELECT fold_statistics(%(id)s)")
+_BEGIN = Compiled("SELECT begin_weighing(%(id)s, %(drift)s)")
+_WEIGH = Compiled("SELECT refresh_weights(%(id)s, %(step)s)")
 
 
 async def fold_statistics(database: Database, tenant_id: int, collection_id: int) -> None:
     """Add the differences that writers have left to the collection's statistics, which are then exact."""
-    async with database.transaction(tenant_id) as connection:
-        await connection.execute(_FOLD, {"id": collection_id})
+    await database.write(tenant_id, _FOLD.bind(id=collection_id))
 
 
 async def refresh_weights(database: Database, tenant_id: int, collection_id: int, drift: float = DRIFT) -> int:
@@ -162,16 +161,11 @@ async def refresh_weights(database: Database, tenant_id: int, collection_id: int
     Step by step, each in its own transaction: searches and writes go on. If it is interrupted, the next refresh
     continues.
     """
-    async with database.transaction(tenant_id) as connection:
-        await connection.execute(_BEGIN, {"id": collection_id, "drift": drift})
+    await database.write(tenant_id, _BEGIN.bind(id=collection_id, drift=drift))
     weighed = 0
-    while True:
-        async with database.transaction(tenant_id) as connection:
-            cursor = await connection.execute("SELECT refresh_weights(%s, %s)", (collection_id, _STEP))
-            row = await cursor.fetchone()
-        if row is None or not row[0]:
-            return weighed
-        if row[0] < 0:
+    while step := (await database.write(tenant_id, _WEIGH.bind(id=collection_id, step=_STEP)))[0][0]:
+        if step < 0:
             await asyncio.sleep(_HELD_SECONDS)
         else:
-            weighed += int(row[0])
+            weighed += int(step)
+    return weighed

@@ -82,10 +82,6 @@ class Moved(Serializable):
     """The number of rows of each kind."""
 
 
-def _ignore_progress(_done: int, _total: int) -> None:
-    """Ignore the progress."""
-
-
 async def export_collection(
     database: Database,
     tenant_id: int,
@@ -98,7 +94,7 @@ async def export_collection(
     advance: Advanced | None = None,
 ) -> Moved:
     """Write the collection, as it is at one moment, into a new file. See ``Platform.export_collection``."""
-    report = advance or _ignore_progress
+    report = advance or (lambda _done, _total: None)
     names = [name for name, kind in KINDS.items() if records or not kind.is_record]
     await fold_statistics(database, tenant_id, stored.collection_id)
     done = vectors = 0
@@ -107,7 +103,7 @@ async def export_collection(
             seen = await collection_of_snapshot(connection, tenant_id, stored.collection_id)
             if seen is None:
                 raise UnknownCollectionError(f"collection {stored.name!r} is gone")
-            stored, space_id = seen, seen.space.space_id if seen.space else None
+            stored, space_id = seen, seen.space_id
             rows = await count_rows(connection, stored.collection_id, space_id, names)
             created_at, weighed = await facts_of(connection, stored.collection_id)
             header = {
@@ -145,15 +141,15 @@ def _settings_of(
         "weighed_length": weighed,
         "space": None if space is None else {name: getattr(space.space, name) for name in EmbeddingSpace.__slots__},
         # The name of the space in learned models and records.
-        "space_number": None if space is None else space.space_id,
+        "space_number": stored.space_id,
         "has_embedder": has_embedder,
     }
 
 
-def checked_path(name: str, value: object) -> str:
-    """The path as text. Raises ``InvalidRequestError`` for an argument that is not a path."""
+def checked_path(value: object) -> str:
+    """The path as text. Raises ``InvalidRequestError`` for anything else."""
     if not isinstance(value, str | Path):
-        raise InvalidRequestError(f"{name} is {value!r:.80}; it must be a path")
+        raise InvalidRequestError(f"file is {value!r:.80}; it must be a path")
     return str(value)
 
 
@@ -226,7 +222,7 @@ async def import_collection(
     advance: Advanced | None = None,
 ) -> Moved:
     """Create a collection from a file, in one transaction. See ``Platform.import_collection``."""
-    report = advance or _ignore_progress
+    report = advance or (lambda _done, _total: None)
     lines = _lines(file)
     header = await asyncio.to_thread(_header, file, lines)
     target_name = header.fields["name"] if name is None else name
@@ -294,8 +290,7 @@ async def _store_items(
     if len({item.item_id for item in items}) < len(items):
         raise InvalidRequestError("two items have the same id")
     if schema is not None:
-        for item in items:
-            schema.check(item)
+        schema.check_each(items)
     vectors: dict[str, Vector] = {}
     with_vector = [row for row in rows if row.get("vector") is not None]
     if with_vector and space is not None:

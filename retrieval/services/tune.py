@@ -41,13 +41,15 @@ from retrieval.services.judgements import (
     WhereFrom,
     judged,
     missing_items,
-    where_for,
-    without_item,
+    where_of,
 )
 from retrieval.services.significance import SIGNIFICANT, Comparison, compare
 
 LegRankings = Mapping[str, Mapping[str, Sequence[Candidate]]]
 """The candidates that each leg returned, best first, by query id and leg."""
+
+TRIPLE_RATIOS = [ratio for ratio in product(range(1, 4), repeat=3) if math.gcd(*ratio) == 1]
+"""RRF weights tried for three legs, in lowest terms, the even ones first."""
 
 PAIR_RATIOS = ((1, 1), (2, 3), (3, 2), (1, 2), (2, 1), (1, 3), (3, 1), (1, 4), (4, 1))
 """RRF weights tried for two legs, the even ones first."""
@@ -154,7 +156,7 @@ def grid(legs: Sequence[str], k: int = RRF_K, *, with_refining: bool = False) ->
     settings = [Setting({leg: 1.0}, rrf) for leg in legs]
     for size in range(2, min(len(legs), _MOST_LEGS_TOGETHER) + 1):
         for together in combinations(legs, size):
-            ratios = PAIR_RATIOS if size == 2 else _lowest_terms(size, 3)
+            ratios = PAIR_RATIOS if size == 2 else TRIPLE_RATIOS
             settings += [Setting(_weights(together, ratio), rrf) for ratio in ratios]
             steps = 10 if size == 2 else 5
             settings += [
@@ -190,11 +192,7 @@ def tune(
     Raises ``InvalidRequestError`` for fewer than 2 folds, or fewer queries than folds.
     """
     query_ids = sorted(key for key in rankings if any(score > 0 for score in qrels.get(key, {}).values()))
-    if not 2 <= folds <= len(query_ids):
-        raise InvalidRequestError(
-            f"cannot tune on {len(query_ids)} judged queries in {folds} folds: "
-            "use at least 2 folds, and judge at least as many queries"
-        )
+    _check_folds(len(query_ids), folds)
     legs = sorted({leg for query_id in query_ids for leg in rankings[query_id]} | set(current.legs))
     k = current.fusion.k
     tried = _settings_to_try(current, legs, settings or grid(legs, k, with_refining=bool(vectors.places)))
@@ -284,11 +282,6 @@ def _verdict(tried: Sequence[Setting], best: int, against_current: Comparison) -
 
 def _weights(legs: Sequence[str], weights: Sequence[float]) -> dict[str, float]:
     return {leg: float(weight) for leg, weight in zip(legs, weights, strict=True)}
-
-
-def _lowest_terms(size: int, most: int) -> list[tuple[int, ...]]:
-    """Ratios of whole numbers from 1 to ``most`` in lowest terms, the even one first."""
-    return [ratio for ratio in product(range(1, most + 1), repeat=size) if math.gcd(*ratio) == 1]
 
 
 ASKING = "asking the legs"
@@ -400,7 +393,8 @@ async def tune_collection(
     profile = collection.profile
     if profile.signals:
         raise InvalidRequestError("the profile scores by signals; tuning weighs legs: give it a profile of legs first")
-    _check_cutoff(cutoff)
+    if not 1 <= cutoff <= MAX_DEPTH:
+        raise InvalidRequestError(f"cutoff is {cutoff}; it must be 1 to {MAX_DEPTH}")
     judged_queries = judged(queries, qrels)
     await missing_items(collection, judged_queries, qrels)
     if drop_self is not None:
@@ -409,8 +403,7 @@ async def tune_collection(
     depth = max(profile.depth, cutoff)
     rankings: dict[str, Mapping[str, Sequence[Candidate]]] = {}
     for done, query in enumerate(judged_queries, 1):
-        excluded = None if drop_self is None else drop_self.exclude_for(query)
-        where = without_item(where_for(query, where_from), excluded)
+        where = where_of(query, where_from, drop_self)
         with patiently():
             rankings[query.query_id] = await _ask(collection, query, where, TUNED_LEGS, depth)
         if progress is not None:
@@ -485,11 +478,6 @@ async def _in_thread(calculate: Callable[..., TuningReport], progress: StageProg
         return await asyncio.to_thread(calculate, progress=stepped)
     finally:
         cancelled.set()
-
-
-def _check_cutoff(cutoff: int) -> None:
-    if not 1 <= cutoff <= MAX_DEPTH:
-        raise InvalidRequestError(f"cutoff is {cutoff}; it must be 1 to {MAX_DEPTH}")
 
 
 def _check_folds(queries: int, folds: int) -> None:

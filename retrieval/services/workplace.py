@@ -19,10 +19,6 @@ Advance = Callable[[int], None]
 """Called with the amount of work that a job has done so far."""
 
 
-def _utc() -> datetime:
-    return datetime.now(UTC)
-
-
 class StoppedError(Exception):
     """The process was asked to end, and the job has finished its step."""
 
@@ -36,8 +32,12 @@ class Workplace:
     embedder_of: EmbedderOf
     is_stopping: Callable[[], bool] = lambda: False
     """Whether the process has to end."""
-    now: Callable[[], datetime] = _utc
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
     """The time of day."""
+
+    def place(self, target: JobTarget) -> tuple[Database, int, int]:
+        """The database, and the numbers of the target's tenant and collection, as functions of the store take them."""
+        return self.database, target.tenant_id, target.collection.collection_id
 
     def end_of_step(self) -> None:
         """Raise ``StoppedError`` if the process was asked to end; the work done so far is kept."""

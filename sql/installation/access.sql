@@ -1,11 +1,10 @@
 -- Functions that read across the policies to find the tenant of a login or a key.
+-- The revision that makes a function takes it from PUBLIC; each file ends with the roles that may call its functions.
 
 -- The tenant of this transaction; NULL if none is set, and then no row is visible.
 CREATE OR REPLACE FUNCTION current_tenant() RETURNS bigint
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN nullif(current_setting('retrieval.tenant', true), '')::bigint;
-REVOKE ALL ON FUNCTION current_tenant() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION current_tenant() TO @app@, @definer@;
 
 -- Raises insufficient_privilege unless the collection is the current tenant's. Functions with their owner's rights call
 -- it first, because no policy restricts them.
@@ -19,8 +18,6 @@ BEGIN
     END IF;
 END
 $$;
-REVOKE ALL ON FUNCTION check_tenant(bigint) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION check_tenant(bigint) TO @definer@;
 
 -- The id of the tenant with that name, made if it is missing. Simultaneous calls make only one.
 CREATE OR REPLACE FUNCTION ensure_tenant(wanted text) RETURNS bigint
@@ -36,9 +33,6 @@ BEGIN
     RETURN found_id;
 END
 $$;
-ALTER FUNCTION ensure_tenant(text) OWNER TO @definer@;
-REVOKE ALL ON FUNCTION ensure_tenant(text) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION ensure_tenant(text) TO @app@;
 
 -- The collections of all tenants, for the worker. Only a login that may act as the definer role can call it, not the
 -- application role.
@@ -46,17 +40,12 @@ CREATE OR REPLACE FUNCTION every_collection() RETURNS TABLE (tenant_id bigint, c
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
     SELECT c.tenant_id, c.collection_id, c.name FROM collections AS c ORDER BY c.tenant_id, c.name
 $$;
-ALTER FUNCTION every_collection() OWNER TO @definer@;
-REVOKE ALL ON FUNCTION every_collection() FROM PUBLIC;
 
 -- The tenant of the login that opened this session, whatever its current role; NULL if the login is not an analyst's.
 CREATE OR REPLACE FUNCTION analyst_tenant() RETURNS bigint
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
     SELECT known.tenant_id FROM analyst_logins AS known WHERE known.login = session_user::text
 $$;
-ALTER FUNCTION analyst_tenant() OWNER TO @definer@;
-REVOKE ALL ON FUNCTION analyst_tenant() FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION analyst_tenant() TO @analyst@;
 
 -- A key with its tenant, for a transaction that does not act for a tenant yet. Otherwise a tenant sees only its own
 -- keys, in the table.
@@ -71,9 +60,6 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
     FROM api_keys AS k JOIN tenants AS t ON t.tenant_id = k.tenant_id
     WHERE k.key_id = wanted AND current_tenant() IS NULL
 $$;
-ALTER FUNCTION find_api_key(text) OWNER TO @definer@;
-REVOKE ALL ON FUNCTION find_api_key(text) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION find_api_key(text) TO @app@;
 
 -- Removes at most this number of expired rows, of all tenants, and returns their number. Not only of the caller's
 -- tenant, because jobs run for collections, and a tenant with expired rows may have none.
@@ -87,6 +73,13 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path FROM CURRENT AS $$
     )
     SELECT count(*) FROM removed
 $$;
-ALTER FUNCTION remove_expired_writes(integer) OWNER TO @definer@;
-REVOKE ALL ON FUNCTION remove_expired_writes(integer) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION remove_expired_writes(integer) TO @app@;
+
+ALTER FUNCTION ensure_tenant OWNER TO @definer@;
+ALTER FUNCTION every_collection OWNER TO @definer@;
+ALTER FUNCTION analyst_tenant OWNER TO @definer@;
+ALTER FUNCTION find_api_key OWNER TO @definer@;
+ALTER FUNCTION remove_expired_writes OWNER TO @definer@;
+GRANT EXECUTE ON FUNCTION current_tenant TO @app@, @definer@;
+GRANT EXECUTE ON FUNCTION check_tenant TO @definer@;
+GRANT EXECUTE ON FUNCTION ensure_tenant, find_api_key, remove_expired_writes TO @app@;
+GRANT EXECUTE ON FUNCTION analyst_tenant TO @analyst@;

@@ -55,14 +55,7 @@ BEGIN
             FROM active CROSS JOIN LATERAL unnest(active.tags) AS tag
             UNION
             SELECT
-                held.item_id, held.name,
-                CASE held.type
-                    WHEN 'number' THEN least(
-                        greatest(held.value::text::numeric, -1.7976931348623157e308), 1.7976931348623157e308
-                    )::double precision::text
-                    WHEN 'time' THEN attribute_time(held.value #>> '{}')::text
-                    ELSE left(held.value #>> '{}', 300)
-                END,
+                held.item_id, held.name, coalesce(held.as_text, held.as_number::text, held.as_time::text),
                 CASE held.type WHEN 'boolean' THEN 'text' ELSE held.type END
             FROM declared_values(collection, page) AS held
         ),
@@ -146,8 +139,6 @@ BEGIN
     );
 END
 $$;
-REVOKE ALL ON FUNCTION disagreements(bigint, double precision) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION disagreements(bigint, double precision) TO @app@;
 
 -- Makes the disagreeing rows of a collection's items anew, except arms and records, and returns their number. Writers
 -- wait, searches do not. The caller recounts the statistics.
@@ -173,5 +164,5 @@ BEGIN
     RETURN cardinality(ids);
 END
 $$;
-REVOKE ALL ON FUNCTION mend_disagreements(bigint) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION mend_disagreements(bigint) TO @app@;
+
+GRANT EXECUTE ON FUNCTION disagreements, mend_disagreements TO @app@;

@@ -18,15 +18,22 @@ BEGIN
     RETURN said::timestamptz;
 END
 $$;
-REVOKE ALL ON FUNCTION attribute_time(text) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION attribute_time(text) TO @app@;
+
+-- The double that is nearest to a JSON number.
+CREATE OR REPLACE FUNCTION attribute_number(value jsonb) RETURNS double precision
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN least(greatest(value::numeric, -1.7976931348623157e308), 1.7976931348623157e308)::double precision;
 
 -- The values of these active items' declared attributes that have the declared type, with a row for each element of a
--- list.
+-- list: a text or a boolean as the first 300 characters of its text, so that an index entry fits with the longest name
+-- and key; a number; or an instant (NULL: the text is no time). A filter whose answer could depend on more does not use
+-- the tables of these values.
 CREATE OR REPLACE FUNCTION declared_values(collection bigint, ids text[])
-RETURNS TABLE (item_id text, name text, type text, value jsonb, listed boolean)
+RETURNS TABLE (
+    item_id text, name text, type text, listed boolean, as_text text, as_number double precision, as_time timestamptz
+)
 LANGUAGE sql STABLE AS $$
-    SELECT item.item_id, declared.name, declared.filterable, element.value, given.listed
+    SELECT item.item_id, declared.name, declared.filterable, given.listed, typed.as_text, typed.as_number, typed.as_time
     FROM items AS item
     JOIN collection_attributes AS declared
         ON declared.collection_id = collection AND declared.filterable IS NOT NULL
@@ -37,18 +44,23 @@ LANGUAGE sql STABLE AS $$
     CROSS JOIN LATERAL jsonb_array_elements(
         CASE WHEN given.listed THEN given.value ELSE jsonb_build_array(given.value) END
     ) AS element
+    CROSS JOIN LATERAL (
+        SELECT
+            CASE WHEN declared.filterable IN ('text', 'boolean') THEN left(element.value #>> '{}', 300) END AS as_text,
+            CASE WHEN declared.filterable = 'number' THEN attribute_number(element.value) END AS as_number,
+            CASE WHEN declared.filterable = 'time' THEN attribute_time(element.value #>> '{}') END AS as_time
+        WHERE jsonb_typeof(element.value) = CASE
+            WHEN declared.filterable IN ('text', 'time') THEN 'string' ELSE declared.filterable END
+        OFFSET 0 -- computes each value once
+    ) AS typed
     WHERE item.collection_id = collection AND item.item_id = ANY (ids)
         AND item.status <> 'archived'
-        AND jsonb_typeof(element.value) = CASE
-            WHEN declared.filterable IN ('text', 'time') THEN 'string' ELSE declared.filterable END
 $$;
 
 -- Updates the tables for filters by the tags and declared attributes of these items: rows of archived items are
 -- removed, unchanged rows are not written, and values of another type than the declared one are left out. Call it in
 -- the transaction that wrote the items, under the writers' lock, so that declarations do not change meanwhile. are_new:
 -- none of the items existed before.
--- The index has the first 300 characters of a text, so that an entry fits with the longest name and key, and the
--- nearest double of a number. A filter whose answer could depend on more does not use it.
 CREATE OR REPLACE FUNCTION index_attributes(collection bigint, ids text[], are_new boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -76,69 +88,54 @@ BEGIN
     IF kinds && ARRAY['text', 'boolean'] THEN
         IF NOT are_new THEN
             WITH fresh AS MATERIALIZED (
-                SELECT held.name, left(held.value #>> '{}', 300) COLLATE "C" AS value, held.item_id, held.listed
-                FROM declared_values(collection, ids) AS held
-                WHERE held.type IN ('text', 'boolean')
+                SELECT * FROM declared_values(collection, ids) AS held WHERE held.type IN ('text', 'boolean')
             )
             DELETE FROM attribute_texts AS known
             WHERE known.collection_id = collection AND known.item_id = ANY (ids) AND NOT EXISTS (
                 SELECT FROM fresh
-                WHERE fresh.name = known.name AND fresh.value = known.value AND fresh.item_id = known.item_id
+                WHERE fresh.name = known.name AND fresh.as_text = known.value AND fresh.item_id = known.item_id
                     AND fresh.listed = known.listed
             );
         END IF;
         INSERT INTO attribute_texts (collection_id, name, value, item_id, listed)
-        SELECT collection, held.name, left(held.value #>> '{}', 300) COLLATE "C", held.item_id, held.listed
-        FROM declared_values(collection, ids) AS held
-        WHERE held.type IN ('text', 'boolean')
+        SELECT collection, held.name, held.as_text, held.item_id, held.listed
+        FROM declared_values(collection, ids) AS held WHERE held.type IN ('text', 'boolean')
         ON CONFLICT DO NOTHING;
     END IF;
 
     IF 'number' = ANY (kinds) THEN
         IF NOT are_new THEN
             WITH fresh AS MATERIALIZED (
-                SELECT held.name, least(
-                    greatest(held.value::numeric, -1.7976931348623157e308), 1.7976931348623157e308
-                )::double precision AS value, held.item_id, held.listed
-                FROM declared_values(collection, ids) AS held
-                WHERE held.type = 'number'
+                SELECT * FROM declared_values(collection, ids) AS held WHERE held.type = 'number'
             )
             DELETE FROM attribute_numbers AS known
             WHERE known.collection_id = collection AND known.item_id = ANY (ids) AND NOT EXISTS (
                 SELECT FROM fresh
-                WHERE fresh.name = known.name AND fresh.value = known.value AND fresh.item_id = known.item_id
+                WHERE fresh.name = known.name AND fresh.as_number = known.value AND fresh.item_id = known.item_id
                     AND fresh.listed = known.listed
             );
         END IF;
         INSERT INTO attribute_numbers (collection_id, name, value, item_id, listed)
-        SELECT collection, held.name, least(
-                    greatest(held.value::numeric, -1.7976931348623157e308), 1.7976931348623157e308
-                )::double precision, held.item_id, held.listed
-        FROM declared_values(collection, ids) AS held
-        WHERE held.type = 'number'
+        SELECT collection, held.name, held.as_number, held.item_id, held.listed
+        FROM declared_values(collection, ids) AS held WHERE held.type = 'number'
         ON CONFLICT DO NOTHING;
     END IF;
 
     IF 'time' = ANY (kinds) THEN
         IF NOT are_new THEN
             WITH fresh AS MATERIALIZED (
-                SELECT held.name, said.value, held.item_id, held.listed
-                FROM declared_values(collection, ids) AS held
-                CROSS JOIN LATERAL attribute_time(held.value #>> '{}') AS said (value)
-                WHERE held.type = 'time' AND said.value IS NOT NULL
+                SELECT * FROM declared_values(collection, ids) AS held WHERE held.type = 'time'
             )
             DELETE FROM attribute_times AS known
             WHERE known.collection_id = collection AND known.item_id = ANY (ids) AND NOT EXISTS (
                 SELECT FROM fresh
-                WHERE fresh.name = known.name AND fresh.value = known.value AND fresh.item_id = known.item_id
+                WHERE fresh.name = known.name AND fresh.as_time = known.value AND fresh.item_id = known.item_id
                     AND fresh.listed = known.listed
             );
         END IF;
         INSERT INTO attribute_times (collection_id, name, value, item_id, listed)
-        SELECT collection, held.name, said.value, held.item_id, held.listed
-        FROM declared_values(collection, ids) AS held
-        CROSS JOIN LATERAL attribute_time(held.value #>> '{}') AS said (value)
-        WHERE held.type = 'time' AND said.value IS NOT NULL
+        SELECT collection, held.name, held.as_time, held.item_id, held.listed
+        FROM declared_values(collection, ids) AS held WHERE held.type = 'time' AND held.as_time IS NOT NULL
         ON CONFLICT DO NOTHING;
     END IF;
 END
@@ -162,9 +159,6 @@ BEGIN
     END LOOP;
 END
 $$;
-REVOKE ALL ON FUNCTION declared_values(bigint, text[]), index_attributes(bigint, text[], boolean), index_all_attributes(bigint)
-    FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION declared_values(bigint, text[]), index_attributes(bigint, text[], boolean), index_all_attributes(bigint)
-    TO @app@;
-GRANT EXECUTE ON FUNCTION attribute_time(text), declared_values(bigint, text[]), index_attributes(bigint, text[], boolean)
-    TO @definer@;
+
+GRANT EXECUTE ON FUNCTION attribute_time, attribute_number, declared_values, index_attributes TO @app@, @definer@;
+GRANT EXECUTE ON FUNCTION index_all_attributes TO @app@;

@@ -100,10 +100,7 @@ BEGIN
 END
 $$;
 
-ALTER FUNCTION items_with_facets(bigint, text, jsonb, bigint) OWNER TO @definer@;
-ALTER FUNCTION nearest_with_facets(bigint, bigint, halfvec, text[], jsonb[], bigint, bigint) OWNER TO @definer@;
-REVOKE ALL ON FUNCTION has_values(bigint, text, text[], jsonb[]), items_with_facets(bigint, text, jsonb, bigint),
-    nearest_with_facets(bigint, bigint, halfvec, text[], jsonb[], bigint, bigint) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION has_values(bigint, text, text[], jsonb[]) TO @app@, @definer@;
-GRANT EXECUTE ON FUNCTION items_with_facets(bigint, text, jsonb, bigint),
-    nearest_with_facets(bigint, bigint, halfvec, text[], jsonb[], bigint, bigint) TO @app@;
+ALTER FUNCTION items_with_facets OWNER TO @definer@;
+ALTER FUNCTION nearest_with_facets OWNER TO @definer@;
+GRANT EXECUTE ON FUNCTION has_values TO @app@, @definer@;
+GRANT EXECUTE ON FUNCTION items_with_facets, nearest_with_facets TO @app@;

@@ -56,7 +56,4 @@ RETURN (
     FROM jsonb_array_elements(wanted || '[[]]') WITH ORDINALITY AS one (value, place)
 );
 
-REVOKE ALL ON FUNCTION facet(bigint, text, jsonb), facets_of(bigint, jsonb, text[], text, text),
-    facets_wanted(bigint, text, jsonb) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION facet(bigint, text, jsonb), facets_of(bigint, jsonb, text[], text, text),
-    facets_wanted(bigint, text, jsonb) TO @app@, @definer@;
+GRANT EXECUTE ON FUNCTION facet, facets_of, facets_wanted TO @app@, @definer@;

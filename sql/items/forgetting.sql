@@ -124,13 +124,6 @@ BEGIN
 END
 $$;
 
-REVOKE ALL ON FUNCTION forget_items(bigint, text[], text[]), renamed_items(text[], text[], text[]),
-    renamed_request(jsonb, text[], text[]), renamed_texts(jsonb, text[], text[]), renamed_effects(jsonb, text[], text[])
-    FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION forget_items(bigint, text[], text[]), renamed_items(text[], text[], text[]),
-    renamed_request(jsonb, text[], text[]), renamed_texts(jsonb, text[], text[]), renamed_effects(jsonb, text[], text[])
-    TO @app@;
-
 -- The items that are not stored, each with a random name, because an item may be forgotten between a search and its
 -- recording. Shares the lock that forgetting holds exclusively, so that the answer is valid until the transaction ends.
 -- VOLATILE, so that its queries see everything that was committed before it got the lock. Each item is named once for
@@ -169,5 +162,5 @@ BEGIN
 END
 $$;
 
-REVOKE ALL ON FUNCTION missing_items(bigint[], text[]) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION missing_items(bigint[], text[]) TO @app@;
+GRANT EXECUTE ON FUNCTION forget_items, renamed_items, renamed_texts, renamed_request, renamed_effects, missing_items
+    TO @app@;

@@ -263,7 +263,5 @@ $$;
 ALTER FUNCTION write_items OWNER TO @definer@;
 ALTER FUNCTION archive_items OWNER TO @definer@;
 ALTER FUNCTION remove_items OWNER TO @definer@;
-REVOKE ALL ON FUNCTION writers_lock, hold_totals, are_windowed, hold_items, write_items, know_attributes, archive_items,
-    remove_items FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION write_items, archive_items, remove_items TO @app@;
 GRANT EXECUTE ON FUNCTION writers_lock, hold_totals, are_windowed, hold_items, know_attributes TO @app@, @definer@;
+GRANT EXECUTE ON FUNCTION write_items, archive_items, remove_items TO @app@;

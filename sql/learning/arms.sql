@@ -14,8 +14,6 @@ RETURN ARRAY['']
         ELSE ARRAY['complexity=high']
     END
     || CASE WHEN cluster IS NULL THEN '{}' ELSE ARRAY['cluster=' || cluster::text] END;
-GRANT EXECUTE ON FUNCTION context_buckets(text, double precision, integer) TO @app@;
-REVOKE ALL ON FUNCTION context_buckets(text, double precision, integer) FROM PUBLIC;
 
 -- The weight of an event in an arm: 2^((event_time - landmark) / half-life). The weight depends only on the event's
 -- time and never changes, so events add up in any order; a reader of an arm divides by the weight of the present.
@@ -31,8 +29,6 @@ RETURN CASE
         2::double precision, extract(epoch FROM event_time - landmark)::double precision / (half_life_days * 86400)
     )
 END;
-GRANT EXECUTE ON FUNCTION decay_weight(timestamptz, timestamptz, double precision) TO @app@;
-REVOKE ALL ON FUNCTION decay_weight(timestamptz, timestamptz, double precision) FROM PUBLIC;
 
 -- The key of the tenant's advisory lock on feedback. Transactions that add events or recount arms share it, and then
 -- lock the items' arms of all contexts, by collection and item. Transactions that change the weights of events (a
@@ -41,8 +37,6 @@ REVOKE ALL ON FUNCTION decay_weight(timestamptz, timestamptz, double precision) 
 CREATE OR REPLACE FUNCTION feedback_lock() RETURNS bigint
 LANGUAGE sql STABLE
 RETURN hashtextextended('retrieval feedback ' || current_schema(), current_tenant());
-GRANT EXECUTE ON FUNCTION feedback_lock() TO @app@;
-REVOKE ALL ON FUNCTION feedback_lock() FROM PUBLIC;
 
 -- The decay of a collection's arms and the daily cap of an actor, or their defaults. One row, but declared as a set, so
 -- that the planner inlines it.
@@ -55,8 +49,6 @@ BEGIN ATOMIC
         coalesce(max(state.daily_cap), 1000)
     FROM learning_states AS state WHERE state.collection_id = learning_state.collection;
 END;
-GRANT EXECUTE ON FUNCTION learning_state(bigint) TO @app@, @definer@;
-REVOKE ALL ON FUNCTION learning_state(bigint) FROM PUBLIC;
 
 -- The arms of some items and the sums of their events: is_off if raw counts differ, or if decayed sums differ by more
 -- than the tolerance, relative to the arm. Removed events count by their baselines.
@@ -106,8 +98,6 @@ LANGUAGE sql STABLE AS $$
         SELECT one.* FROM arms AS one WHERE one.collection_id = collection AND one.item_id = ANY(item_ids)
     ) AS arm ON arm.item_id = known.item_id AND arm.context = known.context
 $$;
-GRANT EXECUTE ON FUNCTION compared_arms(bigint, text[], double precision) TO @app@;
-REVOKE ALL ON FUNCTION compared_arms(bigint, text[], double precision) FROM PUBLIC;
 
 -- Recomputes the arms of some items from their events, and corrects those that are off (compared_arms). Returns the
 -- number of arms, and of corrected arms.
@@ -140,8 +130,6 @@ BEGIN
     SELECT (SELECT count(*) FROM compared), (SELECT count(*) FROM put);
 END
 $$;
-GRANT EXECUTE ON FUNCTION recount_arms(bigint, text[], double precision) TO @app@;
-REVOKE ALL ON FUNCTION recount_arms(bigint, text[], double precision) FROM PUBLIC;
 
 -- Excludes an actor's past and future feedback in all collections of the tenant, or includes it again. Returns the
 -- number of changed events.
@@ -180,8 +168,6 @@ BEGIN
     RETURN changed;
 END
 $$;
-GRANT EXECUTE ON FUNCTION quarantine_actor(text, text, boolean) TO @app@;
-REVOKE ALL ON FUNCTION quarantine_actor(text, text, boolean) FROM PUBLIC;
 
 -- Changes the half-life or the landmark of a collection's arms, and recomputes them from their events. The baselines of
 -- removed events keep their present weight, because the times of these events are unknown.
@@ -214,8 +200,6 @@ BEGIN
     PERFORM recount_arms(collection, item_ids, 0);
 END
 $$;
-GRANT EXECUTE ON FUNCTION set_decay(bigint, double precision, timestamptz, timestamptz) TO @app@;
-REVOKE ALL ON FUNCTION set_decay(bigint, double precision, timestamptz, timestamptz) FROM PUBLIC;
 
 -- Removes the events of some items that were received before a time, and returns their number. Their sums move to the
 -- baselines, so that the arms do not change.
@@ -261,5 +245,8 @@ BEGIN
     RETURN retired;
 END
 $$;
-GRANT EXECUTE ON FUNCTION retire_feedback(bigint, text[], timestamptz) TO @app@;
-REVOKE ALL ON FUNCTION retire_feedback(bigint, text[], timestamptz) FROM PUBLIC;
+
+GRANT EXECUTE ON FUNCTION context_buckets, feedback_lock, compared_arms, recount_arms, quarantine_actor, set_decay,
+    retire_feedback TO @app@;
+GRANT EXECUTE ON FUNCTION decay_weight TO @app@, @analyst@;
+GRANT EXECUTE ON FUNCTION learning_state TO @app@, @definer@, @analyst@;

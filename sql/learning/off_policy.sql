@@ -72,13 +72,6 @@ LANGUAGE sql STABLE SET enable_nestloop = off AS $$
     GROUP BY slate.retrieval_id, slate.expected, slate.direct
 $$;
 
-REVOKE ALL ON FUNCTION off_policy_terms(
-    bigint, timestamptz, double precision, double precision, uuid[], text[], double precision[], double precision[]
-) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION off_policy_terms(
-    bigint, timestamptz, double precision, double precision, uuid[], text[], double precision[], double precision[]
-) TO @app@;
-
 -- Each rated retrieval's residual for each estimate of a target's value, plain and clipped. An estimate is the sum of
 -- numerators over the sum of denominators; a residual is (numerator - value * denominator) / that sum, so that the sum
 -- of squared residuals is the estimate's variance, with retrievals as independent units. The arguments are those of
@@ -122,13 +115,6 @@ LANGUAGE sql STABLE AS $$
     JOIN total ON total.estimator = part.estimator AND total.is_clipped = part.is_clipped
 $$;
 
-REVOKE ALL ON FUNCTION off_policy_residuals(
-    bigint, timestamptz, double precision, double precision, uuid[], text[], double precision[], double precision[]
-) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION off_policy_residuals(
-    bigint, timestamptz, double precision, double precision, uuid[], text[], double precision[], double precision[]
-) TO @app@;
-
 -- The estimated rewards of two targets on recorded searches, and their difference, by estimator, plain and clipped,
 -- with standard errors clustered by retrieval (NULL for a single retrieval). The difference is paired, because both
 -- targets weigh the same rewards, so its error is that of the retrievals' differences. Both targets must have the same
@@ -164,15 +150,6 @@ LANGUAGE sql STABLE AS $$
     GROUP BY one.estimator, one.is_clipped
 $$;
 
-REVOKE ALL ON FUNCTION off_policy_comparison(
-    bigint, timestamptz, double precision, double precision, uuid[], text[], double precision[], double precision[],
-    uuid[], text[], double precision[], double precision[]
-) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION off_policy_comparison(
-    bigint, timestamptz, double precision, double precision, uuid[], text[], double precision[], double precision[],
-    uuid[], text[], double precision[], double precision[]
-) TO @app@;
-
 -- Diagnostics of a target's weights on recorded searches. The effective sample size is (sum W)^2 / sum W^2 over
 -- retrievals, with W the weight of a retrieval's rated impressions; the mean weight has to equal the expected weight,
 -- within its error, if the recorded policies can show everything that the target shows. The arguments are those of
@@ -196,13 +173,6 @@ LANGUAGE sql STABLE AS $$
         collection, since, default_reward, clip, retrieval_ids, item_ids, probabilities, modelled_rewards
     ) AS term
 $$;
-
-REVOKE ALL ON FUNCTION off_policy_weighing(
-    bigint, timestamptz, double precision, double precision, uuid[], text[], double precision[], double precision[]
-) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION off_policy_weighing(
-    bigint, timestamptz, double precision, double precision, uuid[], text[], double precision[], double precision[]
-) TO @app@;
 
 -- Searches since a time that interleaved two profiles' hits (team draft), by the profiles' names in either order, and
 -- the rewards of each profile's hits: the sum over impressions of the weighted mean of their live feedback. Both are
@@ -241,5 +211,5 @@ LANGUAGE sql STABLE AS $$
     GROUP BY impression.retrieval_id
 $$;
 
-REVOKE ALL ON FUNCTION interleaved_results(bigint, timestamptz, text, text) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION interleaved_results(bigint, timestamptz, text, text) TO @app@;
+GRANT EXECUTE ON FUNCTION off_policy_terms, off_policy_residuals, off_policy_comparison, off_policy_weighing,
+    interleaved_results TO @app@;

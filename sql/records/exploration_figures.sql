@@ -119,7 +119,4 @@ END;
 COMMENT ON FUNCTION analytics_positions(text, timestamptz, timestamptz) IS
     'The reward of each rank in a period, over all impressions and over swapped impressions alone.';
 
-REVOKE ALL ON FUNCTION analytics_exploration(text, timestamptz, timestamptz),
-    analytics_positions(text, timestamptz, timestamptz) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION analytics_exploration(text, timestamptz, timestamptz),
-    analytics_positions(text, timestamptz, timestamptz) TO @app@, @analyst@;
+GRANT EXECUTE ON FUNCTION analytics_exploration, analytics_positions TO @app@, @analyst@;

@@ -19,11 +19,6 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN number > 1 THEN
     sqrt(greatest(0, squares - total * total / number) / (number - 1) / number) END;
 
-REVOKE ALL ON FUNCTION wilson_low(bigint, bigint), wilson_high(bigint, bigint),
-    standard_error(bigint, double precision, double precision) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION wilson_low(bigint, bigint), wilson_high(bigint, bigint),
-    standard_error(bigint, double precision, double precision) TO @app@, @analyst@;
-
 -- The rated impressions, each with its reward: the basis of the figures about exploration, ranks and profiles.
 -- Its GROUP BY contains the collection and the time, so that conditions on them reach the tables below.
 CREATE VIEW analytics_rated WITH (security_invoker = true) AS
@@ -272,11 +267,7 @@ END;
 COMMENT ON FUNCTION analytics_rising_items(text, timestamptz, timestamptz) IS
     'Items that rise or sink: used more, or less, in a period than in the one of equal length before it.';
 
-REVOKE ALL ON FUNCTION analytics_usage_by_day(text, timestamptz, timestamptz),
-    analytics_contexts(text, timestamptz, timestamptz), analytics_shown_items(text, timestamptz, timestamptz),
-    analytics_rising_items(text, timestamptz, timestamptz) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION analytics_usage_by_day(text, timestamptz, timestamptz),
-    analytics_contexts(text, timestamptz, timestamptz), analytics_shown_items(text, timestamptz, timestamptz),
-    analytics_rising_items(text, timestamptz, timestamptz) TO @app@, @analyst@;
 GRANT SELECT ON analytics_usage, analytics_unused_items TO @app@, @analyst@;
-GRANT EXECUTE ON FUNCTION learning_state(bigint), decay_weight(timestamptz, timestamptz, double precision) TO @analyst@;
+
+GRANT EXECUTE ON FUNCTION wilson_low, wilson_high, standard_error, analytics_usage_by_day, analytics_contexts,
+    analytics_shown_items, analytics_rising_items TO @app@, @analyst@;

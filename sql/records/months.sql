@@ -4,7 +4,7 @@
 ALTER TABLE retrievals OWNER TO @definer@;
 ALTER TABLE retrievals_default OWNER TO @definer@;
 -- For moving rows out of the default table when their month is made.
-CREATE POLICY retrievals_default_definer ON retrievals_default TO @definer@ USING (true) WITH CHECK (true);
+CREATE POLICY retrievals_default_definer ON retrievals_default TO @definer@ USING (true);
 
 -- The existing months by their beginning, with their tables, without the default one.
 CREATE OR REPLACE FUNCTION known_months() RETURNS TABLE (month timestamptz, part regclass)
@@ -43,8 +43,7 @@ BEGIN
                         INSERT INTO %I.%I SELECT * FROM moved', current_schema(), part)
         USING month, beyond;
     END IF;
-    EXECUTE format('ALTER TABLE %I.%I ENABLE ROW LEVEL SECURITY', current_schema(), part);
-    EXECUTE format('ALTER TABLE %I.%I FORCE ROW LEVEL SECURITY', current_schema(), part);
+    EXECUTE format('ALTER TABLE %I.%I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', current_schema(), part);
     EXECUTE format('REVOKE ALL ON %I.%I FROM PUBLIC', current_schema(), part);
     EXECUTE format('ALTER TABLE retrievals ATTACH PARTITION %I.%I FOR VALUES FROM (%L) TO (%L)',
                    current_schema(), part, month, beyond);
@@ -109,9 +108,8 @@ LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
     WHERE (m.month AT TIME ZONE 'UTC' + interval '1 month') AT TIME ZONE 'UTC' <= now() - make_interval(days => days)
 $$;
 
-ALTER FUNCTION ensure_months() OWNER TO @definer@;
-ALTER FUNCTION drop_months(integer) OWNER TO @definer@;
-REVOKE ALL ON FUNCTION known_months(), missing_months(), make_month(timestamptz), ensure_months(), drop_months(integer),
-    old_months(integer) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION known_months(), missing_months(), make_month(timestamptz), old_months(integer) TO @definer@;
-GRANT EXECUTE ON FUNCTION known_months(), missing_months(), old_months(integer), ensure_months() TO @app@;
+ALTER FUNCTION ensure_months OWNER TO @definer@;
+ALTER FUNCTION drop_months OWNER TO @definer@;
+GRANT EXECUTE ON FUNCTION known_months, missing_months, old_months TO @app@, @definer@;
+GRANT EXECUTE ON FUNCTION make_month TO @definer@;
+GRANT EXECUTE ON FUNCTION ensure_months TO @app@;

@@ -106,10 +106,6 @@ COMMENT ON COLUMN analytics_recall.recall IS 'The mean share, 0 to 1, of the nea
 COMMENT ON COLUMN analytics_recall.short_pages IS 'The searches that found fewer items than there are.';
 COMMENT ON COLUMN analytics_recall.effort IS 'The least search effort (hnsw.ef_search) of the searches.';
 
-REVOKE ALL ON FUNCTION analytics_poor_queries(text, timestamptz, timestamptz),
-    analytics_latency(text, timestamptz, timestamptz) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION analytics_poor_queries(text, timestamptz, timestamptz),
-    analytics_latency(text, timestamptz, timestamptz) TO @app@, @analyst@;
 GRANT SELECT ON analytics_queries, analytics_losses, analytics_recall TO @app@, @analyst@;
 
 -- Figures for comparing profiles and models, and received feedback.
@@ -211,7 +207,5 @@ END;
 COMMENT ON FUNCTION analytics_feedback(text, timestamptz, timestamptz) IS
     'Feedback received in a period, by kind, actor and reason for a discount.';
 
-REVOKE ALL ON FUNCTION analytics_profiles(text, timestamptz, timestamptz),
-    analytics_feedback(text, timestamptz, timestamptz) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION analytics_profiles(text, timestamptz, timestamptz),
-    analytics_feedback(text, timestamptz, timestamptz) TO @app@, @analyst@;
+GRANT EXECUTE ON FUNCTION analytics_poor_queries, analytics_latency, analytics_profiles, analytics_feedback
+    TO @app@, @analyst@;

@@ -62,8 +62,7 @@ CREATE TABLE retrievals (
 ) PARTITION BY RANGE (retrieved_at);
 -- Rows of months that were not made.
 CREATE TABLE retrievals_default PARTITION OF retrievals DEFAULT;
-ALTER TABLE retrievals_default ENABLE ROW LEVEL SECURITY;
-ALTER TABLE retrievals_default FORCE ROW LEVEL SECURITY;
+ALTER TABLE retrievals_default ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
 CREATE INDEX retrievals_collection_id_actor_idx ON retrievals (collection_id, actor) WHERE actor <> '';
 -- The answers of a session, the newest first.
 CREATE INDEX retrievals_by_session_idx ON retrievals (collection_id, session, retrieved_at DESC, retrieval_id DESC)

@@ -14,8 +14,6 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     )::sparsevec
     FROM unnest(lexemes, frequencies) AS term (lexeme, frequency)
 $$;
-REVOKE ALL ON FUNCTION bm25_weights(integer[], smallint[], integer, real) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION bm25_weights(integer[], smallint[], integer, real) TO @app@, @definer@;
 
 -- The terms by which these items are indexed: those of title and body, or in a collection with neighbours those of
 -- their windows. Archived items have none.
@@ -52,8 +50,6 @@ BEGIN
     WHERE item.collection_id = collection AND item.item_id = ANY (ids) AND item.status <> 'archived';
 END
 $$;
-REVOKE ALL ON FUNCTION words_of(bigint, text[]) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION words_of(bigint, text[]) TO @app@, @definer@;
 
 -- The terms of these items in a collection with neighbours: an item's own terms, multiplied by its weight, and those of
 -- its neighbours' bodies, without their titles. Each text is analyzed once.
@@ -137,8 +133,6 @@ BEGIN
     ) AS cut ON true;
 END
 $$;
-REVOKE ALL ON FUNCTION window_terms(bigint, text[], regconfig, jsonb) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION window_terms(bigint, text[], regconfig, jsonb) TO @app@, @definer@;
 
 -- Updates the lexical index of these items: an active item is indexed by its terms (words_of); archived and removed
 -- items are taken out. The changes of the statistics are inserted as differences, computed from the replaced rows, so
@@ -224,8 +218,6 @@ BEGIN
     END IF;
 END
 $$;
-REVOKE ALL ON FUNCTION reindex_terms(bigint, text[], boolean, boolean) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION reindex_terms(bigint, text[], boolean, boolean) TO @app@, @definer@;
 
 -- Updates the indexes of these items' texts: their lexical index, the index of the neighbours concerned, and the words
 -- of pg_textsearch. Call it in the transaction that wrote the items, whose row locks keep two writers of an item apart,
@@ -281,8 +273,6 @@ BEGIN
     PERFORM reindex_terms(collection, ids, are_gone, are_new);
 END
 $$;
-REVOKE ALL ON FUNCTION index_terms(bigint, text[], boolean, boolean) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION index_terms(bigint, text[], boolean, boolean) TO @app@, @definer@;
 
 -- Adds the differences of writers to a collection's statistics; returns the number of rows. Holds the totals.
 CREATE OR REPLACE FUNCTION fold_statistics(collection bigint) RETURNS bigint
@@ -316,8 +306,6 @@ BEGIN
     RETURN coalesce(folded, 0);
 END
 $$;
-REVOKE ALL ON FUNCTION fold_statistics(bigint) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION fold_statistics(bigint) TO @app@, @definer@;
 
 -- The relative difference between the average length of a collection's items and the one that their weights use.
 CREATE OR REPLACE FUNCTION length_drift(documents bigint, total_length bigint, weighed_length real) RETURNS real
@@ -326,8 +314,6 @@ RETURN coalesce(
     abs(total_length::real / nullif(documents, 0) / nullif(weighed_length, 0) - 1),
     CASE WHEN documents > 0 AND total_length > 0 THEN 'Infinity'::real ELSE 0::real END
 );
-REVOKE ALL ON FUNCTION length_drift(bigint, bigint, real) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION length_drift(bigint, bigint, real) TO @app@, @definer@;
 
 -- Ends a write of this number of items; returns the drift (length_drift). Some calls also fold the differences of
 -- writers (fold_statistics), unless another transaction does: in a collection of fewer than 1,000 items, and after a
@@ -361,8 +347,6 @@ BEGIN
     drift := coalesce(drift, 0);
 END
 $$;
-REVOKE ALL ON FUNCTION settle_statistics(bigint, integer, boolean) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION settle_statistics(bigint, integer, boolean) TO @app@, @definer@;
 
 -- Starts weighing all items again with the present average length, if the drift exceeds this share; refresh_weights
 -- does the work. It waits for writers, and later writers use the new length.
@@ -371,8 +355,7 @@ LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
     PERFORM FROM collection_statistics AS total
     WHERE total.collection_id = collection AND total.documents > 0
-        AND abs(total.total_length::real / total.documents - coalesce(total.weighed_length, 0))
-            > share * coalesce(total.weighed_length, 0);
+        AND length_drift(total.documents, total.total_length, total.weighed_length) > share;
     IF NOT FOUND THEN
         RETURN;
     END IF;
@@ -381,12 +364,9 @@ BEGIN
     UPDATE collection_statistics AS total
     SET weighed_length = total.total_length::real / total.documents, weighing_after = ''
     WHERE total.collection_id = collection AND total.documents > 0
-        AND abs(total.total_length::real / total.documents - coalesce(total.weighed_length, 0))
-            > share * coalesce(total.weighed_length, 0);
+        AND length_drift(total.documents, total.total_length, total.weighed_length) > share;
 END
 $$;
-REVOKE ALL ON FUNCTION begin_weighing(bigint, double precision) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION begin_weighing(bigint, double precision) TO @app@;
 
 -- Weighs the next items of a collection again with its average length; returns their number, 0 or NULL when all are
 -- done, and -1 if a writer holds the next item. The position is stored in weighing_after, so that an interrupted walk
@@ -439,8 +419,6 @@ BEGIN
     RETURN cardinality(page);
 END
 $$;
-REVOKE ALL ON FUNCTION refresh_weights(bigint, integer) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION refresh_weights(bigint, integer) TO @app@;
 
 -- Stores the spelling of terms without one, from the items that contain them; returns their number. Prefixes are found
 -- by spelling. Writing an item also stores its terms' spelling, so this is for items written by earlier versions.
@@ -465,5 +443,6 @@ LANGUAGE sql SET search_path FROM CURRENT AS $$
     SELECT count(*) FROM named
 $$;
 
-GRANT EXECUTE ON FUNCTION name_terms(bigint) TO @app@;
-REVOKE ALL ON FUNCTION name_terms(bigint) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION bm25_weights, words_of, window_terms, reindex_terms, index_terms, fold_statistics,
+    length_drift, settle_statistics TO @app@, @definer@;
+GRANT EXECUTE ON FUNCTION begin_weighing, refresh_weights, name_terms TO @app@;

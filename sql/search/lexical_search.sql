@@ -15,11 +15,6 @@ BEGIN
 END
 $$;
 
-ALTER FUNCTION lexical_query(bigint, text, text[]) OWNER TO @definer@;
-
-REVOKE ALL ON FUNCTION lexical_query(bigint, text, text[]) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION lexical_query(bigint, text, text[]) TO @app@;
-
 -- The items of a collection that rank best for a query by BM25, best first, from the GIN index.
 -- Ranking an item takes ten times as long as finding it in the index, so the index preselects: items with one of the
 -- query's rarest parts (those that match 500 items together, at least one part), and items with two of the next parts
@@ -137,10 +132,6 @@ BEGIN
     RETURN QUERY SELECT found.item_id, found.score, query_weights FROM unnest(ids, scores) AS found (item_id, score);
 END
 $$;
-ALTER FUNCTION lexical_search(bigint, text, text[], integer, integer) OWNER TO @definer@;
-
-REVOKE ALL ON FUNCTION lexical_search(bigint, text, text[], integer, integer) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION lexical_search(bigint, text, text[], integer, integer) TO @app@;
 
 -- Whether a text contains the words of a phrase in sequence. The text is read in overlapping windows, because a
 -- tsvector counts positions only up to 16,383; words cut at a window's ends are ignored. runs: the runs of scripts
@@ -239,8 +230,9 @@ BEGIN
     END IF;
 END
 $$;
-ALTER FUNCTION items_containing(bigint, text) OWNER TO @definer@;
 
-REVOKE ALL ON FUNCTION holds_phrase(regconfig, text, tsquery, text[], integer), items_containing(bigint, text) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION items_containing(bigint, text) TO @app@;
-GRANT EXECUTE ON FUNCTION holds_phrase(regconfig, text, tsquery, text[], integer) TO @definer@;
+ALTER FUNCTION lexical_query OWNER TO @definer@;
+ALTER FUNCTION lexical_search OWNER TO @definer@;
+ALTER FUNCTION items_containing OWNER TO @definer@;
+GRANT EXECUTE ON FUNCTION lexical_query, lexical_search, items_containing TO @app@;
+GRANT EXECUTE ON FUNCTION holds_phrase TO @definer@;

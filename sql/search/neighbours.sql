@@ -19,9 +19,7 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
         CASE
             WHEN setting ->> 'order' = 'occurred_at' THEN extract(epoch FROM occurred_at)::double precision
             WHEN jsonb_typeof(attributes -> (setting ->> 'order')) = 'number' THEN
-                least(greatest(
-                    (attributes ->> (setting ->> 'order'))::numeric, -1.7976931348623157e308
-                ), 1.7976931348623157e308)::double precision
+                attribute_number(attributes -> (setting ->> 'order'))
             WHEN jsonb_typeof(attributes -> (setting ->> 'order')) = 'string' THEN
                 extract(epoch FROM attribute_time(attributes ->> (setting ->> 'order')))::double precision
         END, 'Infinity')
@@ -75,18 +73,6 @@ BEGIN
     CROSS JOIN LATERAL places_around(collection, one.sequence, one.place, one.item_id, after, before) AS near;
 END
 $$;
-ALTER FUNCTION window_parts(bigint, text[], integer, integer) OWNER TO @definer@;
-ALTER FUNCTION reached_from(bigint, text[], double precision[], text[], integer, integer) OWNER TO @definer@;
-
-REVOKE ALL ON FUNCTION sequence_of(jsonb, jsonb), place_of(jsonb, timestamptz, jsonb),
-    places_around(bigint, text, double precision, text, integer, integer),
-    window_parts(bigint, text[], integer, integer),
-    reached_from(bigint, text[], double precision[], text[], integer, integer) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION sequence_of(jsonb, jsonb), place_of(jsonb, timestamptz, jsonb),
-    window_parts(bigint, text[], integer, integer),
-    reached_from(bigint, text[], double precision[], text[], integer, integer) TO @app@;
-GRANT EXECUTE ON FUNCTION sequence_of(jsonb, jsonb), place_of(jsonb, timestamptz, jsonb),
-    places_around(bigint, text, double precision, text, integer, integer) TO @definer@;
 
 -- Updates the places of these items, and returns the items to index again: these, and in a collection with neighbours
 -- those whose window contains or contained one of them, if its place or text has changed. It mixes the vectors of
@@ -168,8 +154,6 @@ BEGIN
     RETURN concerned;
 END
 $$;
-REVOKE ALL ON FUNCTION place_items(bigint, text[]) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION place_items(bigint, text[]) TO @app@, @definer@;
 
 -- Sets the neighbours by which a collection's items are indexed (NULL: none), computes the items' places, and begins
 -- the walk that indexes them again. Writers wait meanwhile.
@@ -192,8 +176,6 @@ BEGIN
     UPDATE collection_statistics AS total SET windowing_after = '' WHERE total.collection_id = collection;
 END
 $$;
-REVOKE ALL ON FUNCTION set_neighbours(bigint, jsonb) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION set_neighbours(bigint, jsonb) TO @app@;
 
 -- Indexes the next items of a collection by the present setting of neighbours; returns their number, 0 or NULL when all
 -- are done. The position is stored in windowing_after, so that an interrupted walk resumes, and all callers share it.
@@ -231,5 +213,9 @@ BEGIN
     RETURN cardinality(page);
 END
 $$;
-REVOKE ALL ON FUNCTION reindex_windows(bigint, integer) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION reindex_windows(bigint, integer) TO @app@;
+
+ALTER FUNCTION window_parts OWNER TO @definer@;
+ALTER FUNCTION reached_from OWNER TO @definer@;
+GRANT EXECUTE ON FUNCTION sequence_of, place_of, place_items TO @app@, @definer@;
+GRANT EXECUTE ON FUNCTION places_around TO @definer@;
+GRANT EXECUTE ON FUNCTION window_parts, reached_from, set_neighbours, reindex_windows TO @app@;

@@ -10,8 +10,6 @@ RETURN (
     (hashtextextended(lexeme, 0) & 9223372036854775807) % 1000 * 1000000
     + (hashtextextended(lexeme, collection) & 9223372036854775807) % 1000000 + 1
 )::integer;
-REVOKE ALL ON FUNCTION lexeme_id(bigint, text) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION lexeme_id(bigint, text) TO @app@, @definer@;
 
 -- The characters of scripts without spaces between words, for a regular expression's brackets: Thai, Hangul with its
 -- letters, kana, Han with its iteration marks and the supplementary planes.
@@ -33,9 +31,6 @@ RETURN CASE
     WHEN content ~ ('[' || unspaced() || ']') THEN regexp_replace(content, '([' || unspaced() || '])', ' \1 ', 'g')
     ELSE content
 END;
-
-GRANT EXECUTE ON FUNCTION unspaced(), usual_width(text), spaced_out(text) TO @app@, @definer@;
-REVOKE ALL ON FUNCTION unspaced(), usual_width(text), spaced_out(text) FROM PUBLIC;
 
 -- A text's lexemes with their number, frequency and spelling, by the collection's text search configuration, and by
 -- bigrams for scripts without spaces (Chinese, Japanese, Korean, Thai), which no configuration of PostgreSQL can split.
@@ -81,9 +76,6 @@ LANGUAGE sql STABLE PARALLEL SAFE AS $$
     GROUP BY 1
 $$;
 
-GRANT EXECUTE ON FUNCTION analyze_text(bigint, regconfig, text, boolean) TO @app@, @definer@;
-REVOKE ALL ON FUNCTION analyze_text(bigint, regconfig, text, boolean) FROM PUBLIC;
-
 -- The collection's 64 most frequent terms for words with this prefix: terms with the prefix, and terms that the
 -- configuration makes of such words ("interesti" begins "interesting", whose term is "interest"). It tries common
 -- endings of languages with stemmers; a resulting term counts only if one of term and prefix begins the other.
@@ -128,9 +120,6 @@ LANGUAGE sql STABLE AS $$
     ORDER BY known.document_frequency DESC, known.lexeme
     LIMIT 64
 $$;
-
-GRANT EXECUTE ON FUNCTION prefix_terms(bigint, regconfig, text) TO @app@, @definer@;
-REVOKE ALL ON FUNCTION prefix_terms(bigint, regconfig, text) FROM PUBLIC;
 
 -- The terms of a query that the collection knows, with their inverse document frequency idf = ln(1 + (N - n + 0.5) / (n
 -- + 0.5)). A term of differences that are not folded yet counts as a term of a single item. The terms of a prefix form
@@ -200,5 +189,5 @@ BEGIN
 END
 $$;
 
-GRANT EXECUTE ON FUNCTION query_terms(bigint, text, text[]) TO @app@, @definer@;
-REVOKE ALL ON FUNCTION query_terms(bigint, text, text[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION lexeme_id, unspaced, usual_width, spaced_out, analyze_text, prefix_terms, query_terms
+    TO @app@, @definer@;

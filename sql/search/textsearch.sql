@@ -45,8 +45,6 @@ BEGIN
     RETURN kept;
 END
 $$;
-REVOKE ALL ON FUNCTION textsearch_index(bigint, text[], boolean) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION textsearch_index(bigint, text[], boolean) TO @app@, @definer@;
 
 -- Whether a valid index of pg_textsearch serves the collection, and the library is loaded. The index has only items'
 -- own words, so it does not serve a collection whose items are indexed with their neighbours.
@@ -60,8 +58,6 @@ LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
         SELECT FROM collections AS owner WHERE owner.collection_id = collection AND owner.neighbours IS NOT NULL
     )
 $$;
-REVOKE ALL ON FUNCTION has_textsearch(bigint) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION has_textsearch(bigint) TO @app@, @definer@;
 
 -- The candidates of the extension for these lexemes. In a separate statement, because its planner reads scores from the
 -- index only in a top-level query; otherwise it would compute each score from the words.
@@ -81,8 +77,6 @@ BEGIN
         'textsearch_' || collection, place, words, 'items_' || collection || '_bm25', result_limit);
 END
 $$;
-REVOKE ALL ON FUNCTION textsearch_candidates(bigint, text, integer) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION textsearch_candidates(bigint, text, integer) TO @definer@;
 
 -- The items of a collection that rank best for a query by BM25, found by pg_textsearch.
 -- The extension rounds lengths, and counts former versions of an item until its index is rebuilt. So it only selects
@@ -121,7 +115,8 @@ BEGIN
         result_limit;
 END
 $$;
-ALTER FUNCTION textsearch_search(bigint, text, integer) OWNER TO @definer@;
-REVOKE ALL ON FUNCTION textsearch_search(bigint, text, integer) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION textsearch_search(bigint, text, integer) TO @app@;
-GRANT EXECUTE ON FUNCTION lexical_query(bigint, text, text[]) TO @definer@;
+
+ALTER FUNCTION textsearch_search OWNER TO @definer@;
+GRANT EXECUTE ON FUNCTION textsearch_index, has_textsearch TO @app@, @definer@;
+GRANT EXECUTE ON FUNCTION textsearch_candidates TO @definer@;
+GRANT EXECUTE ON FUNCTION textsearch_search TO @app@;

@@ -118,9 +118,13 @@ async def all_of(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
     Raises the first error itself, not a group, so that callers can catch it.
     """
+    first = None
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(coroutine) for coroutine in coroutines]
     except BaseExceptionGroup as failures:
-        raise failures.exceptions[0] from None
+        first = failures.exceptions[0]
+    # Raised outside the handler, so that the error keeps its own cause and context.
+    if first is not None:
+        raise first
     return [task.result() for task in tasks]

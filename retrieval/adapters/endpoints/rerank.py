@@ -19,7 +19,7 @@ from retrieval.adapters.endpoints.caller import (
     client_of,
     host_of,
 )
-from retrieval.adapters.endpoints.retries import Endpoint, EndpointService, Sleep, parsed_answer
+from retrieval.adapters.endpoints.retries import Endpoint, EndpointService, Sleep, parsed_answer, total_tokens
 from retrieval.domain.checks import clean_text, is_number, is_whole
 from retrieval.domain.errors import ConfigurationError, RerankerRejectedError, RerankerUnavailableError
 
@@ -111,7 +111,7 @@ def read_rerank(body: bytes, texts: int, endpoint: Endpoint) -> RerankAnswer:
         scores[place] = max(score, 0.0)
     if len(scores) < texts:
         raise _lied(endpoint, f"{len(scores)} scores for {texts} texts; it has to give one for each")
-    return RerankAnswer([scores[place] for place in range(texts)], _tokens(answer))
+    return RerankAnswer([scores[place] for place in range(texts)], total_tokens(answer))
 
 
 def _scored(row: object, endpoint: Endpoint) -> tuple[int, float]:
@@ -128,12 +128,6 @@ def _scored(row: object, endpoint: Endpoint) -> tuple[int, float]:
 
 def _lied(endpoint: Endpoint, what: str) -> RerankerRejectedError:
     return RerankerRejectedError(f"{endpoint.host} gave {what}")
-
-
-def _tokens(answer: Any) -> int:
-    usage = answer.get("usage") if isinstance(answer, dict) else None
-    tokens = usage.get("total_tokens") if isinstance(usage, dict) else None
-    return tokens if isinstance(tokens, int) and tokens > 0 else 0
 
 
 class EndpointReranker:

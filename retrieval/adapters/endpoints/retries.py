@@ -257,3 +257,10 @@ def parsed_answer(body: bytes, *, whose: str, rejected: type[RetrievalError]) ->
             raise rejected(f"{whose} cannot be used: {str(error).partition(';')[0]}") from None
         return None
     return answer if isinstance(answer, dict | list) else None
+
+
+def total_tokens(answer: Any) -> int:
+    """The tokens that a server counted, as OpenAI writes them; 0 where it gives no number."""
+    usage = answer.get("usage") if isinstance(answer, dict) else None
+    tokens = usage.get("total_tokens") if isinstance(usage, dict) else None
+    return tokens if isinstance(tokens, int) and tokens > 0 else 0

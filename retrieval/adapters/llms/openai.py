@@ -20,7 +20,7 @@ from retrieval.adapters.endpoints.caller import (
     client_of,
     host_of,
 )
-from retrieval.adapters.endpoints.retries import Endpoint, EndpointService, Sleep, parsed_answer
+from retrieval.adapters.endpoints.retries import Endpoint, EndpointService, Sleep, parsed_answer, total_tokens
 from retrieval.adapters.llms.json_shape import JSONShape, messages_of
 from retrieval.domain.checks import is_number
 from retrieval.domain.errors import ConfigurationError, LLMRejectedError, LLMUnavailableError
@@ -78,7 +78,7 @@ def read_chat(body: bytes, endpoint: Endpoint) -> ChatAnswer:
     text = _THOUGHTS.sub("", _text(message.get("content"))).strip()
     if not text:
         raise LLMRejectedError(f"{endpoint.model!r} gave an empty answer; ask again, or use another model")
-    return ChatAnswer(_encodable(text), _tokens(fields))
+    return ChatAnswer(_encodable(text), total_tokens(fields))
 
 
 def _fields(body: bytes, endpoint: Endpoint) -> dict[str, Any]:
@@ -126,12 +126,6 @@ def _quoted(words: str, endpoint: Endpoint) -> str:
 def _encodable(text: str) -> str:
     """Half a surrogate pair, which UTF-8 cannot hold, becomes a question mark."""
     return text.encode(errors="replace").decode()
-
-
-def _tokens(fields: dict[str, Any]) -> int:
-    usage = fields.get("usage")
-    tokens = usage.get("total_tokens") if isinstance(usage, dict) else None
-    return tokens if isinstance(tokens, int) and tokens > 0 else 0
 
 
 class Form(StrEnum):

@@ -16,6 +16,7 @@ from typing import Any
 
 from retrieval.adapters.endpoints.retries import Sleep
 from retrieval.adapters.llms.json_shape import JSONShape, checked_prompt
+from retrieval.domain.checks import is_number
 from retrieval.domain.errors import ConfigurationError, LLMRejectedError, LLMUnavailableError
 
 _TAGGED = re.compile(r"<query>(.*?)</query>", re.IGNORECASE | re.DOTALL)
@@ -387,7 +388,7 @@ class SimFaults:
 
     def __post_init__(self) -> None:
         rates = (self.fail_rate, self.malformed_rate, self.empty_rate)
-        if not all(_is_number(number) for number in (*rates, self.delay_seconds)):
+        if not all(is_number(number) for number in (*rates, self.delay_seconds)):
             raise ConfigurationError("the rates of faults and delay_seconds are numbers")
         if not all(0 <= rate <= 1 for rate in rates) or sum(rates) > 1 + 1e-9:
             raise ConfigurationError("the rates of faults are shares from 0 to 1, together at most 1")
@@ -401,10 +402,6 @@ class SimFaults:
                 return fault
             chance -= rate
         return ""
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 NO_FAULTS = SimFaults()

@@ -18,18 +18,12 @@ from retrieval.adapters.readers.lines import (
     MAX_LINE_BYTES,
     InputLine,
     Line,
-    bad_line,
     decoded,
-    good_line,
+    line_read,
     read_lines,
     too_long_reason,
 )
-from retrieval.adapters.readers.records import (
-    FIELD_NAMES,
-    item_cleaned_if_needed,
-    item_from_fields,
-    target_of,
-)
+from retrieval.adapters.readers.records import FIELD_NAMES, item_from_fields, target_of
 from retrieval.domain.checks import choices_hint
 from retrieval.domain.errors import Advice, ConfigurationError, InvalidItemError
 from retrieval.domain.items.item import Item
@@ -219,15 +213,8 @@ def read_csv_rows(
     for record in records:
         if _names(record) == _names(first):
             record.fault = record.fault or _HEADER_AGAIN
-        if record.fault:
-            yield bad_line(file, record.start, record.raw, record.fault)
-            continue
-        try:
-            item, is_cleaned = item_cleaned_if_needed(partial(plan.item, record.values), clean=clean)
-        except InvalidItemError as error:
-            yield bad_line(file, record.start, record.raw, str(error))
-        else:
-            yield good_line(file, record.start, record.raw, item, is_cleaned=is_cleaned)
+        make = partial(plan.item, record.values)
+        yield line_read(file, record.start, record.raw, record.fault, make, clean=clean)
 
 
 class CsvRecords:

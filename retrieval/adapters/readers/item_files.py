@@ -14,16 +14,14 @@ from retrieval.adapters.readers.lines import (
     MAX_LINE_BYTES,
     STANDARD_INPUT,
     InputLine,
-    bad_line,
     decoded,
-    good_line,
+    line_read,
     read_lines,
     readable_status,
     too_long_reason,
 )
 from retrieval.adapters.readers.records import (
     check_id,
-    item_cleaned_if_needed,
     item_from_record,
     mapped_record,
     target_of,
@@ -61,22 +59,17 @@ def read_json_lines(
     Raises the errors of ``read_lines``, and at the end ``ConfigurationError`` for a mapped entry that no line has.
     """
     mapping = _Mapping(columns or {})
+
+    def item_of(raw: str, *, clean: bool = False) -> Item:
+        return item_from_record(with_id(mapping.map(_parse(raw)), id_from), clean=clean)
+
     for line in read_lines(file, max_line_bytes=max_line_bytes):
         raw, fault = decoded(line.data)
         if line.too_long:
             fault = too_long_reason(max_line_bytes)
         elif not raw.strip():
             continue
-        if fault:
-            yield bad_line(file, line, raw, fault)
-            continue
-        try:
-            read = partial(item_from_record, with_id(mapping.map(_parse(raw)), id_from))
-            item, is_cleaned = item_cleaned_if_needed(read, clean=clean)
-        except (JSONTextError, InvalidItemError) as error:
-            yield bad_line(file, line, raw, str(error))
-        else:
-            yield good_line(file, line, raw, item, is_cleaned=is_cleaned)
+        yield line_read(file, line, raw, fault, partial(item_of, raw), clean=clean)
     mapping.check_seen(file)
 
 

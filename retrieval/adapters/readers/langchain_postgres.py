@@ -79,7 +79,6 @@ class _Layout:
     vector: str | None
     json: str | None
     others: tuple[str, ...] = ()
-    collection: str | None = None
     may_repeat_ids: bool = False
     parameters: dict[str, Any] = field(default_factory=dict)
 

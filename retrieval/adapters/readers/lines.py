@@ -9,13 +9,15 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
-from retrieval.domain.errors import BadLineError, InvalidRequestError
+from retrieval.adapters.readers.records import item_cleaned_if_needed
+from retrieval.domain.checks import JSONTextError
+from retrieval.domain.errors import BadLineError, InvalidItemError, InvalidRequestError
 from retrieval.domain.items.item import Item
 
 STANDARD_INPUT = "-"
@@ -211,13 +213,20 @@ class InputLine:
     """Whether refused characters were removed from the item."""
 
 
-def good_line(file: str, line: Line, raw: str, item: Item, *, is_cleaned: bool = False) -> InputLine:
-    """The line that held this item."""
-    return InputLine(file, line.number, raw.rstrip("\r\n"), item, None, line.offset, is_cleaned)
+def line_read(
+    file: str, line: Line, raw: str, fault: str | None, make: Callable[..., Item], *, clean: bool
+) -> InputLine:
+    """The line with the item that ``make`` makes of it, or with the reason why it has none; a long reason is cut.
 
-
-def bad_line(file: str, line: Line, raw: str, reason: str) -> InputLine:
-    """The line without a valid item, with the reason; a long reason is cut."""
+    ``fault`` is a reason that is known before. ``clean``: see ``item_cleaned_if_needed``.
+    """
+    text, reason = raw.rstrip("\r\n"), fault or ""
+    if not reason:
+        try:
+            item, is_cleaned = item_cleaned_if_needed(make, clean=clean)
+        except (JSONTextError, InvalidItemError) as refusal:
+            reason = str(refusal)
+        else:
+            return InputLine(file, line.number, text, item, None, line.offset, is_cleaned)
     short = reason if len(reason) <= _MAX_REASON else f"{reason[:_MAX_REASON]}…"
-    error = BadLineError(file, line.number, short)
-    return InputLine(file, line.number, raw.rstrip("\r\n"), None, error, line.offset)
+    return InputLine(file, line.number, text, None, BadLineError(file, line.number, short), line.offset)

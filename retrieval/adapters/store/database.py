@@ -387,7 +387,7 @@ class Database:
         with translated(self.url):
             async with await _connect(self.url) as holder, holder.transaction():
                 take = "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0))"
-                row = await (await holder.execute(take, (f"retrieval {self.names.schema} {work}",))).fetchone()
+                is_alone = await holder.value(take, (f"retrieval {self.names.schema} {work}",))
                 # The holder sits idle, so it must not time out. The empty statement releases the query's snapshot, for
                 # which a concurrent index build would wait forever.
                 await holder.execute(
@@ -395,7 +395,7 @@ class Database:
                     "WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')"
                 )
                 await holder.execute("SELECT")
-                yield row is not None and bool(row[0])
+                yield is_alone
 
     def _acquire(self) -> _Lease:
         return _Lease(self)
@@ -555,8 +555,7 @@ class _Lease:
 
 async def _is_direct(connection: Connection) -> bool:
     """Whether the connection is to the server itself: a pooler reports an invented process id."""
-    row = await (await connection.execute("SELECT pg_backend_pid()")).fetchone()
-    return row is not None and row[0] == connection.info.backend_pid
+    return int(await connection.value("SELECT pg_backend_pid()")) == connection.info.backend_pid
 
 
 async def _connect_once(url: str) -> None:

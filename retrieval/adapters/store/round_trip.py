@@ -141,6 +141,11 @@ class SessionConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
         self.unwatch()
         return await super().wait(gen, interval, timeout)
 
+    async def value(self, query: abc.QueryNoTemplate, values: abc.Params | None = None) -> Any:
+        """Execute a query of one row, and return the row's first column."""
+        ((value, *_),) = await (await self.execute(query, values)).fetchall()
+        return value
+
     async def close(self) -> None:
         """Close the connection."""
         self.unwatch()

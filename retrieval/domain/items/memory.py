@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from retrieval.domain.checks import clean_text, clean_value, text_fault, time_fault
+from retrieval.domain.checks import clean_text, clean_value, is_number, is_storable, text_fault, time_fault
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownItemError
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item, check_key
+from retrieval.domain.serialization import Serializable
 
 Links = Mapping[str, Sequence[str]]
 """Such as ``{"questions": ["q1", "q2"], "hypotheses": ["h1"]}``."""
@@ -270,7 +270,7 @@ class NewMemory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class Memory(Serializable):
     """A memory as it is stored."""
 
     memory_id: str
@@ -302,13 +302,6 @@ class Memory:
         """The turns of conversations that it comes from, as ``session/number``; empty: it comes from none."""
         return tuple(self.links.get(TURNS, ()))
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values; times are ISO 8601."""
-        values = {part.name: getattr(self, part.name) for part in fields(self)}
-        times = {name: value.isoformat() for name, value in values.items() if isinstance(value, datetime)}
-        links = {entity_type: list(ids) for entity_type, ids in self.links.items()}
-        return {**values, **times, "links": links, "metadata": dict(self.metadata)}
-
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
@@ -337,18 +330,16 @@ class StoredMemory:
 
 def checked_relevance(score: object, name: str = "relevance_score") -> float:
     """A relevance, or another share of that name. Raises ``InvalidRequestError`` unless it is a number from 0 to 1."""
-    is_number = isinstance(score, int | float) and not isinstance(score, bool) and math.isfinite(score)
-    if not is_number or not 0 <= float(score) <= 1:  # type: ignore[arg-type]
+    if not is_number(score, 0, 1):
         raise InvalidRequestError(f"{name} is {score!r:.80}; it must be a number from 0 to 1")
-    return float(score)  # type: ignore[arg-type]
+    return float(score)
 
 
 def checked_name(name: str, value: object) -> str:
     """A project, user or type. Raises ``InvalidItemError`` for anything but a text, not empty, that can be stored."""
-    is_text = isinstance(value, str) and bool(value.strip()) and "\x00" not in value
-    if not is_text or str(value).encode(errors="replace").decode() != value:
+    if not is_storable(value) or not value.strip():
         raise InvalidItemError(f"{name} is {value!r:.80}; it must be a text that is not empty, without NUL")
-    return str(value)
+    return value
 
 
 def duplicates_named(name: str) -> Duplicates:

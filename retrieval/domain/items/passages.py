@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any, overload
+from typing import overload
 from uuid import UUID
 
 from retrieval.domain.checks import STORED_NOTE, is_whole, named, quoted_block, shown_line
@@ -14,6 +14,7 @@ from retrieval.domain.items.chunking import BETWEEN_HEADINGS
 from retrieval.domain.items.item import Item
 from retrieval.domain.search.hit import Hit
 from retrieval.domain.search.snippet import SMALLEST
+from retrieval.domain.serialization import Serializable
 
 Place = tuple[str, int]
 """The id of a document, and the number of a chunk in it."""
@@ -22,7 +23,7 @@ _MAX_HEADING = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Passage:
+class Passage(Serializable):
     """Consecutive chunks of a document as one text."""
 
     document: str
@@ -44,14 +45,9 @@ class Passage:
     cut: bool = False
     """Whether the text is a part of a hit, around the query's words, because the whole hit had no room."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        values = {name: getattr(self, name) for name in self.__slots__}
-        return {**values, "headings": list(self.headings), "item_ids": list(self.item_ids)}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Passages(Sequence[Passage]):
+class Passages(Serializable, Sequence[Passage]):
     """The passages for a prompt. Reads like a list of passages, the most relevant first."""
 
     passages: tuple[Passage, ...]
@@ -80,17 +76,6 @@ class Passages(Sequence[Passage]):
 
     def __str__(self) -> str:
         return self.text
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {
-            "passages": [passage.as_dict() for passage in self.passages],
-            "text": self.text,
-            "tokens": self.tokens,
-            "left_out": self.left_out,
-            "retrieval_id": None if self.retrieval_id is None else str(self.retrieval_id),
-            "notes": list(self.notes),
-        }
 
 
 def place_of(item: Hit | Item) -> Place | None:

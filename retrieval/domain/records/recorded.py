@@ -331,25 +331,15 @@ class RecordedRetrieval(Serializable):
 
 def retrieval_of(recorded: RecordedSearch, collection: str) -> RecordedRetrieval:
     """The record as callers see it; ``collection`` is the name of its collection."""
+    names = {part.name for part in fields(RecordedRetrieval)} & {part.name for part in fields(RecordedSearch)}
     return RecordedRetrieval(
-        retrieval_id=recorded.retrieval_id,
-        retrieved_at=recorded.retrieved_at,
+        **{name: getattr(recorded, name) for name in names},
         collection=collection,
         origin=recorded.origin,
-        query=recorded.query,
         is_by_vector=recorded.vector is not None,
         where=recorded.condition,
-        request=recorded.request,
         context=context_of(recorded),
-        profile_version=recorded.profile_version,
-        model_version=recorded.model_version,
-        policy=recorded.policy,
-        path=recorded.path,
-        notes=recorded.notes,
-        timings_ms=recorded.timings_ms,
-        retrieval_time_ms=recorded.retrieval_time_ms,
         candidates=len(recorded.pool_items),
-        impressions=recorded.impressions,
     )
 
 

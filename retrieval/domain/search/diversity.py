@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from retrieval.domain.checks import is_number
 from retrieval.domain.errors import InvalidProfileError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.items.memory import normalised, words
@@ -117,9 +118,9 @@ class Diversity:
 
     def __post_init__(self) -> None:
         above, share = self.collapse_above, self.relevance_share
-        if above is not None and not (_is_number(above) and 0 < above <= 1):
+        if above is not None and not (is_number(above, 0, 1) and above > 0):
             raise InvalidProfileError(f"collapse_above is {above!r}; it must be above 0 and at most 1, such as 0.95")
-        if share is not None and not (_is_number(share) and 0 <= share <= 1):
+        if share is not None and not is_number(share, 0, 1):
             raise InvalidProfileError(f"relevance_share is {share!r}; it must be 0 to 1, such as 0.7")
 
     @property
@@ -179,10 +180,6 @@ def _normalise(scores: NDArray[np.float64]) -> NDArray[np.float64]:
         return scores
     low, high = scores.min(), scores.max()
     return np.ones_like(scores) if high <= low else (scores - low) / (high - low)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 THRESHOLD = 0.9

@@ -13,8 +13,7 @@ from retrieval.domain.serialization import Serializable
 
 def check_share(name: str, value: object) -> None:
     """Raise ``InvalidProfileError`` unless the value is a number from 0 to 1."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 <= value <= 1:  # type: ignore[operator]
+    if not is_number(value, 0, 1):
         raise InvalidProfileError(f"{name} is {value!r:.80}; it must be a number from 0 to 1")
 
 

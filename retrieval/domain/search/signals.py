@@ -12,10 +12,11 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from retrieval.domain.checks import is_storable, is_whole, stored_time
+from retrieval.domain.checks import is_finite, is_number, is_storable, is_whole, stored_time
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
 from retrieval.domain.learning.arm import rate
 from retrieval.domain.search.profile_parts import check_share, check_weight
+from retrieval.domain.serialization import plain
 
 Entity = tuple[str, str]
 """Its type and its id, such as ``("questions", "q1")``."""
@@ -90,7 +91,7 @@ class Signal(ABC):
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values: the weight, and the signal's own numbers."""
-        return {part.name: _plain(getattr(self, part.name)) for part in fields(self) if part.init}
+        return {part.name: plain(getattr(self, part.name)) for part in fields(self) if part.init}
 
 
 def check_entity(entity: tuple[object, object]) -> Entity:
@@ -113,10 +114,6 @@ def checked_positive(name: str, value: object) -> float:
     if number == 0:
         raise InvalidProfileError(f"{name} is 0; it must be above 0")
     return number
-
-
-def _plain(value: object) -> object:
-    return dict(value) if isinstance(value, Mapping) else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,9 +146,7 @@ class AttributeValue(Signal):
     def value(self, facts: Facts, question: Question) -> float:
         """The number, 0 to 1."""
         number = facts.attributes.get(self.attribute)
-        if isinstance(number, bool) or not isinstance(number, int | float) or math.isnan(number):
-            return self.missing
-        return min(1.0, max(0.0, number))
+        return min(1.0, max(0.0, number)) if is_number(number) else self.missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -358,7 +353,7 @@ class ResolutionTime(Signal):
 
     def _known_hours(self, facts: Facts, question: Question) -> float | None:
         hours = facts.attributes.get(self.attribute)
-        if isinstance(hours, bool) or not isinstance(hours, int | float) or not math.isfinite(hours):
+        if not is_finite(hours):
             return None
         resolved_at = stored_time(facts.attributes.get(self.resolved_attribute))
         return hours if resolved_at is None or resolved_at <= question.now else None

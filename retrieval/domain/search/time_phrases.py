@@ -365,20 +365,12 @@ def _latest_season(match: re.Match[str], now: datetime) -> Span:
     return season(now, first, now.year - (first > now.month))
 
 
-def _year(match: re.Match[str], now: datetime) -> Span:
-    return year(now, int(match["year"]))
-
-
 def _named_day(match: re.Match[str], now: datetime) -> Span:
     return _daytime(now + _DAYS_AROUND[" ".join(match["name"].split())] * _DAY, match["daytime"])
 
 
 def _this_daytime(match: re.Match[str], now: datetime) -> Span:
     return _daytime(now - (match["which"] == "last") * _DAY, match["daytime"])
-
-
-def _tonight(_: re.Match[str], now: datetime) -> Span:
-    return _daytime(now, "night")
 
 
 def _daytime(day: datetime, name: str | None) -> Span:
@@ -390,10 +382,6 @@ def _ago(match: re.Match[str], now: datetime) -> Span:
     least, most = counted(match["count"])
     unit = Unit(match["unit"])
     return Span(ago(now, unit, most).start, ago(now, unit, least).end)
-
-
-def _before_last(match: re.Match[str], now: datetime) -> Span:
-    return ago(now, Unit(match["unit"]), 2)
 
 
 def _rolling(match: re.Match[str], now: datetime) -> Span:
@@ -444,14 +432,6 @@ def _which_season(match: re.Match[str], now: datetime) -> Span:
     return [span for span in near if span.end <= now][-1]
 
 
-def _recent(_: re.Match[str], now: datetime) -> Span:
-    return last(now, Unit.DAY, RECENT_DAYS)
-
-
-def _today(_: re.Match[str], now: datetime) -> Span:
-    return days(now)
-
-
 _WHICH = r"(?P<which>this|current|last|previous|next|coming|following)"
 _FROM = r"(?:from (?:the )?|(?P<between>between (?:the )?))?"
 _OF = r"(?:,? (?:of )?|,\s*)"
@@ -486,8 +466,8 @@ _RULES = (
         _named_day,
     ),
     _Rule(pattern(rf"(?P<which>this|last) {DAYTIME}"), _this_daytime),
-    _Rule(pattern("tonight"), _tonight),
-    _Rule(pattern(rf"(?:the )?{UNIT} before last"), _before_last),
+    _Rule(pattern("tonight"), lambda _, now: _daytime(now, "night")),
+    _Rule(pattern(rf"(?:the )?{UNIT} before last"), lambda match, now: ago(now, Unit(match["unit"]), 2)),
     _Rule(pattern(rf"{COUNT} {UNIT} (?:ago|back)"), _ago),
     _Rule(pattern(rf"(?P<which>last|past|previous|next|coming|following) {COUNT} {UNIT}"), _rolling),
     _Rule(pattern(rf"(?P<which>past)(?P<count>) {UNIT}"), _rolling),
@@ -501,11 +481,13 @@ _RULES = (
     _Rule(pattern("(?P<quarter>q[1-4])"), _latest_quarter, _DATED, needs_lead=True),
     _Rule(pattern(FULL_MONTH), _latest_month, _DATED, needs_lead=True),
     _Rule(pattern(rf"(?:in|during|over|throughout) the {SEASON}(?! of)"), _latest_season, _DATED),
-    _Rule(pattern(YEAR), _year, _DATED, needs_lead=True),
+    _Rule(pattern(YEAR), lambda match, now: year(now, int(match["year"])), _DATED, needs_lead=True),
     _Rule(
         pattern(r"recently|lately|recent|latest|newest|currently|nowadays|these days|at the moment|right now"),
-        _recent,
+        lambda _, now: last(now, Unit.DAY, RECENT_DAYS),
         _VAGUE,
     ),
-    _Rule(pattern(r"before(?=\W*$)|earlier(?! than)|previously|formerly"), _today, _VAGUE, side="before"),
+    _Rule(
+        pattern(r"before(?=\W*$)|earlier(?! than)|previously|formerly"), lambda _, now: days(now), _VAGUE, side="before"
+    ),
 )

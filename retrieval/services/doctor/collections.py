@@ -65,11 +65,11 @@ def check_embedders(states: Sequence[EmbedderState]) -> Iterator[Finding]:
             mend = (
                 "set RETRIEVAL_EMBEDDER to the space's embedder, or move its collections to another: retrieval reembed"
             )
-            yield Finding(check="embedder", severity=Severity.WARNING, about=state.space, found=found, mend=mend)
+            yield Severity.WARNING.finding("embedder", found, mend, about=state.space)
         elif state.problem:
             found = f"the embedder of space {state.space} gives no vectors: {state.problem}"
             mend = "see docs/how-to/embedders.md; items wait and are embedded once it answers"
-            yield Finding(check="embedder", severity=Severity.ERROR, about=state.space, found=found, mend=mend)
+            yield Severity.ERROR.finding("embedder", found, mend, about=state.space)
 
 
 OLD_RECALL = timedelta(days=30)
@@ -105,22 +105,20 @@ def check_collection(
     yield from _check_recall(state, now)
     name = state.stored.name
     for job, error in state.failed.items():
-        yield Finding(
-            check="jobs",
-            severity=Severity.WARNING,
+        yield Severity.WARNING.finding(
+            "jobs",
+            f"the last run of job {job} over collection {name!r} failed: {error or 'no reason is on record'}",
+            f"retrieval jobs run {job} --collection {shlex.quote(name)}",
             about=name,
-            found=f"the last run of job {job} over collection {name!r} failed: {error or 'no reason is on record'}",
-            mend=f"retrieval jobs run {job} --collection {shlex.quote(name)}",
         )
     if state.lost:
         reasons = ", ".join(f"{reason} {number:,}" for reason, number in state.lost.items())
-        yield Finding(
-            check="recording",
-            severity=Severity.WARNING,
-            about=name,
-            found=f"{several(sum(state.lost.values()), 'answer')} of collection {name!r} in the last {LOSS_DAYS} days "
+        yield Severity.WARNING.finding(
+            "recording",
+            f"{several(sum(state.lost.values()), 'answer')} of collection {name!r} in the last {LOSS_DAYS} days "
             f"were not recorded ({reasons})",
-            mend="see docs/how-to/recording.md: let processes end their platform, or let searches wait for the record",
+            "see docs/how-to/recording.md: let processes end their platform, or let searches wait for the record",
+            about=name,
         )
 
 
@@ -128,29 +126,26 @@ def _check_waiting(state: CollectionState, *, has_worker: bool) -> Iterator[Find
     name = state.stored.name
     severity = Severity.ADVICE if has_worker else Severity.WARNING
     if state.pending:
-        yield Finding(
-            check="pending",
-            severity=severity,
+        yield severity.finding(
+            "pending",
+            f"{several(state.pending, 'item')} of collection {name!r} without a vector yet: only words find them",
+            f"retrieval jobs run embed --collection {shlex.quote(name)}",
             about=name,
-            found=f"{several(state.pending, 'item')} of collection {name!r} without a vector yet: only words find them",
-            mend=f"retrieval jobs run embed --collection {shlex.quote(name)}",
         )
     if state.without_words:
-        yield Finding(
-            check="words",
-            severity=Severity.ERROR,
-            about=name,
-            found=f"{several(state.without_words, 'item')} of collection {name!r} not in the index of words: only "
+        yield Severity.ERROR.finding(
+            "words",
+            f"{several(state.without_words, 'item')} of collection {name!r} not in the index of words: only "
             "vectors find them",
-            mend=f"retrieval jobs run statistics --collection {shlex.quote(name)}",
+            f"retrieval jobs run statistics --collection {shlex.quote(name)}",
+            about=name,
         )
     if state.are_weights_off:
-        yield Finding(
-            check="weights",
-            severity=severity,
+        yield severity.finding(
+            "weights",
+            f"the BM25 weights of collection {name!r} are outdated, because the average length changed",
+            f"retrieval jobs run weights --collection {shlex.quote(name)}",
             about=name,
-            found=f"the BM25 weights of collection {name!r} are outdated, because the average length changed",
-            mend=f"retrieval jobs run weights --collection {shlex.quote(name)}",
         )
 
 
@@ -170,22 +165,22 @@ def _check_index(state: CollectionState, index: IndexState | None) -> Iterator[F
     match outcome:
         case IndexOutcome.BUILT:
             found = f"collection {name!r} has {stored.documents:,} items and no index: each search compares all vectors"
-            yield Finding(check="hnsw", severity=Severity.WARNING, about=name, found=found, mend=job)
+            yield Severity.WARNING.finding("hnsw", found, job, about=name)
         case IndexOutcome.REBUILT:
             found = (
                 f"the index of collection {name!r} takes more than twice as many bytes per item as when it was built"
             )
             mend = f"retrieval reindex {shlex.quote(name)}"
-            yield Finding(check="hnsw", severity=Severity.WARNING, about=name, found=found, mend=mend)
+            yield Severity.WARNING.finding("hnsw", found, mend, about=name)
         case IndexOutcome.REPLACED:
             found = f"collection {name!r} is set to another kind of index, or to other parts, than it has"
-            yield Finding(check="hnsw", severity=Severity.ADVICE, about=name, found=found, mend=job)
+            yield Severity.ADVICE.finding("hnsw", found, job, about=name)
         case IndexOutcome.MEASURED:
             found = f"the index of collection {name!r} was measured at another size, or never"
-            yield Finding(check="hnsw", severity=Severity.ADVICE, about=name, found=found, mend=job)
+            yield Severity.ADVICE.finding("hnsw", found, job, about=name)
         case IndexOutcome.DROPPED:
             found = f"collection {name!r} has shrunk so far that its index is not needed"
-            yield Finding(check="hnsw", severity=Severity.ADVICE, about=name, found=found, mend=job)
+            yield Severity.ADVICE.finding("hnsw", found, job, about=name)
 
 
 def _check_bits(state: CollectionState) -> Iterator[Finding]:
@@ -195,7 +190,7 @@ def _check_bits(state: CollectionState) -> Iterator[Finding]:
             f"the quantised index of collection {name!r} finds too few of the nearest vectors: each search compares all"
         )
         mend = f"retrieval collections index {shlex.quote(name)} full"
-        yield Finding(check="hnsw", severity=Severity.WARNING, about=name, found=found, mend=mend)
+        yield Severity.WARNING.finding("hnsw", found, mend, about=name)
 
 
 def _check_parts(state: CollectionState) -> Iterator[Finding]:
@@ -206,7 +201,7 @@ def _check_parts(state: CollectionState) -> Iterator[Finding]:
     if parts > stored.parts:
         found = f"an index build of collection {stored.name!r} does not fit in memory and takes many times as long"
         mend = f"retrieval collections split {shlex.quote(stored.name)} --parts {parts}"
-        yield Finding(check="hnsw", severity=Severity.ADVICE, about=stored.name, found=found, mend=mend)
+        yield Severity.ADVICE.finding("hnsw", found, mend, about=stored.name)
 
 
 def _check_recall(state: CollectionState, now: datetime) -> Iterator[Finding]:
@@ -217,16 +212,14 @@ def _check_recall(state: CollectionState, now: datetime) -> Iterator[Finding]:
     if recall is None:
         found = f"the recall of collection {name!r} was not measured yet on its searches"
         mend = f"{job} (once searches were sampled: RETRIEVAL_RECALL_SAMPLE_RATE)"
-        yield Finding(check="recall", severity=Severity.ADVICE, about=name, found=found, mend=mend)
+        yield Severity.ADVICE.finding("recall", found, mend, about=name)
     elif recall.recall < LEAST_RECALL and recall.samples >= LEAST_SAMPLES:
         share = f"{recall.recall:.1%} of the nearest items, in {several(recall.samples, 'sample')}"
         found = f"searches of collection {name!r} find {share}"
-        yield Finding(
-            check="recall", severity=Severity.WARNING, about=name, found=f"{found}; the target is 99 %", mend=job
-        )
+        yield Severity.WARNING.finding("recall", f"{found}; the target is 99 %", job, about=name)
     elif now - recall.measured_at > OLD_RECALL:
         found = f"the recall of collection {name!r} was last measured on {recall.measured_at:%Y-%m-%d}"
-        yield Finding(check="recall", severity=Severity.ADVICE, about=name, found=found, mend=job)
+        yield Severity.ADVICE.finding("recall", found, job, about=name)
 
 
 LATE_SECONDS = 3600
@@ -235,12 +228,11 @@ LATE_SECONDS = 3600
 
 def no_queue(schema: str) -> Finding:
     """The queue's tables are gone: no job can be added, and no worker starts."""
-    return Finding(
-        check="worker",
-        severity=Severity.ERROR,
+    return Severity.ERROR.finding(
+        "worker",
+        f"schema {schema!r}, which holds the queue of jobs, is gone or lacks tables: no worker can run",
+        f"restore the schema {schema!r} from a backup; retrieval db sql prints how it is made",
         about=schema,
-        found=f"schema {schema!r}, which holds the queue of jobs, is gone or lacks tables: no worker can run",
-        mend=f"restore the schema {schema!r} from a backup; retrieval db sql prints how it is made",
     )
 
 
@@ -248,25 +240,22 @@ def check_queue(queue: QueueFacts) -> Iterator[Finding]:
     """Check that a worker is alive, and that no job fails, hangs or waits for long."""
     yield from _check_worker(queue)
     if queue.failed:
-        yield Finding(
-            check="jobs",
-            severity=Severity.WARNING,
-            found=f"{several(queue.failed, 'job')} in the queue failed, the last one {queue.last_failed!r}",
-            mend="retrieval status shows the errors; retrieval jobs run JOB does it again",
+        yield Severity.WARNING.finding(
+            "jobs",
+            f"{several(queue.failed, 'job')} in the queue failed, the last one {queue.last_failed!r}",
+            "retrieval status shows the errors; retrieval jobs run JOB does it again",
         )
     if queue.stalled:
-        yield Finding(
-            check="jobs",
-            severity=Severity.WARNING,
-            found=f"{several(queue.stalled, 'job')} started by a worker that no longer responds",
-            mend="start a worker, which resumes them: retrieval worker",
+        yield Severity.WARNING.finding(
+            "jobs",
+            f"{several(queue.stalled, 'job')} started by a worker that no longer responds",
+            "start a worker, which resumes them: retrieval worker",
         )
     if queue.waiting and queue.oldest_seconds > LATE_SECONDS:
-        yield Finding(
-            check="jobs",
-            severity=Severity.WARNING,
-            found=f"{several(queue.waiting, 'job')} ready to run, the oldest for {duration(queue.oldest_seconds)}",
-            mend="start another worker: retrieval worker --concurrency 4",
+        yield Severity.WARNING.finding(
+            "jobs",
+            f"{several(queue.waiting, 'job')} ready to run, the oldest for {duration(queue.oldest_seconds)}",
+            "start another worker: retrieval worker --concurrency 4",
         )
 
 
@@ -278,27 +267,26 @@ def _check_worker(queue: QueueFacts) -> Iterator[Finding]:
     # A killed worker's row stays; it does not matter if another worker checked the schedule later.
     if silent is not None and (due is None or silent <= due):
         found = f"the last sign of life of a worker was {duration(silent)} ago: it hangs or was killed"
-        yield Finding(check="worker", severity=Severity.WARNING, found=found, mend=start)
+        yield Severity.WARNING.finding("worker", found, start)
     elif due is None:
         found = "no worker has ever run: indexes, recall, learning and retention are left alone"
-        yield Finding(check="worker", severity=Severity.ADVICE, found=found, mend=start)
+        yield Severity.ADVICE.finding("worker", found, start)
     elif due > LATE_SECONDS or queue.waiting:
         waiting = f", and {several(queue.waiting, 'job')} to do" if queue.waiting else ""
         found = f"no worker runs{waiting}; the last worker checked the schedule {duration(due)} ago"
         severity = Severity.WARNING if due > LATE_SECONDS else Severity.ADVICE
-        yield Finding(check="worker", severity=severity, found=found, mend=start)
+        yield severity.finding("worker", found, start)
 
 
 def check_months(missing: Sequence[str], collection: str) -> Iterator[Finding]:
     """Check that partitions exist for the coming months of searches; ``collection``: one by which to run the job."""
     if not missing:
         return
-    yield Finding(
-        check="months",
-        severity=Severity.WARNING,
-        found=f"tables of months are missing ({', '.join(missing)}): recorded searches go into no month's table "
+    yield Severity.WARNING.finding(
+        "months",
+        f"tables of months are missing ({', '.join(missing)}): recorded searches go into no month's table "
         "and cannot be dropped with it",
-        mend=f"retrieval jobs run months --collection {collection}",
+        f"retrieval jobs run months --collection {collection}",
     )
 
 
@@ -331,4 +319,4 @@ def check_rows(name: str, disagreements: Sequence[tuple[str, int, list[str]]]) -
             "arms": f"retrieval jobs run arms --collection {shlex.quote(name)}",
             "": "delete it, or leave it: searches do not read records; please report how it came about",
         }[job]
-        yield Finding(check=f"deep {kind}", severity=Severity.ERROR, about=name, found=found, mend=mend)
+        yield Severity.ERROR.finding(f"deep {kind}", found, mend, about=name)

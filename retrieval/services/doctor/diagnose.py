@@ -225,7 +225,7 @@ async def diagnose_closed(settings: Settings, error: RetrievalError, now: dateti
 def finding_of(error: RetrievalError) -> Finding:
     """The error as a finding; the text after its first semicolon says what to do."""
     found, _, mend = str(error).partition("; ")
-    return Finding(check="platform", severity=Severity.ERROR, found=found, mend=mend)
+    return Severity.ERROR.finding("platform", found, mend)
 
 
 async def _read_server(settings: Settings, names: Names) -> tuple[Installation, SchemaStatus | None]:
@@ -353,22 +353,20 @@ async def _read_tenant_facts(workplace: Workplace, tenant_id: int | None, collec
 
 def unread_finding(error: DatabaseError) -> Finding:
     """The finding that the collections could not be read; other findings may explain it."""
-    return Finding(
-        check="reading",
-        severity=Severity.ERROR,
-        found=f"the tenant's collections could not be read: {error}",
-        mend="mend the other errors, then run again: retrieval doctor",
+    return Severity.ERROR.finding(
+        "reading",
+        f"the tenant's collections could not be read: {error}",
+        "mend the other errors, then run again: retrieval doctor",
     )
 
 
 def no_tenant(name: str) -> Finding:
     """The finding that there is no such tenant."""
-    return Finding(
-        check="tenant",
-        severity=Severity.ADVICE,
+    return Severity.ADVICE.finding(
+        "tenant",
+        f"there is no tenant {name!r}: nothing was ever stored under this name",
+        "check --tenant and RETRIEVAL_TENANT; its first command makes it, such as: retrieval ingest NAME FILE",
         about=name,
-        found=f"there is no tenant {name!r}: nothing was ever stored under this name",
-        mend="check --tenant and RETRIEVAL_TENANT; its first command makes it, such as: retrieval ingest NAME FILE",
     )
 
 
@@ -438,12 +436,11 @@ def check_embedded(home: Path) -> Iterator[Finding]:
     """The finding that the embedded server does not hang; opening it would already have mended that."""
     seconds = hanging_seconds(home.expanduser().resolve() / "data")
     if seconds is not None:
-        yield Finding(
-            check="postgresql",
-            severity=Severity.WARNING,
-            found=f"the embedded server had been stopping for {seconds:,.0f} seconds and hung: it was ended and started"
+        yield Severity.WARNING.finding(
+            "postgresql",
+            f"the embedded server had been stopping for {seconds:,.0f} seconds and hung: it was ended and started"
             " anew, and nothing that was committed is lost",
-            mend=f"see {home / 'server.log'} for what went before: often a process was killed, as memory ran out",
+            f"see {home / 'server.log'} for what went before: often a process was killed, as memory ran out",
         )
 
 

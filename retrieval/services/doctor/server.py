@@ -21,39 +21,34 @@ from retrieval.domain.diagnosis import GIGABYTE, MEGABYTE, Finding, Severity, du
 def check_server(server: ServerState) -> Iterator[Finding]:
     """Check the release of PostgreSQL, and the settings without which nothing works."""
     if server.version_number // 10000 < OLDEST_POSTGRESQL:
-        yield Finding(
-            check="postgresql",
-            severity=Severity.ERROR,
-            found=f"the server is PostgreSQL {server.version}; version {OLDEST_POSTGRESQL} or newer is needed",
-            mend="upgrade the server, or unset RETRIEVAL_DATABASE_URL to use the embedded one",
+        yield Severity.ERROR.finding(
+            "postgresql",
+            f"the server is PostgreSQL {server.version}; version {OLDEST_POSTGRESQL} or newer is needed",
+            "upgrade the server, or unset RETRIEVAL_DATABASE_URL to use the embedded one",
         )
     if server.is_standby:
-        yield Finding(
-            check="postgresql",
-            severity=Severity.ERROR,
-            found="the server is a standby, on which nothing can be stored or recorded",
-            mend="name the primary in RETRIEVAL_DATABASE_URL, for example with ?target_session_attrs=read-write",
+        yield Severity.ERROR.finding(
+            "postgresql",
+            "the server is a standby, on which nothing can be stored or recorded",
+            "name the primary in RETRIEVAL_DATABASE_URL, for example with ?target_session_attrs=read-write",
         )
     if server.encoding != "UTF8":
-        yield Finding(
-            check="postgresql",
-            severity=Severity.WARNING,
-            found=f"the database is encoded in {server.encoding}, which cannot hold every text",
-            mend="make a database with ENCODING 'UTF8' and restore a dump into it",
+        yield Severity.WARNING.finding(
+            "postgresql",
+            f"the database is encoded in {server.encoding}, which cannot hold every text",
+            "make a database with ENCODING 'UTF8' and restore a dump into it",
         )
     if server.is_collation_changed:
-        yield Finding(
-            check="postgresql",
-            severity=Severity.WARNING,
-            found="the operating system sorts text in another order than before: indexes on text may be wrong",
-            mend=f'REINDEX DATABASE "{server.database}"; ALTER DATABASE "{server.database}" REFRESH COLLATION VERSION;',
+        yield Severity.WARNING.finding(
+            "postgresql",
+            "the operating system sorts text in another order than before: indexes on text may be wrong",
+            f'REINDEX DATABASE "{server.database}"; ALTER DATABASE "{server.database}" REFRESH COLLATION VERSION;',
         )
     if server.checksum_failures:
-        yield Finding(
-            check="postgresql",
-            severity=Severity.ERROR,
-            found=f"{server.checksum_failures:,} pages of the database failed their checksum: a disk or memory is bad",
-            mend="restore a backup on another machine; the server's log names the files",
+        yield Severity.ERROR.finding(
+            "postgresql",
+            f"{server.checksum_failures:,} pages of the database failed their checksum: a disk or memory is bad",
+            "restore a backup on another machine; the server's log names the files",
         )
 
 
@@ -61,37 +56,32 @@ def check_pgvector(server: ServerState) -> Iterator[Finding]:
     """Check the release of pgvector; old ones can spoil HNSW indexes."""
     update = "ALTER EXTENSION vector UPDATE;"
     if server.pgvector is None:
-        yield Finding(
-            check="pgvector",
-            severity=Severity.ERROR,
-            found=f"pgvector is not installed in database {server.database!r}",
-            mend="have a superuser run there: CREATE EXTENSION vector;"
+        yield Severity.ERROR.finding(
+            "pgvector",
+            f"pgvector is not installed in database {server.database!r}",
+            "have a superuser run there: CREATE EXTENSION vector;"
             if server.pgvector_available
             else "install the package of pgvector on the server, then run: CREATE EXTENSION vector;",
         )
         return
     found = version(server.pgvector)
     if found < OLDEST_PGVECTOR:
-        yield Finding(
-            check="pgvector",
-            severity=Severity.ERROR,
-            found=f"pgvector {server.pgvector} is installed; 0.8.0 or newer is needed (iterative index scans)",
-            mend=f"install the newer package on the server, then run: {update}",
+        yield Severity.ERROR.finding(
+            "pgvector",
+            f"pgvector {server.pgvector} is installed; 0.8.0 or newer is needed (iterative index scans)",
+            f"install the newer package on the server, then run: {update}",
         )
     elif found < SOUND_PGVECTOR:
-        yield Finding(
-            check="pgvector",
-            severity=Severity.WARNING,
-            found=f"pgvector {server.pgvector} is installed; before 0.8.6, parallel builds and vacuum can spoil HNSW "
-            "indexes",
-            mend=f"install the newer package on the server, run: {update} and then: retrieval reindex COLLECTION",
+        yield Severity.WARNING.finding(
+            "pgvector",
+            f"pgvector {server.pgvector} is installed; before 0.8.6, parallel builds and vacuum can spoil HNSW indexes",
+            f"install the newer package on the server, run: {update} and then: retrieval reindex COLLECTION",
         )
     elif server.pgvector_available and found < version(server.pgvector_available):
-        yield Finding(
-            check="pgvector",
-            severity=Severity.ADVICE,
-            found=f"pgvector {server.pgvector} is installed, and the server has {server.pgvector_available}",
-            mend=update,
+        yield Severity.ADVICE.finding(
+            "pgvector",
+            f"pgvector {server.pgvector} is installed, and the server has {server.pgvector_available}",
+            update,
         )
 
 
@@ -99,26 +89,23 @@ def check_textsearch(server: ServerState) -> Iterator[Finding]:
     """Check pg_textsearch, an optional extension for faster searches by words in large collections."""
     installed, available = server.textsearch, server.textsearch_available
     if installed and not server.is_textsearch_loaded:
-        yield Finding(
-            check="pg_textsearch",
-            severity=Severity.ERROR,
-            found="the extension pg_textsearch is installed, and the server has not loaded its library: its indexes "
+        yield Severity.ERROR.finding(
+            "pg_textsearch",
+            "the extension pg_textsearch is installed, and the server has not loaded its library: its indexes "
             "can be neither read nor written",
-            mend="put pg_textsearch into shared_preload_libraries and restart the server",
+            "put pg_textsearch into shared_preload_libraries and restart the server",
         )
     elif installed and available and version(installed) < version(available):
-        yield Finding(
-            check="pg_textsearch",
-            severity=Severity.ADVICE,
-            found=f"pg_textsearch {installed} is installed, and the server has {available}",
-            mend="ALTER EXTENSION pg_textsearch UPDATE;",
+        yield Severity.ADVICE.finding(
+            "pg_textsearch",
+            f"pg_textsearch {installed} is installed, and the server has {available}",
+            "ALTER EXTENSION pg_textsearch UPDATE;",
         )
     elif available and not installed:
-        yield Finding(
-            check="pg_textsearch",
-            severity=Severity.ADVICE,
-            found="the server has pg_textsearch, which makes searches by words in large collections faster",
-            mend="have a superuser run: CREATE EXTENSION pg_textsearch; then: retrieval jobs run indexes",
+        yield Severity.ADVICE.finding(
+            "pg_textsearch",
+            "the server has pg_textsearch, which makes searches by words in large collections faster",
+            "have a superuser run: CREATE EXTENSION pg_textsearch; then: retrieval jobs run indexes",
         )
 
 
@@ -126,7 +113,7 @@ def check_revision(status: SchemaStatus) -> Iterator[Finding]:
     """The schema against this program."""
     if status.trouble is not None:
         found, mend = status.trouble
-        yield Finding(check="schema", severity=Severity.ERROR, found=found, mend=mend.removeprefix("run: "))
+        yield Severity.ERROR.finding("schema", found, mend.removeprefix("run: "))
 
 
 def check_replicas(replicas: Sequence[ReplicaState], longest: float) -> Iterator[Finding]:
@@ -134,11 +121,10 @@ def check_replicas(replicas: Sequence[ReplicaState], longest: float) -> Iterator
     for replica in replicas:
         if replica.passed_over:
             behind = "" if replica.lag_seconds is None else f", {duration(replica.lag_seconds)} behind"
-            yield Finding(
-                check="replicas",
-                severity=Severity.WARNING,
-                found=f"searches pass over the replica at {replica.server}{behind}: {replica.passed_over}",
-                mend="see that it runs, streams from the primary and replays; else take it out of "
+            yield Severity.WARNING.finding(
+                "replicas",
+                f"searches pass over the replica at {replica.server}{behind}: {replica.passed_over}",
+                "see that it runs, streams from the primary and replays; else take it out of "
                 f"RETRIEVAL_READ_DATABASE_URLS, or allow more than RETRIEVAL_READ_MAX_LAG_SECONDS={longest:g}",
             )
 
@@ -235,7 +221,7 @@ def _finding(
 ) -> Finding:
     reload = f" {_RELOAD}" if is_reloaded else ""
     mend = f"ALTER SYSTEM SET {name} = '{good}';{reload}{note}"
-    return Finding(check="settings", severity=severity, about=name, found=f"{name} {why}", mend=mend)
+    return severity.finding("settings", f"{name} {why}", mend, about=name)
 
 
 NEARLY = 0.8
@@ -251,18 +237,16 @@ MOST_TRANSACTIONS = 2_000_000_000
 def check_connections(server: ServerState, pool_size: int) -> Iterator[Finding]:
     """Check that there is room for this process's pool beside the connections that exist already."""
     if server.connections >= NEARLY * server.max_connections:
-        yield Finding(
-            check="connections",
-            severity=Severity.WARNING,
-            found=f"{server.connections} of {server.max_connections} connections of the server are in use",
-            mend="lower RETRIEVAL_POOL_SIZE, put PgBouncer in between, or raise max_connections and restart",
+        yield Severity.WARNING.finding(
+            "connections",
+            f"{server.connections} of {server.max_connections} connections of the server are in use",
+            "lower RETRIEVAL_POOL_SIZE, put PgBouncer in between, or raise max_connections and restart",
         )
     elif pool_size > server.max_connections:
-        yield Finding(
-            check="connections",
-            severity=Severity.WARNING,
-            found=f"RETRIEVAL_POOL_SIZE is {pool_size}, but the server allows {server.max_connections}",
-            mend="lower RETRIEVAL_POOL_SIZE, or raise max_connections and restart the server",
+        yield Severity.WARNING.finding(
+            "connections",
+            f"RETRIEVAL_POOL_SIZE is {pool_size}, but the server allows {server.max_connections}",
+            "lower RETRIEVAL_POOL_SIZE, or raise max_connections and restart the server",
         )
 
 
@@ -270,13 +254,12 @@ def check_holdups(holdups: Sequence[Holdup], *, sees_all: bool, login: str) -> I
     """Check that no session keeps dead rows, log files or other sessions waiting."""
     for holdup in holdups:
         severity, found, mend = _holdup_text(holdup)
-        yield Finding(check="transactions", severity=severity, about=holdup.who, found=found, mend=mend)
+        yield severity.finding("transactions", found, mend, about=holdup.who)
     if not sees_all:
-        yield Finding(
-            check="transactions",
-            severity=Severity.ADVICE,
-            found=f"login {login!r} does not see what other logins do, so long transactions may be hidden",
-            mend="GRANT pg_read_all_stats to it, or run the doctor as an administrator",
+        yield Severity.ADVICE.finding(
+            "transactions",
+            f"login {login!r} does not see what other logins do, so long transactions may be hidden",
+            "GRANT pg_read_all_stats to it, or run the doctor as an administrator",
         )
 
 
@@ -309,12 +292,11 @@ def check_wraparound(server: ServerState) -> Iterator[Finding]:
     if server.frozen_age < 2 * server.freeze_max_age:
         return
     is_close = server.frozen_age > MOST_TRANSACTIONS / 2
-    yield Finding(
-        check="wraparound",
-        severity=Severity.ERROR if is_close else Severity.WARNING,
-        found=f"the oldest rows have not been frozen for {server.frozen_age:,} transactions; at about "
+    yield (Severity.ERROR if is_close else Severity.WARNING).finding(
+        "wraparound",
+        f"the oldest rows have not been frozen for {server.frozen_age:,} transactions; at about "
         f"{MOST_TRANSACTIONS:,} the server stops writing",
-        mend="VACUUM (FREEZE); as a superuser, after ending the sessions that block autovacuum (see transactions)",
+        "VACUUM (FREEZE); as a superuser, after ending the sessions that block autovacuum (see transactions)",
     )
 
 
@@ -323,9 +305,8 @@ def check_clock(server: ServerState, now: datetime) -> Iterator[Finding]:
     skew = (server.now - now).total_seconds()
     if abs(skew) <= SKEW_SECONDS:
         return
-    yield Finding(
-        check="clock",
-        severity=Severity.WARNING,
-        found=f"the server's clock is {duration(abs(skew))} {'ahead of' if skew > 0 else 'behind'} this machine's",
-        mend="let both follow a time server (NTP)",
+    yield Severity.WARNING.finding(
+        "clock",
+        f"the server's clock is {duration(abs(skew))} {'ahead of' if skew > 0 else 'behind'} this machine's",
+        "let both follow a time server (NTP)",
     )

@@ -12,7 +12,7 @@ from retrieval.adapters.store.installed_sql import Names, directory, qualified, 
 from retrieval.adapters.store.search.indexes import stem_of
 from retrieval.domain.diagnosis import Finding, Severity
 
-_FUNCTION = re.compile(r"^\s*CREATE (?:OR REPLACE )?FUNCTION (?!procrastinate_)(\w+) ?\(", re.MULTILINE)
+_FUNCTION = re.compile(r"^\s*CREATE (?:OR REPLACE )?FUNCTION (\w+) ?\(", re.MULTILINE)
 
 
 def expected_functions() -> frozenset[str]:
@@ -32,12 +32,11 @@ def expected_columns() -> dict[str, frozenset[str]]:
 def check_functions(present: frozenset[str], expected: frozenset[str]) -> Iterator[Finding]:
     """Check that every function exists, by its name."""
     for name in sorted(expected - present):
-        yield Finding(
-            check="functions",
-            severity=Severity.ERROR,
+        yield Severity.ERROR.finding(
+            "functions",
+            f"function {name!r}, a part of the schema, is gone: calls that need it fail",
+            f"restore it from a backup, or run the statements for {name} that this prints: retrieval db sql",
             about=name,
-            found=f"function {name!r}, a part of the schema, is gone: calls that need it fail",
-            mend=f"restore it from a backup, or run the statements for {name} that this prints: retrieval db sql",
         )
 
 
@@ -45,12 +44,11 @@ def check_columns(tables: Sequence[TableState], expected: Mapping[str, frozenset
     """Check that each existing table has all of its columns."""
     for table in tables:
         for name in sorted(expected.get(table.name, frozenset()) - set(table.columns)):
-            yield Finding(
-                check="tables",
-                severity=Severity.ERROR,
+            yield Severity.ERROR.finding(
+                "tables",
+                f"column {name!r} of table {table.name!r}, a part of the schema, is gone",
+                "restore it from a backup; retrieval db sql prints how it is made",
                 about=f"{table.name}.{name}",
-                found=f"column {name!r} of table {table.name!r}, a part of the schema, is gone",
-                mend="restore it from a backup; retrieval db sql prints how it is made",
             )
 
 
@@ -79,12 +77,8 @@ def check_indexes(indexes: Sequence[IndexState], schema: str, owners: Mapping[st
             found, mend = "is invalid: searches compare all vectors", job
         else:
             found, mend = "is invalid: nothing may use it", f"REINDEX INDEX CONCURRENTLY {name};"
-        yield Finding(
-            check="indexes",
-            severity=Severity.ERROR,
-            about=index.name,
-            found=f"index {index.name!r} on {index.table!r} {found}",
-            mend=mend,
+        yield Severity.ERROR.finding(
+            "indexes", f"index {index.name!r} on {index.table!r} {found}", mend, about=index.name
         )
 
 
@@ -103,21 +97,19 @@ def check_missing(
     """Check that every table and index of the schema's migrations exists."""
     present, named = {index.name for index in indexes}, {table.name for table in tables}
     for table in sorted({index.table for index in expected.values()} - named):
-        yield Finding(
-            check="tables",
-            severity=Severity.ERROR,
+        yield Severity.ERROR.finding(
+            "tables",
+            f"table {table!r}, a part of the schema, is gone",
+            "restore it from a backup; retrieval db sql prints how it is made",
             about=table,
-            found=f"table {table!r}, a part of the schema, is gone",
-            mend="restore it from a backup; retrieval db sql prints how it is made",
         )
     for name in sorted(expected.keys() - present):
         if expected[name].table in named:
-            yield Finding(
-                check="indexes",
-                severity=Severity.ERROR,
+            yield Severity.ERROR.finding(
+                "indexes",
+                f"index {name!r}, a part of the schema, is gone: queries that need it read whole tables",
+                expected[name].statement,
                 about=name,
-                found=f"index {name!r}, a part of the schema, is gone: queries that need it read whole tables",
-                mend=expected[name].statement,
             )
 
 
@@ -126,20 +118,18 @@ def check_tables(tables: Sequence[TableState], schema: str, settings: Settings) 
     for table in tables:
         name = qualified(schema, table.name)
         if not table.is_logged:
-            yield Finding(
-                check="tables",
-                severity=Severity.ERROR,
+            yield Severity.ERROR.finding(
+                "tables",
+                f"table {table.name!r} is unlogged: a crash of the server empties it",
+                f"ALTER TABLE {name} SET LOGGED;",
                 about=table.name,
-                found=f"table {table.name!r} is unlogged: a crash of the server empties it",
-                mend=f"ALTER TABLE {name} SET LOGGED;",
             )
         if not table.is_vacuumed:
-            yield Finding(
-                check="tables",
-                severity=Severity.WARNING,
+            yield Severity.WARNING.finding(
+                "tables",
+                f"autovacuum is turned off for table {table.name!r}",
+                f"ALTER TABLE {name} RESET (autovacuum_enabled);",
                 about=table.name,
-                found=f"autovacuum is turned off for table {table.name!r}",
-                mend=f"ALTER TABLE {name} RESET (autovacuum_enabled);",
             )
         yield from _check_dead(table, name, settings)
         yield from _check_statistics(table, name)
@@ -153,13 +143,12 @@ def _check_dead(table: TableState, name: str, settings: Settings) -> Iterator[Fi
     if table.dead < max(LEAST_ROWS, BEHIND * due):
         return
     when = f"was cleaned last at {table.vacuumed_at:%Y-%m-%d %H:%M} UTC" if table.vacuumed_at else "was never cleaned"
-    yield Finding(
-        check="bloat",
-        severity=Severity.WARNING,
-        about=table.name,
-        found=f"table {table.name!r} holds {table.dead:,} dead rows beside {table.live:,} live ones and {when}: "
+    yield Severity.WARNING.finding(
+        "bloat",
+        f"table {table.name!r} holds {table.dead:,} dead rows beside {table.live:,} live ones and {when}: "
         "autovacuum does not keep up, or something keeps it from removing them",
-        mend=f"VACUUM (ANALYZE) {name};",
+        f"VACUUM (ANALYZE) {name};",
+        about=table.name,
     )
 
 
@@ -169,13 +158,11 @@ def _check_statistics(table: TableState, name: str) -> Iterator[Finding]:
     if table.analyzed_at is not None and table.changed < max(STALE * table.live, LEAST_ROWS / 10):
         return
     when = f"{table.changed:,} of {table.live:,} rows changed since" if table.analyzed_at else "there are none yet"
-    yield Finding(
-        check="statistics",
-        # The server makes the first ones a minute after a table was filled.
-        severity=Severity.WARNING if table.analyzed_at else Severity.ADVICE,
+    yield (Severity.WARNING if table.analyzed_at else Severity.ADVICE).finding(
+        "statistics",
+        f"the planner's statistics of table {table.name!r} are stale: {when}",
+        f"ANALYZE {name};",
         about=table.name,
-        found=f"the planner's statistics of table {table.name!r} are stale: {when}",
-        mend=f"ANALYZE {name};",
     )
 
 
@@ -183,39 +170,35 @@ def check_login(server: ServerState, names: Names, *, is_embedded: bool) -> Iter
     """Check the login and the roles that it acts as. The embedded server has one login alone, its owner's."""
     app, login = quote_identifier(names.app_role), quote_identifier(server.login)
     if not server.may_act:
-        yield Finding(
-            check="login",
-            severity=Severity.ERROR,
-            found=f"login {server.login!r} may not act as role {names.app_role!r}",
-            mend=f"have the schema's owner run: GRANT {app} TO {login};",
+        yield Severity.ERROR.finding(
+            "login",
+            f"login {server.login!r} may not act as role {names.app_role!r}",
+            f"have the schema's owner run: GRANT {app} TO {login};",
         )
     if server.is_superuser and not is_embedded:
-        yield Finding(
-            check="login",
-            severity=Severity.WARNING,
-            found=f"login {server.login!r} is a superuser or bypasses row-level security: whoever gets its password "
+        yield Severity.WARNING.finding(
+            "login",
+            f"login {server.login!r} is a superuser or bypasses row-level security: whoever gets its password "
             "gets every tenant's data",
-            mend=f"CREATE ROLE shop LOGIN PASSWORD '...'; GRANT {app} TO shop; and put it into RETRIEVAL_DATABASE_URL",
+            f"CREATE ROLE shop LOGIN PASSWORD '...'; GRANT {app} TO shop; and put it into RETRIEVAL_DATABASE_URL",
         )
     if server.may_act and not server.may_define:
         definer = quote_identifier(names.definer_role)
-        yield Finding(
-            check="login",
-            severity=Severity.ADVICE,
-            found=f"login {server.login!r} may neither build indexes nor run a worker, without {names.definer_role!r}",
-            mend=f"for a worker's login, run: GRANT {definer} TO {login};",
+        yield Severity.ADVICE.finding(
+            "login",
+            f"login {server.login!r} may neither build indexes nor run a worker, without {names.definer_role!r}",
+            f"for a worker's login, run: GRANT {definer} TO {login};",
         )
 
 
 def check_roles(server: ServerState) -> Iterator[Finding]:
     """Check the installation's own roles: row-level security must hold for them, and nobody may log in as them."""
     for role in server.unsafe_roles:
-        yield Finding(
-            check="roles",
-            severity=Severity.ERROR,
+        yield Severity.ERROR.finding(
+            "roles",
+            f"role {role!r} may log in or bypass row-level security: tenants are not kept apart",
+            f"ALTER ROLE {quote_identifier(role)} NOLOGIN NOSUPERUSER NOBYPASSRLS;",
             about=role,
-            found=f"role {role!r} may log in or bypass row-level security: tenants are not kept apart",
-            mend=f"ALTER ROLE {quote_identifier(role)} NOLOGIN NOSUPERUSER NOBYPASSRLS;",
         )
 
 
@@ -257,7 +240,7 @@ def _check_security(table: TableState, names: Names, *, is_distributed: bool) ->
 
 
 def _unsafe(table: TableState, *, found: str, mend: str) -> Finding:
-    return Finding(check="isolation", severity=Severity.ERROR, about=table.name, found=found, mend=mend)
+    return Severity.ERROR.finding("isolation", found, mend, about=table.name)
 
 
 NOT_OWED = {"tenants": frozenset({"INSERT", "UPDATE", "DELETE"}), "api_keys": frozenset({"UPDATE", "DELETE"})}
@@ -270,11 +253,9 @@ def _check_rights(table: TableState, names: Names) -> Iterator[Finding]:
         return
     rights = lacking if table.is_granted else ["SELECT", *lacking]
     may_not = f"{', '.join(lacking)} on" if table.is_granted else "read"
-    yield Finding(
-        check="privileges",
-        severity=Severity.ERROR,
+    yield Severity.ERROR.finding(
+        "privileges",
+        f"role {names.app_role!r} may not {may_not} table {table.name!r}",
+        f"GRANT {', '.join(rights)} ON {qualified(names.schema, table.name)} TO {quote_identifier(names.app_role)};",
         about=table.name,
-        found=f"role {names.app_role!r} may not {may_not} table {table.name!r}",
-        mend=f"GRANT {', '.join(rights)} ON {qualified(names.schema, table.name)} "
-        f"TO {quote_identifier(names.app_role)};",
     )

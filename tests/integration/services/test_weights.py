@@ -70,7 +70,7 @@ async def test_a_refresh_that_was_interrupted_is_gone_on_with(
     _, number = await _fill(platform, 10)
     await _drift(platform, number)
     async with platform.database.transaction(platform.tenant_id) as transaction:
-        await transaction.execute(textsearch._BEGIN, {"id": number, "drift": textsearch.DRIFT})  # noqa: SLF001
+        await transaction.execute(textsearch._BEGIN.text, {"id": number, "drift": textsearch.DRIFT})  # noqa: SLF001
         for _ in range(steps):
             await transaction.execute("SELECT refresh_weights(%s, 7)", (number,))
     assert await _stale(connection, number) == 30 - 7 * steps

@@ -86,19 +86,8 @@ async def note_key_used(database: Database, tenant_id: int, key_id: str, at: dat
 
 
 def _from_row(tenant: str, row: Row) -> ApiKey:
-    key_id, name, scopes, requests_per_minute, feedback_cap, created_at, expires_at, revoked_at, last_used_at = row
-    return ApiKey(
-        key_id=key_id,
-        tenant=tenant,
-        name=name,
-        scopes=frozenset(map(Scope, scopes)),
-        requests_per_minute=requests_per_minute,
-        feedback_cap=feedback_cap,
-        created_at=created_at,
-        expires_at=expires_at,
-        revoked_at=revoked_at,
-        last_used_at=last_used_at,
-    )
+    values = dict(zip(_COLUMNS.split(", "), row, strict=True))
+    return ApiKey(**values | {"tenant": tenant, "scopes": frozenset(map(Scope, values["scopes"]))})
 
 
 _LOGIN = """

@@ -45,7 +45,7 @@ _KEYS = """
     ORDER BY k.conname
 """
 _POLICIES = """
-    SELECT p.polname, p.polrelid::regclass::text, p.polcmd::text, p.polwithcheck IS NOT NULL,
+    SELECT p.polname, p.polrelid::regclass::text, p.polcmd::text,
         ARRAY(SELECT r.rolname::text FROM pg_roles AS r WHERE r.oid = ANY (p.polroles))
     FROM pg_policy AS p JOIN pg_class AS c ON c.oid = p.polrelid
     WHERE c.relnamespace = %(schema)s::regnamespace
@@ -218,13 +218,12 @@ def _without_foreign_keys(connection: Connection, parameters: Mapping[str, Any])
 
 def _replace_policies(connection: Connection, parameters: Mapping[str, Any]) -> None:
     """Replace policies with a subquery, which distributed tables cannot have."""
-    for policy, table, command, checks, roles in connection.execute(_POLICIES, parameters).fetchall():
+    for policy, table, command, roles in connection.execute(_POLICIES, parameters).fetchall():
         name = quote_identifier(policy)
         connection.execute(f"DROP POLICY {name} ON {table}".encode())
         connection.execute(
             f"CREATE POLICY {name} ON {table} FOR {'SELECT' if command == 'r' else 'ALL'} "
-            f"TO {', '.join(map(quote_identifier, roles))} USING ({OWN_ROWS})"
-            f"{f' WITH CHECK ({OWN_ROWS})' if checks else ''}".encode()
+            f"TO {', '.join(map(quote_identifier, roles))} USING ({OWN_ROWS})".encode()
         )
 
 

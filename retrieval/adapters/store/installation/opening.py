@@ -37,7 +37,14 @@ async def open_database(settings: Settings, stack: AsyncExitStack) -> Database:
     else:
         server = await asyncio.to_thread(start_embedded, home)
         stack.push_async_callback(asyncio.to_thread, server.close)
-        database = await _open_and_upgrade(settings, server.url, home)
+        try:
+            database = await _open(settings, server.url, home)
+        except SchemaRevisionError:
+            from retrieval.adapters.store.installation import schema
+
+            # Only the platform uses the embedded database.
+            await asyncio.to_thread(schema.upgrade, server.url, settings.database_schema)
+            database = await _open(settings, server.url, home)
     stack.push_async_callback(database.close)
     if settings.read_database_urls:
         urls = [url.get_secret_value() for url in settings.read_database_urls]
@@ -57,17 +64,6 @@ async def _replicas(settings: Settings, primary: Database, urls: Sequence[str], 
     stack.push_async_callback(replicas.aclose)
     await replicas.look()
     return replicas
-
-
-async def _open_and_upgrade(settings: Settings, url: str, home: Path) -> Database:
-    """Upgrade the schema of the embedded database, which only the platform uses."""
-    try:
-        return await _open(settings, url, home)
-    except SchemaRevisionError:
-        from retrieval.adapters.store.installation import schema
-
-        await asyncio.to_thread(schema.upgrade, url, settings.database_schema)
-        return await _open(settings, url, home)
 
 
 async def _open(settings: Settings, url: str, embedded: Path | None = None) -> Database:

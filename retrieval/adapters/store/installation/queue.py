@@ -16,18 +16,19 @@ from retrieval.adapters.store.installed_sql import quote_identifier
 from retrieval.domain.errors import MissingPrivilegeError
 from retrieval.domain.serialization import Serializable
 
-_MAY_WORK = """
-    SELECT session_user::text, EXISTS (
+_DENIED = """
+    SELECT session_user::text WHERE NOT EXISTS (
         SELECT FROM pg_namespace n WHERE n.nspname = %s AND has_schema_privilege(session_user, n.oid, 'USAGE')
     )
 """
+"""The login, if it may not read the queue."""
 
 
 async def check_worker(database: Database) -> None:
     """Raise ``MissingPrivilegeError``, with the missing grant, unless the login may run the queue's jobs."""
     async with database.maintenance() as connection:
-        row = await (await connection.execute(_MAY_WORK, (database.names.jobs_schema,))).fetchone()
-    if row is not None and not row[1]:
+        row = await (await connection.execute(_DENIED, (database.names.jobs_schema,))).fetchone()
+    if row is not None:
         grant = f"GRANT {quote_identifier(database.names.definer_role)} TO {quote_identifier(row[0])}"
         raise MissingPrivilegeError(
             f"login {row[0]!r} may not run the queue's jobs; let the owner run: {grant} (see docs/how-to/jobs.md)"
@@ -60,11 +61,6 @@ _COUNTS = """
     WHERE status IN ('todo', 'doing', 'failed') GROUP BY 1, 2
 """
 _WORKERS = "SELECT count(*) FROM {workers} WHERE last_heartbeat > now() - make_interval(secs => %s)"
-_MAY_READ = """
-    SELECT EXISTS (
-        SELECT FROM pg_namespace n WHERE n.nspname = %s AND has_schema_privilege(session_user, n.oid, 'USAGE')
-    )
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,14 +79,13 @@ async def read_queue_state(database: Database, *, alive_seconds: float) -> Queue
     counts = sql.SQL(_COUNTS).format(jobs=sql.Identifier(schema, "procrastinate_jobs"))
     workers = sql.SQL(_WORKERS).format(workers=sql.Identifier(schema, "procrastinate_workers"))
     async with database.maintenance({"statement_timeout": "5s"}) as connection:
-        row = await (await connection.execute(_MAY_READ, (schema,))).fetchone()
-        if row is None or not row[0]:
+        if await (await connection.execute(_DENIED, (schema,))).fetchone():
             return None
         jobs = await (await connection.execute(counts)).fetchall()
-        alive = await (await connection.execute(workers, (alive_seconds,))).fetchone()
+        alive = await connection.value(workers, (alive_seconds,))
     return QueueState(
         jobs={(str(queue), str(status)): int(number) for queue, status, number in jobs},
-        workers=int(alive[0]) if alive else 0,
+        workers=alive,
     )
 
 
@@ -116,21 +111,21 @@ class JobRun(Serializable):
         return None if self.finished_at is None else (self.finished_at - self.started_at).total_seconds()
 
 
-_BEGIN = """
+_BEGIN = Compiled("""
     WITH cut_off AS (
         UPDATE job_runs SET outcome = 'interrupted'
         WHERE collection_id = %(id)s AND job = %(job)s AND outcome = 'running'
     )
     INSERT INTO job_runs (collection_id, job, started_at) VALUES (%(id)s, %(job)s, clock_timestamp()) RETURNING run_id
-"""
-_END = """
+""")
+_END = Compiled("""
     UPDATE job_runs SET finished_at = now(), outcome = %(outcome)s, details = %(details)s
     WHERE collection_id = %(id)s AND run_id = %(run_id)s
-"""
-_PROGRESS = """
+""")
+_PROGRESS = Compiled("""
     UPDATE job_runs SET details = jsonb_build_object('so_far', %(so_far)s::bigint)
     WHERE collection_id = %(id)s AND run_id = %(run_id)s AND outcome = 'running'
-"""
+""")
 _LAST_OF_TENANT = Compiled("""
     SELECT DISTINCT ON (r.job) r.job, r.started_at, r.finished_at, r.outcome, r.details
     FROM job_runs r JOIN collections c ON c.collection_id = r.collection_id
@@ -141,25 +136,20 @@ _LAST_OF_TENANT = Compiled("""
 
 async def begin_run(database: Database, tenant_id: int, collection_id: int, job: str) -> int:
     """Store the begin of a run, and return the run's number. An earlier run that never ended becomes interrupted."""
-    async with database.transaction(tenant_id) as connection:
-        row = await (await connection.execute(_BEGIN, {"id": collection_id, "job": job})).fetchone()
-    return 0 if row is None else int(row[0])
+    return int((await database.write(tenant_id, _BEGIN.bind(id=collection_id, job=job)))[0][0])
 
 
 async def note_progress(database: Database, tenant_id: int, collection_id: int, run_id: int, so_far: int) -> None:
     """Record the progress of a running job: ``so_far`` of its details."""
-    values = {"id": collection_id, "run_id": run_id, "so_far": so_far}
-    async with database.transaction(tenant_id) as connection:
-        await connection.execute(_PROGRESS, values)
+    await database.write(tenant_id, _PROGRESS.bind(id=collection_id, run_id=run_id, so_far=so_far))
 
 
 async def end_run(
     database: Database, tenant_id: int, collection_id: int, run_id: int, *, outcome: str, details: Mapping[str, Any]
 ) -> None:
     """Store the end of a run; ``details`` are plain JSON values."""
-    values = {"id": collection_id, "run_id": run_id, "outcome": outcome, "details": Jsonb(dict(details))}
-    async with database.transaction(tenant_id) as connection:
-        await connection.execute(_END, values)
+    statement = _END.bind(id=collection_id, run_id=run_id, outcome=outcome, details=Jsonb(dict(details)))
+    await database.write(tenant_id, statement)
 
 
 async def last_runs_of_tenant(database: Database, tenant_id: int) -> dict[str, JobRun]:

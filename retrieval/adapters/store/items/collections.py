@@ -62,6 +62,11 @@ class StoredCollection:
     row: tuple[Any, ...] = field(default=(), compare=False, repr=False)
     """The row from which it was read."""
 
+    @property
+    def space_id(self) -> int | None:
+        """The number of the active embedding space; None: lexical search only."""
+        return None if self.space is None else self.space.space_id
+
 
 _FACTS_IN = """
     SELECT c.collection_id, c.name, facts.*
@@ -147,8 +152,7 @@ async def check_text_search_config(connection: Connection, config: str) -> None:
         "SELECT array_agg(cfgname::text ORDER BY cfgname) FROM pg_ts_config "
         "WHERE pg_ts_config_is_visible(oid) AND quote_ident(cfgname) = cfgname"
     )
-    row = await (await connection.execute(names)).fetchone()
-    known = row[0] if row else []
+    known = await connection.value(names)
     if config not in known:
         raise InvalidRequestError(f"there is no text search configuration {config!r}; there are {', '.join(known)}")
 
@@ -219,7 +223,7 @@ async def add_profile(connection: Connection, collection_id: int, profile: Profi
     cursor = await connection.execute("SELECT 1 FROM collections WHERE collection_id = %s FOR UPDATE", (collection_id,))
     if await cursor.fetchone() is None:
         raise UnknownCollectionError("the collection is gone; make it again with platform.collection()")
-    cursor = await connection.execute(
+    version = await connection.value(
         """
         INSERT INTO profiles (collection_id, version, definition, note)
         SELECT %(id)s, max(version) + 1, %(definition)s, %(note)s FROM profiles WHERE collection_id = %(id)s
@@ -227,8 +231,7 @@ async def add_profile(connection: Connection, collection_id: int, profile: Profi
         """,
         {"id": collection_id, "definition": Jsonb(profile.as_dict()), "note": note},
     )
-    row = await cursor.fetchone()
-    return int(row[0]) if row else 0
+    return int(version)
 
 
 def _ann_index(facts: Mapping[str, Any] | None) -> AnnIndex | None:
@@ -419,9 +422,7 @@ async def store_neighbours(connection: Connection, collection_id: int, neighbour
 
 async def reindex_windows(connection: Connection, collection_id: int, step: int) -> int:
     """Index the next items by the present setting; returns their number, 0 if all are indexed."""
-    cursor = await connection.execute("SELECT reindex_windows(%s, %s)", (collection_id, step))
-    row = await cursor.fetchone()
-    return int(row[0] or 0) if row else 0
+    return await connection.value("SELECT reindex_windows(%s, %s)", (collection_id, step)) or 0
 
 
 async def are_windows_behind(database: Database, tenant_id: int, collection_id: int) -> bool:

@@ -125,8 +125,7 @@ async def count_rows(
         query = sql.SQL("SELECT count(*) FROM {} AS r WHERE r.collection_id = {} {}").format(
             sql.Identifier(KINDS[name].table), sql.Literal(collection_id), _of_space(KINDS[name], space_id)
         )
-        row = await (await connection.execute(query)).fetchone()
-        counts[name] = int(row[0]) if row else 0
+        counts[name] = int(await connection.value(query))
     return counts
 
 

@@ -149,9 +149,9 @@ _ITEMS = Compiled("""
          ORDER BY item_id LIMIT %(most)s)
     ) AS known ORDER BY item_id LIMIT %(most)s
 """)
-_RECOUNT = "SELECT arms, mended FROM recount_arms(%s, %s, %s)"
-_SET = "SELECT set_decay(%s, %s, %s, %s)"
-_RETIRE = "SELECT retire_feedback(%s, %s, %s)"
+_RECOUNT = Compiled("SELECT arms, mended FROM recount_arms(%(id)s, %(item_ids)s, %(tolerance)s)")
+_SET = Compiled("SELECT set_decay(%(id)s, %(half_life_days)s, %(landmark)s, %(now)s)")
+_RETIRE = Compiled("SELECT retire_feedback(%(id)s, %(item_ids)s, %(received_before)s)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,9 +171,8 @@ async def read_decay(database: Database, tenant_id: int, collection_id: int) -> 
 
 async def set_decay(database: Database, tenant_id: int, collection_id: int, decay: Decay, now: datetime) -> None:
     """Change the decay and recompute the collection's arms; the tenant's feedback waits meanwhile."""
-    values = (collection_id, decay.half_life_days, decay.landmark, now)
-    async with database.transaction(tenant_id) as connection:
-        await connection.execute(_SET, values)
+    values = {"id": collection_id, "half_life_days": decay.half_life_days, "landmark": decay.landmark, "now": now}
+    await database.write(tenant_id, _SET.bind(**values))
 
 
 async def items_with_feedback(
@@ -191,16 +190,14 @@ async def recount_arms(
 
     ``tolerance``: the relative difference of a decayed sum that counts as rounding.
     """
-    async with database.transaction(tenant_id) as connection:
-        cursor = await connection.execute(_RECOUNT, (collection_id, list(item_ids), tolerance))
-        row = await cursor.fetchone()
-    return (0, 0) if row is None else (int(row[0]), int(row[1]))
+    statement = _RECOUNT.bind(id=collection_id, item_ids=list(item_ids), tolerance=tolerance)
+    ((arms, mended),) = await database.write(tenant_id, statement)
+    return int(arms), int(mended)
 
 
 async def retire_feedback(
     database: Database, tenant_id: int, collection_id: int, item_ids: Sequence[str], *, received_before: datetime
 ) -> int:
     """Remove the items' events that were received before then; their arms stay. Returns the number of events."""
-    async with database.transaction(tenant_id) as connection:
-        row = await (await connection.execute(_RETIRE, (collection_id, list(item_ids), received_before))).fetchone()
-    return 0 if row is None else int(row[0])
+    statement = _RETIRE.bind(id=collection_id, item_ids=list(item_ids), received_before=received_before)
+    return int((await database.write(tenant_id, statement))[0][0])

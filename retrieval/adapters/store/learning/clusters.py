@@ -26,10 +26,10 @@ _KEEP = """
     ON CONFLICT (collection_id, space_id, cluster)
     DO UPDATE SET centroid = excluded.centroid, items = excluded.items, computed_at = excluded.computed_at
 """
-_SETTLE = """
+_SETTLE = Compiled("""
     UPDATE cluster_centroids SET items = %(items)s
     WHERE collection_id = %(collection_id)s AND space_id = %(space_id)s
-"""
+""")
 _STATE = """
     SELECT coalesce((SELECT max(c.items) FROM cluster_centroids AS c
                      WHERE c.collection_id = %(collection_id)s AND c.space_id = %(space_id)s), 0),
@@ -45,7 +45,7 @@ _PAGE = """
     ORDER BY e.item_id
     LIMIT %(limit)s
 """
-_ASSIGN = """
+_ASSIGN = Compiled("""
     INSERT INTO item_clusters AS known (collection_id, item_id, cluster)
     SELECT i.collection_id, i.item_id, entry.cluster
     FROM unnest(%(item_ids)s::text[], %(clusters)s::integer[]) AS entry (item_id, cluster)
@@ -53,7 +53,7 @@ _ASSIGN = """
     ORDER BY i.item_id
     ON CONFLICT (collection_id, item_id) DO UPDATE SET cluster = excluded.cluster
     WHERE known.cluster <> excluded.cluster
-"""
+""")
 
 
 async def read_centroids(database: Database, tenant_id: int, collection_id: int, space_id: int) -> Vectors | None:
@@ -64,18 +64,15 @@ async def read_centroids(database: Database, tenant_id: int, collection_id: int,
 
 async def keep_centroids(connection: Connection, collection_id: int, space_id: int, centroids: Vectors) -> None:
     """Store the centroids, replacing those of the same numbers. Until they are settled, items may have old clusters."""
-    values = {
-        "collection_id": collection_id,
-        "space_id": space_id,
-        "centroids": half_vectors(centroids),
-    }
+    values = {"collection_id": collection_id, "space_id": space_id, "centroids": half_vectors(centroids)}
     await connection.execute(_KEEP, values)
 
 
-async def settle_centroids(connection: Connection, collection_id: int, space_id: int, *, items: int) -> None:
+async def settle_centroids(
+    database: Database, tenant_id: int, collection_id: int, space_id: int, *, items: int
+) -> None:
     """Store that every item has its cluster: the centroids are those of this number of items."""
-    values = {"collection_id": collection_id, "space_id": space_id, "items": items}
-    await connection.execute(_SETTLE, values)
+    await database.write(tenant_id, _SETTLE.bind(collection_id=collection_id, space_id=space_id, items=items))
 
 
 async def cluster_state(
@@ -103,10 +100,5 @@ async def vectors_to_assign(
 
 async def assign_clusters(database: Database, tenant_id: int, collection_id: int, clusters: Mapping[str, int]) -> None:
     """Store the clusters by item id; removed items are left out."""
-    values = {
-        "collection_id": collection_id,
-        "item_ids": list(clusters),
-        "clusters": list(clusters.values()),
-    }
-    async with database.transaction(tenant_id) as connection:
-        await connection.execute(_ASSIGN, values)
+    values = {"collection_id": collection_id, "item_ids": list(clusters), "clusters": list(clusters.values())}
+    await database.write(tenant_id, _ASSIGN.bind(**values))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from psycopg.types.json import Jsonb
@@ -14,6 +15,7 @@ from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.embedding import Vector
+from retrieval.domain.serialization import Serializable
 
 KEPT = 10
 """The published versions that can be used again; older ones keep only their definition."""
@@ -23,7 +25,7 @@ _DEFINITION = Compiled("""
     WHERE m.collection_id = %(collection_id)s AND m.version = %(version)s
 """)
 _LATEST = Compiled("""
-    SELECT version, kind, metrics, events, statistics_at, is_published, reason, created_at
+    SELECT version, kind, is_published, reason, events, metrics, statistics_at, created_at
     FROM learned_models WHERE collection_id = %(collection_id)s
     ORDER BY version DESC
     LIMIT %(most)s
@@ -107,33 +109,22 @@ _STACK_VALUES = Compiled(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredModel:
+class StoredModel(Serializable):
     """A version of a model, without its definition."""
+
+    serialized_names = MappingProxyType({"is_published": "published"})
 
     version: int
     kind: str
-    metrics: Mapping[str, Any]
-    events: int
-    """The events that it was fitted on."""
-    statistics_at: datetime
-    """The time at which those events were read."""
     is_published: bool
     reason: str
     """The reason why it was published, or was not."""
+    events: int
+    """The events that it was fitted on."""
+    metrics: Mapping[str, Any]
+    statistics_at: datetime
+    """The time at which those events were read."""
     created_at: datetime
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values; times are ISO 8601."""
-        return {
-            "version": self.version,
-            "kind": self.kind,
-            "published": self.is_published,
-            "reason": self.reason,
-            "events": self.events,
-            "metrics": dict(self.metrics),
-            "statistics_at": self.statistics_at.isoformat(),
-            "created_at": self.created_at.isoformat(),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +183,7 @@ async def add_model(
         "reason": reason,
     }
     await connection.execute(_HOLD, values)
-    row = await (await connection.execute(_ADD, values)).fetchone()
-    version = int(row[0]) if row else 0
+    version = int(await connection.value(_ADD, values))
     at = {"collection_id": collection_id, "version": version}
     if is_published:
         columns = {

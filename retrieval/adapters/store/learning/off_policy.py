@@ -6,11 +6,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, LiteralString, NamedTuple
+
+from psycopg.rows import dict_row
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.domain.learning.off_policy import CLIP, Estimate, Estimator, TargetPolicy, Weighing
+from retrieval.domain.serialization import Serializable
 
 _WEIGHING: LiteralString = """
     SELECT * FROM off_policy_weighing(
@@ -48,8 +52,10 @@ class RecordedTraffic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TargetComparison:
+class TargetComparison(Serializable):
     """One estimator's estimates of two targets, and of the first minus the second."""
+
+    serialized_names = MappingProxyType({"is_clipped": "clipped"})
 
     estimator: Estimator
     is_clipped: bool
@@ -57,35 +63,14 @@ class TargetComparison:
     second: Estimate
     difference: Estimate
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "estimator": self.estimator.value,
-            "clipped": self.is_clipped,
-            "first": self.first.as_dict(),
-            "second": self.second.as_dict(),
-            "difference": self.difference.as_dict(),
-        }
-
 
 async def read_weighing(connection: Connection, traffic: RecordedTraffic, target: TargetPolicy) -> Weighing:
     """The weighing of the traffic for the target. The transaction acts as the tenant."""
-    cursor = await connection.execute(_WEIGHING, {**traffic.parameters(), **_columns(target)})
-    row = await cursor.fetchone()
-    columns = row or (0, 0, 0, 0.0, None, None, None, None, 0)
-    retrievals, impressions, rated, size, *numbers, clipped = columns
-    mean, expected, error, largest = map(_number, numbers)
-    return Weighing(
-        retrievals=retrievals,
-        impressions=impressions,
-        rated=rated,
-        effective_sample_size=size,
-        mean_weight=mean,
-        expected_weight=expected,
-        weight_error=error,
-        max_weight=largest,
-        clipped=clipped,
-    )
+    async with connection.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(_WEIGHING, {**traffic.parameters(), **_columns(target)})
+        (columns,) = await cursor.fetchall()
+    figures: dict[str, Any] = {name: math.nan if value is None else value for name, value in columns.items()}
+    return Weighing(**figures)
 
 
 async def read_comparison(

@@ -57,8 +57,7 @@ async def pseudonymise(database: Database, tenant_id: int, actor: str, pseudonym
     values = {"tenant_id": tenant_id, "actor": actor, "pseudonym": pseudonym, "secret": secrets.token_hex()}
     async with database.transaction(tenant_id) as connection:
         await connection.execute(_LOCK)
-        row = await (await connection.execute(_REPLACE, values)).fetchone()
-    retrievals, feedback = row or (0, 0)
+        ((retrievals, feedback),) = await (await connection.execute(_REPLACE, values)).fetchall()
     return Pseudonymised(pseudonym=pseudonym, retrievals=retrievals, feedback=feedback)
 
 
@@ -84,8 +83,7 @@ async def drop_months(database: Database, days: int) -> int:
     """
     statement = sql.SQL("SELECT {}(%s)").format(sql.Identifier(database.names.schema, "drop_months"))
     async with database.maintenance() as connection:
-        row = await (await connection.execute(statement, (days,))).fetchone()
-    return 0 if row is None else int(row[0])
+        return int(await connection.value(statement, (days,)))
 
 
 async def is_any_month_due(database: Database, days: int) -> bool:

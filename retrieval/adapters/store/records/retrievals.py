@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import repeat
 from typing import Any, LiteralString
@@ -169,33 +168,22 @@ _POOLS: LiteralString = f"""
 """  # noqa: S608 - of the names above
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """The position where a page ended; the default precedes the first page."""
-
-    before: Any = field(default="infinity")
-    before_id: Any = field(default="ffffffff-ffff-ffff-ffff-ffffffffffff")
-
-
 async def read_pools(
     connection: Connection, collection_id: int, *, since: datetime, most: int
 ) -> AsyncIterator[RecordedPool]:
     """Searches with hits, the latest first, at most ``most``. The transaction acts as the tenant."""
-    place, remaining = _Place(), most
-    while remaining > 0:
-        values = {
-            "collection_id": collection_id,
-            "since": since,
-            "before": place.before,
-            "before_id": place.before_id,
-            "page": min(_PAGE, remaining),
-        }
+    values: dict[str, Any] = {"collection_id": collection_id, "since": since}
+    # Later than any search.
+    values |= {"before": "infinity", "before_id": "ffffffff-ffff-ffff-ffff-ffffffffffff"}
+    while most > 0:
+        values["page"] = min(_PAGE, most)
         rows = await (await connection.execute(_POOLS, values)).fetchall()
         for row in rows:
             yield _pool(row)
         if len(rows) < values["page"]:
             return
-        place, remaining = _Place(rows[-1][1], rows[-1][0]), remaining - len(rows)
+        values["before_id"], values["before"] = rows[-1][:2]
+        most -= len(rows)
 
 
 def _pool(row: Row) -> RecordedPool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 import pytest
@@ -73,11 +74,7 @@ def test_a_folder_that_is_missing_says_what_to_do() -> None:
         directory("nothing")
 
 
-def words(text: str) -> list[str]:
-    """The words of the SQL from the first type on, without comments at its beginning."""
-    return text[text.index("-- Enums") :].split()
-
-
-def test_the_queue_is_the_one_that_the_library_expects() -> None:
+def test_the_queue_is_made_by_the_release_that_the_revision_was_written_for() -> None:
     """A release with other tables needs a revision of its own, and its range in pyproject.toml moved."""
-    assert words(installed_sql("installation/procrastinate", Names("retrieval"))) == words(SchemaManager.get_schema())
+    schema = "".join(SchemaManager.get_schema().split())
+    assert hashlib.sha256(schema.encode()).hexdigest().startswith("4ac2e13891803511")

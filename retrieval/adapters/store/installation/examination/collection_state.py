@@ -60,9 +60,8 @@ _MONTHS = Compiled("""
 """)
 _WEIGHTS = Compiled("""
     SELECT t.collection_id FROM collection_statistics t
-    WHERE t.collection_id = ANY(%(ids)s) AND (t.weighing_after IS NOT NULL OR t.documents > 0
-        AND abs(t.total_length::real / t.documents - coalesce(t.weighed_length, 0))
-            > %(drift)s * coalesce(t.weighed_length, 0))
+    WHERE t.collection_id = ANY(%(ids)s) AND (t.weighing_after IS NOT NULL
+        OR length_drift(t.documents, t.total_length, t.weighed_length) > %(drift)s)
 """)
 _RECALL = Compiled("""
     SELECT m.collection_id, sum(m.recall * m.samples) / sum(m.samples), sum(m.samples)::bigint, max(m.measured_at)

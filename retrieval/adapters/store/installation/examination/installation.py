@@ -116,10 +116,8 @@ async def read_server(connection: psycopg.AsyncConnection[Any], names: Names) ->
     roles = {"app": names.app_role, "definer": names.definer_role, "analyst": names.analyst_role}
     async with connection.cursor(row_factory=kwargs_row(_state)) as cursor:
         await cursor.execute(_STATE, {"schema": names.schema, **roles})
-        row = await cursor.fetchone()
-    if row is None:
-        raise psycopg.errors.NoData("the database is not in pg_database")
-    return row
+        (state,) = await cursor.fetchall()
+    return state
 
 
 def _state(**values: Any) -> ServerState:
@@ -267,10 +265,8 @@ async def read_queue(connection: psycopg.AsyncConnection[Any], names: Names, sta
     statement = sql.SQL(_QUEUE).format(jobs=sql.Identifier(names.jobs_schema))
     async with connection.cursor(row_factory=class_row(QueueFacts)) as cursor:
         await cursor.execute(statement, {"stalled": stalled_seconds})
-        row = await cursor.fetchone()
-    if row is None:
-        raise psycopg.errors.NoData("the queue gave no row")
-    return row
+        (facts,) = await cursor.fetchall()
+    return facts
 
 
 async def has_queue(connection: psycopg.AsyncConnection[Any], names: Names) -> bool:
