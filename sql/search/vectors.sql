@@ -263,6 +263,14 @@ RETURN (
 REVOKE ALL ON FUNCTION spaces_of(bigint) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION spaces_of(bigint) TO @app@, @definer@;
 
+-- Whether an item waits for its vector in a space, where embedded_hash is the hash of the text that was embedded (NULL:
+-- there is no vector). Archived items and items without text do not wait.
+CREATE OR REPLACE FUNCTION waits_for_vector(status text, text_hash bytea, embedded_hash bytea) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN status <> 'archived' AND has_text(text_hash) AND text_hash IS DISTINCT FROM embedded_hash;
+REVOKE ALL ON FUNCTION waits_for_vector(text, bytea, bytea) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION waits_for_vector(text, bytea, bytea) TO @app@, @definer@;
+
 -- Stores the vectors of these items, each with its text's hash; returns the number of new or changed vectors. A vector
 -- is left out if it is NULL, or its item was removed or archived, or has another text. So it locks the items, in the
 -- order of ids, the same as everywhere.
@@ -394,31 +402,38 @@ BEGIN
 END
 $$;
 
--- Removes vectors of former texts of these items from the spaces other than the given one, for which the writer has
--- vectors. The items wait for new vectors there, so that no search meets a vector of a former text, whichever space is
--- in use.
-CREATE OR REPLACE FUNCTION remove_outdated_vectors(collection bigint, space bigint, ids text[]) RETURNS void
+-- Removes vectors of former texts of these items from the spaces other than the given one. The items wait for new
+-- vectors there, so that no search meets a vector of a former text, whichever space is in use. In the given space, for
+-- which the writer has vectors, only those of the emptied items (NULL: none), which have no text and get no new vector.
+CREATE OR REPLACE FUNCTION remove_outdated_vectors(collection bigint, space bigint, ids text[], emptied text[])
+RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off AS $$
 DECLARE
-    others bigint[] := array_remove(spaces_of(collection), space);
-    other bigint;
+    spaces bigint[] := spaces_of(collection);
+    one bigint;
+    outdated text[];
 BEGIN
-    IF others <> '{}' AND are_windowed(collection) THEN
+    IF emptied IS NULL THEN
+        spaces := array_remove(spaces, space);
+    END IF;
+    IF spaces <> '{}' AND are_windowed(collection) THEN
         PERFORM hold_totals(collection); -- as in write_facets
     END IF;
-    FOREACH other IN ARRAY others LOOP
+    FOREACH one IN ARRAY spaces LOOP
+        outdated := CASE WHEN one = space THEN emptied ELSE ids END;
         EXECUTE format(
             'DELETE FROM %I AS known USING items AS item
              WHERE known.collection_id = $1 AND known.item_id = ANY ($2)
                  AND item.collection_id = $1 AND item.item_id = known.item_id AND item.text_hash <> known.content_hash',
-            'embeddings_' || other)
-        USING collection, ids;
+            'embeddings_' || one)
+        USING collection, outdated;
         DELETE FROM own_vectors AS own USING items AS item
-        WHERE own.collection_id = collection AND own.item_id = ANY (ids) AND own.space_id = other
+        WHERE own.collection_id = collection AND own.item_id = ANY (outdated) AND own.space_id = one
             AND item.collection_id = collection AND item.item_id = own.item_id AND item.text_hash <> own.content_hash;
     END LOOP;
 END
 $$;
-REVOKE ALL ON FUNCTION remove_vectors(bigint, text[]), remove_outdated_vectors(bigint, bigint, text[]) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION remove_vectors(bigint, text[]), remove_outdated_vectors(bigint, bigint, text[])
+REVOKE ALL ON FUNCTION remove_vectors(bigint, text[]), remove_outdated_vectors(bigint, bigint, text[], text[])
+    FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION remove_vectors(bigint, text[]), remove_outdated_vectors(bigint, bigint, text[], text[])
     TO @app@, @definer@;

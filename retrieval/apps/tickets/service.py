@@ -186,16 +186,16 @@ class RetrievalService:
             failure = {"error": str(error), "error_type": type(error).__name__}
             return {"status": "unhealthy", **about, "index_loaded": False, **failure}
         figures = {"index_loaded": True, "total_vectors": stats["total_vectors"], "dimension": stats["dimension"]}
-        missing = stats["metadata_entries"] - stats["total_vectors"]
         if not stats["total_vectors"]:
             why = f"no ticket of collection {self.config.collection!r} has a vector; run the ingest, with an embedder"
             return {"status": "unhealthy", **about, **figures, "error": why}
         try:
             await self._with_collection(lambda collection: collection.vectors_of([_HEALTH_WORD]))
+            info = await self._with_collection(lambda collection: collection.info())
         except RetrievalError as error:
             failure = {"error": str(error), "error_type": type(error).__name__}
             return {"status": "unhealthy", **about, **figures, **failure}
-        return {"status": "healthy", **about, **figures, "pending": missing}
+        return {"status": "healthy", **about, **figures, "pending": info.pending}
 
     async def get_index_stats(self) -> dict[str, Any]:
         """``total_vectors``, ``dimension``, ``domain_distribution`` and ``metadata_entries``, read now.
