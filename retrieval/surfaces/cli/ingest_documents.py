@@ -16,9 +16,8 @@ import typer
 from retrieval.adapters.readers.folders import find_documents
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.domain.items.chunking import Chunking
-from retrieval.surfaces.cli.errors import PENDING
 from retrieval.surfaces.cli.options import State
-from retrieval.surfaces.cli.output import Step, console, count, plain, print_json, progress, table
+from retrieval.surfaces.cli.output import Step, console, count, plain, print_json, progress, report_pending, table
 from retrieval.surfaces.cli.run import run
 
 if TYPE_CHECKING:
@@ -121,7 +120,7 @@ def ingest_paths(state: State, options: DocumentOptions) -> None:
         raise InvalidRequestError(
             f"{count(len(report.failed), 'document')} could not be read; what was stored of them stays"
         )
-    report_pending(console(stderr=True), report.chunks)
+    report_pending(report.chunks.pending)
 
 
 async def check_language(collection: Collection, language: str | None) -> None:
@@ -191,17 +190,6 @@ def warn_cut(err: Console, report: AddReport) -> None:
             "stored as documents, texts are chunked",
             soft_wrap=True,
         )
-
-
-def report_pending(err: Console, report: AddReport) -> None:
-    """Print how many items wait for their vector, and exit with ``PENDING`` if any do."""
-    if report.pending:
-        err.print(
-            f"{count(report.pending, 'item')} without a vector, found by words only; "
-            "once the embedder answers, the same command embeds what is missing",
-            soft_wrap=True,
-        )
-        raise typer.Exit(PENDING)
 
 
 async def announce_destination(platform: Platform, collection: str, total_bytes: int | None, *, yes: bool) -> None:
