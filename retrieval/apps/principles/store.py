@@ -65,10 +65,9 @@ class PrincipleUsage:
         if not isinstance(self.was_helpful, bool):
             raise InvalidRequestError(f"was_helpful is {self.was_helpful!r:.80}; it must be True or False")
 
-    def event(self, collection: str, retrieval_id: UUID | str | None, now: datetime) -> Feedback:
+    def event(self, collection: str, retrieval_id: UUID | str | None) -> Feedback:
         """The verdict as feedback on the answer that showed it, or on the item. Raises ``InvalidRequestError``."""
         session = self.session or self.trace_id or ""
-        has_subject = bool(session) or retrieval_id is not None
         note = self.note
         if self.session and self.trace_id is not None:
             note = f"trace {self.trace_id}: {self.note}".rstrip(": ")
@@ -79,10 +78,8 @@ class PrincipleUsage:
             helpful=self.was_helpful,
             note=note,
             # Without a session, a later verdict of the same actor would replace the earlier one.
-            session=session or ("" if has_subject or not self.actor else f"usage {uuid4()}"),
+            session=session or (f"usage {uuid4()}" if retrieval_id is None and self.actor else ""),
             actor=self.actor,
-            # With a time, a return to an earlier verdict is a new event, not a repetition.
-            at=now if has_subject else None,
             of_session=True,
         )
 
@@ -97,7 +94,7 @@ async def record_usage(
     if shown_by is None and usage.session:
         shown_by = await _latest_that_showed(search, name, usage.session)
     try:
-        await platform.feedback_each([usage.event(search.collection.name, shown_by, platform.now)], api_key=api_key)
+        await platform.feedback_each([usage.event(search.collection.name, shown_by)], api_key=api_key)
     except UnknownItemError:
         raise _unknown(search, name) from None
     return await settle(search, name)
