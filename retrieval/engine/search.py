@@ -186,9 +186,8 @@ _NO_WORDS = "the search has no words"
 _NO_RERANKER = "there is no reranker; set RETRIEVAL_RERANKER"
 
 NOT_RECORDED = "the search was not recorded; retrieval status says how many were not, and why"
-_WITHOUT_VECTOR = (
-    "{} of {} hits have no vector yet and were found by words alone; make the vectors with: "
-    "retrieval jobs run embed --collection {}"
+_WAITING = (
+    "{} of {} hits wait for the vector of their text; make the vectors with: retrieval jobs run embed --collection {}"
 )
 
 
@@ -510,7 +509,7 @@ class Searcher:
         rows = await read_hit_rows(
             self.database, self.tenant_id, collection_id, list(missing), set_already, space_id=space_id, dimensions=size
         )
-        return HitRows({**columns, **rows.columns}, rows.without_vector) if columns else rows
+        return HitRows({**columns, **rows.columns}, rows.waiting) if columns else rows
 
     def _answers(
         self,
@@ -596,9 +595,9 @@ class Searcher:
         after, following = answer.request.after, None
         if after is not None:
             shown, following = after.next_page(shown, answer.request.limit - len(after.shown))
-        if rows.without_vector and LegName.DENSE in answer.plan.request.legs:
-            waiting = sum(hit.item_id in rows.without_vector for hit in shown)
-            notes = (*notes, _WITHOUT_VECTOR.format(waiting, len(shown), self.collection.name)) if waiting else notes
+        if rows.waiting and LegName.DENSE in answer.plan.request.legs:
+            waiting = sum(hit.item_id in rows.waiting for hit in shown)
+            notes = (*notes, _WAITING.format(waiting, len(shown), self.collection.name)) if waiting else notes
         if answer.request.wordless_note and self._has_no_word(answer, first):
             which = "" if answer.request.condition is None else " that passes the filter"
             notes = (*notes, answer.request.wordless_note.format(which))

@@ -80,7 +80,7 @@ class AddReport(Serializable):
     embedded: int = 0
     """Vectors stored."""
     pending: int = 0
-    """Items that are stored and searchable by words, and wait for their vector."""
+    """Items that are stored and searchable by words, and wait for their vector; an item without text waits for none."""
     repeated: int = 0
     """Ids that occur more than once; of each the last item counts."""
     cut: int = 0
@@ -233,8 +233,9 @@ class Writer:
         return report
 
     async def _embed(self, items: Sequence[Item]) -> AsyncGenerator[_Part, None]:
-        """Embed the items, part by part."""
+        """Embed the items that have a text, part by part."""
         space = self.collection.space
+        items = [item for item in items if item.indexed_text]
         if space is None or not items:
             return
         if self.embedder is None or not self.asks:

@@ -41,7 +41,6 @@ BEGIN
     );
 END
 $$;
-REVOKE ALL ON FUNCTION hnsw_index(bigint, bigint) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION hnsw_index(bigint, bigint) TO @app@;
 
 -- All facts that a search needs about its collection. In a function, because its plan is kept: planning the statement
@@ -88,5 +87,4 @@ BEGIN
     WHERE c.collection_id = collection;
 END
 $$;
-REVOKE ALL ON FUNCTION collection_facts(bigint, bigint) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION collection_facts(bigint, bigint) TO @app@;

@@ -6,6 +6,11 @@ CREATE OR REPLACE FUNCTION writers_lock(collection bigint) RETURNS bigint
 LANGUAGE sql STABLE PARALLEL SAFE
 RETURN hashtextextended('retrieval writers ' || current_schema(), collection);
 
+-- Whether an item has a text to embed, by its text's hash. The hash of the empty text stands for neither title nor body.
+CREATE OR REPLACE FUNCTION has_text(text_hash bytea) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN text_hash <> sha256('');
+
 -- Locks a collection's totals, and creates them if they are missing.
 CREATE OR REPLACE FUNCTION hold_totals(collection bigint) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
@@ -67,6 +72,7 @@ DECLARE
     written text[];
     changed text[];
     archived text[];
+    emptied text[];
 BEGIN
     PERFORM check_tenant(collection), pg_advisory_xact_lock_shared(writers_lock(collection));
     stored := 0;
@@ -108,13 +114,16 @@ BEGIN
                 occurred_at = excluded.occurred_at, content_hash = excluded.content_hash,
                 text_hash = excluded.text_hash, updated_at = excluded.updated_at
             WHERE known.content_hash <> excluded.content_hash OR only_new
-            RETURNING known.item_id, known.status, known.xmax = 0 AS is_new, known.created_at, known.updated_at
+            RETURNING
+                known.item_id, known.status, known.text_hash, known.xmax = 0 AS is_new, known.created_at,
+                known.updated_at
         )
         SELECT
             array_agg(made.item_id), array_agg(made.item_id) FILTER (WHERE made.status = 'archived'),
             array_agg(made.item_id ORDER BY made.item_id) FILTER (WHERE NOT made.is_new),
+            array_agg(made.item_id) FILTER (WHERE NOT made.is_new AND NOT has_text(made.text_hash)),
             min(made.created_at), min(made.updated_at)
-        INTO written, archived, changed, created_at, updated_at
+        INTO written, archived, changed, emptied, created_at, updated_at
         FROM made;
     END IF;
     IF only_new AND (changed IS NOT NULL OR written IS DISTINCT FROM ids) THEN
@@ -141,7 +150,7 @@ BEGIN
 
     IF written IS NOT NULL THEN
         IF changed IS NOT NULL THEN
-            PERFORM remove_outdated_vectors(collection, space, changed);
+            PERFORM remove_outdated_vectors(collection, space, changed, emptied);
         END IF;
         has_new_fields := '{}' <> ANY (attribute_objects) AND know_attributes(collection, written) > 0;
         PERFORM index_terms(collection, written, are_new => changed IS NULL),
@@ -263,5 +272,5 @@ $$;
 ALTER FUNCTION write_items OWNER TO @definer@;
 ALTER FUNCTION archive_items OWNER TO @definer@;
 ALTER FUNCTION remove_items OWNER TO @definer@;
-GRANT EXECUTE ON FUNCTION writers_lock, hold_totals, are_windowed, hold_items, know_attributes TO @app@, @definer@;
+GRANT EXECUTE ON FUNCTION writers_lock, has_text, hold_totals, are_windowed, hold_items, know_attributes TO @app@, @definer@;
 GRANT EXECUTE ON FUNCTION write_items, archive_items, remove_items TO @app@;

@@ -75,7 +75,6 @@ BEGIN
     RETURN added;
 END
 $$;
-REVOKE ALL ON FUNCTION within_caps(added_feedback[], text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION within_caps(added_feedback[], text) TO @definer@;
 
 -- Stores events, given as an array for each column (NULL: empty in all events), and adds them to the arms of all their
@@ -318,5 +317,4 @@ GRANT EXECUTE ON FUNCTION feedback_lock(), context_buckets(text, double precisio
     decay_weight(timestamptz, timestamptz, double precision), compared_arms(bigint, text[], double precision),
     recount_arms(bigint, text[], double precision) TO @definer@;
 
-REVOKE ALL ON FUNCTION record_feedback FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION record_feedback TO @app@;

@@ -3,7 +3,6 @@
 -- Distributes a new table like the collections. On a single server it does nothing; a cluster replaces it
 -- (cluster/tables.sql).
 CREATE OR REPLACE FUNCTION place_by_collection(name text) RETURNS void LANGUAGE sql AS '';
-REVOKE ALL ON FUNCTION place_by_collection(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION place_by_collection(text) TO @definer@;
 
 -- The id of an embedding space, made with its table if it is new. Each space has a table whose column type has the
@@ -155,7 +154,6 @@ BEGIN
 END
 $$;
 ALTER FUNCTION register_embedding_space(text, text, text, integer, text, text, text) OWNER TO @definer@;
-REVOKE ALL ON FUNCTION register_embedding_space(text, text, text, integer, text, text, text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION register_embedding_space(text, text, text, integer, text, text, text) TO @app@;
 
 -- Computes the vectors of these items again in a space's table: the mean of an item's own vector, multiplied by its
@@ -229,7 +227,6 @@ BEGIN
     USING collection, space, wholes, parts, weights;
 END
 $$;
-REVOKE ALL ON FUNCTION mix_vectors(bigint, bigint, jsonb, text[]) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION mix_vectors(bigint, bigint, jsonb, text[]) TO @app@, @definer@;
 
 -- Restores these items' own vectors. Own vectors of former texts are ignored.
@@ -248,7 +245,6 @@ BEGIN
     USING collection, space, ids;
 END
 $$;
-REVOKE ALL ON FUNCTION unmix_vectors(bigint, bigint, text[]) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION unmix_vectors(bigint, bigint, text[]) TO @app@;
 
 -- The spaces of a collection's vectors: the one that searches use, and the one that it changes from or to
@@ -260,8 +256,14 @@ RETURN (
     FROM collections AS owner LEFT JOIN reembeddings AS moving ON moving.collection_id = collection
     WHERE owner.collection_id = collection
 );
-REVOKE ALL ON FUNCTION spaces_of(bigint) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION spaces_of(bigint) TO @app@, @definer@;
+
+-- Whether an item waits for its vector in a space, where embedded_hash is the hash of the text that was embedded (NULL:
+-- there is no vector). Archived items and items without text do not wait.
+CREATE OR REPLACE FUNCTION waits_for_vector(status text, text_hash bytea, embedded_hash bytea) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN status <> 'archived' AND has_text(text_hash) AND text_hash IS DISTINCT FROM embedded_hash;
+GRANT EXECUTE ON FUNCTION waits_for_vector(text, bytea, bytea) TO @app@, @definer@;
 
 -- Stores the vectors of these items, each with its text's hash; returns the number of new or changed vectors. A vector
 -- is left out if it is NULL, or its item was removed or archived, or has another text. So it locks the items, in the
@@ -350,8 +352,6 @@ BEGIN
     RETURN coalesce(cardinality(written), 0);
 END
 $$;
-REVOKE ALL ON FUNCTION write_vectors(bigint, bigint, text[], halfvec[], bytea[]),
-    store_vectors(bigint, bigint, text[], halfvec[], bytea[]) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION store_vectors(bigint, bigint, text[], halfvec[], bytea[]) TO @definer@;
 GRANT EXECUTE ON FUNCTION write_vectors(bigint, bigint, text[], halfvec[], bytea[]) TO @app@;
 
@@ -377,7 +377,6 @@ BEGIN
     END LOOP;
 END
 $$;
-REVOKE ALL ON FUNCTION write_facets(bigint, text[]) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION write_facets(bigint, text[]) TO @app@, @definer@;
 
 -- Removes the items' vectors from every space.
@@ -394,31 +393,36 @@ BEGIN
 END
 $$;
 
--- Removes vectors of former texts of these items from the spaces other than the given one, for which the writer has
--- vectors. The items wait for new vectors there, so that no search meets a vector of a former text, whichever space is
--- in use.
-CREATE OR REPLACE FUNCTION remove_outdated_vectors(collection bigint, space bigint, ids text[]) RETURNS void
+-- Removes vectors of former texts of these items from the spaces other than the given one. The items wait for new
+-- vectors there, so that no search meets a vector of a former text, whichever space is in use. In the given space, for
+-- which the writer has vectors, only those of the emptied items (NULL: none), which have no text and get no new vector.
+CREATE OR REPLACE FUNCTION remove_outdated_vectors(collection bigint, space bigint, ids text[], emptied text[])
+RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off AS $$
 DECLARE
-    others bigint[] := array_remove(spaces_of(collection), space);
-    other bigint;
+    spaces bigint[] := spaces_of(collection);
+    one bigint;
+    outdated text[];
 BEGIN
-    IF others <> '{}' AND are_windowed(collection) THEN
+    IF emptied IS NULL THEN
+        spaces := array_remove(spaces, space);
+    END IF;
+    IF spaces <> '{}' AND are_windowed(collection) THEN
         PERFORM hold_totals(collection); -- as in write_facets
     END IF;
-    FOREACH other IN ARRAY others LOOP
+    FOREACH one IN ARRAY spaces LOOP
+        outdated := CASE WHEN one = space THEN emptied ELSE ids END;
         EXECUTE format(
             'DELETE FROM %I AS known USING items AS item
              WHERE known.collection_id = $1 AND known.item_id = ANY ($2)
                  AND item.collection_id = $1 AND item.item_id = known.item_id AND item.text_hash <> known.content_hash',
-            'embeddings_' || other)
-        USING collection, ids;
+            'embeddings_' || one)
+        USING collection, outdated;
         DELETE FROM own_vectors AS own USING items AS item
-        WHERE own.collection_id = collection AND own.item_id = ANY (ids) AND own.space_id = other
+        WHERE own.collection_id = collection AND own.item_id = ANY (outdated) AND own.space_id = one
             AND item.collection_id = collection AND item.item_id = own.item_id AND item.text_hash <> own.content_hash;
     END LOOP;
 END
 $$;
-REVOKE ALL ON FUNCTION remove_vectors(bigint, text[]), remove_outdated_vectors(bigint, bigint, text[]) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION remove_vectors(bigint, text[]), remove_outdated_vectors(bigint, bigint, text[])
+GRANT EXECUTE ON FUNCTION remove_vectors(bigint, text[]), remove_outdated_vectors(bigint, bigint, text[], text[])
     TO @app@, @definer@;

@@ -232,6 +232,12 @@ async def test_items_wait_for_an_embedder_that_fails(program: Program) -> None:
         payload = await asyncio.to_thread(program.json, "search", "notes", "certificate")
         assert payload["hits"][0]["id"] == "login"
 
+        server.faults.extend([status(401)] * 5)
+        process = await asyncio.to_thread(program, "jobs", "run", "embed", "--collection", "notes")
+        assert process.returncode == 3
+        assert "3 items without a vector, found by words only; once the embedder answers, the same" in process.stderr
+        server.faults.clear()
+
         report = await asyncio.to_thread(program.json, "ingest", "notes", path)
         assert counts(report) == {"read": 3, "unchanged": 3, "embedded": 3}
 

@@ -195,11 +195,11 @@ class RetrievalService:
                 why = f"no ticket of collection {name!r} has a vector; run the ingest, with an embedder"
                 return {"status": "unhealthy", **about, **figures, "error": why}
             await self._with_collection(lambda collection: collection.vectors_of([_HEALTH_WORD]))
+            info = await self._with_collection(lambda collection: collection.info())
         except RetrievalError as error:
             failure = {"error": str(error), "error_type": type(error).__name__}
             return {"status": "unhealthy", **about, **figures, **failure}
-        pending = stats["metadata_entries"] - stats["total_vectors"]
-        return {"status": "healthy", **about, **figures, "pending": pending}
+        return {"status": "healthy", **about, **figures, "pending": info.pending}
 
     async def get_index_stats(self) -> dict[str, Any]:
         """``total_vectors``, ``dimension``, ``domain_distribution`` and ``metadata_entries``, read now.

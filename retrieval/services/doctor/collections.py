@@ -298,7 +298,7 @@ _ROWS = {
     "weights": ("the BM25 weights of {} do not match {} words", "reindex"),
     "statistics": ("the statistics of words are wrong in {}", "reindex"),
     "filters": ("the tags or declared attributes of {} differ from those that filters read", "reindex"),
-    "vectors": ("the vectors of {} do not match {} tags, attributes and status", "reindex"),
+    "vectors": ("the vectors of {} do not match {} text, tags, attributes and status", "reindex"),
     "records": ("the record of {} contradicts itself", ""),
     "arms": ("{} differing from the sum of the feedback", "arms"),
 }

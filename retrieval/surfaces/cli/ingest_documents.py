@@ -16,9 +16,8 @@ import typer
 from retrieval.adapters.readers.folders import find_documents
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.domain.items.chunking import Chunking
-from retrieval.surfaces.cli.errors import PENDING
 from retrieval.surfaces.cli.options import State
-from retrieval.surfaces.cli.output import Step, console, count, plain, print_json, progress, table, tell
+from retrieval.surfaces.cli.output import Step, console, count, plain, print_json, progress, report_pending, table, tell
 from retrieval.surfaces.cli.run import CONTINUES, run
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ def ingest_paths(state: State, options: DocumentOptions) -> None:
         raise InvalidRequestError(
             f"{count(len(report.failed), 'document')} could not be read; what was stored of them stays"
         )
-    report_pending(report.chunks)
+    report_pending(report.chunks.pending)
 
 
 async def check_language(collection: Collection, language: str | None) -> None:
@@ -187,16 +186,6 @@ def warn_cut(report: AddReport) -> None:
             f"note: {count(report.cut, 'item')} longer than the model reads: the rest is found only by its words; "
             "stored as documents, texts are chunked"
         )
-
-
-def report_pending(report: AddReport) -> None:
-    """Print how many items wait for their vector, and exit with ``PENDING`` if any do."""
-    if report.pending:
-        tell(
-            f"{count(report.pending, 'item')} without a vector, found by words only; "
-            "once the embedder answers, the same command embeds what is missing"
-        )
-        raise typer.Exit(PENDING)
 
 
 async def announce_destination(platform: Platform, collection: str, total_bytes: int | None, *, yes: bool) -> None:

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+import typer
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -30,6 +31,7 @@ from rich.table import Table
 from rich.text import Text
 
 from retrieval.domain.checks import clean_text, escaped_json
+from retrieval.surfaces.cli.errors import PENDING
 
 NO_COLLECTIONS = "no collections yet; make one with: retrieval ingest NAME FILE"
 
@@ -50,6 +52,16 @@ def console(*, stderr: bool = False) -> Console:
     Colours appear only on a terminal, and not if ``NO_COLOR`` is set.
     """
     return _Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+
+
+def report_pending(pending: int) -> None:
+    """Print how many items wait for their vector, and exit with ``PENDING`` if any do."""
+    if pending:
+        tell(
+            f"{count(pending, 'item')} without a vector, found by words only; "
+            "once the embedder answers, the same command embeds what is missing"
+        )
+        raise typer.Exit(PENDING)
 
 
 def print_json(value: Any) -> None:

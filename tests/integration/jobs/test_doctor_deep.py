@@ -31,6 +31,7 @@ CORRUPTIONS = {
     "vectors of an archived item": """INSERT INTO {vectors}
         SELECT collection_id, 'archived', vector, content_hash, facets
         FROM {vectors} WHERE item_id = '1'""",
+    "vectors of a text that is gone": "UPDATE {vectors} SET content_hash = '' WHERE item_id = 'textless'",
     "records": "UPDATE retrievals SET hits = hits + 1",
     "records of an item twice": """UPDATE retrievals SET shown_items = array_fill(shown_items[1],
         ARRAY[cardinality(shown_items)])""",
@@ -58,6 +59,7 @@ async def platform(url: str, settings: Settings) -> AsyncIterator[Platform]:
             ]
         )
         await things.add([{"_id": "2", "text": "changed and longer by far", "tags": ["t"], "colour": "green"}])
+        await things.add([{"_id": "textless"}], embeddings=[[1.0] * HashingEmbedder().space.dimensions])
         await things.patch("archived", {"status": "archived"})
         await things.delete(["removed"])
         hits = await things.search("thing words")

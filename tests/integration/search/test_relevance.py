@@ -277,7 +277,7 @@ async def test_hits_that_wait_for_their_vector_are_told(platform: Platform, kind
         await connection.execute(sql.SQL("DELETE FROM {} WHERE item_id = 'pool'").format(table))
     hits = await notes.search("database connection timeout")
     assert "pool" in [hit.item_id for hit in hits]
-    message = f"1 of {len(hits)} hits have no vector yet and were found by words alone; make the vectors with: "
+    message = f"1 of {len(hits)} hits wait for the vector of their text; make the vectors with: "
     assert hits.notes == (f"{message}retrieval jobs run embed --collection notes",)
 
 
@@ -291,7 +291,7 @@ async def test_a_page_tells_of_its_own_hits_alone(platform: Platform) -> None:
     async with platform.database.transaction(platform.tenant_id) as connection:
         await connection.execute(sql.SQL("DELETE FROM {} WHERE item_id = %s").format(table), (first[0].item_id,))
     again = await notes.search("database connection timeout", limit=2, after="")
-    assert [note.partition(" have")[0] for note in again.notes] == ["1 of 2 hits"]
+    assert [note.partition(" wait")[0] for note in again.notes] == ["1 of 2 hits"]
     second = await notes.search("database connection timeout", limit=2, after=again.next)
     assert len(second) == 2
     assert [hit.rank for hit in second] == [3, 4]

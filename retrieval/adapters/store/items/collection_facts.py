@@ -8,7 +8,6 @@ from itertools import groupby
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
-from psycopg import sql
 
 from retrieval.adapters.store.compiled import Compiled, compiled
 from retrieval.adapters.store.database import Database
@@ -18,17 +17,14 @@ from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.conditions import any_matching
 from retrieval.adapters.store.search.indexes import IndexStatus
 from retrieval.adapters.store.search.recall import Measurement
-from retrieval.adapters.store.search.vectors import StoredSpace
+from retrieval.adapters.store.search.vectors import StoredSpace, for_table
 from retrieval.adapters.store.tables import embeddings_table, item_tags, items
 from retrieval.domain.items.collection import ValueCount
 from retrieval.domain.search.filters import Field, Filter
 
 _PENDING = """
-    SELECT item.collection_id, count(*)
-    FROM items AS item
-    LEFT JOIN {table} AS done ON done.collection_id = item.collection_id AND done.item_id = item.item_id
-    WHERE item.collection_id = ANY(%(ids)s) AND item.status <> 'archived'
-        AND (done.item_id IS NULL OR done.content_hash <> item.text_hash)
+    SELECT item.collection_id, count(*) {waiting}
+        AND item.collection_id = ANY(%(ids)s)
     GROUP BY item.collection_id
 """
 
@@ -40,8 +36,7 @@ def pending_statements(collections: Iterable[StoredCollection]) -> list[Compiled
         if collection.space is not None:
             ids.setdefault(collection.space, []).append(collection.collection_id)
     return [
-        Compiled(sql.SQL(_PENDING).format(table=sql.Identifier(space.table_name)).as_string(), {"ids": its_ids})
-        for space, its_ids in ids.items()
+        Compiled(for_table(_PENDING, space.table_name).as_string(), {"ids": its_ids}) for space, its_ids in ids.items()
     ]
 
 
@@ -58,7 +53,7 @@ async def count_pending_each(
     return pending_by_id(await database.read_each(tenant_id, statements)) if statements else {}
 
 
-_COUNT_VECTORS = "SELECT count(*) FROM {} AS known WHERE known.collection_id = %(collection_id)s"
+_COUNT_VECTORS = "SELECT count(*) FROM {table} AS known WHERE known.collection_id = %(collection_id)s"
 
 
 async def value_counts(
@@ -138,8 +133,8 @@ async def count_vectors(database: Database, tenant_id: int, collection_id: int, 
     """The number of items with a vector in the space."""
     if space is None:
         return 0
-    statement = sql.SQL(_COUNT_VECTORS).format(sql.Identifier(space.table_name)).as_string()
-    rows = await database.read(tenant_id, Compiled(statement, {"collection_id": collection_id}))
+    statement = Compiled(for_table(_COUNT_VECTORS, space.table_name).as_string(), {"collection_id": collection_id})
+    rows = await database.read(tenant_id, statement)
     return int(rows[0][0])
 
 

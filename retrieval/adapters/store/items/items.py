@@ -331,13 +331,16 @@ async def read_items(
 
 @lru_cache(maxsize=256)
 def _read_hits(space_id: int, dimensions: int) -> Compiled:
-    """The statement that reads hits; the last column: whether an item has a vector in the space (0: always true)."""
+    """The statement that reads hits; the last column: whether an item waits for its vector in the space (0: never)."""
     collection_id = sa.bindparam("collection_id", type_=sa.BigInteger)
-    has_vector: sa.ColumnElement[bool] = sa.true()
+    waits: sa.ColumnElement[bool] = sa.false()
     if space_id:
         vectors = embeddings_table(space_id, dimensions).c
-        has_vector = sa.exists().where(vectors.collection_id == collection_id, vectors.item_id == items.c.item_id)
-    statement = sa.select(items.c.item_id, *(items.c[name] for name in HIT_COLUMNS), has_vector).where(
+        embedded = sa.select(vectors.content_hash).where(
+            vectors.collection_id == collection_id, vectors.item_id == items.c.item_id
+        )
+        waits = sa.func.waits_for_vector(items.c.status, items.c.text_hash, embedded.scalar_subquery())
+    statement = sa.select(items.c.item_id, *(items.c[name] for name in HIT_COLUMNS), waits).where(
         items.c.collection_id == collection_id,
         items.c.item_id == sa.func.any(sa.bindparam("item_ids", type_=sa.types.NullType())),
     )
@@ -350,7 +353,7 @@ class HitRows:
 
     columns: Mapping[str, tuple[Any, ...]]
     """``HIT_COLUMNS`` of those items that exist, by item id."""
-    without_vector: frozenset[str] = frozenset()
+    waiting: frozenset[str] = frozenset()
     """The items that wait for their vector in the space."""
 
 
@@ -370,7 +373,7 @@ async def read_hit_rows(
     """
     statement = _read_hits(space_id, dimensions).bind(collection_id=collection_id, item_ids=texts(item_ids))
     rows = await database.read(tenant_id, statement, settings)
-    return HitRows({row[0]: row[1:-1] for row in rows}, frozenset(row[0] for row in rows if not row[-1]))
+    return HitRows({row[0]: row[1:-1] for row in rows}, frozenset(row[0] for row in rows if row[-1]))
 
 
 def item_from_row(row: tuple[Any, ...]) -> Item:

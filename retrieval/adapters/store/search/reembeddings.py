@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
-from retrieval.adapters.store.search.vectors import StoredSpace
+from retrieval.adapters.store.search.vectors import StoredSpace, for_table
 from retrieval.domain.items.embedding import EmbeddingSpace
 
 
@@ -242,11 +242,8 @@ async def _switch(connection: Connection, way: LiteralString, values: Mapping[st
 
 
 _PENDING = """
-    SELECT item.item_id, item.title, item.body
-    FROM items AS item
-    LEFT JOIN {table} AS done ON done.collection_id = %(id)s AND done.item_id = item.item_id
-    WHERE item.collection_id = %(id)s AND item.status <> 'archived'
-        AND (done.item_id IS NULL OR done.content_hash <> item.text_hash)
+    SELECT item.item_id, item.title, item.body {waiting}
+        AND item.collection_id = %(id)s
     LIMIT %(most)s
 """
 
@@ -255,7 +252,7 @@ async def pending_in(
     connection: Connection, collection_id: int, space: StoredSpace, most: int
 ) -> list[tuple[str, str, str]]:
     """Id, title and body of items that wait for their vector in the space, at most ``most``."""
-    statement = sql.SQL(_PENDING).format(table=sql.Identifier(space.table_name))
+    statement = for_table(_PENDING, space.table_name)
     return await (await connection.execute(statement, {"id": collection_id, "most": most})).fetchall()
 
 
@@ -296,7 +293,7 @@ async def carry_clusters(
             found.append(None if row is None else row[0])
         if found[0] is None or (found[1] is not None and found[1] >= found[0]):
             return 0
-        statement = sql.SQL(_CARRY_CLUSTERS).format(table=sql.Identifier(target.table_name))
+        statement = for_table(_CARRY_CLUSTERS, target.table_name)
         values = {
             "id": collection_id,
             "former": former.space_id,
@@ -325,7 +322,7 @@ async def remove_next_vectors(
     database: Database, tenant_id: int, collection_id: int, space: StoredSpace, most: int
 ) -> int:
     """Remove up to ``most`` of the collection's vectors in its former space; return their number."""
-    statement = sql.SQL(_REMOVE).format(table=sql.Identifier(space.table_name))
+    statement = for_table(_REMOVE, space.table_name)
     async with database.transaction(tenant_id) as connection:
         return (await connection.execute(statement, {"id": collection_id, "most": most})).rowcount
 

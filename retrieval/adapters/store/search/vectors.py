@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import LiteralString
 
 import numpy as np
 from psycopg import sql
@@ -45,28 +46,26 @@ async def register_space(database: Database, space: EmbeddingSpace) -> StoredSpa
     return StoredSpace(int(rows[0][0]), space)
 
 
-_PENDING = """
-    SELECT item.item_id, item.title, item.body
+_WAITING = """
     FROM items AS item
-    LEFT JOIN {table} AS done ON done.collection_id = %(collection_id)s AND done.item_id = item.item_id
-    WHERE item.collection_id = %(collection_id)s AND item.status <> 'archived' AND item.item_id > %(after)s
-        AND (done.item_id IS NULL OR done.content_hash <> item.text_hash)
+    LEFT JOIN {table} AS done ON done.collection_id = item.collection_id AND done.item_id = item.item_id
+    WHERE waits_for_vector(item.status, item.text_hash, done.content_hash)
+"""
+"""The items that wait for their vector in a space's table; statements add conditions (``for_table``)."""
+
+_PENDING = """
+    SELECT item.item_id, item.title, item.body {waiting}
+        AND item.collection_id = %(collection_id)s AND item.item_id > %(after)s
     ORDER BY item.item_id
     LIMIT %(limit)s
 """
 _PENDING_AMONG = """
-    SELECT item.item_id
-    FROM items AS item
-    LEFT JOIN {table} AS done ON done.collection_id = %(collection_id)s AND done.item_id = item.item_id
-    WHERE item.collection_id = %(collection_id)s AND item.status <> 'archived' AND item.item_id = ANY(%(item_ids)s)
-        AND (done.item_id IS NULL OR done.content_hash <> item.text_hash)
+    SELECT item.item_id {waiting}
+        AND item.collection_id = %(collection_id)s AND item.item_id = ANY(%(item_ids)s)
 """
 _COUNT_PENDING = """
-    SELECT count(*)
-    FROM items AS item
-    LEFT JOIN {table} AS done ON done.collection_id = %(collection_id)s AND done.item_id = item.item_id
-    WHERE item.collection_id = %(collection_id)s AND item.status <> 'archived'
-        AND (done.item_id IS NULL OR done.content_hash <> item.text_hash)
+    SELECT count(*) {waiting}
+        AND item.collection_id = %(collection_id)s
 """
 _SAMPLE = """
     SELECT item_id, vector FROM {table}
@@ -105,7 +104,7 @@ async def pending_items(
 ) -> list[Item]:
     """The next items, in order of item id, whose text has no vector in the space: a page of a walk."""
     statement = Compiled(
-        _for_table(_PENDING, space.table_name).as_string(),
+        for_table(_PENDING, space.table_name).as_string(),
         {"collection_id": collection_id, "after": after, "limit": limit},
     )
     rows = await database.read(tenant_id, statement)
@@ -117,7 +116,7 @@ async def pending_among(
 ) -> set[str]:
     """Read the ids of these items that wait for their vector."""
     statement = Compiled(
-        _for_table(_PENDING_AMONG, space.table_name).as_string(),
+        for_table(_PENDING_AMONG, space.table_name).as_string(),
         {"collection_id": collection_id, "item_ids": list(item_ids)},
     )
     return {row[0] for row in await database.read(tenant_id, statement)}
@@ -125,7 +124,7 @@ async def pending_among(
 
 async def count_pending(database: Database, tenant_id: int, collection_id: int, space: StoredSpace) -> int:
     """Count the items that wait for their vector."""
-    statement = Compiled(_for_table(_COUNT_PENDING, space.table_name).as_string(), {"collection_id": collection_id})
+    statement = Compiled(for_table(_COUNT_PENDING, space.table_name).as_string(), {"collection_id": collection_id})
     return int((await database.read(tenant_id, statement))[0][0])
 
 
@@ -134,7 +133,7 @@ async def sample_vectors(
 ) -> list[tuple[str, Vector]]:
     """Up to ``number`` of the collection's vectors with their item ids: always the same, spread over the collection."""
     statement = Compiled(
-        _for_table(_SAMPLE, space.table_name).as_string(), {"collection_id": collection_id, "number": number}
+        for_table(_SAMPLE, space.table_name).as_string(), {"collection_id": collection_id, "number": number}
     )
     rows = await database.read(tenant_id, statement)
     return [(row[0], np.asarray(row[1].to_numpy(), dtype=np.float32)) for row in rows]
@@ -145,14 +144,14 @@ async def read_embeddings(
 ) -> dict[str, Vector]:
     """The vectors of those items that have one, by item id: shape (dimensions,), unit length."""
     parameters = {"collection_id": collection_id, "item_ids": list(item_ids)}
-    rows = await database.read(tenant_id, Compiled(_for_table(_READ, space.table_name).as_string(), parameters))
+    rows = await database.read(tenant_id, Compiled(for_table(_READ, space.table_name).as_string(), parameters))
     return {row[0]: _unit(np.asarray(row[1].to_numpy(), dtype=np.float32)) for row in rows}
 
 
 def compare_by_key(collection_id: int, space: StoredSpace, vector: Vector, item_ids: Sequence[str]) -> Compiled:
     """A statement that looks up these items' vectors by their keys and compares each with the given one."""
     parameters = {"collection_id": collection_id, "item_ids": list(item_ids), "vector": half_vector(vector)}
-    return Compiled(_for_table(_COMPARE, space.table_name).as_string(), parameters)
+    return Compiled(for_table(_COMPARE, space.table_name).as_string(), parameters)
 
 
 async def cached_vectors(
@@ -185,5 +184,7 @@ def _unit(vector: Vector) -> Vector:
 
 
 @lru_cache(maxsize=256)
-def _for_table(template: str, table_name: str) -> sql.Composed:
-    return sql.SQL(template).format(table=sql.Identifier(table_name))
+def for_table(template: LiteralString, table_name: str) -> sql.Composed:
+    """The statement on that table of vectors; ``{waiting}`` in it stands for the items that wait for theirs there."""
+    table = sql.Identifier(table_name)
+    return sql.SQL(template).format(table=table, waiting=sql.SQL(_WAITING).format(table=table))

@@ -27,11 +27,10 @@ from retrieval.surfaces.cli.ingest_documents import (
     RunOptions,
     chunking_of,
     ingest_paths,
-    report_pending,
     warn_cut,
 )
 from retrieval.surfaces.cli.options import CollectionName, Json, State, filterable_of, schema_of, state_of
-from retrieval.surfaces.cli.output import Step, console, count, plain, print_json, progress, table
+from retrieval.surfaces.cli.output import Step, console, count, plain, print_json, progress, report_pending, table
 from retrieval.surfaces.cli.run import CONTINUES, run
 
 if TYPE_CHECKING:
@@ -336,7 +335,7 @@ def _present(options: IngestOptions, source: InputFiles, report: IngestReport, r
     if not report.read + report.rejected:
         err.print(plain(f"note: there are no items in {', '.join(options.files)}"), soft_wrap=True)
     warn_cut(report.items)
-    report_pending(report.items)
+    report_pending(report.items.pending)
 
 
 _IDS_MADE = (

@@ -20,7 +20,17 @@ from retrieval.surfaces.cli.options import (
     examples,
     state_of,
 )
-from retrieval.surfaces.cli.output import NO_COLLECTIONS, Step, console, count, plain, print_json, progress, table
+from retrieval.surfaces.cli.output import (
+    NO_COLLECTIONS,
+    Step,
+    console,
+    count,
+    plain,
+    print_json,
+    progress,
+    report_pending,
+    table,
+)
 from retrieval.surfaces.cli.run import CONTINUES, answer, run
 
 if TYPE_CHECKING:
@@ -107,7 +117,10 @@ def reindex(context: typer.Context, *, collection: CollectionName, as_json: Json
 
 
 def run_one_job(state: State, job: Job, name: str | None, *, as_json: bool) -> None:
-    """Run the job over one collection, or over all of the tenant's; exit with 1 if it failed for one."""
+    """Run the job over one collection, or over all of the tenant's.
+
+    It exits with ``FAILED`` if the job failed for one, else with ``PENDING`` if items wait for their vector after it.
+    """
     from retrieval.jobs.run import FAILED as RUN_FAILED
 
     async def work(platform: Platform) -> list[RunReport]:
@@ -123,6 +136,7 @@ def run_one_job(state: State, job: Job, name: str | None, *, as_json: bool) -> N
             console().print(NO_COLLECTIONS, soft_wrap=True)
     if any(report.outcome == RUN_FAILED for report in reports):
         raise typer.Exit(FAILED)
+    report_pending(sum(report.details.get("pending", 0) for report in reports))
 
 
 async def _run(platform: Platform, job: Job, target: JobTarget) -> RunReport:
@@ -182,7 +196,8 @@ def run_now(
     """Run a job now, in this process.
 
     Running a job again is harmless. A collection that another process runs
-    the same job on is skipped, and the output says so.
+    the same job on is skipped, and the output says so. If items still wait
+    for their vector after the job embed, the exit code is 3.
     """
     from retrieval.jobs.registry import job_named
 

@@ -96,7 +96,10 @@ def windows(items: Mapping[str, Item], setting: Neighbours | None) -> dict[str, 
 
 
 async def expected(items: Mapping[str, Item], setting: Neighbours | None) -> Indexed:
-    """The expected index rows: words that no dictionary changes, and vectors of the hashing embedder."""
+    """The expected index rows: words that no dictionary changes, and vectors of the hashing embedder.
+
+    An item without text has no vector, and is in no other item's.
+    """
     weight = setting.own_weight if setting else 1
     around = windows(items, setting)
     terms, vectors = {}, {}
@@ -107,8 +110,10 @@ async def expected(items: Mapping[str, Item], setting: Neighbours | None) -> Ind
         for item_id in near:
             frequencies.update(items[item_id].body.split())
         terms[key] = dict(frequencies)
-        mixed = weight * own[key] + sum((own[item_id] for item_id in near), np.zeros_like(own[key]))
-        vectors[key] = mixed / np.linalg.norm(mixed)
+        if items[key].indexed_text:
+            known = [own[item_id] for item_id in near if items[item_id].indexed_text]
+            mixed = weight * own[key] + sum(known, np.zeros_like(own[key]))
+            vectors[key] = mixed / np.linalg.norm(mixed)
     return Indexed(terms, vectors, {})
 
 
@@ -175,13 +180,14 @@ EDITED = turn(4, "mu nu", title="psi")
     [
         (turn(3.5, "mu nu", item_id="new"), "a3 new a4 a5"),
         (EDITED, "a3 a4 a5 a6"),
+        (turn(4, ""), "a3 a4 a5 a6"),
         (None, "a3 a5 a6"),
         (replace(EDITED, status="archived"), "a3 a5 a6"),
         (turn(8.5, "epsilon omega", item_id="a4", title="psi"), "a3 a5 a6 a8 a4 a9 a10"),
         (turn(4, "mu nu", talk=None, item_id="a4"), "a3 a4 a5 a6"),
         (replace(turn(4, "epsilon omega", title="psi"), tags=("tagged",)), "a4"),
     ],
-    ids=["insert", "edit", "delete", "archive", "move", "leave", "tag"],
+    ids=["insert", "edit", "empty", "delete", "archive", "move", "leave", "tag"],
 )
 async def test_a_change_writes_exactly_the_neighbours_concerned(
     platform: Platform, connection: Connection, change: Item | None, concerned: str
