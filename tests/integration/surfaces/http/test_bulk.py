@@ -165,7 +165,7 @@ async def test_each_line_is_told_what_became_of_it(client: AsyncClient) -> None:
         "changed": 1,
         "unchanged": 0,
         "rejected": 4,
-        "embedded": 3,
+        "embedded": 2,
         "pending": 0,
         "cut": 0,
         "repeated": 1,

@@ -237,7 +237,7 @@ async def test_many_are_added_and_removed_together(client: AsyncClient) -> None:
     response = await client.get(f"{ITEMS}/m2")
     deleted = await client.post(f"{ITEMS}/delete", json={"item_ids": ["m1", "m2", "m3"]})
 
-    assert (added.status_code, added.json()["added"], added.json()["embedded"]) == (200, 2, 2)
+    assert (added.status_code, added.json()["added"], added.json()["embedded"]) == (200, 2, 1), "one has no text"
     assert (bad.status_code, bad.json()["errors"][0]["pointer"]) == (422, "/items/1")
     assert response.json()["metadata"] == {"level": 3}
     assert deleted.json() == {"deleted": 2}
