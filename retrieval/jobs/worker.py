@@ -33,7 +33,7 @@ from retrieval.adapters.store.items.collections import all_collections, collecti
 from retrieval.adapters.store.translate import translated
 from retrieval.domain.errors import DatabaseError
 from retrieval.jobs.registry import Job, job_named, lock_of
-from retrieval.jobs.run import RunReport, run_job
+from retrieval.jobs.run import RunReport, repeated, run_job
 from retrieval.services.workplace import JobTarget, Workplace
 from retrieval.settings import schedule
 
@@ -315,21 +315,16 @@ async def _open_queue(workplace: Workplace, stop: asyncio.Event, report: Report)
 
 async def _serve(app: App, workplace: Workplace) -> None:
     """Run jobs for ever, and requeue those of stalled workers; ends only when the database is lost."""
-    watch = asyncio.create_task(_watch(app, workplace.settings.worker_stalled_seconds))
-    try:
-        await _run(app, workplace, wait=True)
-    finally:
-        watch.cancel()
-        await asyncio.gather(watch, return_exceptions=True)
+    seconds = workplace.settings.worker_stalled_seconds
 
-
-async def _watch(app: App, seconds: float) -> None:
-    while True:
-        await asyncio.sleep(seconds / HEARTBEATS)
+    async def requeue() -> None:
         try:
             await requeue_stalled(app, seconds)
         except ConnectorException as error:
             _log.info("stalled jobs were not searched: %s", error)
+
+    async with repeated(requeue, seconds=seconds / HEARTBEATS):
+        await _run(app, workplace, wait=True)
 
 
 async def _run(app: App, workplace: Workplace, *, wait: bool) -> None:
