@@ -134,13 +134,15 @@ def post(address: str, home: str, name: str) -> None:
         while True:
             number += 1
             item = f"{name}-{number}"
-            with suppress(httpx2.HTTPError):
+            try:
                 write_twice("collections/docs/items", {"items": [{"_id": item, "text": f"thing {item}", "n": number}]})
                 found = answer("collections/docs/search", {"query": f"thing {item}", "limit": 3})
                 verdict = {"retrieval_id": found["retrieval_id"], "item_id": found["hits"][0]["id"], "helpful": True}
                 write_twice("feedback", {**verdict, "key": str(uuid.uuid4())})
                 with notes.open("a") as file:
                     file.write(f"{item} {found['retrieval_id']}\n")
+            except httpx2.HTTPError:
+                time.sleep(0.05)
 
 
 def split(url: str, parts: int) -> None:
