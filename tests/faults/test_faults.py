@@ -53,10 +53,10 @@ from tests.support.proxy import Proxy
 
 SEED = int(os.environ.get("RETRIEVAL_TEST_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
 SECONDS = float(os.environ.get("RETRIEVAL_TEST_FAULTS_SECONDS", "0"))
-"""Rounds of all faults go on for so long; at least one is made."""
+"""Faults go on for so long; each is made at least once."""
 TABLE = Path(__file__).parents[2] / "benchmarks" / "results" / "faults.md"
 NOTES, CLOCK, SERVER_CLOCK = "acknowledged.txt", "clock.txt", "server-clock.txt"
-RECOVERED_SECONDS = 60.0
+RECOVERED_SECONDS = 120.0
 """Also on a busy machine, where a program takes many seconds to start."""
 WRITERS = ("direct", "proxied", "http")
 SCHEDULE = {
@@ -422,6 +422,17 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     shutil.rmtree(home, ignore_errors=True)
 
 
+def _chosen(chance: random.Random, until: float) -> Iterator[str]:
+    """Each fault once in a random order, and again until the time is over."""
+    tried = sorted(FAULTS.keys() - UNTRIED.keys())
+    yield from chance.sample(tried, len(tried))
+    while True:
+        for name in chance.sample(tried, len(tried)):
+            if time.monotonic() >= until:
+                return
+            yield name
+
+
 async def _recovered(place: Place, since: float) -> float:
     """Seconds until a step that each writer began afterwards was acknowledged, and the worker did a job."""
     steps, runs = place.steps(), place.runs()
@@ -483,18 +494,16 @@ async def test_nothing_acknowledged_is_lost_and_the_service_recovers(
     doubled: dict[str, int] = defaultdict(int)
     until = time.monotonic() + SECONDS
     await _recovered(place, time.monotonic())
-    while not seconds or time.monotonic() < until:
-        tried = sorted(FAULTS.keys() - UNTRIED.keys())
-        for name in place.chance.sample(tried, len(tried)):
-            await asyncio.sleep(place.chance.uniform(0.1, 1.0))
-            since = time.monotonic()
-            await FAULTS[name](place)
-            seconds[name].append(await _recovered(place, since))
-            async with connect(place.url, settings=_settings(), embedder=HashingEmbedder(64)) as platform:
-                docs = await platform.collection("docs")
-                missing, twice = await _lost_and_doubled(place, docs, (await docs.refresh()).collection_id)
-            losses[name] += missing
-            doubled[name] += twice
+    for name in _chosen(place.chance, until):
+        await asyncio.sleep(place.chance.uniform(0.1, 1.0))
+        since = time.monotonic()
+        await FAULTS[name](place)
+        seconds[name].append(await _recovered(place, since))
+        async with connect(place.url, settings=_settings(), embedder=HashingEmbedder(64)) as platform:
+            docs = await platform.collection("docs")
+            missing, twice = await _lost_and_doubled(place, docs, (await docs.refresh()).collection_id)
+        losses[name] += missing
+        doubled[name] += twice
     for writer in place.writers.values():
         writer.kill()
     for name in place.programs:
@@ -519,8 +528,9 @@ async def test_nothing_acknowledged_is_lost_and_the_service_recovers(
     assert not any(losses.values())
     assert not any(doubled.values())
     if SECONDS:
+        run = f"{SECONDS:g} seconds, seed {SEED}, {len(place.acknowledged())} steps (add, search, feedback)"
         TABLE.write_text(
-            f"# Faults\n\n`make test-faults`, {SECONDS:g} seconds, seed {SEED}, {len(place.acknowledged())} steps "
-            f"(add, search, feedback) acknowledged.\nAfterwards `retrieval doctor --deep` found nothing wrong.\n\n"
-            f"{report}\n"
+            f"# Faults\n\n`make test-faults`, {run} acknowledged.\n"
+            "Two clients used the database, and one the HTTP service; a worker ran the jobs, which corrected nothing."
+            f"\nAfterwards `retrieval doctor --deep` found nothing wrong.\n\n{report}\n"
         )
