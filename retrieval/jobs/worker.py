@@ -33,7 +33,7 @@ from retrieval.adapters.store.items.collections import all_collections, collecti
 from retrieval.adapters.store.translate import translated
 from retrieval.domain.errors import DatabaseError
 from retrieval.jobs.registry import Job, job_named, lock_of
-from retrieval.jobs.run import RunReport, repeated, run_job
+from retrieval.jobs.run import RunReport, run_job
 from retrieval.services.workplace import JobTarget, Workplace
 from retrieval.settings import schedule
 
@@ -244,7 +244,7 @@ LONGEST_WAIT_SECONDS = 60.0
 
 
 class _Worker(Worker):
-    """A worker of the queue that goes by the platform's schedule; None: only by the queue."""
+    """A worker that goes by the platform's schedule (None: only by the queue), and requeues stalled jobs."""
 
     def __init__(self, app: App, registry: PeriodicRegistry | None, **options: Any) -> None:
         super().__init__(app, **options)
@@ -259,6 +259,13 @@ class _Worker(Worker):
                 await enqueue_due(self._registry, now)
                 wait = min(wait, PeriodicDeferrer(self._registry).get_next_tick(at=now) + MARGIN)
             await asyncio.sleep(wait)
+
+    async def _update_heartbeat(self) -> None:
+        # Its own heartbeat comes first: after the server's clock went ahead, every heartbeat looks old.
+        while self.worker_id is not None:
+            await asyncio.sleep(self.update_heartbeat_interval)
+            await self.app.job_manager.update_heartbeat(self.worker_id)
+            await requeue_stalled(self.app, self.stalled_worker_timeout)
 
 
 HEARTBEATS = 3
@@ -276,7 +283,7 @@ async def work(workplace: Workplace, stop: asyncio.Event, *, report: Report) -> 
             async with _open_queue(workplace, stop, report) as app:
                 await requeue_stalled(app, workplace.settings.worker_stalled_seconds)
                 started = True
-                await _until(stop, _serve(app, workplace))
+                await _until(stop, _run(app, workplace, wait=True))
                 if not stop.is_set():
                     # The queue logs itself that the worker stops.
                     _log.warning("the worker restarts its queue, whose loop has ended")
@@ -311,20 +318,6 @@ async def _open_queue(workplace: Workplace, stop: asyncio.Event, report: Report)
     with _queue_errors(workplace.database.url):
         async with app.open_async():
             yield app
-
-
-async def _serve(app: App, workplace: Workplace) -> None:
-    """Run jobs for ever, and requeue those of stalled workers; ends only when the database is lost."""
-    seconds = workplace.settings.worker_stalled_seconds
-
-    async def requeue() -> None:
-        try:
-            await requeue_stalled(app, seconds)
-        except ConnectorException as error:
-            _log.info("stalled jobs were not searched: %s", error)
-
-    async with repeated(requeue, seconds=seconds / HEARTBEATS):
-        await _run(app, workplace, wait=True)
 
 
 async def _run(app: App, workplace: Workplace, *, wait: bool) -> None:
