@@ -93,11 +93,31 @@ async def _run_recorded(
 
 
 @contextlib.asynccontextmanager
+async def repeated(step: Callable[[], Awaitable[None]], *, seconds: float) -> AsyncIterator[None]:
+    """Repeat the step, with that pause before each, while the block runs."""
+    is_over = False
+
+    async def repeat() -> None:
+        # A connection that breaks at the moment of a cancellation raises its own error, and the cancellation is lost.
+        while not is_over:
+            await asyncio.sleep(seconds)
+            await step()
+
+    repeating = asyncio.create_task(repeat())
+    try:
+        yield
+    finally:
+        is_over = True
+        repeating.cancel()
+        await asyncio.wait([repeating])
+
+
+@contextlib.asynccontextmanager
 async def _note_progress(
     database: Database, tenant_id: int, collection_id: int, run_id: int, advance: Advance
 ) -> AsyncIterator[Advance]:
     """Write the run's progress to its record every few seconds while the block runs."""
-    done = 0
+    done = noted = 0
 
     def advance_noted(so_far: int) -> None:
         nonlocal done
@@ -105,20 +125,14 @@ async def _note_progress(
         advance(so_far)
 
     async def note() -> None:
-        noted = 0
-        while True:
-            await asyncio.sleep(NOTED_SECONDS)
-            if done != noted:
-                noted = done
-                with contextlib.suppress(RetrievalError):
-                    await note_progress(database, tenant_id, collection_id, run_id, done)
+        nonlocal noted
+        if done != noted:
+            noted = done
+            with contextlib.suppress(RetrievalError):
+                await note_progress(database, tenant_id, collection_id, run_id, done)
 
-    noting = asyncio.create_task(note())
-    try:
+    async with repeated(note, seconds=NOTED_SECONDS):
         yield advance_noted
-    finally:
-        noting.cancel()
-        await asyncio.wait([noting])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

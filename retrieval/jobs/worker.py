@@ -22,7 +22,8 @@ from procrastinate import App, PsycopgConnector
 from procrastinate.connector import Notify
 from procrastinate.exceptions import AlreadyEnqueued, ConnectorException, UniqueViolation
 from procrastinate.jobs import Status
-from procrastinate.periodic import PeriodicDeferrer, PeriodicRegistry
+from procrastinate.periodic import MARGIN, PeriodicDeferrer, PeriodicRegistry
+from procrastinate.worker import Worker
 from psycopg_pool import AsyncConnectionPool
 
 from retrieval.adapters.store.database import CONNECT_TIMEOUT_SECONDS, Database
@@ -39,6 +40,11 @@ from retrieval.settings import schedule
 _log = logging.getLogger(__name__)
 
 
+# A heartbeat of a later time was sent before the server's clock went back. It counts as sent now; otherwise a killed
+# worker would keep its jobs until the clock reaches that time.
+_BRING_BACK = "UPDATE procrastinate_workers SET last_heartbeat = now() WHERE last_heartbeat > now()"
+
+
 async def requeue_stalled(app: App, seconds: float) -> int:
     """Requeue jobs whose worker has not sent a heartbeat for that time; returns their number.
 
@@ -46,6 +52,7 @@ async def requeue_stalled(app: App, seconds: float) -> int:
     waits for.
     """
     requeued = 0
+    await app.connector.execute_query_async(_BRING_BACK)
     for job in await app.job_manager.get_stalled_jobs(seconds_since_heartbeat=seconds):
         try:
             await app.job_manager.retry_job(job)
@@ -116,7 +123,7 @@ def queue_of(database: Database, *, connections: int) -> App:
         timeout=CONNECT_TIMEOUT_SECONDS,
         pool_factory=partial(_QueuePool, search_path=search_path),
     )
-    return App(connector=connector, periodic_defaults={"max_delay": MAKE_UP_SECONDS})
+    return App(connector=connector)
 
 
 RUN, DISPATCH = "retrieval.run", "retrieval.dispatch"
@@ -204,8 +211,10 @@ def add_tasks(app: App, workplace: Workplace, report: Report) -> None:
         _log.info("job %s, due at %d, is needed by %d collections", job, timestamp, enqueued)
 
 
-def add_schedule(registry: PeriodicRegistry, app: App, changes: Mapping[str, str]) -> None:
-    """Schedule the jobs; ``changes`` are changes to the default schedule."""
+def schedule_of(app: App, changes: Mapping[str, str]) -> PeriodicRegistry:
+    """The times of the jobs; ``changes`` are changes to the default schedule."""
+    # Not the queue's own registry, which would remember times.
+    registry = PeriodicRegistry()  # type: ignore[no-untyped-call]
     for name, cron in schedule(changes).items():
         registry.register_task(
             task=app.tasks[DISPATCH],
@@ -217,6 +226,46 @@ def add_schedule(registry: PeriodicRegistry, app: App, changes: Mapping[str, str
                 "task_kwargs": {"job": name},
             },
         )
+    return registry
+
+
+async def enqueue_due(registry: PeriodicRegistry, at: float) -> None:
+    """Queue each job whose last time before ``at``, in seconds since 1970, was not queued yet.
+
+    Only the database remembers the queued times. A process that remembered them would queue nothing for hours after its
+    clock went back by hours, and each missed time after its clock went ahead.
+    """
+    deferrer = PeriodicDeferrer(registry, MAKE_UP_SECONDS)
+    await deferrer.defer_jobs(deferrer.get_previous_tasks(at=at))
+
+
+LONGEST_WAIT_SECONDS = 60.0
+"""The time after which a worker looks at the clock again, which may have been set."""
+
+
+class _Worker(Worker):
+    """A worker that goes by the platform's schedule (None: only by the queue), and requeues stalled jobs."""
+
+    def __init__(self, app: App, registry: PeriodicRegistry | None, **options: Any) -> None:
+        super().__init__(app, **options)
+        self._registry = registry
+
+    async def _periodic_deferrer(self) -> None:
+        # The worker's end cancels this; it never ends by itself, because the worker watches its tasks until the first
+        # one ends.
+        while True:
+            wait, now = LONGEST_WAIT_SECONDS, time.time()
+            if self._registry is not None and self._registry.periodic_tasks:
+                await enqueue_due(self._registry, now)
+                wait = min(wait, PeriodicDeferrer(self._registry).get_next_tick(at=now) + MARGIN)
+            await asyncio.sleep(wait)
+
+    async def _update_heartbeat(self) -> None:
+        # Its own heartbeat comes first: after the server's clock went ahead, every heartbeat looks old.
+        while self.worker_id is not None:
+            await asyncio.sleep(self.update_heartbeat_interval)
+            await self.app.job_manager.update_heartbeat(self.worker_id)
+            await requeue_stalled(self.app, self.stalled_worker_timeout)
 
 
 HEARTBEATS = 3
@@ -232,10 +281,9 @@ async def work(workplace: Workplace, stop: asyncio.Event, *, report: Report) -> 
     while not stop.is_set():
         try:
             async with _open_queue(workplace, stop, report) as app:
-                add_schedule(app.periodic_registry, app, workplace.settings.jobs_schedule or {})
                 await requeue_stalled(app, workplace.settings.worker_stalled_seconds)
                 started = True
-                await _until(stop, _serve(app, workplace))
+                await _until(stop, _run(app, workplace, wait=True))
                 if not stop.is_set():
                     # The queue logs itself that the worker stops.
                     _log.warning("the worker restarts its queue, whose loop has ended")
@@ -252,11 +300,7 @@ async def work_once(
     """Run the due and the queued jobs, then end. ``clock`` gives seconds since 1970."""
     async with _open_queue(workplace, stop, report) as app:
         await requeue_stalled(app, workplace.settings.worker_stalled_seconds)
-        # Not the queue's own registry, with which a pass would check the schedule itself.
-        registry = PeriodicRegistry()  # type: ignore[no-untyped-call]
-        add_schedule(registry, app, workplace.settings.jobs_schedule or {})
-        deferrer = PeriodicDeferrer(registry, MAKE_UP_SECONDS)
-        await deferrer.defer_jobs(deferrer.get_previous_tasks(at=clock()))
+        await enqueue_due(schedule_of(app, workplace.settings.jobs_schedule or {}), clock())
         # Due jobs queue the needed jobs, so one pass is not enough; jobs that wait for another worker's jobs are left
         # to that worker.
         before, waiting = set[int](), await _waiting(app)
@@ -276,28 +320,11 @@ async def _open_queue(workplace: Workplace, stop: asyncio.Event, report: Report)
             yield app
 
 
-async def _serve(app: App, workplace: Workplace) -> None:
-    """Run jobs for ever, and requeue those of stalled workers; ends only when the database is lost."""
-    watch = asyncio.create_task(_watch(app, workplace.settings.worker_stalled_seconds))
-    try:
-        await _run(app, workplace, wait=True)
-    finally:
-        watch.cancel()
-        await asyncio.gather(watch, return_exceptions=True)
-
-
-async def _watch(app: App, seconds: float) -> None:
-    while True:
-        await asyncio.sleep(seconds / HEARTBEATS)
-        try:
-            await requeue_stalled(app, seconds)
-        except ConnectorException as error:
-            _log.info("stalled jobs were not searched: %s", error)
-
-
 async def _run(app: App, workplace: Workplace, *, wait: bool) -> None:
     settings = workplace.settings
-    await app.run_worker_async(
+    await _Worker(
+        app,
+        schedule_of(app, settings.jobs_schedule or {}) if wait else None,
         concurrency=settings.worker_concurrency,
         wait=wait,
         listen_notify=wait and settings.worker_listen,
@@ -307,7 +334,7 @@ async def _run(app: App, workplace: Workplace, *, wait: bool) -> None:
         # Results of jobs are in job_runs; failed jobs are also kept here, until they are pruned.
         delete_jobs="successful",
         install_signal_handlers=False,
-    )
+    ).run()  # type: ignore[no-untyped-call]
 
 
 async def _waiting(app: App) -> set[int]:

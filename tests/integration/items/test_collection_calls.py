@@ -405,6 +405,23 @@ async def test_a_model_is_trusted_no_longer_than_its_verdicts_are_there(platform
     assert not await is_there_to_learn(platform.workplace, JobTarget(platform.tenant_id, await own.refresh()))
 
 
+async def test_a_model_of_a_later_time_hides_no_verdicts(platform: Platform) -> None:
+    """It was fitted while the clock was ahead: verdicts are counted again, not in a year."""
+    own = await _own(platform, "early", Profile(learned=Learned(trusted_from=20)))
+    await platform.feedback_each(
+        [Feedback(collection="early", item_id=IDS[number], helpful=True, actor=f"a{number}") for number in range(21)]
+    )
+    await own.learn()
+    target = JobTarget(platform.tenant_id, await own.refresh())
+    assert not await is_there_to_learn(platform.workplace, target)
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await connection.execute(
+            "UPDATE learned_models SET statistics_at = statistics_at + interval '1 year' WHERE collection_id = %s",
+            (target.collection.collection_id,),
+        )
+    assert await is_there_to_learn(platform.workplace, target)
+
+
 async def test_items_without_a_text_are_told(platform: Platform) -> None:
     """They are stored, for they may be meant; where none has a text, the note says where it may be."""
     notes = await platform.collection("notes")

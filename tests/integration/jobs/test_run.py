@@ -42,6 +42,18 @@ async def test_embedding_what_is_pending_is_done_and_on_record(platform: Platfor
     assert run.seconds is not None
 
 
+async def test_the_last_run_is_the_one_that_began_last(platform: Platform) -> None:
+    """An earlier run has a later time if the server's clock was ahead."""
+    target = await target_of(platform, await platform.collection("docs"))
+    await run_job(platform.workplace, JOBS["prune"], target)
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await connection.execute("UPDATE job_runs SET started_at = started_at + interval '1 year'")
+    await run_job(platform.workplace, JOBS["prune"], target)
+    (run,) = await last_runs(platform)
+    assert run.finished_at is not None
+    assert run.started_at <= run.finished_at
+
+
 async def test_a_run_that_is_asked_to_end_keeps_what_it_did(platform: Platform) -> None:
     """It ends after its step, says so, and the next run does the rest."""
     collection = await make_pending(platform, "docs")

@@ -22,11 +22,14 @@ from retrieval.jobs.registry import JOBS
 from retrieval.jobs.run import RunReport, run_job
 from retrieval.jobs.worker import (
     NeedChecks,
+    add_tasks,
     enqueue,
+    enqueue_due,
     enqueue_needed,
     forget_failed,
     queue_of,
     requeue_stalled,
+    schedule_of,
     work,
     work_once,
 )
@@ -144,6 +147,20 @@ async def test_what_was_due_long_ago_is_made_up_for_once(platform: Platform) -> 
         at = noon + hours * 3600
         await work_once(workplace, asyncio.Event(), report=reports.append, clock=lambda at=at: at)  # type: ignore[misc]
     assert [report.job for report in reports] == ["prune", "prune"]
+
+
+async def test_a_worker_whose_clock_went_ahead_and_back_keeps_to_its_schedule(platform: Platform) -> None:
+    """It makes up for a year once, not minute by minute; back at noon it queues noon once more, and then the next."""
+    minute, year, noon = 60.0, 366 * 86400.0, 1_700_049_600.0
+    async with queue(platform) as app, asyncio.timeout(30):
+        add_tasks(app, platform.workplace, lambda _report: None)
+        registry = schedule_of(app, {**NOTHING_DUE, "prune": "* * * * *"})
+        queued = []
+        for at in (noon, noon + year, noon, noon, noon + minute):
+            await enqueue_due(registry, at)
+            queued.append(len(jobs_in(platform.database.url)))
+            in_queue(platform.database.url, "DELETE FROM procrastinate_jobs")
+    assert queued == [1, 1, 1, 0, 1]
 
 
 async def test_a_job_waits_in_the_queue_once(platform: Platform) -> None:
@@ -293,6 +310,18 @@ async def test_the_job_of_a_worker_that_is_gone_is_taken_up(platform: Platform) 
         assert jobs_in(platform.database.url) == [("embed", "doing")]
     await work_once(platform.workplace, asyncio.Event(), report=lambda _report: None)
     assert await pending(collection) == 0
+
+
+async def test_a_worker_that_is_gone_keeps_no_job_because_the_servers_clock_went_back(platform: Platform) -> None:
+    """Its last heartbeat is an hour ahead: it counts from the first look on, and not in an hour."""
+    collection = await make_pending(platform, "docs", 3)
+    async with queue(platform) as app:
+        await enqueue(app, JOBS["embed"], await target_of(platform, collection))
+        in_queue(platform.database.url, STALL.replace("now() -", "now() +"))
+        assert await requeue_stalled(app, 0.2) == 0
+        await asyncio.sleep(0.3)
+        assert await requeue_stalled(app, 0.2) == 1
+        assert jobs_in(platform.database.url) == [("embed", "todo")]
 
 
 async def test_a_stalled_job_does_not_hold_up_the_one_that_waits_for_its_lock(platform: Platform) -> None:

@@ -121,6 +121,18 @@ async def test_a_good_index_is_measured_and_left_alone(
     assert not await is_recall_in_question(platform.workplace, target)
 
 
+async def test_a_measurement_of_a_later_time_hides_no_samples(
+    platform: Platform, collection: Collection, vectors: Vectors
+) -> None:
+    """It was made while the server's clock was ahead: the collection is measured again, not in a year."""
+    target = await with_index(platform, collection, GOOD)
+    await sampled(platform, target, vectors)
+    await measure_recall(platform.workplace, target)
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await connection.execute("UPDATE recall_measurements SET measured_at = measured_at + interval '1 year'")
+    assert await is_recall_in_question(platform.workplace, target)
+
+
 async def test_a_sample_comes_back_as_it_was_kept(platform: Platform, collection: Collection, vectors: Vectors) -> None:
     """Vector, filter and limit."""
     target = await target_of(platform, collection)

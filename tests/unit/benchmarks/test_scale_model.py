@@ -49,6 +49,33 @@ def test_twice_the_items_need_twice_the_disk_and_more_parts_more_processors() ->
     assert (first["graph_fits"], divided["graph_fits"]) == (False, True)
 
 
+def test_the_guide_says_what_the_model_says() -> None:
+    """The table of a million items, and the sentences about ten million and a hundred million."""
+    model, guide = Model(STORED), (RESULTS.parents[1] / "docs" / "scale.md").read_text(encoding="utf-8")
+    both = [estimate(model, items=10**6, dimensions=d, searches=50, parts=parts) for d, parts in ((384, 2), (1536, 4))]
+    assert all(each["graph_fits"] for each in both)
+    lines = [line.strip("| ").split(" | ") for line in guide.splitlines() if line.startswith("| ")]
+    known = {line[0]: [cell.removesuffix(" of a core") for cell in line[1:]] for line in lines if len(line) == 3}
+    for row, cells in {
+        "disk, without records": [f"{each['disk_gb']:.2g} GB" for each in both],
+        "memory for searches": [f"{each['memory_gb']:.2g} GB" for each in both],
+        "load, without embedding": [f"{each['load_core_hours'] * 60:.0f} minutes" for each in both],
+        "parts": [str(each["parts"]) for each in both],
+        "index, by the model": [f"{each['build_core_hours'] * 60:.0f} minutes" for each in both],
+        "a hybrid search, server, at most": [f"{each['search_server_ms']:.0f} ms" for each in both],
+        "50 searches a second, at most": [f"{each['search_cores']:.1f} cores" for each in both],
+    }.items():
+        assert known[row] == cells
+    ten = estimate(model, items=10**7, dimensions=384, searches=50, parts=11)
+    assert ten["graph_fits"]
+    assert f"they need 11 parts, {ten['memory_gb']:.0f} GB of memory and {ten['build_core_hours']:.1f} hours" in guide
+    hundred = estimate(model, items=10**8, dimensions=384, searches=50, parts=64)
+    assert not hundred["graph_fits"]
+    memory, disk = (round(hundred[name], -1) for name in ("memory_gb", "disk_gb"))
+    assert f"({memory:.0f} GB and {disk:.0f} GB at 384 dimensions)" in guide
+    assert f"cost {round(hundred['search_server_ms'], -1):.0f} ms of the server" in guide.replace("\n", " ")
+
+
 def test_the_command_prints_an_estimate(capsys: pytest.CaptureFixture[str]) -> None:
     """As JSON."""
     arguments = ["estimate", "--items", "1000000", "--dimensions", "384", "--searches", "50", "--writes", "10000"]

@@ -1,7 +1,7 @@
 """Idempotent writes: a repeated write gets its first answer, for a day.
 
 An attempt holds the key until its answer is stored, or until it fails and frees the key. If the process dies meanwhile,
-the key is free after ``hold_seconds``.
+the key is free after ``hold_seconds``; after twice that time even if the server's clock was set back meanwhile.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _BEGIN = Compiled("""
     ON CONFLICT ON CONSTRAINT idempotency_keys_pkey DO UPDATE SET
         attempt = excluded.attempt, request_hash = excluded.request_hash, held_until = excluded.held_until,
         expires_at = excluded.expires_at, status = NULL, headers = NULL, body = NULL
-    WHERE k.expires_at <= now() OR (k.status IS NULL AND k.held_until <= now())
+    WHERE k.expires_at <= now() OR (
+        k.status IS NULL AND k.held_until NOT BETWEEN now() AND now() + 2 * make_interval(secs => %(hold_seconds)s))
     RETURNING attempt
 """)
 _FIND = Compiled("""

@@ -59,11 +59,11 @@ _IS_ON_NODES = """
 
 
 def stored_bytes(relation: str, *, is_distributed: bool) -> str:
-    """The SQL expression for the bytes of a table or index, on all nodes of a cluster.
+    """The SQL expression for the bytes of a table or index, on all nodes of a cluster; 0: it was dropped meanwhile.
 
     ``relation``: the expression for its OID.
     """
-    here = f"pg_table_size({relation})"
+    here = f"coalesce(pg_table_size({relation}), 0)"
     if not is_distributed:
         return here
     is_on_nodes = _IS_ON_NODES.format(relation=relation)

@@ -130,7 +130,7 @@ _LAST_OF_TENANT = Compiled("""
     SELECT DISTINCT ON (r.job) r.job, r.started_at, r.finished_at, r.outcome, r.details
     FROM job_runs r JOIN collections c ON c.collection_id = r.collection_id
     WHERE c.tenant_id = %(id)s
-    ORDER BY r.job, r.started_at DESC
+    ORDER BY r.job, r.run_id DESC
 """)
 
 

@@ -23,8 +23,10 @@ MOST_VERDICTS = 200_000
 
 _PAGE = 500
 
+# A model of a later time was fitted while a clock was ahead: it would hide verdicts until that time.
 _LAST = Compiled("""
-    SELECT max(m.statistics_at) FROM learned_models AS m WHERE m.collection_id = %(collection_id)s
+    SELECT max(m.statistics_at) FROM learned_models AS m
+    WHERE m.collection_id = %(collection_id)s AND m.statistics_at <= now()
 """)
 _SPACE = Compiled("""
     SELECT m.definition -> 'space_id' FROM learned_models AS m WHERE m.collection_id = %(collection_id)s

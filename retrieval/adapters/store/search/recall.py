@@ -43,7 +43,8 @@ _NEWER = Compiled("""
         SELECT FROM query_samples s
         WHERE s.collection_id = %(collection_id)s AND s.space_id = %(space_id)s AND s.sampled_at > coalesce(
             (SELECT max(m.measured_at) FROM recall_measurements m
-             WHERE m.collection_id = %(collection_id)s AND m.space_id = %(space_id)s), '-infinity')
+             WHERE m.collection_id = %(collection_id)s AND m.space_id = %(space_id)s
+                 AND m.measured_at <= now()), '-infinity')  -- the clock may have been ahead
     )
 """)
 

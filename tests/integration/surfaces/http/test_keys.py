@@ -463,7 +463,14 @@ async def _change(platform: Platform, change: str, idempotency_key: str) -> None
     await platform.database.write(platform.tenant_id, Compiled(statement, parameters))
 
 
-@pytest.mark.parametrize("change", ["expires_at = now()", "status = NULL, held_until = now()"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "expires_at = now()",
+        "status = NULL, held_until = now()",
+        "status = NULL, held_until = now() + interval '1 hour'",  # the server's clock was set back
+    ],
+)
 async def test_a_key_whose_time_is_over_is_free(world: World, change: str) -> None:
     """After a day, or after the longest possible duration of a write whose process died."""
     key, writes_before, once = await world.key("write"), len(world.things.done), str(uuid.uuid4())

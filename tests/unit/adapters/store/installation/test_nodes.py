@@ -45,10 +45,10 @@ def test_a_value_stays_a_value() -> None:
 
 def test_one_server_is_asked_for_a_size_without_citus() -> None:
     """Citus's functions and catalog exist only on a cluster, where a distributed table is empty on the coordinator."""
-    assert stored_bytes("k.oid", is_distributed=False) == "pg_table_size(k.oid)"
+    assert stored_bytes("k.oid", is_distributed=False) == "coalesce(pg_table_size(k.oid), 0)"
     expression = stored_bytes("k.oid", is_distributed=True)
     assert "placed.logicalrelid = k.oid OR built.indisvalid" in expression
-    assert "citus_table_size(k.oid) ELSE pg_table_size(k.oid)" in expression
+    assert "citus_table_size(k.oid) ELSE coalesce(pg_table_size(k.oid), 0)" in expression
 
 
 @pytest.mark.parametrize(
