@@ -356,8 +356,8 @@ class Platform:
     ) -> FeedbackReport:
         """Record a verdict on an item that a search showed, or on an item of a ``collection`` in a ``context``.
 
-        Give ``helpful`` or ``reward`` (0 to 1); ``Feedback`` describes the rest. The latest verdict of the same kind
-        and actor counts, in any order of arrival; calls with the same ``key``, or the same ``at``, count once. Raises
+        Give ``helpful`` or ``reward`` (0 to 1); ``Feedback`` describes the rest. A repeated call counts once, and a
+        later verdict of the same kind and actor replaces the earlier one, in any order of arrival. Raises
         ``UnknownRetrievalError``, ``UnknownCollectionError``, ``UnknownItemError`` and ``InvalidRequestError``.
         """
         event = Feedback(

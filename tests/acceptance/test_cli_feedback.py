@@ -33,9 +33,5 @@ def test_each_command_is_a_verdict_and_the_last_one_counts(program: Program) -> 
     judge = ("feedback", "--collection", "pages", "a", "--actor", "u2")
     said = [program.json(*judge, verdict) for verdict in ("--helpful", "--not-helpful", "--helpful")]
     assert [(one["recorded"], one["superseding"]) for one in said] == [(1, 0), (1, 1), (1, 1)]
-    lines = [{"collection": "pages", "item_id": "a", "actor": "u3", "helpful": said} for said in (True, False, True)]
-    program.write("verdicts.jsonl", *lines)
-    said = [program.json("feedback", "--file", "verdicts.jsonl") for _ in range(2)]
-    assert [(one["recorded"], one["repeated"]) for one in said] == [(3, 0), (0, 3)]
     said = [program.json(*judge, "--helpful", "--key", "order 17") for _ in range(2)]
     assert [(one["recorded"], one["repeated"]) for one in said] == [(1, 0), (0, 1)]

@@ -37,7 +37,7 @@ class FeedbackLine:
 
 
 def read_feedback(file: str) -> Iterator[FeedbackLine]:
-    """Every line that is not blank. The key of an event without a key of its own is made from its line.
+    """Every line that is not blank. The key of an event without actor, session and key is made from its line.
 
     So a file that is read twice counts once; the same line twice in a file is two events. Raises
     ``InvalidRequestError`` if the file cannot be read.
@@ -65,7 +65,7 @@ def read_feedback(file: str) -> Iterator[FeedbackLine]:
 def feedback_from_record(record: Mapping[str, Any], *, key: str | None = None) -> Feedback:
     """The event of a record with the fields of ``Feedback``, and with ``domain`` and ``complexity`` of its context.
 
-    ``key`` is the key of an event without a key of its own (``own_key``). Raises ``InvalidRequestError``.
+    ``key`` is the key of an event without actor, session and key. Raises ``InvalidRequestError``.
     """
     unknown = sorted(set(record) - _NAMES)
     if unknown:

@@ -245,6 +245,7 @@ class PrincipleStore:
         if session and trace_id is not None:
             note = f"trace {trace_id}: {note}".rstrip(": ")
         session = session or trace_id or ""
+        has_subject = bool(session) or shown_by is not None
         event = Feedback(
             collection=None if shown_by is not None else self._name,
             retrieval_id=shown_by,
@@ -252,8 +253,10 @@ class PrincipleStore:
             helpful=was_helpful,
             note=note,
             # Without a session, a later verdict of the same actor would replace the earlier one.
-            session=session or (f"usage {uuid4()}" if shown_by is None and actor else ""),
+            session=session or ("" if has_subject or not actor else f"usage {uuid4()}"),
             actor=actor,
+            # With a time, a return to an earlier verdict is a new event, not a repetition.
+            at=self._platform.now if has_subject else None,
             of_session=True,
         )
         try:

@@ -59,13 +59,13 @@ class Feedback:
     """The conversation or run of the verdict; else the context's session."""
     note: str = ""
     at: datetime | None = None
-    """The time of the event, with a time zone; None: the time of its arrival, in the order of the call's events."""
+    """The time of the event, with a time zone; None: the time of its arrival."""
     weight: float = 1.0
     """The weight of the verdict, 0 to 1."""
     of_session: bool = False
     """True if all verdicts of the session (and actor) on the item are one subject, whichever answer showed it."""
     key: UUID | str | None = None
-    """The key that identifies repetitions: any text, unique for an item. None: see ``own_key``."""
+    """The key that identifies repetitions: any text, unique for an item. None: derived, see ``own_key``."""
 
     def __post_init__(self, helpful: bool | None) -> None:
         put = object.__setattr__
@@ -127,10 +127,9 @@ class Feedback:
 
     @property
     def own_key(self) -> UUID | None:
-        """The key that identifies a repetition: the given key, or subject, reward, weight and time.
+        """The key that identifies a repetition: the given key, or subject, reward, weight and, if given, event time.
 
-        None: there is neither a key, nor both a subject and a time. The event is then a new one, also if it says what
-        an earlier one said; the sender makes a key, once.
+        None: there is neither; the sender then makes a key, once.
         """
         return self.key_about(None if self.key is not None else self.subject)
 
@@ -140,9 +139,10 @@ class Feedback:
             return self.key
         if self.key is not None:
             return _derive_key("key", self.key)
-        if subject is None or self.at is None:
+        if subject is None:
             return None
-        return _derive_key("event", str(subject), self.reward, self.weight, self.at.astimezone(UTC).isoformat())
+        when = None if self.at is None else self.at.astimezone(UTC).isoformat()
+        return _derive_key("event", str(subject), self.reward, self.weight, when)
 
     def named(self) -> str:
         """The event in a message."""

@@ -69,11 +69,11 @@ async def test_feedback_of_a_hit_counts_in_the_situation_of_its_search(platform:
 
 
 async def test_a_repeated_call_counts_once(platform: Platform) -> None:
-    """Events are the same by their subject, reward and time, or by the given key, alone or within a batch."""
+    """Events are the same by their content, or by the given key, alone or within a batch."""
     await _stored(platform)
     retrieval, (first, second, *_) = await _search(platform)
     for _ in range(2):
-        report = await platform.feedback(retrieval, first, helpful=True, at=datetime(2026, 3, 1, tzinfo=UTC))
+        report = await platform.feedback(retrieval, first, helpful=True)
     assert (report.recorded, report.repeated) == (0, 1)
     event = Feedback(collection="docs", item_id=second, helpful=True, key="order 17")
     assert (await platform.feedback_each([event, event])).as_dict()["repeated"] == 1
@@ -83,46 +83,6 @@ async def test_a_repeated_call_counts_once(platform: Platform) -> None:
     for _ in range(2):
         await platform.feedback(collection="docs", item_id=second, helpful=True)
     assert await _raw(platform, second) == (3, 3)
-
-
-@pytest.mark.parametrize("named", [{"actor": "u"}, {"session": "s"}, {}])
-@pytest.mark.parametrize("is_one_call", [False, True])
-async def test_of_verdicts_without_a_time_the_last_one_counts(
-    platform: Platform, named: dict[str, Any], *, is_one_call: bool
-) -> None:
-    """Also one that was given before, and taken back; in the order of the calls, and of a call's events."""
-    await _stored(platform)
-    retrieval, (first, *_) = await _search(platform)
-    subjects: list[dict[str, Any]] = [{"retrieval_id": retrieval, "item_id": first}]
-    subjects += [{"collection": "docs", "item_id": "d"}] if named else []
-    for subject in subjects:
-        for counts, verdicts in ((1, (True, False, True)), (0, (False, True, True, False))):
-            events = [Feedback(**subject, **named, helpful=helpful) for helpful in verdicts]
-            calls = [events] if is_one_call else [[event] for event in events]
-            reports = [await platform.feedback_each(call) for call in calls]
-            assert [(report.recorded, report.repeated) for report in reports] == [(len(call), 0) for call in calls]
-            assert await _raw(platform, subject["item_id"]) == (1, counts)
-
-
-async def test_a_call_whose_answer_is_lost_is_made_again_and_counts_once(
-    platform: Platform, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The platform sends the same events, with their keys and times, also those that are new each time."""
-    await _stored(platform)
-    run, answers = platform.database._run, 0  # noqa: SLF001 - where an answer arrives
-
-    async def losing(*arguments: Any) -> Any:
-        nonlocal answers
-        rows, answers = await run(*arguments), answers + 1
-        if answers == 1:
-            raise psycopg.OperationalError("the connection was lost")
-        return rows
-
-    monkeypatch.setattr(platform.database, "_run", losing)
-    events = [Feedback(collection="docs", item_id="a", helpful=True, actor=actor) for actor in ("", "u")]
-    report = await platform.feedback_each(events)
-    assert (answers, report.recorded, report.repeated) == (2, 0, 2)
-    assert await _raw(platform, "a") == (2, 2)
 
 
 @pytest.mark.parametrize("is_late", [False, True])
@@ -196,7 +156,7 @@ async def test_an_actor_has_a_daily_cap(platform: Platform) -> None:
     await _stored(platform)
     await (await platform.collection("docs")).set_learning(daily_cap=3)
     events = [
-        Feedback(collection="docs", item_id=item_id, helpful=True, actor="u", kind=kind, at=platform.now)
+        Feedback(collection="docs", item_id=item_id, helpful=True, actor="u", kind=kind)
         for kind in "xy"
         for item_id in "ab"
     ]
@@ -215,10 +175,7 @@ async def test_a_key_has_a_cap_of_its_own_for_each_item_whatever_actors_it_names
     await _stored(platform)
     scopes = ["feedback", "read"]
     key, other = [(await platform.create_key("app", scopes=scopes, feedback_cap=5)).key for _ in range(2)]
-    day = datetime(2026, 3, 1, tzinfo=UTC)
-    events = [
-        Feedback(collection="docs", item_id="a", helpful=True, actor=f"a{number}", at=day) for number in range(20)
-    ]
+    events = [Feedback(collection="docs", item_id="a", helpful=True, actor=f"a{number}") for number in range(20)]
     report = await platform.feedback_each(events, api_key=key)
     assert (report.recorded, report.discounted) == (20, {"over the cap of the key": 15})
     assert (await platform.feedback_each(events, api_key=key)).repeated == 20
@@ -355,7 +312,7 @@ async def test_a_later_outcome_replaces_the_shares_of_the_items_that_it_names(pl
     await _stored(platform)
     retrieval, (first, second, _) = await _search(platform)
     await platform.outcome(retrieval, [first, second], reward=1.0, actor="agent")
-    assert (await platform.outcome(retrieval, [second, first], reward=1.0, actor="agent")).superseding == 2
+    assert (await platform.outcome(retrieval, [second, first], reward=1.0, actor="agent")).repeated == 2
     assert (await platform.outcome(retrieval, [first], reward=1.0, actor="agent")).superseding == 1
     assert (await _arm(platform, first)).pulls == pytest.approx(2 * (await _arm(platform, second)).pulls, rel=1e-4)
     await platform.feedback(retrieval, second, reward=0, weight=0, kind="outcome", actor="agent")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -85,8 +85,7 @@ async def record_feedback(
 ) -> StoreOutcome:
     """Store the events and add them to their arms, in one statement and one round trip.
 
-    If one is refused, nothing is stored, unless ``skip_refused``. ``now`` is the time of the first event, if it has
-    none; later ones without a time follow a microsecond apart, so that the last of several verdicts counts.
+    If one is refused, nothing is stored, unless ``skip_refused``. ``now`` is the time of events without a time.
     ``key_id``: the API key of the request, whose cap then applies; empty: there is none.
     """
     # The statement contains the events' keys, so that it can be sent again if the connection is lost.
@@ -147,7 +146,7 @@ def _columns(events: Sequence[Feedback], now: datetime) -> dict[str, Any]:
         "domains": [context.domain for context in contexts],
         "complexities": [context.complexity for context in contexts],
         "notes": [event.note for event in events],
-        "event_times": [event.at or now + timedelta(microseconds=place) for place, event in enumerate(events)],
+        "event_times": [event.at or now for event in events],
     }
     encoded = {
         name: WrittenValue(write(columns[name]) if any(columns[name]) else None, kind)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -65,7 +65,8 @@ def judge_one(
     async def work(platform: Platform) -> FeedbackReport:
         if collection is not None:
             await platform.collection(collection, create=False)
-        return await platform.feedback_each([event])
+        # Its time tells a return to an earlier verdict from a repetition of that verdict.
+        return await platform.feedback_each([replace(event, at=event.at or platform.now)])
 
     _print(run(state, work), RefusedLines(), as_json=as_json)
 
@@ -163,7 +164,7 @@ def feedback(
         str | None, typer.Option(metavar="TIME", help="When it was: 2026-03-01T12:00:00+00:00; else now.")
     ] = None,
     weight: Annotated[float | None, typer.Option(metavar="W", help="How much it counts, 0 to 1.")] = None,
-    key: Annotated[str | None, typer.Option(metavar="TEXT", help="Identifies repetitions; else --at does.")] = None,
+    key: Annotated[str | None, typer.Option(metavar="TEXT", help="Identifies repetitions; else derived.")] = None,
     file: Annotated[
         str | None,
         typer.Option("--file", "-f", metavar="FILE", help="Events, one JSON object a line; - is standard input."),

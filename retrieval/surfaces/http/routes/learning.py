@@ -53,7 +53,7 @@ class FeedbackEvent(Sent, examples=[_EVENT]):
     weight: Share = 1.0
     """The weight of the event, 0 to 1."""
     key: str | None = None
-    """The key that identifies repetitions of the event; left out: a verdict with the same `at` and reward is one."""
+    """The key that identifies repetitions of the event; left out: derived from the event."""
 
     def event(self) -> Feedback:
         """The event for the platform. Raises ``InvalidRequestError`` for members that exclude each other."""
@@ -180,7 +180,7 @@ feedback_router = APIRouter(
 
 @feedback_router.post("/feedback", response_model=FeedbackTold, summary="Give feedback on an item")
 async def feedback(caller: CurrentCaller, platform: CurrentPlatform, body: FeedbackEvent) -> JSONResponse:
-    """Record feedback on a hit of a search, or on an item in a context. The last verdict counts."""
+    """Record feedback on a hit of a search, or on an item in a context. The same event counts once."""
     report = await platform.feedback_each([body.event()], api_key=caller.key)
     return JSONResponse(report.as_dict())
 
