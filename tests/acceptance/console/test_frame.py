@@ -80,7 +80,7 @@ def test_every_view_of_nothing_says_what_is_missing(visitor: Visitor, ask: Ask) 
         expect(page.get_by_role("alert")).to_have_count(0)
 
 
-def test_what_takes_a_while_or_does_not_answer_is_told(visitor: Visitor) -> None:
+def test_a_slow_or_missing_answer_is_shown(visitor: Visitor) -> None:
     """A moved slider whose answer takes more than a moment shows that it is under way; one without any says so."""
     page = visitor.go(PAGES[0])
     routes: list[Route] = []

@@ -141,7 +141,7 @@ def test_a_verdict_counts_and_another_one_replaces_it(visitor: Visitor, fresh: s
         expect(page.get_by_text(f"Noted: {button.lower()}")).to_be_visible()
         assert ask(standing) == (1, successes)
     visitor.go(f"/console/learning?collection={fresh}")
-    expect(page.get_by_role("figure", name="How items fared").locator("rect")).to_have_text(f"{title}: 0")
+    expect(page.get_by_role("figure", name="Verdicts by item").locator("rect")).to_have_text(f"{title}: 0")
     expect(page.get_by_role("figure", name="Rising and sinking").locator("rect")).to_have_text(f"{title}: 1")
     expect(page.get_by_role("figure", name="Reward by context").locator("rect")).to_have_text("all feedback: 0")
 

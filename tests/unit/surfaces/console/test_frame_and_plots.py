@@ -71,7 +71,7 @@ def test_a_part_below_zero_takes_its_width_from_the_others() -> None:
 
 def test_names_that_are_alike_are_told_apart() -> None:
     """Two items of one title are two bars."""
-    assert plots.told_apart(["one", "two", "one"], ["a", "b", "c"]) == ["a: one", "two", "c: one"]
+    assert plots.distinct_names(["one", "two", "one"], ["a", "b", "c"]) == ["a: one", "two", "c: one"]
 
 
 def test_a_line_of_many_points_is_drawn_with_few() -> None:
