@@ -193,7 +193,7 @@ def test_nothing_learned_expects_one_half() -> None:
     assert LearnedReward().predict((), []) == []
 
 
-def test_what_cannot_be_is_refused(logistic: LearnedReward) -> None:
+def test_invalid_arguments_are_refused(logistic: LearnedReward) -> None:
     """Kinds that are unknown, models that are broken, lengths that differ."""
     for call in (
         lambda: learn([], kind="forest"),

@@ -33,7 +33,7 @@ def _world(
     return signals, (rng.random(EVENTS) < 1 / (1 + np.exp(-logits))).astype(np.float64), ranks
 
 
-def test_it_finds_the_weights_that_rewards_follow() -> None:
+def test_the_fit_finds_the_weights_behind_the_rewards() -> None:
     """After thousands of events the priors do not matter, and the effect of the place is separated."""
     signals, rewards, ranks = _world(1, intercept=-6.0, **{RELEVANCE: 9.0, LEARNED: 1.0, "dense": -0.5})
     stack = fit_stack(signals, rewards, np.ones(EVENTS), ranks)
