@@ -168,7 +168,7 @@ def test_items_without_ids_get_them_by_their_content(program: Program, tmp_path:
     assert (again["added"], again["unchanged"], again["repeated"]) == (0, 2, 1)
 
 
-def test_what_holds_nothing_is_told(program: Program, tmp_path: Path) -> None:
+def test_an_empty_source_is_reported(program: Program, tmp_path: Path) -> None:
     """A file without items, and a folder without documents; both may be meant, so the run succeeds."""
     file, folder = tmp_path / "none.csv", tmp_path / "folder"
     file.write_text("id,text\n")
@@ -545,7 +545,7 @@ def test_a_folder_of_documents_is_ingested_and_gives_passages(program: Program, 
         (["handbook", "notes.jsonl"], 1, "notes.jsonl: the name does not tell what document it is"),
     ],
 )
-def test_what_cannot_be_meant_of_documents_is_refused(
+def test_options_for_items_are_refused_for_documents(
     program: Program, tmp_path: Path, options: list[str], code: int, message: str
 ) -> None:
     """In one line."""

@@ -204,7 +204,7 @@ def test_a_worker_can_do_what_is_due_and_end(program: Program) -> None:
         (("reindex", "nothing"), "error: there is no collection 'nothing'; "),
     ],
 )
-def test_what_does_not_exist_is_one_line(program: Program, arguments: tuple[str, ...], line: str) -> None:
+def test_an_unknown_job_is_one_line(program: Program, arguments: tuple[str, ...], line: str) -> None:
     """The line lists what exists."""
     assert program.fails(*arguments).startswith(line)
 

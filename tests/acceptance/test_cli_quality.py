@@ -126,7 +126,7 @@ REFUSALS = (
 )
 
 
-def test_what_cannot_be_measured_is_one_line(tickets: Program) -> None:
+def test_an_impossible_measurement_is_one_line(tickets: Program) -> None:
     """The exit code is 1."""
     for arguments, reason in REFUSALS:
         assert reason in tickets.fails(*arguments)

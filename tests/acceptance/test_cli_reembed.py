@@ -61,7 +61,7 @@ async def test_the_worked_example(program: Program) -> None:
         assert len(sent) == len(set(sent)) == 60 + len(ASKED), "each text and each recorded question once"
 
 
-def test_what_the_program_refuses(program: Program) -> None:
+def test_impossible_actions_are_refused(program: Program) -> None:
     """With what to do next."""
     assert "has no re-embedding; begin one with" in program.fails("reembed", "tickets")
     assert "set RETRIEVAL_EMBEDDER=openai:big@http://x/v1 wherever" in program.fails(

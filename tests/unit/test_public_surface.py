@@ -30,7 +30,7 @@ def test_the_public_names_are_sorted_and_few() -> None:
     assert len(retrieval.__all__) <= 16
 
 
-def test_what_is_visible_is_what_is_public() -> None:
+def test_only_public_names_are_visible() -> None:
     """``dir`` shows only the public names; a star import does not replace Python's ``open``."""
     assert [name for name in dir(retrieval) if not name.startswith("_")] == sorted([*retrieval.__all__, "open"])
 

@@ -43,7 +43,7 @@ def test_urls_of_replicas_are_separated_by_commas(monkeypatch: pytest.MonkeyPatc
     assert [url.get_secret_value() for url in Settings().read_database_urls or ()] == urls
 
 
-def test_what_is_no_url_of_a_replica_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_url_of_a_replica_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the name of its setting, without showing a password."""
     monkeypatch.setenv("RETRIEVAL_READ_DATABASE_URLS", "postgresql://a/x mysql://user:secret@b/y")
     with pytest.raises(InvalidRequestError, match="RETRIEVAL_READ_DATABASE_URLS: it must be a URL such as") as refusal:
@@ -192,7 +192,7 @@ def test_a_language_model_that_is_set_to_nothing_is_not_set(monkeypatch: pytest.
     ],
 )
 @pytest.mark.parametrize("connects", [connect, sync.connect])
-def test_what_connect_cannot_use_is_told_by_its_argument(
+def test_invalid_arguments_of_connect_are_named(
     connects: Callable[..., object], arguments: dict[str, Any], message: str
 ) -> None:
     """In one line, as an error of ours."""

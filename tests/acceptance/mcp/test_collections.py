@@ -118,7 +118,7 @@ async def test_stored_text_is_quoted_wherever_a_model_reads_it(server: str) -> N
 
 
 @pytest.mark.usefixtures("program")
-async def test_what_is_asked_wrongly_is_one_line_that_says_how_to_ask(http: str) -> None:
+async def test_a_wrong_call_gets_one_line_that_explains_the_right_one(http: str) -> None:
     """An unknown collection, field, value or operator, no words, an unknown id, a tool that is not offered."""
     async with Client(http) as client:
         ask = "search_collection"
@@ -217,7 +217,7 @@ async def test_memories_are_stored_and_remembered(server: str) -> None:
 
 
 @pytest.mark.parametrize("options", [("--read-only",), ("--tools", "collections,memories,principles")])
-async def test_who_only_reads_makes_nothing(program: Program, options: tuple[str, ...]) -> None:
+async def test_reading_creates_no_collection(program: Program, options: tuple[str, ...]) -> None:
     """Neither a collection of memories nor of principles, in a tenant that has none; each tool says so."""
     alone = program.using(RETRIEVAL_TENANT="nobody-yet")
     async with client_of(alone, *options) as client:

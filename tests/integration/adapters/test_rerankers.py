@@ -138,7 +138,7 @@ async def test_a_cosine_below_zero_counts_as_zero() -> None:
 
 
 @pytest.mark.parametrize(("status", "attempts"), [(500, 2), (429, 2), (401, 1), (404, 1), (422, 1)])
-async def test_what_may_pass_is_tried_again(status: int, attempts: int) -> None:
+async def test_temporary_errors_are_retried(status: int, attempts: int) -> None:
     """The message never has the key."""
     async with RerankServer() as server:
         server.faults.extend([says({"message": f"no: {KEY}"}, status)] * 5)
@@ -263,7 +263,7 @@ def test_settings_that_cannot_work_name_what_to_set(settings: Settings, values: 
     assert "\n" not in str(caught.value)
 
 
-async def test_what_was_made_is_closed(settings: Settings, tmp_path: Path) -> None:
+async def test_a_configured_reranker_is_closed(settings: Settings, tmp_path: Path) -> None:
     """The configured reranker is created once."""
     changed = settings.changed(reranker="onnx", reranker_model=str(write_cross_encoder(tmp_path / "tiny")))
     choice = ChosenReranker(changed, ChosenLLM(changed))

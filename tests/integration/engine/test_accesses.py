@@ -50,7 +50,7 @@ async def test_counts_are_exact_beside_writers_in_several_platforms(database_url
     assert all(memory.last_accessed_at is not None for memory in memories.values())
 
 
-async def test_what_waits_is_counted_when_the_platform_is_closed(database_url: str, settings: Settings) -> None:
+async def test_closing_the_platform_counts_waiting_accesses(database_url: str, settings: Settings) -> None:
     """An ending program loses no access; items that are not memories and unrecorded readers count nothing."""
     async with connect(database_url, settings=settings) as platform:
         store = MemoryStore(platform)

@@ -219,7 +219,7 @@ def test_a_login_that_does_not_see_all_saves_nothing(new_database: NewDatabase, 
 
 
 @not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
-def test_what_is_there_is_not_written_over(database_url: str, tmp_path: Path) -> None:
+def test_an_existing_folder_is_not_overwritten(database_url: str, tmp_path: Path) -> None:
     """A folder with content is not changed."""
     (tmp_path / "kept").write_text("mine")
     with pytest.raises(ConflictError, match="is there already"):
@@ -339,7 +339,7 @@ def test_an_upgrade_that_was_cut_off_between_its_last_steps_is_told(place: Path)
 
 
 @not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
-def test_what_a_killed_restore_left_is_cleared(place: Path, new_database: NewDatabase) -> None:
+def test_remains_of_a_killed_restore_are_removed(place: Path, new_database: NewDatabase) -> None:
     """Its server may still run: it is stopped before the next one replaces it."""
     folder, home = place / "backup", place / "home"
     back_up(new_database(), folder, NOW)

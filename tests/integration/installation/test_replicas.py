@@ -355,7 +355,7 @@ def _kill(server: Cluster) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
-async def test_what_is_no_replica_is_passed_over(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unusable_replica_is_skipped(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     """The primary itself, a missing server and another server's copy are skipped and reported; searches work."""
     nobody = "postgresql://postgres@127.0.0.1:1/retrieval"
     urls = (servers.primary.url, nobody)
@@ -377,7 +377,7 @@ async def test_what_is_no_replica_is_passed_over(servers: Servers, monkeypatch: 
 
 
 @pytest.mark.parametrize("token", ["", "1", "0/0; DROP", "0/123456789", 7])
-async def test_what_is_no_token_is_refused(servers: Servers, token: Any) -> None:
+async def test_an_invalid_token_is_refused(servers: Servers, token: Any) -> None:
     """The error says where to take one from."""
     async with connect(settings=servers.settings("tokens")) as platform:
         docs = await platform.collection("docs")

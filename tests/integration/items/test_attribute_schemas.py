@@ -158,7 +158,7 @@ async def test_documents_fit_too(tickets: Collection) -> None:
         ({"$ref": "#"}, "refers to itself endlessly"),
     ],
 )
-async def test_what_is_no_schema_is_refused(platform: Platform, schema: Any, message: str) -> None:
+async def test_an_invalid_schema_is_refused(platform: Platform, schema: Any, message: str) -> None:
     """On one line, and no collection is made."""
     with pytest.raises(InvalidRequestError) as caught:
         await platform.collection("never", schema=schema)

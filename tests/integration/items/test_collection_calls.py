@@ -133,7 +133,7 @@ async def test_vectors_of_words_are_those_that_searches_look_for(docs: Collectio
 async def test_a_collection_without_an_embedder_has_no_vectors_of_words(platform: Platform) -> None:
     """The message names the missing embedder."""
     own = await platform.collection("given", space=EmbeddingSpace(provider="test", model="given", dimensions=3))
-    with pytest.raises(InvalidRequestError, match="collection 'given' has no vectors of words"):
+    with pytest.raises(InvalidRequestError, match="collection 'given' has no embedder"):
         await own.vectors_of(["disk"])
 
 
@@ -162,7 +162,7 @@ async def test_values_are_counted_by_tag_and_within_a_filter(docs: Collection) -
         await docs.value_counts("levle")
 
 
-async def test_what_is_known_of_items_without_a_model_are_their_counts(platform: Platform) -> None:
+async def test_without_a_model_standings_are_raw_counts(platform: Platform) -> None:
     """Standings are raw counts; expectations those of Beta(successes + 1, failures + 1)."""
     own = await _own(platform, "counts")
     in_shop = Feedback(collection="counts", item_id="i01", helpful=True, context=Context(domain="shop"))
@@ -195,7 +195,7 @@ async def test_what_is_known_of_items_without_a_model_are_their_counts(platform:
         ({"query": 5}, "the query must be text"),
     ],
 )
-async def test_what_expectations_cannot_be_asked_is_refused(
+async def test_invalid_arguments_of_expectations_are_refused(
     docs: Collection, arguments: dict[str, Any], message: str
 ) -> None:
     """Whether there is a model to ask or not."""

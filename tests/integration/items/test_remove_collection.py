@@ -92,7 +92,7 @@ async def test_a_removed_one_is_unknown_and_can_be_made_anew(platform: Platform)
         await platform.remove_collection("")
 
 
-async def test_what_an_interruption_left_can_be_searched_and_removed(platform: Platform) -> None:
+async def test_a_partly_removed_collection_can_be_searched_and_removed(platform: Platform) -> None:
     """Its statistics are those of the remaining items."""
     docs = await _fill(platform, "docs")
     stored = await docs.refresh()

@@ -111,7 +111,7 @@ QUEUE = "DROP SCHEMA retrieval_jobs CASCADE"
 MONTH = "SELECT format('DROP TABLE %s', max(m.part::text)) FROM retrieval.known_months() AS m"
 
 
-async def test_what_was_broken_by_hand_is_found_and_mended_as_it_says(url: str, platform: Platform) -> None:
+async def test_every_damage_is_found_and_its_remedy_works(url: str, platform: Platform) -> None:
     """Each damage has its severity; after the repairs only the missing worker is left."""
     await make_pending(platform, "things", 3)
     with opened(url) as connection:

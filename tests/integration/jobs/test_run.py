@@ -157,7 +157,7 @@ async def test_the_status_tells_what_waits_and_what_ran(platform: Platform) -> N
     assert [(run["job"], run["outcome"]) for run in shown["runs"]] == [("prune", "done")]
 
 
-async def test_what_is_old_enough_is_pruned_and_nothing_else(platform: Platform) -> None:
+async def test_only_old_rows_are_pruned(platform: Platform) -> None:
     """Cached embeddings and records, each by its own time."""
     target = await target_of(platform, await make_pending(platform, "docs", 3))
     await run_job(platform.workplace, JOBS["weights"], target)

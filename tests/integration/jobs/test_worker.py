@@ -88,7 +88,7 @@ async def pending(collection: Collection) -> int:
     return (await collection.info()).pending
 
 
-async def test_what_is_due_is_done_for_every_tenant(platform: Platform, settings: Settings) -> None:
+async def test_due_jobs_run_for_every_tenant(platform: Platform, settings: Settings) -> None:
     """Each collection that needs it, once; done, the worker ends and the queue is empty."""
     reports: list[RunReport] = []
     async with AsyncExitStack() as stack:
@@ -134,7 +134,7 @@ async def test_an_examination_warns_of_what_is_wrong(platform: Platform, caplog:
     assert report.details["notes"][0] in caplog.text
 
 
-async def test_what_was_due_long_ago_is_made_up_for_once(platform: Platform) -> None:
+async def test_a_missed_job_runs_once(platform: Platform) -> None:
     """A worker that runs once a day does what the day asked for; the same moment is never done twice."""
     await platform.collection("docs")
     workplace = scheduled(platform.workplace, prune="27 3 * * *")
@@ -309,7 +309,7 @@ async def test_a_stalled_job_does_not_hold_up_the_one_that_waits_for_its_lock(pl
     assert await pending(collection) == 0
 
 
-async def test_what_failed_long_ago_leaves_the_queue(platform: Platform) -> None:
+async def test_old_failed_jobs_leave_the_queue(platform: Platform) -> None:
     """With the pruning, by the age of its last event."""
     collection = await platform.collection("docs")
     async with queue(platform) as app:

@@ -186,7 +186,7 @@ async def test_an_endpoint_that_refuses_connections_is_asked_once_it_is_there(
             await by_meaning(collection, "database timeout 5")
 
 
-async def test_what_is_cached_is_found_by_meaning_all_the_time(
+async def test_cached_queries_are_searched_by_meaning_during_an_outage(
     settings: Settings, database_url: str, server: OpenAIServer
 ) -> None:
     """Any process may have cached it; in a batch only new texts are searched by words alone, and so are rewrites."""
@@ -204,7 +204,7 @@ async def test_what_is_cached_is_found_by_meaning_all_the_time(
         assert [hits[0].item_id for hits in batch] == ["1", "2", "1"]
         hits = await collection.search("database timeout", rewrites=["disk full"])
         assert {part.leg for part in hits[0].explanation.contributions} == {"dense", "lexical"}
-        assert [note.partition(":")[0] for note in hits.notes] == ["rewrites that have no vector were left out"]
+        assert [note.partition(":")[0] for note in hits.notes] == ["rewrites without a vector were left out"]
 
 
 async def test_by_meaning_alone_it_fails_at_once(settings: Settings, database_url: str, server: OpenAIServer) -> None:

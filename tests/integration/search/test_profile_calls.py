@@ -131,7 +131,7 @@ async def test_a_recorded_search_is_read_with_its_context_and_what_it_showed(pla
     assert record.as_dict()["impressions"][0]["slot"] == "exploit"
 
 
-async def test_what_was_not_recorded_cannot_be_read(platform: Platform) -> None:
+async def test_an_unrecorded_search_cannot_be_read(platform: Platform) -> None:
     """Neither can a record of another collection."""
     result = await (await _docs(platform)).search("disk")
     with pytest.raises(UnknownRetrievalError):
@@ -184,7 +184,7 @@ async def test_profiles_that_are_stored_at_once_are_all_kept(platform: Platform)
     assert [stored[version] for version in versions] == new_profiles
 
 
-async def test_what_is_not_recorded_goes_by_the_profile_of_now(platform: Platform) -> None:
+async def test_an_unrecorded_search_uses_the_current_profile(platform: Platform) -> None:
     """The age of the handle does not matter."""
     now = 0.0
     watched = await platform.collection("watched")

@@ -151,7 +151,9 @@ async def test_an_answer_without_hits_says_what_the_best_had(platform: Platform)
         ({"min_score": float("inf")}, "min_score is inf"),
     ],
 )
-async def test_what_is_no_number_is_refused(platform: Platform, bounds: dict[str, Any], message: str) -> None:
+async def test_a_value_that_is_not_a_number_is_refused(
+    platform: Platform, bounds: dict[str, Any], message: str
+) -> None:
     """By name."""
     notes = await calibrated(platform)
     with pytest.raises(InvalidRequestError, match=message) as raised:

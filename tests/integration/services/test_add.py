@@ -47,7 +47,9 @@ class RefusingEmbedder(HashingEmbedder):
         return await super().embed(texts, role)
 
 
-async def test_what_two_add_at_once_is_added_once(platform: Platform, connection: psycopg.AsyncConnection[Any]) -> None:
+async def test_two_simultaneous_writers_add_an_item_once(
+    platform: Platform, connection: psycopg.AsyncConnection[Any]
+) -> None:
     """Both see no item first: the second writer finds the same text unchanged, and changes another text."""
     collection = await platform.collection("docs")
     await connection.execute("LOCK TABLE items IN SHARE MODE")

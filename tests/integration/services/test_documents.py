@@ -226,7 +226,7 @@ async def test_a_name_is_for_one_folder(docs: Collection, handbook: Path, tmp_pa
         await docs.ingest_documents([handbook, write_handbook(tmp_path / "b" / "handbook")])
 
 
-async def test_what_cannot_be_read_is_told_and_stops_no_other(docs: Collection, handbook: Path) -> None:
+async def test_an_unreadable_document_is_reported_and_the_others_stored(docs: Collection, handbook: Path) -> None:
     """Its stored chunks stay."""
     await docs.ingest_documents(handbook)
     (handbook / "policy.pdf").write_bytes(b"%PDF-1.4 broken")
@@ -325,7 +325,7 @@ async def test_documents_are_given_as_dictionaries(docs: Collection) -> None:
         ([3], "not int"),
     ],
 )
-async def test_what_is_no_document_is_refused(docs: Collection, value: Any, message: str) -> None:
+async def test_an_invalid_document_is_refused(docs: Collection, value: Any, message: str) -> None:
     """Before anything is stored."""
     with pytest.raises(InvalidItemError, match=message):
         await docs.add_documents(value)

@@ -209,7 +209,7 @@ async def test_without_records_the_content_alone_moves(platform: Platform, tmp_p
     assert [profile.version for profile in await copy.profiles()] == [2, 1]
 
 
-async def test_what_is_there_is_not_written_over(platform: Platform, tmp_path: Path) -> None:
+async def test_existing_targets_are_not_overwritten(platform: Platform, tmp_path: Path) -> None:
     """An existing file, collection or recorded search is refused, and nothing is changed."""
     source = await fill(platform)
     file = tmp_path / "docs.jsonl"

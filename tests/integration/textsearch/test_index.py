@@ -81,7 +81,7 @@ async def test_a_large_one_gets_one_keeps_it_and_loses_it_when_half_as_large(
     await collection.add([{"_id": "new", "text": "alpha"}])
 
 
-async def test_what_a_failed_build_left_is_replaced(platform: Platform, collection: Collection, admin: Admin) -> None:
+async def test_remains_of_a_failed_build_are_replaced(platform: Platform, collection: Collection, admin: Admin) -> None:
     """An invalid index does not count as an index: it is dropped and built again."""
     await _keep(platform, collection, 40)
     number = (await collection.refresh()).collection_id

@@ -253,7 +253,7 @@ async def test_the_lexical_leg_takes_the_extensions_way_unless_it_is_switched_of
     assert [(hit.item_id, hit.score) for hit in ranking] == await both.by_extension("alpha w17", 10)
 
 
-async def test_what_was_rolled_back_is_not_found(both: Both, admin: psycopg.AsyncConnection[Any]) -> None:
+async def test_items_of_a_rolled_back_write_are_not_found(both: Both, admin: psycopg.AsyncConnection[Any]) -> None:
     """A write that fails leaves nothing in the extension's index."""
     stored = await both.served.refresh()
     await both.add([{"_id": "1", "text": "alpha"}])

@@ -49,7 +49,7 @@ def test_every_byte_of_the_secret_counts() -> None:
 @pytest.mark.parametrize(
     "text", ["", "rtv_", "secret", TEXT[:-1], TEXT + "a", TEXT.upper(), " " + TEXT, TEXT + "\n", "é\ud800", TEXT[4:]]
 )
-def test_what_is_no_key_has_no_id_and_matches_none(text: str) -> None:
+def test_an_invalid_key_has_no_id_and_matches_none(text: str) -> None:
     """A header may have any content, and none raises an error."""
     assert key_id_of(text) is None
     assert not is_key(text, key_hash(TEXT))

@@ -86,7 +86,7 @@ async def test_a_call_that_wants_it_as_it_is_now_reads_for_itself(reading: Readi
     await asyncio.gather(*calls)
 
 
-async def test_what_is_fresh_is_not_read(reading: Reading) -> None:
+async def test_a_fresh_state_is_not_read_again(reading: Reading) -> None:
     """Up to the age that the call allows."""
     handle, now = _aged(1.0)
     assert await handle.refresh(older_than_seconds=1.0) is SMALL

@@ -14,7 +14,7 @@ from retrieval.domain.records.slate import Placed, Slot
 from retrieval.domain.search.diversity import Diversity
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
 from retrieval.domain.search.profile_parts import Combination, Learned, Recording
-from retrieval.engine.record import Decided, record
+from retrieval.engine.record import DecisionRecord, record
 from retrieval.engine.replay import Difference, differences, why_not_reproduced
 from retrieval.learning.learned_model import LearnedModel, LearnedReward
 from retrieval.learning.stack import LogitStack
@@ -85,17 +85,17 @@ def test_a_better_candidate_that_was_not_shown_is_said() -> None:
         impressions=[replace(impression, rank=rank) for rank, impression in enumerate(search.impressions[1:], 1)],
     )
     full = replace(without, hits=2, request={**search.request, "limit": 2})
-    assert why_not_reproduced(full, Profile()) == ("c was passed over: it was removed while the search ran",)
+    assert why_not_reproduced(full, Profile()) == ("c was skipped: it was removed while the search ran",)
 
 
-def test_what_was_learned_is_summed_again() -> None:
+def test_learned_rewards_are_added_again() -> None:
     """From the relevance, on a scale from 0 to 1, and the learned reward that was recorded."""
     learned = {"c": 0.9, "a": 0.2, "b": 0.5}
     relevant = {"c": 0.4, "a": 0.6, "b": 0.6 * 8 / 9}  # c is last in the dense leg: 0.5 of 0.9
     relevant["c"] += 0.6 * 5 / 9
     scores = {name: 0.25 * relevant[name] + 0.75 * learned[name] for name in learned}
     profile = replace(SUM, learned=Learned(share=0.75))
-    search = _record(profile, decided=Decided(model_version=4, scores=scores, signals={"learned": learned}))
+    search = _record(profile, decision=DecisionRecord(model_version=4, scores=scores, signals={"learned": learned}))
     impressions = [replace(impression, score=scores[impression.item_id]) for impression in search.impressions]
     impressions.sort(key=lambda impression: -impression.score)
     search = replace(
@@ -119,7 +119,7 @@ def test_a_stack_needs_its_model() -> None:
         "learned": dict.fromkeys(logits, 0.5), "logit_mean": {**logits},
         "affinity": {**dict.fromkeys(logits, 0.0), "b": 0.5}, "length": dict.fromkeys(logits, 0.0),
     }  # fmt: skip
-    search = _record(profile, decided=Decided(model_version=4, scores=scores, signals=signals))
+    search = _record(profile, decision=DecisionRecord(model_version=4, scores=scores, signals=signals))
     ordered = sorted(scores, key=lambda item_id: -scores[item_id])[:3]
     impressions = [
         replace(search.impressions[0], item_id=item_id, rank=n, score=scores[item_id])
@@ -136,7 +136,7 @@ def test_a_stack_needs_its_model() -> None:
     assert why_not_reproduced(search, profile, other)[0].startswith("the score of ")
 
 
-def test_what_was_explored_is_not_held_to_its_score() -> None:
+def test_explored_hits_need_not_follow_their_score() -> None:
     """The other hits are."""
     slate = [Placed("a", Slot.EXPLORE, 0.5, 0.5)]
     assert why_not_reproduced(_record(slate=slate), Profile()) == ()
@@ -151,9 +151,9 @@ def test_the_same_answer_has_no_differences() -> None:
     assert differences(_record(), _record(ms=1), ALL_OLD) == ((), ())
 
 
-def test_what_changed_for_the_whole_search_is_said_once() -> None:
+def test_changes_of_the_whole_search_are_listed_once() -> None:
     """Profile, model, policy, path and legs."""
-    now = _record(profile_version=2, decided=Decided(model_version=1, policy="thompson_slots/1"))
+    now = _record(profile_version=2, decision=DecisionRecord(model_version=1, policy="thompson_slots/1"))
     then = replace(_record(scores={"dense": SCORES["dense"]}), path="approximate")
     assert differences(then, now, ALL_OLD)[0] == (
         "profile v1 answered then, v2 does now",
@@ -188,7 +188,7 @@ def test_an_item_that_was_archived_is_told_from_one_that_changed() -> None:
     assert by_id["b"].why == ("dense rank 2 then, 1 now",)
 
 
-def test_what_exploration_drew_is_said() -> None:
+def test_exploration_is_a_reason_for_a_difference() -> None:
     """The reason tells a draw of the record from a draw of the replay."""
     then = _record(slate=[Placed("b", Slot.EXPLORE, 0.5, 0.5)])
     then = replace(then, impressions=[replace(impression, rank=impression.rank + 1) for impression in then.impressions])
@@ -196,7 +196,7 @@ def test_what_exploration_drew_is_said() -> None:
     by_id = _by_id(differences(then, now, ALL_OLD)[1])
     assert by_id["b"].why == ("exploration drew it then",)
     assert by_id["a"].why == ("exploration swapped it now",)
-    assert by_id["c"].why == ("others moved",)
+    assert by_id["c"].why == ("other items moved",)
 
 
 def test_an_item_that_only_the_profile_moved_says_so() -> None:

@@ -276,7 +276,7 @@ async def test_an_error_of_a_search_ends_the_evaluation_as_it_is() -> None:
         ({"qrels": {"other": {"d": 1}}}, "no query is judged"),
     ],
 )
-async def test_what_cannot_be_measured_is_refused(options: dict[str, Any], message: str) -> None:
+async def test_impossible_evaluations_are_refused(options: dict[str, Any], message: str) -> None:
     """The error comes before the first search."""
     search = CannedSearch({})
 
@@ -587,7 +587,7 @@ async def test_queries_bring_their_filter_and_leave_themselves_out() -> None:
     assert [request["limit"] for request in collection.asked] == [1000, 1000]
 
 
-async def test_what_searches_say_is_counted() -> None:
+async def test_notes_of_searches_are_counted() -> None:
     """A leg that did not run changes what the figures mean."""
     report = await evaluate_collection(
         both_legs(notes=("no embedder",)), QUERIES_COLLECTION, QRELS_COLLECTION, metrics=METRICS

@@ -63,7 +63,7 @@ def test_the_index_follows_the_size_with_hysteresis(
     ("documents", "outcome"),
     [(1000, IndexOutcome.BUILT), (501, IndexOutcome.BUILT), (499, IndexOutcome.DROPPED)],
 )
-def test_what_a_failed_build_left_is_built_again_or_removed(documents: int, outcome: IndexOutcome) -> None:
+def test_an_invalid_index_is_built_again_or_removed(documents: int, outcome: IndexOutcome) -> None:
     """An invalid index costs writes without use."""
     assert wanted_outcome(documents, 1000, None, 0, is_there=True) is outcome
 

@@ -362,7 +362,7 @@ def test_a_csv_brings_queries_with_what_is_expected(tmp_path: Path, separator: s
         ('{"_id": "q", "text": "t"}\n', "without a file of judgements the queries come as CSV"),
     ],
 )
-def test_what_is_no_such_csv_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_an_invalid_csv_is_refused(tmp_path: Path, text: str, message: str) -> None:
     """With what to write instead."""
     with pytest.raises(InvalidRequestError, match=message):
         read_judged(write_file(tmp_path, text))

@@ -81,7 +81,7 @@ async def test_keeps_the_contract_where_nobody_answers() -> None:
     await check_unreachable_llm(lambda: OpenAILLM(model="small", base_url="http://127.0.0.1:1/v1", max_attempts=1))
 
 
-async def test_it_sends_model_key_and_prompts(make: Callable[..., OpenAILLM], server: OpenAIServer) -> None:
+async def test_a_request_has_model_key_and_prompts(make: Callable[..., OpenAILLM], server: OpenAIServer) -> None:
     """It sends nothing else unless requested: some models accept no temperature and no response format."""
     llm = make()
     await llm.complete(PROMPT)

@@ -134,7 +134,7 @@ def best(memories: Sequence[KnownMemory], arguments: Mapping[str, Any]) -> list[
     return sorted(best_pairs, key=lambda pair: (-pair[1], pair[0]))[: arguments["limit"]]
 
 
-async def test_it_finds_what_comparing_every_memory_finds(open_platform: Platform) -> None:
+async def test_the_hits_are_those_of_comparing_every_memory(open_platform: Platform) -> None:
     """The same memories with the same scores, for random questions with all options."""
     chance = random.Random(11)
     memories = [random_memory(number, chance) for number in range(200)]
@@ -418,7 +418,7 @@ async def test_a_strategy_without_what_it_starts_from_is_an_error(open_platform:
 
 
 @pytest.mark.parametrize("query", [None, "tea"])
-async def test_what_has_expired_since_takes_no_place_of_an_earlier_moment(
+async def test_expired_memories_take_no_place_in_a_page_as_of_an_earlier_time(
     open_platform: Platform, query: str | None
 ) -> None:
     """The clock decides about expiry: a page as of the past is full of memories that still exist."""

@@ -362,7 +362,7 @@ BAD: list[tuple[Any, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("messages", "others", "why"), BAD, ids=[f"{why} {n}" for n, (_, _, why) in enumerate(BAD)])
-async def test_what_are_no_messages_is_refused_before_anybody_is_asked(
+async def test_invalid_messages_are_refused_before_the_model_is_called(
     store: MemoryStore, server: OpenAIServer, messages: Any, others: dict[str, Any], why: str
 ) -> None:
     """One line that says what to give."""

@@ -116,7 +116,7 @@ async def test_huge_and_tiny_vectors_of_a_problem_are_as_good_as_any(house: Plat
     await MetaphorRetriever(corpus, platform=house).retrieve_after_backtrack(problems[0], CORPUS[0], "no")
 
 
-async def test_what_waits_for_its_vector_is_said(
+async def test_pending_metaphors_are_noted(
     house: Platform, new_corpus: NewCorpus, embedder: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The note comes with an answer of fewer metaphors than requested."""
@@ -157,7 +157,7 @@ async def test_a_profile_without_cosines_cannot_be_explored_with(house: Platform
         ).retrieve_with_exploration(pipes)
 
 
-async def test_what_is_no_metaphor_is_refused_in_words(corpus: MetaphorCorpus, house: Platform) -> None:
+async def test_invalid_metaphors_are_refused_with_a_reason(corpus: MetaphorCorpus, house: Platform) -> None:
     """Never with an error of Python's own."""
     wrong: list[Callable[[], Awaitable[Any]]] = [
         lambda: corpus.near_duplicates("x"),  # type: ignore[arg-type]

@@ -109,7 +109,7 @@ def test_a_huge_commit_is_read_in_part(git: Git, repository: Path) -> None:
     assert [len(subject) for subject in events.subjects] == [200]
 
 
-def test_what_a_hook_of_git_sets_points_nowhere_else(
+def test_the_environment_of_a_git_hook_does_not_change_the_repository(
     git: Git, monkeypatch: pytest.MonkeyPatch, repository: Path, tmp_path: Path
 ) -> None:
     """A session that a hook of another repository starts is about its own folder."""

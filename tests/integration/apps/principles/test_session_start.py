@@ -86,7 +86,7 @@ async def test_a_session_is_given_the_best_and_some_that_are_new(
     assert session.principles[0].principle == ranked[0].principle
 
 
-async def test_what_was_shown_is_what_the_session_was_started_with(
+async def test_the_principles_shown_are_those_of_the_session_start(
     store: PrincipleStore, db: Platform, clock: StoppedClock, places: Settings, project: Path
 ) -> None:
     """The store finds it by the session's name, and a verdict about it counts."""

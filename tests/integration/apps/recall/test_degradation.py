@@ -90,7 +90,7 @@ class _Failing:
 
 
 @pytest.mark.parametrize("error", [RuntimeError("a\nbug"), TimeoutError("its own"), KeyError("choices")])
-async def test_whatever_a_model_raises_costs_its_rewrites_alone(
+async def test_any_error_of_a_model_costs_only_its_rewrites(
     memories: Collection, caplog: pytest.LogCaptureFixture, error: Exception
 ) -> None:
     """The answer names the error, whose traceback is logged; a time limit of the model's own is not the search's."""
@@ -103,10 +103,10 @@ async def test_whatever_a_model_raises_costs_its_rewrites_alone(
 
 
 @pytest.mark.parametrize("query", ["who \x00", "who \ud800"])
-async def test_what_cannot_be_searched_is_not_sent_to_the_model(memories: Collection, query: str) -> None:
+async def test_invalid_questions_are_not_sent_to_the_model(memories: Collection, query: str) -> None:
     """It is refused before."""
     model = _Failing(RuntimeError())
-    with pytest.raises(InvalidRequestError, match="the query holds"):
+    with pytest.raises(InvalidRequestError, match="the query contains"):
         await DualRetriever(memories, model).search(query)  # type: ignore[arg-type]
     assert model.asked == 0
 
@@ -163,7 +163,7 @@ async def test_hostile_rewrites_change_nothing_but_the_query_texts(make: Make, s
     assert all(entity.attributes["user"] == "me" for entity in entities)
 
 
-async def test_what_items_say_never_reaches_the_model(make: Make, server: OpenAIServer) -> None:
+async def test_texts_of_items_never_reach_the_model(make: Make, server: OpenAIServer) -> None:
     """A trap among the memories is found and shown, and no prompt holds a word of it."""
     entities = await make().search("what was the note about previous instructions", where=MINE, limit=7)
     assert "trap" in {entity.id for entity in entities}

@@ -181,7 +181,7 @@ async def test_a_time_in_the_question_is_preferred(make: Make) -> None:
     assert entities.time_range == (datetime(2026, 11, 17, tzinfo=UTC), datetime(2026, 11, 19, tzinfo=UTC))
 
 
-async def test_what_is_counted_back_from_now_is_preferred_until_now(make: Make) -> None:
+async def test_a_period_counted_back_from_now_is_preferred_until_now(make: Make) -> None:
     """Memories of last week come first, and those told since follow."""
     entities = await make().search("team last week", where=MINE, deep_search=False)
     assert entities.time_range == (datetime(2026, 11, 9, tzinfo=UTC), NOW + timedelta(days=1))

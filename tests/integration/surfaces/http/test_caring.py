@@ -30,7 +30,7 @@ async def test_a_key_is_told_of_its_own_collections_alone(
     assert (await client.get("/v1/doctor?collection=nothing")).status_code == 404
 
 
-async def test_what_was_learned_is_listed_and_chosen(client: AsyncClient) -> None:
+async def test_models_are_listed_and_chosen(client: AsyncClient) -> None:
     """Before there is any feedback there is nothing, and none of it is used."""
     await client.put("/v1/collections/learning", json={})
     nothing = {"used": 0, "chosen": False, "models": []}

@@ -50,7 +50,7 @@ async def test_an_item_is_put_read_and_removed(client: AsyncClient) -> None:
         assert (answer.status_code, answer.json()["type"]) == (404, "/problems/unknown-item")
 
 
-async def test_what_is_known_is_not_sent_again(client: AsyncClient) -> None:
+async def test_an_unchanged_item_is_not_sent_again(client: AsyncClient) -> None:
     """304 with the same entity tag."""
     tag = (await client.put(f"{ITEMS}/known", json={"title": "t"})).headers["ETag"]
     answer = await client.get(f"{ITEMS}/known", headers={"If-None-Match": tag})
@@ -98,13 +98,13 @@ async def test_an_item_may_be_called_anything(client: AsyncClient, item_id: str)
 
 
 @pytest.mark.parametrize("path", ["", "%00", "a%0Ab", "a%E2%80%AEb", "x" * 513])
-async def test_what_no_item_is_called_is_refused(client: AsyncClient, path: str) -> None:
+async def test_an_invalid_item_id_is_refused(client: AsyncClient, path: str) -> None:
     """Without a fault of the service."""
     assert (await client.put(f"{ITEMS}/{path}", json={})).status_code in {404, 405, 422}
     assert (await client.get(f"{ITEMS}/{path}")).status_code in {200, 404, 422}
 
 
-async def test_what_was_read_may_be_put_back(client: AsyncClient) -> None:
+async def test_a_read_item_can_be_put_back(client: AsyncClient) -> None:
     """It is unchanged, one by one, together and in a stream."""
     item_sent = {"title": "t", "metadata": {"version": "2.1", "title": "another"}}
     first = (await client.put(f"{ITEMS}/back", json=item_sent)).json()

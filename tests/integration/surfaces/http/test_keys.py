@@ -440,7 +440,7 @@ async def test_an_answer_too_long_to_be_kept_is_not_given_again_and_the_write_no
     assert len(world.things.done) == writes_before + 1
 
 
-async def test_what_is_posted_to_ask_is_asked_every_time(world: World) -> None:
+async def test_searches_and_reads_run_despite_an_idempotency_key(world: World) -> None:
     """A search with an idempotency key runs each time; so does every read."""
     key, writes_before = await world.key("write"), len(world.things.done)
     for _ in range(2):

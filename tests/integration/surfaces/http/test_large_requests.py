@@ -174,7 +174,7 @@ async def test_of_a_list_the_first_wrong_value_is_told(client: AsyncClient) -> N
         ("/v2/retrieval/search", {"title": "x" * 40_000}, "/description", "32,768 bytes"),
     ],
 )
-async def test_what_is_beyond_a_bound_is_told_with_its_place_and_the_bound(
+async def test_an_exceeded_bound_is_named_with_its_place(
     client: AsyncClient, path: str, body: dict[str, Any], pointer: str, bound: str
 ) -> None:
     """A problem of the request: 422."""

@@ -76,7 +76,7 @@ async def test_facts_are_remembered_once_and_their_versions_are_read(client: Asy
         body_of("x" * 300_000),
     ],
 )
-async def test_what_are_no_messages_is_refused(client: AsyncClient, platform: Platform, body: dict[str, Any]) -> None:
+async def test_invalid_messages_are_refused(client: AsyncClient, platform: Platform, body: dict[str, Any]) -> None:
     """The answer is a problem document, before the language model is called."""
     await memories_collection(platform)
     calls = LLM.calls

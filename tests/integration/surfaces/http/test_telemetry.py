@@ -108,7 +108,7 @@ async def test_each_request_is_one_line(client: AsyncClient, log_lines: Lines) -
     assert "zweistromland" not in "".join(log_lines.lines)
 
 
-async def test_what_is_logged_meanwhile_bears_the_same_id(client: AsyncClient, log_lines: Lines) -> None:
+async def test_log_lines_of_a_request_have_its_id(client: AsyncClient, log_lines: Lines) -> None:
     """Also a client's own id."""
     await client.post("/probe/docs/search", params={"q": "x"}, headers={"X-Request-ID": "mine-1"})
 
@@ -124,7 +124,7 @@ async def test_operators_looks_are_no_lines(client: AsyncClient, log_lines: Line
     assert log_lines.of("retrieval.access") == []
 
 
-async def test_what_leads_nowhere_and_what_fails_are_lines_too(client: AsyncClient, log_lines: Lines) -> None:
+async def test_unknown_paths_and_failures_are_logged(client: AsyncClient, log_lines: Lines) -> None:
     """The first has no route; the second has the error's class, but not its message."""
     await client.get("/nowhere/zweistromland")
     await client.post("/probe/broken", params={"q": "zweistromland"})

@@ -192,7 +192,7 @@ def test_delete_with_no_ids_empties_the_collection(
     assert sync_collection.get(["1", "2", "3", "4", "old"]) == {}
 
 
-def test_what_cannot_be_stored_is_told_and_nothing_is(store: RetrievalVectorStore) -> None:
+def test_one_invalid_document_refuses_the_call(store: RetrievalVectorStore) -> None:
     """One bad document refuses the call."""
     with pytest.raises(InvalidItemError, match="NaN"):
         store.add_texts(["a", "b"], [{}, {"n": float("nan")}], ids=["a", "b"])

@@ -75,7 +75,7 @@ async def test_the_last_failure_is_said_with_the_number_of_attempts() -> None:
     assert (script.attempts, len(script.waits)) == (3, 2)
 
 
-async def test_what_will_not_pass_is_not_tried_again() -> None:
+async def test_permanent_errors_are_not_retried() -> None:
     """Other errors pass through at once."""
     script = Script(EmbedderRejectedError("no"))
     with pytest.raises(EmbedderRejectedError, match="no"):

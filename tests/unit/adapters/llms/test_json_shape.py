@@ -37,7 +37,7 @@ def test_an_answer_that_does_not_fit_says_where() -> None:
 @pytest.mark.parametrize(
     "schema", [{"type": "colour"}, {"minimum": "one"}, {"type": {1, 2}}, {"properties": []}, {"required": "colour"}]
 )
-def test_what_is_no_schema_is_refused(schema: dict[str, Any]) -> None:
+def test_an_invalid_schema_is_refused(schema: dict[str, Any]) -> None:
     """No answer can fit it, so none is asked for."""
     with pytest.raises(LLMRejectedError, match="the schema is not a JSON schema"):
         JSONShape(schema)

@@ -165,7 +165,7 @@ EXPLODING = '<!ENTITY a "ha">' + "".join(
         ("jpeg", b"", "format 'jpeg' is not known; use one of markdown, html, pdf, docx, text, code"),
     ],
 )
-def test_what_cannot_be_read_is_refused_with_a_reason(form: str, data: bytes, reason: str) -> None:
+def test_an_unreadable_document_is_refused_with_a_reason(form: str, data: bytes, reason: str) -> None:
     """This covers every kind of damage."""
     with pytest.raises(InvalidItemError, match=reason):
         read(data, form)

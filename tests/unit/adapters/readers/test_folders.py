@@ -128,7 +128,7 @@ def test_folders_and_names_of_documents_are_told_from_files_of_items(handbook: P
 
 
 @pytest.mark.parametrize("given", ["", None, 5, b"folder"])
-def test_what_is_no_path_is_refused(given: Any) -> None:
+def test_an_invalid_path_is_refused(given: Any) -> None:
     """An empty name, as of a variable that is not set, does not stand for the current folder."""
     with pytest.raises(InvalidRequestError, match="is not a path"):
         find_documents([given])

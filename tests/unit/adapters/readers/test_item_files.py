@@ -101,7 +101,7 @@ def test_an_entry_that_no_line_has_is_refused(tmp_path: Path) -> None:
         ({"text": "title", "body": "_id"}, "'text' and 'body' are one field"),
     ],
 )
-def test_what_is_no_field_is_refused_before_reading(
+def test_an_unknown_field_is_refused_before_reading(
     tmp_path: Path, name: str, columns: dict[str, str], reason: str
 ) -> None:
     """This applies to every format; the message lists the fields, and explains how to name an attribute."""

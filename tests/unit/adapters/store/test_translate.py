@@ -103,7 +103,7 @@ async def test_nothing_of_a_url_that_cannot_be_read_is_shown(url: str) -> None:
     assert caught.value.__suppress_context__
 
 
-def test_what_stands_in_place_of_a_port_is_not_shown() -> None:
+def test_an_invalid_port_is_not_shown() -> None:
     """An unwritten / in a password makes what precedes it a port."""
     with pytest.raises(ConfigurationError, match="write it as postgresql://") as caught:
         status("postgresql://user:topsecret/rest@db.example/docs", "retrieval")

@@ -119,7 +119,7 @@ def test_long_content_is_shortened() -> None:
 
 
 @given(HOSTILE, HOSTILE, HOSTILE, st.one_of(HOSTILE, st.dictionaries(HOSTILE, st.lists(HOSTILE, max_size=2))))
-def test_what_memories_say_cannot_break_out(kind: str, summary: str, text: str, content: Any) -> None:
+def test_texts_of_memories_cannot_leave_their_quotes(kind: str, summary: str, text: str, content: Any) -> None:
     """Whatever memories contain, the page has only its own lines, fences, labels and headings."""
     entry = memory(interaction_type=kind, summary=summary, text=text, content=content)
 

@@ -54,7 +54,7 @@ def test_the_filter_names_the_project_and_what_else_was_asked_for() -> None:
         (lambda: related_types(" "), "name a kind of task"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_with_advice(call: Any, message: str) -> None:
+def test_invalid_requests_are_refused_with_advice(call: Any, message: str) -> None:
     """One line that says what to write instead."""
     with pytest.raises(InvalidRequestError, match=message):
         call()

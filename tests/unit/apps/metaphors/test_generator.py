@@ -73,7 +73,7 @@ def test_at_most_three_names_are_taken() -> None:
         [{**suggestion(), "name": 7}],
     ],
 )  # fmt: skip
-def test_what_is_no_metaphor_is_left_out(answer: object) -> None:
+def test_invalid_metaphors_are_left_out(answer: object) -> None:
     """Other types, nothing, names without a word, with control characters, or too long."""
     assert suggested_metaphors(answer, PROBLEM) == []
 
@@ -130,7 +130,7 @@ NAMED = st.fixed_dictionaries(
 
 
 @given(st.lists(NAMED, min_size=1, max_size=5))
-def test_whatever_comes_is_bounded(answer: list[dict[str, Any]]) -> None:
+def test_suggestions_are_bounded(answer: list[dict[str, Any]]) -> None:
     """Few, short, named, on one line, and storable."""
     metaphors = suggested_metaphors([suggestion(), *answer], PROBLEM)
     assert 1 <= len({metaphor.name.casefold() for metaphor in metaphors}) <= SUGGESTIONS
@@ -149,7 +149,7 @@ def data(prompt: str, tag: str) -> Any:
 
 
 @given(st.text(min_size=1).filter(lambda text: bool(text.strip()) and "\x00" not in text), st.text(max_size=50))
-def test_what_comes_from_outside_stands_in_its_tags_as_json(description: str, failure: str) -> None:
+def test_untrusted_texts_are_json_within_tags(description: str, failure: str) -> None:
     """Nothing in it can end the marks around it; a pasted text is cut."""
     prompt = suggestion_prompt(Problem(id="p", description=description, domain="d"), [failure], failure)
     assert data(prompt, "problem") == description[:PROBLEM_LENGTH_MAX]

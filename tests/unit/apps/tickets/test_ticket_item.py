@@ -64,7 +64,7 @@ def test_the_time_of_the_resolution_follows_from_the_hours_and_the_hours_from_it
         {"created": CREATED, "resolved": "next week"},
     ],
 )
-def test_what_does_not_follow_is_left_out(fields: dict[str, Any]) -> None:
+def test_underivable_fields_are_left_out(fields: dict[str, Any]) -> None:
     """No creation, no number, no time: the ticket is stored as it is."""
     record = {name: value for name, value in fields.items() if name != "created"}
     stored = {"resolved_at": record["resolved"]} if "resolved" in record else record

@@ -118,7 +118,7 @@ def test_fingerprints_go_by_words_and_project() -> None:
         ({"summary": []}, "summary is"),
     ],
 )
-def test_what_no_memory_can_be_is_refused(arguments: dict[str, Any], message: str) -> None:
+def test_invalid_memories_are_refused(arguments: dict[str, Any], message: str) -> None:
     """The message names the fault."""
     with pytest.raises(InvalidRequestError, match=message):
         new(**arguments)
@@ -250,7 +250,7 @@ def test_keys_are_made_readable() -> None:
     assert {readable(key) for key in ("nextSteps", "next_steps", "next-steps", "Next Steps")} == {"next steps"}
 
 
-def test_what_is_normalised_is_words_alone() -> None:
+def test_normalisation_keeps_only_words() -> None:
     """Case, width and signs go; order stays."""
     assert normalised("The BRIDGE,  \uff4f\uff46 steel!") == "the bridge of steel"
     assert normalised("steel of the bridge") != normalised("the bridge of steel")

@@ -80,7 +80,7 @@ def test_hits_come_before_what_stands_beside_them() -> None:
     assert [(passage.document, len(passage.item_ids)) for passage in passages] == [("a.md", 2), ("b.md", 1)]
 
 
-def test_what_has_no_room_is_counted() -> None:
+def test_hits_without_room_are_counted() -> None:
     """A smaller hit behind a large one may have room all the same."""
     hits = [hit(1, 0), hit(2, 1, "b.md"), hit(3, 2, "c.md")]
     passages, text, left_out = passages_of(hits, {}, [], fits=lambda page: "Two" not in page)

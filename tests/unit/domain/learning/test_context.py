@@ -39,7 +39,7 @@ def test_complexity_is_told_in_thirds(complexity: float, named: str) -> None:
         ({"backtracks": 2**31}, "at most 2147483647"),
     ],
 )
-def test_what_is_no_context_is_refused(fields: dict[str, Any], message: str) -> None:
+def test_an_invalid_context_is_refused(fields: dict[str, Any], message: str) -> None:
     """One line says what it must be."""
     with pytest.raises(InvalidRequestError, match=message):
         Context(**fields)

@@ -56,7 +56,7 @@ def direct(**values: Any) -> Feedback:
         {"context": Context()},
     ],
 )
-def test_what_cannot_be_is_refused(values: dict[str, Any]) -> None:
+def test_invalid_feedback_is_refused(values: dict[str, Any]) -> None:
     """In one line that says what to give instead."""
     with pytest.raises(InvalidRequestError) as refused:
         hit_feedback(**values)

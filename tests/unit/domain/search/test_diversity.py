@@ -63,7 +63,7 @@ def test_a_near_duplicate_of_a_better_one_is_left_out(above: float, expected: li
     assert diversified(SCORES, ALIKE, Diversity(collapse_above=above), 4) == expected
 
 
-def test_what_is_like_one_that_was_left_out_stays() -> None:
+def test_an_item_similar_to_a_left_out_one_stays() -> None:
     """Only shown hits represent others."""
     chain: Similarities = np.array([[1, 0.9, 0.1], [0.9, 1, 0.9], [0.1, 0.9, 1]], dtype=np.float32)
     assert diversified([3.0, 2.0, 1.0], chain, Diversity(collapse_above=0.8), 3) == [0, 2]
@@ -109,7 +109,7 @@ def test_a_share_outside_its_range_is_refused(share: Any) -> None:
         Diversity(relevance_share=share)
 
 
-def test_it_is_off_unless_something_is_asked_of_it() -> None:
+def test_diversity_is_off_by_default() -> None:
     """λ = 0 is something."""
     assert Diversity().is_off
     assert not Diversity(relevance_share=0.0).is_off
@@ -147,7 +147,7 @@ def test_the_formula_of_refining_by_hand() -> None:
     assert found[2] == pytest.approx((1 + 2 / 9 / np.sqrt(8 / 9 * 5 / 9)) / 2, abs=STEP)
 
 
-def test_what_all_have_in_common_tells_nothing() -> None:
+def test_a_common_vector_does_not_change_the_likeness() -> None:
     """Adding the same vector to all does not change the likeness."""
     chance = np.random.default_rng(1)
     some = chance.normal(size=(9, 5))
@@ -179,7 +179,7 @@ def test_a_score_is_a_share_of_the_legs_and_a_share_of_likeness() -> None:
     assert likeness == (REFINING, 2, 1.0, 0.2, 0.2)
 
 
-def test_who_has_no_vector_keeps_the_own_score() -> None:
+def test_an_item_without_a_vector_keeps_its_score() -> None:
     """Other items are compared with the best item that has a vector."""
     rankings = {"dense": ranking("dense", b=0.9, c=0.8), "lexical": ranking("lexical", a=5.0, b=4.0, c=1.0)}
     weights = {"dense": 0.5, "lexical": 0.5, REFINING: 0.5}

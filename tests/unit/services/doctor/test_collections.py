@@ -50,7 +50,9 @@ def test_a_sound_collection_is_not_spoken_of() -> None:
         ({"recall": RecallState(recall=1, samples=50, measured_at=NOW - timedelta(days=31))}, "recall", "recall"),
     ],
 )
-def test_what_waits_or_sinks_is_told_with_the_job_that_mends_it(changes: dict[str, Any], check: str, job: str) -> None:
+def test_pending_work_and_low_recall_are_reported_with_the_job_that_helps(
+    changes: dict[str, Any], check: str, job: str
+) -> None:
     """The command can be copied."""
     (finding,) = findings(hnsw(), **changes)
     assert (finding.check, finding.about) == (check, "tickets")
@@ -62,7 +64,7 @@ def test_few_samples_say_too_little_about_recall() -> None:
     assert findings(hnsw(), recall=RecallState(recall=0.5, samples=9, measured_at=NOW)) == []
 
 
-def test_what_waits_is_worse_where_nobody_sees_to_it() -> None:
+def test_pending_work_without_a_worker_is_more_severe() -> None:
     """With a worker it is a matter of minutes."""
     assert [finding.severity for finding in findings(hnsw(), pending=3)] == [Severity.WARNING]
     assert [finding.severity for finding in findings(hnsw(), pending=3, has_worker=True)] == [Severity.ADVICE]

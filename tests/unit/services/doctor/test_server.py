@@ -40,7 +40,7 @@ def test_a_sound_server_is_not_spoken_of() -> None:
         ({"checksum_failures": 2}, Severity.ERROR, "2 pages", "restore a backup"),
     ],
 )
-def test_what_is_wrong_with_the_server_is_told(
+def test_faults_of_the_server_are_reported_with_remedies(
     changes: dict[str, Any], severity: Severity, text: str, mend: str
 ) -> None:
     """Each with the way to mend it."""
@@ -190,7 +190,7 @@ def test_connections_near_the_limit_are_told(connections: int, pool: int, text: 
         ("slot", 5 << 30, Severity.WARNING, "SELECT pg_drop_replication_slot('42');"),
     ],
 )
-def test_what_holds_others_up_is_told(kind: str, size: int, severity: Severity, mend: str) -> None:
+def test_blocking_sessions_are_reported_with_remedies(kind: str, size: int, severity: Severity, mend: str) -> None:
     """With what ends it."""
     (finding,) = check_holdups(
         [Holdup(kind=kind, who="42", what="ann, psql", seconds=7200, bytes=size)], sees_all=True, login="shop"

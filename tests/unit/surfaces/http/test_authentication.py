@@ -129,7 +129,7 @@ async def test_a_key_lets_in_as_what_it_was_made_for(authenticator: Authenticato
         (TEXT, {"expires_at": NOW}),
     ],
 )
-async def test_whatever_is_wrong_with_a_key_the_answer_is_the_same(
+async def test_every_invalid_key_gets_the_same_answer(
     keys: Keys, authenticator: Authenticator, text: str, changes: dict[str, object]
 ) -> None:
     """Missing, malformed, guessed, unknown, revoked, expired: 401, one text, and nothing of the request."""
@@ -198,7 +198,7 @@ async def test_without_a_database_nobody_is_told_that_the_key_is_wrong(
     assert (await key_of(authenticator, TEXT)).key_id == key_id_of(TEXT)
 
 
-async def test_what_is_remembered_is_bounded(keys: Keys) -> None:
+async def test_remembered_keys_are_bounded(keys: Keys) -> None:
     """Unknown ids push out unknown ids, and no key."""
     async with Authenticator(
         keys.find, keys.note, clock=lambda: keys.seconds, now=keys.now, most_remembered=3

@@ -26,7 +26,7 @@ def part(body: bytes, *, more: bool = True) -> Message:
     return {"type": "http.request", "body": body, "more_body": more}
 
 
-async def test_what_has_arrived_is_given_together() -> None:
+async def test_arrived_lines_are_passed_on_together() -> None:
     """A client that waits for an answer before it sends more gets one."""
     receive, _ = sender(part(b"1\n2\n3"), part(b"\n4\n"))
     intake = Intake(receive, LineCutter())

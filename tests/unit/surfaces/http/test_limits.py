@@ -67,7 +67,7 @@ def test_origins_are_read_from_a_list() -> None:
 
 
 @pytest.mark.parametrize("origin", ["*", "a.example", "https://a.example/path", "https://user@a.example", "ftp://a"])
-def test_what_is_no_origin_is_refused(origin: str) -> None:
+def test_an_invalid_origin_is_refused(origin: str) -> None:
     """Above all the star, which would let every page in."""
     with pytest.raises(ValidationError, match="is not an origin"):
         Settings().changed(http_cors_origins=origin)

@@ -43,7 +43,7 @@ def test_a_minute_never_has_more_requests_than_the_burst_and_a_minutes_allowance
     assert 120 + 12 - 1 <= through <= 120 + 12
 
 
-def test_whoever_waits_as_long_as_told_gets_through() -> None:
+def test_a_client_that_honours_retry_after_is_accepted() -> None:
     """An earlier request is refused, and refusals cost nothing."""
     clock = Clock()
     limits = RateLimits(clock)

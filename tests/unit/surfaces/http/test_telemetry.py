@@ -45,7 +45,7 @@ def test_a_line_of_text_leaves_out_what_is_empty() -> None:
 
 
 @pytest.mark.parametrize("formatter", [JSON, TEXT])
-def test_whatever_is_logged_within_a_request_bears_its_id(formatter: logging.Formatter) -> None:
+def test_every_log_line_of_a_request_has_its_id(formatter: logging.Formatter) -> None:
     """This includes records of other libraries."""
     token = request_id.set_request_id("request-7")
     try:

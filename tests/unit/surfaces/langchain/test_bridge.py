@@ -22,7 +22,7 @@ async def answer(number: int) -> int:
     return number
 
 
-def test_what_is_no_collection_is_refused() -> None:
+def test_a_value_that_is_not_a_collection_is_refused() -> None:
     """With the way to get one."""
     with pytest.raises(InvalidRequestError, match=r"platform\.collection"):
         Bridge("docs")  # type: ignore[call-overload]

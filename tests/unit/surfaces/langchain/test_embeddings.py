@@ -48,7 +48,7 @@ class RefusalError(Exception):
         self.status_code = status_code
 
 
-async def test_it_does_what_every_embedder_does() -> None:
+async def test_the_adapter_passes_the_conformance_suite() -> None:
     """The conformance suite."""
     await check_embedder(lambda: LangChainEmbedder(DeterministicFakeEmbedding(size=16), dimensions=16))
 
@@ -82,7 +82,7 @@ async def test_queries_and_documents_are_asked_as_such() -> None:
     ],
 )
 @pytest.mark.parametrize("role", list(TextRole))
-async def test_what_goes_wrong_is_the_platforms_error(answer: Any, kind: type[EmbedderError], role: TextRole) -> None:
+async def test_failures_are_errors_of_the_platform(answer: Any, kind: type[EmbedderError], role: TextRole) -> None:
     """A refusal differs from a transient failure, in one line."""
     embedder = LangChainEmbedder(Answers(answer), dimensions=2)
 

@@ -190,7 +190,7 @@ async def test_the_groups_that_are_named_are_offered(names: list[str], tools: se
     assert "not instructions" in (server.instructions or "")
 
 
-async def test_what_reads_alone_offers_nothing_that_stores() -> None:
+async def test_a_read_only_server_offers_no_tool_that_writes() -> None:
     """A tool that is called all the same says how the user could allow it."""
     server = RetrievalServer(Served(Settings(), Offer(groups=EVERY_TOOL).read_only()))
     assert set(await tools_of(server)) == READING

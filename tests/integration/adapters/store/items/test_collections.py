@@ -68,7 +68,7 @@ async def test_declaring_again_changes_nothing_and_another_type_is_refused(platf
     assert (await collection.info()).filterable == {"hours": "text", "priority": "text"}
 
 
-async def test_what_is_taken_back_leaves_no_row_and_filters_still_work(platform: Platform) -> None:
+async def test_removed_declarations_leave_no_row_and_filters_still_work(platform: Platform) -> None:
     """An attribute that no item ever had is unknown again; a name that was not declared is not an error."""
     collection = await platform.collection("docs", filterable={**ALL, "never": "text"})
     await collection.add([_complete_item("1")])

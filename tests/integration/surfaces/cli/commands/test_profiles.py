@@ -100,7 +100,7 @@ def test_a_recorded_search_is_listed_and_shown(searched: str) -> None:
     assert json_output("retrievals", "show", searched)["context"]["actor"] == "kim"
 
 
-def test_what_is_not_there_is_refused(searched: str) -> None:
+def test_a_missing_version_file_or_search_is_refused(searched: str) -> None:
     """A missing version, file or search."""
     assert searched
     for arguments in (

@@ -77,7 +77,7 @@ def test_a_closed_descriptor_says_nothing(pipe: tuple[int, int]) -> None:
     [b"", b"{", b"null", b"[1]", b"\xff\xfe", b"[" * 100_000, b'{"session_id": 3, "cwd": null}',
      b'{"session_id": "a\\u0000b"}', b'{"session_id": "' + b"s" * 201 + b'"}'],
 )  # fmt: skip
-def test_what_cannot_be_used_says_nothing(text: bytes) -> None:
+def test_unusable_state_is_ignored(text: bytes) -> None:
     """Broken, of another shape, or no name that a session can have."""
     assert parse_hook_input(text) == HookInput()
 
