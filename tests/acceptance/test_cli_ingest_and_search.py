@@ -161,9 +161,9 @@ def test_items_without_ids_get_them_by_their_content(program: Program, tmp_path:
     file = tmp_path / "notes.jsonl"
     file.write_text('{"text": "first note"}\n{"_id": "b", "text": "second note"}\n{"text": "first note"}\n')
     assert "make ids of the texts: --id-from text" in program.fails("ingest", "notes", file)
-    said = program.succeeds("ingest", "notes", file, "--id-from", "text")
-    assert "gets a hash of text as id" in said
-    assert "1 id stands more than once" in said
+    output = program.succeeds("ingest", "notes", file, "--id-from", "text")
+    assert "gets a hash of text as id" in output
+    assert "1 id stands more than once" in output
     again = program.json("ingest", "notes", file, "--id-from", "text")
     assert (again["added"], again["unchanged"], again["repeated"]) == (0, 2, 1)
 
@@ -236,7 +236,7 @@ async def test_items_wait_for_an_embedder_that_fails(program: Program) -> None:
         assert counts(report) == {"read": 3, "unchanged": 3, "embedded": 3}
 
 
-async def test_a_service_is_told_before_texts_are_sent_to_it(program: Program) -> None:
+async def test_a_notice_precedes_sending_texts_to_a_service(program: Program) -> None:
     """The notice has the address without password, the model and the tokens; the local model's names its limits."""
     path = program.write("notes.jsonl", *NOTES)
     async with OpenAIServer(speaks=SPEECHES["ollama"], dimensions=96) as server:
@@ -263,7 +263,7 @@ def test_the_model_of_this_machine_says_that_it_knows_english(program: Program) 
     assert notice not in local("ingest", "notes", path).stderr
 
 
-async def test_a_person_is_asked_before_a_key_of_the_environment_sends_texts_away(program: Program) -> None:
+async def test_a_person_confirms_before_a_key_of_the_environment_sends_texts_away(program: Program) -> None:
     """Only OPENAI_API_KEY is set: no is the default answer, and then nothing is sent or stored."""
     path = program.write("notes.jsonl", *NOTES)
     async with OpenAIServer() as server:
@@ -555,7 +555,7 @@ def test_options_for_items_are_refused_for_documents(
     assert message in program.fails("ingest", "docs", *places, code=code)
 
 
-def test_items_that_are_too_long_for_the_model_are_told(program: Program) -> None:
+def test_items_too_long_for_the_model_are_reported(program: Program) -> None:
     """The local model reads 256 tokens."""
     path = program.write("long.jsonl", {"_id": "long", "text": "word " * 300}, {"_id": "short", "text": "word"})
     process = program.using(RETRIEVAL_EMBEDDER="minilm")("ingest", "long", path)

@@ -82,7 +82,7 @@ def test_the_demo_works_without_an_embedder(home: Path) -> None:
     assert "pip install 'retrieval-platform[local]'" in " ".join(process.stdout.split())
 
 
-def test_the_demo_tells_an_error_in_one_line(home: Path) -> None:
+def test_the_demo_prints_an_error_in_one_line(home: Path) -> None:
     """No traceback where a server cannot be reached."""
     process = run("demo.py", home, RETRIEVAL_DATABASE_URL="postgresql://127.0.0.1:1/none")
 

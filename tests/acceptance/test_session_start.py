@@ -105,7 +105,7 @@ def test_a_start_computes_for_less_than_a_second(program: Program) -> None:
     assert min(spent) < 1.0, spent
 
 
-def test_json_tells_the_whole_context(program: Program) -> None:
+def test_json_has_the_whole_context(program: Program) -> None:
     """Options override the hook's input, and ``--tenant`` may precede the command."""
     tenant = program.environment["RETRIEVAL_TENANT"]
     arguments = ("--tenant", tenant, "session-start", "--format", "json", "--session", "mine", "--explore", "0")

@@ -109,7 +109,7 @@ def test_importing_and_connecting_open_nothing(import_record: dict[str, Any]) ->
     assert (import_record["opened"], import_record["threads"], import_record["loop"]) == ([], 1, None)
 
 
-def test_the_sync_door_is_imported_only_when_asked_for(import_record: dict[str, Any]) -> None:
+def test_the_sync_module_is_imported_only_on_use(import_record: dict[str, Any]) -> None:
     """An asynchronous program never loads it."""
     assert "retrieval.sync" not in import_record["used"]
 

@@ -137,7 +137,7 @@ def test_an_embedder_is_named_with_its_model_and_address(text: str, kind: str, m
         ("sentence-transformers:http://host", "such as sentence-transformers:BAAI/bge-m3"),
     ],
 )
-def test_an_embedder_that_is_not_there_is_told(text: str, message: str) -> None:
+def test_an_unknown_embedder_is_refused(text: str, message: str) -> None:
     """The message lists the valid names."""
     with pytest.raises(ValidationError) as caught:
         Settings(embedder=text)
@@ -202,7 +202,7 @@ def test_invalid_arguments_of_connect_are_named(
     assert "\n" not in str(refused.value)
 
 
-def test_connect_tells_which_variable_it_cannot_use(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connect_names_the_unusable_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     """By its name, and that it is to be changed there."""
     monkeypatch.setenv("RETRIEVAL_POOL_SIZE", "many")
     with pytest.raises(InvalidRequestError, match=r"^RETRIEVAL_POOL_SIZE: .*; change it in the environment$"):

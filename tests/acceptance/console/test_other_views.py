@@ -59,7 +59,7 @@ def test_a_table_is_mapped_previewed_and_stored(visitor: Visitor, tmp_path: Path
     assert items["2"].title == ATTACK
 
 
-def test_a_folder_of_documents_is_cut_and_what_cannot_be_read_is_told(visitor: Visitor, tmp_path: Path) -> None:
+def test_a_folder_is_split_into_chunks_and_unreadable_files_are_listed(visitor: Visitor, tmp_path: Path) -> None:
     """Each document becomes chunks; a kind that is not read is named with its number."""
     folder = tmp_path / "handbook"
     (folder / "sub").mkdir(parents=True)
@@ -301,7 +301,7 @@ def test_exploration_has_its_share_and_its_price(visitor: Visitor, ask: Ask) -> 
     ask(explore)
     page = visitor.go("/console/learning?collection=explored")
     exploration = page.get_by_role("figure", name="Exploration")
-    expect(exploration).to_contain_text("was explored; an explored hit earned 1.000 less")
+    expect(exploration).to_contain_text("of hits were explored; such a hit earned 1.000 less")
     expect(exploration.locator("circle")).to_have_count(2)
     contexts = page.get_by_role("figure", name="Reward by context")
     expect(contexts.locator("rect")).to_have_count(3)

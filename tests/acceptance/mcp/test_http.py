@@ -128,7 +128,7 @@ async def test_a_page_in_a_browser_cannot_reach_it(http: str, header: dict[str, 
         assert (await browser.post(http, headers=headers, json=INITIALIZE)).status_code == status
 
 
-async def test_with_a_token_it_serves_those_who_bear_it_until_it_is_told_to_end(served: Program) -> None:
+async def test_a_server_with_a_token_serves_its_bearers_until_a_signal_ends_it(served: Program) -> None:
     """At a signal it ends at once, although a client holds a stream open, and logs no error."""
     program = served.using(RETRIEVAL_MCP_TOKEN=TOKEN)
     with serving_http(program) as (process, url):

@@ -69,7 +69,7 @@ async def test_a_closed_platform_counts_nothing(settings: Settings) -> None:
         await Platform(settings).accesses_counted()
 
 
-async def test_the_database_tells_what_became_of_a_count_whose_answer_was_lost(platform: Platform) -> None:
+async def test_the_database_knows_the_outcome_of_a_count_with_a_lost_answer(platform: Platform) -> None:
     """The transaction was committed or rolled back; a transaction unknown after a restore counts as rolled back."""
     where = (platform.database, platform.tenant_id)
     notices: list[str] = []

@@ -321,7 +321,7 @@ CHANGES = (
 
 
 @pytest.mark.parametrize("statement", CHANGES)
-async def test_another_tenants_rows_are_not_there_to_be_changed_or_asked(
+async def test_another_tenants_rows_can_be_neither_read_nor_changed(
     neighbours: Neighbours, connection: psycopg.AsyncConnection[Any], statement: str
 ) -> None:
     """Statements about another tenant's collection meet no row."""

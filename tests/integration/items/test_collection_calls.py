@@ -103,14 +103,16 @@ async def test_a_scan_says_what_it_cannot_do(docs: Collection) -> None:
         (lambda docs: docs.ingest([{"_id": "1"}]), "add"),
     ],
 )
-async def test_a_wrong_kind_of_argument_is_told_with_the_right_one(docs: Collection, call: Any, message: str) -> None:
+async def test_an_argument_of_a_wrong_type_is_refused_with_the_right_type(
+    docs: Collection, call: Any, message: str
+) -> None:
     """The message covers common mistakes; nothing is stored."""
     with pytest.raises(RetrievalError, match=message):
         await call(docs)
     assert [item.item_id async for item in docs.scan()] == IDS
 
 
-async def test_an_embedder_is_no_name() -> None:
+async def test_a_name_is_refused_as_an_embedder() -> None:
     """Names are for settings."""
     with pytest.raises(InvalidRequestError, match="RETRIEVAL_EMBEDDER"):
         connect(embedder="openai")  # type: ignore[arg-type]
@@ -209,7 +211,7 @@ ANSWER = [
 ]
 
 
-async def test_an_answer_of_ones_own_is_recorded_like_a_search(platform: Platform) -> None:
+async def test_a_composed_answer_is_recorded_like_a_search(platform: Platform) -> None:
     """With its situation, its scores and its own time; feedback on it counts in the buckets of its context."""
     own = await _own(platform, "composed")
     situation = Context(domain="shop", complexity=0.9, session="s1", actor="ann", backtracks=2, generated=True)
@@ -238,15 +240,15 @@ async def test_an_answer_of_ones_own_is_recorded_like_a_search(platform: Platfor
         await platform.feedback(uuid.uuid4(), "i01", helpful=True)
 
 
-async def test_an_answer_of_ones_own_is_neither_replayed_nor_compared(platform: Platform) -> None:
+async def test_a_composed_answer_is_neither_replayed_nor_compared(platform: Platform) -> None:
     """A composed answer cannot be computed again, and both calls say so."""
     own = await _own(platform, "unasked")
     answer = await own.record_answer("what to do", ANSWER, origin="advice", retrieval_time_ms=1)
     assert answer is not None
-    found = await platform.replay(answer)
-    assert not found.is_reproduced
-    assert "an application composed it (advice)" in found.why_not[0]
-    assert found.changes == ("an application composed it (advice), so it cannot be asked again",)
+    replay = await platform.replay(answer)
+    assert not replay.is_reproduced
+    assert "an application composed it (advice)" in replay.why_not[0]
+    assert replay.changes == ("an application composed it (advice), so it cannot be asked again",)
     stored = await own.refresh()
     now = NamedProfile(name="now", profile=stored.profile, version=stored.profile_version)
     other = NamedProfile(name="other", profile=Profile(legs={"lexical": 1}))
@@ -255,7 +257,7 @@ async def test_an_answer_of_ones_own_is_neither_replayed_nor_compared(platform: 
     assert (compared.searches, compared.left_out) == (0, {Unanswerable.COMPOSED.value: 1})
 
 
-async def test_a_session_is_told_what_it_was_answered(platform: Platform) -> None:
+async def test_the_answers_of_a_session_are_listed(platform: Platform) -> None:
     """The newest first: searches and composed answers, or those of one origin, of this session only."""
     own = await _own(platform, "sessions")
     mine, other = Context(session="mine"), Context(session="other")
@@ -368,7 +370,7 @@ async def test_expectations_are_those_that_searches_count_with(trained: tuple[Co
     )
 
 
-async def test_an_answer_of_ones_own_is_recorded_with_cluster_and_model(
+async def test_a_composed_answer_is_recorded_with_cluster_and_model(
     platform: Platform, trained: tuple[Collection, dict[str, Any]]
 ) -> None:
     """They are those of the same search, so that feedback counts in the same buckets."""
@@ -405,7 +407,7 @@ async def test_a_model_is_trusted_no_longer_than_its_verdicts_are_there(platform
     assert not await is_there_to_learn(platform.workplace, JobTarget(platform.tenant_id, await own.refresh()))
 
 
-async def test_items_without_a_text_are_told(platform: Platform) -> None:
+async def test_items_without_a_text_are_reported(platform: Platform) -> None:
     """They are stored, for they may be meant; where none has a text, the note says where it may be."""
     notes = await platform.collection("notes")
     report = await notes.add([{"id": "1", "descr": "a disk", "level": "low"}, {"id": "2", "level": "up"}])

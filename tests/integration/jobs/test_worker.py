@@ -100,7 +100,7 @@ async def test_due_jobs_run_for_every_tenant(platform: Platform, settings: Setti
         collections.append(await make_pending(other, "theirs"))
         workplace = scheduled(platform.workplace, embed="* * * * *")
         await work_once(workplace, asyncio.Event(), report=reports.append)
-        assert sorted((one.job, one.tenant, one.collection, one.outcome) for one in reports) == [
+        assert sorted((report.job, report.tenant, report.collection, report.outcome) for report in reports) == [
             ("embed", settings.tenant, "mine", "done"),
             ("embed", other_settings.tenant, "theirs", "done"),
         ]
@@ -157,7 +157,7 @@ async def test_a_job_waits_in_the_queue_once(platform: Platform) -> None:
     assert jobs_in(platform.database.url) == [("embed", "todo"), ("prune", "todo")]
 
 
-async def test_a_worker_finds_what_is_queued_without_listening_and_ends_when_asked(platform: Platform) -> None:
+async def test_a_worker_polls_the_queue_without_listening_and_ends_on_request(platform: Platform) -> None:
     """It polls; its started job is finished or back in the queue."""
     collection = await make_pending(platform, "docs")
     stop, finished = asyncio.Event(), asyncio.Event()

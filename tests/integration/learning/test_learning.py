@@ -201,7 +201,7 @@ async def test_a_model_can_be_taken_out_of_use(platform: Platform) -> None:
         await collection.use_model(7)
 
 
-async def test_a_collection_nobody_spoke_of_has_nothing_to_learn(platform: Platform) -> None:
+async def test_a_collection_without_feedback_has_nothing_to_learn(platform: Platform) -> None:
     """The job says so, and stores no model."""
     collection = await _fill(platform)
     assert await _learn(platform, collection) == {

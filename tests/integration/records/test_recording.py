@@ -102,7 +102,7 @@ async def _learned(platform: Platform) -> list[SearchResult]:
     return [searches[0], await collection.search("common word3"), *later]
 
 
-async def test_every_column_is_filled_and_tells_searches_apart(platform: Platform) -> None:
+async def test_every_column_is_filled_and_distinguishes_searches(platform: Platform) -> None:
     """No column is the same for all of a few searches that differ: it would say nothing."""
     results = [*await _smoke(await _fill(platform)), *await _learned(platform)]
     await platform.recorded()
@@ -141,7 +141,7 @@ async def test_a_record_says_what_the_caller_saw(platform: Platform) -> None:
     assert STARTED - timedelta(seconds=1) <= search.retrieved_at <= datetime.now(UTC) + timedelta(seconds=1)
 
 
-async def test_a_record_tells_the_parts_that_a_stack_made_of_scores(platform: Platform) -> None:
+async def test_the_parts_of_a_stacks_scores_follow_from_the_record(platform: Platform) -> None:
     """The record keeps only the candidates and the stack's weights, from which the parts follow."""
     result = (await _learned(platform))[-1]
     await platform.recorded()

@@ -248,14 +248,14 @@ async def test_a_bonus_by_counts_alone_is_replayed(platform: Platform) -> None:
     assert replay.why_not == ()
 
 
-async def test_a_filter_that_was_not_written_down_cannot_be_asked_again(platform: Platform) -> None:
+async def test_a_filter_that_was_not_recorded_cannot_be_repeated(platform: Platform) -> None:
     """The ranking is recomputed all the same."""
     collection = await _fill(platform)
     result = await collection.search("common", where=Or((Contains("word1"), Contains("word2"))))
     assert result.retrieval_id is not None
-    found = await platform.replay(result.retrieval_id)
-    assert found.is_reproduced
-    assert found.changes == ("its filter could not be recorded, so it cannot be asked again",)
+    replay = await platform.replay(result.retrieval_id)
+    assert replay.is_reproduced
+    assert replay.changes == ("its filter could not be recorded, so it cannot be asked again",)
 
 
 async def test_a_search_that_has_become_impossible_says_so(platform: Platform) -> None:

@@ -103,8 +103,8 @@ async def test_recently_written_words_are_known(platform: Platform) -> None:
     papers = await fill(platform)
     await papers.add([{"id": "n", "text": "zeppelins over Lakehurst"}])
     assert not (await papers.search("zeppelins", legs=["lexical"], typos=True)).notes
-    told = "no item has a word of the query; misspelt words are found with typos"
-    assert (await papers.search("zepelins", legs=["lexical"])).notes == (told,)
+    note = "no item has a word of the query; misspelt words are found with typos"
+    assert (await papers.search("zepelins", legs=["lexical"])).notes == (note,)
     unknown = await papers.search("qqzzqq", legs=["lexical"], typos=True)
     assert unknown.notes == ("no item has a word of the query",)
     assert not (await papers.search("zeppelins zepelins", legs=["lexical"])).notes
@@ -113,9 +113,7 @@ async def test_recently_written_words_are_known(platform: Platform) -> None:
 
 
 @pytest.mark.parametrize(("query", "replacement"), [("univrsitees", "universities"), ("analisys", "analyses")])
-async def test_a_term_that_is_no_word_is_told_as_the_word_it_stands_for(
-    platform: Platform, query: str, replacement: str
-) -> None:
+async def test_a_term_that_is_not_a_word_is_shown_as_a_word(platform: Platform, query: str, replacement: str) -> None:
     """The stem of a stem may be another: "univers" would be searched as "univer", which no item holds."""
     papers = await fill(platform)
     await papers.add([{"id": "u", "text": "Universities grant degrees; analyses of relativity at the boundary."}])
@@ -229,7 +227,9 @@ async def test_facets_count_what_the_filter_lets_through(platform: Platform, ask
     assert result.as_dict()["facets"]["area"] == {"aero": 3, "food": 1}
 
 
-async def test_a_facet_counts_so_many_items_and_says_so(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_facet_counts_a_limited_number_of_items_and_notes_it(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The cost of a search is limited, and so is the number of values."""
     monkeypatch.setattr("retrieval.adapters.store.items.collection_facts.FACET_ROWS", 3)
     monkeypatch.setattr("retrieval.engine.collection_search.FACET_ROWS", 3)

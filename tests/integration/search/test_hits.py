@@ -146,7 +146,7 @@ NOTHING = "the filter lets nothing through: no item has "
         ({"not": {"area": ["aero", "food"]}}, '{"not": {"area": {"in": ["aero", "food"]}}}'),
     ],
 )
-async def test_the_part_that_lets_nothing_through_is_told(
+async def test_the_part_of_a_filter_that_no_item_passes_is_named(
     platform: Platform, where: dict[str, Any], reason: str
 ) -> None:
     """With values that are near, or the type that its values have."""
@@ -164,7 +164,7 @@ async def test_the_part_that_lets_nothing_through_is_told(
         ({"or": []}, '"or" has an empty list'),
     ],
 )
-async def test_a_filter_that_no_item_can_pass_is_told_as_such(
+async def test_a_filter_that_no_item_can_pass_is_explained(
     platform: Platform, where: dict[str, Any], reason: str
 ) -> None:
     """Not by how the platform reads it."""

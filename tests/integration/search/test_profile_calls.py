@@ -57,7 +57,7 @@ async def test_versions_are_listed_used_again_and_never_lost(platform: Platform)
     assert docs.profile == WORDS
 
 
-async def test_a_collection_is_made_anew_where_something_has_changed_alone(platform: Platform) -> None:
+async def test_a_collections_state_is_parsed_again_only_after_a_change(platform: Platform) -> None:
     """Its state is read every second; another process's new item or profile changes it."""
     docs, other = await platform.collection("changing"), await platform.collection("changing")
     before = await docs.refresh()
@@ -156,7 +156,7 @@ async def test_recorded_searches_are_listed_page_by_page(platform: Platform) -> 
     assert {retrieval.session for retrieval in await docs.retrievals(before=ids[0], limit=4)} == {"s-pages"}
 
 
-async def test_a_list_is_asked_for_with_a_page_size_and_an_identifier(platform: Platform) -> None:
+async def test_a_list_takes_a_page_size_and_an_identifier(platform: Platform) -> None:
     """Anything else is refused."""
     docs = await _docs(platform)
     for limit in (0, 1001, True):

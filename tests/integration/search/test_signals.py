@@ -137,7 +137,7 @@ async def test_other_wordings_bring_what_the_query_does_not(notes: Collection, p
 
 
 @pytest.mark.parametrize("rewrites", ["words", [""], ["  "], [3], ["x"] * 11, ["a\x00"]])
-async def test_rewrites_that_are_no_words_are_refused(notes: Collection, rewrites: list[str]) -> None:
+async def test_invalid_rewrites_are_refused(notes: Collection, rewrites: list[str]) -> None:
     """At most ten texts, none of them empty."""
     with pytest.raises(InvalidRequestError):
         await notes.search("pool", rewrites=rewrites)
@@ -273,7 +273,7 @@ async def test_more_rankings_are_refined_too(notes_refined: Collection) -> None:
     assert all(REFINING in _parts(hit) for hit in preferred)
 
 
-async def test_a_record_tells_what_refining_did(notes_refined: Collection, platform: Platform) -> None:
+async def test_a_record_has_the_parts_of_refining(notes_refined: Collection, platform: Platform) -> None:
     """The parts are the same in the answer, in its record, and in the analysts' view, for any pool size."""
     for pool in (100, 3):
         profile = replace(REFINED, recording=replace(REFINED.recording, pool=pool))

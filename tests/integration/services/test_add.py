@@ -144,7 +144,7 @@ async def test_parts_of_a_larger_write_add_up_when_it_has_doubled_the_collection
     assert await documents() == 26
 
 
-async def test_a_part_that_fails_is_told_and_the_call_can_be_made_again(
+async def test_a_failed_part_is_reported_and_the_call_can_be_repeated(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other parts stay written."""

@@ -208,7 +208,7 @@ async def test_impossible_questions_are_refused(
         )
 
 
-async def test_profiles_go_by_version_by_active_and_by_file(platform: Platform, tmp_path: Path) -> None:
+async def test_profiles_are_named_by_version_by_active_and_by_file(platform: Platform, tmp_path: Path) -> None:
     """The same three ways for both of them."""
     collection = await platform.collection("docs")
     mine = Profile(legs={"lexical": 1.0}, learned=Learned(combination=Combination.OFF))

@@ -90,7 +90,7 @@ async def test_of_many_wishes_at_once_one_builds_and_none_fails(
         await admin.execute(sql.SQL("DROP INDEX {}").format(sql.Identifier(SCHEMA, _name(stored))))
 
 
-async def test_a_login_that_does_not_own_the_tables_is_told_who_may(
+async def test_a_login_that_does_not_own_the_tables_gets_the_name_of_the_owner(
     platform: Platform, collection: Collection, admin: psycopg.AsyncConnection[Any], settings: Settings
 ) -> None:
     """Adding works without the index; the report names who can build it."""

@@ -464,7 +464,7 @@ async def vectors(platform: Platform, collection: Collection, space: StoredSpace
         return {row[0] for row in await (await connection.execute(statement, (number,))).fetchall()}
 
 
-async def test_a_model_is_fitted_anew_in_the_target(moving: Platform, platform: Platform) -> None:
+async def test_a_model_is_fitted_again_in_the_target(moving: Platform, platform: Platform) -> None:
     """Its rewarded queries are in the former space, and do not count until then."""
     collection = await fill(platform)
     stored = await collection.refresh()

@@ -228,7 +228,7 @@ async def test_existing_targets_are_not_overwritten(platform: Platform, tmp_path
         await platform.collection("copy", create=False)
 
 
-async def test_vectors_of_an_embedder_that_is_not_here_are_told(
+async def test_vectors_of_a_missing_embedder_are_reported(
     platform: Platform, settings: Settings, tmp_path: Path
 ) -> None:
     """A collection searched by words needs the embedder; one of callers' vectors does not."""

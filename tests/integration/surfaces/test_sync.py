@@ -102,7 +102,7 @@ def test_another_tenants_view_is_opened_and_closed_beside_it(platform: SyncPlatf
     assert [collection.name for collection in platform.collections()] == ["tickets"]
 
 
-def test_answers_of_ones_own_are_recorded_and_learned_from(platform: SyncPlatform) -> None:
+def test_composed_answers_are_recorded_and_learned_from(platform: SyncPlatform) -> None:
     """The items' statistics follow from the verdicts."""
     tickets = platform.collection("tickets")
     tickets.add(ITEMS)

@@ -15,7 +15,7 @@ from retrieval.adapters.tracing import span
 from tests.support.traces import record_spans
 
 
-def test_nothing_is_made_where_nobody_keeps_spans() -> None:
+def test_without_an_exporter_no_span_is_created() -> None:
     """Each span is the same nothing."""
     with span("first") as traced:
         assert traced is None

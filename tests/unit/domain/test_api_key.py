@@ -100,7 +100,7 @@ def test_scopes_are_taken_by_name() -> None:
 
 
 @pytest.mark.parametrize("scopes", [[], ["Read"], ["read", "everything"], "re"])
-def test_a_scope_that_is_none_is_refused_with_those_there_are(scopes: list[str]) -> None:
+def test_an_unknown_scope_is_refused_with_the_existing_ones(scopes: list[str]) -> None:
     """The message lists them."""
     with pytest.raises(InvalidRequestError, match="read, write, feedback, admin"):
         checked_scopes(scopes)

@@ -156,7 +156,7 @@ async def test_flush_does_not_wait_for_later_accesses() -> None:
     await counter.aclose()
 
 
-async def test_an_error_that_nobody_expects_loses_nothing_but_at_the_end(
+async def test_an_unexpected_error_loses_counts_only_at_the_end(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The log has its traceback, and the counts are sent again; counts left at the end are lost."""

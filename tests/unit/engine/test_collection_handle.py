@@ -105,7 +105,7 @@ async def test_the_same_small_mapping_gives_the_same_filter_object(where: dict[s
     assert first == parse_where(where)
 
 
-async def test_mappings_that_differ_in_type_or_order_alone_are_told_apart() -> None:
+async def test_mappings_that_differ_only_in_type_or_order_are_distinguished() -> None:
     """To Python 1, 1.0 and True are equal, and so are mappings in another order."""
     each: list[dict[str, Any]] = [{"a": 1}, {"a": 1.0}, {"a": True}, {"a": "1"}, {"a": 1, "b": 2}, {"b": 2, "a": 1}]
     filters = [await parsed_filter(where, DEFAULT_BOUNDS) for where in each]
@@ -113,7 +113,7 @@ async def test_mappings_that_differ_in_type_or_order_alone_are_told_apart() -> N
     assert [repr(parsed) for parsed in filters] == [repr(parse_where(where)) for where in each]
 
 
-async def test_a_mapping_that_changes_is_parsed_anew() -> None:
+async def test_a_changed_mapping_is_parsed_again() -> None:
     """The caller may use it for the next search."""
     where = {"kind": ["a"]}
     first = await parsed_filter(where, DEFAULT_BOUNDS)

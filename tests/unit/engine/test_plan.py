@@ -123,7 +123,7 @@ def test_a_search_of_one_leg_asks_for_its_hits_only() -> None:
     assert not plan(SMALL, limit=7).request.with_items
 
 
-def test_a_leg_that_cannot_run_is_left_out_and_told() -> None:
+def test_a_leg_that_cannot_run_is_left_out_and_noted() -> None:
     """The other leg answers."""
     search_plan = plan(SMALL, vector_note="the embedder is down")
     assert search_plan.request.legs == (LegName.LEXICAL,)
@@ -187,7 +187,7 @@ def test_memories_are_weighed_where_several_stored_signals_make_the_score() -> N
         ({"linked": 1, "tagged": 1}, "^the linked leg needs entities and the tagged leg needs tags; give "),
     ],
 )
-def test_a_search_is_told_of_the_legs_that_its_profile_has(legs: dict[str, float], message: str) -> None:
+def test_notes_name_only_legs_of_the_profile(legs: dict[str, float], message: str) -> None:
     """The search waits for these legs, and no others."""
     request = checked_request("words", profile=Profile(legs=legs))
     with pytest.raises(InvalidRequestError, match=message):
@@ -427,6 +427,6 @@ def test_the_account_says_how_many_rows_were_weighed_and_why(
     why: str,
 ) -> None:
     """One sentence for each way that a search can go."""
-    number, said = account(collection, leg_results, is_filtered=is_filtered)
+    number, reason = account(collection, leg_results, is_filtered=is_filtered)
     assert number == weighed
-    assert said.startswith(why)
+    assert reason.startswith(why)

@@ -274,7 +274,7 @@ def _flat(condition: Filter | None) -> list[Filter]:
 @pytest.mark.parametrize(
     "condition", [Or((Contains("x"), OneOf(parse_field("kind"), ("note",)))), Not(Not(Contains("x")))]
 )
-def test_a_filter_that_no_mapping_can_say_is_told_apart_from_none(condition: Filter) -> None:
+def test_a_filter_without_a_mapping_is_distinguished_from_no_filter(condition: Filter) -> None:
     """It cannot be repeated, and the record says so."""
     unsayable = checked_request("words", condition=condition)
     assert recorded_request(unsayable).condition == {}

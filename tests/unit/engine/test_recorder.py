@@ -255,7 +255,7 @@ async def test_one_that_cannot_be_written_down_does_not_cost_the_others() -> Non
     assert recorder.state.lost == {UNWRITABLE: 1}
 
 
-async def test_losses_are_told_once_with_the_search_they_were_first_sent_with(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_losses_are_stored_once_with_the_search_of_the_first_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     """If an answer was lost, the repetition brings the same search first and the same losses, later ones later."""
     monkeypatch.setattr(module, "FIRST_PAUSE_SECONDS", 60)
     counts = list[tuple[int, int]]()
@@ -294,7 +294,7 @@ async def test_losses_are_kept_where_the_search_they_were_sent_with_is_not_store
     assert store.lost == {OVERFLOW: 1, REFUSED: 1}
 
 
-async def test_losses_are_told_at_the_end_although_the_database_was_away_once() -> None:
+async def test_losses_are_stored_at_the_end_after_an_outage() -> None:
     """Only where it is still away there is no use in it."""
     store = Store(errors=[DatabaseUnreachableError("away")])
     recorder = _recorder(store)
@@ -307,7 +307,7 @@ async def test_losses_are_told_at_the_end_although_the_database_was_away_once() 
     assert store.lost == {UNREACHABLE: 1, OVERFLOW: 1}
 
 
-async def test_an_error_of_another_kind_is_no_end() -> None:
+async def test_recording_continues_after_any_error() -> None:
     """After any error, later searches are recorded."""
     store = Store(errors=[RuntimeError("a defect")])
     recorder = _recorder(store)

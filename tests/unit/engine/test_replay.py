@@ -46,12 +46,12 @@ def test_another_profile_does_not_reproduce_it() -> None:
     assert reasons[0].startswith("the score of c was recorded as 0.0322")
 
 
-def test_a_profile_that_is_gone_is_said() -> None:
+def test_a_missing_profile_is_named() -> None:
     """Nothing can be computed without it."""
     assert why_not_reproduced(_record(), None) == ("profile v1 is not stored any more",)
 
 
-def test_a_pool_that_is_too_small_is_said() -> None:
+def test_a_pool_that_is_too_small_is_named() -> None:
     """The hits cannot be ranked among candidates that were not kept."""
     profile = Profile(recording=Recording(pool=1))
     assert "recording.pool is too small" in why_not_reproduced(_record(profile), profile)[0]
@@ -59,7 +59,7 @@ def test_a_pool_that_is_too_small_is_said() -> None:
     assert why_not_reproduced(nothing, Profile()) == ()
 
 
-def test_hits_in_another_order_are_said() -> None:
+def test_hits_in_another_order_are_named() -> None:
     """With the place, unless their scores are equal."""
     search = _record()
     first, second, third = search.impressions
@@ -77,7 +77,7 @@ def test_diverse_hits_may_stand_in_an_order_of_their_own() -> None:
     assert why_not_reproduced(diverse, profile) == ()
 
 
-def test_a_better_candidate_that_was_not_shown_is_said() -> None:
+def test_a_better_candidate_that_was_not_shown_is_named() -> None:
     """It can only have been removed while the search ran."""
     search = _record()
     without = replace(
@@ -179,7 +179,7 @@ def test_each_item_says_why_it_moved() -> None:
     assert by_id["f"].why == ("lexical rank beyond the pool then, 1 now",)
 
 
-def test_an_item_that_was_archived_is_told_from_one_that_changed() -> None:
+def test_archived_items_are_distinguished_from_changed_ones() -> None:
     """Both were written since."""
     archived = ItemState(OLD.created_at, MOMENT + timedelta(days=1), is_active=False)
     now = _record(scores={"dense": {"b": 0.8, "c": 0.5}, "lexical": SCORES["lexical"]})

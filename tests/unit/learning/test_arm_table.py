@@ -67,7 +67,7 @@ def test_events_may_come_in_any_order(events: list[tuple[int, float]], seed: obj
         ({"reward": 1.0, "decay": 1.5}, "decay"),
     ],
 )
-def test_a_number_out_of_range_is_told(numbers: dict[str, float], word: str) -> None:
+def test_a_number_out_of_range_is_refused_by_name(numbers: dict[str, float], word: str) -> None:
     """By its name."""
     with pytest.raises(InvalidRequestError, match=word):
         updated(NO_ARM, **numbers)  # type: ignore[arg-type]

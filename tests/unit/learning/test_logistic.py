@@ -26,7 +26,7 @@ CLUSTERS = {"good": 1, "bad": 2, "fickle": 1}
 def make_events(count: int, seed: int = 5) -> list[Event]:
     """Three items: one is good, one bad, one good in one domain only; relevance helps, a low rank hides."""
     rng = np.random.default_rng(seed)
-    found = []
+    events = []
     for _ in range(count):
         name = str(rng.choice(list(CLUSTERS)))
         domain = str(rng.choice(DOMAINS))
@@ -38,8 +38,8 @@ def make_events(count: int, seed: int = 5) -> list[Event]:
         event = Event(
             item_id=name, buckets=("", domain), reward=helped, relevance=relevance, rank=rank, signals=signals
         )
-        found.append(event)
-    return found
+        events.append(event)
+    return events
 
 
 @pytest.fixture(scope="module")

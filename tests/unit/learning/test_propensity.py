@@ -247,6 +247,6 @@ def test_the_profile_says_how_few_and_how_young() -> None:
     assert is_eligible(Arm(uses=50), OLD, NOW, Exploration(younger_than_days=101))
 
 
-def test_decayed_counts_make_nobody_eligible_again() -> None:
+def test_decayed_counts_make_no_item_eligible_again() -> None:
     """A frequently used item stays known after a long time."""
     assert not is_eligible(Arm(successes=0.001, failures=0.001, uses=50), OLD, NOW, Exploration())

@@ -242,7 +242,7 @@ class TestUncertaintyBonus:
 
         assert lasts == dict.fromkeys("ieh", Slot.EXPLORE) | {"b": Slot.EXPLOIT}
 
-    def test_no_uncertainty_is_no_change(self) -> None:
+    def test_without_uncertainty_the_order_is_unchanged(self) -> None:
         """Equal sums keep their order, and the last place is the score's unless the floor takes it."""
         certain = [Ranked(item_id=name) for name in "abcdef"]
         slates = [compose(certain, 3, self.BONUS, np.random.default_rng(seed)) for seed in range(50)]
@@ -293,13 +293,13 @@ class TestSwaps:
 def test_served_slates_agree_with_their_propensities() -> None:
     """300 slates with different seeds, by a chi-square test over the items that the slot may show."""
     exploration = Exploration(**THOMPSON.as_dict() | {"slots": 1, "swaps": 0.02})
-    found = candidates(9)
+    ranked = candidates(9)
     pool = "efghi"
     counts, expected, covariance = np.zeros(5), np.zeros(5), np.zeros((5, 5))
     for seed in range(300):
-        chances = slate_probabilities(found, 5, exploration, np.random.default_rng(seed))
+        chances = slate_probabilities(ranked, 5, exploration, np.random.default_rng(seed))
         each = np.array([chances[name] for name in pool])
-        counts[pool.index(compose(found, 5, exploration, np.random.default_rng(seed))[4].item_id)] += 1
+        counts[pool.index(compose(ranked, 5, exploration, np.random.default_rng(seed))[4].item_id)] += 1
         expected += each
         covariance += np.diag(each) - np.outer(each, each)
 

@@ -108,6 +108,6 @@ def test_the_parts_are_the_score_and_survive_storage() -> None:
     assert LogitStack.from_dict(json.loads(json.dumps(stack.as_dict()))) == stack
 
 
-def test_queries_that_are_alike_by_chance_are_no_affinity() -> None:
+def test_queries_that_are_similar_by_chance_have_no_affinity() -> None:
     """Only the part above a cosine of 0.5 counts; an item without rewards has none."""
     assert affinity_signal([0.0, -0.5, 0.5, 0.8]) == pytest.approx([0, 0, 0, 0.3])

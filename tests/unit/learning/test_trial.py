@@ -67,7 +67,7 @@ def test_few_searches_are_too_few_to_tell() -> None:
         assert outcome.reason.endswith("are too few to tell; 50 are needed")
 
 
-def test_a_model_is_no_better_than_itself() -> None:
+def test_a_model_is_not_better_than_itself() -> None:
     """The model in use is not published again for the same feedback."""
     examples = _examples(60)
     fitted = fit(examples)
@@ -115,9 +115,9 @@ def test_a_verdict_whose_question_is_not_known_is_in_no_fit_of_a_trial() -> None
     """It could be a verdict on the very question that is held out."""
     examples = _examples(4)
     forgotten = replace(examples, rated=[*examples.rated, replace(examples.rated[0], question=None)])
-    for wanted in (True, False):
-        part = forgotten.of(frozenset({"q1"}), inside=wanted)
-        assert None not in {one.question for one in part.rated}
+    for inside in (True, False):
+        part = forgotten.of(frozenset({"q1"}), inside=inside)
+        assert None not in {example.question for example in part.rated}
 
 
 def _long_ones_help(*, looks: float = 0.0, wrong: float = 0.0, questions: int = 120) -> Examples:

@@ -273,7 +273,7 @@ def test_the_grid_goes_from_simple_to_elaborate() -> None:
     assert tried[-1].describe() == "weighted sum of dense 0.9, lexical 0.1"
 
 
-def test_weighted_sums_with_the_dense_leg_are_tried_refined_where_that_can_be_told() -> None:
+def test_weighted_sums_with_the_dense_leg_are_tried_with_refining() -> None:
     """This needs vectors; refined settings come after unrefined ones, so that a tie goes to the simpler one."""
     added = [profile for profile in grid(["dense", "lexical"], with_refining=True) if not profile.refining.is_off]
 
@@ -448,7 +448,7 @@ async def test_without_a_gain_nothing_is_stored() -> None:
     assert collection.stored == []
 
 
-async def test_each_leg_is_asked_once_a_judged_query_with_its_filter() -> None:
+async def test_each_leg_is_searched_once_per_judged_query_with_its_filter() -> None:
     """For as many candidates as the profile asks for."""
     collection = Tuned(Profile(depth=20))
     unjudged = JudgedQuery(query_id="unjudged", text="text 99")

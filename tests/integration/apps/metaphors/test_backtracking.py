@@ -130,7 +130,7 @@ async def test_a_preference_does_not_hide_a_poor_fit(house: Platform, corpus: Me
     assert "below 0.3" in (answer.why_generated or "")
 
 
-async def test_the_best_of_the_corpus_are_told_before_what_is_excluded(house: Platform, corpus: MetaphorCorpus) -> None:
+async def test_the_prompt_names_the_best_before_excluded_metaphors(house: Platform, corpus: MetaphorCorpus) -> None:
     """Only some of the names are in the prompt."""
     llm = ScriptedLLM([suggestion("", "")])
     retriever = MetaphorRetriever(corpus, llm, platform=house)

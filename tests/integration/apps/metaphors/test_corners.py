@@ -61,7 +61,7 @@ async def test_a_batch_whose_time_is_used_up_asks_no_more(house: Platform, corpu
     assert not llm.prompts
 
 
-async def test_an_answer_of_which_nothing_can_be_used_is_not_asked_for_again_at_once(
+async def test_after_an_unusable_answer_the_model_is_not_called_at_once(
     house: Platform, corpus: MetaphorCorpus
 ) -> None:
     """The notes say why each time."""
@@ -172,7 +172,7 @@ async def test_invalid_metaphors_are_refused_with_a_reason(corpus: MetaphorCorpu
             await call()
 
 
-async def test_the_two_doors_are_told_apart(corpus: MetaphorCorpus, house: Platform) -> None:
+async def test_the_two_ways_of_asking_are_distinguished(corpus: MetaphorCorpus, house: Platform) -> None:
     """In words."""
     with pytest.raises(InvalidRequestError, match="without await"):
         retrieval.sync.MetaphorRetriever(corpus, platform=house)  # type: ignore[arg-type]

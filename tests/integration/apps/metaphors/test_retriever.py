@@ -197,7 +197,7 @@ async def test_exploration_adds_a_bonus_for_what_is_uncertain(house: Platform, n
 
 
 @pytest.mark.parametrize("rate", [-0.1, float("nan"), "0.1", True])
-async def test_a_rate_that_is_none_is_refused(retriever: MetaphorRetriever, rate: Any) -> None:
+async def test_an_invalid_rate_is_refused(retriever: MetaphorRetriever, rate: Any) -> None:
     """Below 0, NaN, no number."""
     with pytest.raises(InvalidRequestError, match="exploration_rate"):
         await retriever.retrieve_with_exploration(FLOW, rate)

@@ -134,7 +134,7 @@ def test_a_git_that_hangs_is_stopped(monkeypatch: pytest.MonkeyPatch, repository
             os.kill(int(number), 0)
 
 
-def test_a_git_that_has_said_all_and_lives_on_is_stopped(
+def test_a_git_process_that_does_not_end_is_stopped(
     monkeypatch: pytest.MonkeyPatch, repository: Path, tmp_path: Path
 ) -> None:
     """Its output counts; its child processes are stopped with it."""

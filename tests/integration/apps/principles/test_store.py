@@ -89,7 +89,7 @@ async def test_of_those_who_say_the_same_at_once_one_is_kept(store: PrincipleSto
     assert all(answer == every[0] for answer in every)
 
 
-async def test_an_item_of_another_kind_is_no_principle(store: PrincipleStore, db: Platform) -> None:
+async def test_an_item_of_another_kind_is_not_a_principle(store: PrincipleStore, db: Platform) -> None:
     """It is neither judged nor written over."""
     collection = await db.collection("principles")
     await collection.add([Item(item_id="note", title="a note", kind="note")])
@@ -177,7 +177,7 @@ async def test_a_search_adds_up_score_tags_and_likeness(store: PrincipleStore, d
     assert [hit.principle.id for hit in await store.search_principles(min_principle_score=0.8)] == ["else", "good"]
 
 
-async def test_as_many_are_found_as_are_asked_for(store: PrincipleStore, db: Platform) -> None:
+async def test_the_requested_number_is_found(store: PrincipleStore, db: Platform) -> None:
     """However many have sunk, or are candidates."""
     collection = await db.collection("principles")
     await collection.add(
@@ -245,7 +245,7 @@ async def test_an_answer_has_a_thousand_at_the_most(store: PrincipleStore, db: P
     assert len(await store.search_principles(limit=999, include_exploration=True)) == 1000
 
 
-async def test_a_profile_that_goes_by_use_alone_explores_by_words(store: PrincipleStore, db: Platform) -> None:
+async def test_a_profile_by_use_alone_explores_by_words(store: PrincipleStore, db: Platform) -> None:
     """The use of explored principles does not show whether they fit the question."""
     rated = Profile(legs={"rated": 1.0}, fusion=Fusion(kind=FusionKind.UNION), signals=(Rating(weight=1.0),))
     await add_judged(store, db, "good", 9, 9)

@@ -135,7 +135,7 @@ async def test_the_same_question_at_the_same_time_is_one_call(make: Make, server
     assert len(server.received) == 1
 
 
-async def test_after_a_failure_the_model_is_asked_again(make: Make, server: OpenAIServer) -> None:
+async def test_after_a_failure_the_model_is_called_again(make: Make, server: OpenAIServer) -> None:
     """Failures are not kept."""
     server.faults.append(status(500))
     retriever = make()
@@ -181,7 +181,7 @@ async def test_a_question_cannot_break_out_of_its_marks(make: Make, server: Open
     assert json.loads(prompt.partition("<query>")[2].partition("</query>")[0]) == question
 
 
-async def test_being_cancelled_is_no_degradation(make: Make, server: OpenAIServer) -> None:
+async def test_a_cancelled_search_is_not_degraded(make: Make, server: OpenAIServer) -> None:
     """A cancelled search gives no answer, and cancels the model's request."""
     server.faults.append(hanging)
     search = asyncio.create_task(make(rewrite_timeout_seconds=60).search(QUESTION))

@@ -240,7 +240,7 @@ class Cut:
         self.dropped.set()
 
 
-async def test_an_answer_that_nobody_reads_holds_no_place_and_is_dropped_in_time() -> None:
+async def test_an_unread_answer_takes_no_place_and_is_dropped_in_time() -> None:
     """The place is free once the answer begins; the connection ends with the time of the request."""
     world, line, reading = World(seconds=0.01), Cut(), asyncio.Event()
     headers_sent: list[str] = []
@@ -304,7 +304,7 @@ async def test_a_request_may_not_ask_for_more_time_than_there_is() -> None:
 
 
 @pytest.mark.parametrize("header", ["soon", "0", "-1", "nan", ""])
-async def test_a_time_that_is_none_is_refused(world: World, header: str) -> None:
+async def test_an_invalid_time_is_refused(world: World, header: str) -> None:
     """With how to write one."""
     answer = await world.client.get("/wait", headers={"X-Request-Timeout": header})
     assert (answer.status_code, problem(answer)) == (422, "/problems/invalid-request")

@@ -96,7 +96,7 @@ async def test_other_collections_and_unknown_memories_are_refused(client: AsyncC
     assert (await client.get(f"{PATH}/nobody/history")).status_code == 404
 
 
-async def test_a_language_model_that_is_away_is_told(
+async def test_an_unreachable_language_model_is_reported(
     client: AsyncClient, platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is answered as a failure that passes; nothing is stored."""

@@ -85,7 +85,7 @@ async def test_hits_below_the_least_are_left_out(client: AsyncClient) -> None:
         },
     ],
 )
-async def test_everything_that_a_search_takes_can_be_said(client: AsyncClient, body: dict[str, Any]) -> None:
+async def test_every_argument_of_a_search_can_be_sent(client: AsyncClient, body: dict[str, Any]) -> None:
     """By the names that it has in Python."""
     assert (await _search(client, **body))["retrieval_id"]
 
@@ -258,7 +258,7 @@ async def test_an_outcome_is_shared_by_what_was_used(client: AsyncClient) -> Non
     assert nothing.status_code == 422
 
 
-async def test_a_recorded_search_is_read_and_asked_again(client: AsyncClient, platform: Platform) -> None:
+async def test_a_recorded_search_is_read_and_replayed(client: AsyncClient, platform: Platform) -> None:
     """The shown hits are on record, follow from it, and are the same today."""
     body = await _search(client, query="disk", limit=2, context={"session": "s-http"})
     path = f"/v1/retrievals/{body['retrieval_id']}"
@@ -269,7 +269,7 @@ async def test_a_recorded_search_is_read_and_asked_again(client: AsyncClient, pl
     assert (replayed["is_reproduced"], replayed["is_same_today"]) == (True, True)
 
 
-async def test_a_search_that_nobody_recorded_is_not_found(client: AsyncClient) -> None:
+async def test_an_unrecorded_search_is_not_found(client: AsyncClient) -> None:
     """An invalid identifier is reported as such."""
     for answer in (
         await client.get(f"/v1/retrievals/{uuid.uuid4()}"),

@@ -116,7 +116,7 @@ async def test_log_lines_of_a_request_have_its_id(client: AsyncClient, log_lines
     assert [line["request_id"] for line in log_lines.of("retrieval.access")] == ["mine-1"]
 
 
-async def test_operators_looks_are_no_lines(client: AsyncClient, log_lines: Lines) -> None:
+async def test_health_checks_are_not_logged(client: AsyncClient, log_lines: Lines) -> None:
     """They come every few seconds."""
     for path in ("/livez", "/metrics"):
         await client.get(path)
@@ -153,7 +153,9 @@ async def test_a_request_is_a_span_of_the_callers_trace(client: AsyncClient, mon
     assert "zweistromland" not in spans.text()
 
 
-async def test_a_request_that_fails_is_told_by_its_status(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_request_has_its_status_in_the_span(
+    client: AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The span has no argument of the request."""
     spans = record_spans(monkeypatch)
     await client.post("/probe/broken", params={"q": "zweistromland"})
@@ -162,7 +164,7 @@ async def test_a_request_that_fails_is_told_by_its_status(client: AsyncClient, m
     assert "zweistromland" not in spans.text()
 
 
-async def test_a_client_that_hangs_up_is_told_as_499(app: FastAPI, log_lines: Lines) -> None:
+async def test_a_client_that_hangs_up_is_logged_as_499(app: FastAPI, log_lines: Lines) -> None:
     """No answer was sent: the application ended without one."""
     statuses = []
 

@@ -96,11 +96,11 @@ MATCHES = st.lists(st.builds(MatchCondition, st.sampled_from(["prefix", "suffix"
 LISTINGS = st.tuples(MATCHES, st.none() | st.integers(1, 3), st.integers(0, 4), st.integers(0, 2))
 BATCHES = st.lists(
     st.lists(
-        st.tuples(NAMESPACES, KEYS, VALUES | st.none()).map(lambda given: PutOp(*given))
-        | st.tuples(NAMESPACES, KEYS, VALUES).map(lambda given: PutOp(*given))
-        | st.tuples(NAMESPACES, KEYS).map(lambda given: GetOp(*given))
-        | SEARCHES.map(lambda given: SearchOp(*given))
-        | LISTINGS.map(lambda given: ListNamespacesOp(*given)),
+        st.tuples(NAMESPACES, KEYS, VALUES | st.none()).map(lambda arguments: PutOp(*arguments))
+        | st.tuples(NAMESPACES, KEYS, VALUES).map(lambda arguments: PutOp(*arguments))
+        | st.tuples(NAMESPACES, KEYS).map(lambda arguments: GetOp(*arguments))
+        | SEARCHES.map(lambda arguments: SearchOp(*arguments))
+        | LISTINGS.map(lambda arguments: ListNamespacesOp(*arguments)),
         min_size=2,
         max_size=9,
     ),

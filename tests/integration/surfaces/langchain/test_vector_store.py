@@ -110,7 +110,7 @@ def test_a_filter_is_given_once(store: RetrievalVectorStore) -> None:
         store.similarity_search("login", filter={"page": 1}, where={"page": 2})
 
 
-def test_a_hit_is_explained_where_that_is_asked(store: RetrievalVectorStore, sync_platform: SyncPlatform) -> None:
+def test_a_hit_is_explained_on_request(store: RetrievalVectorStore, sync_platform: SyncPlatform) -> None:
     """The explanation adds up to the score, and its retrieval takes feedback."""
     [(document, score)] = store.similarity_search_with_score("login fails", k=1, explain=True)
     details = document.metadata[EXPLANATION_KEY]

@@ -228,7 +228,7 @@ async def test_a_failure_shortly_before_the_budget_is_over_is_one_of_three() -> 
     assert "500" in guard.outage.why
 
 
-async def test_a_spent_budget_is_told_with_the_advice_of_the_role() -> None:
+async def test_an_exceeded_budget_is_reported_with_the_advice_of_the_role() -> None:
     """Unless the caller had less time: then the profile is not at fault."""
     service = Service()
     guard = Guard(RERANKER, "it", time.monotonic)

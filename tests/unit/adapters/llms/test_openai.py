@@ -59,7 +59,7 @@ def test_half_a_surrogate_pair_is_replaced() -> None:
 
 
 @pytest.mark.parametrize("cut", [b"", b" ", b'{"choices": [{"mess', b'{"a":' * 100_000])
-def test_a_body_that_ends_early_may_be_asked_for_again(cut: bytes) -> None:
+def test_a_body_that_ends_early_can_be_requested_again(cut: bytes) -> None:
     """It was cut on the way."""
     with pytest.raises(TryAgainError, match="host:1 was cut short"):
         read_chat(cut, ENDPOINT)

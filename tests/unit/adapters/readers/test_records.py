@@ -73,7 +73,7 @@ def test_no_usable_id_is_refused(record: dict[str, Any]) -> None:
         ({"_id": None}, "; there is none"),
     ],
 )
-def test_without_an_id_the_entries_that_are_there_are_told(record: dict[str, Any], message: str) -> None:
+def test_without_an_id_the_existing_entries_are_listed(record: dict[str, Any], message: str) -> None:
     """The message names the column that must be renamed."""
     with pytest.raises(InvalidItemError) as raised:
         item_from_record(record)

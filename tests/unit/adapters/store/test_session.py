@@ -42,14 +42,14 @@ def test_unchanged_settings_are_not_set_again() -> None:
     assert [values for _, values in _used(session, THEIRS)] == [["2"]]
 
 
-def test_a_setting_that_is_not_asked_for_is_taken_back() -> None:
+def test_a_setting_that_is_no_longer_requested_is_reset() -> None:
     """The next search is planned as usual."""
     session = Session()
     _used(session, {**MINE, "enable_sort": "off"})
     assert [text for text, _ in _used(session, MINE)] == ["RESET enable_sort"]
 
 
-def test_after_a_failure_everything_is_set_anew() -> None:
+def test_after_a_failure_every_setting_is_sent_again() -> None:
     """The server may or may not have rolled back the settings of the failed transaction."""
     session = Session()
     _used(session, MINE)

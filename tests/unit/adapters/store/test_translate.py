@@ -58,7 +58,7 @@ def test_each_error_has_its_translation(error: psycopg.Error, kind: type[Databas
         assert caught.value.__cause__ is raised
 
 
-def test_only_the_first_line_of_what_the_server_said_is_told() -> None:
+def test_only_the_first_line_of_the_servers_message_is_shown() -> None:
     """Details and hints of the server stay in the cause."""
     with pytest.raises(DatabaseError) as caught, translated(URL):
         raise pg.UniqueViolation("duplicate key\nDETAIL:  Key (name)=(secret text) already exists.")

@@ -67,7 +67,7 @@ def test_a_share_that_no_float_holds_is_refused() -> None:
         Learned(share=HUGE)
 
 
-def test_a_domain_is_known_again_in_any_case_and_with_blanks() -> None:
+def test_a_domain_is_recognised_in_any_case_and_with_blanks() -> None:
     """Verdicts are counted by it."""
     assert Problem(id="p", description="d", domain=" Software ").domain == "software"
 

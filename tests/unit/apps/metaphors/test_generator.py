@@ -93,7 +93,7 @@ def test_fields_of_the_wrong_type_are_left_empty() -> None:
 
 
 @pytest.mark.parametrize("concreteness", [-0.1, 1.1, True, float("nan")])
-def test_a_concreteness_that_is_no_share_is_left_out(concreteness: object) -> None:
+def test_an_invalid_concreteness_is_left_out(concreteness: object) -> None:
     """Outside 0 to 1, or no number."""
     assert suggested_metaphors([suggestion(concreteness=concreteness)], PROBLEM)[0].concreteness is None
 
@@ -158,14 +158,14 @@ def test_untrusted_texts_are_json_within_tags(description: str, failure: str) ->
     assert data(prompt, "failure") == failure
 
 
-def test_few_names_of_what_was_tried_are_told() -> None:
+def test_the_prompt_names_few_tried_metaphors() -> None:
     """The first, each cut."""
     names = data(suggestion_prompt(PROBLEM, ["n" * 500] * 99), "tried")
     assert len(names) == NAMES_MAX
     assert all(len(name) == NAME_LENGTH_MAX for name in names)
 
 
-def test_a_problem_is_known_again_by_its_text() -> None:
+def test_a_problem_is_recognised_by_its_text() -> None:
     """Its id does not matter."""
     again, other = Problem(id="other", description=PROBLEM.description), Problem(id="p", description="Another")
     assert problem_hash(PROBLEM) == problem_hash(again) != problem_hash(other)

@@ -63,7 +63,7 @@ def test_weights_that_cannot_be_are_refused(weights: Any) -> None:
         combine_scores([(A, 1.0)], [], weights)
 
 
-def test_rankings_that_are_none_are_refused() -> None:
+def test_invalid_rankings_are_refused() -> None:
     """In one line."""
     with pytest.raises(InvalidRequestError, match="two rankings"):
         combine_scores(None, [])  # type: ignore[arg-type]
@@ -148,7 +148,7 @@ def test_the_reason_says_what_to_prefer(reason: str, expected: DirectionPreferen
     assert preference_after(reason) == expected
 
 
-def test_the_failure_is_told_with_name_and_reason() -> None:
+def test_the_failure_has_name_and_reason() -> None:
     """In one context."""
     context = context_after(Metaphor(id="plumbing", name="Plumbing"), "no good candidates for pressure")
     assert "Plumbing" in context

@@ -78,7 +78,7 @@ def test_hours_may_be_written_as_a_text(written: str, hours: float) -> None:
 
 
 @pytest.mark.parametrize("written", ["soon", "4,5", "4.5h", "1,234.5", "NaN", "inf", "9" * 400])
-def test_hours_that_are_no_number_are_refused(written: str) -> None:
+def test_hours_that_are_not_a_number_are_refused(written: str) -> None:
     """They would silently not count."""
     with pytest.raises(InvalidItemError, match=r"'T-1': resolution_time_hours is .* write hours such as"):
         attributes(resolution_time_hours=written)

@@ -124,7 +124,7 @@ def test_nothing_fits() -> None:
     assert passages_of([], {}, [], fits=always) == ((), "", 0)
 
 
-def test_an_item_that_is_no_chunk_is_a_passage_of_itself() -> None:
+def test_an_item_that_is_not_a_chunk_is_a_passage_by_itself() -> None:
     """Prompts can use collections of ordinary items too."""
     plain = Hit(item_id="n-1", score=1.0, rank=1, explanation=Explanation("", ()), title="Note", body="Hello.")
     [passage], text, _ = passages_of([plain], {}, [], fits=always)

@@ -142,9 +142,9 @@ def test_the_formula_of_refining_by_hand() -> None:
     corners = [1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 0.0]
     assert alike(*corners) == pytest.approx([1, 0, 0.5, 0.5], abs=STEP)
     # The third is not in the pool: the mean is (1/3, 1/3), from which it is at a right angle to the first.
-    found = alike(*corners, pool=[True, True, False, True])
-    assert found[0] == 1
-    assert found[2] == pytest.approx((1 + 2 / 9 / np.sqrt(8 / 9 * 5 / 9)) / 2, abs=STEP)
+    likeness = alike(*corners, pool=[True, True, False, True])
+    assert likeness[0] == 1
+    assert likeness[2] == pytest.approx((1 + 2 / 9 / np.sqrt(8 / 9 * 5 / 9)) / 2, abs=STEP)
 
 
 def test_a_common_vector_does_not_change_the_likeness() -> None:
@@ -246,18 +246,18 @@ def test_a_deeper_page_changes_no_score(drawn: dict[str, Any], more: int) -> Non
     pages = []
     for items in (pool, deeper):
         some = {leg: ranking(leg, **{i: s for i, s in scores.items() if i in items}) for leg, scores in legs.items()}
-        found = refined(some, weights, SUM, drawn["depth"], item_vectors)
-        pages.append({candidate.item_id: candidate.score for candidate in fuse(found, weights, SUM)})
+        rankings = refined(some, weights, SUM, drawn["depth"], item_vectors)
+        pages.append({candidate.item_id: candidate.score for candidate in fuse(rankings, weights, SUM)})
     assert {item_id: pages[1][item_id] for item_id in pages[0]} == pytest.approx(pages[0], abs=1e-4)
 
 
 def test_likenesses_are_kept_in_two_bytes_and_lose_nothing() -> None:
     """Each is a multiple of 1 / 32,767."""
     chance = np.random.default_rng(2)
-    found: list[float | None] = [*alike(*chance.normal(size=(50, 8)).tolist()), None]
-    steps = in_steps(found)
+    likeness: list[float | None] = [*alike(*chance.normal(size=(50, 8)).tolist()), None]
+    steps = in_steps(likeness)
     assert all(-1 <= step <= 32767 for step in steps)
-    assert from_steps(steps) == found
+    assert from_steps(steps) == likeness
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan"), True, "much", None])

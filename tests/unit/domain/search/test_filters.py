@@ -264,7 +264,7 @@ def test_a_date_is_the_text_that_says_it() -> None:
         ([], ()),
     ],
 )
-def test_an_error_tells_the_way_to_what_is_wrong(where: Any, place: tuple[str | int, ...]) -> None:
+def test_an_error_has_the_path_to_its_place(where: Any, place: tuple[str | int, ...]) -> None:
     """The path of keys and places, for a user interface that shows the error beside the field."""
     with pytest.raises(InvalidFilterError) as caught:
         parse_where(where)

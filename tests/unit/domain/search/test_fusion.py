@@ -62,7 +62,7 @@ def test_a_score_that_is_not_above_zero_brings_nothing() -> None:
 
 
 @pytest.mark.parametrize("fusion", [RRF, SUM])
-def test_no_candidates_are_no_hits(fusion: Fusion) -> None:
+def test_without_candidates_there_are_no_hits(fusion: Fusion) -> None:
     """Empty legs fuse to nothing."""
     assert fuse({"dense": [], "lexical": []}, {"dense": 1.0, "lexical": 1.0}, fusion) == []
 

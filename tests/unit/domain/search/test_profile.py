@@ -134,7 +134,7 @@ def test_a_part_that_no_profile_has_is_named() -> None:
         ("legs", ["dense"], "a profile names its legs"),
     ],
 )
-def test_a_part_that_is_none_is_told_in_the_words_of_profiles(part: str, value: object, reason: str) -> None:
+def test_an_invalid_part_is_refused_in_the_terms_of_profiles(part: str, value: object, reason: str) -> None:
     """Not in those of Python."""
     with pytest.raises(InvalidProfileError, match=reason):
         Profile.from_dict({"legs": {"dense": 1.0}, part: value})

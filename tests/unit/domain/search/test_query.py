@@ -146,7 +146,7 @@ def test_a_profile_keeps_its_synonyms_through_json() -> None:
 @pytest.mark.parametrize(
     "groups", ["a b", [["one"]], ["ab"], [["a", 7]], [["a", " "]], [["a", "b\x00"]], 7, [["a"] * 21]]
 )
-def test_groups_that_are_none_are_refused(groups: Any) -> None:
+def test_invalid_groups_are_refused(groups: Any) -> None:
     """With an example."""
     with pytest.raises(InvalidProfileError, match="synonym"):
         Profile.from_dict({"legs": {"lexical": 1.0}, "synonyms": groups})

@@ -60,7 +60,7 @@ def test_the_model_is_that_of_what_is_known() -> None:
     assert relevances == [*map(pytest.approx, expected), None, 0.0]
 
 
-def test_without_coefficients_nothing_is_told() -> None:
+def test_without_coefficients_there_is_no_relevance() -> None:
     """A model that was not fitted is not guessed."""
     assert Calibration(space="s").relevances([Evidence(0.8, 0.0, 0.5, 0.0)]) == [None]
 

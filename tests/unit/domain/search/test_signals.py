@@ -219,7 +219,7 @@ FACTS = st.builds(
 
 @pytest.mark.parametrize("kind", SIGNALS.values(), ids=list(SIGNALS))
 @given(facts=FACTS, words=st.text(max_size=20))
-def test_every_signal_is_a_number_from_0_to_1_and_told_again_the_same(
+def test_every_signal_is_a_number_from_0_to_1_and_survives_serialization(
     kind: type[Signal], facts: Facts, words: str
 ) -> None:
     """This holds for any candidate, and for every signal in the catalogue, including new ones."""

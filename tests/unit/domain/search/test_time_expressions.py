@@ -271,7 +271,7 @@ WORDS = (
 
 
 @given(st.lists(st.sampled_from(WORDS.split()), max_size=12).map(" ".join), st.datetimes(timezones=st.just(UTC)))
-def test_nothing_that_can_be_said_is_an_error(query: str, now: datetime) -> None:
+def test_no_expression_raises_an_error(query: str, now: datetime) -> None:
     """Each expression is a part of the query, and a closed range starts before it ends."""
     for expression in time_expressions(query, now):
         assert expression.text in query

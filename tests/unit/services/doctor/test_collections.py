@@ -98,7 +98,7 @@ def test_pending_work_without_a_worker_is_more_severe() -> None:
         ),
     ],
 )
-def test_an_index_that_does_not_fit_the_collection_is_told(
+def test_an_index_that_does_not_fit_the_collection_is_reported(
     index: IndexState | None, stored: dict[str, Any], text: str, mend: str
 ) -> None:
     """Missing, bloated, measured at another size, or not needed."""
@@ -152,7 +152,7 @@ def test_a_queue_with_a_worker_is_not_spoken_of() -> None:
         ({"waiting": 9, "oldest_seconds": 9000.0}, Severity.WARNING, "the oldest for 2 hours"),
     ],
 )
-def test_a_queue_that_nobody_sees_to_is_told(changes: dict[str, Any], severity: Severity, text: str) -> None:
+def test_a_neglected_queue_is_reported(changes: dict[str, Any], severity: Severity, text: str) -> None:
     """A worker that is gone, and jobs that failed, hang or wait."""
     (finding,) = check_queue(queue(**changes))
     assert (finding.severity, text in finding.found) == (severity, True)
@@ -169,7 +169,7 @@ def test_a_killed_worker_that_another_one_followed_is_not_spoken_of() -> None:
     assert list(check_queue(queue(workers=0, silent_seconds=7200.0, due_seconds=600.0))) == []
 
 
-def test_months_that_are_missing_are_told() -> None:
+def test_missing_months_are_reported() -> None:
     """With the job that makes them, of one collection."""
     (finding,) = check_months(["retrievals_2026_05"], "tickets")
     assert (finding.severity, finding.mend) == (Severity.WARNING, "retrieval jobs run months --collection tickets")
@@ -183,7 +183,7 @@ def test_months_that_are_missing_are_told() -> None:
         (EmbedderState(space="a (3)", is_configured=True, problem="it is down"), Severity.ERROR, "it is down"),
     ],
 )
-def test_an_embedder_that_gives_no_vectors_is_told(state: EmbedderState, severity: Severity, text: str) -> None:
+def test_an_embedder_without_answers_is_reported(state: EmbedderState, severity: Severity, text: str) -> None:
     """There is none, or it does not answer."""
     (finding,) = check_embedders([EmbedderState(space="good", is_configured=True), state])
     assert (finding.severity, finding.about, text in finding.found) == (severity, "a (3)", True)

@@ -187,9 +187,7 @@ async def test_requests_at_the_same_moment_share_one_look_up(keys: Keys, authent
     assert len(keys.asked) == 1
 
 
-async def test_without_a_database_nobody_is_told_that_the_key_is_wrong(
-    keys: Keys, authenticator: Authenticator
-) -> None:
+async def test_without_a_database_no_key_is_called_wrong(keys: Keys, authenticator: Authenticator) -> None:
     """The error of the database comes through, and the next request asks again."""
     keys.error = DatabaseUnreachableError("away")
     with pytest.raises(DatabaseUnreachableError):

@@ -40,7 +40,7 @@ async def test_arrived_lines_are_passed_on_together() -> None:
     await asyncio.gather(reading, waiting, return_exceptions=True)
 
 
-async def test_no_more_is_read_than_a_batch_while_nobody_takes_it() -> None:
+async def test_no_more_than_a_batch_is_read_ahead() -> None:
     """This applies to many lines and to large ones."""
     large = b"x" * (BATCH_BYTES // 4)
     for lines in ([b"\n".join([b"1"] * BATCH_LINES) + b"\n"] * 3, [large + b"\n"] * 12):

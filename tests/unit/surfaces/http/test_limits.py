@@ -48,7 +48,7 @@ def test_a_small_limit_of_all_bodies_holds_for_searches() -> None:
     assert limits.body_of({"method": "POST", "path": "/v1/collections/a/search"}) == 2048
 
 
-def test_a_length_that_is_told_is_checked_before_anything_is_read() -> None:
+def test_a_declared_length_is_checked_before_the_body_is_read() -> None:
     """The server handles an invalid length, and reads the body."""
     check_length(b"10", 10)
     check_length(None, 10)

@@ -67,7 +67,7 @@ def test_the_type_is_the_name_of_the_class(error: RetrievalError, name: str, sta
         ValueError("secret"),
     ],
 )
-def test_nothing_of_the_inside_is_told(error: Exception) -> None:
+def test_no_internals_are_revealed(error: Exception) -> None:
     """No host, no SQL, no password: what the client can do instead."""
     problem = problem_of(error)
     assert "secret" not in json.dumps(problem)

@@ -67,7 +67,7 @@ def awaited_elsewhere(bridge: Bridge[Any], call: Callable[[], Any]) -> Any:
 
 
 @pytest.mark.parametrize("carry", [Bridge.run, awaited_elsewhere])
-async def test_a_loop_that_waits_for_its_caller_is_told(carry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_loop_that_waits_for_its_caller_is_reported(carry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The caller gives up after a timeout, and the call is never made."""
     monkeypatch.setattr(carried, "BEGIN_SECONDS", 0.02)
     bridge, results = Bridge(connect()), list[int]()

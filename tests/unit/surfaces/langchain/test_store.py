@@ -71,7 +71,7 @@ async def test_one_that_is_refused_costs_no_other() -> None:
     assert set(store.kept) == {"a", "c"}
 
 
-async def test_a_database_that_is_away_is_asked_once() -> None:
+async def test_an_unreachable_database_is_tried_once() -> None:
     """All writes of the batch get the error."""
     store = Store(faults={"b": DatabaseUnreachableError("away")})
     tasks = await begun(Writes(store), "a", "b", "c")

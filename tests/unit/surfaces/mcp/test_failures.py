@@ -31,7 +31,7 @@ def test_a_failure_of_the_server_reveals_no_internals(kind: type[errors.Retrieva
     assert any(advice in line for advice in ("ry again", "retrieval db", "see its log", "server's log"))
 
 
-def test_a_database_that_is_away_is_told_from_one_that_refuses() -> None:
+def test_an_unreachable_database_is_distinguished_from_one_that_refuses() -> None:
     """For the first comes back by itself."""
     away = failure_line(errors.DatabaseUnreachableError(INSIDE))
     assert "reconnects by itself" in away
@@ -47,6 +47,6 @@ def test_an_error_of_the_caller_is_explained_in_full() -> None:
     assert failure_line(error) == "there is no principle 'p9'; search for it first"
 
 
-def test_a_fault_of_the_program_tells_nothing() -> None:
+def test_a_fault_of_the_program_reveals_nothing() -> None:
     """Not even its kind."""
     assert failure_line(KeyError("secret")) == UNEXPECTED

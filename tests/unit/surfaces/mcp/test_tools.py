@@ -209,7 +209,7 @@ async def test_usually_principles_are_kept_and_the_rest_is_read() -> None:
 
 
 @pytest.mark.parametrize("name", ["principle", "collections:write", "", "all"])
-def test_groups_that_are_none_are_told(name: str) -> None:
+def test_unknown_groups_are_refused(name: str) -> None:
     """The message lists the groups."""
     with pytest.raises(InvalidRequestError, match="memories:read"):
         groups_named([name])

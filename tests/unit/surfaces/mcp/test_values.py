@@ -87,7 +87,7 @@ def test_an_addition_reports_its_state(status: str, word: str) -> None:
     assert word in added_note(status)
 
 
-def test_a_session_that_was_given_nothing_is_told_so() -> None:
+def test_a_session_without_principles_gets_a_message() -> None:
     """The message repeats the name, which may be misspelt."""
     assert "'s-1'" in loaded_text("s-1", [])
     assert loaded_text("s-1", [PrincipleAnswer.of(PROVED)]).startswith(

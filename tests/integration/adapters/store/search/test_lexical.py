@@ -268,7 +268,7 @@ async def test_text_of_every_script_is_found_by_its_words(platform: Platform, te
         "-" * 50,
     ],
 )
-async def test_an_odd_query_is_no_error(platform: Platform, query: str) -> None:
+async def test_an_odd_query_is_not_an_error(platform: Platform, query: str) -> None:
     """A query without any known word finds nothing by words, and raises no error."""
     collection = await platform.collection("docs")
     await collection.add([{"_id": "1", "text": "ordinary words"}])

@@ -60,7 +60,7 @@ def test_json_holds_every_figure(compare: CliRunner) -> None:
     assert payload["verdict"]["is_conclusive"] is False
 
 
-def test_interleaved_searches_go_by_the_callers_names(compare: CliRunner) -> None:
+def test_interleaved_searches_have_the_callers_names(compare: CliRunner) -> None:
     """One search was shown, without a rating."""
     result = run_command(compare, "--interleaved", "--profile", "other", "--against", "now")
     assert result.exit_code == 0, result.output

@@ -102,7 +102,7 @@ def test_invalid_arguments_are_refused_before_a_database_is_opened(words: list[s
 
 
 @pytest.mark.usefixtures("service")
-def test_without_the_collection_it_is_said_how_to_make_it() -> None:
+def test_a_missing_collection_is_reported_with_the_command_that_creates_it() -> None:
     """``search`` prints an error, ``health`` ends with exit code 1."""
     assert isinstance(call("stats", "--collection", "none").exception, ConfigurationError)
     health = call("health", "--collection", "none")

@@ -140,7 +140,7 @@ def test_a_file_that_is_not_ours_to_read_is_passed_over(tmp_path: Path) -> None:
     assert project_tags(tmp_path) == ()
 
 
-def test_a_part_tells_whether_it_is_the_whole(tmp_path: Path) -> None:
+def test_a_part_knows_whether_it_is_complete(tmp_path: Path) -> None:
     """A file of exactly the limit is complete."""
     path = tmp_path / "file"
     path.write_bytes(b"x" * MOST_BYTES)
@@ -300,9 +300,9 @@ def test_usual_project_files_are_parsed() -> None:
     """Long lists on one line, and tables in tables."""
     listed = ", ".join(f'"package-{number}>=1.{number}.0"' for number in range(150))
     text = f"[project]\ndependencies = [{listed}]\n" + "[tool.a.b.c.d]\n" + "".join(f"k{n} = 1\n" for n in range(2_000))
-    found = parse_toml(text)
-    assert len(found["project"]["dependencies"]) == 150
-    assert len(found["tool"]["a"]["b"]["c"]["d"]) == 2_000
+    parsed = parse_toml(text)
+    assert len(parsed["project"]["dependencies"]) == 150
+    assert len(parsed["tool"]["a"]["b"]["c"]["d"]) == 2_000
 
 
 def test_headings_of_every_level_are_found_without_their_signs() -> None:
@@ -351,7 +351,7 @@ def test_compounds_and_their_parts_are_words(text: str, words: tuple[str, ...]) 
     assert set(keywords([text])) == {tag.casefold() for tag in words}
 
 
-def test_there_are_never_more_than_asked_for() -> None:
+def test_there_are_never_more_than_requested() -> None:
     """The length of the texts does not matter."""
     assert len(keywords([f"word{number}" for number in range(500)])) == 50
     assert len(keywords(["alpha beta gamma delta"], most=2)) == 2

@@ -437,7 +437,7 @@ def test_a_shutdown_that_hangs_is_made_an_immediate_one(home: Path, caplog: pyte
             assert ask(again.url, "select count(*) from filled") == SOME
 
 
-async def test_a_server_that_hangs_while_it_stops_is_ended_and_started_anew(home: Path) -> None:
+async def test_a_server_that_hangs_while_it_stops_is_restarted(home: Path) -> None:
     """Once it has been stopping for longer than a shutdown takes; before, it is waited for. The doctor tells of it.
 
     The doctor mends it by opening it; of a server that stops in the ordinary way there is nothing to tell.
