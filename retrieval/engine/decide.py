@@ -103,8 +103,8 @@ class Decider:
         answers = iter(await self.database.read_each(self.tenant_id, statements, settings) if statements else [])
         return await aside(
             lambda: [
-                _decide([next(answers) for _ in some], request, known, now)
-                for request, known, some in zip(requests, facts, statements_of, strict=True)
+                _decide([next(answers) for _ in some], request, own_facts, now)
+                for request, own_facts, some in zip(requests, facts, statements_of, strict=True)
             ],
             is_long=sum(len(request.ranked) for request in requests) >= LONG,
         )

@@ -68,7 +68,7 @@ class Signaller:
         request = FactsRequest(
             collection_id=self.collection.collection_id,
             searches=[Candidates(_ids(results), query.vector) for results, query in zip(each, queries, strict=True)],
-            read=frozenset().union(*(signal.reads for signal in weighing)),
+            names=frozenset().union(*(signal.reads for signal in weighing)),
             with_entities=needs_entities and any(query.entities for query in queries),
             space=self.collection.space if needs_vectors else None,
         )

@@ -100,8 +100,8 @@ class LearnedReward:
         numbers = _numbers({RELEVANCE: relevance, RANK: ranks, **(signals or {})}, len(items))
         numbers[SHRUNK] = sigmoid(shrunk.logit_mean)
         fitted = logistic_mean(self.logistic, buckets, items, numbers)
-        known = self.logistic.effects.get("item", {})
-        return predictions(ids, _mixed(np.array([item in known for item in ids]), fitted, shrunk, self.logistic))
+        effects = self.logistic.effects.get("item", {})
+        return predictions(ids, _mixed(np.array([item in effects for item in ids]), fitted, shrunk, self.logistic))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values; see ``from_dict``."""
@@ -149,19 +149,19 @@ def learn(
     return LearnedReward(shrinkage=shrunk, logistic=fit_logistic(design), events=len(events))
 
 
-def _mixed(known: NDArray[np.bool_], fitted: LogitMean, shrunk: Posterior, model: Logistic) -> Posterior:
+def _mixed(is_known: NDArray[np.bool_], fitted: LogitMean, shrunk: Posterior, model: Logistic) -> Posterior:
     """The logistic model's mean for items that it knows, and the shrunk rate with the slopes' parts for others."""
-    if known.all():
+    if is_known.all():
         return Posterior(fitted.logit, shrunk.effective_sample_size, fitted.parts)
     logistic_parts, shrunk_parts = dict(fitted.parts), dict(shrunk.parts)
-    zeros = np.zeros(len(known))
+    zeros = np.zeros(len(is_known))
     slopes = {name: part for name, part in logistic_parts.items() if name in model.slopes and name != SHRUNK}
     mean = shrunk.logit_mean + sum(slopes.values(), zeros)
     parts = {
-        name: np.where(known, logistic_parts.get(name, zeros), (shrunk_parts | slopes).get(name, zeros))
+        name: np.where(is_known, logistic_parts.get(name, zeros), (shrunk_parts | slopes).get(name, zeros))
         for name in logistic_parts | shrunk_parts
     }
-    return Posterior(np.where(known, fitted.logit, mean), shrunk.effective_sample_size, tuple(parts.items()))
+    return Posterior(np.where(is_known, fitted.logit, mean), shrunk.effective_sample_size, tuple(parts.items()))
 
 
 def _numbers(columns: Mapping[str, Sequence[float | None] | None], length: int) -> dict[str, Floats]:

@@ -466,25 +466,25 @@ def _shifts(
     """Newton steps from a start; ``spreads``: between buckets, between clusters in a bucket, and the concentration."""
     bucket, own = start
     uses = kind.successes + kind.failures
-    known = cluster >= 0
+    has_cluster = cluster >= 0
     clusters = own.shape[1]
     for _ in range(4):
         mean = sigmoid(elsewhere.logit + bucket[kind.bucket] + _by_both(own, kind.bucket, cluster))
         weighing = _dilute(spreads[2], mean, elsewhere.variance)
         weight = (weighing + 1.0) / (weighing + np.maximum(uses, 1.0))
         slope, curve = weight * (kind.successes - uses * mean), weight * uses * mean * (1.0 - mean)
-        cell = kind.bucket[known] * clusters + cluster[known]
-        slopes = _sums(slope[known], cell, own.size).reshape(own.shape) - own / spreads[1]
-        curves = _sums(curve[known], cell, own.size).reshape(own.shape)
-        others = _sums(curve[~known], kind.bucket[~known], len(bucket))
+        cell = kind.bucket[has_cluster] * clusters + cluster[has_cluster]
+        slopes = _sums(slope[has_cluster], cell, own.size).reshape(own.shape) - own / spreads[1]
+        curves = _sums(curve[has_cluster], cell, own.size).reshape(own.shape)
+        others = _sums(curve[~has_cluster], kind.bucket[~has_cluster], len(bucket))
         totals = _sums(slope, kind.bucket, len(bucket)) - bucket / spreads[0]
         precision = curves + 1.0 / spreads[1]
         # The bucket's shift after eliminating its clusters' shifts: an arrow-shaped system.
-        left = others + 1.0 / spreads[0] + (curves - curves**2 / precision).sum(axis=1)
-        step = (totals - (curves * slopes / precision).sum(axis=1)) / left
+        denominator = others + 1.0 / spreads[0] + (curves - curves**2 / precision).sum(axis=1)
+        step = (totals - (curves * slopes / precision).sum(axis=1)) / denominator
         bucket = bucket + np.clip(step, -2.0, 2.0)
         own = own + np.clip((slopes - curves * step[:, None]) / precision, -2.0, 2.0)
-    return bucket, 1.0 / left, own, 1.0 / precision
+    return bucket, 1.0 / denominator, own, 1.0 / precision
 
 
 def _dilute(concentration: float, mean: Floats, variance: Floats) -> Floats:
@@ -520,8 +520,8 @@ def _spread(estimates: Floats, variances: Floats, prior: float, weight: float) -
 
 
 def _sums(values: Floats, index: Ints, length: int) -> Floats:
-    known = index >= 0
-    sums = np.bincount(index[known], weights=values[known], minlength=length)[:length]
+    valid = index >= 0
+    sums = np.bincount(index[valid], weights=values[valid], minlength=length)[:length]
     return sums.astype(np.float64)
 
 

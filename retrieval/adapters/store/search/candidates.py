@@ -379,8 +379,8 @@ def _looked_up(
         return sa.select(item_id).where(leg == sa.literal_column(f"'{name}'"))
 
     by_words_alone = of(LegName.LEXICAL).except_(of(LegName.DENSE))
-    found = sa.select(item_id) if request.with_vectors else by_words_alone
-    stored = materialized(stored_by_key(request, found), "stored")
+    looked_up = sa.select(item_id) if request.with_vectors else by_words_alone
+    stored = materialized(stored_by_key(request, looked_up), "stored")
     parts = [sa.select(brought)]
     if request.with_both_scores:
         words = query_weights(request, "words_of_both", by_words if isinstance(by_words, sa.CTE) else None)

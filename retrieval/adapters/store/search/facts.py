@@ -37,7 +37,7 @@ class FactsRequest:
 
     collection_id: int
     searches: Sequence[Candidates]
-    read: frozenset[str] = READ
+    names: frozenset[str] = READ
     """The facts to read of those that not every signal needs."""
     with_entities: bool = False
     """Whether to read the items' links."""
@@ -59,7 +59,7 @@ async def read_facts(database: Database, tenant_id: int, request: FactsRequest) 
     if not all_ids:
         return [{} for _ in request.searches]
     values = {"collection_id": request.collection_id, "item_ids": all_ids}
-    statements = [_items(request.read).bind(**values)]
+    statements = [_items(request.names).bind(**values)]
     if request.with_entities:
         statements.append(_LINKS.bind(**values))
     statements += [statement for search in request.searches for statement in _cosines_of(request, search)]
@@ -92,12 +92,12 @@ _LINKS = compiled(
 
 
 @lru_cache(maxsize=32)
-def _items(read: frozenset[str]) -> Compiled:
+def _items(names: frozenset[str]) -> Compiled:
     unread = {"title": sa.text("''"), "body": sa.text("''"), "attributes": sa.text("NULL"), "tags": sa.text("NULL")}
-    columns = [items.c[name] if name in read else unread[name] for name in unread]
+    columns = [items.c[name] if name in names else unread[name] for name in unread]
     rows = items.outerjoin(memories, _same_item(memories))
     counts: list[Any] = [sa.text("NULL"), sa.text("NULL")]
-    if "verdicts" in read:
+    if "verdicts" in names:
         rows = rows.outerjoin(arms, sa.and_(_same_item(arms), arms.c.context == sa.literal_column(f"'{ANYWHERE}'")))
         counts = [arms.c.uses, arms.c.raw_successes]
     return compiled(

@@ -48,8 +48,8 @@ def _few_or_stages(request: CandidateRequest, matches: Matches) -> list[Part]:
     first = _Stage.of(request, "first_by_words", _FOUND_FIRST, sa.not_(matches.are_few))
     more = _Stage.of(request, "more_by_words", _FOUND_FOR_A_FILTER, first.is_short)
     return [
-        sa.select(first.kept).where(sa.not_(first.is_short)),
-        sa.select(more.kept),
+        sa.select(first.passing).where(sa.not_(first.is_short)),
+        sa.select(more.passing),
         sa.select(materialized(_score_matches(request, matches).where(matches.are_few), "lexical_of_few")),
         count_row("too_few_found", sa.literal_column("1"), more.is_short),
     ]
@@ -59,7 +59,7 @@ def _few_or_stages(request: CandidateRequest, matches: Matches) -> list[Part]:
 class _Stage:
     """The items found by words, up to a number, and those of them that pass the filter."""
 
-    kept: sa.CTE
+    passing: sa.CTE
     is_short: sa.ColumnElement[bool]
     """Whether the words may find more items, and too few of the found items pass the filter."""
 
@@ -67,19 +67,19 @@ class _Stage:
     def of(cls, request: CandidateRequest, name: str, times: int, only_if: sa.ColumnElement[bool]) -> _Stage:
         """A stage that finds ``times`` × ``enough`` items, if ``only_if`` holds."""
         most = parameter("enough", sa.Integer) * sa.literal_column(str(times))
-        found = _found(request, most)
-        rows = materialized(sa.select(found.c.item_id, found.c.score).where(only_if), name)
-        kept = materialized(_kept(request, rows), f"lexical_of_{name}")
-        return cls(kept, sa.and_(count_of(rows) >= most, count_of(kept) < parameter("enough", sa.BigInteger)))
+        hits = _search_by_words(request, most)
+        rows = materialized(sa.select(hits.c.item_id, hits.c.score).where(only_if), name)
+        passing = materialized(_passing(request, rows), f"lexical_of_{name}")
+        return cls(passing, sa.and_(count_of(rows) >= most, count_of(passing) < parameter("enough", sa.BigInteger)))
 
 
 def found_by_words(request: CandidateRequest) -> sa.CTE:
     """The items found by words, with the query's weights for BM25; a single CTE for all readers."""
-    found = _found(request, parameter("depth", sa.Integer))
-    return materialized(sa.select(found.c.item_id, found.c.score, found.c.weights), "lexical")
+    hits = _search_by_words(request, parameter("depth", sa.Integer))
+    return materialized(sa.select(hits.c.item_id, hits.c.score, hits.c.weights), "lexical")
 
 
-def _found(request: CandidateRequest, limit: sa.ColumnElement[int]) -> sa.TableValuedAlias:
+def _search_by_words(request: CandidateRequest, limit: sa.ColumnElement[int]) -> sa.TableValuedAlias:
     return sa.func.lexical_search(
         literal(request.collection_id),
         parameter("query", sa.Text),
@@ -89,7 +89,7 @@ def _found(request: CandidateRequest, limit: sa.ColumnElement[int]) -> sa.TableV
     ).table_valued("item_id", "score", "weights", name="found")
 
 
-def _kept(request: CandidateRequest, by_words: sa.CTE) -> Part:
+def _passing(request: CandidateRequest, by_words: sa.CTE) -> Part:
     """The best items that pass the filter, looked up until there are enough.
 
     The function returns the best first, and a scan of its rows keeps that order.
@@ -101,16 +101,16 @@ def _kept(request: CandidateRequest, by_words: sa.CTE) -> Part:
     )
 
 
-def query_weights(request: CandidateRequest, name: str = "words", found: sa.CTE | None = None) -> sa.CTE:
-    """The query's weights for BM25 as a CTE of that name; taken from ``found`` if that has a row."""
+def query_weights(request: CandidateRequest, name: str = "words", hits: sa.CTE | None = None) -> sa.CTE:
+    """The query's weights for BM25 as a CTE of that name; taken from ``hits`` if that has a row."""
     weights: sa.ColumnElement[Any] = sa.func.lexical_query(
         literal(request.collection_id),
         parameter("query", sa.Text),
         parameter("prefixes", _TEXTS),
         type_=sa.types.NullType(),
     )
-    if found is not None:
-        weights = sa.func.coalesce(sa.select(found.c.weights).limit(sa.literal_column("1")).scalar_subquery(), weights)
+    if hits is not None:
+        weights = sa.func.coalesce(sa.select(hits.c.weights).limit(sa.literal_column("1")).scalar_subquery(), weights)
     return materialized(sa.select(weights.label("weights")), name)
 
 

@@ -112,9 +112,9 @@ async def find_reembedding(database: Database, tenant_id: int, collection_id: in
     if not rows:
         return None
     *values, former_id, former, target_id, target = rows[0]
-    known: dict[str, Any] = dict(zip(_FIELDS, values, strict=True))
+    fields: dict[str, Any] = dict(zip(_FIELDS, values, strict=True))
     return StoredReembedding(
-        **{**known, "state": ReembeddingState(known["state"]), "switching": Switching(known["switching"])},
+        **{**fields, "state": ReembeddingState(fields["state"]), "switching": Switching(fields["switching"])},
         former=StoredSpace(former_id, EmbeddingSpace(**former)),
         target=StoredSpace(target_id, EmbeddingSpace(**target)),
     )
