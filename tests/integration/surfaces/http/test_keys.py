@@ -269,7 +269,7 @@ async def test_a_key_for_pages_names_no_actor_and_another_one_has_its_cap(world:
     for path, body in requests:
         refused = await world.client.post(path, json=body, headers=bearing(page))
         assert (refused.status_code, refused.json()["type"]) == (422, "/problems/invalid-request")
-        assert "names no actor" in refused.json()["detail"]
+        assert "may not name an actor" in refused.json()["detail"]
         assert (await world.client.post(path, json=body, headers=bearing(program))).status_code == 200
     assert (await world.client.post("/v1/feedback", json=hit, headers=bearing(page))).json()["recorded"] == 1
     assert await world.mine.quarantine("ann") == 1
