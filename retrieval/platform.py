@@ -416,7 +416,7 @@ class Platform:
 
         Raises ``DatabaseError`` if the database is not available; the counts then continue to wait.
         """
-        await self._open_parts.accesses.counted()
+        await self._open_parts.accesses.flush()
 
     async def retrieval(self, retrieval_id: UUID | str, collection: str | None = None) -> RecordedRetrieval:
         """A recorded search: its request, its context, its answer, and the shown items.

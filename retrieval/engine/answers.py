@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Sequence
 from uuid import UUID
 
@@ -19,31 +18,31 @@ from retrieval.domain.records.search_record import ComposedAnswer
 from retrieval.domain.records.slate import ShownItem
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.reading import check_limit
-from retrieval.engine.recorder import Recorder
+from retrieval.engine.recorder import Recorder, is_sampled
 from retrieval.engine.request import MAX_LIMIT, checked_item_ids, checked_query_vector, checked_words
 
 
 def checked_shown(shown: object) -> tuple[ShownItem, ...]:
-    """The items. Raises ``InvalidRequestError`` for anything else, an item given twice, or more than 1000."""
+    """The items. Raises ``InvalidRequestError`` for other values, an item given twice, or more than 1000 items."""
     if isinstance(shown, str) or not isinstance(shown, Sequence):
-        raise InvalidRequestError("what was shown comes in a list of ShownItem values")
+        raise InvalidRequestError("shown comes in a list of ShownItem values")
     for item in shown:
         if not isinstance(item, ShownItem):
-            raise InvalidRequestError(f"what was shown is a list of ShownItem values, not of {type(item).__name__}")
+            raise InvalidRequestError(f"shown is a list of ShownItem values, not of {type(item).__name__}")
     if len(shown) > MAX_LIMIT:
         raise InvalidRequestError(f"{len(shown)} items were shown; an answer has at most {MAX_LIMIT}")
     ids = checked_item_ids([item.item_id for item in shown])
     if len(set(ids)) < len(ids):
-        twice = next(item_id for item_id in ids if ids.count(item_id) > 1)
-        raise InvalidRequestError(f"item {twice!r:.80} was shown twice; name each item once")
+        repeated_id = next(item_id for item_id in ids if ids.count(item_id) > 1)
+        raise InvalidRequestError(f"item {repeated_id!r:.80} was shown twice; name each item once")
     return tuple(shown)
 
 
 def checked_origin(origin: object) -> str:
-    """The name. Raises ``InvalidRequestError`` for a name that is empty, too long or not a text."""
+    """The origin's name. Raises ``InvalidRequestError`` for a name that is empty, too long or not a text."""
     if not is_storable(origin) or not 0 < len(origin.strip()) <= MAX_NAME_LENGTH:
         raise InvalidRequestError(
-            f"origin is {origin!r:.80}; name what put the answer together, in at most {MAX_NAME_LENGTH} characters"
+            f"origin is {origin!r:.80}; it must be a name of at most {MAX_NAME_LENGTH} characters"
         )
     return origin.strip()
 
@@ -83,14 +82,14 @@ async def record_answer(
     """See ``Collection.record_answer``."""
     parts = handle.parts
     words, items = checked_words(query, parts.bounds), checked_shown(shown)
-    situation = checked_context(context)
-    name, milliseconds, checked = checked_origin(origin), checked_ms(retrieval_time_ms), checked_notes(notes)
-    stored = await _last_known(handle)
+    checked_context(context)
+    name, milliseconds, note_texts = checked_origin(origin), checked_ms(retrieval_time_ms), checked_notes(notes)
+    stored = await _last_state(handle)
     query_vector = None if vector is None else checked_query_vector(vector, stored)
     about_vector = query_vector if about is None else checked_query_vector(about, stored)
-    if not handle.is_recorded or not _is_sampled(stored, parts.chance):
+    if not handle.is_recorded or not is_sampled(stored.profile.recording, parts.chance):
         return None
-    cluster, model_version = await _learned_for(handle, stored, _ready_vector(handle, stored, words, about_vector))
+    cluster, model_version = await _learned_state(handle, stored, _ready_vector(handle, stored, words, about_vector))
     answer = ComposedAnswer(
         retrieval_id=uuid7(int(parts.wall_clock() * 1000), parts.chance),
         collection_id=stored.collection_id,
@@ -98,10 +97,10 @@ async def record_answer(
         vector=query_vector,
         space_id=None if stored.space is None else stored.space.space_id,
         shown=items,
-        context=situation,
+        context=context,
         origin=name,
         retrieval_time_ms=milliseconds,
-        notes=checked,
+        notes=note_texts,
         cluster=cluster,
         model_version=model_version,
     )
@@ -118,13 +117,8 @@ async def answers_of(handle: CollectionHandle, session: str, *, origin: str | No
     return await retrievals.answers_of(*await handle.place(), session, origin=name, limit=limit)
 
 
-def _is_sampled(stored: StoredCollection, chance: random.Random) -> bool:
-    rate = stored.profile.recording.rate
-    return rate >= 1 or (rate > 0 and chance.random() < rate)
-
-
-async def _last_known(handle: CollectionHandle) -> StoredCollection:
-    """The collection, or its last known state while the database is away and records wait."""
+async def _last_state(handle: CollectionHandle) -> StoredCollection:
+    """The collection, or the state last read while the database is unreachable and records wait."""
     try:
         return await handle.fresh()
     except DatabaseError as error:
@@ -135,12 +129,12 @@ async def _last_known(handle: CollectionHandle) -> StoredCollection:
 def _ready_vector(
     handle: CollectionHandle, stored: StoredCollection, words: str, vector: Vector | None
 ) -> Vector | None:
-    """The vector that determines the cluster; None where the record would have to wait for it."""
+    """The vector that determines the cluster; None where the record would have to wait for an embedding."""
     embedder = handle.embedder_of(stored)
     return vector if vector is not None or not words or embedder is None else embedder.at_hand(words)
 
 
-async def _learned_for(
+async def _learned_state(
     handle: CollectionHandle, stored: StoredCollection, vector: Vector | None
 ) -> tuple[int | None, int]:
     """The cluster of the vector, and the version of the model in use; None and 0 where they cannot be read."""

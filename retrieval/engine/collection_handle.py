@@ -1,4 +1,4 @@
-"""A collection as one process holds it: its state as last read, and the parts that its calls use."""
+"""A collection within one process: its state as last read, and the parts that its calls use."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
     from retrieval.engine.search import Searcher
 
 _MOST_ADVISED = 50_000
-"""The most items of a collection for which an error looks up the attributes that it suggests."""
+"""The most items of a collection whose stored attributes are read for the suggestions of an error message."""
 
 FRESH_SECONDS = 1.0
-"""Time that a handle uses the state that it last read; it sees a change by another process after that."""
+"""The time for which a handle uses the state last read; then it sees changes by other processes."""
 
 
 Embedders = Callable[[StoredSpace | None], CachedEmbedder | None]
-"""Returns the embedder of a space; None where there is none for it."""
+"""Returns the embedder of a space; None: the space has no embedder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +64,9 @@ class CollectionParts:
     decider: Decider
     """Reads the learned models."""
     llm_calls: SharedCalls
-    """Calls of language models that are under way, shared by all callers with the same question."""
+    """Running calls of language models, shared by all callers with the same question."""
     rewrites: RewriteCache
-    """The cache of rewrites, so that a language model is asked once for each query."""
+    """The cache of rewrites: a language model is called once for each query."""
     reranker: Reranking
     """Reranks where a profile asks for it."""
     bounds: SearchBounds
@@ -82,7 +82,7 @@ class CollectionParts:
     accesses: AccessCounter
     """Counts retrievals of memories."""
     observer: Observer | None = None
-    """Called after each search; None: there is no observer."""
+    """Called after each search; None: no observer."""
 
 
 _Arguments = ParamSpec("_Arguments")
@@ -90,24 +90,24 @@ _Answer = TypeVar("_Answer")
 
 
 class CollectionHandle:
-    """A collection as one process holds it; the first argument of every call about it."""
+    """A collection within one process; the first argument of every call about the collection."""
 
     def __init__(self, parts: CollectionParts, stored: StoredCollection) -> None:
         self.parts = parts
         self.database = parts.database
         self.tenant_id = parts.tenant_id
         self.stored = stored
-        """The collection as it was last read."""
+        """The collection as last read."""
         self.embedder = parts.embedders(stored.space)
         self.is_recorded = True
-        """Whether its searches are recorded, counted and reported to the observer."""
+        """Whether the handle's searches are recorded, counted and reported to the observer."""
         self.searcher: Searcher | None = None
-        """The searcher of the last search, which the next search uses if the collection's state is the same."""
+        """The searcher of the last search, used again while the collection's state is the same."""
         self._narrowed: tuple[Profile, tuple[str, ...], Profile] | None = None
         self._read_at = parts.clock()
         self._reading: asyncio.Event | None = None
-        self._elsewhere: dict[Database, CollectionHandle] = {}
-        """The same collection as the replicas hold it."""
+        self._on_replicas: dict[Database, CollectionHandle] = {}
+        """The handles of the same collection on replicas."""
 
     @property
     def name(self) -> str:
@@ -120,35 +120,35 @@ class CollectionHandle:
         return datetime.fromtimestamp(self.parts.wall_clock(), UTC)
 
     def embedder_of(self, stored: StoredCollection) -> CachedEmbedder | None:
-        """The embedder of that state of the collection, whose space may differ from that of the last state."""
+        """The embedder for this state of the collection, whose space may differ from the last state's."""
         return self.embedder if stored.space == self.stored.space else self.parts.embedders(stored.space)
 
     def unrecorded(self) -> CollectionHandle:
         """A handle of the same collection whose searches are not recorded."""
-        same = copy(self)
-        same.is_recorded, same.searcher = False, None
-        return same
+        unrecorded = copy(self)
+        unrecorded.is_recorded, unrecorded.searcher = False, None
+        return unrecorded
 
     async def on(self, replica: Database) -> CollectionHandle | None:
-        """The collection as a replica holds it; None where its searches would differ from the primary's."""
-        handle = self._elsewhere.get(replica)
+        """The handle of the collection on a replica; None where its searches would differ from the primary's."""
+        handle = self._on_replicas.get(replica)
         if handle is None:
             decider = replace(self.parts.decider, database=replica)
             handle = CollectionHandle(replace(self.parts, database=replica, decider=decider), self.stored)
             handle._read_at = -math.inf
-            self._elsewhere[replica] = handle
+            self._on_replicas[replica] = handle
         state = _search_state(self.stored)
         is_same = _search_state(await handle.fresh()) == state or _search_state(await handle.refresh()) == state
         return handle if is_same else None
 
     async def refresh(self, *, older_than_seconds: float = 0.0) -> StoredCollection:
-        """Read the collection again if it was read longer ago than that many seconds. See ``Collection.refresh``."""
+        """Read the collection again if the last reading is older than that. See ``Collection.refresh``."""
         if not older_than_seconds:
             return await self._read_again()
         if older_than_seconds is not FRESH_SECONDS and not is_finite(older_than_seconds):
             raise InvalidRequestError(f"older_than_seconds is {older_than_seconds!r:.80}; it must be a number")
         if not self._is_fresh(older_than_seconds) and self._reading is not None:
-            # If many calls find the state outdated at the same moment, one of them reads it for all.
+            # Of many simultaneous calls that find the state outdated, one reads it for all.
             await self._reading.wait()
         if self._is_fresh(older_than_seconds):
             return self.stored
@@ -167,50 +167,50 @@ class CollectionHandle:
             return self.stored
         return await self.refresh(older_than_seconds=FRESH_SECONDS)
 
-    async def with_held_fields(self) -> StoredCollection:
+    async def with_existing_fields(self) -> StoredCollection:
         """The collection, read again because a filter names an unknown field.
 
-        The field may have come with items that another process added a moment ago.
+        The field may belong to items that another process added a moment ago.
         """
         stored = await self.refresh()
         if not stored.attributes or stored.documents > _MOST_ADVISED:
             return stored
-        whose = (self.database, self.tenant_id, stored.collection_id)
-        held = await existing_attributes(*whose, list(stored.attributes))
+        place = (self.database, self.tenant_id, stored.collection_id)
+        existing = await existing_attributes(*place, list(stored.attributes))
         return replace(
-            stored, attributes={name: types if name in held else () for name, types in stored.attributes.items()}
+            stored, attributes={name: types if name in existing else () for name, types in stored.attributes.items()}
         )
 
     async def place(self) -> tuple[Database, int, int]:
-        """The database, the tenant's number and the collection's: the first arguments of the store's functions."""
+        """The database, the tenant's id and the collection's id: the first arguments of the store's functions."""
         return self.database, self.tenant_id, (await self.fresh()).collection_id
 
     async def recorded(self) -> None:
-        """Return once the waiting searches are recorded; at once for a handle that records none."""
+        """Wait until the waiting searches are recorded; a handle that records nothing returns at once."""
         if self.is_recorded:
             await self.parts.recorder.recorded()
 
     def count_accesses(self, item_ids: Sequence[str]) -> None:
-        """Count one access of each of these memories; soon, and many together, so that nobody waits for them.
+        """Count one access of each of these memories in the background, many in one statement.
 
-        An item that is not a memory has no count, and a handle that records nothing counts nothing.
+        Items other than memories have no count. A handle that records nothing counts nothing.
         """
         if self.is_recorded:
             self.parts.accesses.count(self.stored.collection_id, item_ids, self.now)
 
     async def filtered(self, where: Where | Filter | None) -> tuple[StoredCollection, Filter | None]:
-        """The collection and the parsed filter, after a check that its fields exist."""
+        """The collection and the parsed filter, after checking that the filter's fields exist."""
         condition, stored = await parsed_filter(where, self.parts.bounds), await self.fresh()
         try:
             _check(condition, stored)
         except UnknownFieldError:
-            stored = await self.with_held_fields()
+            stored = await self.with_existing_fields()
             _check(condition, stored)
         return stored, condition
 
     def narrowed(self, whole: Profile, legs: tuple[str, ...]) -> Profile:
-        """The profile with these legs alone; the last one is kept. Raises ``InvalidProfileError`` for another name."""
-        # Callers repeat the same legs, and creating a profile checks it each time.
+        """The profile with only these legs. Raises ``InvalidProfileError`` for an unknown leg."""
+        # Creating a profile checks it, so the last one is cached: callers repeat the same legs.
         if self._narrowed is None or self._narrowed[0] is not whole or self._narrowed[1] != legs:
             self._narrowed = whole, legs, whole.only(tuple(map(leg_name, legs)))
         return self._narrowed[2]
@@ -228,45 +228,42 @@ class CollectionHandle:
         self._read_at = self.parts.clock()
         return stored
 
-    async def check_there(self, refused: DatabaseError, collection_id: int) -> None:
-        """Raise ``UnknownCollectionError`` where the database refused because the collection was removed."""
-        if type(refused) not in {MissingPrivilegeError, DatabaseError}:
+    async def check_exists(self, error: DatabaseError, collection_id: int) -> None:
+        """Raise ``UnknownCollectionError`` if the error's cause is that the collection was removed."""
+        if type(error) not in {MissingPrivilegeError, DatabaseError}:
             return
         if (await self.refresh()).collection_id != collection_id:
             raise UnknownCollectionError(
                 f"collection {self.name!r} was removed meanwhile, and another was made; try again"
-            ) from refused
+            ) from error
 
 
 async def parsed_filter(where: Where | Filter | None, bounds: SearchBounds) -> Filter | None:
-    """The filter of a mapping, within the bounds; for the same small mapping the same object.
-
-    Raises ``InvalidFilterError``.
-    """
+    """The filter of a mapping; equal small mappings give the same object. Raises ``InvalidFilterError``."""
     if where is None:
         return None
     most = bounds.filter_values
     key = _key_of(where, most)
     if key is None:
         return await _parse(where, most)
-    known = _PARSED.get(key)
-    if known is None:
-        known = await _parse(where, most)
-        if known is not None:
+    parsed = _PARSED.get(key)
+    if parsed is None:
+        parsed = await _parse(where, most)
+        if parsed is not None:
             if len(_PARSED) >= _MOST_PARSED:
                 _PARSED.clear()
-            _PARSED[key] = known
-    return known
+            _PARSED[key] = parsed
+    return parsed
 
 
 def _key_of(where: Where | Filter, most: int) -> bytes | None:
-    """The mapping as bytes, equal for equal types, values and order only; None where it is not small and plain."""
+    """The mapping as bytes, equal only for equal types, values and order; None for a large or nested mapping."""
     if type(where) is not dict or not _is_few(where.values()):
         return None
     try:
-        # Version 2 has no references within it, so that equal mappings are equal bytes.
+        # Version 2 has no references, so equal mappings give equal bytes.
         key = marshal.dumps((most, where), 2)
-    except ValueError:  # for a key of another type
+    except ValueError:  # a value of another type
         return None
     return key if len(key) <= _FEW_BYTES else None
 
@@ -284,7 +281,7 @@ _FEW, _FEW_BYTES = 8, 1024
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 _MOST_PARSED = 1000
 _PARSED: dict[bytes, Filter] = {}
-"""The filters of small mappings: applications repeat them, and a plan is cached by its filter's identity."""
+"""The filters of small mappings: applications repeat them, and plans are cached by the filter's identity."""
 
 
 async def _parse(where: Where | Filter, most: int) -> Filter | None:
@@ -296,15 +293,15 @@ async def _parse(where: Where | Filter, most: int) -> Filter | None:
 def checks_existence(
     call: Callable[Concatenate[CollectionHandle, _Arguments], Awaitable[_Answer]],
 ) -> Callable[Concatenate[CollectionHandle, _Arguments], Coroutine[Any, Any, _Answer]]:
-    """A call that raises ``UnknownCollectionError`` instead of the database's error where the collection is gone."""
+    """The call, raising ``UnknownCollectionError`` instead of the database's error where the collection was removed."""
 
     @wraps(call)
-    async def checked(handle: CollectionHandle, /, *given: _Arguments.args, **named: _Arguments.kwargs) -> _Answer:
-        before = handle.stored.collection_id
+    async def checked(handle: CollectionHandle, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Answer:
+        collection_id = handle.stored.collection_id
         try:
-            return await call(handle, *given, **named)
+            return await call(handle, *args, **kwargs)
         except DatabaseError as error:
-            await handle.check_there(error, before)
+            await handle.check_exists(error, collection_id)
             raise
 
     return checked
@@ -313,32 +310,32 @@ def checks_existence(
 def from_a_replica(
     call: Callable[Concatenate[CollectionHandle, _Arguments], Awaitable[_Answer]],
 ) -> Callable[Concatenate[CollectionHandle, _Arguments], Coroutine[Any, Any, _Answer]]:
-    """A call that reads from one replica, or from the primary where no replica is fresh enough or the replica fails.
+    """The call, reading from a replica, or from the primary where no replica is fresh enough or the replica fails.
 
-    It raises ``UnknownCollectionError`` where the collection is gone, as with ``checks_existence``. Searches that are
-    not recorded read from the primary, because measurements and writes depend on them.
+    It raises ``UnknownCollectionError`` as with ``checks_existence``. Searches that are not recorded read from the
+    primary, because measurements and writes depend on them.
     """
 
     @wraps(call)
-    async def read(handle: CollectionHandle, /, *given: _Arguments.args, **named: _Arguments.kwargs) -> _Answer:
-        before = handle.stored.collection_id
+    async def read(handle: CollectionHandle, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Answer:
+        collection_id = handle.stored.collection_id
         replicas = handle.database.replicas if handle.is_recorded else None
         try:
             replica = None if replicas is None else await replicas.chosen()
             if replicas is None or replica is None:
-                return await call(handle, *given, **named)
+                return await call(handle, *args, **kwargs)
             await handle.fresh()
             try:
                 on_replica = await handle.on(replica)
                 if on_replica is not None:
-                    return await call(on_replica, *given, **named)
+                    return await call(on_replica, *args, **kwargs)
             except PoolExhaustedError:
                 raise  # a request that is too large for a replica is too large for the primary
             except (DatabaseError, UnknownCollectionError, UnknownFieldError) as error:
                 replicas.failed(replica, error)
-            return await call(handle, *given, **named)
+            return await call(handle, *args, **kwargs)
         except DatabaseError as error:
-            await handle.check_there(error, before)
+            await handle.check_exists(error, collection_id)
             raise
 
     return read
@@ -351,7 +348,7 @@ def _search_state(stored: StoredCollection) -> tuple[object, ...]:
 
 
 def _check(condition: Filter | None, stored: StoredCollection) -> None:
-    if stored.documents:  # of an empty collection no field is known yet, and every filter finds nothing
+    if stored.documents:  # an empty collection has no known fields, and no hits
         check_fields(condition, stored.attributes)
         check_orders(condition, stored.attributes)
     check_filter(condition, stored.filterable)

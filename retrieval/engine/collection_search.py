@@ -1,4 +1,4 @@
-"""The searches of a collection: a caller's arguments become requests, and the searcher answers them."""
+"""The searches of a collection: converts arguments to requests, which the searcher answers."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def search(
     wordless_note = "" if not has_plain_words else _NO_WORD if typos else f"{_NO_WORD}; {_FIND_TYPOS}"
     needs_question = options.get("vector") is None and (chosen or stored.profile).needs_question
 
-    def make(words: str | None) -> SearchRequest:
+    def request_for(words: str | None) -> SearchRequest:
         return checked_request(
             words,
             condition=condition,
@@ -91,12 +91,12 @@ async def search(
         )
 
     is_long = query is not None and _is_long(query, options.get("rewrites"))
-    first = request = await aside(lambda: make(query), is_long=True) if is_long else make(query)
+    first = request = await aside(lambda: request_for(query), is_long=True) if is_long else request_for(query)
     notes: tuple[str, ...] = ()
     if typos and query:
         synonyms = (chosen or stored.profile).synonyms
         corrected, notes = await _correct_query(handle, stored, query, synonyms, syntax=options.get("syntax", True))
-        request = make(corrected) if notes else request
+        request = request_for(corrected) if notes else request
     cursor = None if after is None else read_cursor(after, _identity(handle, stored, first))
     if cursor is not None:
         request = replace(request, limit=min(len(cursor.shown) + request.limit, MAX_SHOWN), after=cursor)
@@ -182,11 +182,11 @@ async def preview(
     """See ``Collection.preview``; ``options`` go to ``search`` unchanged."""
     from retrieval.domain.search.preview import checked_profiles, preview_of
 
-    named, condition = checked_profiles(profiles), await parsed_filter(where, handle.parts.bounds)
-    quiet = handle.unrecorded()
+    profiles, condition = checked_profiles(profiles), await parsed_filter(where, handle.parts.bounds)
+    unrecorded = handle.unrecorded()
     results = [
-        (name, profile, await search(quiet, query, where=condition, profile=profile, context=context, **options))
-        for name, profile in named.items()
+        (name, profile, await search(unrecorded, query, where=condition, profile=profile, context=context, **options))
+        for name, profile in profiles.items()
     ]
     is_long = sum(len(result) for _, _, result in results) >= LONG
     return await aside(lambda: preview_of(query, results), is_long=is_long)
@@ -201,9 +201,9 @@ async def leg_rankings(
     legs: Sequence[str] = ("dense", "lexical"),
     depth: int = DEPTH,
 ) -> dict[str, list[Candidate]]:
-    """The ``depth`` candidates of each leg before fusion, best first, for the query without changes.
+    """The ``depth`` candidates of each leg before fusion, best first, for the query as it stands.
 
-    With both a dense and a lexical leg, each also has the other's candidates, after its own, with their scores in it.
+    If both the dense and the lexical leg run, each also ranks the other's candidates by its own score.
     """
     stored, bounds = await handle.fresh(), handle.parts.bounds
     profile = replace(stored.profile.only(tuple(map(leg_name, legs))), depth=depth)
@@ -215,7 +215,7 @@ async def leg_rankings(
 async def _with_snippets(
     handle: CollectionHandle, stored: StoredCollection, result: SearchResult, request: SearchRequest, size: int
 ) -> SearchResult:
-    """The result, each hit with its snippet; one statement for all."""
+    """The result with the snippet of each hit, by one statement."""
     ids = [hit.item_id for hit in result]
     words = with_synonyms(request.query, (request.profile or stored.profile).synonyms)
     marked = await marked_texts(handle.database, handle.tenant_id, stored, words, ids)
@@ -229,7 +229,7 @@ async def _with_snippets(
 
 
 async def parts_of(handle: CollectionHandle, query: str, hit: Hit) -> Callable[[int], str]:
-    """The function that gives the part of a hit's text, of a number of characters, with most of the query's words."""
+    """The function that returns a part of a hit's text of the given length, the part with most words of the query."""
     stored, request = await handle.fresh(), checked_request(query, bounds=handle.parts.bounds)
     words = with_synonyms(request.query, stored.profile.synonyms)
     marked = await marked_texts(handle.database, handle.tenant_id, stored, words, [hit.item_id])
@@ -238,7 +238,7 @@ async def parts_of(handle: CollectionHandle, query: str, hit: Hit) -> Callable[[
 
 
 def _identity(handle: CollectionHandle, stored: StoredCollection, request: SearchRequest) -> str:
-    """The text that identifies a search, equal in every process; without the page's size and the time."""
+    """The text that identifies a search in every process, apart from the page's size and the time."""
     vector = None if request.vector is None else request.vector.tobytes()
     sets = (sorted(request.entities), sorted(request.tags))
     parts = (request.query, request.prefixes, request.rewrites, request.condition, request.preferred, request.group_by)
@@ -251,7 +251,7 @@ _FIND_TYPOS = "misspelt words are found with typos"
 
 _MOST_COMPLETIONS = 100
 _MOST_FACETS = 10
-_SOME_COUNTED = "the facet {0!r} counts the first {1:,} of the items that the filter lets through"
+_SOME_COUNTED = "the facet {0!r} counts only the first {1:,} items that pass the filter"
 
 
 async def _counted_fields(handle: CollectionHandle, names: Sequence[str]) -> dict[str, Field]:
@@ -259,7 +259,7 @@ async def _counted_fields(handle: CollectionHandle, names: Sequence[str]) -> dic
     if isinstance(names, str) or not isinstance(names, Sequence):
         raise InvalidRequestError(f"facets come in a list such as ['kind', 'tags'], not {names!r:.80}")
     if len(names) > _MOST_FACETS:
-        raise InvalidRequestError(f"{len(names)} facets; at most {_MOST_FACETS}, name those that are shown")
+        raise InvalidRequestError(f"{len(names)} facets; at most {_MOST_FACETS}, name only those that are shown")
     fields = {name: counted_field(name) for name in names}
     for number, field in enumerate(fields.values()):
         try:
@@ -278,26 +278,26 @@ async def _with_facets(
     condition: Filter | None,
     fields: Mapping[str, Field],
 ) -> SearchResult:
-    """The result with the counts of the fields' values; one round trip for all."""
-    each = await facet_counts(handle.database, handle.tenant_id, stored, list(fields.values()), condition)
-    counts = {name: counted for name, (counted, _) in zip(fields, each, strict=True)}
+    """The result with the counts of the fields' values, in one round trip."""
+    answers = await facet_counts(handle.database, handle.tenant_id, stored, list(fields.values()), condition)
+    counts = {name: values for name, (values, _) in zip(fields, answers, strict=True)}
     notes = [
-        _SOME_COUNTED.format(name, FACET_ROWS) for name, (_, is_all) in zip(fields, each, strict=True) if not is_all
+        _SOME_COUNTED.format(name, FACET_ROWS) for name, (_, is_all) in zip(fields, answers, strict=True) if not is_all
     ]
     return replace(result, facets=counts, notes=(*result.notes, *notes))
 
 
 _MOST_ALIKE = 2000
-"""Terms with the same beginning that an unknown word is compared with."""
+"""The most terms with the same beginning with which an unknown word is compared."""
 
 _MOST_SPELT = 20
-"""The number of items from which the spelling of a term is read."""
+"""The most items place texts are searched for the spelling of a term."""
 
 
 async def _correct_query(
     handle: CollectionHandle, stored: StoredCollection, query: str, synonyms: Synonyms, *, syntax: bool
 ) -> tuple[str, tuple[str, ...]]:
-    """The query with known words in place of unknown ones, and notes on the changes.
+    """The query with known words instead of unknown ones, and notes on the changes.
 
     Known words cost one statement, and each unknown word one to three more.
     """
@@ -308,46 +308,47 @@ async def _correct_query(
     ]
     if not words:
         return query, ()
-    whose = (handle.database, handle.tenant_id, stored)
-    unknown = await unknown_words(*whose, list({word.spelling for word in words}))
+    place = (handle.database, handle.tenant_id, stored)
+    unknown = await unknown_words(*place, list({word.spelling for word in words}))
     to_correct = list(dict.fromkeys(word.spelling for word in words if word.spelling in unknown))[
         : spelling.MAX_CORRECTED
     ]
     if not to_correct:
         return query, ()
-    instead = await _one_edit_away(whose, to_correct, begins=syntax)
-    uncorrected = [word for word in to_correct if word not in instead and len(word) >= spelling.LONG]
+    corrections = await _one_edit_away(place, to_correct, begins=syntax)
+    uncorrected = [word for word in to_correct if word not in corrections and len(word) >= spelling.LONG]
     if uncorrected:
-        terms = await _two_edits_away(whose, uncorrected)
-        instead |= {word: await _spelling_of(handle, stored, term, word) for word, term in terms.items()}
-    if not instead:
+        terms = await _two_edits_away(place, uncorrected)
+        corrections |= {word: await _spelling_of(handle, stored, term, word) for word, term in terms.items()}
+    if not corrections:
         return query, ()
-    return spelling.respelt(query, words, instead), (spelling.note_of(instead),)
+    return spelling.respelt(query, words, corrections), (spelling.note_of(corrections),)
 
 
 async def _one_edit_away(
-    whose: tuple[Database, int, StoredCollection], words: Sequence[str], *, begins: bool
+    place: tuple[Database, int, StoredCollection], words: Sequence[str], *, begins: bool
 ) -> dict[str, str]:
-    """Find the words for each unknown word: known words that begin with it, else the likeliest word one edit away."""
-    accents = whose[2].text_search_config not in {"english", "simple"}
-    each = {word: spelling.one_edit_away(word, accents=accents) for word in words}
-    known = await known_spellings(*whose, each.values())
-    longer = await terms_beginning(*whose, words, most=1) if begins else {}
-    instead: dict[str, str] = {}
-    for word, near in each.items():
-        best = spelling.likeliest(word, [spelling.NearWord(word, 1, known[word]) for word in near if word in known])
+    """The correction of each unknown word: known words that begin with it, else the likeliest word one edit away."""
+    accents = place[2].text_search_config not in {"english", "simple"}
+    candidates = {word: spelling.one_edit_away(word, accents=accents) for word in words}
+    items_with = await known_spellings(*place, candidates.values())
+    longer = await terms_beginning(*place, words, most=1) if begins else {}
+    corrections: dict[str, str] = {}
+    for word, spellings in candidates.items():
+        near = [spelling.NearWord(name, 1, items_with[name]) for name in spellings if name in items_with]
+        best = spelling.likeliest(word, near)
         if longer.get(word):
-            instead[word] = f"{word}*"
+            corrections[word] = f"{word}*"
         elif best is not None:
-            instead[word] = best.spelling
-    return instead
+            corrections[word] = best.spelling
+    return corrections
 
 
-async def _two_edits_away(whose: tuple[Database, int, StoredCollection], words: Sequence[str]) -> dict[str, str]:
-    """Find for each word the likeliest term two edits away with the same beginning."""
+async def _two_edits_away(place: tuple[Database, int, StoredCollection], words: Sequence[str]) -> dict[str, str]:
+    """The correction of each word: the likeliest term two edits away with the same beginning."""
     beginnings = list({word[: spelling.BEGINNING] for word in words})
-    terms = await terms_beginning(*whose, beginnings, most=_MOST_ALIKE)
-    instead: dict[str, str] = {}
+    terms = await terms_beginning(*place, beginnings, most=_MOST_ALIKE)
+    corrections: dict[str, str] = {}
     for word in words:
         alike = terms[word[: spelling.BEGINNING]].items()
         near = [
@@ -356,12 +357,12 @@ async def _two_edits_away(whose: tuple[Database, int, StoredCollection], words: 
             if len(term) >= spelling.SHORTEST_TERM and (edits := spelling.edits_to(word, term, 2)) is not None
         ]
         if best := spelling.likeliest(word, near):
-            instead[word] = best.spelling
-    return instead
+            corrections[word] = best.spelling
+    return corrections
 
 
 async def _spelling_of(handle: CollectionHandle, stored: StoredCollection, term: str, word: str) -> str:
-    """The spelling of a term in its items; the term itself may not be a word ("univers") and have another stem."""
+    """The spelling of a term in its items, because the term itself may not be a word ("univers")."""
     profile = Profile(legs={LegName.LEXICAL: 1.0}, depth=_MOST_SPELT)
     request = checked_request(term, limit=_MOST_SPELT, profile=profile, syntax=False, bounds=handle.parts.bounds)
     rankings = await _searcher(handle, stored).leg_rankings(replace(request, prefixes=(term,)))
@@ -394,7 +395,7 @@ async def complete(handle: CollectionHandle, text: str, *, where: Where | Filter
 
 
 async def _why_no_hits(handle: CollectionHandle, condition: Filter | None) -> tuple[str, ...]:
-    """Notes on why an answer has no hits; an unrecorded search has no reader for them."""
+    """Notes on why an answer has no hits; none for an unrecorded search, whose notes no one reads."""
     if not handle.is_recorded:
         return ()
     from retrieval.engine.no_hits import reasons
@@ -404,8 +405,8 @@ async def _why_no_hits(handle: CollectionHandle, condition: Filter | None) -> tu
 
 _Answer = TypeVar("_Answer")
 
-_MOST_READINGS = 3
-"""The most times that one search reads the collection again because others change it."""
+_MOST_ATTEMPTS = 3
+"""The most attempts of one search if other processes change the collection."""
 
 
 async def _with_current(
@@ -415,23 +416,23 @@ async def _with_current(
     *,
     has_vectors: bool = False,
 ) -> _Answer:
-    """The searcher's answer; where the collection has changed since it was read, it is read and searched again.
+    """The searcher's answer; if the collection has changed since it was read, it is read and searched again.
 
-    ``has_vectors``: the caller gave vectors; after a change of the space they are refused.
+    ``has_vectors``: the caller gave vectors, which are refused after a change of the space.
     """
-    for attempt in range(_MOST_READINGS):
+    for attempt in range(_MOST_ATTEMPTS):
         try:
             return await ask(_searcher(handle, stored))
         except UnknownFieldError:
             if attempt:
                 raise
-            stored = await handle.with_held_fields()
+            stored = await handle.with_existing_fields()
         except SpaceMovedError:
             stored = await handle.refresh()
             if has_vectors:
                 name = "no embedding space" if stored.space is None else stored.space.space.name
                 raise InvalidRequestError(
-                    f"collection {handle.name!r} has moved to {name} meanwhile; give a vector of that space"
+                    f"collection {handle.name!r} has meanwhile moved to {name}; give a vector of that space"
                 ) from None
     raise DatabaseBusyError(f"collection {handle.name!r} is moving between embedding spaces; try again")
 
@@ -468,7 +469,7 @@ _MOST_LEGS = len(LegName)
 def _call_profile(
     handle: CollectionHandle, stored: StoredCollection, legs: Sequence[str] | None, profile: Profile | None
 ) -> Profile | None:
-    """The profile of this call alone; None: the collection's."""
+    """The profile of this call; None: the collection's."""
     if profile is not None:
         check_profile(profile)
     if legs is None:
@@ -481,7 +482,7 @@ def _call_profile(
 
 
 def _is_long(query: object, more: object) -> bool:
-    """Whether parsing the query and the other texts takes long."""
+    """Whether the query and the other texts take long to parse."""
     if more is None:
         return isinstance(query, str) and len(query) >= LONG_TEXT
     texts = [text for text in (query, *(more if isinstance(more, list | tuple) else ())) if isinstance(text, str)]

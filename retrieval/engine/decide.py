@@ -1,6 +1,6 @@
-"""The decisions of a search: its order by what was learned, with published models and clusters, and exploration.
+"""The decisions of a search: its order by a learned model and clusters, and exploration.
 
-Models and clusters are read once for each version.
+Each version of a model, and of the clusters, is read once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.round_trip import Row
-from retrieval.adapters.store.search.candidates import Found
+from retrieval.adapters.store.search.candidates import LegResults
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.embedding import Vector, Vectors
 from retrieval.domain.learning.context import Context
@@ -29,7 +29,7 @@ from retrieval.domain.search.fusion import Fused
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.profile_parts import Combination, Exploration, Learned
 from retrieval.engine.ranking import leg_features, relevances
-from retrieval.engine.record import Decided
+from retrieval.engine.record import DecisionRecord
 
 if TYPE_CHECKING:
     from retrieval.domain.learning.arm import ItemArms
@@ -39,40 +39,40 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Undecided:
-    """A search after its candidates are ranked by relevance."""
+class DecisionRequest:
+    """A search whose candidates are ranked by relevance, for a decision on their order."""
 
     profile: Profile
     context: Context
     vector: Vector | None
     about: Vector | None
-    """The vector that tells the cluster."""
+    """The vector that determines the cluster."""
     ranked: Sequence[Fused]
     """The candidates, the most relevant first."""
-    found: Found
+    leg_results: LegResults
     is_reranked: bool = False
-    """True if their scores are their relevance already, from 0 to 1."""
+    """True if the candidates' scores are their relevance already, from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """The candidates in their final order, with what is known of each; sequences in one order."""
+    """The candidates in their final order; all sequences have this order."""
 
     ranked: Sequence[Fused]
     candidates: Sequence[Ranked]
     """The candidates as exploration sees them; empty where it is off."""
-    decided: Decided
-    explained: Callable[[str], Fused]
-    """The candidate of that item id with the parts of its score."""
+    record: DecisionRecord
+    explain: Callable[[str], Fused]
+    """Returns the candidate with that item id and the parts of its score."""
 
     @property
     def is_open(self) -> bool:
         """True if the order may differ from that of relevance."""
-        return bool(self.candidates) or self.decided.model_version > 0
+        return bool(self.candidates) or self.record.model_version > 0
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _Facts:
     cluster: int | None
     model: LearnedModel | None
     buckets: tuple[str, ...]
@@ -80,54 +80,58 @@ class _Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decider:
-    """Decides the order and the slots of hits by what one tenant's collections have learned."""
+    """Decides the order and the slots of hits by the learned models of one tenant's collections."""
 
     database: Database
     tenant_id: int
     models: Models
 
     async def decide(
-        self, collection: StoredCollection, each: Sequence[Undecided], now: datetime, settings: Mapping[str, str]
+        self,
+        collection: StoredCollection,
+        requests: Sequence[DecisionRequest],
+        now: datetime,
+        settings: Mapping[str, str],
     ) -> list[Decision]:
-        """The final order of each search's candidates; what is read of these comes in one round trip for all of them.
+        """The final order of each search's candidates; all facts about the candidates are read in one round trip.
 
-        ``settings``: those of the search that found them, so that none has to change in between.
+        ``settings``: those of the statement that found the candidates, so that no setting has to change.
         """
-        known = [await self._known(collection, found) for found in each]
-        asked = [self._statements(collection, *pair, now) for pair in zip(each, known, strict=True)]
-        statements = [statement for own in asked for statement in own]
+        facts = [await self._facts(collection, request) for request in requests]
+        statements_of = [self._statements(collection, *pair, now) for pair in zip(requests, facts, strict=True)]
+        statements = [statement for some in statements_of for statement in some]
         answers = iter(await self.database.read_each(self.tenant_id, statements, settings) if statements else [])
         return await aside(
             lambda: [
-                _decided_by([next(answers) for _ in own], found, facts, now)
-                for found, facts, own in zip(each, known, asked, strict=True)
+                _decide([next(answers) for _ in some], request, own_facts, now)
+                for request, own_facts, some in zip(requests, facts, statements_of, strict=True)
             ],
-            is_long=sum(len(found.ranked) for found in each) >= LONG,
+            is_long=sum(len(request.ranked) for request in requests) >= LONG,
         )
 
-    async def _known(self, collection: StoredCollection, undecided: Undecided) -> _Known:
-        cluster = await self.models.cluster(collection, undecided.about)
-        model = await self.models.serving(collection, undecided.profile.learned)
-        return _Known(cluster, model, undecided.context.buckets(cluster))
+    async def _facts(self, collection: StoredCollection, request: DecisionRequest) -> _Facts:
+        cluster = await self.models.cluster(collection, request.about)
+        model = await self.models.serving(collection, request.profile.learned)
+        return _Facts(cluster, model, request.context.buckets(cluster))
 
     def _statements(
-        self, collection: StoredCollection, undecided: Undecided, facts: _Known, now: datetime
+        self, collection: StoredCollection, request: DecisionRequest, facts: _Facts, now: datetime
     ) -> list[Compiled]:
-        """The statements that read what the decision needs: the candidates' arms, and what a stack asks of items."""
-        learned, exploration = undecided.profile.learned, undecided.profile.exploration
-        if not undecided.ranked or (facts.model is None and exploration.is_off):
+        """The statements that read the candidates' arms and the signals of a stack, where the decision needs them."""
+        learned, exploration = request.profile.learned, request.profile.exploration
+        if not request.ranked or (facts.model is None and exploration.is_off):
             return []
         from retrieval.adapters.store.learning.arms import arms_statement
         from retrieval.adapters.store.learning.models import stack_statement
         from retrieval.engine.scoring import reads_arms
 
-        item_ids = [candidate.item_id for candidate in undecided.ranked]
+        item_ids = [candidate.item_id for candidate in request.ranked]
         statements = []
         if reads_arms(facts.model, learned, exploration):
             statements = [arms_statement(collection.collection_id, item_ids=item_ids, buckets=facts.buckets, now=now)]
         if facts.model is not None and learned.combination is Combination.LOGIT_STACK:
             space_id = collection.space.space_id if collection.space else None
-            vector = undecided.vector if facts.model.space_id == space_id else None
+            vector = request.vector if facts.model.space_id == space_id else None
             version = facts.model.version
             statements.append(
                 stack_statement(collection.collection_id, version=version, item_ids=item_ids, vector=vector)
@@ -136,114 +140,113 @@ class Decider:
 
 
 def may_decide(collection: StoredCollection, profile: Profile) -> bool:
-    """True if more candidates than the hits of a search have to be read."""
+    """True if a search has to read more candidates than it shows."""
     return not profile.exploration.is_off or (collection.model_version > 0 and not profile.learned.is_off)
 
 
 def slate(
     decision: Decision, order: Sequence[Fused], profile: Profile, limit: int, seed: int
-) -> tuple[list[Placed], Decided]:
+) -> tuple[list[Placed], DecisionRecord]:
     """The places of a search whose candidates are final in that order; the same seed gives the same places.
 
     ``order`` holds some or all of the decision's candidates.
     """
     if profile.exploration.is_off or not decision.candidates:
-        return [Placed(candidate.item_id) for candidate in order[:limit]], decision.decided
+        return [Placed(candidate.item_id) for candidate in order[:limit]], decision.record
     from retrieval.learning.slate import drawn_slate, policy_for
 
     by_id = {candidate.item_id: candidate for candidate in decision.candidates}
     candidates = [by_id[candidate.item_id] for candidate in order]
     placed, propensity = drawn_slate(candidates, limit, profile.exploration, np.random.default_rng(seed))
-    return placed, decision.decided.explored(policy_for(profile.exploration).recorded_as, propensity)
+    return placed, decision.record.explored(policy_for(profile.exploration).recorded_as, propensity)
 
 
-def _decided_by(rows: Sequence[Sequence[Row]], undecided: Undecided, facts: _Known, now: datetime) -> Decision:
-    """The decision by what was read of the candidates, if anything was."""
+def _decide(rows: Sequence[Sequence[Row]], request: DecisionRequest, facts: _Facts, now: datetime) -> Decision:
+    """The decision; ``rows`` are the answers to the statements, which may be none."""
     if not rows:
-        decided = Decided(cluster=facts.cluster)
-        return Decision(ranked=undecided.ranked, candidates=(), decided=decided, explained=_as_it_is(undecided.ranked))
+        record = DecisionRecord(cluster=facts.cluster)
+        return Decision(ranked=request.ranked, candidates=(), record=record, explain=_unchanged(request.ranked))
     from retrieval.adapters.store.learning.arms import arms_from
     from retrieval.engine.scoring import reads_arms
 
-    learned, exploration = undecided.profile.learned, undecided.profile.exploration
+    learned, exploration = request.profile.learned, request.profile.exploration
     answers = iter(rows)
     arms = arms_from(next(answers)) if reads_arms(facts.model, learned, exploration) else {}
-    return _decision(undecided, facts, arms, next(answers, None), now)
+    return _decision(request, facts, arms, next(answers, None), now)
 
 
 def _decision(
-    undecided: Undecided,
-    facts: _Known,
+    request: DecisionRequest,
+    facts: _Facts,
     arms: Mapping[str, ItemArms],
-    asked_by_stack: Sequence[Row] | None,
+    stack_rows: Sequence[Row] | None,
     now: datetime,
 ) -> Decision:
     from retrieval.engine.scoring import Pool, combined, learned_signals, predictions, scored, unlearned
     from retrieval.learning.stack import AFFINITY, LENGTH, affinity_signal, length_signal
 
-    beside = {}
-    if asked_by_stack is not None:
-        [(octets, cosines)] = asked_by_stack
-        beside = {AFFINITY: affinity_signal(cosines), LENGTH: length_signal(octets)}
+    stack_signals = {}
+    if stack_rows is not None:
+        [(octets, cosines)] = stack_rows
+        stack_signals = {AFFINITY: affinity_signal(cosines), LENGTH: length_signal(octets)}
     pool = Pool(
-        ranked=undecided.ranked,
+        ranked=request.ranked,
         relevance=(
-            [candidate.score for candidate in undecided.ranked]
-            if undecided.is_reranked
-            else relevances(undecided.ranked, undecided.found, undecided.profile)
+            [candidate.score for candidate in request.ranked]
+            if request.is_reranked
+            else relevances(request.ranked, request.leg_results, request.profile)
         ),
-        legs=leg_features(undecided.ranked, undecided.found),
-        arms=[arms[candidate.item_id] for candidate in undecided.ranked] if arms else (),
-        beside=beside,
+        legs=leg_features(request.ranked, request.leg_results),
+        arms=[arms[candidate.item_id] for candidate in request.ranked] if arms else (),
+        beside=stack_signals,
         buckets=facts.buckets,
     )
     if facts.model is None:
-        candidates = unlearned(pool, undecided.profile.learned, undecided.profile.exploration, now)
-        decided = _decided(facts, pool, undecided.profile.exploration, now)
-        return Decision(
-            ranked=undecided.ranked, candidates=candidates, decided=decided, explained=_as_it_is(undecided.ranked)
-        )
-    learned = undecided.profile.learned
+        candidates = unlearned(pool, request.profile.learned, request.profile.exploration, now)
+        record = _record(facts, pool, request.profile.exploration, now)
+        return Decision(ranked=request.ranked, candidates=candidates, record=record, explain=_unchanged(request.ranked))
+    learned = request.profile.learned
     predicted = predictions(pool, facts.model, learned.combination)
     rescored = combined(pool, facts.model, learned, predicted)
     order = rescored.order(pool)
-    exploration = undecided.profile.exploration
+    exploration = request.profile.exploration
     contenders = (
         [] if exploration.is_off else scored(pool, facts.model, learned, predicted, exploration=exploration, now=now)
     )
-    decided = _decided(facts, pool, exploration, now)
+    record = _record(facts, pool, exploration, now)
     item_ids = [candidate.item_id for candidate in pool.ranked]
-    own = {name: dict(zip(item_ids, values, strict=True)) for name, values in learned_signals(pool, predicted).items()}
-    decided = replace(
-        decided,
+    learned_values = learned_signals(pool, predicted).items()
+    signals = {name: dict(zip(item_ids, values, strict=True)) for name, values in learned_values}
+    record = replace(
+        record,
         model_version=facts.model.version,
         scores=dict(zip(item_ids, rescored.scores, strict=True)),
         weights=facts.model.stack.weights if learned.combination is Combination.LOGIT_STACK else {},
-        signals={**decided.signals, **own},
+        signals={**record.signals, **signals},
     )
     places = dict(zip(item_ids, count(), strict=False))
     return Decision(
         ranked=[Fused(item_ids[place], rescored.scores[place], ()) for place in order],
         candidates=[contenders[place] for place in order] if contenders else (),
-        decided=decided,
-        explained=lambda item_id: rescored.fused(pool, places[item_id]),
+        record=record,
+        explain=lambda item_id: rescored.fused(pool, places[item_id]),
     )
 
 
-def _as_it_is(ranked: Sequence[Fused]) -> Callable[[str], Fused]:
+def _unchanged(ranked: Sequence[Fused]) -> Callable[[str], Fused]:
     by_id = {candidate.item_id: candidate for candidate in ranked}
     return lambda item_id: by_id[item_id]
 
 
-def _decided(facts: _Known, pool: Pool, exploration: Exploration, now: datetime) -> Decided:
+def _record(facts: _Facts, pool: Pool, exploration: Exploration, now: datetime) -> DecisionRecord:
     from retrieval.learning.propensity import is_eligible
 
     if not pool.arms:
-        return Decided(cluster=facts.cluster)
+        return DecisionRecord(cluster=facts.cluster)
     eligible = {
         item.item_id: float(is_eligible(item.anywhere, item.created_at, now, exploration)) for item in pool.arms
     }
-    return Decided(
+    return DecisionRecord(
         statistics_at=now,
         cluster=facts.cluster,
         eligible=round(sum(eligible.values())),
@@ -257,7 +260,7 @@ def _decided(facts: _Known, pool: Pool, exploration: Exploration, now: datetime)
 
 
 def moment(seconds: float) -> datetime:
-    """The time so many seconds after 1970."""
+    """The time that many seconds after 1970, in UTC."""
     return datetime.fromtimestamp(seconds, UTC)
 
 
@@ -266,13 +269,13 @@ _log = logging.getLogger(__name__)
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
-MOST_KEPT = 64
-"""The most collections whose models and centroids a process keeps."""
+MOST_CACHED = 64
+"""The most collections whose models and centroids a process caches."""
 
 
 @dataclass(slots=True)
 class Models:
-    """The models and centroids of a tenant's collections."""
+    """The models and centroids of a tenant's collections, cached."""
 
     database: Database
     tenant_id: int
@@ -280,7 +283,7 @@ class Models:
     _centroids: OrderedDict[tuple[int, int, datetime], Vectors | None] = field(default_factory=OrderedDict)
 
     async def model(self, collection_id: int, version: int) -> LearnedModel | None:
-        """That version of the model; None for version 0, or for a version that is gone."""
+        """That version of the model; None for version 0, or for a version that no longer exists."""
         if not version:
             return None
         from retrieval.adapters.store.learning.models import read_definition
@@ -288,19 +291,19 @@ class Models:
         key = (collection_id, version)
         if key not in self._models:
             stored = await read_definition(self.database, self.tenant_id, collection_id, version)
-            _keep(self._models, key, None if stored is None else _read(version, stored[0]))
+            _cache(self._models, key, None if stored is None else _parse_model(version, stored[0]))
         self._models.move_to_end(key)
         return self._models[key]
 
     async def serving(self, collection: StoredCollection, learned: Learned) -> LearnedModel | None:
-        """The collection's model, if the profile allows it; None: relevance alone counts."""
+        """The collection's model, if the profile uses it; None: relevance alone counts."""
         if learned.is_off:
             return None
         model = await self.model(collection.collection_id, collection.model_version)
         return model if model is not None and model.serves(learned) else None
 
     async def cluster(self, collection: StoredCollection, vector: Vector | None) -> int | None:
-        """The cluster that a query lies in; None: it has no vector, or there are no clusters."""
+        """The cluster of a query's vector; None: the query has no vector, or there are no clusters."""
         if vector is None or collection.clustered_at is None or collection.space is None:
             return None
         from retrieval.adapters.store.learning.clusters import read_centroids
@@ -308,30 +311,24 @@ class Models:
 
         key = (collection.collection_id, collection.space.space_id, collection.clustered_at)
         if key not in self._centroids:
-            _keep(
-                self._centroids,
-                key,
-                await read_centroids(
-                    self.database, self.tenant_id, collection.collection_id, collection.space.space_id
-                ),
-            )
+            _cache(self._centroids, key, await read_centroids(self.database, self.tenant_id, *key[:2]))
         self._centroids.move_to_end(key)
         centroids = self._centroids[key]
         return None if centroids is None else int(nearest(vector[None, :], centroids)[0])
 
 
-def _read(version: int, definition: Mapping[str, Any]) -> LearnedModel | None:
+def _parse_model(version: int, definition: Mapping[str, Any]) -> LearnedModel | None:
     from retrieval.learning.learned_model import LearnedModel
 
     try:
         return LearnedModel.from_dict(version, definition)
     except InvalidRequestError as error:
-        # Relevance alone can answer; the search goes on without the model.
+        # The search goes on without the model, by relevance alone.
         _log.warning("%s", error)
         return None
 
 
-def _keep(kept: OrderedDict[_Key, _Value], key: _Key, value: _Value) -> None:
-    kept[key] = value
-    while len(kept) > MOST_KEPT:
-        kept.popitem(last=False)
+def _cache(cache: OrderedDict[_Key, _Value], key: _Key, value: _Value) -> None:
+    cache[key] = value
+    while len(cache) > MOST_CACHED:
+        cache.popitem(last=False)

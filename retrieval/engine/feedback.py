@@ -29,7 +29,7 @@ from retrieval.domain.learning.feedback import Feedback, FeedbackReport, check_n
 from retrieval.domain.observer import Observer
 
 MAX_EVENTS = 10_000
-"""The most events of one call: one statement, which locks the arms of all their items."""
+"""The most events of one call: a single statement locks the arms of all their items."""
 
 
 async def take_feedback(
@@ -41,18 +41,18 @@ async def take_feedback(
     key: ApiKey | None = None,
     observer: Observer | None = None,
 ) -> FeedbackReport:
-    """Store all events or none, and call the observer; ``key`` is the API key that they were sent with.
+    """Store all events or none, and call the observer; ``key``: the API key of the request.
 
-    Raises ``UnknownRetrievalError``, ``UnknownCollectionError`` or ``UnknownItemError`` naming the first event
-    about something unknown, and ``InvalidRequestError`` for an event of the future, more than 10,000 of them, or one
-    that names an actor where the key may not.
+    Raises ``UnknownRetrievalError``, ``UnknownCollectionError`` or ``UnknownItemError`` with the first unknown name,
+    and ``InvalidRequestError`` for an event in the future, more than 10,000 events, or an event that names an actor
+    although the key may not.
     """
     if key is not None and not isinstance(key, ApiKey):
         raise InvalidRequestError(f"api_key is a {type(key).__name__}; it must be an ApiKey")
-    with span("retrieval.feedback") as traced:
+    with span("retrieval.feedback") as feedback_span:
         report = await _record(database, tenant_id, events, now, key)
-        if traced is not None:
-            traced.set_attributes({"retrieval.tenant_id": tenant_id, "retrieval.events": len(events)})
+        if feedback_span is not None:
+            feedback_span.set_attributes({"retrieval.tenant_id": tenant_id, "retrieval.events": len(events)})
     if observer is not None:
         observer.rewarded(report)
     return report
@@ -77,12 +77,12 @@ async def _record(
 
 
 async def _attribute(database: Database, tenant_id: int, events: Sequence[Feedback], key: ApiKey) -> list[Feedback]:
-    """The events of a key that may not name actors; the actor is that of the search, else the key's own."""
+    """The events of a key that may not name actors, with the actor of the search, else the key's actor."""
     for event in events:
         if event.actor:
             raise InvalidRequestError(
-                f"{event.named()}: a key with the scope 'feedback' alone names no actor; leave actor out, and the "
-                "feedback is that of the actor whom the search was recorded for, else the key's own"
+                f"{event.named()}: a key with only the scope 'feedback' may not name an actor; leave actor out: the "
+                "feedback then counts for the actor of the recorded search, or else for the key"
             )
     actors = await actors_of(database, tenant_id, events)
     return [replace(event, actor=actors.get(str(event.retrieval_id)) or key.actor) for event in events]
@@ -91,7 +91,7 @@ async def _attribute(database: Database, tenant_id: int, events: Sequence[Feedba
 async def take_valid_feedback(
     database: Database, tenant_id: int, events: Sequence[Feedback], now: datetime
 ) -> tuple[FeedbackReport, list[tuple[int, RetrievalError]]]:
-    """Store the valid events; returns also the places of the others, from 0, each with its error."""
+    """Store the valid events; also returns the places of the others, from 0, each with its error."""
     refused: list[tuple[int, RetrievalError]] = []
     places = []
     for place, event in enumerate(events):
@@ -109,7 +109,7 @@ async def take_valid_feedback(
 
 
 def reported(stored: StoreOutcome) -> FeedbackReport:
-    """The report of the stored events, without refused ones."""
+    """The report of the stored events, without the refused ones."""
     return FeedbackReport(
         recorded=stored.recorded,
         repeated=stored.repeated,
@@ -119,7 +119,7 @@ def reported(stored: StoreOutcome) -> FeedbackReport:
 
 
 def refusal(reason: str, event: Feedback) -> RetrievalError:
-    """The error for an event that was refused for that reason."""
+    """The error for an event that was refused for this reason."""
     match reason:
         case "unknown retrieval":
             return UnknownRetrievalError(
@@ -131,7 +131,7 @@ def refusal(reason: str, event: Feedback) -> RetrievalError:
         case "unknown item":
             return UnknownItemError(f"{event.named()}: there is no such item; check its id, or store it first")
     return InvalidRequestError(
-        f"{event.named()}: it happened more than 1,000 half-lives after the landmark of the arms; "
+        f"{event.named()}: its time is more than 1,000 half-lives after the landmark of the arms; "
         "run: retrieval jobs run arms"
     )
 
@@ -146,7 +146,7 @@ def checked_events(events: Iterable[Feedback]) -> list[Feedback]:
 
 
 async def quarantine(database: Database, tenant_id: int, actor: str, reason: str = "", *, is_held: bool) -> int:
-    """Keep an actor's feedback from counting, or let it count again; returns the number of events changed."""
+    """Exclude an actor's feedback, or include it again; returns the number of changed events."""
     if not isinstance(reason, str):
         raise InvalidRequestError(f"reason is {reason!r:.80}; it must be a text")
     if not actor:

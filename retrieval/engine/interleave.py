@@ -1,4 +1,4 @@
-"""One search answered by two profiles, their hits mixed by team draft, and recorded before the answer."""
+"""Interleaving: two profiles answer one search, and their hits are mixed by team draft and recorded."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from retrieval.engine.request import SearchRequest
 from retrieval.engine.stages import Clock
 from retrieval.learning.interleaving import Drafted, check_draft, team_draft
 
-MIXED = "hits of two profiles, mixed by team draft: a score is that of the profile that returned the hit"
+MIXED = "hits of two profiles, mixed by team draft: each score is by the profile that returned the hit"
 """The note of every interleaved search."""
 
 NOTHING_TO_COMPARE = "the search was not recorded, so it cannot compare the two profiles"
@@ -42,7 +42,7 @@ class Interleaved:
     retrieval_id: UUID
     collection_id: int
     names: tuple[str, str]
-    """The names of the profiles, as the caller knows them."""
+    """The profiles' names, as given by the caller."""
     request: SearchRequest
     context: Context
     results: tuple[SearchResult, SearchResult]
@@ -51,7 +51,7 @@ class Interleaved:
 
     @property
     def timings_ms(self) -> Mapping[str, float]:
-        """Milliseconds by stage of both searches, which ran one after the other."""
+        """Milliseconds by stage, summed over both searches, which ran one after the other."""
         first, second = (result.timings_ms for result in self.results)
         return {stage: first.get(stage, 0.0) + second.get(stage, 0.0) for stage in {**first, **second}}
 
@@ -75,11 +75,11 @@ class Interleaved:
         )
 
     def unrecorded(self) -> SearchResult:
-        """The result for the caller when nothing was recorded."""
+        """The result for the caller if the search was not recorded."""
         return replace(self.result(), retrieval_id=None, notes=(*self.notes, NOTHING_TO_COMPARE))
 
     def hits(self) -> tuple[Hit, ...]:
-        """Each drafted item as its team's profile found it."""
+        """The drafted items, each with the explanation of its team's profile."""
         hits_by_team = {
             team: {hit.item_id: hit for hit in result} for team, result in zip("ab", self.results, strict=True)
         }
@@ -89,9 +89,9 @@ class Interleaved:
         )
 
     def record(self) -> SearchRecord:
-        """The record: the teams are among the impressions' signals, the profiles' names in the request.
+        """The record, with the teams among the impressions' signals and the profiles' names in the request.
 
-        It has no candidates, because the mixture is neither profile's ranking.
+        It has no candidates, because the mixture is not the ranking of either profile.
         """
         hits, retrieved_at = self.hits(), time_of(self.retrieval_id)
         condition, request = recorded_request(self.request)
@@ -139,9 +139,9 @@ class Interleaved:
 
 
 def two_profiles(profiles: Mapping[str, Profile]) -> tuple[tuple[str, Profile], tuple[str, Profile]]:
-    """The two profiles with their names, without exploration and without their own records.
+    """The two profiles with their names, without exploration and without recording.
 
-    Raises ``InvalidRequestError`` for more or fewer than two, or an empty name.
+    Raises ``InvalidRequestError`` for more or fewer than two profiles, or an empty name.
     """
     is_pair = isinstance(profiles, Mapping) and len(profiles) == 2
     if not is_pair or not all(isinstance(name, str) and name for name in profiles):
@@ -161,7 +161,7 @@ def two_profiles(profiles: Mapping[str, Profile]) -> tuple[tuple[str, Profile], 
 _log = logging.getLogger(__name__)
 
 Ask = Callable[[Profile], Awaitable[SearchResult]]
-"""The search under a profile."""
+"""Runs the search under a profile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,9 +178,9 @@ class Interleaver:
     async def interleave(
         self, request: SearchRequest, profiles: Mapping[str, Profile], ask: Ask, context: Context
     ) -> SearchResult:
-        """The hits of both profiles by team draft. The record is stored before the answer.
+        """The hits of both profiles by team draft, recorded before the answer.
 
-        Raises ``InvalidRequestError`` for other than two profiles, ``InvalidLimitError`` for a limit outside 1 to 20.
+        Raises ``InvalidRequestError`` unless there are two profiles, ``InvalidLimitError`` unless ``limit`` is 1 to 20.
         """
         (first_name, first_profile), (second_name, second_profile) = two_profiles(profiles)
         check_draft(request.limit)

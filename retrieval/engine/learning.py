@@ -1,4 +1,4 @@
-"""A collection's learned state: the record of items, their expected reward, and the weight of feedback."""
+"""A collection's learned state: the items' standings and expected rewards, and the weight of feedback."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 async def standings_where(handle: CollectionHandle, where: Where | Filter) -> list[Standing]:
-    """The standing of each item that the filter lets through, ordered by item id; archived items are left out.
+    """The standings of the items that pass the filter, ordered by item id, without archived items.
 
     One statement, which reads neither texts nor attributes. Raises ``InvalidFilterError``, ``UnknownFieldError``,
-    and ``InvalidRequestError`` for no filter.
+    and ``InvalidRequestError`` without a filter.
     """
     stored, condition = await handle.filtered(where)
     if condition is None:
@@ -67,19 +67,19 @@ async def expectations(
 
 
 async def model_in_use(handle: CollectionHandle, stored: StoredCollection) -> LearnedModel | None:
-    """The model that searches with the collection's profile use; None: none."""
+    """The model that searches by the collection's profile use; None: no model."""
     return await handle.parts.decider.models.serving(stored, stored.profile.learned)
 
 
 async def is_trained(handle: CollectionHandle) -> bool:
-    """True if a model of the learned reward is in use in the searches of the collection's profile."""
+    """True if searches by the collection's profile use a learned model."""
     return await model_in_use(handle, await handle.fresh()) is not None
 
 
 async def count_verdicts(handle: CollectionHandle, *, domain: str | None = None, at_most: int) -> int:
-    """The number of verdicts on the collection's items that count: in all contexts, or in those of a domain.
+    """The number of valid verdicts on the collection's items, in all contexts or in those of a domain.
 
-    It stops counting at ``at_most``, which saves reading the statistics of all items.
+    Counting stops at ``at_most``, so that it need not read the statistics of all items.
     """
     bucket = Context(domain=domain or "").buckets()[-1]
     return await stored_feedback.count_verdicts(*await handle.place(), bucket=bucket, at_most=at_most)
@@ -108,7 +108,7 @@ async def set_learning(handle: CollectionHandle, *, half_life_days: float | None
 
 
 async def _vector_of(handle: CollectionHandle, stored: StoredCollection, words: str) -> Vector | None:
-    """The vector of the words, where there are clusters."""
+    """The vector of the words; None if there are no clusters, words or embedder."""
     embedder = handle.embedder_of(stored)
     if not words or stored.clustered_at is None or embedder is None:
         return None

@@ -1,6 +1,6 @@
-"""Notes on a search without hits: the part of its filter that lets nothing through, and near values.
+"""Notes on a search without hits: the part of its filter that no item passes, and similar values that exist.
 
-They are made only after an empty answer, so a search with hits costs no more.
+The notes are composed only after an empty answer, so searches with hits take no longer.
 """
 
 from __future__ import annotations
@@ -32,21 +32,18 @@ from retrieval.engine.reading import page, value_counts
 from retrieval.engine.request import TYPE_NAMES
 
 SECONDS = 1.0
-"""The longest time for the notes; those made by then are returned."""
+"""The time limit; the notes that exist by then are returned."""
 
 _MOST_PARTS = 8
 _MOST_COUNTED = 50_000
-"""Most items of a collection whose values are counted."""
+"""The most items of a collection whose values are counted."""
 _SHOWN = 5
 _NOTHING_PASSES = "the filter lets nothing through: "
 _LONGEST = 80
 
 
 async def reasons(handle: CollectionHandle, condition: Filter | None) -> tuple[str, ...]:
-    """The notes for a caller that finds nothing with this filter.
-
-    After an error of the database there are none.
-    """
+    """The notes for a caller whose search with this filter has no hits; none after an error of the database."""
     notes: list[str] = []
     try:
         async with asyncio.timeout(SECONDS):
@@ -73,53 +70,53 @@ async def _explain(
         return
     blocking = [part for part in parts if not await page(handle, part, limit=1)]
     for part in blocking:
-        if (always := _never(part)) is not None:
-            notes.append(f"{_NOTHING_PASSES}{always}")
+        if (contradiction := _contradiction(part)) is not None:
+            notes.append(f"{_NOTHING_PASSES}{contradiction}")
             continue
         hint = await _hint(handle, part, stored.attributes) if documents <= _MOST_COUNTED else ""
-        # The words may be the query's own: a phrase that it demands, or a word that it excludes.
-        is_of_words = isinstance(part, Contains) or (isinstance(part, Not) and isinstance(part.filter, Contains))
-        notes.append(f"{'' if is_of_words else _NOTHING_PASSES}no item has {_describe(part)}{hint}")
+        # The part may come from the query, as a phrase or an excluded word, and not from the filter.
+        may_be_query = isinstance(part, Contains) or (isinstance(part, Not) and isinstance(part.filter, Contains))
+        notes.append(f"{'' if may_be_query else _NOTHING_PASSES}no item has {_describe(part)}{hint}")
     if not blocking:
-        others = [(part, And(tuple(other for other in parts if other is not part))) for part in parts]
-        culprits = [_describe(part) for part, rest in others if await page(handle, rest, limit=1)]
+        rests = [(part, And(tuple(other for other in parts if other is not part))) for part in parts]
+        culprits = [_describe(part) for part, rest in rests if await page(handle, rest, limit=1)]
         without = f"; without {' or without '.join(culprits)} there are items" if culprits else ""
         notes.append(f"{_NOTHING_PASSES}no item has {' and '.join(map(_describe, parts))}{without}")
 
 
-def _never(part: Filter) -> str | None:
-    """The reason why no item of any collection passes the part; None where an item could."""
+def _contradiction(part: Filter) -> str | None:
+    """The reason why no item of any collection can pass the part; None if an item could."""
     match part:
         case OneOf(field, ()):
             return f"{field_name(field)} is to be one of an empty list; give at least one value, or leave it out"
         case Or(()):
-            return '"or" holds an empty list, which no item passes; give at least one filter, or leave it out'
+            return '"or" has an empty list, which no item passes; give at least one filter, or leave it out'
         case Not(And(())):
-            return '"not" holds an empty filter, which every item passes; leave it out'
+            return '"not" has an empty filter, which every item passes; leave it out'
         case _:
             return None
 
 
 async def _hint(handle: CollectionHandle, part: Filter, types: Mapping[str, Sequence[str]]) -> str:
-    """A hint at the values that the field holds instead."""
+    """A hint at the values that the field does have."""
     match part:
         case OneOf(field, values):
-            compared: tuple[Scalar, ...] = values
+            requested: tuple[Scalar, ...] = values
         case AllTags(tags):
-            field, compared = Field("tags", is_attribute=False), tags
+            field, requested = Field("tags", is_attribute=False), tags
         case Compare(field, _, value):
-            compared = (value,)
+            requested = (value,)
         case _:
             return ""
     if not field.is_attribute and field.name not in COUNTED_FIELDS:
         return ""
     existing = [count.value for count in await value_counts(handle, field_name(field)) if count.value]
     kinds = [kind for kind in TYPE_NAMES if kind in types.get(field.name, ())] if field.is_attribute else ["string"]
-    if not field.path and kinds and not {_kind(value) for value in compared} & set(kinds):
+    if not field.path and kinds and not {_kind(value) for value in requested} & set(kinds):
         example = "" if kinds == ["boolean"] else f", such as {_shown(existing[:1], kinds)}"
         return f"; its values are {' and '.join(TYPE_NAMES[kind] for kind in kinds)}{example}"
     folded = {value.casefold(): value for value in reversed(existing)}
-    near = [name for value in compared for name in difflib.get_close_matches(str(value).casefold(), folded, n=1)]
+    near = [name for value in requested for name in difflib.get_close_matches(str(value).casefold(), folded, n=1)]
     if near and not isinstance(part, Compare) and "string" in kinds:
         return f"; did you mean {_shown([folded[name] for name in dict.fromkeys(near)], kinds)}?"
     if kinds == ["number"] and existing:
@@ -157,7 +154,7 @@ def _describe(part: Filter) -> str:
             try:
                 return _short(json.dumps(as_mapping(part), ensure_ascii=False))
             except ValueError:
-                return "what it requires of the words"
+                return "the required words"
 
 
 def _short(text: str) -> str:

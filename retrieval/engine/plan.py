@@ -1,12 +1,12 @@
 """The plan of a search: the legs that run, their depth, and the path of the dense leg. Pure.
 
-With N vectors, m of them matching and d candidates wanted, comparing all matching ones costs m × r, with r the time of
-one comparison; walking the index until d matching ones were met costs d × N / m × w, with w the time of a step. They
-cost the same at m = sqrt(d × N × w / r). Up to that many matches a search is exact, which is also where a walk misses
-most. r and w are measured on the machine when an index is built.
+With N vectors of which m match and a depth of d, comparing all matches costs m × r, where r is the time of one
+comparison; walking the index until it has met d matches costs d × N / m × w, where w is the time of a step. The costs
+are equal at m = sqrt(d × N × w / r). With fewer matches a search is exact, which is also where a walk would miss most.
+r and w are measured on the machine when an index is built.
 
 A walk that keeps k of m matches has to rank the k × N / m nearest vectors correctly, not only the k nearest. Its effort
-is chosen for the least m that it may meet. Where no effort is enough, more matches are compared instead.
+is chosen for the smallest m at which the index is walked. If no effort is enough, the threshold is raised.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from functools import lru_cache
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.composed import facet_share
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, StandingWeights
-from retrieval.adapters.store.search.candidates import Found
+from retrieval.adapters.store.search.candidates import LegResults
 from retrieval.adapters.store.search.dense_leg import MAX_EFFORT, SPARE
 from retrieval.adapters.store.search.indexes import AnnIndex
 from retrieval.adapters.store.search.ordered_legs import ORDERED_LEGS
@@ -41,7 +41,7 @@ from retrieval.domain.search.signals import (
 )
 from retrieval.engine.request import SearchRequest, weighs_vectors
 
-# From benchmarks/default_weights.py, whose results are beside it; docs/decisions says how they were chosen.
+# Measured with benchmarks/default_weights.py; docs/decisions explains the choice.
 _TUNED = {
     ("minilm", "all-MiniLM-L6-v2"): Profile(
         legs={"dense": 0.65, "lexical": 0.35},
@@ -55,35 +55,35 @@ _UNTUNED = Profile(legs={"dense": 1.0, "lexical": 1.0})
 
 
 def default_profile(space: EmbeddingSpace | None) -> Profile:
-    """The space's tuned profile; for any other space both legs count the same, by rank (RRF, k = 60)."""
+    """The space's tuned profile; for any other space both legs have the same weight, by rank (RRF, k = 60)."""
     return _TUNED.get((space.provider, space.model), _UNTUNED) if space else _UNTUNED
 
 
-_LEAST_ASKED = 10
-"""A filtered search for fewer hits is planned as one for ten: a single missed hit would be the whole page."""
+_LEAST_LIMIT = 10
+"""A filtered search for fewer hits is planned as one for ten, because one missed hit may be the whole page."""
 
 STEP_TO_LOOK_UP = 0.25
-"""The cost of a step of a walk in an order, with the look-up of its item, relative to the look-up of a match."""
+"""The cost of a step in an ordered walk, including the look-up of its item, relative to the look-up of a match."""
 
 COMPARED_BY_FACETS = 0.35
-"""The price of comparing a vector that the index of facets found, as a part of ``exact_row_us``."""
+"""The cost of comparing a vector that the facet index found, relative to ``exact_row_us``."""
 
 EFFORT_BY_FACETS = 0.5
-"""The price of a unit of a walk's effort, as a part of ``walk_row_us``. In a quantised index each is a row."""
+"""The cost of a unit of a walk's effort, relative to ``walk_row_us``. In a quantised index a unit is a row."""
 
 _RELIABLE_SHARE = 0.8
-"""The share of the matches predicted by the sample that a plan relies on."""
+"""The part of the matches predicted by the sample that a plan relies on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """The path by which the dense leg starts; after its result it may still compare every matching vector."""
+    """The path on which the dense leg starts; its result may still lead to comparing every matching vector."""
 
     path: Path
     few: int = 0
-    """Up to this many matches are compared exactly; -1: there are certainly more, and nothing is counted."""
+    """Up to this many matches are compared exactly; -1: there are certainly more, so matches are not counted."""
     reach: int = 0
-    """The most rows that a filtered walk may take."""
+    """The most rows that a filtered walk may read."""
     effort: int = 0
     """``hnsw.ef_search``."""
 
@@ -97,10 +97,10 @@ def choose_way(
     is_filtered: bool,
     by_facets: float | None = None,
 ) -> Way:
-    """The way for ``depth`` candidates of which the first ``limit`` count most.
+    """The way for ``depth`` candidates, of which the first ``limit`` are shown.
 
-    ``by_facets``: the least share of the items that a filter answered by facets lets through; 0: it is not known.
-    Without a dense leg, ``APPROXIMATE`` means that the items that match the filter are counted up to ``few`` only.
+    ``by_facets``: the least share of items that pass a filter answered by facets; 0: unknown; None: a filter that
+    facets do not answer. Without a dense leg, ``APPROXIMATE`` means that matches are counted up to ``few`` only.
     """
     index = collection.ann_index
     if LegName.DENSE not in legs:
@@ -111,21 +111,21 @@ def choose_way(
         return Way(Path.EXACT)
     if not is_filtered:
         return Way(Path.APPROXIMATE, effort=effort_for(index, limit))
-    depth, limit = max(depth, _LEAST_ASKED), max(limit, _LEAST_ASKED)
+    depth, limit = max(depth, _LEAST_LIMIT), max(limit, _LEAST_LIMIT)
     if by_facets is not None:
         return _way_by_facets(index, depth, limit, collection.documents, by_facets)
     few = few_matches(index, depth, limit, collection.documents)
     effort, less = (effort_for(index, _walk_depth(limit, collection.documents, some)) for some in (few, 2 * few))
     if effort > 2 * less:
-        # Twice the comparisons for some searches, against less than half the effort for all others.
+        # Some searches make twice the comparisons, but all others need less than half the effort.
         few, effort = min(2 * few, max(collection.documents, 1)), less
-    # A walk that needs more finds matches only far away from the query, where it would miss too many.
+    # A longer walk would find matches only far from the query, where it would miss too many.
     reach = math.ceil(SPARE * _at_most(depth) * collection.documents / few)
     return Way(Path.APPROXIMATE, few=few, reach=reach, effort=min(effort, MAX_EFFORT))
 
 
 def _way_by_facets(index: AnnIndex, depth: int, limit: int, documents: int, share: float) -> Way:
-    """Walk the index with the effort for many matches, without a count, where many items certainly match."""
+    """The way under a filter answered by facets: matches are not counted where many items certainly match."""
     few = few_by_facets(index, limit, documents)
     expected = math.floor(share * _RELIABLE_SHARE * documents)
     matches = max(few, expected)
@@ -141,8 +141,8 @@ def _way_by_facets(index: AnnIndex, depth: int, limit: int, documents: int, shar
 def few_by_facets(index: AnnIndex, limit: int, documents: int) -> int:
     """The most matches, found by facets, for which comparing all of them is as cheap as a walk, or safer.
 
-    m × r × COMPARED_BY_FACETS against effort × w × EFFORT_BY_FACETS for each part, with the effort for m matches: with
-    more matches comparing costs more and walking costs less. At least 1, at most ``documents``.
+    Compares m × r × COMPARED_BY_FACETS with effort × w × EFFORT_BY_FACETS per part, with the effort for m matches. With
+    more matches comparing costs more and walking less. At least 1, at most ``documents``.
     """
     price = index.walk_row_us * (1.0 if index.is_quantised else EFFORT_BY_FACETS * index.parts)
 
@@ -155,7 +155,7 @@ def few_by_facets(index: AnnIndex, limit: int, documents: int) -> int:
 
 
 def share_by_facets(collection: StoredCollection, condition: Filter | None) -> float | None:
-    """The ``by_facets`` of ``choose_way``. None where facets do not answer the filter, or there is no index."""
+    """The ``by_facets`` of ``choose_way``. None if facets do not answer the filter, or without an index."""
     if condition is None or collection.ann_index is None:
         return None
     common = collection.ann_index.common_facets
@@ -165,34 +165,34 @@ def share_by_facets(collection: StoredCollection, condition: Filter | None) -> f
 def few_to_look_up(depth: int, documents: int) -> int:
     """The most matches for which looking all of them up is as cheap as walking an order to ``depth`` matches.
 
-    With N items, m of them matching and d wanted, looking up costs m × r and walking SPARE × d × N / m × w; they are
-    equal at m = sqrt(SPARE × d × N × w / r). At least 1, at most ``documents``.
+    With N items of which m match and a depth of d, looking up costs m × r and walking SPARE × d × N / m × w; the costs
+    are equal at m = sqrt(SPARE × d × N × w / r). At least 1, at most ``documents``.
     """
     return max(min(math.ceil(math.sqrt(SPARE * depth * documents * STEP_TO_LOOK_UP)), documents), 1)
 
 
 def _way_of_orders(path: Path, depth: int, documents: int) -> Way:
-    depth = max(depth, _LEAST_ASKED)
+    depth = max(depth, _LEAST_LIMIT)
     few = few_to_look_up(depth, documents)
     return Way(path, few=few, reach=math.ceil(SPARE * _at_most(depth) * max(documents, 1) / few))
 
 
 def effort_for(index: AnnIndex, nearest: int) -> int:
-    """The search effort that ranks the nearest correctly: measured for 10, 100 and 200, interpolated between them."""
+    """The search effort that ranks the ``nearest`` vectors correctly: measured for 10, 100 and 200, interpolated."""
     if nearest <= 100:
         return math.ceil(index.effort_10 + (index.effort_100 - index.effort_10) * max(nearest - 10, 0) / 90)
     return math.ceil(index.effort_100 + _step(index) * (nearest - 100))
 
 
 def most_nearest(index: AnnIndex) -> int:
-    """The number of nearest that the greatest effort ranks correctly."""
+    """The number of nearest vectors that the greatest effort ranks correctly."""
     if effort_for(index, 100) <= MAX_EFFORT:
         return 100 + math.floor((MAX_EFFORT - index.effort_100) / _step(index))
     return next((nearest for nearest in range(100, 10, -1) if effort_for(index, nearest) <= MAX_EFFORT), 10)
 
 
 def few_matches(index: AnnIndex, depth: int, limit: int, documents: int) -> int:
-    """The most matches for which comparing all is as cheap as a walk, or a walk would miss too many of them."""
+    """The most matches for which comparing all is as cheap as a walk, or for which a walk would miss too many."""
     ratio = index.walk_row_us / max(index.exact_row_us, 0.01)
     cheaper = math.sqrt(SPARE * depth * documents * ratio)
     safer = _at_most(limit) * documents / most_nearest(index)
@@ -205,25 +205,25 @@ def _step(index: AnnIndex) -> float:
 
 
 def _walk_depth(limit: int, documents: int, matches: int) -> int:
-    """The number of nearest that a walk has to rank to keep ``limit`` hits where ``matches`` items match."""
+    """The number of nearest vectors that a walk has to rank to keep ``limit`` hits if ``matches`` items match."""
     return math.ceil(_at_most(limit) * documents / matches)
 
 
 def _at_most(limit: int) -> float:
-    """The factor on the inverse share that nearly always gives ``limit`` items where a share matches at random."""
+    """The number n such that n / share random items nearly always include ``limit`` matches."""
     return limit + 2 * math.sqrt(limit) + 1
 
 
-def account(collection: StoredCollection, found: Found, *, is_filtered: bool) -> tuple[int, str]:
-    """The number of rows that the dense leg weighed, and the reason for its path, in words."""
-    index, documents, weighed = collection.ann_index, collection.documents, found.weighed
-    if found.path is Path.NONE:
+def account(collection: StoredCollection, leg_results: LegResults, *, is_filtered: bool) -> tuple[int, str]:
+    """The number of vectors that the dense leg compared, and the reason for its path, in words."""
+    index, documents, weighed = collection.ann_index, collection.documents, leg_results.weighed
+    if leg_results.path is Path.NONE:
         return 0, "no dense leg"
-    if found.path is Path.APPROXIMATE:
+    if leg_results.path is Path.APPROXIMATE:
         why = f"many of {documents} items match" if is_filtered else f"unfiltered among {documents} items"
         return weighed, f"{why}: the HNSW index was walked"
-    if found.fell_short and index is not None:
-        return weighed, "the index brought too few that match: every matching vector was compared"
+    if leg_results.fell_short and index is not None:
+        return weighed, "the index found too few matches: every matching vector was compared"
     if is_filtered and index is None:
         return weighed, f"no HNSW index: the {weighed} matching vectors were compared"
     if is_filtered:
@@ -236,7 +236,7 @@ def account(collection: StoredCollection, found: Found, *, is_filtered: bool) ->
         return documents, f"no HNSW index: {few} few enough to compare all"
     if index.effort_10 > MAX_EFFORT:
         return documents, "no effort of the HNSW index finds 99 % of the nearest: all vectors were compared; split it"
-    return documents, "so many hits are wanted that comparing all vectors is safer than walking the HNSW index"
+    return documents, "the limit is so high that comparing all vectors is safer than walking the HNSW index"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,7 +249,7 @@ class SearchPlan:
     is_final: bool = True
     """Whether relevance alone decides the order: neither a learned model nor exploration changes it."""
     is_diverse: bool = False
-    """Whether near-duplicates among the candidates are passed over."""
+    """Whether near-duplicates among the candidates are left out."""
     pool: int = 0
     """The number of candidates that later stages rank again."""
 
@@ -261,14 +261,14 @@ SCORED_BOTH_WAYS = frozenset({LegName.DENSE, LegName.LEXICAL})
 def make_plan(
     collection: StoredCollection, request: SearchRequest, why_no_vector: str | None = None, *, is_final: bool = True
 ) -> SearchPlan:
-    """Choose the legs that can run and the way of the dense one.
+    """Choose the legs that can run and the way of the dense leg.
 
-    ``why_no_vector``: None when there is a query vector. ``is_final``: as in the plan. Raises ``InvalidRequestError``
-    when no leg of the profile can run.
+    ``why_no_vector``: None if there is a query vector. ``is_final``: as in the plan. Raises ``InvalidRequestError``
+    if no leg of the profile can run.
     """
     profile = request.profile or collection.profile
     legs, notes = _legs(profile, request, why_no_vector)
-    # Candidates of a single leg are the hits, unless grouping, diversity or reranking leaves some of them out.
+    # Candidates of a single leg are the hits, unless grouping, diversity or reranking leaves some out.
     is_one_ranking = len(legs) == 1 and not request.rewrites and not request.preferred and not profile.signals
     rerank = profile.rerank
     are_hits = is_final and is_one_ranking and request.group_by is None and profile.diversity.is_off and rerank is None
@@ -314,7 +314,7 @@ def make_plan(
 
 
 _POOL_OF_A_HIT = 4
-"""Candidates for each requested hit, from which diverse ones are chosen."""
+"""Candidates per requested hit, from which diverse ones are chosen."""
 
 _LARGEST_POOL = 300
 
@@ -325,7 +325,7 @@ def diverse_pool(limit: int) -> int:
 
 
 _LEARNED_POOL = 100
-"""The least number of candidates that are reordered by what was learned."""
+"""The least number of candidates that a learned model reorders."""
 
 
 def _pool(profile: Profile, limit: int, *, is_final: bool) -> int:
@@ -334,22 +334,22 @@ def _pool(profile: Profile, limit: int, *, is_final: bool) -> int:
         pool = max(limit if profile.diversity.is_off else diverse_pool(limit), profile.rerank.candidates)
     if is_final:
         return pool
-    # A sum may make any candidate the best: with fewer than the profile's depth, the order would depend on the limit.
+    # A sum may make any candidate the best: with a smaller pool, the order would depend on the limit.
     return max(pool, _LEARNED_POOL, profile.depth if profile.learned.combination is Combination.SUM else 0)
 
 
 def plan_preferred(
     collection: StoredCollection, narrowed: SearchRequest, why_no_vector: str | None, plan: SearchPlan
 ) -> CandidateRequest:
-    """The request for the preferred items alone. It goes as deep as the main request, whose candidates it joins."""
+    """The request for the preferred items alone, as deep as the main request, whose candidates it joins."""
     request = make_plan(collection, narrowed, why_no_vector, is_final=False).request
     return replace(request, depth=plan.request.depth, with_vectors=plan.request.with_vectors)
 
 
 def standing_of(profile: Profile, legs: Sequence[LegName]) -> StandingWeights | None:
-    """The weights by which candidates are scored before they are sent: where several stored signals make the score.
+    """The weights by which the database scores candidates, for profiles with several stored signals.
 
-    None where a signal of the profile cannot be computed from a row, or no leg is of memories.
+    None if a signal of the profile cannot be computed from a row, or if no leg ranks memories.
     """
     weights = {signal.key: signal.weight for signal in profile.signals if signal.weight}
     stored = [weights.get(signal.name, 0.0) for signal in (BaseRelevance, Recency, Popularity)]
@@ -371,7 +371,7 @@ def standing_of(profile: Profile, legs: Sequence[LegName]) -> StandingWeights | 
 
 _SEVERAL = 2
 _DEEPER_IN_STANDING = 4
-"""The factor by which each leg looks deeper than the number of candidates that are kept of it."""
+"""The ratio of each leg's depth to the number of candidates that are kept of all legs."""
 
 _WEIGHED = {kind.name for kind in (BaseRelevance, Recency, Popularity, KeywordOverlap, EntityOverlap, VectorSimilarity)}
 
@@ -379,7 +379,7 @@ _WEIGHED = {kind.name for kind in (BaseRelevance, Recency, Popularity, KeywordOv
 def _legs(
     profile: Profile, request: SearchRequest, why_no_vector: str | None
 ) -> tuple[tuple[LegName, ...], tuple[str, ...]]:
-    """The profile's legs that can run, and notes on the others where their absence could surprise."""
+    """The profile's legs that can run, and notes on others whose absence could surprise."""
     legs, notes = [], []
     has_question = bool(request.query) or request.vector is not None
     for leg in (LegName(name) for name, weight in profile.legs.items() if weight):
@@ -399,13 +399,13 @@ def _legs(
 
 
 def _missing_inputs(profile: Profile) -> str:
-    """The error message: the inputs that the profile's legs need, where the question has none of them."""
+    """The error message for a question without any input that the profile's legs need."""
     legs = [leg for leg in _INPUTS if profile.legs.get(leg)]
     needs = " and ".join(f"the {leg} leg needs {_INPUTS[leg][0]}" for leg in legs)
     return f"{needs}; give {' or '.join(_INPUTS[leg][1] for leg in legs)}, or words with other legs"
 
 
 _INPUTS = {LegName.LINKED: ("entities", "entities={...}"), LegName.TAGGED: ("tags", "tags=[...]")}
-"""The inputs of the legs that need neither words nor a vector, and how each is given."""
+"""The inputs of the legs that need neither words nor a vector, with the argument for each."""
 _NO_WORDS = "the lexical leg did not run: the search has a vector and no words"
 _NO_QUESTION = "the {} leg needs words; give some, or a profile with other legs"

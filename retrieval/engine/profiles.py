@@ -11,7 +11,7 @@ from retrieval.engine.reading import check_limit
 from retrieval.engine.request import check_profile
 
 MOST_LISTED = 1000
-"""Versions that one call lists at most."""
+"""The most versions that one call lists."""
 
 MAX_NOTE = 10_000
 """The most characters of a profile's note."""
@@ -28,10 +28,10 @@ async def profiles(handle: CollectionHandle, limit: int) -> list[StoredProfile]:
 async def stored_profile(handle: CollectionHandle, version: int | None) -> StoredProfile:
     """See ``Collection.stored_profile``."""
     place = await handle.place()
-    is_possible = version is None or _is_version(version)
-    stored = await stored_collections.stored_profile(*place, version) if is_possible else None
+    is_valid = version is None or _is_version(version)
+    stored = await stored_collections.stored_profile(*place, version) if is_valid else None
     if stored is None:
-        await handle.refresh()  # a collection that is gone has no profile either
+        await handle.refresh()  # raises if the collection was removed
         raise _unknown_profile(handle, version)
     return stored
 
@@ -55,9 +55,9 @@ async def use_profile(handle: CollectionHandle, version: int) -> None:
         raise _unknown_profile(handle, version)
     collection_id = (await handle.fresh()).collection_id
     async with handle.database.transaction(handle.tenant_id) as connection:
-        is_there = await stored_collections.use_profile(connection, collection_id, version)
-    await handle.refresh()  # a collection that is gone has no profile either
-    if not is_there:
+        exists = await stored_collections.use_profile(connection, collection_id, version)
+    await handle.refresh()  # raises if the collection was removed
+    if not exists:
         raise _unknown_profile(handle, version)
 
 

@@ -1,4 +1,4 @@
-"""Ranking: the candidates of legs and signals become one ranking, and the ranking becomes hits."""
+"""Ranking: merges the candidates of legs and signals to one ranking, and makes hits of it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.conditions import HIT_COLUMNS
 from retrieval.adapters.store.items.memories import read_expiries
 from retrieval.adapters.store.search.candidate_request import Query
-from retrieval.adapters.store.search.candidates import Found
-from retrieval.adapters.store.search.facts import Candidates, FactsRequest, Known, read_facts
+from retrieval.adapters.store.search.candidates import LegResults
+from retrieval.adapters.store.search.facts import Candidates, FactsRequest, ItemFacts, read_facts
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.records.slate import Placed, Slot
 from retrieval.domain.search.diversity import NO_VECTORS, REFINING, PoolVectors
@@ -52,14 +52,14 @@ class Signaller:
     tenant_id: int
     collection: StoredCollection
 
-    async def signalled(
-        self, each: Sequence[Found], profile: Profile, queries: Sequence[Query], now: datetime
-    ) -> list[Found]:
+    async def add_signals(
+        self, each: Sequence[LegResults], profile: Profile, queries: Sequence[Query], now: datetime
+    ) -> list[LegResults]:
         """The candidates of several searches by one profile, with their signals' rankings.
 
-        A signal that a query gives nothing to compare is told too, whatever it weighs: by the record, another profile
-        can be judged that weighs it. ``now`` is the clock's: an item that is gone, or has expired by then, is a
-        candidate no more, whatever moment a query is asked as of.
+        A signal that does not depend on the query is added whatever its weight: then the record can show the effect of
+        a profile that weighs it. ``now`` is the time by the clock, even if a query has another ``as_of``: items that
+        were removed, or have expired by ``now``, are left out.
         """
         weighing = [signal for signal in profile.signals if signal.weight]
         needs_entities = any(isinstance(signal, EntityOverlap) for signal in weighing)
@@ -67,57 +67,60 @@ class Signaller:
         questions = [_question(query, now) for query in queries]
         request = FactsRequest(
             collection_id=self.collection.collection_id,
-            searches=[Candidates(_ids(found), query.vector) for found, query in zip(each, queries, strict=True)],
-            read=frozenset().union(*(signal.reads for signal in weighing)),
+            searches=[Candidates(_ids(results), query.vector) for results, query in zip(each, queries, strict=True)],
+            names=frozenset().union(*(signal.reads for signal in weighing)),
             with_entities=needs_entities and any(query.entities for query in queries),
             space=self.collection.space if needs_vectors else None,
         )
         facts = await read_facts(self.database, self.tenant_id, request)
         return await aside(
             lambda: [
-                signalled(
-                    found,
+                with_signals(
+                    results,
                     [signal for signal in profile.signals if signal.weight or not signal.compares(question)],
-                    {item_id: candidate for item_id, candidate in known.items() if not _has_expired(candidate, now)},
+                    {item_id: item for item_id, item in items.items() if not _has_expired(item, now)},
                     question,
                 )
-                for found, known, question in zip(each, facts, questions, strict=True)
+                for results, items, question in zip(each, facts, questions, strict=True)
             ],
             is_long=sum(map(len, facts)) >= LONG,
         )
 
-    async def unexpired(self, each: Sequence[Found], now: datetime) -> list[Found]:
-        """The candidates of several searches that have not expired by ``now``."""
-        all_ids = list(dict.fromkeys(item_id for found in each for item_id in _ids(found)))
+    async def remove_expired(self, each: Sequence[LegResults], now: datetime) -> list[LegResults]:
+        """The candidates of several searches, without those that have expired by ``now``."""
+        all_ids = list(dict.fromkeys(item_id for results in each for item_id in _ids(results)))
         expiries = await read_expiries(self.database, self.tenant_id, self.collection.collection_id, all_ids)
         if not expiries:
             return list(each)
-        over = {item_id for item_id, at in expiries.items() if at <= now}
-        return [only(found, set(_ids(found)) - over) for found in each]
+        expired = {item_id for item_id, at in expiries.items() if at <= now}
+        return [only(results, set(_ids(results)) - expired) for results in each]
 
 
-def signalled(found: Found, signals: Sequence[Signal], known: Mapping[str, Known], question: Question) -> Found:
-    """The candidates that are known, with a ranking for each signal, best first; equal values by item id. Pure."""
-    kept = only(found, known)
-    rankings = dict(kept.rankings)
+def with_signals(
+    results: LegResults, signals: Sequence[Signal], items: Mapping[str, ItemFacts], question: Question
+) -> LegResults:
+    """The candidates with facts, and a ranking for each signal, best first; equal values by item id. Pure."""
+    existing = only(results, items)
+    rankings = dict(existing.rankings)
     for signal in signals:
-        values = sorted((-signal.value(candidate.facts, question), item_id) for item_id, candidate in known.items())
+        values = sorted((-signal.value(item.facts, question), item_id) for item_id, item in items.items())
         rankings[signal.key] = [
             Candidate(signal.key, item_id, rank, -value) for rank, (value, item_id) in enumerate(values, 1)
         ]
-    return replace(kept, rankings=rankings)
+    return replace(existing, rankings=rankings)
 
 
-def only(found: Found, item_ids: Container[str]) -> Found:
-    """The candidates that are among these items, ranked from 1 again. Pure."""
+def only(results: LegResults, item_ids: Container[str]) -> LegResults:
+    """The candidates among these items, with new ranks from 1. Pure."""
     rankings = {
         name: [
             candidate._replace(rank=rank)
-            for rank, candidate in enumerate((c for c in candidates if c.item_id in item_ids), 1)
+            for rank, candidate in enumerate((hit for hit in candidates if hit.item_id in item_ids), 1)
         ]
-        for name, candidates in found.rankings.items()
+        for name, candidates in results.rankings.items()
     }
-    return replace(found, rankings=rankings, brought={name: len(some) for name, some in found.rankings.items()})
+    brought = {name: len(candidates) for name, candidates in results.rankings.items()}
+    return replace(results, rankings=rankings, brought=brought)
 
 
 def _question(query: Query, now: datetime) -> Question:
@@ -130,47 +133,47 @@ def _question(query: Query, now: datetime) -> Question:
     )
 
 
-def _ids(found: Found) -> list[str]:
-    return list(dict.fromkeys(candidate.item_id for candidates in found.rankings.values() for candidate in candidates))
+def _ids(results: LegResults) -> list[str]:
+    return list(dict.fromkeys(hit.item_id for candidates in results.rankings.values() for hit in candidates))
 
 
-def _has_expired(known: Known, now: datetime) -> bool:
-    return known.expires_at is not None and known.expires_at <= now
+def _has_expired(item: ItemFacts, now: datetime) -> bool:
+    return item.expires_at is not None and item.expires_at <= now
 
 
 SIGNAL_BEST = 1.0
 _FUSED, _CANDIDATE, _SCORE = itemgetter(0), itemgetter(1), itemgetter(3)
-"""The item id of either, and the score of a candidate."""
+"""The item id of a fused candidate and of a candidate, and the score of a candidate."""
 
 
-def relevances(ranked: Sequence[Fused], found: Found, profile: Profile) -> list[float]:
-    """Each candidate's own relevance to the query, 0 to 1, in the given order, which it keeps.
+def relevances(ranked: Sequence[Fused], results: LegResults, profile: Profile) -> list[float]:
+    """Each candidate's relevance to the query, 0 to 1, in the order of ``ranked``.
 
-    A weighted sum is on that scale already. RRF: the share of what an item has that every leg puts first. One leg: the
-    share of the leg's best score. Union: the share of the most that its signals can give.
+    A weighted sum is on that scale already. RRF: the share of the score of an item that is first in every leg. One leg:
+    the share of the leg's best score. Union: the share of the highest possible sum of its signals.
     """
-    return on_unit_scale([candidate.score for candidate in ranked], bests_of(found), profile)
+    return on_unit_scale([candidate.score for candidate in ranked], bests_of(results), profile)
 
 
-def bests_of(found: Found) -> dict[str, float]:
-    """The score that counts as 1 in each ranking: the leg's best, or the maximum of a signal."""
+def bests_of(results: LegResults) -> dict[str, float]:
+    """The score that counts as 1 in each ranking: the leg's best score, or a signal's maximum."""
     return {
         name: SIGNAL_BEST if name in SIGNALS or name == REFINING else best_of(list(map(_SCORE, candidates)))
-        for name, candidates in found.rankings.items()
+        for name, candidates in results.rankings.items()
     }
 
 
-def leg_features(ranked: Sequence[Fused], found: Found) -> dict[str, list[float]]:
-    """Each candidate's score in each leg, 0 (not known, or not above 0) to 1 (the leg's best), and its signals.
+def leg_features(ranked: Sequence[Fused], results: LegResults) -> dict[str, list[float]]:
+    """Each candidate's score in each leg, 0 (unknown, or not above 0) to 1 (the leg's best), and its signals.
 
-    Empty where there is one leg, which relevance already covers. Rewritten queries are left out because few searches
-    have them, and refining because it does not depend on the item and the query alone.
+    Empty where there is only one leg, because relevance already covers it. Rewrites are left out because few searches
+    have them, and refining because it does not depend on item and query alone.
     """
-    if len(found.rankings) == 1:
+    if len(results.rankings) == 1:
         return {}
     features: dict[str, list[float]] = {}
-    bests = bests_of(found)
-    for name, candidates in found.rankings.items():
+    bests = bests_of(results)
+    for name, candidates in results.rankings.items():
         if leg_of(name) == name != REFINING:
             raw = dict(zip(map(_CANDIDATE, candidates), map(_SCORE, candidates), strict=True))
             features[name] = shares_of(map(raw.get, map(_FUSED, ranked)), bests[name])
@@ -178,126 +181,129 @@ def leg_features(ranked: Sequence[Fused], found: Found) -> dict[str, list[float]
 
 
 ONE_LEG = "none"
-"""The fusion of a search that one leg answers: its own scores are the hits'."""
+"""The fusion of a search with a single leg, whose scores are the hits' scores."""
 
 _SEVERAL = 2
 
 _ROUNDING = 1e-12
-"""The most that rounding takes from a sum that is exactly the least score."""
+"""The largest rounding error of a sum that equals the least score."""
 
 
-def with_refining(found: Found, profile: Profile) -> Found:
-    """The candidates with their ranking by likeness, where the profile refines and several rankings are fused."""
-    if not found.vectors.places or len(found.rankings) < _SEVERAL or profile.refining.is_off:
-        return found
-    weights = profile.weights_of(found.rankings)
-    return replace(found, rankings=refined(found.rankings, weights, profile.fusion, profile.depth, found.vectors))
+def with_refining(results: LegResults, profile: Profile) -> LegResults:
+    """The candidates, with a ranking by likeness where the profile refines and several rankings are fused."""
+    if not results.vectors.places or len(results.rankings) < _SEVERAL or profile.refining.is_off:
+        return results
+    weights = profile.weights_of(results.rankings)
+    rankings = refined(results.rankings, weights, profile.fusion, profile.depth, results.vectors)
+    return replace(results, rankings=rankings)
 
 
-def ranking(found: Found, profile: Profile, limit: int | None = None, explained: int | None = None) -> list[Fused]:
+def ranking(
+    results: LegResults, profile: Profile, limit: int | None = None, explained: int | None = None
+) -> list[Fused]:
     """The candidates, best first, at most ``limit`` of them; the first ``explained`` (None: all) with their parts."""
-    if len(found.rankings) > 1 or profile.signals:
-        weights = profile.weights_of(found.rankings)
-        fused = fuse(found.rankings, weights, profile.fusion, limit=limit, explained=explained)
+    if len(results.rankings) > 1 or profile.signals:
+        weights = profile.weights_of(results.rankings)
+        fused = fuse(results.rankings, weights, profile.fusion, limit=limit, explained=explained)
         return _good_enough(fused, profile)
-    return [candidate for candidates in found.rankings.values() for candidate in _alone(candidates[:limit])]
+    return [candidate for candidates in results.rankings.values() for candidate in _alone(candidates[:limit])]
 
 
 def reranked(
-    ranked: Sequence[Fused], found: Found, profile: Profile, wanted: Rerank, scores: Mapping[str, float]
+    ranked: Sequence[Fused], results: LegResults, profile: Profile, rerank: Rerank, scores: Mapping[str, float]
 ) -> list[Fused]:
-    """The candidates in the order of ``reranked_scores``; where these are equal, in the order given.
+    """The candidates in the order of ``reranked_scores``; equal scores keep their former order.
 
-    ``scores``: the reranker's by item id. Every score has its parts: the legs', and that of the reranker.
+    ``scores``: the reranker's, by item id. Every score has the parts of the legs, and that of the reranker.
     """
-    own = relevances(ranked, found, profile)
-    totals = reranked_scores(own, (scores.get(candidate.item_id) for candidate in ranked), wanted.weight)
+    scaled = relevances(ranked, results, profile)
+    totals = reranked_scores(scaled, (scores.get(candidate.item_id) for candidate in ranked), rerank.weight)
     ranks = {item_id: rank for rank, item_id in enumerate(sorted(scores, key=lambda item_id: -scores[item_id]), 1)}
-    made = []
-    for candidate, relevance, total in zip(ranked, own, totals, strict=True):
-        parts = scaled_parts(candidate, (1 - wanted.weight) * relevance)
+    candidates = []
+    for candidate, relevance, total in zip(ranked, scaled, totals, strict=True):
+        parts = scaled_parts(candidate, (1 - rerank.weight) * relevance)
         if (score := scores.get(candidate.item_id)) is not None:
             parts = (
                 *parts,
-                Contribution(RERANK, ranks[candidate.item_id], score, wanted.weight, wanted.weight * score),
+                Contribution(RERANK, ranks[candidate.item_id], score, rerank.weight, rerank.weight * score),
             )
-        made.append(Fused(candidate.item_id, total, parts))
-    return sorted(made, key=lambda hit: -hit.score)
+        candidates.append(Fused(candidate.item_id, total, parts))
+    return sorted(candidates, key=lambda hit: -hit.score)
 
 
-def ranked_scores(found: Found, profile: Profile, limit: int) -> list[tuple[str, float]]:
-    """Item ids and scores as in ``ranking``, but without the parts of the scores, which is several times as fast."""
-    if len(found.rankings) > 1 or profile.signals:
-        weights, least = profile.weights_of(found.rankings), profile.min_score
-        scored = fused_scores(found.rankings, weights, profile.fusion)[:limit]
+def ranked_scores(results: LegResults, profile: Profile, limit: int) -> list[tuple[str, float]]:
+    """Item ids and scores as in ``ranking``, without the parts of the scores: several times as fast."""
+    if len(results.rankings) > 1 or profile.signals:
+        weights, least = profile.weights_of(results.rankings), profile.min_score
+        scored = fused_scores(results.rankings, weights, profile.fusion)[:limit]
         return scored if least is None else [candidate for candidate in scored if candidate[1] >= least - _ROUNDING]
     return [
         (candidate.item_id, candidate.score)
-        for candidates in found.rankings.values()
+        for candidates in results.rankings.values()
         for candidate in candidates[:limit]
     ]
 
 
-def merged(each: Sequence[Found], *preferred: Sequence[Found]) -> Found:
-    """Merges the candidates of a query and its rewrites, and those of each preferred filter.
+def merged(each: Sequence[LegResults], *preferred: Sequence[LegResults]) -> LegResults:
+    """Merge the candidates of a query and its rewrites, and those of each preferred filter.
 
-    The rankings of the rewritten ones are named by their number, such as ``lexical:1``; those of what is preferred are
-    ``lexical:preferred``, ``lexical:1:preferred``, and of what is preferred in the second place
-    ``lexical:preferred:2``, ``lexical:1:preferred:2``.
+    The rankings of the first rewrite have names such as ``lexical:1``. Those of the first preferred filter are
+    ``lexical:preferred`` and ``lexical:1:preferred``; those of the second, ``lexical:preferred:2`` and
+    ``lexical:1:preferred:2``.
     """
     if not preferred and len(each) == 1:
         return each[0]
     first, *others = each
     named = [(f":{number}", legs) for number, legs in enumerate(others, 1)]
-    for place, brought in enumerate(preferred, 1):
+    for place, narrowed in enumerate(preferred, 1):
         suffix = PREFERRED if place == 1 else f"{PREFERRED}:{place}"
-        named += [(f":{number}{suffix}" if number else suffix, part) for number, part in enumerate(brought)]
+        named += [(f":{number}{suffix}" if number else suffix, part) for number, part in enumerate(narrowed)]
     rankings = dict(first.rankings)
     for suffix, legs in named:
         for leg, candidates in legs.rankings.items():
             name = f"{leg}{suffix}"
             rankings[name] = [candidate._replace(leg=name) for candidate in candidates]
-    each = [*each, *(part for brought in preferred for part in brought)]
+    each = [*each, *(part for narrowed in preferred for part in narrowed)]
     return replace(
         first,
         rankings=rankings,
         brought={
             **first.brought,
-            **{f"{leg}{suffix}": some for suffix, legs in named for leg, some in legs.brought.items()},
+            **{f"{leg}{suffix}": count for suffix, legs in named for leg, count in legs.brought.items()},
         },
         weighed=sum(legs.weighed for legs in each),
         fell_short=any(legs.fell_short for legs in each),
-        left_out=max((legs.left_out for legs in each if legs.left_out is not None), default=None),
+        dropped_score=max((legs.dropped_score for legs in each if legs.dropped_score is not None), default=None),
         rows={item_id: row for legs in each for item_id, row in legs.rows.items()},
         vectors=_all_vectors(each),
     )
 
 
-def _all_vectors(each: Sequence[Found]) -> PoolVectors:
-    some = [legs.vectors for legs in each if legs.vectors.places]
-    if not some:
+def _all_vectors(each: Sequence[LegResults]) -> PoolVectors:
+    parts = [legs.vectors for legs in each if legs.vectors.places]
+    if not parts:
         return NO_VECTORS
-    item_ids = [item_id for vectors in some for item_id in vectors.places]
-    rows = np.concatenate([vectors.rows for vectors in some])
+    item_ids = [item_id for vectors in parts for item_id in vectors.places]
+    rows = np.concatenate([vectors.rows for vectors in parts])
     return PoolVectors(rows, {item_id: place for place, item_id in enumerate(item_ids)})
 
 
-def fusion_name(found: Found, profile: Profile) -> str:
-    """Names how the scores were computed."""
-    return profile.fusion.kind.value if len(found.rankings) > 1 or profile.signals else ONE_LEG
+def fusion_name(results: LegResults, profile: Profile) -> str:
+    """The name of the method by which the scores were computed."""
+    return profile.fusion.kind.value if len(results.rankings) > 1 or profile.signals else ONE_LEG
 
 
 def best_of_groups(ranked: Sequence[Fused], group_of: Mapping[str, Any]) -> list[Fused]:
-    """The best of each group, in order. An item without a group forms a group of its own."""
+    """The best candidate of each group, in order. An item without a group is a group by itself."""
     seen: set[str] = set()
-    kept = []
+    best = []
     for candidate in ranked:
         group = group_of.get(candidate.item_id)
         name = f"group {group!r}" if group is not None else f"item {candidate.item_id}"
         if name not in seen:
             seen.add(name)
-            kept.append(candidate)
-    return kept
+            best.append(candidate)
+    return best
 
 
 def _good_enough(ranked: list[Fused], profile: Profile) -> list[Fused]:
@@ -306,7 +312,7 @@ def _good_enough(ranked: list[Fused], profile: Profile) -> list[Fused]:
 
 
 def _alone(candidates: Sequence[Candidate]) -> list[Fused]:
-    """The candidates of the only leg, each with its own score. No line of Python runs for each of them."""
+    """The candidates of the only leg with their scores, without a line of Python for each candidate."""
     if not candidates:
         return []
     legs, item_ids, ranks, scores = zip(*candidates, strict=True)
@@ -323,7 +329,7 @@ Columns = Mapping[str, tuple[Any, ...]]
 
 
 def present(ranked: Sequence[Fused], columns: Columns) -> list[Fused]:
-    """The candidates that still exist; others were removed since their leg found them."""
+    """The candidates that still exist; others were removed after their leg found them."""
     return [candidate for candidate in ranked if columns.get(candidate.item_id, (None,))[0] is not None]
 
 
@@ -334,18 +340,18 @@ def hits(
     slate: Sequence[Placed] = (),
     relevance: Mapping[str, float | None] = MappingProxyType({}),
 ) -> tuple[Hit, ...]:
-    """The hits in order, of candidates that all exist.
+    """The hits in order, for candidates that all exist.
 
-    ``slate`` has the reasons for the items' places; an item that it does not name has its place for its score.
-    ``relevance``: the probability by item id that it is relevant, where it is told.
+    ``slate``: the reasons for the items' places; an item without one is placed by its score.
+    ``relevance``: the probability of being relevant by item id, where it is known.
     """
-    placed = {place.item_id: (place.slot, place.propensity) for place in slate}
-    made = []
+    places = {place.item_id: (place.slot, place.propensity) for place in slate}
+    shown = []
     for rank, (item_id, score, contributions) in enumerate(ranked, 1):
         values = dict(zip(HIT_COLUMNS, columns[item_id], strict=True))
         values["tags"] = tuple(values["tags"])
-        slot, propensity = placed.get(item_id, _AS_USUAL)
-        made.append(
+        slot, propensity = places.get(item_id, _BY_SCORE)
+        shown.append(
             Hit(
                 item_id=item_id,
                 score=score,
@@ -357,19 +363,19 @@ def hits(
                 **values,
             )
         )
-    return tuple(made)
+    return tuple(shown)
 
 
-_AS_USUAL = (Slot.EXPLOIT, 1.0)
+_BY_SCORE = (Slot.EXPLOIT, 1.0)
 """Slot and propensity of a hit whose place follows from its score alone."""
 
 
 def calibration_of(collection: StoredCollection, profile: Profile) -> Calibration | None:
-    """The profile's calibration if it is of the active space, else the collection's, else the shipped one."""
+    """The calibration of the profile, else of the collection, if it is for the active space; else the shipped one."""
     space = None if collection.space is None else collection.space.space
-    own = profile.calibration or collection.profile.calibration
-    if own is not None and own.space == (space.name if space else ""):
-        return own
+    fitted = profile.calibration or collection.profile.calibration
+    if fitted is not None and fitted.space == (space.name if space else ""):
+        return fitted
     return SHIPPED.get((space.provider, space.model)) if space else None
 
 
@@ -387,54 +393,54 @@ def check_calibrated(collection: StoredCollection, request: SearchRequest) -> No
 
 
 def relevance_by_id(
-    collection: StoredCollection, plan: SearchPlan, query: str, found: Found, shown: Sequence[Fused]
+    collection: StoredCollection, plan: SearchPlan, query: str, results: LegResults, shown: Sequence[Fused]
 ) -> Mapping[str, float | None]:
-    """The probability of each item to be relevant; empty without a calibration."""
+    """The probability of being relevant by item id; empty without a calibration."""
     calibration = calibration_of(collection, plan.profile)
     if calibration is None:
         return {}
     item_ids = [hit.item_id for hit in shown]
-    brought = found.rankings.get(LegName.LEXICAL, ())
-    knows_all_words = plan.request.with_both_scores or len(brought) < plan.request.depth
-    # Another process may have added items since the collection was read: of fewer than were found it never has.
-    most = most_by_words(query, max([collection.documents, *map(len, found.rankings.values())]))
-    evidence = evidence_of(item_ids, found.rankings, most, knows_all_words=knows_all_words)
+    by_words = results.rankings.get(LegName.LEXICAL, ())
+    knows_all_words = plan.request.with_both_scores or len(by_words) < plan.request.depth
+    # Another process may have added items since the collection was read, so legs may find more than it had then.
+    most = most_by_words(query, max([collection.documents, *map(len, results.rankings.values())]))
+    evidence = evidence_of(item_ids, results.rankings, most, knows_all_words=knows_all_words)
     return dict(zip(item_ids, calibration.relevances(evidence), strict=True))
 
 
 def good_enough(
     request: SearchRequest, shown: Sequence[Fused], relevance: Mapping[str, float | None]
 ) -> tuple[Sequence[int] | None, tuple[str, ...]]:
-    """The places from 0 of the hits with the least score and relevance (None: all), and why there are none.
+    """The places, from 0, of the hits that reach the least score and relevance (None: all), and why there are none.
 
-    A hit of unknown relevance counts as below the least one.
+    A hit of unknown relevance does not reach any.
     """
-    least, surest = request.min_score, request.min_relevance
-    if least is None and surest is None:
+    min_score, min_relevance = request.min_score, request.min_relevance
+    if min_score is None and min_relevance is None:
         return None, ()
     places = [
         place
         for place, hit in enumerate(shown)
-        if (least is None or hit.score >= least - _ROUNDING)
-        and (surest is None or (relevance.get(hit.item_id) or 0.0) >= surest)
+        if (min_score is None or hit.score >= min_score - _ROUNDING)
+        and (min_relevance is None or (relevance.get(hit.item_id) or 0.0) >= min_relevance)
     ]
     return places, () if places or not shown else _why_none(request, shown, relevance)
 
 
 def _why_none(request: SearchRequest, shown: Sequence[Fused], relevance: Mapping[str, float | None]) -> tuple[str, ...]:
-    said = []
+    reasons = []
     if request.min_relevance is not None:
         best = max((value for value in relevance.values() if value is not None), default=None)
-        found = "none of them is known" if best is None else f"the highest is {best:.3f}"
-        said.append(f"relevance {request.min_relevance:g}: {found}")
+        highest = "none of them is known" if best is None else f"the highest is {best:.3f}"
+        reasons.append(f"relevance {request.min_relevance:g}: {highest}")
     if request.min_score is not None:
-        said.append(f"score {request.min_score:g}: the highest is {max(hit.score for hit in shown):.4f}")
-    whose = f"none of the best {len(shown)} items has" if len(shown) > 1 else "the only item found does not have"
-    return (f"nothing found: {whose} {' and '.join(said)}",)
+        reasons.append(f"score {request.min_score:g}: the highest is {max(hit.score for hit in shown):.4f}")
+    subject = f"none of the best {len(shown)} items has" if len(shown) > 1 else "the only item found does not have"
+    return (f"nothing found: {subject} {' and '.join(reasons)}",)
 
 
 class WithScore(Protocol):
-    """An item that was shown, with its score."""
+    """A shown item with its score."""
 
     @property
     def score(self) -> float:
@@ -442,7 +448,7 @@ class WithScore(Protocol):
 
 
 def top_score(hits: Sequence[WithScore]) -> float | None:
-    """The first score; None without hits."""
+    """The score of the first hit; None without hits."""
     return hits[0].score if hits else None
 
 

@@ -26,13 +26,13 @@ from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.request import MAX_LIMIT, NO_SPACE, check_fields, checked_item_ids, checked_words
 
 MAX_PAGE = 1000
-"""Items that one page holds at most."""
+"""The most items on one page."""
 
 MAX_LISTED = 10_000
 """The most items on one page of a listing."""
 
 MAX_BATCH = 10_000
-"""Items that one page of a scan holds at most."""
+"""The most items on one page of a scan."""
 
 
 async def page(
@@ -61,10 +61,10 @@ async def scan(handle: CollectionHandle, where: Where | Filter | None, *, batch:
 async def latest(
     handle: CollectionHandle, where: Where | Filter | None = None, *, limit: int = 100, offset: int = 0
 ) -> list[StoredItem]:
-    """The items that the filter lets through, the last changed first, without the first ``offset`` of them.
+    """The items that pass the filter, the last changed first, without archived items, from ``offset`` on.
 
-    Archived ones are left out. ``limit`` is 0 to 10,000; a page with fewer items is the last. Raises
-    ``InvalidLimitError``, and the errors of filters.
+    ``limit`` is 0 to 10,000; a page with fewer items is the last. Raises ``InvalidLimitError``, and the errors of
+    filters.
     """
     _check_part(limit, offset)
     stored, condition = await handle.filtered(where)
@@ -80,11 +80,11 @@ async def paths(
     limit: int = 100,
     offset: int = 0,
 ) -> list[tuple[str, ...]]:
-    """The different lists that items have under the attribute ``name``, such as ``["docs", "2024"]``, in order.
+    """The distinct lists that items have as attribute ``name``, such as ``["docs", "2024"]``, in order.
 
-    They compare element by element, as texts; ``depth`` cuts each to its first elements; ``where`` chooses
-    the items, without archived ones. ``limit`` is 0 to 10,000. Raises ``InvalidLimitError``, ``UnknownFieldError`` for
-    an attribute that no item has, and the errors of filters.
+    The order compares element by element, as texts; ``depth`` cuts each list to its first elements; ``where`` selects
+    items; archived items are left out. ``limit`` is 0 to 10,000. Raises ``InvalidLimitError``, ``UnknownFieldError``
+    for an attribute that no item has, and the errors of filters.
     """
     _check_part(limit, offset)
     if depth is not None:
@@ -115,7 +115,7 @@ async def vectors_of(handle: CollectionHandle, queries: Sequence[str], role: Tex
     stored = await handle.fresh()
     embedder = handle.embedder_of(stored)
     if stored.space is None or embedder is None:
-        raise InvalidRequestError(f"collection {handle.name!r} has no vectors of words: {NO_SPACE}")
+        raise InvalidRequestError(f"collection {handle.name!r} has no embedder: {NO_SPACE}")
     words = _checked_queries(queries, handle.parts.bounds)
     if not words:
         return np.zeros((0, stored.space.space.dimensions), dtype=np.float32)
@@ -148,7 +148,7 @@ async def info(handle: CollectionHandle) -> CollectionInfo:
 
 
 def info_of(stored: StoredCollection, pending: int) -> CollectionInfo:
-    """The collection at a glance, with ``pending`` items that wait for their vector."""
+    """The collection's summary; ``pending``: the number of items that wait for their vector."""
     return CollectionInfo(
         name=stored.name,
         items=stored.documents,
@@ -169,7 +169,7 @@ def info_of(stored: StoredCollection, pending: int) -> CollectionInfo:
 
 
 async def infos_after(database: Database, tenant_id: int, *, after: str, limit: int) -> list[CollectionInfo]:
-    """The tenant's next collections at a glance, by name, in two round trips however many they are."""
+    """Summaries of the tenant's next collections, by name, in two round trips."""
     stored = await collections_page(database, tenant_id, after=after, limit=limit)
     pending = await collection_facts.count_pending_each(database, tenant_id, stored)
     return [info_of(collection, pending.get(collection.collection_id, 0)) for collection in stored]
@@ -205,9 +205,9 @@ def _check_number(name: str, value: int) -> None:
 
 
 async def with_field(handle: CollectionHandle, stored: StoredCollection, field: Field) -> StoredCollection:
-    """The collection, read again where no item had the attribute. Raises ``UnknownFieldError`` if none has it."""
+    """The collection, read again if no item had the attribute. Raises ``UnknownFieldError`` if none has it now."""
     if field.name not in stored.attributes:
-        stored = await handle.with_held_fields()
+        stored = await handle.with_existing_fields()
         if stored.documents:
             check_fields(None, stored.attributes, also=field)
     return stored

@@ -1,4 +1,4 @@
-"""The record of a search: the request, as plain JSON values and back, and the answer. Pure."""
+"""The record of a search: conversion of the request to plain JSON values and back, and the answer. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from retrieval.adapters.store.records.recording_statement import encoded
 from retrieval.adapters.store.search.candidate_request import Query
-from retrieval.adapters.store.search.candidates import Found
+from retrieval.adapters.store.search.candidates import LegResults
 from retrieval.domain.errors import InvalidFilterError
 from retrieval.domain.learning.context import Context
 from retrieval.domain.records.recorded import RecordedSearch
@@ -32,16 +32,16 @@ from retrieval.engine.request import SearchRequest, checked_preferred
 
 
 class RequestValues(NamedTuple):
-    """A request in the columns that keep it."""
+    """A request as the values of the columns that store it."""
 
     condition: dict[str, Any]
-    """The filter as a mapping; empty: none."""
+    """The filter as a mapping; empty: no filter."""
     request: dict[str, Any]
     """``limit``, ``group_by``, ``prefixes``, ``phrases`` and ``excluded`` of the query, the call's own ``profile``,
-    ``is_whole``: whether the filters could be serialized, ``rewrites``, ``preferred`` (a list where there
-    are several), ``entities``, ``tags``, ``as_of``, ``min_score`` and ``min_relevance``; ``about`` where it was
-    given, each number with four digits; ``reranker``: the name of the one that answered; ``space_id``: of the vector,
-    and of ``about``, that the caller gave."""
+    ``is_whole``: whether the filters could be serialized, ``rewrites``, ``preferred`` (a list if there are several),
+    ``entities``, ``tags``, ``as_of``, ``min_score`` and ``min_relevance``; if the caller gave ``about``, its numbers
+    with four digits; if a reranker answered, its name as ``reranker``; if the caller gave a vector, its
+    ``space_id``."""
 
 
 def recorded_request(request: SearchRequest) -> RequestValues:
@@ -71,7 +71,7 @@ def recorded_request(request: SearchRequest) -> RequestValues:
 
 
 def request_of(recorded: RecordedSearch) -> SearchRequest | None:
-    """The request that was recorded; None where its filter could not be serialized."""
+    """The recorded request; None where its filter could not be serialized."""
     request = recorded.request
     if not request["is_whole"]:
         return None
@@ -110,7 +110,7 @@ def _join(condition: Mapping[str, Any], request: Mapping[str, Any]) -> Filter | 
 
 
 def _split_condition(condition: Filter | None) -> tuple[Filter | None, list[str], list[str]]:
-    """The filter without the phrases, the phrases that an item must hold, and those that it must not."""
+    """The filter without phrases, the phrases that an item must contain, and those that it must not."""
     parts = condition.filters if isinstance(condition, And) else () if condition is None else (condition,)
     others: list[Filter] = []
     phrases, excluded = list[str](), list[str]()
@@ -128,7 +128,7 @@ def _split_condition(condition: Filter | None) -> tuple[Filter | None, list[str]
 
 
 def _mapping(condition: Filter | None) -> dict[str, Any] | None:
-    """The filter as a mapping; None for one on the text itself, or one that is nested too deeply."""
+    """The filter as a mapping; None for a filter on the text itself, or one that is nested too deeply."""
     if condition is None:
         return {}
     try:
@@ -140,7 +140,7 @@ def _mapping(condition: Filter | None) -> dict[str, Any] | None:
 
 
 class Recordable(Protocol):
-    """An answer that the recorder keeps."""
+    """An answer that the recorder can store."""
 
     @property
     def retrieval_id(self) -> UUID:
@@ -151,72 +151,72 @@ class Recordable(Protocol):
         """The collection that answered."""
 
     def record(self) -> SearchRecord:
-        """The whole record, made after the answer."""
+        """The complete record, created after the answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decided:
-    """The inputs of the learned and the exploring stage; by default nothing was learned and nothing was drawn."""
+class DecisionRecord:
+    """The inputs of learning and exploration, as recorded; by default there was no model and no exploration."""
 
     model_version: int = 0
     policy: str = NO_POLICY
     statistics_at: datetime | None = None
-    """The moment of the arms that were read; None: none were."""
+    """The time as of which the arms were read; None: no arms were read."""
     cluster: int | None = None
     eligible: int = 0
     pulls: Mapping[str, float] = field(default_factory=dict)
-    """The decayed number of events by item id; one that is missing has none."""
+    """The decayed number of events by item id; a missing item has no events."""
     scores: Mapping[str, float] = field(default_factory=dict)
-    """The final score by item id, where it is not the relevance alone."""
+    """The final score by item id, where it differs from the relevance."""
     weights: Mapping[str, float] = field(default_factory=dict)
-    """The weights by signal of the stack that made the scores; empty: none did."""
+    """The weights by signal of the logit stack; empty: no stack computed the scores."""
     signals: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
-    """The facts about the pool's items beside relevance and legs, by name and item id."""
+    """The pool's signals besides relevance and legs, by name and item id."""
 
-    def explored(self, policy: str, propensity: Mapping[str, float]) -> Decided:
-        """The same inputs with a slate drawn by a policy; ``propensity`` is the probability to be shown, by item id."""
+    def explored(self, policy: str, propensity: Mapping[str, float]) -> DecisionRecord:
+        """The same inputs and a slate drawn by a policy; ``propensity``: the probability to be shown, by item id."""
         return replace(self, policy=policy, signals={**self.signals, "propensity": propensity})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
-    """An answered search, with everything that its record needs."""
+class AnsweredSearch:
+    """An answered search with everything that its record needs."""
 
     retrieval_id: UUID
     collection_id: int
     profile_version: int | None
-    """None: the call brought its own."""
+    """None: the call had its own profile."""
     request: SearchRequest
     context: Context
     plan: SearchPlan
     query: Query
-    found: Found
+    leg_results: LegResults
     """The candidates of the ranking."""
     shown: Sequence[Fused]
-    """The hits, in their order, without the texts of their items: those may be large, and records wait."""
+    """The hits in order, without their items' texts, which may be large while the record waits."""
     slate: Sequence[Placed] = ()
-    """The slots of the hits; a hit without a slot has its place by score."""
+    """The slots of the hits; a hit without a slot is placed by its score."""
     timings_ms: Mapping[str, float]
     seed: int
-    decided: Decided = Decided()
+    decision: DecisionRecord = DecisionRecord()
     reranked: Scored | None = None
-    """The reranker's scores of the candidates; None: there are none."""
+    """The reranker's scores of the candidates; None: the candidates were not reranked."""
 
     def record(self) -> SearchRecord:
-        """The whole record of the search."""
+        """The complete record of the search."""
         return record(self)
 
-    def written_down(self) -> Recordable | WrittenDown:
-        """The record as the row that is sent, which takes less memory; unchanged where it cannot be encoded."""
+    def encoded_record(self) -> Recordable | EncodedRecord:
+        """The record encoded as a row, which takes less memory; ``self`` where it cannot be encoded."""
         try:
             row = encoded(self.record())
-        except Exception:  # noqa: BLE001 - the recorder meets the same error, and counts it
+        except Exception:  # noqa: BLE001 - the recorder gets the same error and counts it
             return self
-        return WrittenDown(self.retrieval_id, self.collection_id, row)
+        return EncodedRecord(self.retrieval_id, self.collection_id, row)
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenDown:
+class EncodedRecord:
     """A search whose record is already encoded as a row."""
 
     retrieval_id: UUID
@@ -224,9 +224,9 @@ class WrittenDown:
     row: bytes
 
 
-def record(answered: Answered) -> SearchRecord:
-    """The whole record of a search."""
-    decided, context, found, hits = answered.decided, answered.context, answered.found, answered.shown
+def record(answered: AnsweredSearch) -> SearchRecord:
+    """The complete record of a search."""
+    decision, context, leg_results, hits = answered.decision, answered.context, answered.leg_results, answered.shown
     retrieved_at = time_of(answered.retrieval_id)
     condition, request = recorded_request(answered.request)
     if answered.reranked is not None:
@@ -234,7 +234,7 @@ def record(answered: Answered) -> SearchRecord:
     if answered.request.vector is not None or answered.request.about is not None:
         request["space_id"] = answered.plan.request.space_id
     vector = answered.query.vector if answered.request.vector is not None else None
-    pool = ranked_scores(found, answered.plan.profile, answered.plan.profile.recording.pool)
+    pool = ranked_scores(leg_results, answered.plan.profile, answered.plan.profile.recording.pool)
     return SearchRecord(
         collection_id=answered.collection_id,
         retrieval_id=answered.retrieval_id,
@@ -243,19 +243,19 @@ def record(answered: Answered) -> SearchRecord:
         session=context.session,
         domain=context.domain,
         complexity=context.complexity,
-        cluster=decided.cluster,
+        cluster=decision.cluster,
         query=answered.request.query,
         vector=None if vector is None else vector.tolist(),
         condition=condition,
         request=unusual(request),
         profile_version=answered.profile_version or 0,
-        model_version=decided.model_version,
-        policy=decided.policy,
-        statistics_at=decided.statistics_at or retrieved_at,
+        model_version=decision.model_version,
+        policy=decision.policy,
+        statistics_at=decision.statistics_at or retrieved_at,
         seed=answered.seed,
-        eligible=decided.eligible,
+        eligible=decision.eligible,
         hits=len(hits),
-        path=found.path.value,
+        path=leg_results.path.value,
         notes=answered.plan.notes,
         timings_ms={stage: ms for stage, ms in answered.timings_ms.items() if stage != TOTAL},
         retrieval_time_ms=answered.timings_ms[TOTAL],
@@ -268,72 +268,72 @@ def record(answered: Answered) -> SearchRecord:
     )
 
 
-def _pool(pool: Sequence[tuple[str, float]], answered: Answered) -> dict[str, Any]:
-    """The columns for the candidates; ``pool``: item ids with their relevance."""
-    # There are about a hundred in each leg, so they are handled by map, without a Python loop.
-    found, items = answered.found, list(map(_FIRST, pool))
-    legs = {name: ranked for name, ranked in found.rankings.items() if name != REFINING}
-    placed = [_place(ranked, items) for ranked in legs.values()]
-    alike = found.rankings.get(REFINING)
-    brought, bests = found.brought, bests_of(found)
-    measured = _signal_columns(pool, answered, bests)
+def _pool(pool: Sequence[tuple[str, float]], answered: AnsweredSearch) -> dict[str, Any]:
+    """The columns of the candidates; ``pool``: item ids with their relevance."""
+    # Each leg has about a hundred candidates, so map handles them, without a Python loop.
+    leg_results, items = answered.leg_results, list(map(_FIRST, pool))
+    legs = {name: ranking for name, ranking in leg_results.rankings.items() if name != REFINING}
+    rows = [_place(ranking, items) for ranking in legs.values()]
+    likeness = leg_results.rankings.get(REFINING)
+    brought, bests = leg_results.brought, bests_of(leg_results)
+    columns = _signal_columns(pool, answered, bests)
     return {
         "legs": list(legs),
         "bests": [bests[leg] for leg in legs],
-        "brought": [brought.get(leg, len(ranked)) for leg, ranked in legs.items()] if brought else (),
+        "brought": [brought.get(leg, len(ranking)) for leg, ranking in legs.items()] if brought else (),
         "pool_items": items,
-        "pool_scores": [list(map(_SCORE, row)) for row in placed],
-        "pool_ranks": [list(map(_RANK, row)) for row in placed],
-        "pool_likeness": None if alike is None else in_steps(map(_SCORE, _place(alike, items))),
-        "measures": list(measured),
-        "pool_values": list(measured.values()),
+        "pool_scores": [list(map(_SCORE, row)) for row in rows],
+        "pool_ranks": [list(map(_RANK, row)) for row in rows],
+        "pool_likeness": None if likeness is None else in_steps(map(_SCORE, _place(likeness, items))),
+        "measures": list(columns),
+        "pool_values": list(columns.values()),
     }
 
 
-def _place(ranked: Sequence[Candidate], items: Sequence[str]) -> list[tuple[Any, ...]]:
+def _place(ranking: Sequence[Candidate], items: Sequence[str]) -> list[tuple[Any, ...]]:
     """The ranking's candidates in the order of the items."""
-    return list(map(dict(zip(map(_ITEM_ID, ranked), ranked, strict=True)).get, items, repeat(_UNKNOWN)))
+    return list(map(dict(zip(map(_ITEM_ID, ranking), ranking, strict=True)).get, items, repeat(_UNKNOWN)))
 
 
 _UNKNOWN: tuple[Any, ...] = ("", "", 0, None)
-"""The values of a candidate that a leg lacks."""
+"""The values of a candidate that a leg did not find."""
 _FIRST, _ITEM_ID, _RANK, _SCORE = map(itemgetter, range(4))
 
 
 def _signal_columns(
-    pool: Sequence[tuple[str, float]], answered: Answered, bests: Mapping[str, float]
+    pool: Sequence[tuple[str, float]], answered: AnsweredSearch, bests: Mapping[str, float]
 ) -> dict[str, list[float | None]]:
-    """The reranked, learned and explored signals of the candidates, by name, and the final score."""
-    decided, profile = answered.decided, answered.plan.profile
-    measured: dict[str, list[float | None]] = {
-        name: [values.get(item_id) for item_id, _ in pool] for name, values in decided.signals.items()
+    """The signals of reranking, learning and exploration by name, and the final score."""
+    decision, profile = answered.decision, answered.plan.profile
+    columns: dict[str, list[float | None]] = {
+        name: [values.get(item_id) for item_id, _ in pool] for name, values in decision.signals.items()
     }
     if answered.reranked is not None and profile.rerank is not None:
-        measured[RERANK] = scores = [answered.reranked.scores.get(item_id) for item_id, _ in pool]
+        columns[RERANK] = scores = [answered.reranked.scores.get(item_id) for item_id, _ in pool]
         own = on_unit_scale([relevance for _, relevance in pool], bests, profile)
         pool = list(zip(map(_FIRST, pool), reranked_scores(own, scores, profile.rerank.weight), strict=True))
-    if decided.scores or RERANK in measured:
-        measured["score"] = [decided.scores.get(item_id, relevance) for item_id, relevance in pool]
-    return measured
+    if decision.scores or RERANK in columns:
+        columns["score"] = [decision.scores.get(item_id, relevance) for item_id, relevance in pool]
+    return columns
 
 
-def _shown(pool: Sequence[tuple[str, float]], answered: Answered) -> dict[str, Any]:
-    """The columns for the hits. The parts of their scores are kept where they do not follow from the pool."""
-    hits, decided, pulls = answered.shown, answered.decided, answered.decided.pulls
-    placed = {place.item_id: place for place in answered.slate}
-    drawn = [placed.get(hit.item_id) or Placed(hit.item_id) for hit in hits]
-    # Ranks follow from all candidates' likenesses, and from all candidates that a stack scored.
-    others = len(decided.scores) or len(answered.found.rankings.get(REFINING, ()))
-    is_whole = others <= len(pool) and answered.reranked is None and bool(decided.weights or not decided.scores)
+def _shown(pool: Sequence[tuple[str, float]], answered: AnsweredSearch) -> dict[str, Any]:
+    """The columns of the hits. The parts of their scores are stored where they do not follow from the pool."""
+    hits, decision, pulls = answered.shown, answered.decision, answered.decision.pulls
+    place_of = {place.item_id: place for place in answered.slate}
+    places = [place_of.get(hit.item_id) or Placed(hit.item_id) for hit in hits]
+    # Ranks follow from the pool only if it has every candidate with a likeness or a score of the stack.
+    others = len(decision.scores) or len(answered.leg_results.rankings.get(REFINING, ()))
+    is_whole = others <= len(pool) and answered.reranked is None and bool(decision.weights or not decision.scores)
     is_plain = is_whole and {hit.item_id for hit in hits}.issubset(map(_FIRST, pool))
-    signals = (dict(decided.weights) or None) if is_plain else [signals_of(hit.contributions) for hit in hits]
+    signals = (dict(decision.weights) or None) if is_plain else [signals_of(hit.contributions) for hit in hits]
     return {
         **shown_columns(
             items=[hit.item_id for hit in hits],
             scores=[hit.score for hit in hits],
-            slots=[draw.slot for draw in drawn],
-            propensities=[draw.propensity for draw in drawn],
-            rank_propensities=[draw.rank_propensity for draw in drawn],
+            slots=[place.slot for place in places],
+            propensities=[place.propensity for place in places],
+            rank_propensities=[place.rank_propensity for place in places],
             pulls=[pulls.get(hit.item_id, 0.0) for hit in hits] if pulls else (),
         ),
         "shown_signals": signals,

@@ -1,9 +1,9 @@
-"""The work after answers: searches are recorded, and some are kept as samples.
+"""Recording of searches after their answers, and sampling of some of them.
 
-A search never waits for its record, unless its profile asks for that, and never fails because of it. While the database
-is away, records wait for it; records without room, or that the database refuses, are counted by reason.
+A search waits for its record only if its profile says so, and never fails because of it. While the database is
+unreachable, records wait in memory. Records that find no room or that the database refuses are counted by reason.
 
-A search does not wait for its sample either, nor fail because of it.
+A search neither waits for its sample nor fails because of it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from retrieval.adapters.store.deadline import in_background
 from retrieval.adapters.store.records.recording_statement import TOGETHER, encoded
 from retrieval.adapters.store.records.recordings import Losses, store_recordings
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
-from retrieval.adapters.store.search.candidates import Found
+from retrieval.adapters.store.search.candidates import LegResults
 from retrieval.adapters.store.search.recall import keep_sample
 from retrieval.adapters.tracing import span
 from retrieval.domain.errors import DatabaseUnreachableError, InvalidFilterError, PoolExhaustedError, RetrievalError
@@ -33,7 +33,8 @@ from retrieval.domain.observer import Observer
 from retrieval.domain.records.retrieval_id import time_of
 from retrieval.domain.search.filters import as_mapping, parse_where
 from retrieval.domain.search.hit import Path
-from retrieval.engine.record import Answered, Recordable, WrittenDown
+from retrieval.domain.search.profile_parts import Recording
+from retrieval.engine.record import AnsweredSearch, EncodedRecord, Recordable
 
 _log = logging.getLogger(__name__)
 
@@ -44,29 +45,29 @@ BATCH = TOGETHER
 """The most records that one statement stores."""
 
 _PIECE = 8
-"""Records that are encoded at once: a millisecond or two, which may block the event loop."""
+"""Records that are encoded at once, in a millisecond or two, which may block the event loop."""
 
 LINGER_SECONDS = 0.05
-"""Time that the first record of a batch waits for others."""
+"""The time that the first record of a batch waits for others."""
 
 MOST_LINGERS = 20
-"""The most times that a batch waits while the database is in use: searches are answered before records are stored."""
+"""The most times that a batch waits while the database is in use: searches take precedence over records."""
 
 WAIT_SECONDS = 5.0
-"""Time that a search waits for its record, where its profile asks for that."""
+"""The longest time that a search waits for its record, if its profile says that it waits."""
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.1, 5.0
-"""Between attempts while the database is away: twice as long each time."""
+"""Pauses between attempts while the database is unreachable; each pause is twice the one before."""
 
 OVERFLOW, UNREACHABLE, REFUSED, UNWRITABLE = "overflow", "unreachable", "refused", "unwritable"
-"""The reasons why a search was not recorded: no room, no database until the end, refused by it, not writable."""
+"""Reasons for a lost record: no room, database unreachable until the end, refused by it, or not encodable."""
 
 Store = Callable[[Database, int, Sequence[bytes], Losses], Awaitable[frozenset[UUID]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingState:
-    """The state of recording since the platform was opened."""
+    """The counts of recorded searches since the platform was batch_span."""
 
     recorded: int
     """Searches that are in the database."""
@@ -78,56 +79,56 @@ class RecordingState:
 
 @dataclass(slots=True, eq=False)
 class _Waiting:
-    answered: Recordable | WrittenDown
+    answered: Recordable | EncodedRecord
     number: int
     """The number of the search, from 1, in order."""
     stored: asyncio.Future[bool] | None = None
-    """Completed when the record is stored, for a search that waits for it."""
+    """Completed when the record is stored, for a search that waits for its record."""
     row: bytes | None = None
-    """The encoded record, once it was made."""
+    """The encoded record; None: not encoded yet."""
 
 
 @dataclass(slots=True, eq=False)
 class Recorder:
-    """Records a platform's searches. Records wait in memory, so they do not get data that only the answer needs."""
+    """Records a platform's searches. Records wait in memory, so they hold nothing that only the answer needs."""
 
     database: Database
     tenant_id: int
     most_waiting: int = MOST_WAITING
     store_together: Store = store_recordings
     observer: Observer | None = None
-    """The observer that is called with stored and lost records; None: there is no observer."""
+    """Called with the numbers of stored and lost records; None: no observer."""
     _queue: deque[_Waiting] = field(default_factory=deque)
     _offered: int = 0
     _recorded: int = 0
     _lost: Counter[str] = field(default_factory=Counter)
     _unstored_losses: Counter[tuple[int, date, str]] = field(default_factory=Counter)
     """Losses that are not in the database yet."""
-    _sent: tuple[UUID, Losses] | None = None
-    """Losses that were sent last, and the search that they were sent with."""
+    _sent_losses: tuple[UUID, Losses] | None = None
+    """The losses sent last, after the search that they were sent with."""
     _task: asyncio.Task[None] | None = None
     _hurry: asyncio.Event = field(default_factory=asyncio.Event)
     _flushes: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
     """The callers that wait until all records up to a number are settled."""
     _is_closing: bool = False
     _pause: float = 0.0
-    """Seconds until the next attempt, where the last one found no database."""
+    """Seconds until the next attempt; 0 unless the last attempt failed."""
 
     @property
     def state(self) -> RecordingState:
         """The state of recording."""
         return RecordingState(recorded=self._recorded, waiting=len(self._queue), lost=dict(self._lost))
 
-    def ready(self, answered: Answered) -> Recordable | WrittenDown:
-        """The record of a long answer, to be queued: it is encoded first, which takes less memory."""
-        return answered.written_down()
+    def ready(self, answered: AnsweredSearch) -> Recordable | EncodedRecord:
+        """The record of a long answer for the queue, encoded, which takes less memory."""
+        return answered.encoded_record()
 
-    def offer(self, answered: Recordable | WrittenDown) -> bool:
+    def offer(self, answered: Recordable | EncodedRecord) -> bool:
         """Record the search after its answer; False: there is no room."""
         return self._enqueue(answered, None)
 
-    async def store(self, each: Sequence[Recordable | WrittenDown]) -> list[bool]:
-        """Record the searches now; returns for each whether it is in the database."""
+    async def store(self, each: Sequence[Recordable | EncodedRecord]) -> list[bool]:
+        """Record the searches now; returns whether each is in the database."""
         loop = asyncio.get_running_loop()
         futures = [loop.create_future() for _ in each]
         for answered, future in zip(each, futures, strict=True):
@@ -136,11 +137,11 @@ class Recorder:
         if futures:
             await asyncio.wait(futures, timeout=WAIT_SECONDS)
         for future in futures:
-            future.cancel()  # a finished one stays unchanged
+            future.cancel()  # without effect on a finished future
         return [not future.cancelled() and future.result() for future in futures]
 
     async def recorded(self) -> None:
-        """Return once every search offered so far is in the database, or counted as lost.
+        """Wait until every search offered so far is in the database, or counted as lost.
 
         Raises ``DatabaseUnreachableError`` or ``PoolExhaustedError``; the searches then keep waiting.
         """
@@ -165,7 +166,7 @@ class Recorder:
                     "%d lost searches were not counted in the database: %s", self._unstored_losses.total(), error
                 )
 
-    def _enqueue(self, answered: Recordable | WrittenDown, stored: asyncio.Future[bool] | None) -> bool:
+    def _enqueue(self, answered: Recordable | EncodedRecord, stored: asyncio.Future[bool] | None) -> bool:
         self._offered += 1
         waiting = _Waiting(answered, self._offered, stored)
         if len(self._queue) >= self.most_waiting or self._is_closing:
@@ -183,7 +184,7 @@ class Recorder:
             self._task = in_background(self._work())
 
     async def _work(self) -> None:
-        """Store until nothing waits."""
+        """Store records until none waits."""
         self._pause = 0.0
         while self._queue:
             await self._linger()
@@ -196,17 +197,14 @@ class Recorder:
             self._finish_flushes()
 
     async def _linger(self) -> None:
-        """Wait for more records, and for a moment when nothing else uses the database, unless it is urgent.
-
-        A program that runs its event loop for one search at a time has no such moment.
-        """
+        """Wait for more records, and while the database is in use (limited), unless a caller is in a hurry."""
         for _ in range(MOST_LINGERS):
             is_urgent = await self._wait(self._pause or LINGER_SECONDS)
             if is_urgent or self._pause or not self.database.is_used:
                 return
 
     async def _wait(self, seconds: float) -> bool:
-        """Wait that long, or until it is urgent; returns whether it is."""
+        """Wait that long, or until a caller is in a hurry; returns True in the latter case."""
         if not self._is_closing:
             try:
                 async with asyncio.timeout(seconds):
@@ -223,9 +221,9 @@ class Recorder:
                 await self._store(batch)
             except (DatabaseUnreachableError, PoolExhaustedError):
                 raise
-            except Exception as error:  # noqa: BLE001 - whatever the error, the others have to be recorded
+            except Exception as error:  # noqa: BLE001 - after any error the other records must be stored
                 await self._store_apart(batch, error)
-            self._finish_flushes()  # now, because during steady searches the queue may never be empty
+            self._finish_flushes()  # now: during steady searches the queue may never be empty
             if len(self._queue) < BATCH and not self._flushes and not self._is_closing:
                 return
 
@@ -251,14 +249,14 @@ class Recorder:
 
     async def _store(self, batch: Sequence[_Waiting]) -> None:
         first = batch[0].answered.retrieval_id
-        if self._sent is None or self._sent[0] != first:
-            self._sent = first, Counter(self._unstored_losses)
-        losses = self._sent[1]  # the same losses with the same search, so that they count once
+        if self._sent_losses is None or self._sent_losses[0] != first:
+            self._sent_losses = first, Counter(self._unstored_losses)
+        losses = self._sent_losses[1]  # sent with the same search on each attempt, so that they count once
         rows = [entry.row for entry in batch if entry.row is not None]
-        with span("retrieval.record_searches") as traced:
+        with span("retrieval.record_searches") as batch_span:
             stored = await self.store_together(self.database, self.tenant_id, rows, losses)
-            if traced is not None:
-                traced.set_attributes({"retrieval.tenant_id": self.tenant_id, "retrieval.searches": len(stored)})
+            if batch_span is not None:
+                batch_span.set_attributes({"retrieval.tenant_id": self.tenant_id, "retrieval.searches": len(stored)})
         if self.observer is not None:
             self.observer.recorded(len(stored))
         if first in stored:
@@ -274,7 +272,7 @@ class Recorder:
                 entry.stored.set_result(True)
 
     async def _store_apart(self, batch: Sequence[_Waiting], error: Exception) -> None:
-        """Find the record, or the loss, that was refused, so that the others are stored."""
+        """Store the records one by one after an error, so that only the refused one is lost."""
         if len(batch) > 1:
             for entry in batch:
                 try:
@@ -288,7 +286,7 @@ class Recorder:
             self._drop(batch[0], REFUSED)
 
     def _put_off(self, error: RetrievalError) -> None:
-        """The database is away: release the callers that have waited for long, and at the end all of them."""
+        """Release waiting callers, as the database is unreachable; when closing, count all records as lost."""
         for entry in list(self._queue):
             if self._is_closing or entry.stored is not None:
                 self._drop(entry, UNREACHABLE)
@@ -300,7 +298,7 @@ class Recorder:
         for _, future in flushes:
             if not future.done():
                 future.set_exception(type(error)(str(error)))
-        self._hurry.clear()  # no caller is left for the next attempt
+        self._hurry.clear()  # no caller waits for the next attempt
 
     def _finish_flushes(self) -> None:
         settled = self._queue[0].number - 1 if self._queue else self._offered
@@ -323,43 +321,48 @@ class Recorder:
             waiting.stored.set_result(False)
 
 
-def _rows_of(each: Sequence[Recordable | WrittenDown]) -> list[bytes | None]:
+def is_sampled(recording: Recording, chance: random.Random) -> bool:
+    """Whether a search is recorded, drawn at the recording's rate."""
+    return recording.rate >= 1 or (recording.rate > 0 and chance.random() < recording.rate)
+
+
+def _rows_of(each: Sequence[Recordable | EncodedRecord]) -> list[bytes | None]:
     """The encoded records; None for a record that cannot be encoded."""
     rows: list[bytes | None] = []
     for answered in each:
         try:
-            rows.append(answered.row if isinstance(answered, WrittenDown) else encoded(answered.record()))
-        except Exception:  # noqa: BLE001 - whatever the error, the others have to be recorded
+            rows.append(answered.row if isinstance(answered, EncodedRecord) else encoded(answered.record()))
+        except Exception:  # noqa: BLE001 - after any error the other records must be stored
             _log.warning("the record of a search could not be encoded", exc_info=True)
             rows.append(None)
     return rows
 
 
 MOST_SAMPLES_WAITING = 8
-"""The most samples that are stored at a time; further ones are not kept."""
+"""The most samples that are stored at the same time; further ones are dropped."""
 
 
 @dataclass(slots=True)
 class Sampler:
-    """Keeps a share of the searches that an HNSW index answered."""
+    """Stores a share of the searches that an HNSW index answered."""
 
     database: Database
     tenant_id: int
     rate: float
-    """The share to keep, 0 to 1."""
+    """The share of searches to store, 0 to 1."""
     chance: random.Random
     waiting: set[asyncio.Task[None]] = field(default_factory=set)
 
-    def offer(self, request: CandidateRequest, query: Query, found: Found) -> None:
-        """Perhaps keep a search as a sample. A search that compared every vector has a recall of 1 and is not kept."""
-        if found.path is not Path.APPROXIMATE or query.vector is None or self.chance.random() >= self.rate:
+    def offer(self, request: CandidateRequest, query: Query, leg_results: LegResults) -> None:
+        """Store the search as a sample, with probability ``rate``, unless it compared every vector (recall 1)."""
+        if leg_results.path is not Path.APPROXIMATE or query.vector is None or self.chance.random() >= self.rate:
             return
         if len(self.waiting) >= MOST_SAMPLES_WAITING:
             return
         try:
             condition = None if request.condition is None else as_mapping(request.condition)
             parse_where(condition)
-        except (ValueError, InvalidFilterError):  # on the text itself, or nested too deeply to be serialized
+        except (ValueError, InvalidFilterError):  # a filter on the text itself, or nested too deeply
             return
         task = in_background(
             keep_sample(
@@ -383,6 +386,6 @@ class Sampler:
         self.waiting.discard(task)
         error = None if task.cancelled() else task.exception()
         if isinstance(error, RetrievalError):
-            _log.info("a sample was not kept: %s", error)
+            _log.info("a sample was not stored: %s", error)
         elif error is not None:
-            _log.warning("a sample was not kept", exc_info=error)
+            _log.warning("a sample was not stored", exc_info=error)

@@ -1,4 +1,4 @@
-"""The replay of a recorded search: whether its ranking follows from its record, and the differences today. Pure."""
+"""The replay of a recorded search: whether its ranking follows from its record, and differences today. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from retrieval.domain.search.profile_parts import Combination
 from retrieval.domain.search.reranking import RERANK, reranked_scores
 from retrieval.domain.serialization import Serializable
 from retrieval.engine.decide import Decision, slate
-from retrieval.engine.record import Decided
+from retrieval.engine.record import DecisionRecord
 from retrieval.engine.scoring import Pool, predictions, stack_signals
 from retrieval.engine.target import TargetCandidate, by_relevance, with_learned
 from retrieval.learning.learned_model import LearnedModel
@@ -33,7 +33,7 @@ _EQUAL = 1e-9
 """Scores and probabilities that differ by less, relative to the larger, count as equal."""
 
 _ALIKE = 1e-6
-"""The same for learned rewards, whose arms are sums in another order."""
+"""The same for learned rewards, whose arms are added up in another order."""
 
 
 def items_with_arms(recorded: RecordedSearch) -> list[str]:
@@ -50,17 +50,17 @@ def buckets_of(recorded: RecordedSearch) -> tuple[str, ...]:
 def recomputed_candidates(
     recorded: RecordedSearch, profile: Profile, model: LearnedModel | None
 ) -> list[TargetCandidate] | None:
-    """The candidates of the record, in its order, with their final scores; None: they cannot be computed."""
+    """The recorded candidates in order, with their final scores; None: the scores cannot be computed."""
     pool = _pool_of(recorded, profile)
-    ran = replace(profile, legs={leg: weight for leg, weight in profile.legs.items() if leg in pool.scores})
-    candidates = by_relevance(pool, ran)
-    return None if candidates is None else with_learned(candidates, pool, ran.learned, model)
+    used_profile = replace(profile, legs={leg: weight for leg, weight in profile.legs.items() if leg in pool.scores})
+    candidates = by_relevance(pool, used_profile)
+    return None if candidates is None else with_learned(candidates, pool, profile.learned, model)
 
 
 def draw_differences(recorded: RecordedSearch, profile: Profile, model: LearnedModel | None) -> tuple[str, ...]:
-    """The places where the profile's policy, with recorded seed and candidates, does not draw what was shown.
+    """The first difference between the slate shown and the slate that the profile's policy draws from the record.
 
-    Empty: it does, or nothing was drawn. Diverse pages are not drawn again: their order comes from vectors.
+    Empty: no difference, or no slate was drawn. Diverse pages are not drawn again: their order depends on vectors.
     """
     signals = recorded.pool_signals
     if "propensity" not in signals or not profile.diversity.is_off:
@@ -70,9 +70,9 @@ def draw_differences(recorded: RecordedSearch, profile: Profile, model: LearnedM
         return (f"{recorded.policy} drew then; the profile's policy is {policy}",)
     candidates = recomputed_candidates(recorded, profile, model)
     places = sum(chance or 0.0 for chance in signals["propensity"])
-    # A least score or relevance lets fewer hits through than were drawn.
-    known = sum(flag is not None for flag in signals["eligible"])
-    expected = min(recorded.request["limit"], known) if _has_least(recorded) else recorded.hits
+    # A least score or relevance shows fewer hits than were drawn.
+    eligible = sum(flag is not None for flag in signals["eligible"])
+    expected = min(recorded.request["limit"], eligible) if _has_least(recorded) else recorded.hits
     is_whole = math.isclose(places, expected, abs_tol=1e-6)
     if candidates is None or not is_whole or sum(flag or 0 for flag in signals["eligible"]) != recorded.eligible:
         return ("the record lacks candidates of exploration: recording.pool is too small, or a hit was removed",)
@@ -80,7 +80,7 @@ def draw_differences(recorded: RecordedSearch, profile: Profile, model: LearnedM
 
 
 def _has_least(recorded: RecordedSearch) -> bool:
-    """True if the request names a least score or relevance."""
+    """True if the request has a least score or relevance."""
     return any(recorded.request.get(name) is not None for name in ("min_score", "min_relevance"))
 
 
@@ -88,19 +88,19 @@ def _draw_again(
     recorded: RecordedSearch, profile: Profile, candidates: Sequence[TargetCandidate]
 ) -> tuple[list[Placed], Mapping[str, float | None]]:
     signals, is_learned = recorded.pool_signals, recorded.model_version > 0
-    known = [candidate for candidate in candidates if signals["eligible"][candidate.place] is not None]
+    contenders = [candidate for candidate in candidates if signals["eligible"][candidate.place] is not None]
     if is_learned:
-        known.sort(key=lambda candidate: (-signals["score"][candidate.place], candidate.item_id))
-    order = [Fused(candidate.item_id, candidate.score, ()) for candidate in known]
+        contenders.sort(key=lambda candidate: (-signals["score"][candidate.place], candidate.item_id))
+    order = [Fused(candidate.item_id, candidate.score, ()) for candidate in contenders]
     by_id = {candidate.item_id: candidate for candidate in order}
     decision = Decision(
         ranked=order,
-        candidates=[candidate.contender for candidate in known],
-        decided=Decided(),
-        explained=by_id.__getitem__,
+        candidates=[candidate.contender for candidate in contenders],
+        record=DecisionRecord(),
+        explain=by_id.__getitem__,
     )
-    placed, decided = slate(decision, order, profile, recorded.request["limit"], recorded.seed)
-    return placed, decided.signals["propensity"]
+    placed, record = slate(decision, order, profile, recorded.request["limit"], recorded.seed)
+    return placed, record.signals["propensity"]
 
 
 def _draw_difference(
@@ -130,15 +130,14 @@ def _draw_difference(
 def statistics_moved(
     recorded: RecordedSearch, profile: Profile, model: LearnedModel | None, arms: Mapping[str, ItemArms]
 ) -> tuple[str, ...]:
-    """The recorded statistics that differ from those of the feedback that counts today, as of the recorded time.
+    """The recorded statistics that differ from those of today's valid feedback as of the recorded time.
 
-    ``arms`` are those of ``items_with_arms`` in ``buckets_of``, as of the moment of the statistics, by item id.
+    ``arms``: the arms of ``items_with_arms`` in ``buckets_of`` by item id, as of the time of the statistics.
     """
     signals = recorded.pool_signals
     places = {item_id: recorded.pool_items.index(item_id) for item_id in items_with_arms(recorded)}
-    counts = (
-        [_change("uses", len(moved), len(places), moved[0])] if (moved := _recounts(recorded, places, arms)) else []
-    )
+    recounts = _recounts(recorded, places, arms)
+    counts = [_change("uses", len(recounts), len(places), recounts[0])] if recounts else []
     if "learned" not in signals or not places:
         return tuple(counts)
     if model is None:
@@ -244,9 +243,9 @@ class Replay(Serializable):
     why_not: tuple[str, ...]
     """The places where it does not follow, in words."""
     changes: tuple[str, ...]
-    """The changes since then that concern the whole search: profile, path, model, statistics."""
+    """The changes since then that affect the whole search: profile, path, model, statistics."""
     differences: tuple[Difference, ...]
-    """The changes item by item, in the order of today's hits and then of those that are gone."""
+    """The changes by item: first today's hits in order, then those that are no longer hits."""
 
     @property
     def is_same_today(self) -> bool:
@@ -257,10 +256,9 @@ class Replay(Serializable):
 def rescored(
     recorded: RecordedSearch, profile: Profile, relevances: Sequence[float], model: LearnedModel | None = None
 ) -> Sequence[float] | None:
-    """The final scores of the pool, from the relevances by the recorded reranker and model; None: the model is gone.
+    """The final scores of the pool, from relevances, recorded reranker scores and model; None: the model is not stored.
 
-    ``relevances`` are those of legs and fusion. An item without a recorded learned reward has its relevance
-    as its score.
+    ``relevances``: those of legs and fusion. The score of an item without a recorded learned reward is its relevance.
     """
     scaled = on_unit_scale(relevances, bests_of(recorded), profile)
     if RERANK in recorded.pool_signals and profile.rerank is not None:
@@ -273,8 +271,8 @@ def rescored(
     if learned is None:
         return None
     return [
-        alone if mean is None else (1 - share) * relevant + share * mean
-        for alone, relevant, mean in zip(relevances, scaled, learned, strict=True)
+        relevance if mean is None else (1 - share) * scaled_relevance + share * mean
+        for relevance, scaled_relevance, mean in zip(relevances, scaled, learned, strict=True)
     ]
 
 
@@ -283,16 +281,16 @@ def _stack_scores(
 ) -> Sequence[float] | None:
     signals, bests = recorded.pool_signals, bests_of(recorded)
     columns = {LEARNED: signals.get("logit_mean"), AFFINITY: signals.get(AFFINITY), LENGTH: signals.get(LENGTH)}
-    known = {name: [value or 0.0 for value in column] for name, column in columns.items() if column}
-    if LENGTH not in known:
+    values = {name: [value or 0.0 for value in column] for name, column in columns.items() if column}
+    if LENGTH not in values:
         return None
-    scores = model.stack.score(stack_signals(scaled, leg_features_again(signals["legs"], bests), known)).tolist()
+    scores = model.stack.score(stack_signals(scaled, leg_features_again(signals["legs"], bests), values)).tolist()
     rows = zip(relevances, scores, signals[LENGTH], strict=True)
-    return [alone if length is None else score for alone, score, length in rows]
+    return [relevance if length is None else score for relevance, score, length in rows]
 
 
 def bests_of(recorded: RecordedSearch) -> Mapping[str, float]:
-    """The score that a weighted sum takes as 1, by leg."""
+    """The score that counts as 1 in a weighted sum, by leg."""
     bests: Mapping[str, float] = recorded.pool_signals["bests"]
     return bests
 
@@ -302,12 +300,12 @@ def why_not_reproduced(
 ) -> tuple[str, ...]:
     """The reasons why the recorded ranking does not follow from its own record; empty: it follows.
 
-    ``profile`` is the one that answered; None: it is not stored any more. ``model`` is the recorded version's.
+    ``profile``: the one that answered; None: it is not stored any more. ``model``: that of the recorded version.
     """
     if recorded.origin:
         return (f"an application composed it ({recorded.origin}): there is no ranking to compute again",)
     if recorded.policy.startswith("team_draft"):
-        return ("it shows the hits of two profiles, which are not ranked again together",)
+        return ("it shows the hits of two profiles, whose mixture cannot be ranked again",)
     if profile is None:
         return (f"profile v{recorded.profile_version} is not stored any more",)
     pool, signals = recorded.pool_items, recorded.pool_signals
@@ -385,17 +383,17 @@ def _reasons(
         reasons.append("the item is new")
     elif state.updated_at > then.retrieved_at:
         reasons.append("the item was changed" if state.is_active else "the item was archived")
-    reasons += _redrawn(item_id, then, now)
+    reasons += _draw_changes(item_id, then, now)
     reasons += _leg_changes(item_id, then, now, tolerance)
     if not reasons and then.profile_version != now.profile_version:
         reasons.append("the profile was changed")
     if not reasons and then.statistics_at != now.statistics_at and now.model_version:
         reasons.append("its learned reward has changed")
-    return reasons or ["others moved"]
+    return reasons or ["other items moved"]
 
 
-def _redrawn(item_id: str, then: RecordedSearch, now: RecordedSearch) -> list[str]:
-    drawn = {
+def _draw_changes(item_id: str, then: RecordedSearch, now: RecordedSearch) -> list[str]:
+    slots = {
         name: next(
             (impression.slot for impression in search.impressions if impression.item_id == item_id), Slot.EXPLOIT
         )
@@ -403,7 +401,7 @@ def _redrawn(item_id: str, then: RecordedSearch, now: RecordedSearch) -> list[st
     }
     return [
         f"exploration {'swapped' if slot is Slot.SWAP else 'drew'} it {name}"
-        for name, slot in drawn.items()
+        for name, slot in slots.items()
         if slot is not Slot.EXPLOIT
     ]
 
@@ -434,7 +432,7 @@ def _score_of(search: RecordedSearch, item_id: str, shown: Impression | None) ->
         return shown.score
     try:
         score: float = search.pool_signals["score"][search.pool_items.index(item_id)]
-    except (KeyError, ValueError):  # its profile is gone, or the pool lacks it
+    except (KeyError, ValueError):  # the profile is not stored any more, or the item is not in the pool
         return None
     return score
 
@@ -452,12 +450,12 @@ def _score_differences(recorded: RecordedSearch, again: Sequence[float]) -> list
 
 
 def _out_of_order(recorded: RecordedSearch, profile: Profile, scores: Mapping[str, float]) -> list[str]:
-    """The hits placed by score that are not in the order of the scores."""
+    """The first hit placed by score that is not in the order of the scores."""
     shown = _exploits(recorded)
     wrong = [hit for hit in shown if not _is_equal(hit.score, scores[hit.item_id])]
     faults = [f"the score of hit {hit.item_id} is not that of its candidate" for hit in wrong[:1]]
     if profile.diversity.relevance_share is not None or "propensity" in recorded.pool_signals:
-        return faults  # diverse hits have their own order, and drawn hits that of the policy
+        return faults  # diverse and drawn hits have other orders
     ordered = sorted(shown, key=lambda candidate: (-scores[candidate.item_id], candidate.item_id))
     for was, again in zip(shown, ordered, strict=True):
         if was.item_id != again.item_id and not _is_equal(scores[was.item_id], scores[again.item_id]):
@@ -466,23 +464,23 @@ def _out_of_order(recorded: RecordedSearch, profile: Profile, scores: Mapping[st
 
 
 def _skipped_candidates(recorded: RecordedSearch, profile: Profile, scores: Mapping[str, float]) -> list[str]:
-    """A candidate that is better than the last hit and was not shown, where no setting allows that."""
-    is_passing_over = recorded.request["group_by"] is not None or not profile.diversity.is_off
+    """A candidate that was not shown although it is better than the last hit, where no setting allows that."""
+    may_skip = recorded.request["group_by"] is not None or not profile.diversity.is_off
     has_drawn = any(impression.slot is not Slot.EXPLOIT for impression in recorded.impressions)
-    if is_passing_over or has_drawn or recorded.hits < recorded.request["limit"]:
+    if may_skip or has_drawn or recorded.hits < recorded.request["limit"]:
         return []
     shown = {impression.item_id for impression in recorded.impressions}
     lowest = min((impression.score for impression in recorded.impressions), default=math.inf)
-    # The model ranked only the most relevant; the rest of the pool were not candidates.
+    # The model ranked only the most relevant candidates; the rest of the pool was left out.
     signals = recorded.pool_signals
-    ranked_by = signals.get(LENGTH) or signals.get("learned") or [0.0] * len(recorded.pool_items)
-    candidates = [item for item, value in zip(recorded.pool_items, ranked_by, strict=True) if value is not None]
+    learned_values = signals.get(LENGTH) or signals.get("learned") or [0.0] * len(recorded.pool_items)
+    candidates = [item for item, value in zip(recorded.pool_items, learned_values, strict=True) if value is not None]
     better = [
         item_id
         for item_id in candidates
         if item_id not in shown and scores[item_id] > lowest and not _is_equal(scores[item_id], lowest)
     ]
-    return [f"{better[0]} was passed over: it was removed while the search ran"] if better else []
+    return [f"{better[0]} was skipped: it was removed while the search ran"] if better else []
 
 
 def _is_equal(score: float, other: float, tolerance: float = TOLERANCE) -> bool:

@@ -1,4 +1,4 @@
-"""The request of a search, checked once where it comes in, and the vectors that it searches with."""
+"""The request of a search, checked once at the entry, and its vectors."""
 
 from __future__ import annotations
 
@@ -73,25 +73,25 @@ def check_profile(profile: object) -> None:
 MAX_LIMIT = 1000
 
 _USUAL_LENGTHS = (1e-6, 1e6)
-"""A vector whose length lies between is neither broken nor in danger of losing digits, so nothing else is checked."""
+"""A vector whose length lies between these is finite and loses no digits, so no other check is needed."""
 
 MAX_QUERIES = 1000
-"""Queries in one call."""
+"""The most queries of one call."""
 
 MAX_HITS = 10_000
 """The most hits of all queries of one call together."""
 
 MAX_REWRITES = 10
-"""Other wordings of one query."""
+"""The most rewrites of one query."""
 
 MAX_PREFERRED = 4
 """The most filters whose matches one search ranks higher."""
 
 MAX_ENTITIES = 100
-"""The most entities that one question names."""
+"""The most entities of one question."""
 
 MAX_TAGS = 100
-"""The most tags that one question names."""
+"""The most tags of one question."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +99,7 @@ class SearchRequest:
     """One search. Make it with ``checked_request``."""
 
     query: str
-    """The words to rank by and to embed; empty when only a vector was given."""
+    """The words to rank by and to embed; empty if the caller gave only a vector."""
     vector: Vector | None
     """A precomputed query vector, shape (dimensions,); None: the query's words are embedded."""
     limit: int
@@ -109,9 +109,9 @@ class SearchRequest:
     profile: Profile | None
     """The call's own profile; None: the collection's."""
     group_by: Field | None = None
-    """The attribute of which only the best hit of each value is shown; None: every hit is shown."""
+    """The attribute to group by: only the best hit of each value is shown; None: every hit is shown."""
     prefixes: tuple[str, ...] = ()
-    """Beginnings of words that the lexical leg ranks by too."""
+    """Beginnings of words, by which the lexical leg ranks too."""
     rewrites: tuple[str, ...] = ()
     """Other wordings of the query: every leg runs once more for each."""
     preferred: tuple[Filter, ...] = ()
@@ -129,10 +129,10 @@ class SearchRequest:
     min_relevance: float | None = None
     """The least relevance of a hit, 0 to 1; None: any."""
     after: Cursor | None = None
-    """The position behind the hits of earlier pages, which ``limit`` counts too; None: the answer has all hits."""
+    """The position after the hits of earlier pages, which ``limit`` includes; None: the first page."""
 
     wordless_note: str = ""
-    """The note of a result without an item that has a word of the query; empty: there is no such note."""
+    """The note on a result in which no item has a word of the query; empty: no note."""
 
     @property
     def wordings(self) -> tuple[SearchRequest, ...]:
@@ -173,8 +173,8 @@ def checked_request(
     """The request, or an error that says what to change.
 
     ``syntax``: whether quotes, a minus and a star in the query have a meaning (see ``retrieval.domain.search.query``);
-    in rewrites they never have one. ``needs_question``: whether there must be words or a vector. ``bounds``: the limits
-    of its size; a filter's are checked where it is parsed.
+    in rewrites they have none. ``needs_question``: whether words or a vector are required. ``bounds``: the limits of
+    the query's size; a filter's size is checked by its parser.
     Raises ``EmptyQueryError``, ``InvalidLimitError``, ``InvalidVectorError`` or ``InvalidRequestError``.
     """
     if syntax is not True:
@@ -206,7 +206,7 @@ def checked_request(
 
 
 _NONE: tuple[()] = ()
-"""The default of an argument; all empty tuples are this one object."""
+"""The default of an argument; all empty tuples are the same object."""
 _EMPTY_SET: frozenset[Any] = frozenset()
 
 
@@ -229,7 +229,9 @@ def checked_preferred(prefer: object) -> tuple[Filter, ...]:
         return ()
     each = prefer if isinstance(prefer, list | tuple) else (prefer,)
     if len(each) > MAX_PREFERRED:
-        raise InvalidRequestError(f"{len(each)} filters in prefer; at most {MAX_PREFERRED}, each is a search more")
+        raise InvalidRequestError(
+            f"{len(each)} filters in prefer; at most {MAX_PREFERRED}, because each is another search"
+        )
     return tuple(dict.fromkeys(parsed for parsed in map(parse_where, each) if parsed is not None))
 
 
@@ -289,7 +291,7 @@ def _checked_moment(moment: datetime) -> datetime:
 def checked_requests(
     queries: object, *, vectors: object = None, limit: int = 10, bounds: SearchBounds = DEFAULT_BOUNDS, **same: Any
 ) -> list[SearchRequest]:
-    """One request for each query, or an error that names the query and says what to change; ``same`` applies to all."""
+    """One request for each query, or an error that names the query and says what to change; ``same``: for all."""
     if isinstance(queries, str) or not isinstance(queries, Sequence):
         raise InvalidRequestError("the queries come in a list such as ['first', 'second']")
     if len(queries) > MAX_QUERIES:
@@ -331,7 +333,7 @@ def _checked_group(name: str) -> Field:
     if field == LINKS:
         raise InvalidRequestError("a memory has many links: group by another field, or filter by them")
     if not field.is_attribute and field.name in NUMBER_FIELDS:
-        raise InvalidRequestError(f"{name!r} follows from verdicts: group by another field, or filter by it")
+        raise InvalidRequestError(f"{name!r} is computed from verdicts: group by another field, or filter by it")
     return field
 
 
@@ -355,7 +357,7 @@ def check_vector(vector: Vector, space: EmbeddingSpace) -> Vector:
 
 
 def checked_query_vector(vector: object, collection: StoredCollection, name: str = "vector") -> Vector:
-    """A vector of the caller's at unit length, shape (dimensions,); ``name`` is the argument's.
+    """The caller's vector at unit length, shape (dimensions,); ``name``: the argument's name.
 
     Raises ``InvalidRequestError`` for a collection without a space, ``WrongDimensionError`` or ``InvalidVectorError``.
     """
@@ -377,14 +379,15 @@ def unit_query_vector(vector: Vector, collection: StoredCollection) -> Vector:
         raise
 
 
-def check_fields(condition: Filter | None, known: Mapping[str, Collection[str]], *, also: Field | None = None) -> None:
+def check_fields(condition: Filter | None, types: Mapping[str, Collection[str]], *, also: Field | None = None) -> None:
     """Raise ``UnknownFieldError`` for an attribute, of the filter or ``also``, that no item has.
 
-    ``known``: the types that items have, by attribute. A declared attribute that no item has yet is not suggested.
+    ``types``: the JSON types of the items' values, by attribute; a declared attribute without values has none, and is
+    not suggested.
     """
-    named = attribute_names(condition) | ({also.name} if also is not None and also.is_attribute else set())
-    unknown = sorted(named - known.keys())
-    names = sorted(name for name, types in known.items() if types) if unknown else []
+    requested = attribute_names(condition) | ({also.name} if also is not None and also.is_attribute else set())
+    unknown = sorted(requested - types.keys())
+    names = sorted(name for name, kinds in types.items() if kinds) if unknown else []
     for name in unknown:
         if name in _SEARCHED_FIELDS:
             raise _of_field(name, UnknownFieldError(_IN_THE_QUERY.format(name)))
@@ -403,22 +406,22 @@ _SEARCHED_FIELDS = frozenset({"title", "text", "body"})
 _IN_THE_QUERY = "{0!r} is searched, not filtered; write its words in the query, in quotation marks to demand them"
 
 
-def check_orders(condition: Filter | None, known: Mapping[str, Collection[str]]) -> None:
-    """Raise ``IncomparableValueError`` for an order between values of two types, such as numbers and a text.
+def check_orders(condition: Filter | None, types: Mapping[str, Collection[str]]) -> None:
+    """Raise ``IncomparableValueError`` for a comparison by order with a value of another type, which finds no item.
 
-    No item could be found by it. ``known`` are the JSON types that items have, by attribute.
+    ``types``: the JSON types of the items' values, by attribute.
     """
     for field, values, ordered in compared_values(condition):
-        seen = [kind for kind in TYPE_NAMES if kind in known.get(field.name, ())]
-        if ordered and seen and ("string" if isinstance(values[0], str | datetime) else "number") not in seen:
-            raise _of_field(field.name, IncomparableValueError(_order_message(field.name, values[0], seen)))
+        kinds = [kind for kind in TYPE_NAMES if kind in types.get(field.name, ())]
+        if ordered and kinds and ("string" if isinstance(values[0], str | datetime) else "number") not in kinds:
+            raise _of_field(field.name, IncomparableValueError(_order_message(field.name, values[0], kinds)))
 
 
-def _order_message(name: str, value: Scalar, seen: Sequence[str]) -> str:
-    types = " and ".join(TYPE_NAMES[kind] for kind in seen)
+def _order_message(name: str, value: Scalar, kinds: Sequence[str]) -> str:
+    types = " and ".join(TYPE_NAMES[kind] for kind in kinds)
     message = f"{name!r} cannot be compared by order with {value!r:.80}: its values are {types}"
-    example = json.dumps({name: {"gte": "5" if "string" in seen else 5}}, ensure_ascii=False)
-    return message if seen == ["boolean"] else f"{message}; write such as {example:.120}"
+    example = json.dumps({name: {"gte": "5" if "string" in kinds else 5}}, ensure_ascii=False)
+    return message if kinds == ["boolean"] else f"{message}; write, for example, {example:.120}"
 
 
 TYPE_NAMES = {"number": "numbers", "string": "texts", "boolean": "true or false"}
@@ -431,7 +434,7 @@ def _of_field(name: str, error: InvalidFilterError) -> InvalidFilterError:
 
 
 def check_filter(condition: Filter | None, filterable: Filterable) -> None:
-    """Raise ``InvalidFilterError`` for a value that is not of the type that its attribute is declared to have."""
+    """Raise ``InvalidFilterError`` for a value that is not of its attribute's declared type."""
     types = dict(filterable)
     for field, values, ordered in compared_values(condition) if types else ():
         kind = types.get(field.name)
@@ -461,16 +464,16 @@ _HINTS = {
 
 
 def _meaning(value: Scalar) -> tuple[str, Scalar]:
-    """The value as a number or a text: a command line gives 26 as both, in one list."""
-    read: object = value
+    """The value as a number or a text: the command line lists 26 as both."""
+    parsed: object = value
     if isinstance(value, str):
         try:
-            read = json.loads(value)
+            parsed = json.loads(value)
         except (ValueError, RecursionError):
-            read = value
-    if isinstance(read, bool):
-        return "boolean", read
-    return ("number", read) if isinstance(read, int | float) else ("text", value)
+            parsed = value
+    if isinstance(parsed, bool):
+        return "boolean", parsed
+    return ("number", parsed) if isinstance(parsed, int | float) else ("text", value)
 
 
 def _name_list(names: Sequence[str]) -> str:
@@ -484,7 +487,7 @@ def checked_words(
 ) -> str:
     """The words of a query, without the spaces around them.
 
-    Raises ``InvalidRequestError`` for a query that is not a text or exceeds the bounds; ``place`` leads to it in the
+    Raises ``InvalidRequestError`` for a query that is not a text or exceeds the bounds; ``place``: its path in the
     request.
     """
     if query is None:
@@ -493,11 +496,11 @@ def checked_words(
         raise InvalidRequestError(f"the query must be text, not {type(query).__name__}")
     bounds.check_query(query, place)
     if "\x00" in query:
-        raise InvalidRequestError("the query holds a NUL byte; remove it")
+        raise InvalidRequestError("the query contains a NUL byte; remove it")
     try:
         query.encode()
     except UnicodeEncodeError:
-        raise InvalidRequestError("the query holds half of a surrogate pair; remove it") from None
+        raise InvalidRequestError("the query contains half of a surrogate pair; remove it") from None
     return query.strip()
 
 
@@ -511,7 +514,7 @@ def _flat(vector: object) -> Vector:
     if exact.ndim != 1:
         raise InvalidVectorError(f"the query vector must have one dimension, not shape {exact.shape}")
     largest = float(np.abs(exact).max(initial=0.0))
-    # Single precision has no larger numbers and loses small ones; only the direction counts.
+    # Single precision cannot represent larger or smaller numbers; only the direction counts.
     if math.isfinite(largest) and largest and not 1e-18 < largest < 1e18:
         exact = exact / largest
     array: Vector = exact.astype(np.float32)
@@ -536,10 +539,10 @@ class QueryVectors:
 async def query_vectors(
     collection: StoredCollection, embedder: CachedEmbedder | None, requests: Sequence[SearchRequest]
 ) -> QueryVectors:
-    """The requests' vectors. Requests of one call have the same profile.
+    """The vectors of requests with the same profile.
 
     Raises ``InvalidRequestError`` for a vector in a collection without a space, the errors of ``checked_vectors``, and
-    the embedder's when no other leg can answer.
+    the embedder's error if no other leg can answer.
     """
     vectors: list[Vector | None] = []
     for request in requests:
@@ -557,15 +560,15 @@ async def query_vectors(
 async def _embed(
     collection: StoredCollection, embedder: CachedEmbedder | None, requests: Sequence[SearchRequest]
 ) -> tuple[Sequence[Vector | None], str | None]:
-    none: list[Vector | None] = [None] * len(requests)
+    no_vectors: list[Vector | None] = [None] * len(requests)
     if not requests:
-        return none, None
+        return no_vectors, None
     profile = requests[0].profile or collection.profile
     why_none = _why_no_vectors(collection, embedder, profile)
     if not all(request.query for request in requests):
         why_none = why_none or f"{_missing_part(profile)}: there are no words to embed"
     if why_none is not None or embedder is None:
-        return none, why_none
+        return no_vectors, why_none
     vectors, error = await embedder.try_queries([request.query for request in requests])
     if error is None:
         return vectors, None
@@ -585,10 +588,10 @@ def _why_no_vectors(collection: StoredCollection, embedder: CachedEmbedder | Non
 
 
 def weighs_vectors(profile: Profile) -> bool:
-    """True if the score depends on the query's vector, whatever the legs are."""
+    """True if a signal makes the score depend on the query's vector, whatever the legs are."""
     return any(isinstance(signal, VectorSimilarity) and signal.weight for signal in profile.signals)
 
 
 def _missing_part(profile: Profile) -> str:
-    """The note on the part of a profile that a search without a vector lacks."""
+    """The beginning of a note: the part of the profile that is missing without a vector."""
     return "the dense leg did not run" if profile.legs.get(LegName.DENSE) else "vector_similarity is 0"

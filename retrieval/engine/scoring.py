@@ -37,24 +37,24 @@ class Pool:
     relevance: Sequence[float]
     """0 to 1."""
     legs: Mapping[str, Sequence[float]]
-    """Scores from 0 to 1 by leg; empty where there is one leg, whose score relevance is."""
+    """Scores from 0 to 1 by leg; empty with a single leg, whose score is the relevance."""
     buckets: tuple[str, ...]
     """The context buckets of the search."""
     arms: Sequence[ItemArms] = ()
-    """Empty: nothing uses the rewards of single items."""
+    """The items' rewards; empty: nothing uses them."""
     beside: Mapping[str, Floats] = field(default_factory=dict)
-    """Affinity and length, where a stack is in use: arrays of shape (candidates,)."""
+    """Affinity and length for a stack: arrays of shape (candidates,)."""
 
 
 def reads_arms(model: LearnedModel | None, learned: Learned, exploration: Exploration) -> bool:
-    """True if something uses the rewards of single items: exploration, a sum, or a stack that weighs them."""
+    """True if exploration, a sum, or the weights of a stack use the rewards of single items."""
     if model is None or not exploration.is_off:
         return not exploration.is_off
     return learned.combination is Combination.SUM or model.stack.weighs_items
 
 
 def predictions(pool: Pool, model: LearnedModel, combination: Combination) -> list[Prediction]:
-    """Predicts the reward of each candidate, as the combination needs it; none without arms."""
+    """The predicted reward of each candidate, as the combination uses it; empty without arms."""
     if combination is Combination.SUM:
         return model.reward.predict(pool.buckets, pool.arms, pool.relevance, signals=pool.legs)
     return model.by_item.predict(pool.buckets, pool.arms)
@@ -62,20 +62,20 @@ def predictions(pool: Pool, model: LearnedModel, combination: Combination) -> li
 
 @dataclass(frozen=True, slots=True)
 class PoolScores:
-    """The scores of a pool; their parts are made only for items that are shown."""
+    """The scores of a pool; their parts are computed only for shown items."""
 
     scores: Sequence[float]
     """The scores in the order of the pool."""
     parts: Callable[[int], tuple[Contribution, ...]]
-    """The parts of the score of the candidate at that place of the pool."""
+    """Returns the parts of the score of the candidate at a place of the pool."""
 
     def order(self, pool: Pool) -> list[int]:
-        """The places of the candidates, the best first; equal scores are ordered by item id."""
+        """The places of the candidates, best first; equal scores are ordered by item id."""
         keys = zip(map(neg, self.scores), map(_ITEM_ID, pool.ranked), count(), strict=False)
         return [place for _, _, place in sorted(keys)]
 
     def fused(self, pool: Pool, place: int) -> Fused:
-        """The candidate at a place, explained."""
+        """The candidate at a place, with the parts of its score."""
         return Fused(pool.ranked[place].item_id, self.scores[place], self.parts(place))
 
 
@@ -87,13 +87,13 @@ def combined(pool: Pool, model: LearnedModel, learned: Learned, predicted: Seque
 
 
 def pool_signals(pool: Pool, predicted: Sequence[Prediction]) -> dict[str, Floats]:
-    """The stack's signals of the pool, by name."""
+    """The pool's signals for the stack, by name."""
     logits = [prediction.logit_mean for prediction in predicted]
     return stack_signals(pool.relevance, pool.legs, {LEARNED: logits, **pool.beside} if logits else pool.beside)
 
 
 def learned_signals(pool: Pool, predicted: Sequence[Prediction]) -> dict[str, Sequence[float]]:
-    """The learned signals of the candidates, by name, as they are recorded."""
+    """The learned signals of the candidates by name, as recorded."""
     signals: dict[str, Sequence[float]] = {name: values.tolist() for name, values in pool.beside.items()}
     if predicted:
         signals |= {
@@ -140,16 +140,16 @@ def _stack_scores(stack: LogitStack, signals: Mapping[str, Floats]) -> PoolScore
 
 
 def _ranks(values: Floats) -> list[int]:
-    """The rank of each candidate, from 1; equal ones are in the order of the pool."""
+    """The rank of each candidate, from 1; equal values are ranked in the order of the pool."""
     ranks = np.empty(len(values), dtype=np.int64)
     ranks[np.argsort(-values, kind="stable")] = np.arange(1, len(values) + 1)
     return ranks.tolist()
 
 
 def unlearned(pool: Pool, learned: Learned, exploration: Exploration, now: datetime) -> list[Ranked]:
-    """The pool's candidates where no model is in use: only their own counts tell about their rewards.
+    """The pool's candidates without a model: their rewards are estimated from their own counts.
 
-    Exploration weighs these counts as much as a learned reward.
+    Exploration gives these counts the weight of a learned reward.
     """
     share = 1.0 if learned.is_off else learned.share
     return [
@@ -175,7 +175,7 @@ def scored(
     exploration: Exploration,
     now: datetime,
 ) -> list[Ranked]:
-    """The pool's candidates with the distribution of their rewards, in the order of the pool."""
+    """The pool's candidates with the distributions of their rewards, in the order of the pool."""
     if learned.combination is Combination.SUM:
         return [
             Ranked(
@@ -224,7 +224,7 @@ async def read_expectations(
     relevance: Mapping[str, float],
     now: datetime,
 ) -> dict[str, Expectation]:
-    """The expectations by item id, of each item in the context of these buckets, from its arms at this moment."""
+    """The expected reward by item id in the context of these buckets, from the items' arms as of ``now``."""
     collection_id = collection.collection_id
     arms = await read_arms(database, tenant_id, collection_id, item_ids=item_ids, buckets=buckets, now=now)
     if model is None:
@@ -241,8 +241,8 @@ def predicted(
 ) -> dict[str, Expectation]:
     """The model's predictions for the items, as a search with that combination computes them. Pure."""
     if learned.combination is Combination.SUM:
-        known = [relevance.get(item.item_id) for item in items]
-        rewards = model.reward.predict(buckets, items, known)
+        relevances = [relevance.get(item.item_id) for item in items]
+        rewards = model.reward.predict(buckets, items, relevances)
     else:
         rewards = model.by_item.predict(buckets, items)
     return {

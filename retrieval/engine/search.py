@@ -1,4 +1,4 @@
-"""One search, told in the order it happens: embed, plan, candidates, signals, rank, learn, explore, items, record."""
+"""One search, in the order of its stages: embed, plan, candidates, signals, rank, learn, explore, items, record."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.items import HitRows, read_hit_rows
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
-from retrieval.adapters.store.search.candidates import Found, find_candidates_of_each, settings
+from retrieval.adapters.store.search.candidates import LegResults, find_candidates_of_each, settings
 from retrieval.adapters.tracing import span
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.context import Context
@@ -33,11 +33,11 @@ from retrieval.domain.search.filters import extent, is_small
 from retrieval.domain.search.fusion import Candidate, Fused
 from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.profile import MAX_DEPTH, LegName, Profile, leg_of
-from retrieval.domain.search.profile_parts import Combination, Exploration, Recording
+from retrieval.domain.search.profile_parts import Combination, Exploration
 from retrieval.domain.search.query import with_synonyms
 from retrieval.domain.search.reranking import Rerank, Reranking, Scored, text_for_reranker
 from retrieval.domain.search.signals import tokens
-from retrieval.engine.decide import Decider, Decision, Undecided, may_decide, moment, slate
+from retrieval.engine.decide import Decider, Decision, DecisionRequest, may_decide, moment, slate
 from retrieval.engine.plan import SCORED_BOTH_WAYS, SearchPlan, account, diverse_pool, make_plan, plan_preferred
 from retrieval.engine.ranking import (
     Columns,
@@ -54,8 +54,8 @@ from retrieval.engine.ranking import (
     reranked,
     with_refining,
 )
-from retrieval.engine.record import Answered, Decided, Recordable, WrittenDown
-from retrieval.engine.recorder import Recorder, Sampler
+from retrieval.engine.record import AnsweredSearch, DecisionRecord, EncodedRecord, Recordable
+from retrieval.engine.recorder import Recorder, Sampler, is_sampled
 from retrieval.engine.request import (
     QueryVectors,
     SearchRequest,
@@ -69,18 +69,18 @@ from retrieval.engine.stages import Clock, Stages
 
 @dataclass(frozen=True, slots=True)
 class PlannedSearch:
-    """A search with what it was planned to do."""
+    """A search with its plan."""
 
     request: SearchRequest
     plan: SearchPlan
     queries: tuple[Query, ...]
-    """The query, and after it the rewritten ones."""
+    """The query, followed by its rewrites."""
     seed: int
     """The seed of everything random in this search."""
     is_recorded: bool
-    """True if the search is to be recorded."""
+    """Whether the search is to be recorded."""
     preferred: tuple[CandidateRequest, ...] = ()
-    """The filters within each of which every leg runs once more."""
+    """One request for each preferred filter, within which every leg runs once more."""
 
     @property
     def requests(self) -> tuple[CandidateRequest, ...]:
@@ -94,10 +94,10 @@ class PlannedSearch:
 
     @property
     def profile(self) -> Profile:
-        """The profile in effect; a search that is not recorded explores nothing, as nothing can be learned from it."""
+        """The profile in effect; a search that is not recorded does not explore, because nothing could be learned."""
         profile = self.plan.profile
-        is_as_it_is = self.is_recorded or profile.exploration.is_off
-        return profile if is_as_it_is else replace(profile, exploration=Exploration())
+        is_unchanged = self.is_recorded or profile.exploration.is_off
+        return profile if is_unchanged else replace(profile, exploration=Exploration())
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,31 +107,31 @@ class RankedSearch:
     shown: list[Fused]
     """The hits, best first."""
     pool: list[Fused]
-    """The best candidates by relevance, among them those shown."""
-    found: Found
+    """The best candidates by relevance, including the hits."""
+    leg_results: LegResults
     reranked: Scored | None = None
-    """The reranker's scores; None: there are none."""
+    """The reranker's scores; None: the candidates were not reranked."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecidedSearch:
-    """A search whose hits are chosen: by relevance, by what was learned, by exploration, and by the least scores."""
+    """A search whose hits are chosen by relevance, learned model, exploration, and least scores."""
 
     ranked: RankedSearch
     slate: Sequence[Placed]
-    decided: Decided
+    decision: DecisionRecord
     shown: list[Fused]
     """The items in the order of the slate, each with the parts of its score."""
     relevance: Mapping[str, float | None] = field(default_factory=dict)
-    """The probability that it is relevant by item id, where it is told."""
+    """The probability of being relevant by item id; None or missing: unknown."""
     why_none: tuple[str, ...] = ()
-    """The reasons why none of the items found is shown."""
+    """The reasons why no candidate is shown."""
 
 
-def tell_search(traced: Span, tenant_id: int, collection: StoredCollection, results: Sequence[SearchResult]) -> None:
-    """Puts tenant, number, path and result of the searches on the span."""
+def trace_search(root: Span, tenant_id: int, collection: StoredCollection, results: Sequence[SearchResult]) -> None:
+    """Set the tenant, the number of searches, the path and the results as attributes of the span."""
     first = results[0]
-    traced.set_attributes(
+    root.set_attributes(
         {
             "retrieval.tenant_id": tenant_id,
             "retrieval.collection": collection.name,
@@ -145,41 +145,41 @@ def tell_search(traced: Span, tenant_id: int, collection: StoredCollection, resu
         }
     )
     if first.retrieval_id is not None:
-        traced.set_attribute("retrieval.retrieval_id", str(first.retrieval_id))
+        root.set_attribute("retrieval.retrieval_id", str(first.retrieval_id))
 
 
-def tell_candidates(traced: Span, searches: Sequence[PlannedSearch], each: Sequence[Found]) -> None:
-    """Puts the candidates of each leg on the span, an event a leg: one statement finds those of all legs."""
-    traced.set_attributes(
+def trace_candidates(leg_span: Span, searches: Sequence[PlannedSearch], each: Sequence[LegResults]) -> None:
+    """Add an event to the span for each leg, because one statement finds the candidates of all legs."""
+    leg_span.set_attributes(
         {
-            "retrieval.legs": sorted({leg for found in each for leg in found.rankings}),
+            "retrieval.legs": sorted({leg for leg_results in each for leg in leg_results.rankings}),
             "retrieval.depth": searches[0].plan.request.depth,
             "retrieval.effort": searches[0].plan.request.effort,
             "retrieval.filtered": searches[0].request.condition is not None,
-            "retrieval.fell_short": any(found.fell_short for found in each),
+            "retrieval.fell_short": any(leg_results.fell_short for leg_results in each),
         }
     )
-    for found in each:
-        for leg, candidates in found.rankings.items():
-            told: dict[str, AttributeValue] = {"retrieval.leg": leg, "retrieval.candidates": len(candidates)}
+    for leg_results in each:
+        for leg, candidates in leg_results.rankings.items():
+            attributes: dict[str, AttributeValue] = {"retrieval.leg": leg, "retrieval.candidates": len(candidates)}
             if leg.startswith("dense"):
-                told |= {"retrieval.path": found.path.value, "retrieval.weighed": found.weighed}
-            traced.add_event("leg", told)
+                attributes |= {"retrieval.path": leg_results.path.value, "retrieval.weighed": leg_results.weighed}
+            leg_span.add_event("leg", attributes)
 
 
 _DEEPER = 4
-"""The factor by which more candidates are fetched when groups or near-duplicates leave too few."""
+"""The factor by which the depth grows when groups or near-duplicates leave too few candidates."""
 
 _DEEPEST = 50_000
-"""The most candidates a leg is asked for when groups leave too few: of one with more items the page may be short."""
+"""The greatest depth of a leg when groups leave too few candidates; larger groups may leave the page short."""
 
 
-_UNDECIDED = Decided()
+_NO_DECISION = DecisionRecord()
 _ITEM_ID = itemgetter(0)
 
 _MOST_PLANS = 200
 
-_FEWER_REWRITES = "rewrites that have no vector were left out: {}"
+_FEWER_REWRITES = "rewrites without a vector were left out: {}"
 
 _NOT_RERANKED = "the hits were not reranked: {}"
 _NO_WORDS = "the search has no words"
@@ -200,93 +200,94 @@ class Searcher:
     collection: StoredCollection
     embedder: CachedEmbedder | None
     sampler: Sampler | None = None
-    """Keeps some of the searches as samples; None: none is kept."""
+    """Stores some of the searches as samples; None: stores none."""
     recorder: Recorder | None = None
-    """Records the searches; None: none is recorded."""
+    """Records the searches; None: records none."""
     decider: Decider | None = None
-    """Knows what was learned; None: relevance alone makes the order."""
+    """Decides the order by learned models and exploration; None: relevance alone decides."""
     reranker: Reranking | None = None
-    """Asked where a profile reranks; None: there is none."""
+    """Reranks where the profile says so; None: there is no reranker."""
     observer: Observer | None = None
-    """The observer that is told of each search; None: there is no observer."""
+    """Called after each search; None: no observer."""
     chance: random.Random = field(default_factory=random.Random)
     clock: Clock = time.perf_counter
     wall_clock: Clock = time.time
-    """Seconds since 1970: when a search was."""
+    """Seconds since 1970, for the time of a search."""
     _plans: dict[Hashable, SearchPlan] = field(default_factory=dict)
-    """The same plans come again and again: searches differ in their words and vectors, less often in their filters."""
+    """Cached plans: most searches differ only in their words and vectors, few in their filters."""
 
     async def search(self, request: SearchRequest, context: Context = Context()) -> SearchResult:
         """The best hits for a request, each explained.
 
-        An embedder that fails costs the dense leg, not the search: the result's notes say so. With no other leg to
-        answer, its error is raised. Raises ``UnknownFieldError`` and the errors of ``checked_vectors``.
+        If the embedder fails, the search runs without the dense leg, and a note says so; if there is no other leg, the
+        embedder's error is raised. Raises ``UnknownFieldError`` and the errors of ``checked_vectors``.
         """
         return (await self.search_each([request], context))[0]
 
     async def search_each(self, requests: Sequence[SearchRequest], context: Context = Context()) -> list[SearchResult]:
-        """The hits of several requests that differ in their words and vectors only, all asked in one context.
+        """The hits of several requests in one context, which differ only in their words and vectors.
 
-        The texts are embedded in one call, the candidates come in one round trip, and so do the items.
+        All texts are embedded in one call; all candidates are read in one round trip, and all items in another.
         """
         if not requests:
             return []
-        with span("retrieval.search") as traced:
-            results = await self._search_each(requests, context, traced)
-            if traced is not None:
-                tell_search(traced, self.tenant_id, self.collection, results)
+        with span("retrieval.search") as search_span:
+            results = await self._search_each(requests, context, search_span)
+            if search_span is not None:
+                trace_search(search_span, self.tenant_id, self.collection, results)
             return results
 
     async def _search_each(
-        self, requests: Sequence[SearchRequest], context: Context, traced: Span | None
+        self, requests: Sequence[SearchRequest], context: Context, search_span: Span | None
     ) -> list[SearchResult]:
         is_long = self._is_long(requests)
-        with Stages(self.clock, traced) as stages:
+        with Stages(self.clock, search_span) as stages:
             stages.begin("retrieval.embed", "embed")
             wordings = [wording for request in requests for wording in request.wordings]
             vectors = await query_vectors(self.collection, self.embedder, wordings)
             stages.begin("retrieval.plan", "embed")
-            plan = partial(self._planned_each, requests, vectors)
+            plan = partial(self._prepare_each, requests, vectors)
             searches = await aside(plan, is_long=True) if is_long else plan()
-            profile = searches[0].plan.profile  # all searches of a call have the same
-            finding = stages.begin("retrieval.candidates", "candidates")
+            profile = searches[0].plan.profile  # the same for all searches of a call
+            leg_span = stages.begin("retrieval.candidates", "candidates")
             each = await self._find_each(searches, is_long)
-            if finding is not None:
-                tell_candidates(finding, searches, each)
+            if leg_span is not None:
+                trace_candidates(leg_span, searches, each)
             if self.sampler is not None:
-                for planned, found in zip(searches, each, strict=True):
-                    self.sampler.offer(planned.plan.request, planned.query, found)
+                for planned, leg_results in zip(searches, each, strict=True):
+                    self.sampler.offer(planned.plan.request, planned.query, leg_results)
             stages.begin("retrieval.rank", "learn")
             if profile.signals or self.collection.has_expiring:
-                each = await self._signalled(searches, each)
+                each = await self._add_signals(searches, each)
             rankings = [
-                await self._ranked(search, found, is_long) for search, found in zip(searches, each, strict=True)
+                await self._rank(search, leg_results, is_long)
+                for search, leg_results in zip(searches, each, strict=True)
             ]
             if profile.rerank is not None:
                 stages.begin("retrieval.rerank", "rerank")
-                searches, rankings = await self._reranked(searches, rankings, profile.rerank)
+                searches, rankings = await self._rerank(searches, rankings, profile.rerank)
             stages.begin("retrieval.learn", "learn")
-            finals = await self._finals(searches, rankings, context)
-            finals = [self._with_relevance(*pair) for pair in zip(searches, finals, strict=True)]
+            finals = await self._decide(searches, rankings, context)
+            finals = [self._add_relevance(*pair) for pair in zip(searches, finals, strict=True)]
             stages.begin("retrieval.items", "items")
             rows = await self._rows(searches, finals)
             stages.begin("retrieval.record")
             timings = stages.timings()
             answer = partial(self._answers, searches, finals, rows.columns, context, timings)
             answers = await aside(answer, is_long=True) if is_long else answer()
-            kept = await self._recorded(answers, searches, is_long)
+            are_stored = await self._record(answers, searches, is_long)
         results = [
             self._result(
-                *answer, first, final, rows=rows, is_kept=is_kept, is_missed=search.is_recorded and not is_kept
+                *answer, first, final, rows=rows, is_stored=is_stored, is_lost=search.is_recorded and not is_stored
             )
-            for search, answer, first, is_kept, final in zip(searches, answers, each, kept, finals, strict=True)
+            for search, answer, first, is_stored, final in zip(searches, answers, each, are_stored, finals, strict=True)
         ]
         if self.observer is not None:
             self.observer.searched(results)
         return results
 
     async def leg_rankings(self, request: SearchRequest) -> dict[str, list[Candidate]]:
-        """Each leg's candidates before fusion: what tuning starts from."""
+        """Each leg's candidates before fusion, for tuning."""
         vectors = await query_vectors(self.collection, self.embedder, [request])
         [vector] = vectors.vectors
         plan = self._plan(request, vectors.why_none if vector is None else None)
@@ -298,39 +299,40 @@ class Searcher:
         return (await find_candidates_of_each(self.database, self.tenant_id, bare, [query]))[0].rankings
 
     def _is_long(self, requests: Sequence[SearchRequest]) -> bool:
-        """True if Python has so much to do for them that it leaves the event loop."""
-        things = 0
+        """True if the requests need so much computation that it runs outside of the event loop."""
+        values = 0
         for request in requests:
             profile = request.profile or self.collection.profile
             rankings = len(profile.legs) * (1 + len(request.rewrites)) * (1 + len(request.preferred))
-            things += rankings * max(profile.depth, request.limit)
+            values += rankings * max(profile.depth, request.limit)
             if request.condition is not None or request.preferred:
                 filters = (request.condition, *request.preferred)
-                things += sum(extent(wanted).values for wanted in filters if wanted is not None)
-        return things >= LONG
+                values += sum(extent(condition).values for condition in filters if condition is not None)
+        return values >= LONG
 
-    def _planned_each(self, requests: Sequence[SearchRequest], vectors: QueryVectors) -> list[PlannedSearch]:
-        given = iter(vectors.vectors)
+    def _prepare_each(self, requests: Sequence[SearchRequest], vectors: QueryVectors) -> list[PlannedSearch]:
+        remaining = iter(vectors.vectors)
         return [
-            self._planned(request, [next(given) for _ in request.wordings], vectors.why_none) for request in requests
+            self._prepare(request, [next(remaining) for _ in request.wordings], vectors.why_none)
+            for request in requests
         ]
 
-    def _planned(self, request: SearchRequest, vectors: Sequence[Vector | None], why_none: str | None) -> PlannedSearch:
+    def _prepare(self, request: SearchRequest, vectors: Sequence[Vector | None], why_none: str | None) -> PlannedSearch:
         now = self._now()
         why_no_vector = why_none if vectors[0] is None else None
         plan = self._plan(request, why_no_vector)
         queries: tuple[Query, ...] = (_query(request, vectors[0], now, plan.profile),)
         if request.rewrites:
-            rewritten = zip(request.wordings[1:], vectors[1:], strict=True)
-            queries += tuple(_query(wording, vector, now, plan.profile) for wording, vector in rewritten)
+            rewrites = zip(request.wordings[1:], vectors[1:], strict=True)
+            queries += tuple(_query(wording, vector, now, plan.profile) for wording, vector in rewrites)
             if LegName.DENSE in plan.request.legs and not all(query.vector is not None for query in queries):
-                # Every wording runs the same legs.
+                # All wordings run the same legs.
                 queries = tuple(query for query in queries if query.vector is not None)
                 plan = replace(plan, notes=(*plan.notes, _FEWER_REWRITES.format(why_none)))
-        is_recorded = self.recorder is not None and self._is_wanted(plan.profile.recording)
+        is_recorded = self.recorder is not None and is_sampled(plan.profile.recording, self.chance)
         preferred: tuple[CandidateRequest, ...] = ()
         if request.preferred:
-            preferred = tuple(self._planned_preferred(wanted, why_no_vector, plan) for wanted in request.narrowed)
+            preferred = tuple(self._plan_preferred(narrowed, why_no_vector, plan) for narrowed in request.narrowed)
         return PlannedSearch(request, plan, queries, self.chance.getrandbits(63), is_recorded, preferred)
 
     def _plan(self, request: SearchRequest, why_no_vector: str | None) -> SearchPlan:
@@ -339,22 +341,20 @@ class Searcher:
         key: Hashable = None
         if not request.preferred:
             shape = (request.limit, request.group_by, bool(request.query), request.vector is None, why_no_vector)
-            given = (bool(request.rewrites), bool(request.entities), bool(request.tags))
-            key = (id(profile), id(request.condition), *shape, *given)
-            if (kept := self._plans.get(key)) is not None:
-                return kept
+            inputs = (bool(request.rewrites), bool(request.entities), bool(request.tags))
+            key = (id(profile), id(request.condition), *shape, *inputs)
+            if (cached := self._plans.get(key)) is not None:
+                return cached
         self._check(request)
         is_final = self.decider is None or not may_decide(self.collection, profile)
         plan = make_plan(self.collection, request, why_no_vector, is_final=is_final)
         if key is not None and is_small(request.condition):
             if len(self._plans) >= _MOST_PLANS:
                 self._plans.clear()
-            self._plans[key] = plan  # which keeps profile and filter alive, so that no others get their id()
+            self._plans[key] = plan  # the plan keeps profile and filter alive, so their id() stays theirs
         return plan
 
-    def _planned_preferred(
-        self, narrowed: SearchRequest, why_no_vector: str | None, plan: SearchPlan
-    ) -> CandidateRequest:
+    def _plan_preferred(self, narrowed: SearchRequest, why_no_vector: str | None, plan: SearchPlan) -> CandidateRequest:
         check_calibrated(self.collection, narrowed)
         self._check(narrowed)
         return plan_preferred(self.collection, narrowed, why_no_vector, plan)
@@ -362,7 +362,7 @@ class Searcher:
     def _check(self, request: SearchRequest) -> None:
         if request.condition is None and request.group_by is None:
             return
-        if self.collection.documents:  # of an empty collection no field is known yet, and every filter finds nothing
+        if self.collection.documents:  # an empty collection has no known fields, and no hits
             check_fields(request.condition, self.collection.attributes, also=request.group_by)
             check_orders(request.condition, self.collection.attributes)
         check_filter(request.condition, self.collection.filterable)
@@ -371,137 +371,137 @@ class Searcher:
         self,
         planned: PlannedSearch,
         requests: Sequence[CandidateRequest],
-        is_long: bool,  # noqa: FBT001 - of one call
-    ) -> Found:
+        is_long: bool,  # noqa: FBT001 - private
+    ) -> LegResults:
         if len(requests) == len(planned.queries) == 1:
-            [found] = await find_candidates_of_each(self.database, self.tenant_id, requests[0], planned.queries)
-            return found
+            [leg_results] = await find_candidates_of_each(self.database, self.tenant_id, requests[0], planned.queries)
+            return leg_results
         each = [
             await find_candidates_of_each(self.database, self.tenant_id, request, planned.queries)
             for request in requests
         ]
         return await aside(partial(merged, *each), is_long=True) if is_long else merged(*each)
 
-    async def _find_each(self, searches: Sequence[PlannedSearch], is_long: bool) -> list[Found]:  # noqa: FBT001 - of one call
-        """Finds candidates: searches with the same plan share a round trip; the plan depends on words and vector."""
+    async def _find_each(self, searches: Sequence[PlannedSearch], is_long: bool) -> list[LegResults]:  # noqa: FBT001 - private
+        """The candidates of each search. Searches with equal requests to the store share a round trip."""
         if len(searches) == 1:
             return [await self._find(searches[0], searches[0].requests, is_long)]
-        answers: list[list[list[Found]]] = [[] for _ in searches]
+        results: list[list[list[LegResults]]] = [[] for _ in searches]
         for request in dict.fromkeys(request for search in searches for request in search.requests):
             places = [place for place, search in enumerate(searches) if request in search.requests]
             queries = [query for place in places for query in searches[place].queries]
-            found = iter(await find_candidates_of_each(self.database, self.tenant_id, request, queries))
+            answers = iter(await find_candidates_of_each(self.database, self.tenant_id, request, queries))
             for place in places:
-                answers[place].append([next(found) for _ in searches[place].queries])
-        return await aside(lambda: [merged(*each) for each in answers], is_long=is_long)
+                results[place].append([next(answers) for _ in searches[place].queries])
+        return await aside(lambda: [merged(*each) for each in results], is_long=is_long)
 
-    async def _signalled(self, searches: Sequence[PlannedSearch], each: list[Found]) -> list[Found]:
-        """The candidates that have not expired, with the profile's signals; the searches of one call have one."""
+    async def _add_signals(self, searches: Sequence[PlannedSearch], each: list[LegResults]) -> list[LegResults]:
+        """The candidates that have not expired, with the signals of the profile, which all searches share."""
         profile = searches[0].plan.profile
         signaller, now = Signaller(self.database, self.tenant_id, self.collection), self._now()
         if profile.signals:
-            return await signaller.signalled(each, profile, [search.query for search in searches], now)
-        return await signaller.unexpired(each, now)
+            return await signaller.add_signals(each, profile, [search.query for search in searches], now)
+        return await signaller.remove_expired(each, now)
 
     def _now(self) -> datetime:
         return moment(self.wall_clock())
 
-    async def _ranked(self, planned: PlannedSearch, found: Found, is_long: bool) -> RankedSearch:  # noqa: FBT001 - of one call
-        """Ranks the candidates; the legs go deeper until there are enough hits, or no more candidates."""
+    async def _rank(self, planned: PlannedSearch, leg_results: LegResults, is_long: bool) -> RankedSearch:  # noqa: FBT001 - private
+        """Rank the candidates; the legs go deeper until there are enough hits, or no more candidates."""
         requests, profile, limit = planned.requests, planned.plan.profile, planned.request.limit
         is_diverse, pool = planned.plan.is_diverse, planned.plan.pool
-        # Signals are computed for every candidate.
+        # Signals are computed for every candidate, so their number stays small.
         deepest = MAX_DEPTH if is_diverse or profile.signals else _DEEPEST
-        # Without diversity, ranking beyond the shown hits is not needed.
-        wanted = None if is_diverse or planned.request.group_by is not None else pool
+        # Without diversity and groups, no ranking beyond the pool is needed.
+        most_ranked = None if is_diverse or planned.request.group_by is not None else pool
         while True:
-            found = with_refining(found, profile)
-            in_order = partial(_in_order, planned, found, wanted)
+            leg_results = with_refining(leg_results, profile)
+            in_order = partial(_in_order, planned, leg_results, most_ranked)
             ranked = await aside(in_order, is_long=True) if is_long else in_order()
-            shown = _diverse(profile.diversity, found, ranked, limit) if is_diverse else ranked[:limit]
+            shown = _diverse(profile.diversity, leg_results, ranked, limit) if is_diverse else ranked[:limit]
             request = requests[0]
-            is_full = len(shown) >= limit or _is_exhausted(planned, found, request.depth)
-            may_rise = _could_rise(planned, found, shown) and request.least_depth < MAX_DEPTH
+            is_full = len(shown) >= limit or _is_exhausted(planned, leg_results, request.depth)
+            may_rise = _could_rise(planned, leg_results, shown) and request.least_depth < MAX_DEPTH
             if (is_full and not may_rise) or request.least_depth >= deepest:
-                return RankedSearch(shown, ranked[:pool], found)
+                return RankedSearch(shown, ranked[:pool], leg_results)
             most = MAX_DEPTH if is_full else deepest
             requests = tuple(each.deeper(_DEEPER, most) for each in requests)
-            found = await self._find(planned, requests, is_long)
+            leg_results = await self._find(planned, requests, is_long)
             if profile.signals or self.collection.has_expiring:
-                [found] = await self._signalled([planned], [found])
+                [leg_results] = await self._add_signals([planned], [leg_results])
 
-    async def _reranked(
+    async def _rerank(
         self, searches: Sequence[PlannedSearch], rankings: Sequence[RankedSearch], rerank: Rerank
     ) -> tuple[list[PlannedSearch], list[RankedSearch]]:
-        """The searches and their rankings after reranking; one whose reranking failed has a note and is as it was."""
+        """The searches and their rankings after reranking; if it failed, a note is added and the ranking unchanged."""
         best = [[candidate.item_id for candidate in ranked.pool[: rerank.candidates]] for ranked in rankings]
         collection_id, set_already = self.collection.collection_id, settings(searches[0].plan.request)
         item_ids = list(dict.fromkeys(item_id for some in best for item_id in some))
         rows = (await read_hit_rows(self.database, self.tenant_id, collection_id, item_ids, set_already)).columns
-        # An item that was removed meanwhile has a row without values.
+        # The row of an item that was removed meanwhile has no values.
         texts = {item_id: text_for_reranker(*row[:2]) for item_id, row in rows.items() if row[0] is not None}
         scored = await asyncio.gather(
             *(
-                self._scored(search, rerank, {item_id: texts[item_id] for item_id in some if item_id in texts})
+                self._rerank_scores(search, rerank, {item_id: texts[item_id] for item_id in some if item_id in texts})
                 for search, some in zip(searches, best, strict=True)
             )
         )
-        after = [_after_reranking(*each, rerank) for each in zip(searches, rankings, scored, strict=True)]
-        return [search for search, _ in after], [ranked for _, ranked in after]
+        reranked_searches = [_after_reranking(*each, rerank) for each in zip(searches, rankings, scored, strict=True)]
+        return [search for search, _ in reranked_searches], [ranked for _, ranked in reranked_searches]
 
-    async def _scored(self, planned: PlannedSearch, rerank: Rerank, texts: Mapping[str, str]) -> Scored:
+    async def _rerank_scores(self, planned: PlannedSearch, rerank: Rerank, texts: Mapping[str, str]) -> Scored:
         if not texts:
             return Scored()
         if self.reranker is None or not planned.request.query:
             return Scored(note=_NO_RERANKER if self.reranker is None else _NO_WORDS)
         return await self.reranker.scored(rerank, planned.request.query, texts)
 
-    async def _finals(
+    async def _decide(
         self, searches: Sequence[PlannedSearch], rankings: Sequence[RankedSearch], context: Context
     ) -> list[DecidedSearch]:
-        """Chooses the hits by what was learned and by exploration."""
+        """Choose the hits by learned models and exploration."""
         has_clusters = self.collection.clustered_at is not None
         if self.decider is None or not (
             has_clusters
             or any(not search.plan.is_final and may_decide(self.collection, search.profile) for search in searches)
         ):
             return [_as_ranked(ranked) for ranked in rankings]
-        undecided = [
-            Undecided(
+        requests = [
+            DecisionRequest(
                 profile=search.profile,
                 context=context,
                 vector=search.query.vector,
                 about=search.query.vector if search.request.about is None else search.request.about,
                 ranked=ranked.pool,
-                found=ranked.found,
+                leg_results=ranked.leg_results,
                 is_reranked=ranked.reranked is not None,
             )
             for search, ranked in zip(searches, rankings, strict=True)
         ]
         set_already = settings(searches[0].plan.request)
-        decisions = await self.decider.decide(self.collection, undecided, moment(self.wall_clock()), set_already)
+        decisions = await self.decider.decide(self.collection, requests, moment(self.wall_clock()), set_already)
         return [_final(*parts) for parts in zip(searches, rankings, decisions, strict=True)]
 
-    def _with_relevance(self, planned: PlannedSearch, final: DecidedSearch) -> DecidedSearch:
-        """The hits that the request lets through, with how sure they are."""
-        found, shown = final.ranked.found, final.shown
-        relevance = relevance_by_id(self.collection, planned.plan, planned.query.words, found, shown)
+    def _add_relevance(self, planned: PlannedSearch, final: DecidedSearch) -> DecidedSearch:
+        """The hits with their relevance, without those below the request's least score and relevance."""
+        leg_results, shown = final.ranked.leg_results, final.shown
+        relevance = relevance_by_id(self.collection, planned.plan, planned.query.words, leg_results, shown)
         places, why_none = good_enough(planned.request, shown, relevance)
-        kept = shown if places is None else [shown[place] for place in places]
-        return DecidedSearch(final.ranked, final.slate, final.decided, kept, relevance, why_none)
+        good = shown if places is None else [shown[place] for place in places]
+        return DecidedSearch(final.ranked, final.slate, final.decision, good, relevance, why_none)
 
     async def _rows(self, searches: Sequence[PlannedSearch], finals: Sequence[DecidedSearch]) -> HitRows:
-        """The columns of all hits; read once for all of them, unless they came with the candidates."""
+        """The columns of all hits, read in one statement, unless they came with the candidates."""
         columns: dict[str, tuple[Any, ...]] = {}
         missing: dict[str, None] = {}
         space_id = size = 0
         for search, final in zip(searches, finals, strict=True):
             request = search.plan.request
             if request.with_items:
-                columns |= final.ranked.found.rows
+                columns |= final.ranked.leg_results.rows
             else:
                 missing |= dict.fromkeys(map(_ITEM_ID, final.shown))
-            if SCORED_BOTH_WAYS.issubset(request.legs):  # the words may have found items without a vector
+            if SCORED_BOTH_WAYS.issubset(request.legs):  # the lexical leg may have found items without a vector
                 space_id, size = request.space_id, request.dimensions
         if not missing:
             return HitRows(columns)
@@ -518,7 +518,7 @@ class Searcher:
         columns: Columns,
         context: Context,
         timings: Mapping[str, float],
-    ) -> list[tuple[Answered, tuple[Hit, ...]]]:
+    ) -> list[tuple[AnsweredSearch, tuple[Hit, ...]]]:
         return [self._answer(*pair, columns, context, timings) for pair in zip(searches, finals, strict=True)]
 
     def _answer(
@@ -528,15 +528,15 @@ class Searcher:
         columns: Columns,
         context: Context,
         timings: Mapping[str, float],
-    ) -> tuple[Answered, tuple[Hit, ...]]:
-        """Gives the record of the search, and its hits without their texts."""
-        found, shown = final.ranked.found, present(final.shown, columns)
-        fusion = fusion_name(found, planned.plan.profile)
+    ) -> tuple[AnsweredSearch, tuple[Hit, ...]]:
+        """The search with what its record needs, and its hits."""
+        leg_results, shown = final.ranked.leg_results, present(final.shown, columns)
+        fusion = fusion_name(leg_results, planned.plan.profile)
         if final.ranked.reranked is not None:
             fusion = f"{fusion}, reranked by {final.ranked.reranked.reranker}"
-        if final.decided.model_version:
+        if final.decision.model_version:
             fusion = f"{fusion}, learned {planned.plan.profile.learned.combination}"
-        answered = Answered(
+        answered = AnsweredSearch(
             retrieval_id=uuid7(int(self.wall_clock() * 1000), self.chance),
             collection_id=self.collection.collection_id,
             profile_version=self.collection.profile_version if planned.request.profile is None else None,
@@ -544,63 +544,60 @@ class Searcher:
             context=context,
             plan=planned.plan,
             query=planned.query,
-            found=replace(found, rows={}),  # a record waits, and texts may be large
+            leg_results=replace(leg_results, rows={}),  # the record waits, and texts may be large
             shown=shown,
             slate=final.slate,
             timings_ms=timings,
             seed=planned.seed,
-            decided=final.decided,
+            decision=final.decision,
             reranked=final.ranked.reranked,
         )
         return answered, hits(shown, columns, fusion, final.slate, final.relevance)
 
-    async def _recorded(
+    async def _record(
         self,
-        answers: Sequence[tuple[Answered, tuple[Hit, ...]]],
+        answers: Sequence[tuple[AnsweredSearch, tuple[Hit, ...]]],
         searches: Sequence[PlannedSearch],
-        is_long: bool,  # noqa: FBT001 - of one call
+        is_long: bool,  # noqa: FBT001 - private
     ) -> list[bool]:
-        """Records the searches that are to be recorded; gives True for each that is, or will be after its answer."""
+        """Record searches as planned; returns whether each is recorded, or will be after its answer."""
         recorder = self.recorder
-        wanted = [answered for (answered, _), search in zip(answers, searches, strict=True) if search.is_recorded]
-        if recorder is None or not wanted:
+        to_record = [answered for (answered, _), search in zip(answers, searches, strict=True) if search.is_recorded]
+        if recorder is None or not to_record:
             return [False] * len(answers)
-        ready: Sequence[Recordable | WrittenDown] = wanted
+        records: Sequence[Recordable | EncodedRecord] = to_record
         if is_long:
-            ready = await aside(lambda: [recorder.ready(answer) for answer in wanted], is_long=True)
-        if wanted[0].plan.profile.recording.wait:  # all searches of a call have the same profile
-            kept = iter(await recorder.store(ready))
+            records = await aside(lambda: [recorder.ready(answer) for answer in to_record], is_long=True)
+        if to_record[0].plan.profile.recording.wait:  # the same profile for all searches of a call
+            successes = iter(await recorder.store(records))
         else:
-            kept = iter([recorder.offer(record) for record in ready])
-        return [search.is_recorded and next(kept) for search in searches]
-
-    def _is_wanted(self, recording: Recording) -> bool:
-        return recording.rate >= 1 or (recording.rate > 0 and self.chance.random() < recording.rate)
+            successes = iter([recorder.offer(record) for record in records])
+        return [search.is_recorded and next(successes) for search in searches]
 
     def _result(
         self,
-        answer: Answered,
+        answer: AnsweredSearch,
         shown: tuple[Hit, ...],
-        first: Found,
+        first: LegResults,
         final: DecidedSearch,
         *,
         rows: HitRows,
-        is_kept: bool,
-        is_missed: bool,
+        is_stored: bool,
+        is_lost: bool,
     ) -> SearchResult:
         weighed, why = account(self.collection, first, is_filtered=answer.request.condition is not None)
         notes = answer.plan.notes
-        if is_missed and answer.plan.profile.recording.wait:
+        if is_lost and answer.plan.profile.recording.wait:
             notes = (*notes, NOT_RECORDED)
-        after, following = answer.request.after, None
+        after, next_cursor = answer.request.after, None
         if after is not None:
-            shown, following = after.next_page(shown, answer.request.limit - len(after.shown))
+            shown, next_cursor = after.next_page(shown, answer.request.limit - len(after.shown))
         if rows.waiting and LegName.DENSE in answer.plan.request.legs:
             waiting = sum(hit.item_id in rows.waiting for hit in shown)
             notes = (*notes, _WAITING.format(waiting, len(shown), self.collection.name)) if waiting else notes
         if answer.request.wordless_note and self._has_no_word(answer, first):
-            which = "" if answer.request.condition is None else " that passes the filter"
-            notes = (*notes, answer.request.wordless_note.format(which))
+            scope = "" if answer.request.condition is None else " that passes the filter"
+            notes = (*notes, answer.request.wordless_note.format(scope))
         return SearchResult(
             hits=shown,
             path=first.path,
@@ -610,13 +607,13 @@ class Searcher:
             notes=notes,
             why_no_hits=final.why_none,
             timings_ms=answer.timings_ms,
-            retrieval_id=answer.retrieval_id if is_kept else None,
-            next=following,
+            retrieval_id=answer.retrieval_id if is_stored else None,
+            next=next_cursor,
         )
 
-    def _has_no_word(self, answer: Answered, first: Found) -> bool:
-        """Whether the lexical leg ran and found nothing; empty collections and empty filters have their own notes."""
-        lexical = [found for leg, found in first.rankings.items() if leg.startswith(LegName.LEXICAL)]
+    def _has_no_word(self, answer: AnsweredSearch, first: LegResults) -> bool:
+        """Whether the lexical leg ran in vain; empty collections and filters without matches have their own notes."""
+        lexical = [ranking for leg, ranking in first.rankings.items() if leg.startswith(LegName.LEXICAL)]
         return (
             LegName.LEXICAL in answer.plan.request.legs
             and not any(lexical)
@@ -633,52 +630,53 @@ def _after_reranking(
         return replace(planned, plan=replace(planned.plan, notes=notes)), ranked
     if not scored.scores:
         return planned, ranked
-    profile, found = planned.plan.profile, ranked.found
-    pool = reranked(ranked.pool, found, profile, rerank, scored.scores)
-    return planned, RankedSearch(_diverse(profile.diversity, found, pool, planned.request.limit), pool, found, scored)
+    profile, leg_results = planned.plan.profile, ranked.leg_results
+    pool = reranked(ranked.pool, leg_results, profile, rerank, scored.scores)
+    shown = _diverse(profile.diversity, leg_results, pool, planned.request.limit)
+    return planned, RankedSearch(shown, pool, leg_results, scored)
 
 
 def _final(planned: PlannedSearch, ranked: RankedSearch, decision: Decision) -> DecidedSearch:
     if not decision.is_open:
-        return replace(_as_ranked(ranked), decided=decision.decided)
+        return replace(_as_ranked(ranked), decision=decision.record)
     profile, limit = planned.profile, planned.request.limit
-    first = _diverse(profile.diversity, ranked.found, decision.ranked, limit)
+    first = _diverse(profile.diversity, ranked.leg_results, decision.ranked, limit)
     names = {candidate.item_id for candidate in first}
-    # A diverse page may be short on purpose: near-duplicates are not explored either.
+    # Near-duplicates are left out of a diverse page, and are not explored either.
     rest = (
         [candidate for candidate in decision.ranked if candidate.item_id not in names]
         if decision.candidates and profile.diversity.is_off
         else []
     )
-    placed, decided = slate(decision, [*first, *rest], profile, limit, planned.seed)
-    return DecidedSearch(ranked, placed, decided, [decision.explained(candidate.item_id) for candidate in placed])
+    placed, record = slate(decision, [*first, *rest], profile, limit, planned.seed)
+    return DecidedSearch(ranked, placed, record, [decision.explain(candidate.item_id) for candidate in placed])
 
 
-def _diverse(wanted: Diversity, found: Found, ranked: Sequence[Fused], limit: int) -> list[Fused]:
-    """The best that are not alike; of a larger pool where near-duplicates leave too few."""
-    if wanted.is_off or not found.vectors.places:
+def _diverse(diversity: Diversity, leg_results: LegResults, ranked: Sequence[Fused], limit: int) -> list[Fused]:
+    """The best candidates without near-duplicates, from a larger pool where near-duplicates leave too few."""
+    if diversity.is_off or not leg_results.vectors.places:
         return list(ranked[:limit])
-    shown = _diverse_of(wanted, found, ranked[: diverse_pool(limit)], limit)
+    shown = _diverse_of(diversity, leg_results, ranked[: diverse_pool(limit)], limit)
     if len(shown) < limit < len(ranked):
-        shown = _diverse_of(wanted, found, ranked[:MAX_DEPTH], limit)
+        shown = _diverse_of(diversity, leg_results, ranked[:MAX_DEPTH], limit)
     return shown
 
 
-def _diverse_of(wanted: Diversity, found: Found, pool: Sequence[Fused], limit: int) -> list[Fused]:
-    similarities = PairSimilarities([candidate.item_id for candidate in pool], found.vectors)
-    return [pool[place] for place in diversified([candidate.score for candidate in pool], similarities, wanted, limit)]
+def _diverse_of(diversity: Diversity, leg_results: LegResults, pool: Sequence[Fused], limit: int) -> list[Fused]:
+    similarities = PairSimilarities([candidate.item_id for candidate in pool], leg_results.vectors)
+    return [pool[place] for place in diversified([hit.score for hit in pool], similarities, diversity, limit)]
 
 
-def _in_order(planned: PlannedSearch, found: Found, wanted: int | None) -> list[Fused]:
-    """The candidates, best first; of each group its best, where groups were asked for."""
-    ranked = ranking(found, planned.plan.profile, wanted, _explained(planned))
+def _in_order(planned: PlannedSearch, leg_results: LegResults, most_ranked: int | None) -> list[Fused]:
+    """The candidates, best first; with ``group_by`` only the best of each group."""
+    ranked = ranking(leg_results, planned.plan.profile, most_ranked, _most_explained(planned))
     if planned.request.group_by is None:
         return ranked
-    return best_of_groups(ranked, {item_id: row[0] for item_id, row in found.rows.items()})
+    return best_of_groups(ranked, {item_id: row[0] for item_id, row in leg_results.rows.items()})
 
 
-def _explained(planned: PlannedSearch) -> int | None:
-    """The number of candidates whose scores need their parts: a stack explains its hits by parts of its own."""
+def _most_explained(planned: PlannedSearch) -> int | None:
+    """The most candidates whose scores need their parts (None: all); a stack has parts of its own."""
     profile = planned.plan.profile
     may_be_hits = profile.diversity.is_off and profile.exploration.is_off and planned.request.group_by is None
     is_stack = profile.learned.combination is Combination.LOGIT_STACK and profile.rerank is None
@@ -692,31 +690,33 @@ def _query(request: SearchRequest, vector: Vector | None, now: datetime, profile
     return Query(words, vector, request.prefixes, entities, tags, request.as_of or now, now)
 
 
-def _is_exhausted(planned: PlannedSearch, found: Found, depth: int) -> bool:
+def _is_exhausted(planned: PlannedSearch, leg_results: LegResults, depth: int) -> bool:
     """True if more candidates would not fill the page.
 
-    With signals, a leg that brings as many candidates as the page has hits is enough: hits that are missing then have
-    a score below the least one, and further candidates are no better.
+    With signals, one leg with at least ``limit`` candidates is enough: any missing hit was dropped for its low score,
+    and further candidates score no higher.
     """
-    legs = {name: some for name, some in found.rankings.items() if leg_of(name) in planned.plan.request.legs}
-    is_through = all(found.brought.get(name, len(some)) < depth for name, some in legs.items())
+    legs = {
+        name: ranking for name, ranking in leg_results.rankings.items() if leg_of(name) in planned.plan.request.legs
+    }
+    is_complete = all(leg_results.brought.get(name, len(ranking)) < depth for name, ranking in legs.items())
     if (
         planned.plan.profile.signals
         and max(map(len, legs.values()), default=0) >= planned.request.limit
         and planned.request.group_by is None
     ):
-        return not planned.plan.is_diverse or is_through
-    return is_through
+        return not planned.plan.is_diverse or is_complete
+    return is_complete
 
 
-def _could_rise(planned: PlannedSearch, found: Found, shown: Sequence[Fused]) -> bool:
-    """Whether a candidate that did not stay can score more than the last of a page, or fill it (Fagin et al., 2003)."""
-    if found.left_out is None:
+def _could_rise(planned: PlannedSearch, leg_results: LegResults, shown: Sequence[Fused]) -> bool:
+    """Whether a dropped candidate can score more than the last hit, or fill the page (Fagin et al., 2003)."""
+    if leg_results.dropped_score is None:
         return False
     least = planned.plan.profile.min_score or 0.0
-    return found.left_out > (shown[-1].score if len(shown) >= planned.request.limit else least)
+    return leg_results.dropped_score > (shown[-1].score if len(shown) >= planned.request.limit else least)
 
 
 def _as_ranked(ranked: RankedSearch) -> DecidedSearch:
-    """The hits as relevance has them."""
-    return DecidedSearch(ranked, (), _UNDECIDED, ranked.shown)
+    """The hits in the order of relevance."""
+    return DecidedSearch(ranked, (), _NO_DECISION, ranked.shown)

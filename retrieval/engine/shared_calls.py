@@ -1,4 +1,4 @@
-"""Calls that are made once for all callers with the same question, and cached answers."""
+"""Calls of language models, shared by all callers with the same question, and cached rewrites."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from retrieval.engine.stages import Clock
 
 _log = logging.getLogger(__name__)
 
-MOST_UNDER_WAY = 256
-"""The most calls under way at once; further ones are refused."""
+MOST_CALLS = 256
+"""The most calls at the same time; further calls are refused."""
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class _Call:
 
 
 class SharedCalls:
-    """A platform's calls of language models that are under way, by their key. Belongs to one event loop."""
+    """A platform's running calls of language models, by key. Belongs to one event loop."""
 
     def __init__(self, guards: Guards | None = None) -> None:
         """``guards``: the breakers that all callers of the same language models share."""
@@ -41,22 +41,22 @@ class SharedCalls:
         self._locks: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
 
     def lock(self, key: Hashable) -> asyncio.Lock:
-        """The lock of that key, for work that the answers of several calls may not do at once."""
+        """The lock of that key, for work that must not run for several answers at the same time."""
         return self._locks.setdefault(key, asyncio.Lock())
 
     def guard(self, llm: LLM, name: str) -> Guard:
-        """The calls of a language model, through its breaker."""
+        """The guard that calls a language model through its breaker."""
         return self._guards.of(llm, name)
 
     async def json(
         self, llm: LLM, prompt: str, schema: Mapping[str, Any], *, system: str = "", seconds: float | None = None
     ) -> Any:
-        """A language model's answer through its breaker, checked against the schema.
+        """A language model's answer, checked against the schema, called through its breaker.
 
-        ``seconds``: the budget that the breaker counts; None: no limit. Raises
-        ``LLMUnavailableError`` and ``LLMRejectedError``: other errors of a model become one of these.
+        ``seconds``: the time limit; None: no limit. Raises ``LLMUnavailableError`` and ``LLMRejectedError``: other
+        errors of a model are converted to these.
         """
-        from retrieval.adapters.llms.json_shape import JSONShape  # its libraries serve no search
+        from retrieval.adapters.llms.json_shape import JSONShape  # searches do not need its libraries
 
         async def ask() -> Any:
             try:
@@ -73,10 +73,10 @@ class SharedCalls:
     async def result(
         self, key: Hashable, make: Callable[[], Coroutine[Any, Any, Any]], seconds: float | None = None
     ) -> Any:
-        """The result, or the error, of the call under way with that key, or else of a new call.
+        """The result, or the error, of the running call with that key, or else of a new call.
 
-        Raises ``TimeoutError`` when it takes longer than ``seconds`` (it goes on), and ``LLMUnavailableError`` when too
-        many are under way, or when all are ended. The last waiting caller that is cancelled ends the call too.
+        Raises ``TimeoutError`` after ``seconds``, while the call continues, and ``LLMUnavailableError`` if too many
+        calls run or the platform is closed. If its last waiting caller is cancelled, the call is cancelled too.
         """
         call = self._calls.get(key) or self._start(key, make)
         task = call.task
@@ -96,7 +96,7 @@ class SharedCalls:
         return task.result()
 
     async def aclose(self) -> None:
-        """End the calls under way."""
+        """Cancel the running calls."""
         self._is_closed = True
         tasks = [call.task for call in self._calls.values()]
         for task in tasks:
@@ -104,8 +104,8 @@ class SharedCalls:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _start(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, Any]]) -> _Call:
-        if self._is_closed or len(self._calls) >= MOST_UNDER_WAY:
-            why = "the platform is closed" if self._is_closed else f"{MOST_UNDER_WAY} questions wait for it already"
+        if self._is_closed or len(self._calls) >= MOST_CALLS:
+            why = "the platform is closed" if self._is_closed else f"{MOST_CALLS} calls are running already"
             raise LLMUnavailableError(f"the language model was not asked: {why}; try again later")
         call = self._calls[key] = _Call(in_background(make()))
         call.task.add_done_callback(lambda ended: self._settle(key, ended))
@@ -113,24 +113,24 @@ class SharedCalls:
 
     def _settle(self, key: Hashable, task: asyncio.Task[Any]) -> None:
         del self._calls[key]
-        # The call may have no waiting caller any more, so its error is logged here.
+        # The call may have no waiting caller left, so its error is logged here.
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.debug("a call of a language model failed: %s", error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteCache:
-    """One tenant's cached rewrites. Neither reading nor storing them fails: an error counts as a miss."""
+    """One tenant's cached rewrites. Errors of the database are not raised: they count as cache misses."""
 
     database: Database
     tenant_id: int
     wall_clock: Clock
     """Seconds since 1970."""
     days: float
-    """Days for which rewrites are used."""
+    """Days until rewrites expire."""
 
     async def read(self, model: str, query: str, *, instructions: str) -> list[str] | None:
-        """The cached rewrites of a query by that model under those instructions; None: none, or they expired."""
+        """The cached rewrites of a query by that model and instructions; None: not cached, or expired."""
         try:
             return await cached_rewrites(
                 self.database, self.tenant_id, model, query, self._now, instructions=instructions
@@ -153,7 +153,7 @@ class RewriteCache:
                 instructions=instructions,
             )
         except DatabaseError as error:
-            _log.info("rewrites were not kept: %s", error)
+            _log.info("rewrites were not stored: %s", error)
 
     @property
     def _now(self) -> datetime:

@@ -12,16 +12,16 @@ from opentelemetry.trace import Span
 from retrieval.adapters.tracing import SpanContext, span
 
 Clock = Callable[[], float]
-"""Seconds that only ever rise."""
+"""Returns seconds that never decrease."""
 
 
 @dataclass(slots=True)
 class Stages:
-    """Milliseconds by stage, for a ``with``; a stage ends where the next one begins."""
+    """A context manager that measures the milliseconds of each stage; a stage ends where the next begins."""
 
     clock: Clock
-    traced: Span | None
-    """The span of the search; None: no spans are recorded."""
+    search_span: Span | None
+    """None: no spans are recorded."""
     laps: dict[str, float] = field(default_factory=dict)
     started: float = field(init=False)
     last: float = field(init=False)
@@ -39,16 +39,16 @@ class Stages:
             self._open.__exit__(kind, error, trace)
 
     def begin(self, name: str, lap: str = "") -> Span | None:
-        """End the current stage and begin the next, with its span; returns the span, None where spans are not recorded.
+        """End the current stage and begin the next; returns its span, None if spans are not recorded.
 
-        ``lap``: the name that its time is added to. Empty: it is not timed.
+        ``lap``: the name under which its time is added up; empty: the stage is not timed.
         """
         now = self.clock()
         if self._lap:
             self.laps[self._lap] = self.laps.get(self._lap, 0.0) + (now - self.last) * 1e3
             self.last = now
         self._lap = lap
-        if self.traced is None:
+        if self.search_span is None:
             return None
         if self._open is not None:
             self._open.__exit__(None, None, None)
@@ -56,7 +56,7 @@ class Stages:
         return self._open.__enter__()
 
     def timings(self) -> Mapping[str, float]:
-        """The milliseconds of every stage that has ended, and of all together."""
+        """The milliseconds of every finished stage, and the total."""
         timings = {lap: round(milliseconds, 3) for lap, milliseconds in self.laps.items()}
         timings["total"] = round((self.last - self.started) * 1e3, 3)
         return timings

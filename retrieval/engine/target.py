@@ -1,4 +1,4 @@
-"""A recorded search under another profile: its candidates' order, and the probability of each to be shown."""
+"""A recorded search under another profile: the order of its candidates, and their probabilities of being shown."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class TargetCandidate(NamedTuple):
 
     item_id: str
     score: float
-    """The score that it is ranked by."""
+    """The score that determines its rank."""
     relevance: float
     """0 to 1."""
     place: int
     """The place in the recorded pool."""
     legs: Mapping[str, float]
-    """Its score in each leg, 0 to 1; none where there is one leg."""
+    """Its score in each leg, 0 to 1; empty with a single leg."""
     contender: Ranked
     """The candidate as exploration sees it."""
 
 
 def knows_likeness(pool: RecordedPool, profile: Profile) -> bool:
-    """Whether the pool has the likeness that the profile refines by: the weights have to be the recorded ones."""
+    """Whether the pool has the likenesses that the profile refines by, which requires the recorded weights."""
     legs = {name: weight for name, weight in profile.legs.items() if weight}
     if profile.refining.is_off or len(legs) == 1:
         return True
@@ -49,7 +49,7 @@ def knows_likeness(pool: RecordedPool, profile: Profile) -> bool:
 
 
 def knows_reranking(pool: RecordedPool, profile: Profile) -> bool:
-    """Whether the pool has the score of each candidate that the profile reranks, by the profile's reranker."""
+    """Whether the pool has the score by the profile's reranker of each candidate that the profile reranks."""
     rerank = profile.rerank
     if rerank is None:
         return True
@@ -60,9 +60,9 @@ def knows_reranking(pool: RecordedPool, profile: Profile) -> bool:
 
 
 def by_relevance(pool: RecordedPool, profile: Profile) -> list[TargetCandidate] | None:
-    """The candidates of the profile's legs as ``domain.search.fusion.fuse`` scores them; None: a leg did not run.
+    """The candidates of the profile's legs with the scores of ``domain.search.fusion.fuse``; None: a leg did not run.
 
-    Only the candidates of the pool are ranked, even if the profile's legs would look deeper.
+    Only the candidates of the pool are ranked, even if the profile has a greater depth.
     """
     weights = {name: weight for name, weight in profile.weights_of(pool.scores).items() if weight}
     if not {name for name, weight in profile.weights.items() if weight} <= {leg_of(name) for name in weights}:
@@ -93,10 +93,10 @@ def by_relevance(pool: RecordedPool, profile: Profile) -> list[TargetCandidate] 
 def with_learned(
     candidates: list[TargetCandidate], pool: RecordedPool, learned: Learned, model: LearnedModel | None
 ) -> list[TargetCandidate] | None:
-    """The candidates with the learned reward in their scores, as in the recorded search; None: it cannot be computed.
+    """The candidates with the learned reward in their scores, as in the recorded search; None: not computable.
 
-    Nothing learned counts if nothing did in that search, or if its model had not passed for the profile's combination.
-    ``model`` is the one of the recorded version; without it only a sum can be computed.
+    Scores are unchanged if the search used no model, or if its model had not passed for the profile's combination.
+    ``model`` is that of the recorded version; without it only a sum can be computed.
     """
     if learned.is_off or not (pool.learned or pool.length):
         return candidates
@@ -104,9 +104,9 @@ def with_learned(
         return candidates
     is_sum = learned.combination is Combination.SUM
     column = pool.learned if is_sum else pool.length
-    if not column or not _is_about_the_same(pool, learned, model):
+    if not column or not _fits_predictions(pool, learned, model):
         return None
-    # The model reordered only the most relevant; the rest of the pool was never a candidate.
+    # The model reordered only the most relevant candidates; the rest of the pool was left out.
     candidates = [candidate for candidate in candidates if column[candidate.place] is not None]
     if is_sum:
         return [_sum_score(candidate, pool, learned.share) for candidate in candidates]
@@ -118,8 +118,8 @@ def in_order(candidates: list[TargetCandidate]) -> list[TargetCandidate]:
     return sorted(candidates, key=lambda hit: (-hit.score, hit.item_id))
 
 
-def _is_about_the_same(pool: RecordedPool, learned: Learned, model: LearnedModel | None) -> bool:
-    """True if the recorded predictions are those that the combination needs.
+def _fits_predictions(pool: RecordedPool, learned: Learned, model: LearnedModel | None) -> bool:
+    """True if the recorded predictions are those that the combination uses.
 
     The stack uses predictions by item alone; a sum's predictions may depend on relevance too.
     """
@@ -180,7 +180,7 @@ def _stack_scores(
         np.array([_at(column, candidate.place) or 0.0 for candidate in candidates])
         for column in (pool.learned, pool.effective_sample_size)
     )
-    drawn = model.stack.sample_sizes(chances, means, sizes)
+    sample_sizes = model.stack.sample_sizes(chances, means, sizes)
     return [
         candidate._replace(
             score=score,
@@ -190,11 +190,11 @@ def _stack_scores(
                 learned_share=1.0,
                 reward_mean=chance,
                 effective_sample_size=size,
-                uncertainty=uncertainty_of(own),
+                uncertainty=uncertainty_of(learned_size),
             ),
         )
-        for candidate, score, chance, size, own in zip(
-            candidates, scores, chances.tolist(), drawn.tolist(), sizes.tolist(), strict=True
+        for candidate, score, chance, size, learned_size in zip(
+            candidates, scores, chances.tolist(), sample_sizes.tolist(), sizes.tolist(), strict=True
         )
     ]
 
@@ -230,11 +230,10 @@ class NamedProfile:
 def target_slate(
     pool: RecordedPool, target: NamedProfile, model: LearnedModel | None = None
 ) -> Mapping[str, float] | Unanswerable:
-    """The probability of each item to be shown, without impossible items.
+    """The probability of being shown by item id, without items whose probability is 0.
 
-    If this version answered the search, the probabilities are the recorded ones. Otherwise its candidates are ranked
-    again.
-    ``model`` is the model that the search used; None: it used none, or the model is gone.
+    If this version answered the search, the probabilities are the recorded ones. Otherwise the candidates are ranked
+    again. ``model``: the model that the search used; None: none, or it no longer exists.
     """
     if pool.origin:
         return Unanswerable.COMPOSED
@@ -253,8 +252,8 @@ def target_slate(
     candidates = by_relevance(pool, target.profile)
     if candidates is None:
         return Unanswerable.NO_LEG
-    scored = with_learned(candidates, pool, target.profile.learned, model)
-    return Unanswerable.LEARNED if scored is None else _slate(in_order(scored), pool, target.profile)
+    rescored = with_learned(candidates, pool, target.profile.learned, model)
+    return Unanswerable.LEARNED if rescored is None else _slate(in_order(rescored), pool, target.profile)
 
 
 def _recorded_signals(pool: RecordedPool) -> Mapping[str, float]:
@@ -265,7 +264,7 @@ def _recorded_signals(pool: RecordedPool) -> Mapping[str, float]:
 
 
 def _slate(ranked: list[TargetCandidate], pool: RecordedPool, profile: Profile) -> Mapping[str, float] | Unanswerable:
-    """The slate of a ranking under the profile's exploration; its posterior draws use the search's own seed."""
+    """The slate of a ranking under the profile's exploration, with posterior draws by the seed of the search."""
     exploration = profile.exploration
     if exploration.policy is PolicyName.OFF:  # swaps change the order of the items, not the set
         return {candidate.item_id: 1.0 for candidate in ranked[: pool.limit]}
@@ -293,7 +292,7 @@ def _contenders(ranked: list[TargetCandidate], pool: RecordedPool, profile: Prof
 
 
 def _has_uncertainty(candidate: TargetCandidate, pool: RecordedPool, exploration: Exploration) -> bool:
-    """True if the record has the candidate's uncertainty: the model's, or without a model its uses."""
+    """True if the record has the candidate's uncertainty: the model's, or its uses without a model."""
     is_thompson = exploration.policy is PolicyName.THOMPSON_SLOTS
     if candidate.contender.reward_mean is None or (is_thompson and exploration.posterior is PosteriorKind.BETA):
         return bool(pool.uses) and pool.uses[candidate.place] is not None
@@ -301,26 +300,26 @@ def _has_uncertainty(candidate: TargetCandidate, pool: RecordedPool, exploration
 
 
 def _is_eligible(place: int, pool: RecordedPool, exploration: Exploration) -> bool | None:
-    """True if the profile might explore the candidate; None: its age is not known.
+    """True if the profile may explore the candidate; None: its age is unknown.
 
-    The record says whether it had fewer uses, or was younger, than the profile of the search required.
+    The record has only whether the candidate met the bounds of the recorded profile, for uses and for age.
     """
     eligible, uses = (column[place] if column else None for column in (pool.eligible, pool.uses))
-    then = pool.exploration
+    recorded = pool.exploration
     if eligible is None or uses is None:
         return None
     if uses < exploration.fewer_uses_than:
         return True
     if exploration.younger_than_days == 0:
         return False
-    if then is None:
+    if recorded is None:
         return None
-    if eligible and uses >= then.fewer_uses_than and exploration.younger_than_days >= then.younger_than_days:
+    if eligible and uses >= recorded.fewer_uses_than and exploration.younger_than_days >= recorded.younger_than_days:
         return True
-    if not eligible and exploration.younger_than_days <= then.younger_than_days:
+    if not eligible and exploration.younger_than_days <= recorded.younger_than_days:
         return False
     has_same_bounds = (exploration.fewer_uses_than, exploration.younger_than_days) == (
-        then.fewer_uses_than,
-        then.younger_than_days,
+        recorded.fewer_uses_than,
+        recorded.younger_than_days,
     )
     return bool(eligible) if has_same_bounds else None

@@ -20,7 +20,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BucketArms:
-    """Every used arm in the buckets of one kind, such as ``domain``; all arrays (arms,)."""
+    """Every used arm in the buckets of one kind, such as ``domain``; all arrays have shape (arms,)."""
 
     kind: str
     names: tuple[str, ...]
@@ -35,12 +35,12 @@ class BucketArms:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArmTable:
-    """Every item with its arms; arrays (items,) unless said otherwise."""
+    """Every item with its arms; arrays have shape (items,) unless stated otherwise."""
 
     successes: Floats
     failures: Floats
     cluster: Ints
-    """The index in ``clusters``; -1: not known."""
+    """The index in ``clusters``; -1: unknown."""
     clusters: tuple[int, ...]
     kinds: tuple[BucketArms, ...]
     """The kinds of buckets by name."""
@@ -73,7 +73,7 @@ def in_buckets(items: Sequence[ItemArms], buckets: Sequence[str]) -> tuple[Float
 
 
 def pairs(rows: Sequence[tuple[float, ...]]) -> Floats:
-    """(rows, 2); several times faster than ``np.array`` on a list of tuples."""
+    """The rows as an array of shape (rows, 2), several times faster than ``np.array`` on a list of tuples."""
     return np.fromiter(chain.from_iterable(rows), np.float64, 2 * len(rows)).reshape(-1, 2)
 
 
@@ -114,9 +114,9 @@ SUCCESS_FROM = 0.5
 def updated(arm: Arm, reward: float, *, weight: float = 1.0, decay: float = 1.0, at: datetime | None = None) -> Arm:
     """The arm after an event with that reward, 0 to 1.
 
-    ``decay``, above 0 and at most 1, is the remaining share of the arm's evidence at the moment of the result:
-    2^(-time passed / half-life). An event that is older than that moment decays in its ``weight``, which is at least
-    0; so events may come in any order (forward decay: Cormode et al., ICDE 2009). Weight 0 counts nothing.
+    ``decay``, above 0 and at most 1, is the remaining share of the arm's evidence at the time of the result:
+    2^(-time passed / half-life). For an event before that time, ``weight``, at least 0, includes its decay, so that
+    events may arrive in any order (forward decay: Cormode et al., ICDE 2009). An event of weight 0 does not count.
 
     Raises ``InvalidRequestError`` for a number outside its range.
     """

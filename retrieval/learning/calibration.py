@@ -2,8 +2,8 @@
 
 The logistic model learns from the rate before each event, so that it does not see the event's reward.
 
-Rates from all *other* events, before and after, would reveal it: beside an effect of the item, the total without the
-event determines the event's own reward, and the slope turns negative.
+Rates from all *other* events, before and after, would reveal it: with an effect of the item in the model, the total
+without the event determines the event's own reward, and the slope becomes negative.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from retrieval.learning.shrinkage import fit_shrinkage, posterior
 
 
 def log_losses(predicted: Floats, rewards: Floats) -> Floats:
-    """-(r ln p + (1 - r) ln(1 - p)) of each pair, (n,); p is clipped a millionth away from 0 and 1."""
+    """-(r ln p + (1 - r) ln(1 - p)) of each pair, (n,); p is clipped to a millionth from 0 and 1."""
     _check(predicted, rewards)
     clipped = np.clip(predicted, EDGE, 1 - EDGE)
     return np.asarray(-(rewards * np.log(clipped) + (1 - rewards) * np.log1p(-clipped)), dtype=np.float64)
@@ -32,7 +32,7 @@ def calibration_error(predicted: Floats, rewards: Floats, bins: int = 10) -> flo
     """The expected calibration error over bins of equal size, 0 to 1.
 
     Mean over bins of |mean prediction - mean reward| (Naeini, Cooper and Hauskrecht, AAAI 2015). Equal predictions may
-    fall into neighbouring bins. Raises ``InvalidRequestError`` for none, or for lengths that differ.
+    fall into neighbouring bins. Raises ``InvalidRequestError`` for empty arrays, or for different lengths.
     """
     _check(predicted, rewards)
     order = np.argsort(predicted, kind="stable")
@@ -49,11 +49,11 @@ def _check(first: Floats, second: Floats) -> None:
 
 
 CUTS = (0.1, 0.25, 0.5, 0.75, 1.0)
-"""The model of the events up to each cut predicts the events up to the next."""
+"""The shares of the events at which a model is fitted, which predicts the events up to the next cut."""
 
 
 def rates_before(events: Sequence[Event], clusters: Mapping[str, int]) -> Floats:
-    """The shrunk rate of each event's item in its context by earlier events alone, (events,).
+    """The shrunk rate of each event's item in its context, from earlier events only, (events,).
 
     ``events`` are in order of time. NaN for the first tenth, which has too few events before it.
     """

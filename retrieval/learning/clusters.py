@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from retrieval.domain.items.embedding import Vectors
 
 LEAST_ITEMS = 24
-"""A collection with fewer vectors is one subject."""
+"""The fewest vectors of a collection for which clusters are computed."""
 
 MOST_CLUSTERS = 64
 _ROUNDS = 25
@@ -26,19 +26,19 @@ def number_of_clusters(items: int) -> int:
 def centroids(vectors: Vectors, number: int, *, seed: int, start: Vectors | None = None) -> Vectors:
     """The centroids, shape (number, dimensions), each of length 1, of unit vectors of shape (n, dimensions).
 
-    There are at most as many as different vectors. Lloyd's k-means with k-means++ (Arthur and Vassilvitskii, SODA
-    2007). ``start``: earlier centroids to start from, so that a cluster keeps its number; more are added where the
+    There are at most as many as distinct vectors. Lloyd's k-means with k-means++ (Arthur and Vassilvitskii, SODA
+    2007). ``start``: earlier centroids to start from, so that a cluster keeps its number; further ones are added where
     vectors are far from these.
     """
     from scipy.cluster.vq import kmeans2
 
     rows = np.asarray(vectors, dtype=np.float64)
     chance = np.random.default_rng(seed)
-    # Seeding by distance divides by zero once every vector has its centroid.
+    # Seeding by distance divides by zero once every vector has a centroid.
     most = number if start is not None else min(number, len({row.tobytes() for row in rows}))
     seeds: Any = most if start is None else _extend(rows, np.asarray(start, dtype=np.float64), number, chance)
     with warnings.catch_warnings():
-        # A cluster that loses all its items stays where it was, and keeps its number.
+        # A cluster that loses all items keeps its centroid and its number.
         warnings.filterwarnings("ignore", message="One of the clusters is empty")
         centres, _ = kmeans2(rows, seeds, iter=_ROUNDS, minit="++" if start is None else "matrix", rng=chance)
     return _unit(centres)
@@ -51,15 +51,15 @@ def nearest(vectors: Vectors, of: Vectors) -> NDArray[np.int64]:
 
 
 def _extend(
-    rows: NDArray[np.float64], known: NDArray[np.float64], number: int, chance: np.random.Generator
+    rows: NDArray[np.float64], centres: NDArray[np.float64], number: int, chance: np.random.Generator
 ) -> NDArray[np.float64]:
-    """The known centroids and the missing number of vectors, drawn as in k-means++: by squared distance."""
-    while len(known) < number:
-        distance = np.maximum(0.0, 2.0 - 2.0 * (rows @ known.T).max(axis=1))
+    """The centroids with further ones up to ``number``, drawn as in k-means++: by squared distance."""
+    while len(centres) < number:
+        distance = np.maximum(0.0, 2.0 - 2.0 * (rows @ centres.T).max(axis=1))
         if not distance.sum() > 0:
             break
-        known = np.vstack([known, rows[chance.choice(len(rows), p=distance / distance.sum())]])
-    return known
+        centres = np.vstack([centres, rows[chance.choice(len(rows), p=distance / distance.sum())]])
+    return centres
 
 
 def _unit(rows: NDArray[np.float64]) -> Vectors:

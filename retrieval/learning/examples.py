@@ -1,4 +1,4 @@
-"""The data for fitting and trying a model: events, rated items with their signals, and their slates. Pure."""
+"""The data for fitting and testing a model: events, rated items with their signals, and slates. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from retrieval.learning.arm_table import Floats
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One verdict on one item, with what was known when the item was shown.
+    """One verdict on one item, with the context and the signals of the time when the item was shown.
 
     Raises ``InvalidRequestError`` for a reward or a relevance outside 0 to 1, a weight that is negative or not
     finite, or a rank below 1.
@@ -33,11 +33,11 @@ class Event:
     weight: float = 1.0
     """The weight, at least 0: the trust in the verdict times the decay by its age."""
     relevance: float | None = None
-    """The relevance of the item to the query, 0 to 1; None: not known."""
+    """The relevance of the item to the query, 0 to 1; None: unknown."""
     signals: Mapping[str, float] = field(default_factory=dict)
-    """Scores of the legs by name, 0 to 1, where they were recorded."""
+    """Scores of the legs by name, 0 to 1, as far as recorded."""
     rank: int | None = None
-    """The item's rank, from 1; None: not known."""
+    """The item's rank, from 1; None: unknown."""
     occurred_at: datetime | None = None
 
     def __post_init__(self) -> None:
@@ -51,14 +51,14 @@ class Event:
 
     @property
     def contexts(self) -> tuple[str, ...]:
-        """The buckets beside ``ANYWHERE``, each once."""
+        """The buckets without ``ANYWHERE`` and without repetitions."""
         return tuple(bucket for bucket in dict.fromkeys(self.buckets) if bucket != ANYWHERE)
 
 
 def faded(events: Iterable[Event], now: datetime, half_life: timedelta) -> list[Event]:
-    """The events with weights halved for each half-life of age; one without a time keeps its weight.
+    """The events with their weights halved for each half-life of age; without a time, a weight is unchanged.
 
-    An event from the future counts as one of now. Raises ``InvalidRequestError`` for a half-life that is not positive.
+    An event in the future counts as one of now. Raises ``InvalidRequestError`` for a half-life that is not positive.
     """
     if half_life <= timedelta(0):
         raise InvalidRequestError(f"the half-life is {half_life}; it must be above 0")
@@ -66,9 +66,9 @@ def faded(events: Iterable[Event], now: datetime, half_life: timedelta) -> list[
 
 
 def arms_of(events: Iterable[Event], clusters: Mapping[str, int] | None = None) -> list[ItemArms]:
-    """The arms that the events add up to, one ``ItemArms`` an item in the order of first appearance.
+    """The arms that the events add up to, one ``ItemArms`` per item in the order of first appearance.
 
-    ``clusters`` is the embedding cluster by item, where it is known.
+    ``clusters``: the embedding cluster by item, where known.
     """
     sums: dict[str, dict[str, Arm]] = {}
     for event in events:
@@ -80,7 +80,7 @@ def arms_of(events: Iterable[Event], clusters: Mapping[str, int] | None = None) 
 
 
 def in_order(events: Sequence[Event]) -> list[Event]:
-    """Sorts events by time; those without a time come first, and ties stay as they are."""
+    """The events in order of time; those without a time come first, and ties keep their order."""
     return sorted(events, key=lambda event: event.occurred_at.timestamp() if event.occurred_at else -math.inf)
 
 
@@ -108,21 +108,20 @@ def _check_share(name: str, value: float) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """A verdict on an item, with the question it was shown for."""
+    """A verdict on an item, with the question for which it was shown."""
 
     event: Event
     question: str | None
-    """The question's words as one key; empty: the verdict came without a search; None: the search
-    is no longer stored, so it may be any question."""
+    """The question's words as one key; empty: a verdict without a search; None: the search is not stored any more."""
     vector: Vector | None = None
     """The question's vector, unit length, shape (dimensions,)."""
     received_at: datetime | None = None
-    """The time when the verdict came; None: before all times."""
+    """The time when the verdict was received; None: before all times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slate:
-    """The items that a search showed, by rank, with what was known of them; sequences in that order."""
+    """The items that a search showed, by rank, with their signals; all sequences have this order."""
 
     question: str
     vector: Vector | None
@@ -131,28 +130,28 @@ class Slate:
     relevance: Sequence[float]
     legs: Mapping[str, Sequence[float]]
     rewards: Sequence[float | None]
-    """The mean of its verdicts, 0 to 1; None: no verdict."""
+    """The mean of each item's verdicts, 0 to 1; None: no verdict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examples:
-    """Everything there is to learn from."""
+    """All data for learning."""
 
     rated: Sequence[Example]
     slates: Sequence[Slate]
     clusters: Mapping[str, int]
-    """The embedding cluster by item, where it is known."""
+    """The embedding cluster by item, where known."""
     octets: Mapping[str, int] = field(default_factory=dict)
-    """The length of title and body in UTF-8, by item, where it is known."""
+    """The length of title and body in octets of UTF-8 by item, where known."""
 
     def of(self, questions: frozenset[str], *, inside: bool) -> Examples:
-        """The examples of these questions, or of all others; a verdict without a search is for fitting.
+        """The examples of these questions, or of all others, which include verdicts without a search.
 
-        A verdict whose question is not known is in neither set, because it could be of a held-out question.
+        A verdict with an unknown question is in neither set, because it may belong to a held-out question.
         """
-        known = [example for example in self.rated if example.question is not None]
+        rated = [example for example in self.rated if example.question is not None]
         return Examples(
-            rated=[example for example in known if (example.question in questions) == inside],
+            rated=[example for example in rated if (example.question in questions) == inside],
             slates=[slate for slate in self.slates if (slate.question in questions) == inside],
             clusters=self.clusters,
             octets=self.octets,
@@ -161,7 +160,7 @@ class Examples:
 
 @dataclass(frozen=True, slots=True)
 class Direction:
-    """The queries that an item was rewarded for."""
+    """The queries for which an item was rewarded."""
 
     total: Vector
     """Their sum, weighted by reward; shape (dimensions,)."""
@@ -169,7 +168,7 @@ class Direction:
 
 
 def directions(rated: Sequence[Example], until: datetime | None = None) -> dict[str, Direction]:
-    """The sum of the questions that each item was rewarded for (Rocchio, 1971), by verdicts up to that time."""
+    """The sum of the questions for which each item was rewarded (Rocchio, 1971), by verdicts up to ``until``."""
     totals: dict[str, Vector] = {}
     rewards: dict[str, float] = defaultdict(float)
     for example in rated:
@@ -184,15 +183,15 @@ def directions(rated: Sequence[Example], until: datetime | None = None) -> dict[
 
 
 def cosine(query: Vector | None, total: Vector | None) -> float:
-    """The cosine of a unit vector and a sum; 0 where one is missing or the sum is zero."""
+    """The cosine of a unit vector and a sum; 0 if either is missing or the sum is zero."""
     if query is None or total is None:
         return 0.0
     length = float(np.linalg.norm(total))
     return float(query @ total) / length if length > 1e-6 else 0.0
 
 
-def without_own(rated: Sequence[Example], known: Mapping[str, Direction]) -> list[float]:
-    """For each example, the cosine of its question and the other questions that its item was rewarded for."""
+def without_own(rated: Sequence[Example], total: Mapping[str, Direction]) -> list[float]:
+    """For each example, the cosine of its question and the other questions for which its item was rewarded."""
     own: dict[tuple[str | None, str], Vector] = {}
     for example in rated:
         earned = example.event.weight * example.event.reward
@@ -202,9 +201,11 @@ def without_own(rated: Sequence[Example], known: Mapping[str, Direction]) -> lis
     cosines: list[float] = []
     for example in rated:
         item_id = example.event.item_id
-        direction, its_own = known.get(item_id), own.get((example.question, item_id))
-        total = direction.total if direction else None
-        cosines.append(cosine(example.vector, total if total is None or its_own is None else total - its_own))
+        direction, same_question = total.get(item_id), own.get((example.question, item_id))
+        others = None if direction is None else direction.total
+        if others is not None and same_question is not None:
+            others = others - same_question
+        cosines.append(cosine(example.vector, others))
     return cosines
 
 

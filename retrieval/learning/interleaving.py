@@ -1,7 +1,7 @@
 """Interleaving: one slate from two rankings, compared by the rewards of their hits, without off-policy estimates.
 
 Team draft (Radlinski, Kurup and Joachims, CIKM 2008): in each round a coin decides which ranking picks first, and each
-picks its best item that is not taken yet. Users cannot see the team of an item, so a reward counts for its team. It
+picks its best item that is not taken yet. A reward counts for the item's team, which users cannot see. Interleaving
 needs far fewer searches than showing each profile to half of the users, and no propensities.
 """
 
@@ -20,7 +20,7 @@ from retrieval.domain.learning.off_policy import QUANTILE
 from retrieval.domain.serialization import SerializableFigures
 
 MOST = 20
-"""The longest slate: the chances of each item are computed exactly, over at most 2^10 outcomes of the coins."""
+"""The longest slate: each item's probabilities are computed exactly, over at most 2^10 outcomes of the coins."""
 
 
 class Team(StrEnum):
@@ -36,9 +36,9 @@ class Drafted(NamedTuple):
     item_id: str
     team: Team
     propensity: float
-    """The probability that the coins bring the item into the slate, for either team."""
+    """The probability that the item is in the slate, for either team."""
     rank_propensity: float
-    """The probability that they bring it to this very rank."""
+    """The probability that the item is at this rank."""
 
 
 class _Pick(NamedTuple):
@@ -49,17 +49,16 @@ class _Pick(NamedTuple):
 def team_draft(first: Sequence[str], second: Sequence[str], limit: int, rng: np.random.Generator) -> list[Drafted]:
     """One slate of at most ``limit`` items from two rankings without repeats, best first.
 
-    Where one ranking has run out, the other goes on alone. Raises ``InvalidLimitError`` for a limit outside 1 to 20.
+    When one ranking is exhausted, the other picks alone. Raises ``InvalidLimitError`` for a limit outside 1 to 20.
     """
     check_draft(limit)
-    drawn: tuple[_Pick, ...] = ()
-    while len(drawn) < limit and (rounds := _rounds(first, second, frozenset(draw.item_id for draw in drawn))):
-        drawn += rounds[int(rng.integers(2))]
+    picks: tuple[_Pick, ...] = ()
+    while len(picks) < limit and (rounds := _rounds(first, second, frozenset(pick.item_id for pick in picks))):
+        picks += rounds[int(rng.integers(2))]
     chances = _chances(first, second, limit)
-    shown = drawn[:limit]
     return [
-        Drafted(drafted.item_id, drafted.team, math.fsum(chances[drafted.item_id]), chances[drafted.item_id][place])
-        for place, drafted in enumerate(shown)
+        Drafted(pick.item_id, pick.team, math.fsum(chances[pick.item_id]), chances[pick.item_id][place])
+        for place, pick in enumerate(picks[:limit])
     ]
 
 
@@ -72,20 +71,20 @@ def check_draft(limit: int) -> None:
 def _rounds(
     first: Sequence[str], second: Sequence[str], taken: frozenset[str]
 ) -> tuple[tuple[_Pick, ...], tuple[_Pick, ...]] | None:
-    """The picks of a round, for both outcomes of the coin; None: no ranking has an item left."""
+    """The picks of a round for both outcomes of the coin; None: no ranking has an item left."""
     heads = _picks(((Team.FIRST, first), (Team.SECOND, second)), taken)
     tails = _picks(((Team.SECOND, second), (Team.FIRST, first)), taken)
     return (heads, tails) if heads else None
 
 
 def _picks(order: tuple[tuple[Team, Sequence[str]], ...], taken: frozenset[str]) -> tuple[_Pick, ...]:
-    picked: tuple[_Pick, ...] = ()
+    picks: tuple[_Pick, ...] = ()
     for team, ranking in order:
-        gone = taken.union(item.item_id for item in picked)
-        best = next((item_id for item_id in ranking if item_id not in gone), None)
+        unavailable = taken.union(pick.item_id for pick in picks)
+        best = next((item_id for item_id in ranking if item_id not in unavailable), None)
         if best is not None:
-            picked += (_Pick(best, team),)
-    return picked
+            picks += (_Pick(best, team),)
+    return picks
 
 
 def _chances(first: Sequence[str], second: Sequence[str], limit: int) -> dict[str, list[float]]:
@@ -112,12 +111,12 @@ class Preference(SerializableFigures):
     """The comparison of two profiles by the rewards of their hits, search by search."""
 
     first: int
-    """Searches that the first won."""
+    """The number of searches that the first profile won."""
     second: int
     even: int
-    """Searches in which both earned equal rewards."""
+    """The number of searches in which both earned equal rewards."""
     p_value: float
-    """The p-value of the two-sided sign test: how often a fair coin decides as unevenly. 1 without a decided search."""
+    """The p-value of the two-sided sign test: how often fair coins are as uneven; 1 without a decided search."""
     share: float
     """The share of decided searches that the first profile won; NaN without one."""
     low: float
@@ -126,14 +125,14 @@ class Preference(SerializableFigures):
 
     @property
     def decided(self) -> int:
-        """Searches that either won."""
+        """The number of searches that either profile won."""
         return self.first + self.second
 
 
-def preference(earned: Iterable[tuple[float, float]]) -> Preference:
-    """The preference in what the first's and the second's hits earned, a pair a search that had feedback."""
+def preference(rewards: Iterable[tuple[float, float]]) -> Preference:
+    """The preference by the rewards of both profiles' hits, one pair per search with feedback."""
     first = second = even = 0
-    for reward, other in earned:
+    for reward, other in rewards:
         # Sums of the same rewards in another order may differ in their last bits.
         if math.isclose(reward, other, rel_tol=1e-12, abs_tol=1e-12):
             even += 1

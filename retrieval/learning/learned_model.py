@@ -1,7 +1,7 @@
-"""A published model: the learned reward, its stack with relevance, and which of the two ways may be used. Pure.
+"""A published model: the learned reward, the stack with relevance, and which combinations may be used. Pure.
 
-Three verbs: ``learn`` makes an immutable reward from events and arms, ``LearnedReward.predict`` asks it, and ``fit``
-adds the stacks of relevance and rewards.
+``learn`` makes an immutable reward from events and arms, ``LearnedReward.predict`` applies it, and ``fit`` adds the
+stacks of relevance and rewards.
 """
 
 from __future__ import annotations
@@ -56,18 +56,18 @@ from retrieval.learning.stack import (
 )
 
 ENOUGH_FOR_LOGISTIC = 2_000
-"""Events from which the logistic model predicts better than shrinkage alone."""
+"""The number of events from which the logistic model predicts better than shrinkage alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnedReward:
-    """A learned reward, made by ``learn``; without events it expects one half, with full uncertainty."""
+    """A learned reward, made by ``learn``; without events the expected reward is one half, with full uncertainty."""
 
     shrinkage: Shrinkage = field(default_factory=Shrinkage)
     logistic: Logistic | None = None
     """None: the shrunk rate is the prediction."""
     events: int = 0
-    """The number of events that it was learned from."""
+    """The number of events from which it was learned."""
 
     @property
     def kind(self) -> str:
@@ -85,11 +85,11 @@ class LearnedReward:
     ) -> list[Prediction]:
         """The reward of each item in the context of these buckets, in order.
 
-        ``relevance`` and ``signals`` by name are 0 to 1, one an item; None, there or inside: not known. ``ranks`` are
-        for judging the model by what was shown: left out, every item is taken to stand at rank 1. An item that the
-        logistic model has never met is expected to earn its shrunk rate, moved by relevance and signals. How sure a
-        prediction is goes by the events of the item, whichever model says what to expect.
-        Raises ``InvalidRequestError`` for lengths that differ.
+        ``relevance``, and ``signals`` by name, have a number from 0 to 1 per item; None, as a whole or inside: unknown.
+        ``ranks`` serve to evaluate the model on shown items; without them every item counts as shown at rank 1. For an
+        item unknown to the logistic model, the prediction is its shrunk rate, changed by relevance and signals. The
+        uncertainty depends on the events of the item, in either model.
+        Raises ``InvalidRequestError`` for different lengths.
         """
         if not items:
             return []
@@ -100,8 +100,8 @@ class LearnedReward:
         numbers = _numbers({RELEVANCE: relevance, RANK: ranks, **(signals or {})}, len(items))
         numbers[SHRUNK] = sigmoid(shrunk.logit_mean)
         fitted = logistic_mean(self.logistic, buckets, items, numbers)
-        known = self.logistic.effects.get("item", {})
-        return predictions(ids, _chosen(np.array([item in known for item in ids]), fitted, shrunk, self.logistic))
+        effects = self.logistic.effects.get("item", {})
+        return predictions(ids, _mixed(np.array([item in effects for item in ids]), fitted, shrunk, self.logistic))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values; see ``from_dict``."""
@@ -110,10 +110,10 @@ class LearnedReward:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
-        """Reads ``as_dict``'s result. Raises ``InvalidRequestError`` for anything else, such as an unknown kind."""
+        """Reads the result of ``as_dict``. Raises ``InvalidRequestError`` for other values, such as an unknown kind."""
         kind = stored.get("kind")
         if kind not in (shrinkage.KIND, logistic.KIND):
-            raise InvalidRequestError(f"a stored model is of kind {kind!r:.80}; learn it anew with this release")
+            raise InvalidRequestError(f"a stored model is of kind {kind!r:.80}; learn it again with this release")
         try:
             return cls(
                 shrinkage=Shrinkage.from_dict(stored[shrinkage.KIND]),
@@ -121,7 +121,7 @@ class LearnedReward:
                 events=stored["events"],
             )
         except KeyError as error:
-            raise InvalidRequestError(f"a stored model has no {error}; learn it anew") from error
+            raise InvalidRequestError(f"a stored model has no {error}; learn it again") from error
 
 
 def learn(
@@ -133,8 +133,8 @@ def learn(
 ) -> LearnedReward:
     """Learn from the events, and from every item with all its arms.
 
-    ``arms`` left out: what the events add up to. Fade the events first (see ``faded``), by the half-life of the arms.
-    An item's cluster is that of its arms. ``kind`` left out: ``logistic`` from 2,000 events, ``shrinkage`` below.
+    Without ``arms``, they are the sums of the events. Fade the events first (see ``faded``), by the half-life of the
+    arms. An item's cluster is that of its arms. Default ``kind``: ``logistic`` from 2,000 events, else ``shrinkage``.
     Raises ``InvalidRequestError`` for an unknown kind, or for ``logistic`` without events.
     """
     kind = kind or (logistic.KIND if len(events) >= ENOUGH_FOR_LOGISTIC else shrinkage.KIND)
@@ -149,60 +149,63 @@ def learn(
     return LearnedReward(shrinkage=shrunk, logistic=fit_logistic(design), events=len(events))
 
 
-def _chosen(known: NDArray[np.bool_], fitted: LogitMean, shrunk: Posterior, model: Logistic) -> Posterior:
-    """The logistic model's mean where it knows the item, and the shrunk rate with the slopes' parts elsewhere."""
-    if known.all():
+def _mixed(is_known: NDArray[np.bool_], fitted: LogitMean, shrunk: Posterior, model: Logistic) -> Posterior:
+    """The logistic model's mean for items that it knows, and the shrunk rate with the slopes' parts for others."""
+    if is_known.all():
         return Posterior(fitted.logit, shrunk.effective_sample_size, fitted.parts)
-    ours, theirs = dict(fitted.parts), dict(shrunk.parts)
-    moved = {name: part for name, part in ours.items() if name in model.slopes and name != SHRUNK}
-    none = np.zeros(len(known))
-    parts = {name: np.where(known, ours.get(name, none), (theirs | moved).get(name, none)) for name in ours | theirs}
-    mean = shrunk.logit_mean + sum(moved.values(), none)
-    return Posterior(np.where(known, fitted.logit, mean), shrunk.effective_sample_size, tuple(parts.items()))
+    logistic_parts, shrunk_parts = dict(fitted.parts), dict(shrunk.parts)
+    zeros = np.zeros(len(is_known))
+    slopes = {name: part for name, part in logistic_parts.items() if name in model.slopes and name != SHRUNK}
+    mean = shrunk.logit_mean + sum(slopes.values(), zeros)
+    parts = {
+        name: np.where(is_known, logistic_parts.get(name, zeros), (shrunk_parts | slopes).get(name, zeros))
+        for name in logistic_parts | shrunk_parts
+    }
+    return Posterior(np.where(is_known, fitted.logit, mean), shrunk.effective_sample_size, tuple(parts.items()))
 
 
-def _numbers(given: Mapping[str, Sequence[float | None] | None], length: int) -> dict[str, Floats]:
-    found: dict[str, Floats] = {}
-    for name, values in given.items():
+def _numbers(columns: Mapping[str, Sequence[float | None] | None], length: int) -> dict[str, Floats]:
+    arrays: dict[str, Floats] = {}
+    for name, values in columns.items():
         if values is None:
             continue
         if len(values) != length:
             raise InvalidRequestError(f"there are {length} items and {len(values)} of {name}; give one for each")
-        found[name] = np.array(values, dtype=np.float64)
-    return found
+        arrays[name] = np.array(values, dtype=np.float64)
+    return arrays
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnedModel:
-    """A version of what was learned from a collection's feedback; never changed."""
+    """An immutable version of a model that was learned from a collection's feedback."""
 
     version: int
     reward: LearnedReward
-    """The reward of the sum; it includes relevance, where that predicts better."""
+    """The reward in a sum; it includes relevance where that predicts better."""
     by_item: LearnedReward
-    """The reward of the stack beside relevance: by the item and similar items alone."""
+    """The reward in a stack, beside relevance: by the item and similar items alone."""
     stack: LogitStack
     passed: frozenset[Combination]
-    """The combinations that were better than what they replace, on searches that they were not fitted on."""
+    """The combinations that were better than the incumbent on held-out searches."""
     share: float = LEARNED_SHARE
-    """The share of the learned reward in the sum that was tried."""
+    """The share of the learned reward in the sum of the trial."""
     space_id: int | None = None
-    """The embedding space of the queries that items were rewarded for; None: none."""
+    """The embedding space of the queries for which items were rewarded; None: there are none."""
 
     def serves(self, learned: Learned) -> bool:
-        """True if the profile's setting is the one that was tried and passed, or is trusted without a trial."""
+        """True if the profile's setting passed its trial, or is trusted without a trial."""
         return self.has_passed(learned) or self.is_trusted(learned)
 
     def has_passed(self, learned: Learned) -> bool:
-        """True if the profile's setting is the one that was tried and passed."""
+        """True if the profile's setting is that of the trial, and passed."""
         is_tried = learned.combination is not Combination.SUM or learned.share == self.share
         return is_tried and learned.combination in self.passed
 
     def is_trusted(self, learned: Learned) -> bool:
-        """True if the profile uses a model of so many verdicts whatever its trial said."""
+        """True if the model has enough verdicts for the profile to use it whatever the outcome of its trial."""
         if learned.trusted_from is None or self.reward.events < learned.trusted_from:
             return False
-        # A stack that was fitted on no impression weighs nothing.
+        # A stack that was fitted without impressions has no weights.
         return learned.combination is Combination.SUM or (
             learned.combination is Combination.LOGIT_STACK and any(self.stack.weights.values())
         )
@@ -220,7 +223,7 @@ class LearnedModel:
 
     @classmethod
     def from_dict(cls, version: int, stored: Mapping[str, Any]) -> Self:
-        """Reads what ``as_dict`` gave, as that version. Raises ``InvalidRequestError`` for another release's model."""
+        """Reads the result of ``as_dict``. Raises ``InvalidRequestError`` for the model of another release."""
         try:
             return cls(
                 version=version,
@@ -233,7 +236,7 @@ class LearnedModel:
             )
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             raise InvalidRequestError(
-                f"model {version} is not one that this release reads ({error!r:.80}); learn it anew with: "
+                f"model {version} cannot be read by this release ({error!r:.80}); learn it again with: "
                 "retrieval jobs run learn"
             ) from error
 
@@ -246,43 +249,43 @@ class Fitted:
     by_item: LearnedReward
     stack: LogitStack
     shared: LogitStack
-    """The stack without what single items earned."""
+    """The stack without the rewards of single items."""
     arms: Mapping[str, ItemArms]
-    """The arms of the examples alone, by item; and every item of a known cluster."""
+    """The arms by item, of the examples alone, and every item with a known cluster."""
     directions: Mapping[str, Direction]
 
 
 def fit(examples: Examples) -> Fitted:
-    """Learn from the examples."""
+    """Fit a model to the examples."""
     events = [example.event for example in examples.rated]
     arms = arms_of(events, examples.clusters)
-    known = directions(examples.rated)
+    rewarded = directions(examples.rated)
     by_item = learn(events, arms, kind=shrinkage.KIND)
     shown = [example for example in examples.rated if example.event.relevance is not None]
-    signals, said = _signals(examples, shown, known, by_item), columns(shown)
+    signals, verdicts = _signals(examples, shown, rewarded, by_item), columns(shown)
     shared = {name: values for name, values in signals.items() if name not in OF_ITEMS}
     return Fitted(
         reward=learn(events, arms),
         by_item=by_item,
-        stack=fit_stack(signals, *said) if shown else LogitStack(),
-        shared=fit_stack(shared, *said) if shown else LogitStack(),
+        stack=fit_stack(signals, *verdicts) if shown else LogitStack(),
+        shared=fit_stack(shared, *verdicts) if shown else LogitStack(),
         arms={
             **{item_id: ItemArms(item_id=item_id, cluster=cluster) for item_id, cluster in examples.clusters.items()},
             **{item.item_id: item for item in arms},
         },
-        directions=known,
+        directions=rewarded,
     )
 
 
 def _signals(
-    examples: Examples, shown: Sequence[Example], known: Mapping[str, Direction], by_item: LearnedReward
+    examples: Examples, shown: Sequence[Example], rewarded: Mapping[str, Direction], by_item: LearnedReward
 ) -> dict[str, Floats]:
-    """The stack's signals of rated items, each without what its own question taught: else it would know the answer."""
+    """The stack's signals of rated items, each without the verdicts on its own question, which it is to predict."""
     legs = sorted({leg for example in shown for leg in example.event.signals})
     signals = {
         RELEVANCE: np.array([example.event.relevance or 0.0 for example in shown]),
         LEARNED: _logits_without_own(examples, shown, by_item),
-        AFFINITY: affinity_signal(without_own(shown, known)),
+        AFFINITY: affinity_signal(without_own(shown, rewarded)),
         LENGTH: length_signal([examples.octets.get(example.event.item_id, 0) for example in shown]),
     }
     return signals | {leg: np.array([example.event.signals.get(leg, 0.0) for example in shown]) for leg in legs}
@@ -299,11 +302,11 @@ def _logits_without_own(examples: Examples, shown: Sequence[Example], by_item: L
         for place in places:
             example = shown[place]
             item_id = example.event.item_id
-            left = {
+            arms = {
                 bucket: _minus(all_sums["", item_id, bucket], own_sums[example.question, item_id, bucket])
                 for bucket in (ANYWHERE, *buckets)
             }
-            items.append(ItemArms(item_id=item_id, arms=left, cluster=examples.clusters.get(item_id)))
+            items.append(ItemArms(item_id=item_id, arms=arms, cluster=examples.clusters.get(item_id)))
         logits[places] = [reward.logit_mean for reward in by_item.predict((ANYWHERE, *buckets), items)]
     return logits
 

@@ -1,10 +1,10 @@
-"""A logistic model of the reward, and how it is fitted from events. Pure.
+"""A logistic model of the reward, and its fit to events. Pure.
 
     logit p = intercept + Σ slopes × numbers
             + Σ effects of item, item cluster, bucket, item cluster in bucket, item in bucket
 
 Every effect has a normal prior around 0, so an unseen effect adds nothing. The model gives the expected reward; its
-uncertainty depends on the item's events, as shrinkage counts them.
+uncertainty depends on the item's events, as in shrinkage.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 KIND = "logistic"
 
 EDGE = 0.01
-"""Relevances and signals are kept this far from 0 and 1, so that no logit is beyond ±4.6."""
+"""Relevances and signals are clipped to this distance from 0 and 1, so that no logit exceeds ±4.6."""
 
 RELEVANCE = "relevance"
 SHRUNK = "shrunk rate"
@@ -39,11 +39,11 @@ RANK = "rank"
 
 
 class Slope(NamedTuple):
-    """The weight of a number."""
+    """The weight of an input."""
 
     weight: float
     centre: float
-    """Subtracted from the number; one that is missing counts as this."""
+    """Subtracted from the input; a missing input counts as equal to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class Logistic:
     slopes: Mapping[str, Slope] = field(default_factory=dict)
     """The slopes of the logits of ``relevance``, of the signals and of the shrunk rate, and of ln ``rank``."""
     effects: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """The effects by group, such as ``item in domain=physics``, and within it by item, cluster or bucket."""
+    """The effects by group, such as ``item in domain=physics``, and then by item, cluster or bucket."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values; see ``from_dict``."""
@@ -78,12 +78,12 @@ class Logistic:
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InvalidRequestError(
-                f"a stored logistic model cannot be read ({error!r:.80}); learn it anew"
+                f"a stored logistic model cannot be read ({error!r:.80}); learn it again"
             ) from error
 
 
 def groups_of(contexts: Sequence[str], item_id: str, cluster: int | None) -> list[tuple[str, str, str]]:
-    """Block, group and key of every effect on an item in a context; buckets beside ``ANYWHERE`` only."""
+    """Block, group and key of every effect on an item in a context; ``contexts`` are without ``ANYWHERE``."""
     groups = [("item", "item", item_id)]
     if cluster is not None:
         groups.append(("item cluster", "item cluster", str(cluster)))
@@ -101,7 +101,7 @@ class LogitMean(NamedTuple):
 
     logit: Floats
     parts: tuple[tuple[str, Floats], ...]
-    """The part of each effect and number, by name; the parts add up to ``logit``."""
+    """The part of each effect and input, by name; the parts add up to ``logit``."""
 
 
 def logistic_mean(
@@ -112,8 +112,8 @@ def logistic_mean(
 ) -> LogitMean:
     """The expected reward of each item in the context of these buckets.
 
-    ``numbers`` are probabilities by the name of their slope, (items,) each; NaN, or a name left out: not known.
-    ``rank`` among them is a rank from 1; left out, every item is taken to stand at rank 1.
+    ``numbers``: probabilities by the name of their slope, (items,) each; NaN, or a missing name: unknown. ``rank`` is
+    the rank, from 1; without it every item counts as shown at rank 1.
     """
     contexts = [bucket for bucket in dict.fromkeys(buckets) if bucket != ANYWHERE]
     parts = [("collection", np.full(len(items), model.intercept))]
@@ -122,9 +122,9 @@ def logistic_mean(
             parts.append((name, slope.weight * _centre(name, numbers.get(name), slope, len(items))))
     for group, keys in _columns(contexts, items):
         effects = model.effects.get(group, {})
-        added = np.array([0.0 if key is None else effects.get(key, 0.0) for key in keys])
-        parts.append((group if group != "bucket" else str(keys[0]), added))
-    return LogitMean(np.sum([added for _, added in parts], axis=0), tuple(parts))
+        values = np.array([0.0 if key is None else effects.get(key, 0.0) for key in keys])
+        parts.append((group if group != "bucket" else str(keys[0]), values))
+    return LogitMean(np.sum([values for _, values in parts], axis=0), tuple(parts))
 
 
 def _columns(contexts: Sequence[str], items: Sequence[ItemArms]) -> list[tuple[str, list[str | None]]]:
@@ -146,7 +146,7 @@ def _centre(name: str, values: Floats | None, slope: Slope, length: int) -> Floa
 
 
 def number_of(probabilities: Floats) -> Floats:
-    """The logit that a slope is of; NaN stays NaN."""
+    """The logits, which slopes multiply; NaN stays NaN."""
     return logit(np.clip(probabilities, EDGE, 1 - EDGE))
 
 
@@ -154,10 +154,10 @@ SCALES = (0.12, 0.18, 0.25, 0.35, 0.5, 0.7, 1.0)
 """The prior standard deviations that are tried for each block of effects."""
 
 USUAL_SCALE = 0.5
-"""The median of a lognormal prior on scales, which decides while held-out events are few."""
+"""The median of a lognormal prior on scales, which dominates while held-out events are few."""
 
 MOST_FOR_SCALES = 20_000
-"""The most events that the scales are chosen by; more would take longer for the same choice."""
+"""The most events for choosing the scales; more would take longer for the same choice."""
 
 NUMBER_SPREAD = 1.0
 """The prior standard deviation of a slope."""
@@ -185,7 +185,7 @@ class Design:
 
 
 def design_of(events: Sequence[Event], clusters: Mapping[str, int], shrunk: Floats | None = None) -> Design:
-    """The matrix of the events. ``shrunk`` is each event's shrunk rate from other events, (events,)."""
+    """The matrix of the events. ``shrunk``: the shrunk rate before each event, (events,)."""
     from scipy.sparse import csr_array
 
     numbers, centres = _numbers(events, shrunk)
@@ -216,7 +216,7 @@ def design_of(events: Sequence[Event], clusters: Mapping[str, int], shrunk: Floa
 
 
 def fit_logistic(design: Design, held_out: NDArray[np.bool_] | None = None) -> Logistic:
-    """The MAP model. ``held_out`` marks the rows that choose the prior scales; default: every fifth.
+    """The MAP model. ``held_out``: the rows that choose the prior scales; default: every fifth.
 
     Raises ``InvalidRequestError`` for a design without rows.
     """
@@ -227,13 +227,14 @@ def fit_logistic(design: Design, held_out: NDArray[np.bool_] | None = None) -> L
 
 
 def choose_spreads(design: Design, held_out: NDArray[np.bool_] | None = None) -> dict[str, float]:
-    """The prior standard deviation of each block that predicts held-out events best, a block at a time."""
-    apart = np.arange(len(design.reward)) % 5 == 4 if held_out is None else held_out
-    learned, judged = _some(np.flatnonzero(~apart), MOST_FOR_SCALES), _some(np.flatnonzero(apart), MOST_FOR_SCALES // 4)
+    """The prior standard deviation of each block that predicts held-out events best, one block at a time."""
+    is_held_out = np.arange(len(design.reward)) % 5 == 4 if held_out is None else held_out
+    fit_rows = _some(np.flatnonzero(~is_held_out), MOST_FOR_SCALES)
+    test_rows = _some(np.flatnonzero(is_held_out), MOST_FOR_SCALES // 4)
     spreads = dict.fromkeys(design.blocks, USUAL_SCALE)
-    if not len(learned) or not len(judged):
+    if not len(fit_rows) or not len(test_rows):
         return spreads
-    search = _Search(_rows(design, learned), _rows(design, judged))
+    search = _Search(_rows(design, fit_rows), _rows(design, test_rows))
     best = search.cost(spreads)
     for block in design.blocks:
         for step in (1, -1):
@@ -242,23 +243,23 @@ def choose_spreads(design: Design, held_out: NDArray[np.bool_] | None = None) ->
 
 
 class _Search:
-    """Fits on some rows, judges on others, starting each fit from the last one."""
+    """Fits on some rows and evaluates on others, starting each fit from the last one."""
 
-    def __init__(self, learned: Design, judged: Design) -> None:
-        self._learned, self._judged = learned, judged
-        self._weights = np.zeros(learned.matrix.shape[1])
+    def __init__(self, training: Design, test: Design) -> None:
+        self._training, self._test = training, test
+        self._weights = np.zeros(training.matrix.shape[1])
 
     def cost(self, spreads: Mapping[str, float]) -> float:
         """The negative log posterior of the scales, on the held-out rows."""
-        weights = _map(self._learned, _variances(self._learned, spreads), self._weights, tolerance=1e-6)
+        weights = _map(self._training, _variances(self._training, spreads), self._weights, tolerance=1e-6)
         self._weights = weights
-        scores = self._judged.matrix @ weights
-        losses = np.logaddexp(0.0, scores) - self._judged.reward * scores
-        unusual = sum(math.log(spread / USUAL_SCALE) ** 2 for spread in spreads.values()) / (2 * 0.7**2)
-        return float(losses @ self._judged.weight + unusual)
+        scores = self._test.matrix @ weights
+        losses = np.logaddexp(0.0, scores) - self._test.reward * scores
+        penalty = sum(math.log(spread / USUAL_SCALE) ** 2 for spread in spreads.values()) / (2 * 0.7**2)
+        return float(losses @ self._test.weight + penalty)
 
     def climb(self, spreads: dict[str, float], block: str, step: int, best: float) -> float:
-        """Move the block's scale in one direction for as long as that helps; returns the new least cost."""
+        """Move the block's scale in one direction while the cost falls; returns the least cost."""
         place = SCALES.index(spreads[block]) + step
         while 0 <= place < len(SCALES):
             cost = self.cost(spreads | {block: SCALES[place]})
@@ -272,8 +273,8 @@ class _Search:
 def _map(design: Design, variances: Floats, start: Floats | None = None, tolerance: float = 1e-8) -> Floats:
     """Minimise the penalised log-loss by Newton steps, each found by conjugate gradients.
 
-    Nocedal and Wright, Numerical Optimization, 7.1. Sums stand for scalar products: with vectors of this size BLAS
-    starts threads that mostly wait for each other. Ends when a step gains less than ``tolerance`` of the loss.
+    Nocedal and Wright, Numerical Optimization, 7.1. Scalar products are computed as sums, because BLAS would start
+    threads that mostly wait for each other. Ends when a step reduces the loss by less than the share ``tolerance``.
     """
     rows = _Rows(design, variances)
     weights = np.zeros(len(variances)) if start is None else start
@@ -281,9 +282,9 @@ def _map(design: Design, variances: Floats, start: Floats | None = None, toleran
     for _ in range(50):
         slope, curve = rows.slope_and_curve(weights)
         step = _conjugate(rows, curve, -slope)
-        moved, least = _shorten_step(rows, weights, step, loss)
-        gained, loss, weights = loss - least, least, moved
-        if gained <= tolerance * abs(loss):
+        weights, least = _shorten_step(rows, weights, step, loss)
+        gain, loss = loss - least, least
+        if gain <= tolerance * abs(loss):
             break
     return weights
 
@@ -304,8 +305,8 @@ class _Rows:
 
     def slope_and_curve(self, weights: Floats) -> tuple[Floats, Floats]:
         rate = sigmoid(self._design.matrix @ weights)
-        off = self._design.weight * (rate - self._design.reward)
-        return self._transposed @ off + self._precision * weights, self._design.weight * rate * (1.0 - rate)
+        residual = self._design.weight * (rate - self._design.reward)
+        return self._transposed @ residual + self._precision * weights, self._design.weight * rate * (1.0 - rate)
 
     def along(self, curve: Floats, direction: Floats) -> Floats:
         """The Hessian times a direction."""
@@ -318,26 +319,26 @@ class _Rows:
 
 
 def _conjugate(rows: _Rows, curve: Floats, target: Floats) -> Floats:
-    """The solution of Hessian × step = target, to a hundredth, scaled by the diagonal."""
+    """The solution of Hessian × step = target, with a relative error of 1 %, preconditioned by the diagonal."""
     scale = 1.0 / rows.diagonal(curve)
-    step, rest = np.zeros(len(target)), target.copy()
-    direction = scaled = scale * rest
-    before = float((rest * scaled).sum())
+    step, residual = np.zeros(len(target)), target.copy()
+    direction = scaled = scale * residual
+    before = float((residual * scaled).sum())
     enough = before * 1e-4
     for _ in range(100):
         if before <= enough:
             break
-        moved = rows.along(curve, direction)
-        length = before / float((direction * moved).sum())
-        step, rest = step + length * direction, rest - length * moved
-        scaled = scale * rest
-        after = float((rest * scaled).sum())
+        product = rows.along(curve, direction)
+        length = before / float((direction * product).sum())
+        step, residual = step + length * direction, residual - length * product
+        scaled = scale * residual
+        after = float((residual * scaled).sum())
         direction, before = scaled + after / before * direction, after
     return step
 
 
 def _shorten_step(rows: _Rows, weights: Floats, step: Floats, loss: float) -> tuple[Floats, float]:
-    """The weights after the step, which is halved until the loss does not rise; and their loss."""
+    """The weights after the step, which is halved until the loss does not rise, and their loss."""
     for _ in range(20):
         least = rows.loss(weights + step)
         if least <= loss:
@@ -358,7 +359,7 @@ def _model(design: Design, weights: Floats) -> Logistic:
 
 
 def _numbers(events: Sequence[Event], shrunk: Floats | None) -> tuple[Floats, dict[str, float]]:
-    """The intercept's ones and each slope's number, (events, 1 + slopes), centred; missing ones are 0."""
+    """The intercept's ones and each slope's input, (events, 1 + slopes), centred; missing inputs are 0."""
     numbers: dict[str, Floats] = {}
     if shrunk is not None:
         numbers[SHRUNK] = number_of(shrunk)
@@ -382,7 +383,7 @@ def _pad(numbers: Floats, columns: int) -> csr_array:
 
 
 def _variances(design: Design, spreads: Mapping[str, float]) -> Floats:
-    # The negative indexes of slopes and of the intercept lead to the last two.
+    # The indexes -2 and -1 of slopes and intercept select the last two.
     by_block = np.array([*(spreads[block] for block in design.blocks), NUMBER_SPREAD, INTERCEPT_SPREAD])
     return np.asarray(by_block[design.block] ** 2, dtype=np.float64)
 

@@ -7,7 +7,7 @@ import numpy as np
 from retrieval.learning.arm_table import Floats
 
 EDGE = 1e-6
-"""Probabilities are kept this far from 0 and 1 before their logit is taken."""
+"""Probabilities are clipped to this distance from 0 and 1 before taking their logit."""
 
 
 def sigmoid(logits: Floats) -> Floats:
@@ -22,7 +22,7 @@ def logit(rates: Floats) -> Floats:
 
 
 def moderation(variance: Floats) -> Floats:
-    """The factor of a logit of this variance by which its sigmoid is the mean of the sigmoids.
+    """The factor of a logit with this variance that makes its sigmoid the mean of the sigmoids.
 
     MacKay, The Evidence Framework Applied to Classification Networks (Neural Computation 4, 1992), equation 10.
     """

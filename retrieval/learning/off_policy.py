@@ -1,10 +1,10 @@
-"""The rewards that a model expects of items, and the verdict on two policies or profiles. Pure.
+"""The expected rewards of items, and the verdict on two policies or profiles. Pure.
 
 The estimates themselves are computed in the database (``sql/learning/off_policy.sql``).
 
-The model of the rewards only has to be independent of the retrieval that it predicts, so each retrieval's own rewards
-are left out of it (cross-fitting, leave one out: Chernozhukov and others, "Double/debiased machine learning", 2018). A
-better model makes the estimates narrower; a bad one makes them wider, without bias.
+The reward model only has to be independent of the retrieval that it predicts, so a prediction leaves out that
+retrieval's own rewards (cross-fitting, leave one out: Chernozhukov and others, "Double/debiased machine learning",
+2018). A better model makes the intervals of the estimates narrower; a bad one makes them wider, without bias.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PSEUDO_USES = 10.0
 """The number of own rewards at which an item counts as much as all items together."""
 
 UNKNOWN = 0.5
-"""The expected reward where nothing was rated."""
+"""The expected reward without any rating."""
 
 
 class _Sum(NamedTuple):
@@ -56,7 +56,7 @@ class RewardModel:
             self._all = self._all.plus(reward)
 
     def predict(self, retrieval_id: Hashable, item_id: str) -> float:
-        """The item's expected reward in that retrieval, 0 to 1, from all the other retrievals."""
+        """The item's expected reward in that retrieval, 0 to 1, from all other retrievals."""
         own = self._retrievals.get(retrieval_id, {})
         others = self._all.without(_Sum(sum(own.values()), len(own)))
         mean = others.rewards / others.uses if others.uses else UNKNOWN
@@ -71,7 +71,7 @@ LEAST_DECIDED = 6
 """With fewer decided searches a sign test cannot give a p-value below .05."""
 
 SIGNIFICANT = 0.05
-"""The p-value below which a profile is called better."""
+"""The p-value below which one profile counts as better."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,23 +79,23 @@ class Verdict(Serializable):
     """A conclusion in one sentence."""
 
     is_conclusive: bool
-    """True if the traffic can decide at all; a difference that can be chance is a conclusion too."""
+    """True if the recorded traffic can decide; 'no difference' is a conclusion too."""
     better: str | None
-    """The name of the better one; None: neither is shown to be, or nothing can be concluded."""
+    """The name of the better profile; None: no difference is shown, or there is no conclusion."""
     text: str
 
 
 def judge(names: tuple[str, str], weighings: tuple[Weighing, Weighing], difference: Estimate) -> Verdict:
     """The verdict on the first against the second, by the 95 % interval of the difference of their values.
 
-    There is no conclusion where the traffic cannot evaluate one of the two.
+    There is no conclusion if the traffic cannot evaluate one of the two.
     """
     objections = [
         f"{name}: {objection}"
         for name, weighing in zip(names, weighings, strict=True)
         for objection in weighing.objections()
     ]
-    # A profile compared with itself would object twice.
+    # A profile that is compared with itself has each objection twice.
     return refused(list(dict.fromkeys(objections))) if objections else by_interval(names, difference)
 
 
@@ -105,7 +105,7 @@ def refused(objections: Sequence[str]) -> Verdict:
 
 
 def by_interval(names: tuple[str, str], difference: Estimate) -> Verdict:
-    """The verdict by the interval: better where it excludes 0; NaN gives no difference."""
+    """The verdict by the interval: one is better if it excludes 0; NaN means no difference."""
     first, second = names
     shown = f"{difference.value:+.4f} (95 % interval {difference.low:+.4f} to {difference.high:+.4f})"
     if difference.low > 0:
@@ -115,13 +115,15 @@ def by_interval(names: tuple[str, str], difference: Estimate) -> Verdict:
     return Verdict(is_conclusive=True, better=None, text=f"no difference is shown between the two: {shown}")
 
 
-def by_preference(names: tuple[str, str], won: Preference) -> Verdict:
-    """The verdict by the sign test: better where a fair coin would hardly decide as unevenly."""
+def by_preference(names: tuple[str, str], result: Preference) -> Verdict:
+    """The verdict by the sign test: one is better if fair coins would hardly be as uneven."""
     first, second = names
-    if won.decided < LEAST_DECIDED:
-        return refused([f"{won.decided} interleaved searches were decided, below {LEAST_DECIDED}: show more of them"])
-    shown = f"{won.first} searches against {won.second}, {won.even} even, p = {won.p_value:.4f}"
-    if won.p_value >= SIGNIFICANT:
+    if result.decided < LEAST_DECIDED:
+        return refused(
+            [f"{result.decided} interleaved searches were decided, below {LEAST_DECIDED}: show more of them"]
+        )
+    shown = f"{result.first} searches against {result.second}, {result.even} even, p = {result.p_value:.4f}"
+    if result.p_value >= SIGNIFICANT:
         return Verdict(is_conclusive=True, better=None, text=f"no difference is shown between the two: {shown}")
-    better, other = (first, second) if won.first > won.second else (second, first)
+    better, other = (first, second) if result.first > result.second else (second, first)
     return Verdict(is_conclusive=True, better=better, text=f"{better} is better than {other}: {shown}")

@@ -21,9 +21,9 @@ FEWEST_FROM_START = 3
 
 FOLDS = 5
 _RIDGE = 1.0
-"""The penalty in hits on half the square of a standardised coefficient, so that none grows without bound."""
+"""The penalty on half the square of a standardised coefficient, in hits, so that none grows without bound."""
 _BASE_FROM_START, _RIDGE_FROM_START = 3.0, 10.0
-"""The same on the square of the distance of the intercept, and of a coefficient, from the start's."""
+"""The same on the squared distance of the intercept, and of a coefficient, from those of the start."""
 _STEPS = 100
 _SMALL = 1e-9
 
@@ -35,7 +35,7 @@ class JudgedHit(NamedTuple):
     """A hit of a judged query."""
 
     query: int
-    """The number of the query: all hits of one are held out together."""
+    """The number of the query: all hits of a query are held out together."""
     evidence: Evidence
     is_relevant: bool
     weight: float = 1.0
@@ -46,13 +46,13 @@ JudgedHits = Mapping[str, Sequence[JudgedHit]]
 
 
 class Bin(NamedTuple):
-    """Hits with about the same predicted probability."""
+    """Hits with similar predicted probabilities."""
 
     hits: int
     told: float
     """The mean probability."""
     relevant: float
-    """The share that is relevant."""
+    """The share of relevant hits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,21 +61,21 @@ class Honesty(Serializable):
 
     hits: int
     relevant: float
-    """The share of the hits that is relevant."""
+    """The share of relevant hits."""
     told: float
     """The mean probability."""
     error: float
     """The expected calibration error over ten bins of equal size, 0 to 1; see ``calibration_error``."""
     told_apart: float | None
-    """The probability that a relevant hit has a higher one than one that is not (AUC); None: all are the same."""
+    """The probability that a relevant hit has a higher probability than another hit (AUC); None: all hits are alike."""
     bins: tuple[Bin, ...]
     """The bins by tenths of the probability, without empty ones."""
 
 
 def fit_calibration(hits: JudgedHits, *, space: str, fitted_on: str, start: Calibration | None = None) -> Calibration:
-    """The calibration of the hits; of a model with too few hits it has the coefficients of the start, or none.
+    """The calibration of the hits; a model with too few hits has the coefficients of ``start``, or none.
 
-    The fewer hits there are, the nearer it stays to the ``start``, which comes from other collections.
+    The fewer hits there are, the nearer it stays to ``start``, the calibration of other collections.
     """
     both, dense, lexical = (
         _fit_logistic(name, hits.get(name, ()), getattr(start, name) if start else ()) for name in _NUMBERS
@@ -84,7 +84,7 @@ def fit_calibration(hits: JudgedHits, *, space: str, fitted_on: str, start: Cali
 
 
 def fewest(start: Calibration | Sequence[float] | None) -> int:
-    """The number of hits of each kind that a fit needs, by what it starts from: nothing, or another calibration."""
+    """The number of relevant and of other hits that a fit needs, with and without a calibration to start from."""
     return FEWEST_FROM_START if start else FEWEST
 
 
@@ -95,7 +95,7 @@ def can_fit(hits: Sequence[JudgedHit], fewest: int = FEWEST) -> bool:
 
 
 def held_out(name: str, hits: Sequence[JudgedHit], start: Calibration | None = None) -> Honesty | None:
-    """The honesty of the model on each fifth of the queries, fitted on the others; None: too few hits for that."""
+    """The honesty of the model on each fifth of the queries, fitted on the others; None: too few hits."""
     predicted, judged = list[float](), list[bool]()
     for fold in range(FOLDS):
         others = [hit for hit in hits if hit.query % FOLDS != fold]
@@ -111,7 +111,7 @@ def held_out(name: str, hits: Sequence[JudgedHit], start: Calibration | None = N
 
 
 def honesty(predicted: Sequence[float], judged: Sequence[bool]) -> Honesty:
-    """The honesty of the probabilities. Raises ``InvalidRequestError`` for none."""
+    """The honesty of the probabilities. Raises ``InvalidRequestError`` without any."""
     probabilities, relevant = np.asarray(predicted, dtype=np.float64), np.asarray(judged, dtype=np.float64)
     tenths = np.minimum((probabilities * 10).astype(int), 9)
     bins = [tenths == tenth for tenth in range(10)]
@@ -130,7 +130,7 @@ def honesty(predicted: Sequence[float], judged: Sequence[bool]) -> Honesty:
 
 
 def _separation(probabilities: Floats, is_relevant: np.ndarray[Any, np.dtype[np.bool_]]) -> float | None:
-    """Mann and Whitney's statistic (1947), ties counting half."""
+    """Mann and Whitney's statistic (1947), in which ties count half."""
     relevant, others = np.sort(probabilities[is_relevant]), np.sort(probabilities[~is_relevant])
     if not len(relevant) or not len(others):
         return None
@@ -139,7 +139,7 @@ def _separation(probabilities: Floats, is_relevant: np.ndarray[Any, np.dtype[np.
 
 
 def _fit_logistic(name: str, hits: Sequence[JudgedHit], start: tuple[float, ...]) -> tuple[float, ...]:
-    """Intercept and coefficients by Newton's method on standardised numbers; an empty ``start`` has no pull."""
+    """Intercept and coefficients by Newton's method on standardised numbers, penalised towards ``start``."""
     columns = _NUMBERS[name]
     usable = [hit for hit in hits if hit.evidence.tells(name)]
     if not can_fit(usable, fewest(start)):

@@ -6,8 +6,8 @@ Each level is a beta-binomial estimate (Gelman et al., Bayesian Data Analysis, 5
 above and whose concentration, the weight of that mean in pseudo-uses, is capped: without a cap its estimate grows
 without bound, and the intervals become far too narrow.
 
-The result is a Beta distribution for each item: its mean comes from the rewards, its effective sample size from the
-number of events alone. So one more event never makes an estimate less certain, whatever its reward.
+The result is a Beta distribution for each item: its mean depends on the rewards, its effective sample size only on the
+number of events. So no further event makes an estimate less certain, whatever its reward.
 """
 
 from __future__ import annotations
@@ -39,46 +39,46 @@ class Level(NamedTuple):
     """The statistics of all buckets of one kind, such as ``domain``."""
 
     concentration: float
-    """Pseudo-uses that the item's own rate weighs against its events in a bucket."""
+    """The weight of the item's own rate against its events in a bucket, in pseudo-uses."""
     bucket_variance: float
-    """The variance of the shift of a bucket that was never seen."""
+    """The variance of the shift of an unseen bucket."""
     cluster_variance: float
-    """The variance of the shift of an item cluster in a bucket where it was never seen."""
+    """The variance of the shift of an item cluster in a bucket without events of the cluster."""
 
 
 UNSEEN_KIND = Level(8.0, 0.05, 0.4)
-"""A kind of bucket without a single event."""
+"""The level of a kind of bucket without events."""
 
 
 DOUBT = 0.5
 """The share of the variance of the level above that counts in the effective sample size.
 
-Concentrations are fitted around the estimated means of that level, so they contain a part of its variance already. With
-all of it, 90 % intervals hold .94 to .97 of the true rates after 100 to 2,000 events; without any .85 to .88.
+Concentrations are fitted around the estimated means of that level, so they include a part of its variance already. With
+all of it, 90 % intervals contain .94 to .97 of the true rates after 100 to 2,000 events; with none of it .85 to .88.
 """
 
 NOTHING_KNOWN = ShrunkEstimate(0.0, 0.5)
-"""A collection without a single event."""
+"""The estimate of a collection without events."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shrinkage:
-    """The priors of items that a collection's events give; ``posterior`` adds an item's own arms."""
+    """The priors of items, from a collection's events; ``posterior`` adds an item's own arms."""
 
     anywhere: ShrunkEstimate = NOTHING_KNOWN
-    """An item without uses and of no known cluster; with no events at all, a rate of one half."""
+    """The estimate of an item without uses and cluster; a rate of one half in a collection without events."""
     uses_coefficient: float = 0.0
-    """Added for each unit of ln(1 + uses): items that are used more are usually better."""
+    """Added per unit of ln(1 + uses): items with more uses are usually better."""
     concentration: float = 8.0
     """The weight of similar items against an item's own events, in pseudo-uses."""
     clusters: Mapping[int, ShrunkEstimate] = field(default_factory=dict)
-    """An item without uses, by item cluster."""
+    """The estimate of an item without uses, by item cluster."""
     levels: Mapping[str, Level] = field(default_factory=dict)
     """The levels by kind of bucket."""
     buckets: Mapping[str, ShrunkEstimate] = field(default_factory=dict)
     """The shift of all items in a bucket."""
     cluster_shifts: Mapping[str, Mapping[int, ShrunkEstimate]] = field(default_factory=dict)
-    """The shifts by bucket and item cluster, beside the bucket's own shift."""
+    """The shifts by bucket and item cluster, in addition to the bucket's shift."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values; see ``from_dict``."""
@@ -106,12 +106,12 @@ class Shrinkage:
                 cluster_shifts={bucket: _by_number(shifts) for bucket, shifts in stored["cluster_shifts"].items()},
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InvalidRequestError(f"a stored shrinkage cannot be read ({error!r:.80}); learn it anew") from error
+            raise InvalidRequestError(f"a stored shrinkage cannot be read ({error!r:.80}); learn it again") from error
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Posterior:
-    """The reward of each item, a Beta distribution; arrays (items,)."""
+    """The reward of each item, a Beta distribution; arrays of shape (items,)."""
 
     logit_mean: Floats
     """ln(m / (1 - m)) of the mean m."""
@@ -124,8 +124,8 @@ class Posterior:
 def posterior(model: Shrinkage, buckets: Sequence[str], items: Sequence[ItemArms]) -> Posterior:
     """The reward of each item in the context of these buckets.
 
-    logit p(item here) = logit p(item) + Σ (logit p(item in bucket) - logit p(item as if the bucket were like others)):
-    each bucket adds the difference of the item's rewards there to those elsewhere.
+    logit p(item here) = logit p(item) + Σ (logit p(item in bucket) - logit p(item in a bucket like all others)):
+    each bucket adds the difference between the item's rewards in it and those elsewhere.
     """
     contexts = [bucket for bucket in dict.fromkeys(buckets) if bucket != ANYWHERE]
     successes, failures = in_buckets(items, (ANYWHERE, *contexts))
@@ -143,34 +143,34 @@ def posterior(model: Shrinkage, buckets: Sequence[str], items: Sequence[ItemArms
     parts += [("uncertainty", here - prior - sum(shift.logit for shift in shifts)), ("item", mean - here)]
     for column, (bucket, level, shift) in enumerate(zip(contexts, levels, shifts, strict=True), start=1):
         inside = _Counts(successes[:, column], failures[:, column])
-        added = _added(inside, whole, like, shift, (level.concentration, model.concentration))
-        mean = mean + added
-        parts.append((f"item in {bucket}", added))
+        part = _bucket_part(inside, whole, like, shift, (level.concentration, model.concentration))
+        mean = mean + part
+        parts.append((f"item in {bucket}", part))
     size = _effective_sample_size(uses, _doubts(model.concentration, base, levels, shifts))
     return Posterior(mean, size, tuple(parts))
 
 
 class _Estimates(NamedTuple):
-    """Numbers on the logit scale with their variances; arrays (items,)."""
+    """Numbers on the logit scale with their variances; arrays of shape (items,)."""
 
     logit: Floats
     variance: Floats
 
 
 class _Counts(NamedTuple):
-    """The rewards of items; arrays (items,)."""
+    """The rewards of items; arrays of shape (items,)."""
 
     successes: Floats
     failures: Floats
 
     def logit(self, prior: Floats, weight: Floats | float) -> Floats:
-        """The logit of the beta-binomial mean around a prior mean (a logit) with a weight in uses."""
+        """The logit of the beta-binomial mean, for a prior mean (a logit) with a weight in uses."""
         rate = np.clip(sigmoid(prior), EDGE, 1.0 - EDGE)
         won, lost = self.successes + weight * rate, self.failures + weight * (1.0 - rate)
         return np.asarray(np.log(won) - np.log(lost), dtype=np.float64)
 
     def without(self, other: _Counts) -> _Counts:
-        """The counts less those of ``other``."""
+        """The counts minus those of ``other``."""
         rest = (np.maximum(mine - others, 0.0) for mine, others in zip(self, other, strict=True))
         return _Counts(*rest)
 
@@ -180,20 +180,20 @@ def _move_logit(logit: Floats, variance: Floats, shifts: Sequence[_Estimates]) -
 
     ``logit`` is already moderated by the ``variance`` of similar items.
     """
-    moved, doubt = logit, variance
+    total, total_variance = logit, variance
     for shift in shifts:
-        moved, doubt = moved + shift.logit, doubt + shift.variance
-    return moved * moderation(doubt) / moderation(variance)
+        total, total_variance = total + shift.logit, total_variance + shift.variance
+    return total * moderation(total_variance) / moderation(variance)
 
 
-def _added(
+def _bucket_part(
     inside: _Counts, whole: _Counts, like: _Estimates, shift: _Estimates, concentrations: tuple[float, float]
 ) -> Floats:
     """The shift of the items' logits by their events in a bucket.
 
-    ``like`` is the estimate of similar items, ``concentrations`` are those in the bucket and of the items. Events in
-    the bucket are compared only with events elsewhere: an event on both sides would count twice, and the
-    pseudo-failures of an item that never failed would go to 0.
+    ``like``: the estimate of similar items; ``concentrations``: in the bucket, and of the items. Events in the bucket
+    are compared only with events elsewhere: an event on both sides would count twice, and the pseudo-failures of an
+    item that never failed would approach 0.
     """
     own, concentration = concentrations
     elsewhere = whole.without(inside)
@@ -206,8 +206,8 @@ def _added(
 def _doubts(concentration: float, base: _Estimates, levels: Sequence[Level], shifts: Sequence[_Estimates]) -> Floats:
     """The variance of each level around the one above, in variances of one event, (items, 1 + buckets); above 0.
 
-    The levels are the item and the item in each bucket. A concentration of m is a variance of 1 / m. No event of the
-    item itself plays a part.
+    The levels are the item and the item in each bucket. A concentration of m is a variance of 1 / m. The item's own
+    events have no influence.
     """
     rate = sigmoid(base.logit)
     scale = DOUBT * rate * (1.0 - rate)
@@ -217,11 +217,12 @@ def _doubts(concentration: float, base: _Estimates, levels: Sequence[Level], shi
 
 
 def _effective_sample_size(uses: Floats, doubts: Floats) -> Floats:
-    """Events in this context alone that would leave as much uncertainty, (items,).
+    """The number of events in this context alone that would leave the same uncertainty, (items,).
 
-    From the item to its bucket with most events, and so on to that with fewest, as if each bucket were a part of the
-    one before: the size of the wider one shrinks by the variance of the narrower one, and the events there are added
-    (the precision of a normal random-effects model). It depends on counts alone, and none of them lowers it.
+    Computed from the item to its bucket with most events, and on to the one with fewest, as if each bucket were a part
+    of the one before: the size of the wider one is reduced by the variance of the narrower one, and the events in the
+    narrower one are added (the precision of a normal random-effects model). It depends on counts only, and rises with
+    each of them.
     """
     order = np.argsort(-uses[:, 1:], axis=1, kind="stable")
     inside = np.take_along_axis(uses[:, 1:], order, axis=1)
@@ -236,7 +237,7 @@ def _effective_sample_size(uses: Floats, doubts: Floats) -> Floats:
 
 
 def _in_series(size: Floats, doubt: Floats | float) -> Floats:
-    """The number of events, one level further down, that ``size`` events of this level equal."""
+    """The number of events one level further down that equal ``size`` events of this level."""
     return np.asarray(size / (1.0 + size * doubt), dtype=np.float64)
 
 
@@ -271,7 +272,7 @@ def _by_number(rows: Sequence[Sequence[float]]) -> dict[int, ShrunkEstimate]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Priors:
-    """The beliefs before the first event; variances are of logits."""
+    """The priors before the first event; variances are of logits."""
 
     concentration: float = 8.0
     """The median of a lognormal prior on each level's concentration, in pseudo-uses."""
@@ -280,20 +281,20 @@ class Priors:
     most_concentration: float = 12.0
     """The cap."""
     collection_variance: float = 0.1
-    """The variance of the collection's rate around one half: 35 to 65 % in 19 of 20 cases. First events are few."""
+    """The variance of the collection's rate around one half: 35 to 65 % in 19 of 20 cases."""
     between_variance: float = 0.4
-    """Between item clusters, and between clusters in a bucket."""
+    """The variance between item clusters, and between clusters in a bucket."""
     bucket_variance: float = 0.05
-    """Between buckets: items differ more than domains do."""
+    """The variance between buckets, which differ less than items."""
     between_weight: float = 4.0
-    """The weight of either, in clusters or buckets."""
+    """The weight of either variance, as a number of clusters or buckets."""
     uses_coefficient: float = 0.15
-    """The coefficient of ln(1 + uses): items that are used more are usually better."""
+    """The coefficient of ln(1 + uses): items with more uses are usually better."""
     uses_variance: float = 0.01
 
 
 ROUNDS = 6
-"""Means, spreads and concentrations are fitted in turn; after this many rounds the logits move by less than 0.01."""
+"""The rounds of fitting means, spreads and concentrations in turn, after which logits change by less than 0.01."""
 
 
 def fit_shrinkage(table: ArmTable, priors: Priors | None = None) -> Shrinkage:
@@ -358,9 +359,9 @@ def _newton(
 ) -> tuple[Floats, Floats]:
     """Quasi-likelihood steps of a beta-binomial regression on collection, ln(1 + uses) and cluster.
 
-    An item of n uses weighs like n (m + 1) / (m + n) of them, m being the concentration (McCullagh and Nelder,
-    Generalized Linear Models, 4.5). The coefficient of uses stays between 0 and log2(1 + 1 / m), at most 1: within it,
-    a whole success more never lowers an item's estimate and a whole failure more never raises it.
+    An item of n uses has the weight of n (m + 1) / (m + n) uses, where m is the concentration (McCullagh and Nelder,
+    Generalized Linear Models, 4.5). The coefficient of uses is limited to 0 to log2(1 + 1 / m), at most 1, so that a
+    further success never lowers an item's estimate and a further failure never raises it.
     """
     uses = table.successes + table.failures
     weight = (concentration + 1.0) / (concentration + np.maximum(uses, 1.0))
@@ -410,9 +411,9 @@ class _Kind(NamedTuple):
 
 
 def _fit_kind(kind: BucketArms, table: ArmTable, items: _Items, priors: Priors) -> _Kind:
-    """The shifts of buckets and of clusters in them, around each item's rate in the *other* buckets.
+    """The shifts of buckets and of clusters in them, relative to each item's rate in the *other* buckets.
 
-    Counting its events of this bucket on both sides would make items look the same everywhere.
+    With its events of this bucket on both sides, an item would seem to have the same rate everywhere.
     """
     elsewhere = _elsewhere(kind, table, items)
     cluster = table.cluster[kind.item]
@@ -442,7 +443,7 @@ def _fit_kind(kind: BucketArms, table: ArmTable, items: _Items, priors: Priors) 
 
 
 class _Elsewhere(NamedTuple):
-    """Each item's rate by its events outside a bucket; arrays (arms,)."""
+    """Each item's rate by its events outside a bucket; arrays of shape (arms,)."""
 
     logit: Floats
     variance: Floats
@@ -465,29 +466,29 @@ def _shifts(
     """Newton steps from a start; ``spreads``: between buckets, between clusters in a bucket, and the concentration."""
     bucket, own = start
     uses = kind.successes + kind.failures
-    known = cluster >= 0
+    has_cluster = cluster >= 0
     clusters = own.shape[1]
     for _ in range(4):
         mean = sigmoid(elsewhere.logit + bucket[kind.bucket] + _by_both(own, kind.bucket, cluster))
         weighing = _dilute(spreads[2], mean, elsewhere.variance)
         weight = (weighing + 1.0) / (weighing + np.maximum(uses, 1.0))
         slope, curve = weight * (kind.successes - uses * mean), weight * uses * mean * (1.0 - mean)
-        cell = kind.bucket[known] * clusters + cluster[known]
-        slopes = _sums(slope[known], cell, own.size).reshape(own.shape) - own / spreads[1]
-        curves = _sums(curve[known], cell, own.size).reshape(own.shape)
-        others = _sums(curve[~known], kind.bucket[~known], len(bucket))
+        cell = kind.bucket[has_cluster] * clusters + cluster[has_cluster]
+        slopes = _sums(slope[has_cluster], cell, own.size).reshape(own.shape) - own / spreads[1]
+        curves = _sums(curve[has_cluster], cell, own.size).reshape(own.shape)
+        others = _sums(curve[~has_cluster], kind.bucket[~has_cluster], len(bucket))
         totals = _sums(slope, kind.bucket, len(bucket)) - bucket / spreads[0]
         precision = curves + 1.0 / spreads[1]
-        # The bucket's own shift with its clusters' eliminated: an arrow-shaped system.
-        left = others + 1.0 / spreads[0] + (curves - curves**2 / precision).sum(axis=1)
-        step = (totals - (curves * slopes / precision).sum(axis=1)) / left
+        # The bucket's shift after eliminating its clusters' shifts: an arrow-shaped system.
+        denominator = others + 1.0 / spreads[0] + (curves - curves**2 / precision).sum(axis=1)
+        step = (totals - (curves * slopes / precision).sum(axis=1)) / denominator
         bucket = bucket + np.clip(step, -2.0, 2.0)
         own = own + np.clip((slopes - curves * step[:, None]) / precision, -2.0, 2.0)
-    return bucket, 1.0 / left, own, 1.0 / precision
+    return bucket, 1.0 / denominator, own, 1.0 / precision
 
 
 def _dilute(concentration: float, mean: Floats, variance: Floats) -> Floats:
-    """The concentration of a Beta whose mean is itself uncertain: variances add up on the logit scale."""
+    """The concentration of a Beta distribution with an uncertain mean: variances add up on the logit scale."""
     return concentration / (1.0 + concentration * mean * (1.0 - mean) * variance)
 
 
@@ -505,22 +506,22 @@ def _concentration(
     def cost(log_concentration: float) -> float:
         m = _dilute(math.exp(log_concentration), mean, variance)
         likelihood = betaln(won + m * mean, lost + m * (1 - mean)) - betaln(m * mean, m * (1 - mean))
-        off = (log_concentration - math.log(priors.concentration)) / priors.concentration_spread
-        return float(off**2 / 2 - likelihood.sum())
+        deviation = (log_concentration - math.log(priors.concentration)) / priors.concentration_spread
+        return float(deviation**2 / 2 - likelihood.sum())
 
     bounds = (math.log(0.5), math.log(priors.most_concentration))
     return math.exp(float(minimize_scalar(cost, bounds=bounds, method="bounded").x))
 
 
 def _spread(estimates: Floats, variances: Floats, prior: float, weight: float) -> float:
-    """The variance between effects: an EM step, held by the prior (Dempster, Laird and Rubin, 1977)."""
+    """The variance between effects: an EM step with a prior (Dempster, Laird and Rubin, 1977)."""
     total = float((estimates**2 + variances).sum()) + weight * prior
     return total / (len(estimates) + weight)
 
 
 def _sums(values: Floats, index: Ints, length: int) -> Floats:
-    known = index >= 0
-    sums = np.bincount(index[known], weights=values[known], minlength=length)[:length]
+    valid = index >= 0
+    sums = np.bincount(index[valid], weights=values[valid], minlength=length)[:length]
     return sums.astype(np.float64)
 
 
@@ -541,7 +542,7 @@ class LevelPart(NamedTuple):
     """The part of one level in the logit of the mean."""
 
     level: str
-    """``collection``, ``item cluster``, ``item``, ``domain=physics``, ``item in domain=physics`` and the like."""
+    """Such as ``collection``, ``item cluster``, ``item``, ``domain=physics`` or ``item in domain=physics``."""
     logit: float
 
 
@@ -553,9 +554,9 @@ class Prediction:
     mean: float
     """The expected reward, 0 to 1."""
     sd: float
-    """Its standard deviation: how far the true rate may lie from the mean, 0 to 0.5."""
+    """The standard deviation of the true rate around the mean, 0 to 0.5."""
     effective_sample_size: float
-    """Events of the item itself, in just this context, that would leave the same uncertainty, above 0."""
+    """The number of the item's own events in this context that would leave the same uncertainty, above 0."""
     logit_mean: float
     """ln(mean / (1 - mean))."""
     levels: tuple[str, ...]
@@ -564,7 +565,7 @@ class Prediction:
 
     @property
     def uncertainty(self) -> float:
-        """The largest standard deviation that this many events leave, 0 to 0.5: no further event raises it."""
+        """The largest possible standard deviation at this sample size, 0 to 0.5; no further event raises it."""
         return uncertainty_of(self.effective_sample_size)
 
     @property
@@ -574,9 +575,9 @@ class Prediction:
 
     @property
     def explanation(self) -> str:
-        """One line: mean, uncertainty, and the levels that moved the mean, the strongest first."""
-        moved = sorted((part for part in self.parts if abs(part.logit) >= 0.005), key=lambda part: -abs(part.logit))
-        levels = ", ".join(f"{part.level} {part.logit:+.2f}" for part in moved) or "nothing learned yet"
+        """One line: mean, uncertainty, and the levels that changed the mean, the strongest first."""
+        effects = sorted((part for part in self.parts if abs(part.logit) >= 0.005), key=lambda part: -abs(part.logit))
+        levels = ", ".join(f"{part.level} {part.logit:+.2f}" for part in effects) or "nothing learned yet"
         return f"{self.mean:.2f} ± {self.sd:.2f}, as after {self.effective_sample_size:.0f} events: {levels}"
 
     def as_dict(self) -> dict[str, Any]:
@@ -592,10 +593,10 @@ class Prediction:
 
 
 def predictions(item_ids: Sequence[str], rewards: Posterior) -> list[Prediction]:
-    """One prediction an item, in order."""
+    """One prediction per item, in order."""
     mean, size = sigmoid(rewards.logit_mean), rewards.effective_sample_size
     sd = np.sqrt(mean * (1.0 - mean) / (size + 1.0))
     levels = tuple(level for level, _ in rewards.parts)
-    logits = np.column_stack([added for _, added in rewards.parts]).tolist()
+    logits = np.column_stack([part for _, part in rewards.parts]).tolist()
     rows = zip(item_ids, mean.tolist(), sd.tolist(), size.tolist(), rewards.logit_mean.tolist(), strict=True)
     return [Prediction(*row, levels, tuple(parts)) for row, parts in zip(rows, logits, strict=True)]

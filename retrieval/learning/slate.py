@@ -5,8 +5,8 @@
     thompson_slots      one or two places drawn by Thompson sampling among items with few uses
     adjacent_swaps      around any of them: in some slates two neighbours change places
 
-A policy has two verbs, and probabilities that are known before the draw. ``policy_for`` makes the policy of a profile;
-a slate is the list of shown items, drawn by a policy from a ranking.
+A slate is the list of shown items, which a policy draws from a ranking, with probabilities that are known before the
+draw. ``policy_for`` makes the policy of a profile.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from retrieval.learning.propensity import ROWS, Floats, Lottery, Ranked, finite_
 
 
 class SlatePlan(Protocol):
-    """The plan of a policy: everything but the draw is decided, so the probabilities are exact."""
+    """The plan of a policy: all but the draw is decided, so the probabilities are exact."""
 
     @property
     def propensities(self) -> Floats:
-        """Shape (candidates,): the probability of each to be in the slate; they add up to the number of places."""
+        """Shape (candidates,): the probability of being in the slate; they add up to the number of places."""
 
     @property
     def chances(self) -> Floats:
-        """Shape (candidates, places): the probability of each to stand at each place; each column adds up to 1."""
+        """Shape (candidates, places): the probability of being at each place; each column adds up to 1."""
 
     @property
     def pairs(self) -> tuple[int, ...]:
-        """The places r for which r and r + 1 certainly hold items placed by score."""
+        """The places r such that r and r + 1 certainly have items placed by score."""
 
     def draw(self, rng: np.random.Generator) -> Drawn:
         """Draw the slate."""
@@ -49,7 +49,7 @@ class Drawn(NamedTuple):
     """The items at their places."""
 
     picked: tuple[int, ...]
-    """Places in the list of candidates, from the first place of the slate to the last; none twice."""
+    """Indexes of candidates, from the first place of the slate to the last, without repetitions."""
     slots: tuple[Slot, ...]
     """The reason for each place."""
 
@@ -60,20 +60,20 @@ class Pull:
 
     drawn: Drawn
     propensities: Floats
-    """Shape (candidates,): the probability of each candidate, shown or not, to be in the slate."""
+    """Shape (candidates,): each candidate's probability of being in the slate, shown or not."""
     rank_propensities: Floats
-    """Shape (places,): the probability of each item shown to be at its place."""
+    """Shape (places,): each shown item's probability of being at its place."""
 
 
 class Policy(Protocol):
     """A policy of exploration. Implementations inherit from this class and define ``name`` and ``plan``.
 
     A policy has no state and no randomness of its own: the generator is passed in, and the same seed gives the same
-    slate. What it learns is in the arms.
+    slate. All that it learns is in the arms.
     """
 
     version: int = 1
-    """Raised whenever the same numbers and the same seed would give another slate or other probabilities."""
+    """Raised with every change that gives another slate or other probabilities for the same input and seed."""
 
     @property
     @abstractmethod
@@ -82,13 +82,13 @@ class Policy(Protocol):
 
     @abstractmethod
     def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> SlatePlan:
-        """Plans a slate of up to ``limit`` of these candidates, the best first and none twice.
+        """Plan a slate of up to ``limit`` of these candidates, given best first without repetitions.
 
-        Whatever the probabilities depend on is drawn here, and nothing else is.
+        Draws all that the probabilities depend on, and nothing else.
         """
 
     def pull(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> Pull:
-        """A slate of ``limit`` candidates, or of all where there are fewer, with exact propensities."""
+        """A slate of ``limit`` candidates, or of all if there are fewer, with exact propensities."""
         plan = self.plan(candidates, limit, rng)
         propensities, chances = plan.propensities, plan.chances
         drawn = plan.draw(rng)
@@ -109,12 +109,12 @@ class Policy(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Places:
-    """Certain places, then places that a lottery fills in random order."""
+    """Certain places, followed by places that a lottery fills in random order."""
 
     size: int
-    """Candidates."""
+    """The number of candidates."""
     settled: tuple[int, ...]
-    """The candidates at the first places, for certain."""
+    """The candidates at the first places, which are certain."""
     pool: tuple[int, ...] = ()
     """The candidates of the lottery."""
     lottery: Lottery | None = None
@@ -152,7 +152,7 @@ class Places:
         return Drawn(picked, tuple(map(self._slot, picked)))
 
     def _slot(self, candidate: int) -> Slot:
-        """Candidates are numbered by score: one beyond the places of a slate by score is explored."""
+        """Candidates are numbered by score; those beyond the slate by score are explored."""
         places = len(self.settled) + (0 if self.lottery is None else self.lottery.slots)
         return Slot.EXPLORE if candidate >= places else Slot.EXPLOIT
 
@@ -164,7 +164,7 @@ class Off(Policy):
     name = PolicyName.OFF.value
 
     def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> Places:  # noqa: ARG002 - the role's signature
-        """All places settled."""
+        """A plan with all places settled."""
         return Places(len(candidates), tuple(range(min(limit, len(candidates)))))
 
 
@@ -172,9 +172,9 @@ class Off(Policy):
 class AdjacentSwaps(Policy):
     """Swaps one pair of neighbours, drawn uniformly, with the probability ``share``.
 
-    Only pairs that the inner policy placed by score take part, so the items of the slate stay the same, and the chance
-    of each place is exact. Clicks on the same items at two places measure position bias (Agarwal et al., WSDM
-    2019).
+    Only pairs that the inner policy placed by score are swapped, so the items of the slate stay the same, and the
+    probability of each place is exact. Clicks on the same items at two places measure position bias (Agarwal et al.,
+    WSDM 2019).
     """
 
     inner: Policy
@@ -183,11 +183,11 @@ class AdjacentSwaps(Policy):
 
     @property
     def name(self) -> str:
-        """The inner policy's, with its version, and its own."""
+        """The inner policy's name and version, and the name of this one."""
         return f"{self.inner.recorded_as}+adjacent_swaps"
 
     def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> SlatePlan:
-        """The inner policy's plan, with swaps where there are pairs."""
+        """The inner policy's plan, with swaps if there are pairs."""
         plan = self.inner.plan(candidates, limit, rng)
         return Swapped(plan, self.share) if plan.pairs else plan
 
@@ -206,20 +206,20 @@ class Swapped:
 
     @property
     def chances(self) -> Floats:
-        """See ``SlatePlan``: each pair moves an equal part of what is at its two places."""
+        """See ``SlatePlan``: each pair exchanges an equal part of the probabilities of its two places."""
         before = self.inner.chances
         probabilities = before.copy()
         first = np.array(self.inner.pairs)
         part = self.share / len(first)
-        # A place is in up to two pairs, so the parts are added one by one, which plain indexing would not do.
-        moved = part * (before[:, first + 1] - before[:, first])
-        np.add.at(probabilities.T, first, moved.T)
-        np.add.at(probabilities.T, first + 1, -moved.T)
+        # A place may be in two pairs, so the parts are added one by one, which plain indexing would not do.
+        change = part * (before[:, first + 1] - before[:, first])
+        np.add.at(probabilities.T, first, change.T)
+        np.add.at(probabilities.T, first + 1, -change.T)
         return np.maximum(probabilities, 0.0)
 
     @property
     def pairs(self) -> tuple[int, ...]:
-        """See ``SlatePlan``: none is settled any more."""
+        """See ``SlatePlan``: no pair is certain any more."""
         return ()
 
     def draw(self, rng: np.random.Generator) -> Drawn:
@@ -241,35 +241,35 @@ def _mark(slots: tuple[Slot, ...], first: int) -> tuple[Slot, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ThompsonSlots(Policy):
-    """Draws the last ``slots`` places among eligible candidates beyond the slate and those placed there by score.
+    """Draws the last ``slots`` places among eligible candidates beyond the slate and the items placed there by score.
 
-    A posterior draw of all their scores decides (Thompson 1933), or a uniform choice, with the probability ``floor``.
-    So an item is tried as long as it may be better than the one it would replace, not because it is new; and an item
+    A posterior draw of all their scores decides (Thompson 1933), or with probability ``floor`` a uniform choice. So an
+    item is tried as long as it may be better than the one that it would replace, not because it is new; and an item
     that may be replaced keeps a propensity above 0, without which records could not evaluate other policies.
 
-    All other places are by score, the first one always. There are no more slots than eligible candidates
-    beyond the slate: where there are none, the slate is by score.
+    All other places, always including the first, are by score. There are no more slots than eligible candidates beyond
+    the slate; without any, the slate is by score.
     """
 
     slots: int = 1
     """1 or 2."""
     posterior: PosteriorKind = PosteriorKind.SHRUNK
     floor: float = 0.1
-    """The probability that the slots are filled uniformly, 0 to 1."""
+    """The probability of a uniform choice, 0 to 1."""
     most_eligible: int = 30
-    """The number of candidates, best by score first, that compete; at least 1."""
+    """The most eligible candidates that compete, those with the best scores; at least 1."""
     rows: int = ROWS
-    """Posterior draws, at least 1."""
+    """The number of posterior draws, at least 1."""
 
     name = PolicyName.THOMPSON_SLOTS.value
 
     @classmethod
     def of(cls, exploration: Exploration) -> ThompsonSlots:
-        """Makes the policy with the numbers of a profile."""
+        """The policy with the numbers of a profile."""
         return cls(exploration.slots, exploration.posterior, exploration.floor, exploration.most_eligible)
 
     def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> Places:
-        """The first places settled, the posterior drawn."""
+        """A plan with the first places settled and the posterior drawn."""
         places = min(limit, len(candidates))
         beyond = [place for place in range(places, len(candidates)) if candidates[place].eligible][: self.most_eligible]
         slots = min(self.slots, places - 1, len(beyond))
@@ -287,27 +287,27 @@ class UncertaintyBonus(Policy):
 
     The uncertainty falls with every event on the item, so no failure raises an item's place.
 
-    The last place has a floor: with the probability ``floor`` it goes to one of the ``most_eligible`` candidates from
-    there on, uniformly. So the candidate next by score has 1 - floor + floor / n there, each other one floor / n, and
-    all above are certain. A slate of one place has no floor.
+    The last place has a floor: with probability ``floor`` it goes to one of the ``most_eligible`` candidates from there
+    on, uniformly. So the probability of the candidate next by score is 1 - floor + floor / n, that of each other one
+    floor / n, and all places above are certain. A slate of one place has no floor.
     """
 
     rate: float = 0.1
-    """Added to the score for each unit of uncertainty, at least 0."""
+    """Added to the score per unit of uncertainty, at least 0."""
     floor: float = 0.1
     """The probability of a uniform choice, 0 to 1."""
     most_eligible: int = 30
-    """The number of candidates among which the uniform choice is made, at least 1."""
+    """The number of candidates for the uniform choice, at least 1."""
 
     name = PolicyName.UNCERTAINTY_BONUS.value
 
     @classmethod
     def of(cls, exploration: Exploration) -> UncertaintyBonus:
-        """Makes the policy with the numbers of a profile."""
+        """The policy with the numbers of a profile."""
         return cls(exploration.rate, exploration.floor, exploration.most_eligible)
 
     def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> Places:  # noqa: ARG002 - the role's signature
-        """All places but the last settled."""
+        """A plan with all places but the last settled."""
         places = min(limit, len(candidates))
         order = self._order(candidates)
         pool = order[places - 1 : places - 1 + self.most_eligible]
@@ -317,14 +317,12 @@ class UncertaintyBonus(Policy):
         return Places(len(candidates), order[: places - 1], pool, lottery)
 
     def _order(self, candidates: Sequence[Ranked]) -> tuple[int, ...]:
-        raised = np.array(
-            [candidate.score + self.rate * candidate.uncertainty for candidate in candidates], dtype=float
-        )
-        return tuple(np.argsort(-raised, kind="stable").tolist())
+        sums = np.array([candidate.score + self.rate * candidate.uncertainty for candidate in candidates], dtype=float)
+        return tuple(np.argsort(-sums, kind="stable").tolist())
 
 
 def policy_for(exploration: Exploration) -> Policy:
-    """The policy with the profile's numbers, and swaps around it where the profile asks for them."""
+    """The policy of the profile, with swaps around it if the profile has swaps."""
     policy = _policy(exploration)
     return AdjacentSwaps(policy, exploration.swaps) if exploration.swaps else policy
 
@@ -340,10 +338,10 @@ def _policy(exploration: Exploration) -> Policy:
 
 
 def compose(ranked: Sequence[Ranked], limit: int, exploration: Exploration, rng: np.random.Generator) -> list[Placed]:
-    """Composes the slate of candidates given best first: ``limit`` of them, or all where there are fewer.
+    """Compose the slate of ``limit`` candidates, given best first, or of all if there are fewer.
 
-    A repeated candidate counts at its first place. The same generator state gives the same slate with the
-    same propensities, and ``slate_probabilities`` gives those of all others.
+    A repeated candidate counts at its first place. The same state of the generator gives the same slate with the same
+    propensities; ``slate_probabilities`` gives those of all candidates.
     """
     return drawn_slate(_each_once(ranked), limit, exploration, rng)[0]
 
@@ -351,7 +349,7 @@ def compose(ranked: Sequence[Ranked], limit: int, exploration: Exploration, rng:
 def drawn_slate(
     candidates: Sequence[Ranked], limit: int, exploration: Exploration, rng: np.random.Generator
 ) -> tuple[list[Placed], dict[str, float]]:
-    """The slate of candidates without repeats, and the probability of each of them to be in it, by item."""
+    """The slate of candidates without repetitions, and each candidate's probability of being in it, by item."""
     pull = policy_for(exploration).pull(candidates, max(limit, 0), rng)
     placed = [
         Placed(candidates[place].item_id, slot, float(pull.propensities[place]), float(rank_chance))
@@ -365,10 +363,10 @@ def drawn_slate(
 def slate_probabilities(
     ranked: Sequence[Ranked], limit: int, exploration: Exploration, rng: np.random.Generator
 ) -> dict[str, float]:
-    """The probability of every candidate to be in the slate, by item: what ``compose`` gives those that it shows.
+    """Every candidate's probability of being in the slate, by item, as in the propensities of ``compose``.
 
-    They add up to the number of places. With the generator in another state, Thompson sampling has other posterior
-    draws, and probabilities that differ by the chance in these.
+    They add up to the number of places. Another state of the generator gives Thompson sampling other posterior draws,
+    and slightly different probabilities.
     """
     candidates = _each_once(ranked)
     plan = policy_for(exploration).plan(candidates, max(limit, 0), rng)

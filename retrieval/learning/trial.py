@@ -1,4 +1,4 @@
-"""The trial of a model before its use, against the ranking in use, on searches that it was not fitted on. Pure."""
+"""The trial of a model before its use: a comparison with the ranking in use on held-out searches. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LEAST_QUESTIONS = 50
 """The fewest questions with a verdict that a trial needs."""
 
 ONE_SIDED_975, ONE_SIDED_995 = 1.96, 2.58
-"""The standard errors of one-sided bounds: a trial is held again with every fit, and each may err.
+"""The standard errors of one-sided bounds, strict because every fit has a trial, and each may err.
 
 The rewards of single items need the stronger evidence: they also raise items that were never shown for such a question,
 which no trial can evaluate."""
@@ -60,15 +60,15 @@ class Incumbent(NamedTuple):
 
     model: LearnedModel
     statistics_at: datetime
-    """The moment as of which its verdicts were read."""
+    """The time as of which its verdicts were read."""
 
 
 class _Ranked(NamedTuple):
-    """The items of a slate under one ranking, shape (items,) each."""
+    """The items of a slate under one ranking; arrays of shape (items,)."""
 
     scores: Floats
     verdicts: Floats
-    """The expected verdict on each where it stood."""
+    """The expected verdict on each item at the rank at which it was shown."""
 
 
 _Ranking = Callable[[Slate], _Ranked]
@@ -77,50 +77,50 @@ _Ranking = Callable[[Slate], _Ranked]
 
 @dataclass(slots=True)
 class _Tally:
-    """Differences between candidate and incumbent by question that was not fitted on, one a search.
+    """Differences between candidate and incumbent by held-out question, one per search.
 
-    Searches for the same question are not independent of each other: they count together, as one.
+    Searches for the same question are not independent, so they count as one.
     """
 
     losses: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    """Log-loss of the incumbent less that of the candidate."""
+    """Log-loss of the incumbent minus that of the candidate."""
     gains: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    """Unexpected reward in the candidate's order less that in the incumbent's, discounted."""
+    """Discounted unexpected reward in the candidate's order minus that in the incumbent's."""
 
 
 def trial(
     examples: Examples, incumbent: Incumbent | None, *, share: float, seed: int = 1
 ) -> dict[Combination, TrialOutcome]:
-    """Fit on four fifths of the questions, try on the rest, five times; returns the outcome of each combination.
+    """Fit on four fifths of the questions and evaluate on the rest, five times; returns each combination's outcome.
 
-    The shown items are ranked again, and a verdict counts 1 / log2(1 + new rank) - 1 / log2(1 + old rank) times the
-    reward beyond the one expected from relevance and old rank. Without that expectation as a control variate, attention
-    and relevance would decide, not the items that are better than expected. A combination passes when
-    the 97.5 % lower bounds of both differences, this and that of log-loss, are above 0 over questions.
-    ``incumbent``: None: relevance alone. ``share`` is that of the learned reward in the sum.
+    The shown items are ranked again, and a verdict counts (1 / log2(1 + new rank) - 1 / log2(1 + old rank)) × (reward -
+    the reward expected from relevance and old rank). Without that expectation as a control variate, attention and
+    relevance would decide, not the items that are better than expected. A combination passes if the 97.5 % lower bounds
+    over questions of both differences, this one and that of log-loss, are above 0.
+    ``incumbent``: None: relevance alone. ``share``: of the learned reward in the sum.
     """
-    summed, shared, stacked, beyond = _Tally(), _Tally(), _Tally(), _Tally()
+    sums, shared, stacks, additions = _Tally(), _Tally(), _Tally(), _Tally()
     for questions in _folds(examples, seed):
-        known, unseen = examples.of(questions, inside=False), examples.of(questions, inside=True)
-        fitted, by_relevance = fit(known), partial(_by_relevance, relevance_alone(known))
+        training, held_out = examples.of(questions, inside=False), examples.of(questions, inside=True)
+        fitted, by_relevance = fit(training), partial(_by_relevance, relevance_alone(training))
         by_sum = _sum_ranking(fitted.reward, fitted.arms, share)
-        signals_of = partial(_signals, fitted.by_item, fitted.arms, fitted.directions, known.octets)
+        signals_of = partial(_signals, fitted.by_item, fitted.arms, fitted.directions, training.octets)
         before_sum, before_stack = (
-            _before(incumbent, combination, known, fitted.arms, share) or by_relevance
+            _before(incumbent, combination, training, fitted.arms, share) or by_relevance
             for combination in (Combination.SUM, Combination.LOGIT_STACK)
         )
-        for slate in unseen.slates:
+        for slate in held_out.slates:
             signals, expected = signals_of(slate), by_relevance(slate).verdicts
             by_stack, by_shared = _stack(fitted.stack, signals), _stack(fitted.shared, signals)
             now = before_stack(slate)
             for tally, candidate, before in (
-                (summed, by_sum(slate), before_sum(slate)),
+                (sums, by_sum(slate), before_sum(slate)),
                 (shared, by_shared, now),
-                (stacked, by_stack, now),
-                (beyond, by_stack, by_shared),
+                (stacks, by_stack, now),
+                (additions, by_stack, by_shared),
             ):
                 _compare(tally, slate, expected, candidate, before)
-    return {Combination.SUM: _outcome(summed), Combination.LOGIT_STACK: _stack_outcome(shared, stacked, beyond)}
+    return {Combination.SUM: _outcome(sums), Combination.LOGIT_STACK: _stack_outcome(shared, stacks, additions)}
 
 
 def relevance_alone(examples: Examples) -> LogitStack:
@@ -140,17 +140,17 @@ def _folds(examples: Examples, seed: int) -> list[frozenset[str]]:
 def _before(
     incumbent: Incumbent | None,
     combination: Combination,
-    known: Examples,
+    training: Examples,
     arms: Mapping[str, ItemArms],
     share: float,
 ) -> _Ranking | None:
-    """The incumbent as it ranks now: with current arms, and the rewarded queries of the time of its fit."""
+    """The incumbent's ranking, with current arms, and the rewarded queries at the time of its fit."""
     if incumbent is None or combination not in incumbent.model.passed:
         return None
     if combination is Combination.SUM:
         return _sum_ranking(incumbent.model.reward, arms, share)
-    model, rewarded = incumbent.model, directions(known.rated, incumbent.statistics_at)
-    return lambda slate: _stack(model.stack, _signals(model.by_item, arms, rewarded, known.octets, slate))
+    model, rewarded = incumbent.model, directions(training.rated, incumbent.statistics_at)
+    return lambda slate: _stack(model.stack, _signals(model.by_item, arms, rewarded, training.octets, slate))
 
 
 def _by_relevance(alone: LogitStack, slate: Slate) -> _Ranked:
@@ -181,12 +181,12 @@ def _stack(stack: LogitStack, signals: Mapping[str, Floats]) -> _Ranked:
 def _signals(
     by_item: LearnedReward,
     arms: Mapping[str, ItemArms],
-    known: Mapping[str, Direction],
+    rewarded: Mapping[str, Direction],
     octets: Mapping[str, int],
     slate: Slate,
 ) -> dict[str, Floats]:
     predicted = by_item.predict(slate.buckets, _items(slate, arms))
-    totals = [known[item].total if item in known else None for item in slate.item_ids]
+    totals = [rewarded[item].total if item in rewarded else None for item in slate.item_ids]
     return {
         RELEVANCE: np.array(slate.relevance),
         LEARNED: np.array([prediction.logit_mean for prediction in predicted]),
@@ -210,22 +210,22 @@ def _compare(tally: _Tally, slate: Slate, expected: Floats, candidate: _Ranked, 
     rewards = np.array([slate.rewards[place] or 0.0 for place in rated])
     own, other = candidate.verdicts[rated], before.verdicts[rated]
     tally.losses[slate.question].append(float(np.mean(log_losses(other, rewards) - log_losses(own, rewards))))
-    moved = _discounts(candidate.scores) - _discounts(before.scores)
-    tally.gains[slate.question].append(float((rewards - expected[rated]) @ moved[rated]))
+    change = _discounts(candidate.scores) - _discounts(before.scores)
+    tally.gains[slate.question].append(float((rewards - expected[rated]) @ change[rated]))
 
 
 def _discounts(scores: Floats) -> Floats:
-    """1 / log2(1 + rank) of each, by its score; equal scores keep their order."""
+    """1 / log2(1 + rank) of each item, ranked by score; equal scores keep their order."""
     ranks = np.empty(len(scores))
     ranks[np.argsort(-scores, kind="stable")] = np.arange(1, len(scores) + 1)
     discounts: Floats = 1 / np.log2(1 + ranks)
     return discounts
 
 
-def _stack_outcome(shared: _Tally, stacked: _Tally, beyond: _Tally) -> TrialOutcome:
-    """All signals, where those of single items reliably add something; else only those that all items have."""
-    whole = _outcome(stacked)
-    if whole.passed and _outcome(beyond, ONE_SIDED_995).passed:
+def _stack_outcome(shared: _Tally, stacks: _Tally, additions: _Tally) -> TrialOutcome:
+    """The outcome of the whole stack if the signals of single items reliably improve it; else of the shared stack."""
+    whole = _outcome(stacks)
+    if whole.passed and _outcome(additions, ONE_SIDED_995).passed:
         return whole
     outcome = _outcome(shared)
     return replace(outcome, is_shared=outcome.passed)

@@ -25,7 +25,7 @@ from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.profile_parts import Recording
 from retrieval.domain.search.reranking import RERANK, Rerank, Scored
 from retrieval.engine.decide import Decider, Models
-from retrieval.engine.record import Answered, Recordable, WrittenDown, request_of
+from retrieval.engine.record import AnsweredSearch, EncodedRecord, Recordable, request_of
 from retrieval.engine.recorder import Recorder
 from retrieval.engine.replay import (
     Difference,
@@ -175,12 +175,12 @@ class _Catcher(Recorder):
 
     def __init__(self, database: Database, tenant_id: int) -> None:
         super().__init__(database, tenant_id)
-        self.caught: list[Answered] = []
+        self.caught: list[AnsweredSearch] = []
 
-    def ready(self, answered: Answered) -> Recordable:
+    def ready(self, answered: AnsweredSearch) -> Recordable:
         return answered
 
-    def offer(self, answered: Recordable | WrittenDown) -> bool:
-        if isinstance(answered, Answered):  # always, because ``ready`` encodes none
+    def offer(self, answered: Recordable | EncodedRecord) -> bool:
+        if isinstance(answered, AnsweredSearch):  # always, because ``ready`` encodes none
             self.caught.append(answered)
         return True

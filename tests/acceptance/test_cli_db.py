@@ -87,7 +87,7 @@ def test_the_sql_is_printed_and_nothing_else(program: Program) -> None:
     assert text.rstrip().endswith("COMMIT;")
 
 
-def test_asked_on_a_terminal_a_no_keeps_the_data(program: Program) -> None:
+def test_the_answer_no_on_a_terminal_keeps_the_data(program: Program) -> None:
     """The question is on standard error; the answer comes from the terminal."""
     program = program.using(RETRIEVAL_SCHEMA="asked")
     program.succeeds("db", "upgrade")
@@ -142,8 +142,8 @@ def test_the_home_is_saved_destroyed_and_restored(own_home: Path, tmp_path: Path
 
 def test_a_server_is_upgraded_from_an_older_version_alone(program: Program) -> None:
     """There is nothing to do here, and the message says so."""
-    said = program.fails("db", "upgrade-server", "/usr/bin")
-    assert re.search(r"was made by PostgreSQL (\d+), and \1 is installed: nothing to do", said)
+    message = program.fails("db", "upgrade-server", "/usr/bin")
+    assert re.search(r"was made by PostgreSQL (\d+), and \1 is installed: nothing to do", message)
     own = program.using(RETRIEVAL_DATABASE_URL="postgresql://127.0.0.1:1/x")
     assert "which its administrator upgrades" in own.fails("db", "upgrade-server", "/usr/bin")
 

@@ -109,7 +109,7 @@ def test_a_wrong_environment_is_one_line(
     assert "secret" not in line
 
 
-def test_a_variable_that_is_no_setting_is_noted(ready: Program) -> None:
+def test_a_variable_that_is_not_a_setting_is_noted(ready: Program) -> None:
     """The note names the nearest setting; settings of tickets and of tests are known, and the command runs."""
     process = ready.using(RETRIEVAL_EMBEDER="none", RETRIEVAL_TICKETS_COLLECTION="x", RETRIEVAL_TEST_PARTS="4")(
         "collections"
@@ -159,7 +159,7 @@ def test_help_is_a_table_of_contents(program: Program) -> None:
     assert program.succeeds("-h") == program.succeeds("--help")
 
 
-def test_the_version_is_told(program: Program) -> None:
+def test_the_version_is_printed(program: Program) -> None:
     """Before anything else is looked at."""
     assert program.succeeds("--version").startswith("retrieval")
 

@@ -22,8 +22,8 @@ def test_a_file_is_stored_but_for_its_bad_lines_and_a_quarantine_takes_it_back(p
         assert "events.jsonl:2: item 'nowhere'" in process.stderr
         assert "events.jsonl:4: an event is written as an object" in process.stderr
     assert program.json("actors", "quarantine", "u1") == {"events": 1}
-    said = program.json("feedback", "--collection", "docs", "b", "--reward", "0.5", "--actor", "u1")
-    assert said["discounted"] == {"quarantined": 1}
+    report = program.json("feedback", "--collection", "docs", "b", "--reward", "0.5", "--actor", "u1")
+    assert report["discounted"] == {"quarantined": 1}
 
 
 def test_each_command_is_a_verdict_and_the_last_one_counts(program: Program) -> None:
@@ -31,7 +31,7 @@ def test_each_command_is_a_verdict_and_the_last_one_counts(program: Program) -> 
     program.write("pages.jsonl", {"_id": "a", "text": "one"})
     program.succeeds("ingest", "pages", "pages.jsonl", "--quiet")
     judge = ("feedback", "--collection", "pages", "a", "--actor", "u2")
-    said = [program.json(*judge, verdict) for verdict in ("--helpful", "--not-helpful", "--helpful")]
-    assert [(one["recorded"], one["superseding"]) for one in said] == [(1, 0), (1, 1), (1, 1)]
-    said = [program.json(*judge, "--helpful", "--key", "order 17") for _ in range(2)]
-    assert [(one["recorded"], one["repeated"]) for one in said] == [(1, 0), (0, 1)]
+    reports = [program.json(*judge, verdict) for verdict in ("--helpful", "--not-helpful", "--helpful")]
+    assert [(report["recorded"], report["superseding"]) for report in reports] == [(1, 0), (1, 1), (1, 1)]
+    reports = [program.json(*judge, "--helpful", "--key", "order 17") for _ in range(2)]
+    assert [(report["recorded"], report["repeated"]) for report in reports] == [(1, 0), (0, 1)]

@@ -161,14 +161,14 @@ def test_items_without_ids_get_them_by_their_content(program: Program, tmp_path:
     file = tmp_path / "notes.jsonl"
     file.write_text('{"text": "first note"}\n{"_id": "b", "text": "second note"}\n{"text": "first note"}\n')
     assert "make ids of the texts: --id-from text" in program.fails("ingest", "notes", file)
-    said = program.succeeds("ingest", "notes", file, "--id-from", "text")
-    assert "gets a hash of text as id" in said
-    assert "1 id stands more than once" in said
+    output = program.succeeds("ingest", "notes", file, "--id-from", "text")
+    assert "gets a hash of text as id" in output
+    assert "1 id stands more than once" in output
     again = program.json("ingest", "notes", file, "--id-from", "text")
     assert (again["added"], again["unchanged"], again["repeated"]) == (0, 2, 1)
 
 
-def test_what_holds_nothing_is_told(program: Program, tmp_path: Path) -> None:
+def test_an_empty_source_is_reported(program: Program, tmp_path: Path) -> None:
     """A file without items, and a folder without documents; both may be meant, so the run succeeds."""
     file, folder = tmp_path / "none.csv", tmp_path / "folder"
     file.write_text("id,text\n")
@@ -242,7 +242,7 @@ async def test_items_wait_for_an_embedder_that_fails(program: Program) -> None:
         assert counts(report) == {"read": 3, "unchanged": 3, "embedded": 3}
 
 
-async def test_a_service_is_told_before_texts_are_sent_to_it(program: Program) -> None:
+async def test_a_notice_precedes_sending_texts_to_a_service(program: Program) -> None:
     """The notice has the address without password, the model and the tokens; the local model's names its limits."""
     path = program.write("notes.jsonl", *NOTES)
     async with OpenAIServer(speaks=SPEECHES["ollama"], dimensions=96) as server:
@@ -269,7 +269,7 @@ def test_the_model_of_this_machine_says_that_it_knows_english(program: Program) 
     assert notice not in local("ingest", "notes", path).stderr
 
 
-async def test_a_person_is_asked_before_a_key_of_the_environment_sends_texts_away(program: Program) -> None:
+async def test_a_person_confirms_before_a_key_of_the_environment_sends_texts_away(program: Program) -> None:
     """Only OPENAI_API_KEY is set: no is the default answer, and then nothing is sent or stored."""
     path = program.write("notes.jsonl", *NOTES)
     async with OpenAIServer() as server:
@@ -551,7 +551,7 @@ def test_a_folder_of_documents_is_ingested_and_gives_passages(program: Program, 
         (["handbook", "notes.jsonl"], 1, "notes.jsonl: the name does not tell what document it is"),
     ],
 )
-def test_what_cannot_be_meant_of_documents_is_refused(
+def test_options_for_items_are_refused_for_documents(
     program: Program, tmp_path: Path, options: list[str], code: int, message: str
 ) -> None:
     """In one line."""
@@ -561,7 +561,7 @@ def test_what_cannot_be_meant_of_documents_is_refused(
     assert message in program.fails("ingest", "docs", *places, code=code)
 
 
-def test_items_that_are_too_long_for_the_model_are_told(program: Program) -> None:
+def test_items_too_long_for_the_model_are_reported(program: Program) -> None:
     """The local model reads 256 tokens."""
     path = program.write("long.jsonl", {"_id": "long", "text": "word " * 300}, {"_id": "short", "text": "word"})
     process = program.using(RETRIEVAL_EMBEDDER="minilm")("ingest", "long", path)

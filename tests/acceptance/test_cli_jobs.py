@@ -134,7 +134,7 @@ def test_the_job_of_a_killed_worker_is_taken_up_by_another(program: Program, adm
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_worker_ends_when_it_is_told_to(program: Program, admin: Admin, number: int) -> None:
+def test_a_worker_ends_at_a_signal(program: Program, admin: Admin, number: int) -> None:
     """It finishes its step, ends with exit code 0, and logs no error."""
     collection = make_pending(program, admin)
     with worker(program.using(**QUICK)) as process:
@@ -172,7 +172,7 @@ def test_jobs_are_listed_run_and_seen_in_the_status(program: Program) -> None:
     assert "*/5 * * * *" in program.succeeds("jobs", "list")
 
 
-def test_a_collection_is_made_anew(program: Program) -> None:
+def test_a_collection_is_rebuilt(program: Program) -> None:
     """The command or the job rebuilds index, statistics and weights; searches find the same hits."""
     program.write("docs.jsonl", {"_id": "1", "text": "the cat sat"}, {"_id": "2", "text": "dogs bark"})
     program.succeeds("ingest", "docs", "docs.jsonl", "--quiet")
@@ -192,8 +192,8 @@ def test_a_worker_can_do_what_is_due_and_end(program: Program) -> None:
     program.write("docs.jsonl", {"_id": "1", "text": "the cat sat"})
     program.succeeds("ingest", "docs", "docs.jsonl", "--quiet")
     schedule = json.dumps(ONLY_EMBED | {"embed": "off", "prune": "* * * * *"})
-    said = program.using(RETRIEVAL_JOBS_SCHEDULE=schedule).succeeds("worker", "--once", "--concurrency", "1")
-    assert f"prune docs (tenant {program.environment['RETRIEVAL_TENANT']}): done" in said
+    output = program.using(RETRIEVAL_JOBS_SCHEDULE=schedule).succeeds("worker", "--once", "--concurrency", "1")
+    assert f"prune docs (tenant {program.environment['RETRIEVAL_TENANT']}): done" in output
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_a_worker_can_do_what_is_due_and_end(program: Program) -> None:
         (("reindex", "nothing"), "error: there is no collection 'nothing'; "),
     ],
 )
-def test_what_does_not_exist_is_one_line(program: Program, arguments: tuple[str, ...], line: str) -> None:
+def test_an_unknown_job_is_one_line(program: Program, arguments: tuple[str, ...], line: str) -> None:
     """The line lists what exists."""
     assert program.fails(*arguments).startswith(line)
 
@@ -215,7 +215,7 @@ def test_a_schedule_that_cannot_be_read_is_one_line(program: Program) -> None:
     assert error.startswith("error: RETRIEVAL_JOBS_SCHEDULE: it must be JSON such as")
 
 
-def test_the_doctor_runs_the_job_that_mends_if_it_is_told_to(program: Program, admin: Admin) -> None:
+def test_the_doctor_runs_the_advised_job_on_request(program: Program, admin: Admin) -> None:
     """It runs the advised command; without a terminal it needs --yes."""
     collection = make_pending(program, admin)
     assert "retrieval jobs run embed --collection docs" in program.succeeds("doctor", "docs")

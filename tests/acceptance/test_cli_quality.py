@@ -71,8 +71,8 @@ def test_one_leg_is_measured_alone(tickets: Program) -> None:
 def test_a_profile_is_measured_before_it_is_in_use(tickets: Program) -> None:
     """From a file; its legs are the variants."""
     words = tickets.write("words.json", {"legs": {"lexical": 1}})
-    found = tickets.json("evaluate", "tickets", *SAMPLE, "--profile", words, "--limit-queries", 3)
-    assert [one["variant"] for one in found["variants"]] == ["lexical"]
+    report = tickets.json("evaluate", "tickets", *SAMPLE, "--profile", words, "--limit-queries", 3)
+    assert [variant["variant"] for variant in report["variants"]] == ["lexical"]
     assert tickets.json("profiles", "show", "tickets")["profile"]["legs"].keys() == {"dense", "lexical"}
 
 
@@ -126,7 +126,7 @@ REFUSALS = (
 )
 
 
-def test_what_cannot_be_measured_is_one_line(tickets: Program) -> None:
+def test_an_impossible_measurement_is_one_line(tickets: Program) -> None:
     """The exit code is 1."""
     for arguments, reason in REFUSALS:
         assert reason in tickets.fails(*arguments)

@@ -57,11 +57,11 @@ async def test_the_worked_example(program: Program) -> None:
         assert "connection timeout" in outputs["connection timeout"]
         assert "done" in outputs["run"]
         assert (await asyncio.to_thread(moving.json, "collections"))[0]["space"] == "openai-compatible/big (3072)"
-        sent = [text for one in server.received for text in one.texts if "number" in text]
+        sent = [text for request in server.received for text in request.texts if "number" in text]
         assert len(sent) == len(set(sent)) == 60 + len(ASKED), "each text and each recorded question once"
 
 
-def test_what_the_program_refuses(program: Program) -> None:
+def test_impossible_actions_are_refused(program: Program) -> None:
     """With what to do next."""
     assert "has no re-embedding; begin one with" in program.fails("reembed", "tickets")
     assert "set RETRIEVAL_EMBEDDER=openai:big@http://x/v1 wherever" in program.fails(

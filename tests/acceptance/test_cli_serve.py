@@ -9,7 +9,7 @@ import httpx2
 from tests.acceptance.conftest import SECONDS, Program
 
 
-def test_it_serves_until_it_is_told_to_end(program: Program) -> None:
+def test_the_service_runs_until_a_signal_ends_it(program: Program) -> None:
     """It says where, and ends in good order with nothing to complain about."""
     process = program.start("serve", "--insecure-local", "--port", "0")
     try:

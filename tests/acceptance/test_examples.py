@@ -27,7 +27,7 @@ def run(example: str, home: Path, **variables: str) -> subprocess.CompletedProce
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_it_runs(example: str, home: Path) -> None:
+def test_an_example_runs(example: str, home: Path) -> None:
     """From any folder, without a word on standard error."""
     process = run(example, home, RETRIEVAL_EMBEDDER="hashing", RETRIEVAL_TENANT=f"runs {example}")
 
@@ -64,7 +64,7 @@ def test_the_demo_answers_five_questions_and_explains_them(home: Path, demo: sub
     assert " unchanged; 0 embedded " in second.stdout
 
 
-def test_what_the_demo_says_to_type_next_works(home: Path, demo: subprocess.CompletedProcess[str]) -> None:
+def test_the_commands_that_the_demo_prints_work(home: Path, demo: subprocess.CompletedProcess[str]) -> None:
     """Each command as it is printed, in the folder where the demo ran."""
     lines = [line for line in demo.stdout.splitlines() if line.startswith("  ") and "retrieval " in line]
     commands = [shlex.split(line)[1:] for line in lines]
@@ -82,7 +82,7 @@ def test_the_demo_works_without_an_embedder(home: Path) -> None:
     assert "pip install 'retrieval-platform[local]'" in " ".join(process.stdout.split())
 
 
-def test_the_demo_tells_an_error_in_one_line(home: Path) -> None:
+def test_the_demo_prints_an_error_in_one_line(home: Path) -> None:
     """No traceback where a server cannot be reached."""
     process = run("demo.py", home, RETRIEVAL_DATABASE_URL="postgresql://127.0.0.1:1/none")
 

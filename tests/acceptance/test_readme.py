@@ -157,8 +157,8 @@ with TestClient(app) as client:
     run = run_program(recipe(FASTAPI).text + script, tmp_path)
 
     assert (run.returncode, run.stderr) == (0, "")
-    found, refused = run.stdout.splitlines()
-    assert (json.loads(found)[0]["id"], refused) == ("T-9", "422")
+    hits, refused = run.stdout.splitlines()
+    assert (json.loads(hits)[0]["id"], refused) == ("T-9", "422")
 
 
 @pytest.mark.usefixtures("variables")
@@ -175,8 +175,8 @@ print(search(RequestFactory().get("/search", {"q": ""})).status_code)
     run = run_program(recipe(DJANGO).text + script, tmp_path)
 
     assert (run.returncode, run.stderr) == (0, "")
-    found, refused = run.stdout.splitlines()
-    assert (json.loads(found)["hits"][0]["id"], refused) == ("T-9", "422")
+    hits, refused = run.stdout.splitlines()
+    assert (json.loads(hits)["hits"][0]["id"], refused) == ("T-9", "422")
 
 
 def recipe(sign: str) -> Block:

@@ -105,7 +105,7 @@ def test_a_start_computes_for_less_than_a_second(program: Program) -> None:
     assert min(spent) < 1.0, spent
 
 
-def test_json_tells_the_whole_context(program: Program) -> None:
+def test_json_has_the_whole_context(program: Program) -> None:
     """Options override the hook's input, and ``--tenant`` may precede the command."""
     tenant = program.environment["RETRIEVAL_TENANT"]
     arguments = ("--tenant", tenant, "session-start", "--format", "json", "--session", "mine", "--explore", "0")
@@ -154,7 +154,7 @@ def test_the_pages_hooks_run_as_they_are_pasted(program: Program, tmp_path: Path
     assert (outputs["SessionStart"][1], outputs["SessionEnd"]) == ("", ("", ""))
 
 
-def test_what_a_session_was_about_counts_for_the_next(program: Program) -> None:
+def test_the_tags_of_a_session_influence_the_next(program: Program) -> None:
     """The end stores a trace with the session's tags; tags of failed sessions do not count."""
     assert program.succeeds("session-end", "--session", "s-1", "--tags", "observability", stdin="{}") == ""
     assert program.succeeds("session-end", "--session", "s-2", "--outcome", "failure", "--tags", "go") == ""
@@ -201,9 +201,7 @@ def test_a_database_that_does_not_answer_is_not_waited_for(program: Program, sil
         (("session-start",), {"RETRIEVAL_SESSION_START_SECONDS": "0"}, "RETRIEVAL_SESSION_START_SECONDS: "),
     ],
 )
-def test_what_goes_wrong_is_a_hint(
-    program: Program, arguments: tuple[str, ...], changed: dict[str, str], reason: str
-) -> None:
+def test_an_error_is_a_hint(program: Program, arguments: tuple[str, ...], changed: dict[str, str], reason: str) -> None:
     """One line on standard error, nothing on standard output, and exit code 0; wrong usage too."""
     line = hint_of(program.using(**changed), *arguments)
     assert reason in line

@@ -48,7 +48,7 @@ def test_links_and_pictures_lead_to_files(site: Path) -> None:
     assert broken == set()
 
 
-def test_what_the_pages_link_to_in_the_repository_is_there(site: Path) -> None:
+def test_link_targets_in_the_repository_exist(site: Path) -> None:
     """Results of the benchmarks, with the links between them turned to where they lie in the site."""
     page = (site / "comparison.html").read_text()
 

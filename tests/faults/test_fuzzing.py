@@ -124,7 +124,7 @@ def test_documents(kind: str, data: bytes) -> None:
 @example("[" * 5_000, [])
 @example("a = " + "[" * 5_000, [])
 @example('{"dependencies": ' + "[" * 5_000, [])
-def test_what_a_session_starts_with(text: str, paths: list[str]) -> None:
+def test_a_session_starts_in_any_project(text: str, paths: list[str]) -> None:
     """Project files are somebody else's: what cannot be read says nothing, and nothing is raised."""
     names = (
         "package.json",

@@ -232,7 +232,7 @@ def test_every_variable_is_a_setting(services: dict[str, Any]) -> None:
         assert set(service["environment"]) <= others | VARIABLES, name
 
 
-def test_what_serves_is_healthy_by_readiness(services: dict[str, Any]) -> None:
+def test_the_health_of_a_service_is_its_readiness(services: dict[str, Any]) -> None:
     """The HTTP service is asked for its readiness, at its port; the others for the state of the database."""
     http = services["http"]
     port = http["command"][http["command"].index("--port") + 1]

@@ -63,7 +63,7 @@ def package_of(folder: Path, files: dict[str, str]) -> list[house.Module]:
     return house.modules_of(package)
 
 
-def test_full_folders_are_told_with_their_number(tmp_path: Path) -> None:
+def test_full_folders_are_reported_with_their_number(tmp_path: Path) -> None:
     """A folder's own files count; those of the folders within do not."""
     modules = package_of(tmp_path, {"__init__.py": "", "a/b.py": "", "a/c.py": "", "a/d/e.py": ""})
 
@@ -96,7 +96,7 @@ def test_a_public_class_name_stands_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("late", ["def f() -> None:\n    import made.a\n", "if TYPE_CHECKING:\n    import made.a\n"])
-def test_a_circle_is_told_unless_an_import_comes_late(tmp_path: Path, late: str) -> None:
+def test_a_circle_is_reported_unless_an_import_is_deferred(tmp_path: Path, late: str) -> None:
     """Imports within calls, or only for types, do not count."""
     first = {"a.py": "from made.b import x\n"}
 

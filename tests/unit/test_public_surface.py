@@ -30,7 +30,7 @@ def test_the_public_names_are_sorted_and_few() -> None:
     assert len(retrieval.__all__) <= 16
 
 
-def test_what_is_visible_is_what_is_public() -> None:
+def test_only_public_names_are_visible() -> None:
     """``dir`` shows only the public names; a star import does not replace Python's ``open``."""
     assert [name for name in dir(retrieval) if not name.startswith("_")] == sorted([*retrieval.__all__, "open"])
 
@@ -109,7 +109,7 @@ def test_importing_and_connecting_open_nothing(import_record: dict[str, Any]) ->
     assert (import_record["opened"], import_record["threads"], import_record["loop"]) == ([], 1, None)
 
 
-def test_the_sync_door_is_imported_only_when_asked_for(import_record: dict[str, Any]) -> None:
+def test_the_sync_module_is_imported_only_on_use(import_record: dict[str, Any]) -> None:
     """An asynchronous program never loads it."""
     assert "retrieval.sync" not in import_record["used"]
 

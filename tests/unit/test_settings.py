@@ -43,7 +43,7 @@ def test_urls_of_replicas_are_separated_by_commas(monkeypatch: pytest.MonkeyPatc
     assert [url.get_secret_value() for url in Settings().read_database_urls or ()] == urls
 
 
-def test_what_is_no_url_of_a_replica_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_url_of_a_replica_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the name of its setting, without showing a password."""
     monkeypatch.setenv("RETRIEVAL_READ_DATABASE_URLS", "postgresql://a/x mysql://user:secret@b/y")
     with pytest.raises(InvalidRequestError, match="RETRIEVAL_READ_DATABASE_URLS: it must be a URL such as") as refusal:
@@ -137,7 +137,7 @@ def test_an_embedder_is_named_with_its_model_and_address(text: str, kind: str, m
         ("sentence-transformers:http://host", "such as sentence-transformers:BAAI/bge-m3"),
     ],
 )
-def test_an_embedder_that_is_not_there_is_told(text: str, message: str) -> None:
+def test_an_unknown_embedder_is_refused(text: str, message: str) -> None:
     """The message lists the valid names."""
     with pytest.raises(ValidationError) as caught:
         Settings(embedder=text)
@@ -192,7 +192,7 @@ def test_a_language_model_that_is_set_to_nothing_is_not_set(monkeypatch: pytest.
     ],
 )
 @pytest.mark.parametrize("connects", [connect, sync.connect])
-def test_what_connect_cannot_use_is_told_by_its_argument(
+def test_invalid_arguments_of_connect_are_named(
     connects: Callable[..., object], arguments: dict[str, Any], message: str
 ) -> None:
     """In one line, as an error of ours."""
@@ -202,7 +202,7 @@ def test_what_connect_cannot_use_is_told_by_its_argument(
     assert "\n" not in str(refused.value)
 
 
-def test_connect_tells_which_variable_it_cannot_use(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connect_names_the_unusable_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     """By its name, and that it is to be changed there."""
     monkeypatch.setenv("RETRIEVAL_POOL_SIZE", "many")
     with pytest.raises(InvalidRequestError, match=r"^RETRIEVAL_POOL_SIZE: .*; change it in the environment$"):

@@ -156,13 +156,13 @@ def test_class_and_methods_say_that_they_do_not_wait(awaited: type, plain: type)
         assert method.__module__.startswith("retrieval.sync.")
 
 
-async def test_it_refuses_to_open_inside_a_running_loop() -> None:
+async def test_opening_inside_a_running_loop_is_refused() -> None:
     """Blocking there would freeze the loop; the message names the way out."""
     with pytest.raises(RunningLoopError, match=r"await the async API there: async with retrieval\.connect\(\)"):
         retrieval.sync.connect(settings=Settings()).__enter__()
 
 
-def test_it_refuses_to_be_used_before_it_is_opened() -> None:
+def test_use_before_opening_is_refused() -> None:
     """The message shows the ``with`` block that is missing."""
     with pytest.raises(InvalidRequestError, match=r"with connect\(\) as platform, or: .* = retrieval.sync.open"):
         retrieval.sync.connect(settings=Settings()).collection("tickets")

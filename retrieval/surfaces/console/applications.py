@@ -19,7 +19,7 @@ from retrieval.apps.principles.traces import COLLECTION as PRINCIPLES
 from retrieval.apps.tickets.models import MovedTicket
 from retrieval.domain.api_key import Scope
 from retrieval.surfaces.console.frame import Visit, empty, page, shown_value, table, view
-from retrieval.surfaces.console.plots import bars, copied_sql, figure, legend, sql_of, stacked_bar, told_apart
+from retrieval.surfaces.console.plots import bars, distinct_names, figure, legend, sql_of, sql_to_copy, stacked_bar
 from retrieval.surfaces.http.caller import Handles
 
 _SHOWN = 20
@@ -35,9 +35,9 @@ async def applications(visit: Visit) -> h.Node:
     existing = {collection.name for collection in await visit.platform.collections()}
     applications = [name for name, home in homes.items() if home in existing]
     if not applications:
-        text = "No application has a collection yet. Their collections are called " + ", ".join(homes.values()) + "."
+        text = "No application has a collection yet. Their collections are named " + ", ".join(homes.values()) + "."
         return await page(visit, "Applications", empty(text), chooses=False)
-    current = visit.said("app") if visit.said("app") in applications else applications[0]
+    current = app if (app := visit.text("app")) in applications else applications[0]
     tabs = h.nav(".pages", aria_label="Applications")[
         (
             h.a(href=visit.url("/applications", app=name), aria_current="page" if name == current else None)[
@@ -49,8 +49,8 @@ async def applications(visit: Visit) -> h.Node:
     return await page(visit, current.capitalize(), [tabs, await _VIEWS[current](visit)], chooses=False)
 
 
-def _asking(visit: Visit, app: str, fields: h.Node, answer: h.Node, *, trigger: str) -> h.Node:
-    """A form that is submitted while the user types; without scripts, by its button."""
+def _form(visit: Visit, app: str, fields: h.Node, answer: h.Node, *, trigger: str) -> h.Node:
+    """A form that is submitted while the user types, or by its button without scripts."""
     return [
         h.form(".card", method="get", action=visit.url("/applications"), hx_get=visit.url("/applications"),
                hx_target="#answer", hx_select="#answer", hx_swap="outerHTML", hx_trigger=trigger,
@@ -67,22 +67,22 @@ _TYPING = "input delay:300ms, submit"
 def _field(visit: Visit, name: str, label: str, default: str = "") -> h.Node:
     return h.div[
         h.label(for_=f"app-{name}")[label],
-        h.input(f"#app-{name}", type="text", name=name, value=visit.said(name, default), autocomplete="off"),
+        h.input(f"#app-{name}", type="text", name=name, value=visit.text(name, default), autocomplete="off"),
     ]
 
 
 async def _tickets(visit: Visit) -> h.Node:
-    title, description = visit.said("title").strip(), visit.said("description").strip()
+    title, description = visit.text("title").strip(), visit.text("description").strip()
     handles: Handles = visit.request.app.state.handles
     answer: h.Node = h.p(".hint")["Describe a problem: the most similar tickets appear while you type."]
     if title or description:
         service = handles.tickets(visit.platform)
-        preview = await service.preview_search(title, description, visit.said("domain").strip() or None)
+        preview = await service.preview_search(title, description, visit.text("domain").strip() or None)
         answer = _similar(visit, preview.previews[0].tickets, service.config.collection)
     fields = h.div(".cards")[
         _field(visit, "title", "Title"), _field(visit, "description", "Description"), _field(visit, "domain", "Domain"),
     ]  # fmt: skip
-    return _asking(visit, "tickets", fields, answer, trigger=_TYPING)
+    return _form(visit, "tickets", fields, answer, trigger=_TYPING)
 
 
 def _similar(visit: Visit, tickets: Sequence[MovedTicket], collection: str) -> h.Node:
@@ -109,22 +109,22 @@ def _similar(visit: Visit, tickets: Sequence[MovedTicket], collection: str) -> h
 
 
 async def _memories(visit: Visit) -> h.Node:
-    project, task = visit.said("project").strip(), visit.said("task").strip()
-    answer: h.Node = h.p(".hint")["Name a project: its timeline, and the text that a prompt would get."]
+    project, task = visit.text("project").strip(), visit.text("task").strip()
+    answer: h.Node = h.p(".hint")["Enter a project to see its timeline and the text for a prompt."]
     if project:
         # Opening the view does not count as an access.
         engine = RetrievalEngine(visit.platform, count_accesses=False)
         hours = visit.number("hours", _HOURS, 0.01, _MOST_HOURS)
         timeline = await engine.retrieve_timeline(project, hours, 200)
-        query = visit.said("query").strip() or None
+        query = visit.text("query").strip() or None
         task = task or (timeline[0].interaction_type if timeline else "insights")
         prompt = await engine.retrieve_context_for_task(project, task, query=query)
         answer = [_timeline(visit, timeline), _prompt(prompt)]
     fields = h.div(".cards")[
         _field(visit, "project", "Project"), _field(visit, "hours", "Of the last hours", f"{_HOURS:g}"),
-        _field(visit, "task", "Task's type (empty: the latest memory's)"), _field(visit, "query", "Words of the task"),
+        _field(visit, "task", "Type of task (empty: the latest memory's)"), _field(visit, "query", "Words of the task"),
     ]  # fmt: skip
-    return _asking(visit, "memories", fields, answer, trigger="submit")
+    return _form(visit, "memories", fields, answer, trigger="submit")
 
 
 def _timeline(visit: Visit, memories: Sequence[RelevantMemory]) -> h.Node:
@@ -146,8 +146,8 @@ def _timeline(visit: Visit, memories: Sequence[RelevantMemory]) -> h.Node:
 
 
 def _prompt(text: str) -> h.Node:
-    content = h.pre(tabindex="0")[text] if text else h.p(".hint")["Nothing that helps with such a task is remembered."]
-    return h.section(".card", aria_label="For a prompt")[h.h2["What a prompt would get"], content]
+    content = h.pre(tabindex="0")[text] if text else h.p(".hint")["There are no memories for such a task."]
+    return h.section(".card", aria_label="For a prompt")[h.h2["The text for a prompt"], content]
 
 
 async def _principles(visit: Visit) -> h.Node:
@@ -157,7 +157,7 @@ async def _principles(visit: Visit) -> h.Node:
     if not scores:
         return empty("There are no principles in use yet.")
     top = scores[:_SHOWN]
-    names = told_apart(
+    names = distinct_names(
         [entry.principle.title for entry in top],
         [entry.principle.id for entry in top],
     )
@@ -169,7 +169,7 @@ async def _principles(visit: Visit) -> h.Node:
         h.section(".card")[
             h.h2["The best, by (good verdicts + 1) / (verdicts + 2)"],
             bars("Scores of the best principles", best),
-            copied_sql(sql),
+            sql_to_copy(sql),
         ],
         _evidence(visit, scores),
     ]
@@ -194,16 +194,16 @@ def _evidence(visit: Visit, scores: Sequence[PrincipleScore]) -> h.Node:
 
 
 async def _metaphors(visit: Visit) -> h.Node:
-    description = visit.said("problem").strip()
-    answer: h.Node = h.p(".hint")["Describe a problem: the nearest metaphors appear, with their operations."]
+    description = visit.text("problem").strip()
+    answer: h.Node = h.p(".hint")["Describe a problem: the most similar metaphors appear, with their operations."]
     if description:
         # The corpus is opened without storing its standard metaphors: opening the view writes nothing.
         corpus = MetaphorCorpus(await visit.platform.collection(METAPHORS, create=False))
         retriever = MetaphorRetriever(corpus, platform=visit.platform)
-        problem = Problem(id="console", description=description, domain=visit.said("domain"))
+        problem = Problem(id="console", description=description, domain=visit.text("domain"))
         answer = _candidates(await retriever.retrieve_by_embedding(problem, 10))
     fields = h.div(".cards")[_field(visit, "problem", "Problem"), _field(visit, "domain", "Domain")]
-    return _asking(visit, "metaphors", fields, answer, trigger=_TYPING)
+    return _form(visit, "metaphors", fields, answer, trigger=_TYPING)
 
 
 def _candidates(retrieved: Retrieved) -> h.Node:

@@ -1,4 +1,4 @@
-"""The Data view: uploads of files with a mapping of their columns, and items to browse, edit and delete."""
+"""The Data view: uploads of files with a mapping of their columns; browsing, editing and deleting items."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ from retrieval.surfaces.tenants import begin_holding, give_back
 
 _PAGE = 50
 _SHOWN, _MOST_REFUSED, _MOST_UPLOADS = 5, 50, 50
-"""The greatest numbers of items in a preview, of refused lines that are listed, and of uploads that are kept."""
+"""The most items of a preview, listed refused lines, and stored uploads."""
 _TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 _CELL = 160
-_ALONE = "it is left out: import a CSV or JSON file by itself"
+_ALONE = "not imported: import a CSV or JSON file by itself"
 
 
 @dataclass(slots=True, eq=False)
@@ -55,7 +55,7 @@ class Upload:
     collection: str
     folder: tempfile.TemporaryDirectory[str]
     table: Path | None
-    """The CSV or JSON Lines file; None: the folder holds documents."""
+    """The CSV or JSON Lines file; None: the folder contains documents."""
     name: str
     done: int = 0
     total: int = 0
@@ -80,8 +80,8 @@ def _uploads(visit: Visit) -> OrderedDict[str, Upload]:
 
 
 def _upload(visit: Visit) -> Upload:
-    """The upload of the caller's tenant that the request names. Raises ``InvalidRequestError`` if it is gone."""
-    upload = _uploads(visit).get(visit.said("upload"))
+    """The upload of the caller's tenant in the request. Raises ``InvalidRequestError`` if it no longer exists."""
+    upload = _uploads(visit).get(visit.text("upload"))
     if upload is None or upload.tenant != visit.caller.tenant:
         raise InvalidRequestError("this upload no longer exists; send the files again")
     return upload
@@ -90,10 +90,10 @@ def _upload(visit: Visit) -> Upload:
 async def data(visit: Visit) -> h.Node:
     """The items of a collection, page by page, and the form for uploads."""
     upload_form = _upload_form(visit) if visit.may(Scope.WRITE) else None
-    if not visit.said("collection"):
+    if not visit.text("collection"):
         return await page(visit, "Data", [upload_form, h.p(".hint")["Choose a collection to browse its items."]])
     collection = await visit.collection()
-    stored = await collection.page(after=visit.said("after"), limit=_PAGE)
+    stored = await collection.page(after=visit.text("after"), limit=_PAGE)
     return await page(visit, "Data", [upload_form, _items(visit, collection, stored)])
 
 
@@ -114,7 +114,7 @@ def _items(visit: Visit, collection: Collection, stored: Sequence[StoredItem]) -
     return h.section(".card")[
         table(("id", "title", "tags", "status", "changed"), rows, caption=f"Items of {collection.name}, by id"),
         h.nav(".pages", aria_label="Pages")[
-            h.a(href=visit.url("/data", collection=collection.name))["First page"] if visit.said("after") else None,
+            h.a(href=visit.url("/data", collection=collection.name))["First page"] if visit.text("after") else None,
             h.a(href=more, rel="next")["Next page"] if len(stored) == _PAGE else None,
         ],
     ]
@@ -129,7 +129,7 @@ def _upload_form(visit: Visit) -> h.Node:
             h.div(".cards")[
                 h.div[
                     h.label(for_="into")["Into the collection"],
-                    h.input("#into", type="text", name="collection", value=visit.said("collection"), required=True,
+                    h.input("#into", type="text", name="collection", value=visit.text("collection"), required=True,
                             maxlength="60"),
                     h.p(".hint")["A new name creates a new collection."] if visit.may(Scope.ADMIN) else None,
                 ],
@@ -149,8 +149,8 @@ def _upload_form(visit: Visit) -> h.Node:
 
 
 async def upload(visit: Visit) -> h.Node:
-    """Keep the uploaded files; a table is previewed, documents can be stored at once."""
-    files, name = visit.file("files"), visit.said("collection").strip()
+    """Save the uploaded files; show a preview of a table, or a button that stores documents."""
+    files, name = visit.file("files"), visit.text("collection").strip()
     if not files:
         raise InvalidRequestError("choose a file or a folder first")
     try:
@@ -165,7 +165,7 @@ async def upload(visit: Visit) -> h.Node:
             raise InvalidRequestError("send one CSV or JSON file at a time")
     is_table = files == tables
     folder = tempfile.TemporaryDirectory(prefix="retrieval-console-")
-    paths = [await asyncio.to_thread(_keep, Path(folder.name), file) for file in files]
+    paths = [await asyncio.to_thread(_save_file, Path(folder.name), file) for file in files]
     top = {
         PurePosixPath(file.filename or "").parts[0]
         for file in files
@@ -179,15 +179,15 @@ async def upload(visit: Visit) -> h.Node:
     uploads, token = _uploads(visit), secrets.token_urlsafe(16)
     uploads[token] = batch
     while len(uploads) > _MOST_UPLOADS and (
-        old := next((key for key, former in uploads.items() if former.is_done), None)
+        oldest := next((key for key, former in uploads.items() if former.is_done), None)
     ):
-        uploads.pop(old).folder.cleanup()
+        uploads.pop(oldest).folder.cleanup()
     content = _mapping(visit, batch, token) if batch.table is not None else _documents(visit, batch, token, len(paths))
     return content if visit.is_part else await page(visit, "Data", h.div("#upload")[content])
 
 
-def _keep(folder: Path, file: UploadFile) -> Path:
-    """Store the file in the folder under its own path, but never outside the folder."""
+def _save_file(folder: Path, file: UploadFile) -> Path:
+    """Save the file under its own path in the folder, never outside of it."""
     parts = [part for part in PurePosixPath((file.filename or "").replace("\\", "/")).parts if part not in ("/", "..")]
     path = folder.joinpath("files", *([part.replace("\0", "") for part in parts] or ["file"]))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -198,9 +198,7 @@ def _keep(folder: Path, file: UploadFile) -> Path:
 
 def _documents(visit: Visit, batch: Upload, token: str, number: int) -> h.Node:
     return h.form(hx_post=visit.url("/data/store"), hx_target="#upload", hx_sync="this:drop")[
-        h.p[
-            f"{number:,} {'file' if number == 1 else 'files'}: each is cut into chunks that can be found by themselves."
-        ],
+        h.p[f"{number:,} {'file' if number == 1 else 'files'}: each is split into chunks that are found individually."],
         table(("where", "why"), batch.refused, caption="Left out") if batch.refused else None,
         h.input(type="hidden", name="upload", value=token),
         h.button(type="submit")["Store them"],
@@ -244,13 +242,13 @@ def _mapping(visit: Visit, batch: Upload, token: str) -> h.Node:
 
 
 def _field(name: str, aliases: Sequence[str], names: Sequence[str]) -> h.Node:
-    own = next((name for name in aliases if name in names), "")
+    same_name = next((name for name in aliases if name in names), "")
     key = f"map-{name}"
     return h.div[
         h.label(for_=key)[{"_id": "id", "occurred_at": "time"}.get(name, name)],
         h.select(f"#{key}", name=f"map.{name}")[
-            h.option(value="")[f"{own} (by its name)" if own else "none"],
-            (h.option(value=name)[name] for name in names if name != own),
+            h.option(value="")[f"{same_name} (by its name)" if same_name else "none"],
+            (h.option(value=name)[name] for name in names if name != same_name),
         ],
     ]
 
@@ -258,11 +256,11 @@ def _field(name: str, aliases: Sequence[str], names: Sequence[str]) -> h.Node:
 def _columns(visit: Visit) -> dict[str, str]:
     """The chosen mapping."""
     fields = (names[0] for names in FIELD_NAMES.values())
-    return {name: column for name in fields if (column := visit.said(f"map.{name}"))}
+    return {name: column for name in fields if (column := visit.text(f"map.{name}"))}
 
 
 async def preview(visit: Visit) -> h.Node:
-    """The first items as they would be stored."""
+    """A preview of the first items as they would be stored."""
     return _preview(_upload(visit), _columns(visit))
 
 
@@ -270,7 +268,7 @@ def _preview(batch: Upload, columns: Mapping[str, str]) -> h.Node:
     try:
         lines = list(islice(_lines(batch, columns), _SHOWN))
     except RetrievalError as error:
-        return problem_box("It cannot be stored like this", _message(batch, error))
+        return problem_box("The file cannot be stored with these columns", _message(batch, error))
     rows = [_row(batch, line) for line in lines]
     return table(("id", "title", "text", "tags", "attributes"), rows, caption="The first items as they would be stored")
 
@@ -295,7 +293,7 @@ def _lines(batch: Upload, columns: Mapping[str, str]) -> Iterator[InputLine]:
 
 
 def _message(batch: Upload, error: Exception | str) -> str:
-    """The error's message without the folder of this machine."""
+    """The error's message without the path of the temporary folder."""
     message = str(error)
     if isinstance(error, RetrievalError) and error.advice is Advice.MAP_ID:
         message = f"{error.fact}; choose it above"
@@ -352,7 +350,7 @@ async def _store_documents(collection: Collection, batch: Upload, _columns: Mapp
     batch.refused += [(name, _message(batch, why)) for name, why in report.failed]
     batch.refused += [(name, "it has no text") for name in report.empty]
     batch.refused += [
-        (f"{number} × {name}", "this kind of file is not read") for name, number in report.skipped.items()
+        (f"{number} × {name}", "files of this type are not read") for name, number in report.skipped.items()
     ]
 
 
@@ -362,23 +360,23 @@ async def progress(visit: Visit) -> h.Node:
 
 
 def _progress(visit: Visit, batch: Upload) -> h.Node:
-    again: dict[str, str] = {}
+    refresh: dict[str, str] = {}
     if not batch.is_done:
-        address = visit.url("/data/progress", upload=visit.said("upload"))
-        again = {"hx_get": address, "hx_trigger": "every 500ms", "hx_target": "#upload", "hx_swap": "innerHTML"}
+        address = visit.url("/data/progress", upload=visit.text("upload"))
+        refresh = {"hx_get": address, "hx_trigger": "every 500ms", "hx_target": "#upload", "hx_swap": "innerHTML"}
     outcome: h.Node = problem_box("Nothing was stored", "The upload contains nothing that can be stored.")
-    if _holds_any(batch.report):
+    if _has_items(batch.report):
         outcome = notice("Stored. ", h.a(href=visit.url("/search", collection=batch.collection))["Search it"], ".")
-    return h.div(**again)[
-        h.progress(value=str(batch.done), max=str(max(batch.total, 1)), aria_label="Stored so far") if again else None,
+    return h.div(**refresh)[
+        h.progress(value=str(batch.done), max=str(max(batch.total, 1)), aria_label="Progress") if refresh else None,
         problem_box("Storing ended early", batch.error) if batch.error else (outcome if batch.is_done else None),
         _counts(batch.report),
         table(("where", "why"), batch.refused, caption="Refused") if batch.refused else None,
     ]
 
 
-def _holds_any(report: IngestReport | DocumentsReport | None) -> bool:
-    """Whether the collection holds anything of the upload."""
+def _has_items(report: IngestReport | DocumentsReport | None) -> bool:
+    """Whether the collection has any item of the upload."""
     if isinstance(report, IngestReport):
         return report.read > 0
     return report is not None and report.added + report.changed + report.unchanged > 0
@@ -388,23 +386,23 @@ def _counts(report: IngestReport | DocumentsReport | None) -> h.Node:
     if report is None:
         return None
     if isinstance(report, IngestReport):
-        facts = {"read": report.read, "refused": report.rejected}
-        added = report.items
+        facts = {"lines read": report.read, "refused": report.rejected}
+        items = report.items
     else:
         facts = {"documents new": report.added, "documents changed": report.changed, "unchanged": report.unchanged}
-        added = report.chunks
+        items = report.chunks
     counts = {
-        **facts, "items new": added.added, "items changed": added.changed, "embedded": added.embedded,
-        "waiting for a vector": added.pending,
+        **facts, "items new": items.added, "items changed": items.changed, "embedded": items.embedded,
+        "waiting for a vector": items.pending,
     }  # fmt: skip
     return [
         h.dl[((h.dt[name], h.dd[f"{number:,}"]) for name, number in counts.items())],
-        (h.p(".note")[note] for note in added.notes),
+        (h.p(".note")[note] for note in items.notes),
     ]
 
 
 async def item(visit: Visit) -> h.Node:
-    """One item, to read, or to change with a key that may write."""
+    """One item, read-only, or as a form with a key that may write."""
     collection, stored = await _stored_item(visit)
     return await page(visit, stored.item.title or stored.item.item_id, [
         _editing(visit, collection, stored) if visit.may(Scope.WRITE) else _reading(stored),
@@ -413,7 +411,7 @@ async def item(visit: Visit) -> h.Node:
 
 
 async def _stored_item(visit: Visit) -> tuple[Collection, StoredItem]:
-    collection, key = await visit.collection(), visit.said("id")
+    collection, key = await visit.collection(), visit.text("id")
     stored = (await collection.stored([key])).get(key) if key else None
     if stored is None:
         raise UnknownItemError(f"collection {collection.name!r} has no item {key!r:.80}")
@@ -440,7 +438,7 @@ def _editing(visit: Visit, collection: Collection, stored: StoredItem) -> h.Node
                 h.textarea("#edit-body", name="body", rows="12")[_textarea_content(item.body)],
             ],
             h.div[
-                h.label(for_="edit-tags")["tags, one a line"],
+                h.label(for_="edit-tags")["tags, one per line"],
                 h.textarea("#edit-tags", name="tags")[_textarea_content("\n".join(item.tags))],
             ],
             h.div(".cards")[
@@ -457,7 +455,7 @@ def _editing(visit: Visit, collection: Collection, stored: StoredItem) -> h.Node
             h.input(type="hidden", name="id", value=item.item_id),
             h.details[
                 h.summary["Delete this item"],
-                h.p["It cannot be brought back. ", h.button(".danger", type="submit")["Delete it"]],
+                h.p["A deleted item cannot be restored. ", h.button(".danger", type="submit")["Delete it"]],
             ],
         ],
     ]  # fmt: skip
@@ -473,22 +471,22 @@ def _text_field(name: str, value: str) -> h.Node:
 
 
 async def save(visit: Visit) -> Response:
-    """Change the item, unless another user changed it since it was opened."""
+    """Change the item, unless it was changed by another user since it was opened."""
     collection, stored = await _stored_item(visit)
     try:
-        attributes = json.loads(visit.said("attributes") or "{}")
+        attributes = json.loads(visit.text("attributes") or "{}")
     except ValueError as error:
         raise InvalidItemError(f"the attributes are not JSON: {error}", item_id=stored.item.item_id) from None
     if not isinstance(attributes, dict):
         raise InvalidItemError("the attributes must be a JSON object", item_id=stored.item.item_id)
     item = stored.item
-    changed = Item(
-        item_id=item.item_id, title=visit.said("title"), body=visit.said("body").replace("\r\n", "\n"),
-        kind=visit.said("kind"), status=visit.said("status") or "active", source=visit.said("source"),
-        tags=tuple(tag for part in visit.said("tags").split("\n") if (tag := part.strip())),
+    new_item = Item(
+        item_id=item.item_id, title=visit.text("title"), body=visit.text("body").replace("\r\n", "\n"),
+        kind=visit.text("kind"), status=visit.text("status") or "active", source=visit.text("source"),
+        tags=tuple(tag for part in visit.text("tags").split("\n") if (tag := part.strip())),
         attributes=attributes, occurred_at=item.occurred_at,
     )  # fmt: skip
-    await collection.put(changed, version=visit.said("version"))
+    await collection.put(new_item, version=visit.text("version"))
     return RedirectResponse(visit.url("/data/item", collection=collection.name, id=item.item_id), 303)
 
 

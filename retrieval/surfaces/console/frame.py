@@ -54,11 +54,11 @@ class Visit:
     request: Request
     caller: Caller
     platform: Platform
-    sent: FormData = field(default_factory=FormData)
+    form: FormData = field(default_factory=FormData)
     """The fields of a posted form."""
 
     def may(self, scope: Scope) -> bool:
-        """Whether the key has that scope; the console hides actions that the key does not allow."""
+        """Whether the key has the scope; the console hides actions that the key does not allow."""
         return self.caller.may(scope)
 
     @property
@@ -66,21 +66,21 @@ class Visit:
         """Whether a script requests a part of the page."""
         return "hx-request" in self.request.headers
 
-    def said(self, name: str, default: str = "") -> str:
+    def text(self, name: str, default: str = "") -> str:
         """The value of a form's field or of a parameter."""
-        text = self.sent.get(name)
+        text = self.form.get(name)
         if isinstance(text, str):
             return text
         return self.request.query_params.get(name, default)
 
-    def all_said(self, name: str) -> list[str]:
-        """All values of that name."""
-        every = (*self.sent.getlist(name), *self.request.query_params.getlist(name))
-        return [value for value in every if isinstance(value, str) and value]
+    def texts(self, name: str) -> list[str]:
+        """All values of a form's field or of a parameter, without empty ones."""
+        values = (*self.form.getlist(name), *self.request.query_params.getlist(name))
+        return [value for value in values if isinstance(value, str) and value]
 
     def number(self, name: str, default: float, least: float, most: float) -> float:
         """A number within its range. Raises ``InvalidRequestError`` for anything else."""
-        text = self.said(name).strip()
+        text = self.text(name).strip()
         try:
             number = float(text) if text else default
         except ValueError:
@@ -91,17 +91,17 @@ class Visit:
 
     def file(self, name: str) -> list[UploadFile]:
         """The uploaded files of that name."""
-        return [upload for upload in self.sent.getlist(name) if isinstance(upload, UploadFile) and upload.filename]
+        return [upload for upload in self.form.getlist(name) if isinstance(upload, UploadFile) and upload.filename]
 
     def url(self, path: str = "", **parameters: object) -> str:
         """The address of a page of the console."""
-        given = {name: value for name, value in parameters.items() if value not in ("", None)}
-        query = f"?{urlencode(given, doseq=True)}" if given else ""
+        present = {name: value for name, value in parameters.items() if value not in ("", None)}
+        query = f"?{urlencode(present, doseq=True)}" if present else ""
         return f"{self.request.scope.get('root_path', '')}{CONSOLE}{path}{query}"
 
     async def collection(self) -> Collection:
         """The chosen collection. Raises ``UnknownCollectionError``."""
-        name = self.said("collection")
+        name = self.text("collection")
         if not name:
             raise UnknownCollectionError("choose a collection")
         handles: Handles = self.request.app.state.handles
@@ -121,8 +121,8 @@ def view(path: str, show: View, *, needs: Scope | None = None, method: str = "GE
         platform = await current_platform(request)
         if method == "GET":
             return _response(await show(Visit(request, caller, platform)))
-        async with request.form(max_files=2000, max_fields=2000) as sent:
-            return _response(await show(Visit(request, caller, platform, sent)))
+        async with request.form(max_files=2000, max_fields=2000) as form:
+            return _response(await show(Visit(request, caller, platform, form)))
 
     return Route(CONSOLE + path, answer, methods=[method])
 
@@ -152,7 +152,7 @@ PLACES = (
 
 
 async def page(visit: Visit, title: str, content: h.Node, *, chooses: bool = True) -> h.Node:
-    """A whole page with navigation; ``chooses``: the collection can be chosen on it."""
+    """A whole page with navigation; ``chooses``: whether it has the chooser of collections."""
     chooser = (
         _chooser(visit, [collection.name for collection in await visit.platform.collections()]) if chooses else None
     )
@@ -161,7 +161,7 @@ async def page(visit: Visit, title: str, content: h.Node, *, chooses: bool = Tru
 
 def _navigation(visit: Visit) -> h.Node:
     here = visit.request.url.path
-    chosen = visit.said("collection")
+    chosen = visit.text("collection")
     return [
         h.nav(aria_label="Main")[
             h.ul[
@@ -187,7 +187,7 @@ def _sign_out(request: Request, label: str) -> h.Element:
 
 
 def _chooser(visit: Visit, names: Sequence[str]) -> h.Node:
-    chosen = visit.said("collection")
+    chosen = visit.text("collection")
     return h.form(".chooser", method="get", action=str(visit.request.url.path))[
         h.label(for_="collection-chosen")["Collection"],
         h.select("#collection-chosen", name="collection")[
@@ -247,12 +247,12 @@ def _document(
 
 
 def problem_box(title: str, detail: str) -> h.Element:
-    """An error, as every view shows it."""
+    """An error message, for every view."""
     return h.div(".problem", role="alert")[h.strong[title], h.p[detail]]
 
 
 def notice(text: str, *more: h.Node) -> h.Element:
-    """A short message that something was done."""
+    """A short message after an action."""
     return h.p(".done", role="status")[text, *more]
 
 
@@ -300,9 +300,9 @@ def shown_value(value: object) -> str:
 
 
 class ConsoleDoor:
-    """ASGI middleware that turns the cookie into the header of the key, and problem documents into pages.
+    """ASGI middleware that converts the cookie to the header with the key, and problem documents to pages.
 
-    Requests for other paths than the console's pass unchanged.
+    Requests for paths outside of the console pass unchanged.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -337,7 +337,7 @@ def _is_own(headers: Headers) -> bool:
 
 
 class _ConsoleResponse:
-    """Sends a response with the headers of a page; a problem document becomes a page."""
+    """Sends a response with the headers of a page, and a problem document as a page."""
 
     def __init__(self, scope: Connection, send: Send) -> None:
         self._scope, self._send = scope, send
@@ -369,7 +369,7 @@ class _ConsoleResponse:
     async def _show_problem(self, problem: Mapping[str, Any], headers: Iterable[tuple[bytes, bytes]]) -> None:
         request = Request(self._scope)
         status: int = problem["status"]
-        headers_kept = {k.decode(): v.decode() for k, v in headers if k not in (b"content-type", b"content-length")}
+        other_headers = {k.decode(): v.decode() for k, v in headers if k not in (b"content-type", b"content-length")}
         sign_in = f"{self._scope.get('root_path', '')}{SIGN_IN}"
         answer: Response
         if status == HTTPStatus.UNAUTHORIZED:
@@ -380,7 +380,7 @@ class _ConsoleResponse:
             box = problem_box(problem.get("title", ""), _FOR_PEOPLE.get(status, problem.get("detail", "")))
             if "hx-request" in request.headers:
                 retargeting = {"HX-Retarget": "#notice", "HX-Reswap": "innerHTML", "HX-Reselect": ".problem"}
-                answer = HTMLResponse(str(box), status, {**headers_kept, **retargeting})
+                answer = HTMLResponse(str(box), status, {**other_headers, **retargeting})
             else:
                 home = h.p[h.a(href=f"{self._scope.get('root_path', '')}{CONSOLE}")["To the console's first page"]]
                 request_id = problem.get("request_id")
@@ -391,7 +391,7 @@ class _ConsoleResponse:
                     else None
                 )
                 document = _document(request, "That did not work", [box, number, _way_on(request), home, sign_in_form])
-                answer = HTMLResponse(str(document), status, headers_kept)
+                answer = HTMLResponse(str(document), status, other_headers)
         for name, value in SECURITY.items():
             answer.headers[name] = value
         await answer(self._scope, _nothing, self._send)
@@ -402,7 +402,7 @@ _FOR_PEOPLE: Mapping[int, str] = {
     "file with: retrieval ingest",
     HTTPStatus.GATEWAY_TIMEOUT: "The request took too long. Try again in a moment, or request less.",
 }
-"""The text for errors whose own text is for programs, by status."""
+"""Texts by status, for errors whose own text is meant for programs."""
 
 _SCOPES = "Each page of the console needs a key that may read, in addition to its other scopes."
 
@@ -425,7 +425,7 @@ def _query(request: Request) -> str:
 
 
 def _then(request: Request) -> str:
-    """The page to open after signing in: that of the request, if it was for a page."""
+    """The page to open after signing in: the requested page, if any."""
     return request.url.path + _query(request) if request.method in _SAFE else ""
 
 
@@ -441,15 +441,15 @@ def add_console(app: Starlette, access: Access, routes: Iterable[Route]) -> None
             return RedirectResponse(_target(request, ""), 303)
         if request.method in _SAFE:
             return HTMLResponse(str(_sign_in_page(request, request.query_params.get("then", ""))))
-        async with request.form() as sent:
-            key, then = str(sent.get("key", "")).strip(), str(sent.get("then", ""))
+        async with request.form() as form:
+            key, then = str(form.get("key", "")).strip(), str(form.get("then", ""))
         try:
             await access.check(Headers({"x-api-key": key} if key.isascii() and key.isprintable() else {}))
         except AuthenticationError:
             refusal = "The key is not valid: it is mistyped, expired or revoked."
             return HTMLResponse(str(_sign_in_page(request, then, refusal)), HTTPStatus.UNAUTHORIZED)
         answer = RedirectResponse(_target(request, then), 303)
-        _keep(answer, request, key)
+        _set_cookie(answer, request, key)
         return answer
 
     async def sign_out(request: Request) -> Response:
@@ -457,12 +457,12 @@ def add_console(app: Starlette, access: Access, routes: Iterable[Route]) -> None
         answer.delete_cookie(COOKIE, path=_cookie_path(request))
         return answer
 
-    async def first(request: Request) -> Response:
+    async def first_page(request: Request) -> Response:
         return RedirectResponse(f"{request.scope.get('root_path', '')}{CONSOLE}/search", 303)
 
     app.router.routes.extend(
         [
-            Route(CONSOLE, first),
+            Route(CONSOLE, first_page),
             Route(SIGN_IN, sign_in, methods=["GET", "POST"]),
             Route(f"{CONSOLE}/sign-out", sign_out, methods=["POST"]),
             *(Route(path, _file(_ROOT / path.rpartition("/")[2])) for path in sorted(CONSOLE_FILES)),
@@ -475,14 +475,14 @@ def _cookie_path(request: Request) -> str:
     return f"{request.scope.get('root_path', '')}{CONSOLE}"
 
 
-def _keep(answer: Response, request: Request, key: str) -> None:
+def _set_cookie(answer: Response, request: Request, key: str) -> None:
     is_secure = request.url.scheme == "https"
     # A session cookie: a key on disk would outlive the session.
     answer.set_cookie(COOKIE, key, path=_cookie_path(request), httponly=True, samesite="lax", secure=is_secure)
 
 
 def _target(request: Request, then: str) -> str:
-    """The page to open: always a page of the console."""
+    """The page to open, always a page of the console."""
     home = _cookie_path(request)
     inside = then.startswith(f"{home}/") and not urlsplit(then).netloc and "\\" not in then
     return then if inside else f"{home}/search"
@@ -506,7 +506,7 @@ def _sign_in_page(request: Request, then: str, refusal: str = "") -> h.Element:
 
 def _file(path: Path) -> Callable[[Request], Awaitable[Response]]:
     async def answer(_request: Request) -> Response:
-        # The file keeps its name when its content changes, so the browser must check whether its copy is current.
+        # A changed file has the same name, so the browser must check whether its copy is current.
         return FileResponse(path, media_type=_TYPES[path.suffix[1:]], headers={"cache-control": "no-cache"})
 
     return answer

@@ -26,12 +26,12 @@ CONTRACT = 0.99
 
 _WEEKS = timedelta(days=28)
 _REFRESH = "every 5s"
-_LABELS = {"rollback": "Roll back", "abort": "Give it up"}
+_LABELS = {"rollback": "Roll back"}
 
 
 async def operations(visit: Visit) -> h.Node:
     """An overview of all collections, and details of the chosen one."""
-    name = visit.said("collection")
+    name = visit.text("collection")
     statuses = await visit.platform.statistics()
     if not statuses:
         return await page(visit, "Operations", empty("There are no collections yet."), chooses=False)
@@ -55,7 +55,7 @@ def _overview(visit: Visit, statuses: Sequence[CollectionStatus]) -> h.Node:
                 f"{index.bytes / 2**20:.1f} MB{'' if index.valid else ', unfinished'}" for index in status.indexes
             )
             or "none: all are compared",
-            f"{min(found.recall for found in status.recall):.3f}" if status.recall else "–",
+            f"{min(measurement.recall for measurement in status.recall):.3f}" if status.recall else "–",
             f"{sum(status.unrecorded.values()):,}",
         )
         for status in statuses
@@ -73,22 +73,22 @@ async def _detail(visit: Visit, chosen: CollectionStatus) -> h.Node:
 
 
 async def _latency(visit: Visit, name: str) -> h.Node:
-    found = await visit.platform.analytics("latency", collection=name, since=_WEEKS)
-    rows = sorted((row for row in found if row["stage"] == "total"), key=lambda row: row["day"])
+    latency = await visit.platform.analytics("latency", collection=name, since=_WEEKS)
+    rows = sorted((row for row in latency if row["stage"] == "total"), key=lambda row: row["day"])
     paths = sorted({row["path"] for row in rows})
     days = sorted({row["day"] for row in rows})
     series = [
-        Series(f"{which}, {path}", [_at(rows, day, path, f"{which}_ms") for day in days])
+        Series(f"{quantile}, {path}", [_at(rows, day, path, f"{quantile}_ms") for day in days])
         for path in paths
-        for which in ("p50", "p95", "p99")
+        for quantile in ("p50", "p95", "p99")
     ]
     drawing = (
-        lines("Milliseconds that searches took, by day", [f"{day:%d %b}" for day in days], series, least=0.0)
+        lines("Milliseconds of searches by day", [f"{day:%d %b}" for day in days], series, least=0.0)
         if days
         else h.p(".hint")["Nothing was recorded in the last 28 days."]
     )
     title = "Latency in milliseconds: median, 95 % and 99 %"
-    return figure(title, drawing, found.columns, found.values, sql_of("latency", name))
+    return figure(title, drawing, latency.columns, latency.values, sql_of("latency", name))
 
 
 def _at(rows: Sequence[Any], day: object, path: str, column: str) -> float | None:
@@ -96,33 +96,33 @@ def _at(rows: Sequence[Any], day: object, path: str, column: str) -> float | Non
 
 
 async def _recall(visit: Visit, chosen: CollectionStatus) -> h.Node:
-    found = await visit.platform.analytics("recall", collection=chosen.name, limit=2000)
+    recall = await visit.platform.analytics("recall", collection=chosen.name, limit=2000)
     title = f"Recall of approximate searches, against the contract of {CONTRACT:g}"
-    drawing: h.Node = _recall_lines(found) if len(found) else h.p(".hint")[
-        "Nothing to measure: every search compares all items, which finds all of the nearest."
+    drawing: h.Node = _recall_lines(recall) if len(recall) else h.p(".hint")[
+        "Nothing to measure: every search compares all items, and so finds the nearest."
         if not chosen.indexes
-        else "Not measured yet; the job recall does it, on recorded searches."
+        else "Not measured yet; the job recall measures it on recorded searches."
     ]  # fmt: skip
-    return figure(title, drawing, found.columns, found.values, sql_of("recall", chosen.name))
+    return figure(title, drawing, recall.columns, recall.values, sql_of("recall", chosen.name))
 
 
-def _recall_lines(found: AnalyticsTable) -> h.Node:
-    times = sorted({row["measured_at"] for row in found})
-    known = {(row["measured_at"], row["bucket"]): float(row["recall"]) for row in found}
-    buckets = sorted({row["bucket"] for row in found})
-    series = [Series(bucket, [known.get((time, bucket)) for time in times]) for bucket in buckets]
-    least = min(0.9, *known.values())
+def _recall_lines(rows: AnalyticsTable) -> h.Node:
+    times = sorted({row["measured_at"] for row in rows})
+    recalls = {(row["measured_at"], row["bucket"]): float(row["recall"]) for row in rows}
+    buckets = sorted({row["bucket"] for row in rows})
+    series = [Series(bucket, [recalls.get((time, bucket)) for time in times]) for bucket in buckets]
+    least = min(0.9, *recalls.values())
     places = [f"{time:%d %b %H:%M}" for time in times]
     return lines("Recall by measurement", places, series, least=least, most=1.0, mark=CONTRACT)
 
 
 def _going_on(visit: Visit, chosen: CollectionStatus) -> h.Node:
-    """Pending work and jobs; the page refreshes itself as long as something waits or runs."""
-    again: dict[str, str] = {}
+    """Pending work and jobs; the page refreshes itself while anything waits or runs."""
+    refresh: dict[str, str] = {}
     if chosen.pending or chosen.weights_pending or any(run.outcome == RUNNING for run in chosen.runs):
         address = visit.url("/operations/going-on", collection=chosen.name)
-        again = {"hx_get": address, "hx_trigger": _REFRESH, "hx_swap": "outerHTML"}
-    return h.div("#going-on", **again)[_pending(chosen), _jobs(chosen.runs)]
+        refresh = {"hx_get": address, "hx_trigger": _REFRESH, "hx_swap": "outerHTML"}
+    return h.div("#going-on", **refresh)[_pending(chosen), _jobs(chosen.runs)]
 
 
 def _pending(chosen: CollectionStatus) -> h.Node:
@@ -130,21 +130,21 @@ def _pending(chosen: CollectionStatus) -> h.Node:
     if not chosen.pending and not chosen.weights_pending:
         return h.section(".card", aria_label="Waiting")[h.p["Nothing waits: every item can be found."]]
     return h.section(".card", aria_label="Waiting")[
-        h.p[f"{chosen.pending:,} items wait for their vector; a worker makes it (retrieval worker)."],
+        h.p[f"{chosen.pending:,} items wait for their vector; a worker computes it (retrieval worker)."],
         h.progress(value=str(chosen.items), max=str(max(total, 1)), aria_label="Items with a vector"),
-        h.p(".hint")["Weights of words wait to be computed again."] if chosen.weights_pending else None,
+        h.p(".hint")["The weights of words wait to be computed again."] if chosen.weights_pending else None,
     ]
 
 
 async def going_on(visit: Visit) -> h.Node:
     """A collection's pending work, and its jobs."""
-    name = visit.said("collection")
-    found = next((status for status in await visit.platform.statistics() if status.name == name), None)
-    return _going_on(visit, found) if found is not None else None
+    name = visit.text("collection")
+    chosen = next((status for status in await visit.platform.statistics() if status.name == name), None)
+    return _going_on(visit, chosen) if chosen is not None else None
 
 
 def _jobs(runs: Sequence[JobRun]) -> h.Node:
-    columns = ("job", "began", "seconds", "outcome", "what it did")
+    columns = ("job", "began", "seconds", "outcome", "details")
     rows = [
         (
             run.job,
@@ -170,78 +170,78 @@ def _reembedding_card(visit: Visit, name: str) -> h.Node:
 
 async def reembedding(visit: Visit, *before: h.Node) -> h.Node:
     """The state of a re-embedding with its buttons, or the form that begins one; ``before`` comes first."""
-    name = visit.said("collection")
+    name = visit.text("collection")
     try:
-        found = await visit.platform.reembedding(name)
+        current = await visit.platform.reembedding(name)
     except InvalidRequestError:
         return [*before, _begin_form(visit, name)]
-    return [*before, _begin_form(visit, name) if found.state.is_over else None, _stages(visit, found)]
+    return [*before, _begin_form(visit, name) if current.state.is_over else None, _stages(visit, current)]
 
 
 def _begin_form(visit: Visit, name: str) -> h.Node:
     return h.form(hx_post=visit.url("/operations/reembed"), hx_target="#reembedding", hx_sync="this:drop")[
-        h.p["No move to another embedding space is under way."],
+        h.p["No re-embedding is under way."],
         h.input(type="hidden", name="collection", value=name),
         h.div(".row")[
             h.label(for_="to")["To the embedder"],
-            h.input("#to", type="text", name="to", placeholder="minilm, or openai; empty: that of new collections"),
+            h.input("#to", type="text", name="to", placeholder="minilm, openai …; empty: that of new collections"),
             h.button(".quiet", type="submit", name="do", value="cost")["What would it cost?"],
             h.button(type="submit", name="do", value="start")["Start"],
         ],
     ]
 
 
-def _stages(visit: Visit, found: Reembedding) -> h.Node:
-    name, done = found.collection, found.items - found.pending
+def _stages(visit: Visit, current: Reembedding) -> h.Node:
+    name, done = current.collection, current.items - current.pending
     facts = {
-        "from": found.former, "to": found.target,
-        "items left": f"{found.pending:,} of {found.items:,}", "tokens paid": f"{found.paid_tokens:,}",
-        "begun": shown_value(found.started_at), "switched": shown_value(found.switched_at),
-        "former space goes": shown_value(found.removes_at),
+        "from": current.former, "to": current.target,
+        "items left": f"{current.pending:,} of {current.items:,}", "tokens paid": f"{current.paid_tokens:,}",
+        "begun": shown_value(current.started_at), "switched": shown_value(current.switched_at),
+        "former space is removed": shown_value(current.removes_at),
     }  # fmt: skip
-    comparison = found.comparison or {}
-    again = {"hx_get": visit.url("/operations/reembedding", collection=name), "hx_trigger": _REFRESH,
-             "hx_target": "#reembedding"}  # fmt: skip
-    return h.div(**again if not found.state.is_over else {})[
+    comparison = current.comparison or {}
+    refresh = {"hx_get": visit.url("/operations/reembedding", collection=name), "hx_trigger": _REFRESH,
+               "hx_target": "#reembedding"}  # fmt: skip
+    return h.div(**refresh if not current.state.is_over else {})[
         h.ol(".stages", aria_label="Stages")[
-            (h.li(aria_current="step" if stage is found.state else None)[stage.value]
-             for stage in ReembeddingState if stage is found.state or stage is not ReembeddingState.ABORTED)
+            (h.li(aria_current="step" if stage is current.state else None)[stage.value]
+             for stage in ReembeddingState if stage is current.state or stage is not ReembeddingState.ABORTED)
         ],
         h.dl[((h.dt[label], h.dd[value]) for label, value in facts.items())],
-        h.progress(value=str(done), max=str(max(found.items, 1)), aria_label="Items with a vector of the target"),
-        h.p(".note")[found.note] if found.note else None,
+        h.progress(value=str(done), max=str(max(current.items, 1)), aria_label="Items with a vector of the target"),
+        h.p(".note")[current.note] if current.note else None,
         table(("figure", "value"), [(key, shown_value(value)) for key, value in comparison.items()],
-              caption="The space in use and the target, asked the same questions") if comparison else None,
+              caption="The space in use and the target, compared by the same questions") if comparison else None,
         h.form(".row.left", hx_post=visit.url("/operations/reembed"), hx_target="#reembedding",
                hx_sync="this:drop")[
             h.input(type="hidden", name="collection", value=name),
             [h.button(f"#do-{action}.quiet", type="submit", name="do", value=action)[
-                _LABELS.get(action, action.capitalize())] for action in possible_actions(found)],
+                _LABELS.get(action, action.capitalize())] for action in possible_actions(current)],
         ],
         h.p(".hint")["A worker does the work: retrieval worker."],
     ]  # fmt: skip
 
 
 async def reembed(visit: Visit) -> h.Node:
-    """Begin a re-embedding, show its cost, or steer it; a worker does the rest."""
-    name, do = visit.said("collection"), visit.said("do")
-    to = visit.said("to").strip() or None
+    """Begin a re-embedding, show its cost, or change its state; a worker does the rest."""
+    name, do = visit.text("collection"), visit.text("do")
+    to = visit.text("to").strip() or None
     if do == "cost":
         cost = await visit.platform.reembed_cost(name, to=to)
         size = cost.vector_bytes / 2**20
-        said = f"{cost.texts:,} texts of {cost.tokens:,} tokens to {cost.target}, and {size:.1f} MB of vectors."
-        return await reembedding(visit, notice(f"{said} {cost.note}".rstrip()))
+        summary = f"{cost.texts:,} texts of {cost.tokens:,} tokens to {cost.target}, and {size:.1f} MB of vectors."
+        return await reembedding(visit, notice(f"{summary} {cost.note}".rstrip()))
     if do == "start":
         await visit.platform.reembed(name, to=to)
-        return await reembedding(visit, notice("It has begun."))
+        return await reembedding(visit, notice("The re-embedding has begun."))
     if do not in ACTIONS:
-        raise InvalidRequestError(f"there is no {do!r:.40}; there are {', '.join(ACTIONS)}")
+        raise InvalidRequestError(f"there is no action {do!r:.40}; there are {', '.join(ACTIONS)}")
     await visit.platform.reembedding(name, do, wait=False)
-    return await reembedding(visit, notice(f"Asked for: {do}."))
+    return await reembedding(visit, notice(f"Requested: {do}."))
 
 
 def _doctor_card(visit: Visit) -> h.Node:
-    address = visit.url("/operations/doctor", collection=visit.said("collection"))
+    address = visit.url("/operations/doctor", collection=visit.text("collection"))
     return h.section(".card", aria_label="Doctor")[
         h.h2["Doctor"],
         h.div(hx_get=address, hx_trigger="load")[h.p(".hint")["Examining …"]],
@@ -249,16 +249,16 @@ def _doctor_card(visit: Visit) -> h.Node:
 
 
 async def doctor(visit: Visit) -> h.Node:
-    """The findings, the worst first, each with its remedy; a key's tenant sees findings about its own collections."""
-    name = visit.said("collection") or None
+    """The findings, the worst first, with remedies; with a key, only those about its tenant's collections."""
+    name = visit.text("collection") or None
     if visit.request.app.state.insecure_local:
-        found = await visit.platform.doctor(name)
+        diagnosis = await visit.platform.doctor(name)
     else:
-        found = await diagnose(visit.platform.workplace, visit.platform.tenant_id, name, is_own=True)
-    return _findings(found)
+        diagnosis = await diagnose(visit.platform.workplace, visit.platform.tenant_id, name, is_own=True)
+    return _findings(diagnosis)
 
 
-def _findings(found: Diagnosis) -> h.Node:
+def _findings(diagnosis: Diagnosis) -> h.Node:
     def row(finding: Finding) -> tuple[h.Node, ...]:
         return (
             h.span(class_=["state", finding.severity.value])[finding.severity.value],
@@ -267,13 +267,13 @@ def _findings(found: Diagnosis) -> h.Node:
             h.code[finding.mend] if finding.mend else "–",
         )
 
-    wrong = [finding for finding in found.findings if finding.severity.rank]
-    columns = ("", "about", "found", "what to do")
+    problems = [finding for finding in diagnosis.findings if finding.severity.rank]
+    columns = ("", "about", "finding", "remedy")
     return [
-        table(columns, map(row, wrong), caption="Problems") if wrong else h.p["Nothing is wrong."],
+        table(columns, map(row, problems), caption="Problems") if problems else h.p["No problems found."],
         h.details[
-            h.summary[f"What was looked at ({len(found.findings)})"],
-            table(columns, map(row, found.findings), caption="Everything that was looked at"),
+            h.summary[f"All checks ({len(diagnosis.findings)})"],
+            table(columns, map(row, diagnosis.findings), caption="All checks"),
         ],
     ]
 

@@ -1,4 +1,4 @@
-"""Plots as SVG, drawn on the server; each with its numbers as a table, and the SQL that selects them."""
+"""Plots as SVG, drawn on the server, each with its numbers as a table and the SQL that selects them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COLOURS = 8
 _STAGES = ("embed", "candidates", "learn", "rerank", "items")
 """The stages of a search, in order."""
 MOST_POINTS = 400
-"""The greatest number of points that are drawn of a line; if it has more, evenly spaced ones."""
+"""The most points of a line; of more points, evenly spaced ones are drawn."""
 
 
 def svg(width: float, height: float, label: str, content: h.Node, *, stretches: bool = False) -> h.Element:
@@ -31,16 +31,16 @@ def svg(width: float, height: float, label: str, content: h.Node, *, stretches: 
     )[content]
 
 
-def _rect(box: tuple[float, float, float, float], kind: str, said: str) -> h.Element:
-    """A bar: its left end, top, width and height."""
+def _rect(box: tuple[float, float, float, float], kind: str, title: str) -> h.Element:
+    """A bar; ``box``: its left end, top, width and height."""
     x, y, width, height = box
     return h.Element("rect")(
         x=f"{x:.2f}", y=f"{y:.2f}", width=f"{max(width, 0.0):.2f}", height=f"{height:.2f}", class_=kind
-    )[h.Element("title")[said]]
+    )[h.Element("title")[title]]
 
 
-def _text(x: float, y: float, said: str, anchor: str = "start") -> h.Element:
-    return h.Element("text")(x=f"{x:.1f}", y=f"{y:.1f}", text_anchor=anchor)[said]
+def _text(x: float, y: float, text: str, anchor: str = "start") -> h.Element:
+    return h.Element("text")(x=f"{x:.1f}", y=f"{y:.1f}", text_anchor=anchor)[text]
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> h.Element:
@@ -53,20 +53,20 @@ def colour(place: int) -> str:
 
 
 def stacked_bar(parts: Mapping[str, float], names: Sequence[str], *, whole: float | None = None) -> h.Element:
-    """Parts of a sum side by side; a name has the same colour in all bars that are given the same names.
+    """The parts of a sum side by side; a name has the same colour in all bars with the same ``names``.
 
-    ``whole``: what the full width stands for; None: the sum of the parts. A part below 0 fades what it takes away.
+    ``whole``: the value of the full width; None: the sum of the parts. A part below 0 fades the part that it subtracts.
     """
     end = sum(value for value in parts.values() if value > 0)
     scale = 100.0 / (whole or end or 1.0)
-    place, drawn = 0.0, []
+    place, shapes = 0.0, []
     for name, value in sorted(parts.items(), key=lambda part: part[1] < 0):
         kind = colour(names.index(name) if name in names else len(names)) if value >= 0 else "fades"
         begin = place if value >= 0 else place + value
-        drawn.append(_rect((begin * scale, 0, abs(value) * scale, 10), kind, f"{name}: {value:.5f}"))
+        shapes.append(_rect((begin * scale, 0, abs(value) * scale, 10), kind, f"{name}: {value:.5f}"))
         place += value
-    said = ", ".join(f"{name} {value:.4g}" for name, value in parts.items()) or "nothing"
-    return h.div(".bar")[svg(100, 10, f"The parts of the score: {said}", drawn, stretches=True)]
+    summary = ", ".join(f"{name} {value:.4g}" for name, value in parts.items()) or "nothing"
+    return h.div(".bar")[svg(100, 10, f"The parts of the score: {summary}", shapes, stretches=True)]
 
 
 def legend(names: Sequence[str]) -> h.Element:
@@ -85,7 +85,7 @@ def legend(names: Sequence[str]) -> h.Element:
 
 
 def waterfall(stages: Mapping[str, float], total: float) -> h.Element:
-    """Stages one after the other, each as long as it took, in milliseconds."""
+    """The stages one after the other, each with its milliseconds as length."""
     rows, begin = [], 0.0
     scale = (WIDTH - 190) / max(total, sum(stages.values()), 0.001)
     for place, (name, spent) in enumerate(stages.items()):
@@ -100,7 +100,7 @@ def waterfall(stages: Mapping[str, float], total: float) -> h.Element:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A line: its name and its points; ``low`` and ``high`` are the ends of intervals, if there are any."""
+    """A line: its name and its points; ``low`` and ``high``: the ends of their intervals, if any."""
 
     name: str
     values: Sequence[float | None]
@@ -112,12 +112,12 @@ def lines(
     label: str, places: Sequence[str], series: Sequence[Series], *, least: float | None = None,
     most: float | None = None, mark: float | None = None,
 ) -> h.Element:  # fmt: skip
-    """Lines over the same positions, with their intervals as bands; ``mark`` is a dashed level for comparison."""
+    """Lines over the same positions, with their intervals as bands; ``mark``: a dashed level for comparison."""
     step = max(1, math.ceil(len(places) / MOST_POINTS))
-    every = [v for line in series for part in (line.values, line.low, line.high) for v in part if v is not None]
-    every += [mark] if mark is not None else []
-    low = least if least is not None else min([*every, 0.0])
-    high = most if most is not None else max([*every, low + 1e-9]) * 1.05
+    values = [v for line in series for part in (line.values, line.low, line.high) for v in part if v is not None]
+    values += [mark] if mark is not None else []
+    low = least if least is not None else min([*values, 0.0])
+    high = most if most is not None else max([*values, low + 1e-9]) * 1.05
     high = high if high > low else low + 1.0
 
     def x(place: int) -> float:
@@ -127,12 +127,12 @@ def lines(
         share = (min(max(value, low), high) - low) / (high - low)
         return HEIGHT - _BOTTOM - (HEIGHT - _TOP - _BOTTOM) * share
 
-    drawn: list[h.Node] = [_axes(places, low, high, x, y)]
+    shapes: list[h.Node] = [_axes(places, low, high, x, y)]
     if mark is not None:
-        drawn.append(_line(_LEFT, y(mark), WIDTH - _RIGHT, y(mark), "mark"))
+        shapes.append(_line(_LEFT, y(mark), WIDTH - _RIGHT, y(mark), "mark"))
     for number, line in enumerate(series):
-        drawn.append(_series(line, number, step, x, y))
-    return h.div[svg(WIDTH, HEIGHT, label, drawn), legend([line.name for line in series])]
+        shapes.append(_series(line, number, step, x, y))
+    return h.div[svg(WIDTH, HEIGHT, label, shapes), legend([line.name for line in series])]
 
 
 _Scale = Callable[[Any], float]
@@ -140,7 +140,7 @@ _Scale = Callable[[Any], float]
 
 def _axes(places: Sequence[str], low: float, high: float, x: _Scale, y: _Scale) -> h.Node:
     ticks = [low + (high - low) * part / 4 for part in range(5)]
-    shown = sorted({0, len(places) // 2, len(places) - 1} if places else set())
+    labelled = sorted({0, len(places) // 2, len(places) - 1} if places else set())
     anchors = {0: "start", len(places) - 1: "end"} if len(places) > 1 else {}
     return [
         (
@@ -150,7 +150,7 @@ def _axes(places: Sequence[str], low: float, high: float, x: _Scale, y: _Scale) 
             )
             for tick in ticks
         ),
-        (_text(x(place), HEIGHT - 8, places[place], anchors.get(place, "middle")) for place in shown),
+        (_text(x(place), HEIGHT - 8, places[place], anchors.get(place, "middle")) for place in labelled),
     ]
 
 
@@ -163,28 +163,28 @@ def _series(series: Series, number: int, step: int, x: _Scale, y: _Scale) -> h.N
         for place, (low, high) in enumerate(zip(series.low, series.high, strict=False))
         if low is not None and high is not None and place % step == 0
     ]
-    drawn: list[h.Node] = []
+    shapes: list[h.Node] = []
     if len(band) > 1:
         outline = [(at, top) for at, _, top in band] + [(at, low) for at, low, _ in reversed(band)]
-        drawn.append(h.Element("polygon")(points=_points(outline), class_=f"band {colour(number)}"))
+        shapes.append(h.Element("polygon")(points=_points(outline), class_=f"band {colour(number)}"))
     else:
-        drawn += [_line(at, low, at, high, f"whisker {colour(number)}") for at, low, high in band]
+        shapes += [_line(at, low, at, high, f"whisker {colour(number)}") for at, low, high in band]
     if len(points) > 1:
-        drawn.append(h.Element("polyline")(points=_points(points), class_=f"line {colour(number)}"))
+        shapes.append(h.Element("polyline")(points=_points(points), class_=f"line {colour(number)}"))
     if len(points) <= 60:
-        drawn += [
+        shapes += [
             h.Element("circle")(cx=f"{at:.1f}", cy=f"{height:.1f}", r="3", class_=colour(number))
             for at, height in points
         ]
-    return drawn
+    return shapes
 
 
 def _points(points: Iterable[tuple[float, float]]) -> str:
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
 
 
-def told_apart(names: Sequence[str], keys: Sequence[str]) -> list[str]:
-    """The names; similar names are prefixed with their keys."""
+def distinct_names(names: Sequence[str], keys: Sequence[str]) -> list[str]:
+    """The names; repeated names are prefixed with their keys."""
     return [
         name if names.count(name) == 1 else f"{key}: {name}" for name, key in zip(names, keys, strict=True)
     ]  # fmt: skip
@@ -192,27 +192,27 @@ def told_apart(names: Sequence[str], keys: Sequence[str]) -> list[str]:
 
 def bars(label: str, values: Mapping[str, float], *, low: Mapping[str, float] | None = None,
          high: Mapping[str, float] | None = None) -> h.Element:  # fmt: skip
-    """Horizontal bars, one below the other, with the ends of their intervals if there are any."""
+    """Horizontal bars, one below the other, with their intervals, if any."""
     ends = [abs(value) for value in (*values.values(), *(high or {}).values()) if not math.isnan(value)]
     scale = (WIDTH - 330) / max([*ends, 1e-9])
-    drawn: list[h.Node] = []
+    shapes: list[h.Node] = []
     for place, (name, value) in enumerate(values.items()):
         y = 4.0 + place * 24
-        drawn += [_text(0, y + 13, name if len(name) <= 30 else f"{name[:29]}…")]
+        shapes += [_text(0, y + 13, name if len(name) <= 30 else f"{name[:29]}…")]
         box = (220, y, abs(value) * scale, 16)
-        drawn += [_rect(box, "c1" if value < 0 else "c0", f"{name}: {value:.4g}")]
+        shapes += [_rect(box, "c1" if value < 0 else "c0", f"{name}: {value:.4g}")]
         if low and high and name in low and name in high:
             left, right = 220 + low[name] * scale, 220 + high[name] * scale
-            drawn.append(_line(left, y + 8, right, y + 8, "whisker"))
+            shapes.append(_line(left, y + 8, right, y + 8, "whisker"))
         end = max(abs(value), (high or {}).get(name, 0.0))
-        drawn.append(_text(226 + end * scale, y + 13, f"{value:.3g}"))
-    return svg(WIDTH, 8.0 + 24 * max(len(values), 1), label, drawn)
+        shapes.append(_text(226 + end * scale, y + 13, f"{value:.3g}"))
+    return svg(WIDTH, 8.0 + 24 * max(len(values), 1), label, shapes)
 
 
 def figure(
     title: str, drawing: h.Node, columns: Sequence[str], rows: Iterable[Iterable[object]], sql: str
 ) -> h.Element:
-    """A plot with its title, its numbers as a table and its SQL to copy; an empty ``sql``: they are not stored."""
+    """A plot with its title, its numbers as a table and the SQL to copy; no SQL if the numbers are not stored."""
     cells = [[shown_value(value) for value in row] for row in rows]
     return h.figure(".card")[
         h.figcaption[title],
@@ -222,24 +222,24 @@ def figure(
             table(columns, cells[:MOST_POINTS], caption=title),
             h.p(".hint")[f"The first {MOST_POINTS} rows; the SQL gives all."] if len(cells) > MOST_POINTS else None,
         ],
-        copied_sql(sql) if sql else None,
+        sql_to_copy(sql) if sql else None,
     ]
 
 
 def timings(retrieval_id: object, stages: Mapping[str, float], total: float) -> h.Element:
-    """The times of a search's stages; ``retrieval_id`` None: the search is not recorded, so there is no SQL."""
+    """The times of a search's stages; without ``retrieval_id``, of an unrecorded search, there is no SQL."""
     # The database does not store the order of the stages.
     order = [*_STAGES, *stages]
-    known = {name: stages[name] for name in dict.fromkeys(order) if name in stages and name != "total"}
+    ordered = {name: stages[name] for name in dict.fromkeys(order) if name in stages and name != "total"}
     whole = "r.timings_ms || jsonb_build_object('total', r.retrieval_time_ms)"
     sql = f"SELECT s.key AS stage, s.value AS milliseconds\nFROM retrievals AS r, jsonb_each({whole}) AS s\n"
     sql += f"WHERE r.retrieval_id = {literal(str(retrieval_id))}"
-    drawing, rows = waterfall(known, total), [*known.items(), ("total", total)]
+    drawing, rows = waterfall(ordered, total), [*ordered.items(), ("total", total)]
     return figure("Where the time went", drawing, ("stage", "milliseconds"), rows, sql if retrieval_id else "")
 
 
-def copied_sql(sql: str) -> h.Element:
-    """A statement to copy, for the search path of an analyst, who sees one tenant."""
+def sql_to_copy(sql: str) -> h.Element:
+    """A statement to copy, for an analyst's login, which reads one tenant."""
     return h.details[
         h.summary["SQL"],
         h.pre(tabindex="0")[h.code[sql]],
@@ -248,7 +248,7 @@ def copied_sql(sql: str) -> h.Element:
 
 
 def literal(text: str) -> str:
-    """A text as an SQL literal, for a statement that is only displayed; the console never runs it."""
+    """A text as an SQL literal, for a statement that the console displays and never runs."""
     escaped = text.replace("'", "''")
     return f"E'{escaped.replace(chr(92), chr(92) * 2)}'" if "\\" in text else f"'{escaped}'"
 
@@ -258,14 +258,16 @@ LISTS = frozenset({"losses", "queries", "rated", "recall", "unused_items", "usag
 
 
 def sql_of(name: str, collection: str) -> str:
-    """The statement that selects a view of figures for one collection."""
-    wanted = literal(collection)
-    where = f"analytics_{name}\nWHERE collection = {wanted}" if name in LISTS else f"analytics_{name}({wanted})"
+    """The statement that selects the figures of one collection."""
+    name_literal = literal(collection)
+    where = (
+        f"analytics_{name}\nWHERE collection = {name_literal}" if name in LISTS else f"analytics_{name}({name_literal})"
+    )
     return f"SELECT *\nFROM {where}"
 
 
 def sql_of_hits(retrieval_id: object) -> str:
     """The statement that selects the hits of a recorded search with the ranks and scores of its legs."""
-    wanted = literal(str(retrieval_id))
+    id_literal = literal(str(retrieval_id))
     columns = "rank, item_id, score, signals, slot, propensity"
-    return f"SELECT {columns}\nFROM impressions\nWHERE retrieval_id = {wanted}\nORDER BY rank"
+    return f"SELECT {columns}\nFROM impressions\nWHERE retrieval_id = {id_literal}\nORDER BY rank"

@@ -1,4 +1,4 @@
-"""The Profiles view: the versions, a comparison of two, and the choice of the active one."""
+"""The Profiles view: the versions, the comparison of two versions, and the choice of the active one."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ from retrieval.surfaces.console.plots import bars, figure, sql_of
 
 _METRICS = "nDCG@10,R@10,MRR@10"
 _MOST_JUDGED = 500
-"""The greatest number of judged queries of a comparison, which must end within a request's deadline."""
+"""The most judged queries of a comparison, which must end within a request's deadline."""
 _DAYS, _MOST_DAYS = 28.0, 3650.0
 
 
 async def profiles(visit: Visit) -> h.Node:
     """The versions, their rewards, and the form that compares two."""
-    if not visit.said("collection"):
+    if not visit.text("collection"):
         return await page(visit, "Profiles", empty("Choose a collection."))
     collection = await visit.collection()
     return await page(visit, "Profiles", [
         h.p[
             "A profile says how a collection is searched. ",
-            "Make a new version by moving the weights under ",
+            "Create a new version by changing the weights under ",
             h.a(href=visit.url("/search", collection=collection.name))["Search"],
-            "; compare it here before it is used.",
+            ", and compare it here before you use it.",
         ],
         h.div("#versions")[await _versions(visit, collection)],
         comparing(visit, await collection.profiles(limit=50)),
-        await _earned(visit, collection),
+        await _rewards(visit, collection),
     ])  # fmt: skip
 
 
 async def _versions(visit: Visit, collection: Collection) -> h.Node:
     stored = await collection.profiles(limit=50)
-    columns = ("version", "weights", "fusion", "note", "made", "state")
+    columns = ("version", "weights", "fusion", "note", "created", "state")
     rows = [
         (
             str(version.version),
@@ -83,7 +83,7 @@ async def use(visit: Visit) -> h.Node:
     version = int(visit.number("version", 0, 1, 2**31 - 1))
     await collection.use_profile(version)
     await collection.refresh()
-    done = notice(f"The collection is searched with version {version} now.")
+    done = notice(f"Searches of the collection now use version {version}.")
     return [done, await _versions(visit, collection)]
 
 
@@ -97,7 +97,7 @@ def comparing(visit: Visit, stored: Sequence[StoredProfile]) -> h.Node:
         h.h2["Compare two versions"],
         h.form(method="post", action=visit.url("/profiles/compare"), hx_post=visit.url("/profiles/compare"),
                hx_target="#compared")[
-            h.input(type="hidden", name="collection", value=visit.said("collection")),
+            h.input(type="hidden", name="collection", value=visit.text("collection")),
             h.div(".cards")[
                 _version("first", "Version", versions, first),
                 _version("against", "against", versions, against),
@@ -124,51 +124,51 @@ async def compare(visit: Visit) -> h.Node:
     """Compare two versions on recorded searches, or on judged queries."""
     collection = await visit.collection()
     stored = await collection.refresh()
-    names = [visit.said("first"), visit.said("against")]
+    names = [visit.text("first"), visit.text("against")]
     if not all(name.isdecimal() for name in names):
         raise InvalidRequestError("choose two versions of the profile")
     database, tenant_id = visit.platform.database, visit.platform.tenant_id
     first, against = [await named_profile(database, tenant_id, stored, name) for name in names]
-    if visit.said("judged").strip():
-        shown = await _on_judged(visit, collection, {first.name: first.profile, against.name: against.profile})
+    if visit.text("judged").strip():
+        content = await _on_judged(visit, collection, {first.name: first.profile, against.name: against.profile})
     else:
         since = visit.platform.now - timedelta(days=visit.number("days", _DAYS, 1, _MOST_DAYS))
-        shown = _on_recorded(await compare_profiles(database, tenant_id, stored, first, against, since=since))
-    return shown if visit.is_part else await page(visit, "Profiles", shown)
+        content = _on_recorded(await compare_profiles(database, tenant_id, stored, first, against, since=since))
+    return content if visit.is_part else await page(visit, "Profiles", content)
 
 
-def _on_recorded(found: ProfileComparison) -> h.Node:
-    first, against = found.names
+def _on_recorded(comparison: ProfileComparison) -> h.Node:
+    first, against = comparison.names
     return [
-        h.p[h.strong[found.verdict.text]],
+        h.p[h.strong[comparison.verdict.text]],
         h.p(".hint")[
-            f"{found.searches:,} recorded searches, {found.changed:,} of them with another answer. ",
-            " ".join(f"Left out: {searches:,}: {reason}." for reason, searches in found.left_out.items()),
+            f"{comparison.searches:,} recorded searches, {comparison.changed:,} of them with another answer. ",
+            " ".join(f"Left out: {searches:,}: {reason}." for reason, searches in comparison.left_out.items()),
         ],
-        _estimates(found) if found.estimates else None,
+        _estimates(comparison) if comparison.estimates else None,
         table(
             ("", "searches", "rated hits", "effective sample", "mean weight", "largest weight", "without support"),
             [
                 (name, f"{weighing.retrievals:,}", f"{weighing.rated:,}", _figure(weighing.effective_sample_size),
                  _figure(weighing.mean_weight), _figure(weighing.max_weight), _figure(100 * weighing.unsupported, " %"))
-                for name, weighing in zip(found.names, found.weighings, strict=True)
+                for name, weighing in zip(comparison.names, comparison.weighings, strict=True)
             ],
-            caption=f"How far the recorded traffic can speak for {first} and for {against}",
+            caption=f"The evidence of the recorded searches about {first} and {against}",
         ),
     ]  # fmt: skip
 
 
-def _estimates(found: ProfileComparison) -> h.Node:
-    first, against = found.names
+def _estimates(comparison: ProfileComparison) -> h.Node:
+    first, against = comparison.names
     rows = [
         (f"{estimate.estimator.value.upper()}{', clipped' if estimate.is_clipped else ''}",
-         _told(estimate.first), _told(estimate.second), _told(estimate.difference))
-        for estimate in found.estimates
+         _with_interval(estimate.first), _with_interval(estimate.second), _with_interval(estimate.difference))
+        for estimate in comparison.estimates
     ]  # fmt: skip
     return table(("estimator", first, against, "difference"), rows, caption="Mean reward of a hit, with 95 % intervals")
 
 
-def _told(estimate: Estimate) -> str:
+def _with_interval(estimate: Estimate) -> str:
     if math.isnan(estimate.value):
         return "–"
     if math.isnan(estimate.standard_error):
@@ -185,21 +185,21 @@ async def _on_judged(visit: Visit, collection: Collection, profiles: Mapping[str
         raise InvalidRequestError("choose two different versions to compare them on judged queries")
     with tempfile.TemporaryDirectory(prefix="retrieval-console-") as folder:
         file = Path(folder) / "judged.csv"
-        file.write_text(visit.said("judged"), encoding="utf-8")
+        file.write_text(visit.text("judged"), encoding="utf-8")
         try:
             queries, qrels = read_pairs(file)
         except InvalidRequestError as error:
             raise InvalidRequestError(str(error).replace(str(file), "the judged queries")) from None
     if len(queries) > _MOST_JUDGED:
         raise InvalidRequestError(
-            f"there are {len(queries):,} judged queries and the console takes {_MOST_JUDGED}; use retrieval evaluate"
+            f"{len(queries):,} judged queries are more than the console takes, {_MOST_JUDGED}; use retrieval evaluate"
         )
-    quiet = collection.unrecorded()
-    note = await missing_items(quiet, queries, qrels)
+    unrecorded = collection.unrecorded()
+    note = await missing_items(unrecorded, queries, qrels)
 
     async def ask(text: str, *, where: dict[str, Any] | None, limit: int, variant: str) -> Sequence[str]:
-        found = await quiet.search(text, where=where, limit=limit, profile=profiles[variant], syntax=False)
-        return [hit.item_id for hit in found]
+        hits = await unrecorded.search(text, where=where, limit=limit, profile=profiles[variant], syntax=False)
+        return [hit.item_id for hit in hits]
 
     report = await evaluate(ask, queries, qrels, metrics=parse_metrics(_METRICS), variants=tuple(profiles))
     return [h.p(".note")[note] if note else None, _judged_report(report)]
@@ -211,17 +211,17 @@ def _judged_report(report: Report) -> h.Node:
     first = report.metrics[0]
     means = {variant.variant: variant.means[first] for variant in report.variants}
     best = max(means, key=lambda name: means[name])
-    said = f"{best} is ahead in {first}." if len(set(means.values())) > 1 else "Both are alike."
+    conclusion = f"{best} is better in {first}." if len(set(means.values())) > 1 else "Both are equal."
     queries = "1 judged query" if report.queries == 1 else f"{report.queries} judged queries"
     return [
-        h.p[f"{queries}. ", h.strong[said]],
+        h.p[f"{queries}. ", h.strong[conclusion]],
         table(("", *report.metrics, "median ms"), rows, caption="Means over the judged queries"),
     ]
 
 
-async def _earned(visit: Visit, collection: Collection) -> h.Node:
-    found = await visit.platform.analytics("profiles", collection=collection.name)
-    rows = [row for row in found if row["reward"] is not None]
+async def _rewards(visit: Visit, collection: Collection) -> h.Node:
+    rewards = await visit.platform.analytics("profiles", collection=collection.name)
+    rows = [row for row in rewards if row["reward"] is not None]
     names = [f"version {row['profile_version']}, model {row['model_version']}" for row in rows]
     values = {name: float(row["reward"]) for name, row in zip(names, rows, strict=True)}
     errors = {name: 1.96 * float(row["reward_se"] or 0.0) for name, row in zip(names, rows, strict=True)}
@@ -236,7 +236,7 @@ async def _earned(visit: Visit, collection: Collection) -> h.Node:
         else h.p(".hint")["No hit was rated in the last 28 days."]
     )
     sql = sql_of("profiles", collection.name)
-    return figure("What each version earned in the last 28 days", drawing, found.columns, found.values, sql)
+    return figure("Rewards by version in the last 28 days", drawing, rewards.columns, rewards.values, sql)
 
 
 ROUTES: tuple[Route, ...] = (

@@ -1,4 +1,4 @@
-"""The Search view: queries, filters by clicking, explanations of hits, and weights to move."""
+"""The Search view: queries, filters to tick, explanations of hits, and sliders for weights."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.preview import PreviewedHit, ProfilePreview
 from retrieval.domain.search.profile import Profile
 from retrieval.surfaces.console.frame import Visit, empty, notice, page, problem_box, table, view
-from retrieval.surfaces.console.plots import copied_sql, legend, sql_of_hits, stacked_bar, timings
+from retrieval.surfaces.console.plots import legend, sql_of_hits, sql_to_copy, stacked_bar, timings
 
 HITS = 10
 SNIPPET = 280
-_SAMPLED, _MOST_FACETS, _MOST_VALUES = 100, 6, 12
+_EXAMINED, _MOST_FACETS, _MOST_VALUES = 100, 6, 12
 """The numbers of items that are examined for facets, of offered facets, and of displayed values per facet."""
 _LONGEST_VALUE = 40
 
 _MEANINGS = {"dense": "by meaning", "lexical": "by words"}
 """The help texts of sliders whose names need an explanation."""
 
-_KEPT = ("collection", "q", "where", "facet")
+_PARAMETERS = ("collection", "q", "where", "facet")
 """The parameters of a search's address, apart from filters and weights."""
 
 Weights = Mapping[str, float]
 
 
 async def search(visit: Visit) -> h.Node:
-    """The whole view, including the result if the URL has a query."""
-    if not visit.said("collection"):
+    """The whole view, with the results if the URL has a query."""
+    if not visit.text("collection"):
         return await _without_collection(visit)
     collection = await visit.collection()
-    offered = visit.all_said("facet") or await facets_of(collection)
-    asked = visit.said("q").strip()
-    found = await _found(visit, collection, offered) if asked else await _unasked(visit, collection)
+    offered = visit.texts("facet") or await facets_of(collection)
+    query = visit.text("q").strip()
+    content = await _results(visit, collection, offered) if query else await _start(visit, collection)
     form = h.form("#ask", method="get", action=visit.url("/search"), hx_get=visit.url("/search"), hx_target="#found",
                   hx_select="#found", hx_swap="outerHTML", hx_push_url="true",
                   hx_disinherit="*", role="search")[
@@ -55,36 +55,36 @@ async def search(visit: Visit) -> h.Node:
         (h.input(type="hidden", name="facet", value=name) for name in offered),
         h.div(".question")[
             h.label(".unseen", for_="q")["Question"],
-            h.input("#q", type="search", name="q", value=asked, autocomplete="off", autofocus=not asked,
+            h.input("#q", type="search", name="q", value=query, autocomplete="off", autofocus=not query,
                     placeholder='Words, a "phrase", -without, or a question'),
             h.button(type="submit")["Search"],
         ],
-        h.div("#found")[found],
+        h.div("#found")[content],
     ]  # fmt: skip
-    # The fields for saving are inside the other form, whose weights they submit too; with a form of their own, the
-    # return key saves.
-    saving = h.form("#save", hx_post=visit.url("/search/save"), hx_include="#ask", hx_target="#saving",
-                    hx_sync="this:drop")  # fmt: skip
-    return await page(visit, "Search", [form, saving if visit.may(Scope.ADMIN) else None])
+    # The fields for saving lie inside the search form, whose weights they submit too, but belong to this form, so that
+    # the return key in them saves.
+    save_form = h.form("#save", hx_post=visit.url("/search/save"), hx_include="#ask", hx_target="#saving",
+                       hx_sync="this:drop")  # fmt: skip
+    return await page(visit, "Search", [form, save_form if visit.may(Scope.ADMIN) else None])
 
 
 async def _without_collection(visit: Visit) -> h.Node:
     names = [collection.name for collection in await visit.platform.collections()]
     if not names:
-        how = h.p["Bring some in: ", h.a(href=visit.url("/data"))["Data"]] if visit.may(Scope.WRITE) else None
-        return await page(visit, "Search", empty("There are no collections yet.", how), chooses=False)
+        link = h.p["Import some under ", h.a(href=visit.url("/data"))["Data"], "."] if visit.may(Scope.WRITE) else None
+        return await page(visit, "Search", empty("There are no collections yet.", link), chooses=False)
     links = h.ul(".choices")[(h.li[h.a(href=visit.url("/search", collection=name))[name]] for name in names)]
     return await page(visit, "Search", h.div(".card")[h.h2["Which collection?"], links], chooses=False)
 
 
-async def _unasked(visit: Visit, collection: Collection) -> h.Node:
+async def _start(visit: Visit, collection: Collection) -> h.Node:
     latest = dict.fromkeys(retrieval.query for retrieval in await collection.retrievals(limit=30) if retrieval.query)
     if not collection_size(await collection.info()):
         return empty("This collection has no items yet.")
     name = collection.name
     links = [h.li[h.a(href=visit.url("/search", collection=name, q=query))[query]] for query in list(latest)[:8]]
-    tried = h.div[h.p["Asked lately:"], h.ul(".choices")[links]] if links else None
-    return empty("Type a question: the answer shows why each item has its rank.", tried)
+    recent = h.div[h.p["Recent questions:"], h.ul(".choices")[links]] if links else None
+    return empty("Type a question: the answer shows why each item has its rank.", recent)
 
 
 def collection_size(info: Any) -> int:
@@ -94,40 +94,40 @@ def collection_size(info: Any) -> int:
 
 async def facets_of(collection: Collection) -> list[str]:
     """The fields worth filtering by: short texts that several of the first items share."""
-    items = [stored.item for stored in await collection.page(limit=_SAMPLED)]
+    items = [stored.item for stored in await collection.page(limit=_EXAMINED)]
     values: dict[str, list[str]] = {}
     for item in items:
         for name, value in item.attributes.items():
             if isinstance(value, str) and 0 < len(value) <= _LONGEST_VALUE:
                 values.setdefault(name, []).append(value)
-    shared = [name for name, found in values.items() if 1 < len(set(found)) <= max(len(found) // 2, 2)]
+    shared = [name for name, texts in values.items() if 1 < len(set(texts)) <= max(len(texts) // 2, 2)]
     shared.sort(key=lambda name: (-len(values[name]), name))
-    own = [name for name in COUNTED_FIELDS if len({str(getattr(item, name)) for item in items}) > 1]
-    return [*shared, *own][:_MOST_FACETS]
+    fields = [name for name in COUNTED_FIELDS if len({str(getattr(item, name)) for item in items}) > 1]
+    return [*shared, *fields][:_MOST_FACETS]
 
 
-def where_said(visit: Visit, offered: Iterable[str]) -> dict[str, Any] | None:
-    """The filter of the ticked values and the typed one. Raises ``InvalidFilterError`` if it is not an object."""
-    where: dict[str, Any] = {name: chosen for name in offered if (chosen := visit.all_said(f"f.{name}"))}
-    period = {side: value for side in ("gte", "lt") if (value := visit.said(f"when.{side}"))}
+def filter_of(visit: Visit, offered: Iterable[str]) -> dict[str, Any] | None:
+    """The filter of the ticked values and the typed filter. Raises ``InvalidFilterError`` unless it is an object."""
+    where: dict[str, Any] = {name: chosen for name in offered if (chosen := visit.texts(f"f.{name}"))}
+    period = {side: value for side in ("gte", "lt") if (value := visit.text(f"when.{side}"))}
     if period:
         where["occurred_at"] = period
-    written = visit.said("where").strip()
-    if written:
+    text = visit.text("where").strip()
+    if text:
         try:
-            more = json.loads(written)
+            typed = json.loads(text)
         except ValueError as error:
-            raise InvalidFilterError(f"the filter is no JSON: {error}") from None
-        if not isinstance(more, dict):
-            raise InvalidFilterError('the filter is a JSON object, such as {"priority": "High"}')
-        return {"all": [where, more]} if where else more
+            raise InvalidFilterError(f"the filter is not JSON: {error}") from None
+        if not isinstance(typed, dict):
+            raise InvalidFilterError('the filter must be a JSON object, such as {"priority": "High"}')
+        return {"all": [where, typed]} if where else typed
     return where or None
 
 
-async def _found(visit: Visit, collection: Collection, offered: Sequence[str], *, done: h.Node = None) -> h.Node:
-    where = where_said(visit, offered)
+async def _results(visit: Visit, collection: Collection, offered: Sequence[str], *, done: h.Node = None) -> h.Node:
+    where = filter_of(visit, offered)
     result = await collection.search(
-        visit.said("q"), where=where, limit=HITS, snippet=SNIPPET, facets=offered, after=visit.said("after"), typos=True
+        visit.text("q"), where=where, limit=HITS, snippet=SNIPPET, facets=offered, after=visit.text("after"), typos=True
     )
     counts = {**result.facets, **await _other_values(visit, collection, offered)}
     return [
@@ -138,7 +138,7 @@ async def _found(visit: Visit, collection: Collection, offered: Sequence[str], *
                 h.p(".summary")[_summary(result)],
                 (h.p(".note")[note] for note in (*result.notes, *result.why_no_hits)),
                 _tuning(visit, collection.profile),
-                h.div("#tuned")[done or await _tuned(visit, collection, where)],
+                h.div("#tuned")[done or await _comparison(visit, collection, where)],
                 _hits(visit, result) if len(result) else empty("Nothing was found."),
                 _pages(visit, result),
                 timings(result.retrieval_id, result.timings_ms, result.timings_ms.get("total", 0.0)),
@@ -148,20 +148,20 @@ async def _found(visit: Visit, collection: Collection, offered: Sequence[str], *
 
 
 async def _other_values(visit: Visit, collection: Collection, offered: Sequence[str]) -> dict[str, Mapping[str, int]]:
-    """The counts of each field with ticked values, without their filter, so that other values can be ticked."""
-    found = {}
-    for name in (field for field in offered if visit.all_said(f"f.{field}")):
-        where = where_said(visit, [field for field in offered if field != name])
-        asked = await collection.unrecorded().search(visit.said("q"), where=where, limit=1, facets=[name], typos=True)
-        found[name] = asked.facets[name]
-    return found
+    """The counts of each field with ticked values, without the field's own filter, so that others can be ticked."""
+    counts = {}
+    for name in (field for field in offered if visit.texts(f"f.{field}")):
+        where = filter_of(visit, [field for field in offered if field != name])
+        result = await collection.unrecorded().search(visit.text("q"), where=where, limit=1, facets=[name], typos=True)
+        counts[name] = result.facets[name]
+    return counts
 
 
 def _hits(visit: Visit, result: SearchResult) -> h.Node:
     names = _names(result)
-    shown = [_hit(visit, hit, result, names) for hit in result]
-    sql = copied_sql(sql_of_hits(result.retrieval_id)) if result.retrieval_id else None
-    return [legend(names), h.ol(".results", start=str(result[0].rank))[shown], sql]
+    hits = [_hit(visit, hit, result, names) for hit in result]
+    sql = sql_to_copy(sql_of_hits(result.retrieval_id)) if result.retrieval_id else None
+    return [legend(names), h.ol(".results", start=str(result[0].rank))[hits], sql]
 
 
 def _names(hits: Iterable[Hit]) -> list[str]:
@@ -175,7 +175,7 @@ def _parts(hit: Hit) -> dict[str, float]:
 
 def _summary(result: SearchResult) -> h.Node:
     total = result.timings_ms.get("total", 0.0)
-    version = f"profile {result.profile_version}" if result.profile_version else "a profile of its own"
+    version = f"profile {result.profile_version}" if result.profile_version else "its own profile"
     return [
         f"{len(result)} {'hit' if len(result) == 1 else 'hits'} in {total:.0f} ms by {version}; ",
         "the search by meaning was ",
@@ -185,18 +185,18 @@ def _summary(result: SearchResult) -> h.Node:
 
 
 def _filters(visit: Visit, counts: Mapping[str, Mapping[str, int]], offered: Sequence[str]) -> h.Node:
-    asks_again = {
+    search_again = {
         "hx_get": visit.url("/search"), "hx_include": "#ask", "hx_target": "#found", "hx_select": "#found",
         "hx_swap": "outerHTML", "hx_push_url": "true", "hx_trigger": "change",
     }  # fmt: skip
-    return h.aside(".filters", aria_label="Filters", **asks_again)[
+    return h.aside(".filters", aria_label="Filters", **search_again)[
         h.details(open=True)[
             h.summary["Filters"],
             (_facet(visit, name, counts.get(name, {})) for name in offered),
             h.fieldset[
                 h.legend["When"],
                 _field(visit, "when.gte", "from", "date"),
-                _field(visit, "when.lt", "until before", "date"),
+                _field(visit, "when.lt", "before", "date"),
             ],
             h.details[
                 h.summary["As JSON"],
@@ -209,13 +209,13 @@ def _filters(visit: Visit, counts: Mapping[str, Mapping[str, int]], offered: Seq
 
 def _field(visit: Visit, name: str, label: str, kind: str, **more: str) -> h.Node:
     key = f"field-{name.replace('.', '-')}"
-    return h.div[h.label(for_=key)[label], h.input(f"#{key}", type=kind, name=name, value=visit.said(name), **more)]
+    return h.div[h.label(for_=key)[label], h.input(f"#{key}", type=kind, name=name, value=visit.text(name), **more)]
 
 
 def _facet(visit: Visit, name: str, counts: Mapping[str, int]) -> h.Node:
-    chosen = visit.all_said(f"f.{name}")
-    shown = dict.fromkeys([*chosen, *list(counts)[:_MOST_VALUES]])
-    if not shown:
+    chosen = visit.texts(f"f.{name}")
+    values = dict.fromkeys([*chosen, *list(counts)[:_MOST_VALUES]])
+    if not values:
         return None
     return h.fieldset[
         h.legend[name],
@@ -226,7 +226,7 @@ def _facet(visit: Visit, name: str, counts: Mapping[str, int]) -> h.Node:
                 h.span[value or "(empty)"],
                 h.span(".count")[f"{counts[value]:,}" if value in counts else ""],
             ]
-            for value in shown
+            for value in values
         ),
     ]  # fmt: skip
 
@@ -238,7 +238,7 @@ def _digest(*parts: str) -> str:
 
 def _hit(visit: Visit, hit: Hit, result: SearchResult, names: Sequence[str]) -> h.Node:
     best = max(result[0].score, hit.score)
-    address = visit.url("/data/item", collection=visit.said("collection"), id=hit.item_id)
+    address = visit.url("/data/item", collection=visit.text("collection"), id=hit.item_id)
     return h.li(".card")[
         h.h2[h.a(href=address)[hit.title or hit.item_id]],
         h.p(".snippet")[highlighted(hit)],
@@ -252,7 +252,7 @@ def _hit(visit: Visit, hit: Hit, result: SearchResult, names: Sequence[str]) -> 
         ],
         stacked_bar(_parts(hit), names, whole=best or None),
         h.div(".row")[
-            h.details(".why")[h.summary["Why here?"], _explained(hit)],
+            h.details(".why")[h.summary["Why here?"], _explanation(hit)],
             h.div(".verdict")[_verdict(visit, result.retrieval_id, hit.item_id, hit.title or hit.item_id)]
             if visit.may(Scope.FEEDBACK) and result.retrieval_id
             else None,
@@ -261,20 +261,20 @@ def _hit(visit: Visit, hit: Hit, result: SearchResult, names: Sequence[str]) -> 
 
 
 def highlighted(hit: Hit) -> h.Node:
-    """The part of the text with the query's words, which are marked; ``Snippet.html`` is escaped."""
+    """The part of the text with the query's words marked; ``Snippet.html`` is escaped."""
     return Markup(hit.snippet.html) if hit.snippet is not None else hit.body[:SNIPPET]  # noqa: S704 - it is escaped
 
 
-def _explained(hit: Hit) -> h.Node:
+def _explanation(hit: Hit) -> h.Node:
     rows = [
         (part.leg, str(part.rank), f"{part.raw_score:.4f}", f"{part.weight:g}", f"{part.value:.5f}")
         for part in hit.explanation.contributions
     ]
-    columns = ("part", "rank", "own score", "weight", "contribution")
+    columns = ("part", "rank", "raw score", "weight", "contribution")
     total = ("sum", "", "", "", f"{hit.explanation.score:.5f}")
-    shown = hit.explanation.fusion
+    fusion = hit.explanation.fusion
     return [
-        table(columns, [*rows, total], caption=f"How {hit.item_id} got its score ({shown})", numbers=columns[1:]),
+        table(columns, [*rows, total], caption=f"The score of {hit.item_id} ({fusion})", numbers=columns[1:]),
         h.p(".hint")[f"Shown with probability {hit.propensity:.3g}, as {hit.slot.value}."],
     ]
 
@@ -294,7 +294,7 @@ def _verdict(visit: Visit, retrieval_id: object, item_id: str, title: str) -> h.
 async def feedback(visit: Visit) -> h.Node:
     """Store a verdict on a hit, with the weight and the cap of the key. Another verdict replaces it."""
     event = Feedback(
-        retrieval_id=visit.said("retrieval"), item_id=visit.said("item"), helpful=visit.said("helpful") == "true",
+        retrieval_id=visit.text("retrieval"), item_id=visit.text("item"), helpful=visit.text("helpful") == "true",
         actor=f"console {visit.caller.key_id}".strip(),
         # Its time tells a return to an earlier verdict from a repetition of that verdict.
         at=visit.platform.now,
@@ -304,36 +304,37 @@ async def feedback(visit: Visit) -> h.Node:
     if report.discounted:
         noted = "Noted, but it does not count: " + ", ".join(report.discounted)
     return h.div(".verdict")[
-        notice(noted), _verdict(visit, visit.said("retrieval"), visit.said("item"), visit.said("title"))
+        notice(noted), _verdict(visit, visit.text("retrieval"), visit.text("item"), visit.text("title"))
     ]
 
 
 def _pages(visit: Visit, result: SearchResult) -> h.Node:
     more = _address(visit, after=result.next) if result.next and len(result) == HITS else None
-    if not visit.said("after") and more is None:
+    if not visit.text("after") and more is None:
         return None
     return h.nav(".pages", aria_label="Pages")[
-        h.a(href=_address(visit))["First page"] if visit.said("after") else None,
+        h.a(href=_address(visit))["First page"] if visit.text("after") else None,
         h.a(href=more, rel="next")["Next page"] if more else None,
     ]
 
 
 def _address(visit: Visit, **more: object) -> str:
-    """The URL of the query with its filters and weights, at its first page."""
-    names = dict.fromkeys([*visit.request.query_params, *visit.sent])
-    kept = {name: visit.all_said(name) for name in names if name in _KEPT or name.startswith(("f.", "when.", "w."))}
-    return visit.url("/search", **kept, **more)
+    """The URL of the first page of the query, with its filters and weights."""
+    names = dict.fromkeys([*visit.request.query_params, *visit.form])
+    kinds = ("f.", "when.", "w.")
+    parameters = {name: visit.texts(name) for name in names if name in _PARAMETERS or name.startswith(kinds)}
+    return visit.url("/search", **parameters, **more)
 
 
-def weights_said(visit: Visit, profile: Profile) -> dict[str, float]:
+def weights_of(visit: Visit, profile: Profile) -> dict[str, float]:
     """The weights of the sliders; without sliders, the profile's weights."""
     return {
-        name: visit.number(f"w.{name}", weight, 0.0, 1000.0) for name, weight in _slid(profile).items()
+        name: visit.number(f"w.{name}", weight, 0.0, 1000.0) for name, weight in _slider_weights(profile).items()
     }  # fmt: skip
 
 
-def _slid(profile: Profile) -> dict[str, float]:
-    """The weights with a slider: the signals, or the legs and the two legs that every collection has."""
+def _slider_weights(profile: Profile) -> dict[str, float]:
+    """The weights with a slider: those of the signals, or of the legs, with the two legs of every collection."""
     if profile.signals:
         return dict(profile.weights)
     return {**dict.fromkeys(("dense", "lexical"), 0.0), **profile.legs}
@@ -349,7 +350,7 @@ def weighted(profile: Profile, weights: Weights) -> Profile:
 
 
 def _tuning(visit: Visit, profile: Profile) -> h.Node:
-    weights, own = weights_said(visit, profile), _slid(profile)
+    weights, own = weights_of(visit, profile), _slider_weights(profile)
     most = max(2 * max(own.values()), 1.0)
     return h.section(".card.sliders", aria_label="Weights", hx_get=visit.url("/search/preview"), hx_include="#ask",
                      hx_target="#tuned", hx_trigger="input delay:120ms", hx_sync="this:replace")[
@@ -366,32 +367,32 @@ def _tuning(visit: Visit, profile: Profile) -> h.Node:
             ]
             for name, weight in weights.items()
         ),
-        h.p(".hint")["Move one: the answer is ranked again at once. Nothing is stored until you save it."],
+        h.p(".hint")["Move a slider to rank the answer again at once. Nothing is stored until you save."],
     ]  # fmt: skip
 
 
 async def preview(visit: Visit) -> h.Node:
     """The results of the profile and of the sliders side by side."""
     collection = await visit.collection()
-    return await _tuned(visit, collection, where_said(visit, visit.all_said("facet")))
+    return await _comparison(visit, collection, filter_of(visit, visit.texts("facet")))
 
 
-async def _tuned(visit: Visit, collection: Collection, where: Mapping[str, Any] | None) -> h.Node:
-    profile, weights = collection.profile, weights_said(visit, collection.profile)
-    if not visit.said("q").strip() or weights == _slid(profile):
+async def _comparison(visit: Visit, collection: Collection, where: Mapping[str, Any] | None) -> h.Node:
+    profile, weights = collection.profile, weights_of(visit, collection.profile)
+    if not visit.text("q").strip() or weights == _slider_weights(profile):
         return None
     if not any(weights.values()):
         return problem_box("No ranking", "Give at least one part a weight above 0.")
-    found = await collection.preview(
-        visit.said("q"), where=where, limit=HITS, typos=True,
+    result = await collection.preview(
+        visit.text("q"), where=where, limit=HITS, typos=True,
         profiles={"now": profile, "candidate": weighted(profile, weights)},
     )  # fmt: skip
-    now, candidate = found.previews
-    changed = sum(hit.moved != 0 for hit in candidate.hits) + len(candidate.left)
+    now, candidate = result.previews
+    changes = sum(hit.moved != 0 for hit in candidate.hits) + len(candidate.left)
     names = _names(hit.hit for side in (now, candidate) for hit in side.hits)
     return h.section(".card.tuned", aria_label="Before and after")[
-        h.p(role="status")[f"{changed} {'place changes' if changed == 1 else 'places change'} with these weights."],
-        _saving() if visit.may(Scope.ADMIN) else None,
+        h.p(role="status")[f"{changes} {'place changes' if changes == 1 else 'places change'} with these weights."],
+        _save_fields() if visit.may(Scope.ADMIN) else None,
         legend(names),
         h.div(".two")[_side("Now", now, names), _side("With these weights", candidate, names, is_after=True)],
         _numbers_of(candidate, names),
@@ -400,7 +401,7 @@ async def _tuned(visit: Visit, collection: Collection, where: Mapping[str, Any] 
 
 def _side(title: str, preview: ProfilePreview, names: Sequence[str], *, is_after: bool = False) -> h.Node:
     best = max((hit.hit.score for hit in preview.hits), default=0.0)
-    gone = [h.li(".gone")[_moved(hit), h.span(".name")[hit.hit.title or hit.hit.item_id]] for hit in preview.left]
+    dropped = [h.li(".gone")[_moved(hit), h.span(".name")[hit.hit.title or hit.hit.item_id]] for hit in preview.left]
     return h.div[
         h.h3[title],
         h.ol[
@@ -413,7 +414,7 @@ def _side(title: str, preview: ProfilePreview, names: Sequence[str], *, is_after
                 for hit in preview.hits
             )
         ],
-        [h.h3["No longer shown"], h.ul[gone]] if gone else None,
+        [h.h3["No longer shown"], h.ul[dropped]] if dropped else None,
     ]  # fmt: skip
 
 
@@ -436,14 +437,14 @@ def _numbers_of(preview: ProfilePreview, names: Sequence[str]) -> h.Node:
         for rank, hit in enumerate(preview.hits, 1)
     ]  # fmt: skip
     columns = ("rank", "item", "rank now", "score", *names)
-    shown = table(columns, rows, caption="The answer with these weights", numbers=columns[2:])
-    return h.details[h.summary["Numbers"], shown]
+    numbers = table(columns, rows, caption="The answer with these weights", numbers=columns[2:])
+    return h.details[h.summary["Numbers"], numbers]
 
 
-def _saving() -> h.Node:
+def _save_fields() -> h.Node:
     return h.div("#saving.row")[
         h.label(for_="note")["Note"],
-        h.input("#note", form="save", type="text", name="note", maxlength="200", placeholder="why these weights",
+        h.input("#note", form="save", type="text", name="note", maxlength="200", placeholder="reason for these weights",
                 hx_preserve="true"),
         h.button(form="save", type="submit")["Save as a new version"],
         h.button(form="save", type="submit", name="use", value="1")["Save and use"],
@@ -454,22 +455,22 @@ async def save(visit: Visit) -> h.Node | Response:
     """Store the weights as a new version of the profile, and use it if the request says so."""
     collection = await visit.collection()
     await collection.refresh()
-    profile = weighted(collection.profile, weights_said(visit, collection.profile))
-    is_used = bool(visit.said("use"))
-    version = await collection.set_profile(profile, note=visit.said("note"), use=is_used)
-    now = f": the collection is searched with version {version} now" if is_used else f" as version {version}"
-    then = "compare or go back" if is_used else "compare and activate"
+    profile = weighted(collection.profile, weights_of(visit, collection.profile))
+    is_used = bool(visit.text("use"))
+    version = await collection.set_profile(profile, note=visit.text("note"), use=is_used)
+    outcome = f": searches of the collection now use version {version}" if is_used else f" as version {version}"
+    next_step = "compare or go back" if is_used else "compare and activate"
     # The buttons are removed, so the focus moves to the link.
-    link = h.a(href=visit.url("/profiles", collection=collection.name), autofocus=True)[f"{then} under Profiles"]
-    done = notice(f"Saved{now}; ", link, ".")
+    link = h.a(href=visit.url("/profiles", collection=collection.name), autofocus=True)[f"{next_step} under Profiles"]
+    done = notice(f"Saved{outcome}; ", link, ".")
     if not is_used:
         return done
     await collection.refresh()
-    kept = [(name, value) for name, value in visit.sent.multi_items() if not name.startswith("w.")]
-    anew = replace(visit, sent=FormData(kept))
-    found = await _found(anew, collection, anew.all_said("facet"), done=done)
-    headers = {"HX-Retarget": "#found", "HX-Reswap": "innerHTML", "HX-Replace-Url": _address(anew)}
-    return HTMLResponse(str(h.fragment[found]), headers=headers)
+    fields = [(name, value) for name, value in visit.form.multi_items() if not name.startswith("w.")]
+    without_weights = replace(visit, form=FormData(fields))
+    content = await _results(without_weights, collection, without_weights.texts("facet"), done=done)
+    headers = {"HX-Retarget": "#found", "HX-Reswap": "innerHTML", "HX-Replace-Url": _address(without_weights)}
+    return HTMLResponse(str(h.fragment[content]), headers=headers)
 
 
 ROUTES: tuple[Route, ...] = (

@@ -80,7 +80,7 @@ def test_every_view_of_nothing_says_what_is_missing(visitor: Visitor, ask: Ask) 
         expect(page.get_by_role("alert")).to_have_count(0)
 
 
-def test_what_takes_a_while_or_does_not_answer_is_told(visitor: Visitor) -> None:
+def test_a_slow_or_missing_answer_is_shown(visitor: Visitor) -> None:
     """A moved slider whose answer takes more than a moment shows that it is under way; one without any says so."""
     page = visitor.go(PAGES[0])
     routes: list[Route] = []
@@ -143,7 +143,7 @@ def sign_in(visitor: Visitor, key: str) -> None:
     visitor.page.get_by_role("button", name="Sign in").click()
 
 
-def test_signing_in_leads_to_the_page_that_was_asked_for(open_page: Open, guarded: str, ask: Ask) -> None:
+def test_signing_in_leads_to_the_requested_page(open_page: Open, guarded: str, ask: Ask) -> None:
     """Without a key nothing is shown, a wrong one is refused; no script sees the cookie, which is the console's."""
     visitor = open_page(guarded)
     page = visitor.go("/console/profiles?collection=tickets")
@@ -223,7 +223,7 @@ def test_programs_still_get_json_at_the_root(address: str) -> None:
     assert httpx2.get(address, headers={"accept": "text/html"}).headers["location"] == "/console"
 
 
-def test_a_lost_database_is_said_and_recovers(open_page: Open, console_settings: Settings, address: str) -> None:
+def test_an_outage_of_the_database_is_shown_and_ends(open_page: Open, console_settings: Settings, address: str) -> None:
     """A page that cannot be built says so and offers a retry; the frame stays."""
     del address
     nowhere = console_settings.changed(database_url=SecretStr("postgresql://nobody@127.0.0.1:1/none"))

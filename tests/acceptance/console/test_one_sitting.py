@@ -102,14 +102,14 @@ def test_a_profile_is_tuned_in_one_sitting(visitor: Visitor, address: str, fresh
     expect(page.get_by_role("alert")).to_be_in_viewport()
     expect(page.locator("#compared")).to_be_empty()
     page.get_by_role("button", name=f"Use version {new_version}").click()
-    expect(page.locator("#versions .done")).to_contain_text(f"version {new_version} now")
+    expect(page.locator("#versions .done")).to_contain_text(f"now use version {new_version}")
     version, hits = searched(address, fresh)
     assert version == new_version
     assert [f"Ticket {hit[1:]}" for hit in hits] == expected
     assert hits != own_hits
 
     page.get_by_role("button", name=f"Use version {own_version}").click()
-    expect(page.locator("#versions .done")).to_contain_text(f"version {own_version} now")
+    expect(page.locator("#versions .done")).to_contain_text(f"now use version {own_version}")
     assert searched(address, fresh) == (own_version, own_hits)
 
 
@@ -118,7 +118,7 @@ def test_weights_that_are_saved_and_used_are_those_of_the_page(visitor: Visitor,
     page = visitor.go(f"/console/search?collection={fresh}&q=connection+timeout&w.dense=0.123")
     page.get_by_role("button", name="Save and use").click()
     expect(page.locator(".summary").first).to_contain_text("profile 2")
-    expect(page.get_by_text("searched with version 2 now")).to_be_visible()
+    expect(page.get_by_text("now use version 2")).to_be_visible()
     expect(page.get_by_role("region", name="Before and after")).to_have_count(0)
 
     assert page.get_by_role("slider", name="dense").get_attribute("data-own") == "0.123"
@@ -141,7 +141,7 @@ def test_a_verdict_counts_and_another_one_replaces_it(visitor: Visitor, fresh: s
         expect(page.get_by_text(f"Noted: {button.lower()}")).to_be_visible()
         assert ask(standing) == (1, successes)
     visitor.go(f"/console/learning?collection={fresh}")
-    expect(page.get_by_role("figure", name="How items fared").locator("rect")).to_have_text(f"{title}: 0")
+    expect(page.get_by_role("figure", name="Verdicts by item").locator("rect")).to_have_text(f"{title}: 0")
     expect(page.get_by_role("figure", name="Rising and sinking").locator("rect")).to_have_text(f"{title}: 1")
     expect(page.get_by_role("figure", name="Reward by context").locator("rect")).to_have_text("all feedback: 0")
 
@@ -183,7 +183,7 @@ def stoppable() -> Iterator[tuple[str, Callable[[], None], Callable[[], None]]]:
     shutil.rmtree(home, ignore_errors=True)
 
 
-def test_a_database_that_stops_is_told_and_comes_back(
+def test_a_stopped_database_is_reported_and_used_again(
     open_page: Open, console_settings: Settings, stoppable: tuple[str, Callable[[], None], Callable[[], None]]
 ) -> None:
     """A moved slider and a page both report the outage; typed and shown content stays, and works again afterwards."""

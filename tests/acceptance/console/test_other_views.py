@@ -59,7 +59,7 @@ def test_a_table_is_mapped_previewed_and_stored(visitor: Visitor, tmp_path: Path
     assert items["2"].title == ATTACK
 
 
-def test_a_folder_of_documents_is_cut_and_what_cannot_be_read_is_told(visitor: Visitor, tmp_path: Path) -> None:
+def test_a_folder_is_split_into_chunks_and_unreadable_files_are_listed(visitor: Visitor, tmp_path: Path) -> None:
     """Each document becomes chunks; a kind that is not read is named with its number."""
     folder = tmp_path / "handbook"
     (folder / "sub").mkdir(parents=True)
@@ -240,7 +240,7 @@ def test_a_re_embedding_is_begun_paused_switched_and_rolled_back(visitor: Visito
     card.get_by_label("To the embedder").fill("minilm")
     card.get_by_role("button", name="Start").click()
     expect(stage).to_have_text("filling")
-    assert offered() == ["Pause", "Switch", "Give it up"]
+    assert offered() == ["Pause", "Switch", "Abort"]
     card.get_by_role("button", name="Pause").click()
     expect(card.get_by_role("button", name="Resume")).to_be_visible()
     card.get_by_role("button", name="Resume").click()
@@ -248,7 +248,7 @@ def test_a_re_embedding_is_begun_paused_switched_and_rolled_back(visitor: Visito
     ask(work)
     expect(stage).to_have_text("ready", timeout=15_000)
     card.get_by_role("button", name="Switch").click()
-    expect(card.locator(".done")).to_contain_text("Asked for: switch")
+    expect(card.locator(".done")).to_contain_text("Requested: switch")
     ask(work)
     expect(stage).to_have_text("switched", timeout=15_000)
     assert offered() == ["Pause", "Finish", "Roll back"]
@@ -301,7 +301,7 @@ def test_exploration_has_its_share_and_its_price(visitor: Visitor, ask: Ask) -> 
     ask(explore)
     page = visitor.go("/console/learning?collection=explored")
     exploration = page.get_by_role("figure", name="Exploration")
-    expect(exploration).to_contain_text("was explored; an explored hit earned 1.000 less")
+    expect(exploration).to_contain_text("of hits were explored; such a hit earned 1.000 less")
     expect(exploration.locator("circle")).to_have_count(2)
     contexts = page.get_by_role("figure", name="Reward by context")
     expect(contexts.locator("rect")).to_have_count(3)
@@ -326,15 +326,15 @@ def test_learning_shows_items_contexts_events_and_a_replay(visitor: Visitor, ask
 
     title = ask(rate)
     page = visitor.go("/console/learning?collection=tickets")
-    fared = page.get_by_role("figure", name="How items fared")
+    fared = page.get_by_role("figure", name="Verdicts by item")
     expect(fared.locator("rect").first).to_be_visible()
-    fared.get_by_text("The events behind them").click()
+    fared.get_by_text("Events by item").click()
     fared.get_by_role("link", name=title).click()
     expect(page.get_by_text("4 verdicts, 3 of them good.")).to_be_visible()
     assert visitor.accessibility() == []
     page.locator("main section a").first.click()
     expect(page.get_by_role("heading", name="compressed file")).to_be_visible()
-    expect(page.get_by_role("region", name="Asked again")).to_contain_text("Its ranking follows from its record.")
+    expect(page.get_by_role("region", name="Replay")).to_contain_text("Its ranking follows from its record.")
     expect(page.get_by_role("link", name="Learning")).to_have_attribute("aria-current", "page")
     stages = page.get_by_role("figure", name="Where the time went").locator("tbody td:first-child")
     assert stages.all_text_contents() == ["embed", "candidates", "learn", "items", "total"]

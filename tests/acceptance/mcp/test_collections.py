@@ -118,7 +118,7 @@ async def test_stored_text_is_quoted_wherever_a_model_reads_it(server: str) -> N
 
 
 @pytest.mark.usefixtures("program")
-async def test_what_is_asked_wrongly_is_one_line_that_says_how_to_ask(http: str) -> None:
+async def test_a_wrong_call_gets_one_line_that_explains_the_right_one(http: str) -> None:
     """An unknown collection, field, value or operator, no words, an unknown id, a tool that is not offered."""
     async with Client(http) as client:
         ask = "search_collection"
@@ -153,18 +153,18 @@ async def test_items_are_added_all_or_none_and_found_at_once(server: str) -> Non
         )
         assert (again.value["added"], again.value["changed"]) == (1, 1)
         assert "1 of 2 items has no text" in again.text
-        found = await tool_answer(
+        result = await tool_answer(
             client, "search_collection", collection="tickets", query="printer", where={"area": "hall"}
         )
-        assert [one["id"] for one in found.value["hits"]] == ["N-1"]
+        assert [hit["id"] for hit in result.value["hits"]] == ["N-1"]
         assert "there is no collection" in await tool_error(client, "add_items", collection="none", items=[new])
 
 
 async def test_the_last_verdict_on_a_hit_counts(server: str, url: str) -> None:
     """Also one that was given before, and taken back; on an item that was not shown none counts, however often."""
     async with Client(server) as client:
-        found = await tool_answer(client, "search_collection", collection="tickets", query="connection", limit=1)
-        rated = {"retrieval_id": found.value["retrieval_id"], "item_id": "T-1"}
+        result = await tool_answer(client, "search_collection", collection="tickets", query="connection", limit=1)
+        rated = {"retrieval_id": result.value["retrieval_id"], "item_id": "T-1"}
         async with tenant_of(url, TENANT) as platform:
             tickets = await platform.collection("tickets", create=False)
             for verdict in (True, False, True, True):
@@ -212,12 +212,12 @@ async def test_memories_are_stored_and_remembered(server: str) -> None:
             )
         none = await tool_answer(client, "search_memories", project_id="ops", interaction_types=["note"])
         assert "There are memories of the types: insights." in none.text
-        said = await tool_error(client, "search_memories", project_id="ops", query="pool", min_relevance=0.1)
-        assert "no relevance is calibrated" in said
+        message = await tool_error(client, "search_memories", project_id="ops", query="pool", min_relevance=0.1)
+        assert "no relevance is calibrated" in message
 
 
 @pytest.mark.parametrize("options", [("--read-only",), ("--tools", "collections,memories,principles")])
-async def test_who_only_reads_makes_nothing(program: Program, options: tuple[str, ...]) -> None:
+async def test_reading_creates_no_collection(program: Program, options: tuple[str, ...]) -> None:
     """Neither a collection of memories nor of principles, in a tenant that has none; each tool says so."""
     alone = program.using(RETRIEVAL_TENANT="nobody-yet")
     async with client_of(alone, *options) as client:
@@ -237,7 +237,7 @@ async def test_who_only_reads_makes_nothing(program: Program, options: tuple[str
         if "rate_principle" in names:
             judged = {"principle_id": "p-none", "was_helpful": True}
             assert "none was added yet" in await tool_error(client, "rate_principle", **judged)
-        said = await tool_error(client, "search_collection", collection="recipes", query="rice")
-        assert said.endswith("there is no collection 'recipes'; there is none; let the user make it with: "
+        message = await tool_error(client, "search_collection", collection="recipes", query="rice")
+        assert message.endswith("there is no collection 'recipes'; there is none; let the user make it with: "
                              "retrieval ingest NAME FILE")  # fmt: skip
         assert (await tool_answer(client, "list_collections")).value == {"collections": []}

@@ -75,7 +75,7 @@ async def test_a_client_without_a_session_cannot_prove_its_own_candidate(http: s
         assert (rated.value["principle"]["status"], rated.value["principle"]["use_count"]) == ("active", 3)
 
 
-async def test_what_a_session_was_started_with_is_listed(http: str, url: str) -> None:
+async def test_the_principles_of_a_session_start_are_listed(http: str, url: str) -> None:
     """In the order shown, with those marked that were explored."""
     settings = Settings().changed(tenant=TENANT, database_schema="retrieval")
     async with connect(url, settings=settings, embedder=HashingEmbedder()) as platform:
@@ -109,7 +109,7 @@ async def test_calls_say_that_the_database_is_away_until_it_is_back(http: str, a
         await tool_answer(client, "list_tags")
 
 
-async def test_what_cannot_be_done_is_one_line_for_the_model(http: str) -> None:
+async def test_an_impossible_call_gets_one_line(http: str) -> None:
     """The line says what to do instead."""
     async with Client(http) as client:
         message = await tool_error(client, "rate_principle", principle_id="p-none", was_helpful=True)
@@ -128,7 +128,7 @@ async def test_a_page_in_a_browser_cannot_reach_it(http: str, header: dict[str, 
         assert (await browser.post(http, headers=headers, json=INITIALIZE)).status_code == status
 
 
-async def test_with_a_token_it_serves_those_who_bear_it_until_it_is_told_to_end(served: Program) -> None:
+async def test_a_server_with_a_token_serves_its_bearers_until_a_signal_ends_it(served: Program) -> None:
     """At a signal it ends at once, although a client holds a stream open, and logs no error."""
     program = served.using(RETRIEVAL_MCP_TOKEN=TOKEN)
     with serving_http(program) as (process, url):
@@ -143,7 +143,7 @@ async def test_with_a_token_it_serves_those_who_bear_it_until_it_is_told_to_end(
         assert (program.folder / "said").read_text() == ""
 
 
-async def test_what_is_asked_when_it_is_told_to_end_is_answered_or_sent_away(served: Program) -> None:
+async def test_requests_during_shutdown_are_answered_or_refused(served: Program) -> None:
     """Requests meanwhile get no server error, and no error is logged."""
     statuses, is_asked = list[int](), asyncio.Event()
     headers = {"Authorization": f"Bearer {TOKEN}", "Accept": "application/json, text/event-stream"}

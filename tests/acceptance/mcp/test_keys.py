@@ -117,7 +117,7 @@ async def test_a_session_is_its_keys_alone(keyed: str, url: str) -> None:
 async def test_a_client_shows_why_it_is_refused(keyed: str, mode: Literal["legacy", "auto"]) -> None:
     """Without a key, with one that is none, under a host name or at a path that is not served, and from a page."""
     admitted = {"Authorization": f"Bearer {TOKEN}"}
-    for headers, path, said in (
+    for headers, path, message in (
         ({}, "", "an API key is needed"),
         ({"Authorization": "Bearer rtv_none"}, "", "an API key is needed"),
         ({**admitted, "Host": "page.example"}, "", "retrieval mcp --name HOST"),
@@ -128,7 +128,7 @@ async def test_a_client_shows_why_it_is_refused(keyed: str, mode: Literal["legac
             client = Client(streamable_http_client(f"{keyed}{path}", http_client=http), mode=mode)
             with pytest.raises((MCPError, ExceptionGroup)) as refusal:
                 await client.__aenter__()
-        assert said in "".join(traceback.format_exception(refusal.value))
+        assert message in "".join(traceback.format_exception(refusal.value))
 
 
 async def test_a_key_that_asks_too_often_waits(keyed: str, url: str) -> None:
@@ -144,7 +144,7 @@ async def test_a_key_that_asks_too_often_waits(keyed: str, url: str) -> None:
         text = (await platform.create_key("busy", requests_per_minute=20)).text
     async with bearer(keyed, text) as client:
         listed = await asyncio.gather(*(client.list_tools() for _ in range(30)), return_exceptions=True)
-        [refusal, *_] = [one for one in listed if isinstance(one, MCPError)]
+        [refusal, *_] = [outcome for outcome in listed if isinstance(outcome, MCPError)]
         assert "20 requests a minute; try again in " in str(refusal)
         await asyncio.sleep(3)
         await client.list_tools()

@@ -45,7 +45,7 @@ async def test_keeps_the_contract_of_rerankers(shape: str) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-async def test_keeps_the_contract_where_nobody_answers(shape: str) -> None:
+async def test_the_contract_holds_without_a_server(shape: str) -> None:
     """A refused connection is unavailable, and it closes."""
     await check_unreachable_reranker(
         lambda: EndpointReranker(shape, model="small", base_url="http://127.0.0.1:1/v1", max_attempts=1)
@@ -138,7 +138,7 @@ async def test_a_cosine_below_zero_counts_as_zero() -> None:
 
 
 @pytest.mark.parametrize(("status", "attempts"), [(500, 2), (429, 2), (401, 1), (404, 1), (422, 1)])
-async def test_what_may_pass_is_tried_again(status: int, attempts: int) -> None:
+async def test_temporary_errors_are_retried(status: int, attempts: int) -> None:
     """The message never has the key."""
     async with RerankServer() as server:
         server.faults.extend([says({"message": f"no: {KEY}"}, status)] * 5)
@@ -165,7 +165,7 @@ async def test_a_cross_encoder_file_keeps_the_contract_and_gives_its_probabiliti
     await check_reranker(lambda: OnnxReranker(folder / "model.onnx"))
 
 
-async def test_files_that_are_no_cross_encoder_say_so(tmp_path: Path) -> None:
+async def test_files_that_are_not_a_cross_encoder_are_refused(tmp_path: Path) -> None:
     """Missing ones at once, damaged ones with the first call."""
     with pytest.raises(ConfigurationError, match="RETRIEVAL_RERANKER_MODEL"):
         OnnxReranker(tmp_path)
@@ -195,7 +195,7 @@ async def fault_of(folder: Path) -> str:
         ({"bias": math.nan}, "a logit is no finite number"),
     ],
 )
-async def test_a_network_of_another_kind_is_told_by_its_difference(
+async def test_a_network_with_other_inputs_is_refused_by_their_names(
     tmp_path: Path, differs: dict[str, Any], why: str
 ) -> None:
     """No input is made up: zeros in its place would score all texts alike."""
@@ -263,7 +263,7 @@ def test_settings_that_cannot_work_name_what_to_set(settings: Settings, values: 
     assert "\n" not in str(caught.value)
 
 
-async def test_what_was_made_is_closed(settings: Settings, tmp_path: Path) -> None:
+async def test_a_configured_reranker_is_closed(settings: Settings, tmp_path: Path) -> None:
     """The configured reranker is created once."""
     changed = settings.changed(reranker="onnx", reranker_model=str(write_cross_encoder(tmp_path / "tiny")))
     choice = ChosenReranker(changed, ChosenLLM(changed))

@@ -13,7 +13,7 @@ import pytest
 import served
 
 
-def test_it_writes_figures_and_a_page(tmp_path: Path) -> None:
+def test_the_benchmark_writes_figures_and_a_page(tmp_path: Path) -> None:
     """A row for each policy, half-life, way and kind, and a verdict on each target."""
     assert exploration.main(["--quick", "--out", str(tmp_path)]) == 0
 

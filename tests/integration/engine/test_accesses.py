@@ -50,7 +50,7 @@ async def test_counts_are_exact_beside_writers_in_several_platforms(database_url
     assert all(memory.last_accessed_at is not None for memory in memories.values())
 
 
-async def test_what_waits_is_counted_when_the_platform_is_closed(database_url: str, settings: Settings) -> None:
+async def test_closing_the_platform_counts_waiting_accesses(database_url: str, settings: Settings) -> None:
     """An ending program loses no access; items that are not memories and unrecorded readers count nothing."""
     async with connect(database_url, settings=settings) as platform:
         store = MemoryStore(platform)
@@ -69,7 +69,7 @@ async def test_a_closed_platform_counts_nothing(settings: Settings) -> None:
         await Platform(settings).accesses_counted()
 
 
-async def test_the_database_tells_what_became_of_a_count_whose_answer_was_lost(platform: Platform) -> None:
+async def test_the_database_knows_the_outcome_of_a_count_with_a_lost_answer(platform: Platform) -> None:
     """The transaction was committed or rolled back; a transaction unknown after a restore counts as rolled back."""
     where = (platform.database, platform.tenant_id)
     notices: list[str] = []

@@ -79,7 +79,7 @@ async def test_a_record_waits_while_the_database_is_away(
 
 
 @pytest.mark.parametrize("origin", ["\ud800", "a\x00", 5, " "])
-async def test_what_is_no_origin_is_refused(platform: Platform, origin: Any) -> None:
+async def test_an_invalid_origin_is_refused(platform: Platform, origin: Any) -> None:
     """The check precedes the database call; spaces around an origin are ignored."""
     collection = await platform.collection("docs")
     with pytest.raises(InvalidRequestError, match="origin is"):

@@ -51,7 +51,7 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Spans:
     return record_spans(monkeypatch)
 
 
-async def test_a_search_is_told_stage_by_stage(docs: Collection, spans: Spans) -> None:
+async def test_a_search_has_a_span_for_each_stage(docs: Collection, spans: Spans) -> None:
     """The stages are children of the search in the order in which they happen."""
     result = await docs.search("connection timeout")
 
@@ -163,7 +163,7 @@ class Counting:
         self.lost.append(reason)
 
 
-async def test_an_observer_is_told_what_happened(database_url: str) -> None:
+async def test_an_observer_is_called_for_each_event(database_url: str) -> None:
     """Searches, feedback and records of each tenant's view are reported."""
     settings = Settings(tenant="watched", database_schema=SCHEMA, embedder="none")
     host = connect(database_url, settings=settings, embedder=HashingEmbedder())

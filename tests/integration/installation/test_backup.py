@@ -219,7 +219,7 @@ def test_a_login_that_does_not_see_all_saves_nothing(new_database: NewDatabase, 
 
 
 @not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
-def test_what_is_there_is_not_written_over(database_url: str, tmp_path: Path) -> None:
+def test_an_existing_folder_is_not_overwritten(database_url: str, tmp_path: Path) -> None:
     """A folder with content is not changed."""
     (tmp_path / "kept").write_text("mine")
     with pytest.raises(ConflictError, match="is there already"):
@@ -260,7 +260,7 @@ def test_a_damaged_backup_is_refused_before_anything_is_made(new_database: NewDa
 
 
 @not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
-def test_rows_that_are_missing_after_a_restore_are_told(new_database: NewDatabase, place: Path) -> None:
+def test_missing_rows_after_a_restore_are_reported(new_database: NewDatabase, place: Path) -> None:
     """The restored tables are compared with the saved ones; an incomplete home does not get its name."""
     folder, home = place / "backup", place / "home"
     back_up(new_database(), folder, NOW)
@@ -289,7 +289,7 @@ def test_rights_over_the_server_are_not_restored(new_database: NewDatabase, plac
 
 
 @not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
-def test_a_newer_server_than_the_programs_is_told(
+def test_a_server_newer_than_the_programs_is_reported(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """pg_dump reads no server that is newer than itself."""
@@ -330,7 +330,7 @@ def test_the_steps_of_an_upgrade_with_the_installed_version_in_the_place_of_the_
             assert connection.execute(check).fetchone() is not None
 
 
-def test_an_upgrade_that_was_cut_off_between_its_last_steps_is_told(place: Path) -> None:
+def test_an_upgrade_interrupted_between_its_last_steps_is_reported(place: Path) -> None:
     """No empty database replaces the data that wait beside it."""
     (place / "data-17").mkdir()
     with pytest.raises(EmbeddedServerError, match=r"run `mv .*data-17 .*data` and upgrade again"):
@@ -339,7 +339,7 @@ def test_an_upgrade_that_was_cut_off_between_its_last_steps_is_told(place: Path)
 
 
 @not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
-def test_what_a_killed_restore_left_is_cleared(place: Path, new_database: NewDatabase) -> None:
+def test_remains_of_a_killed_restore_are_removed(place: Path, new_database: NewDatabase) -> None:
     """Its server may still run: it is stopped before the next one replaces it."""
     folder, home = place / "backup", place / "home"
     back_up(new_database(), folder, NOW)

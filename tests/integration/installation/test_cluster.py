@@ -32,7 +32,7 @@ COLLECTIONS = 6
 
 
 @pytest.mark.skipif(cluster_url() is not None, reason="of a server that is no coordinator")
-def test_a_server_without_citus_is_told_so(database_url: str) -> None:
+def test_a_server_without_citus_is_refused(database_url: str) -> None:
     """Nothing is changed there."""
     with pytest.raises(UnsupportedDatabaseError, match="CREATE EXTENSION citus"):
         distribute(database_url, SCHEMA)
@@ -78,7 +78,7 @@ async def test_collections_lie_on_several_nodes_and_are_searched_and_judged_ther
 
 
 @on_a_cluster
-async def test_a_node_shows_nobody_the_rows_of_another_tenant(platform: Platform, settings: Settings) -> None:
+async def test_a_node_hides_the_rows_of_other_tenants(platform: Platform, settings: Settings) -> None:
     """Its shards have the policies too, also for direct queries."""
     await fill(platform)
     other = settings.changed(tenant=f"{settings.tenant}-other")
@@ -136,8 +136,8 @@ async def test_the_doctor_counts_the_rows_of_all_nodes(platform: Platform) -> No
 
     async def counted() -> dict[str, TableState]:
         async with connected(platform.database.url) as connection:
-            found = await read_tables(connection, platform.database.names, is_distributed=True)
-        return {table.name: table for table in found}
+            tables = await read_tables(connection, platform.database.names, is_distributed=True)
+        return {table.name: table for table in tables}
 
     async with platform.database.maintenance() as connection:
         await connection.execute(f"ANALYZE {SCHEMA}.items, {SCHEMA}.collections".encode())

@@ -321,7 +321,7 @@ CHANGES = (
 
 
 @pytest.mark.parametrize("statement", CHANGES)
-async def test_another_tenants_rows_are_not_there_to_be_changed_or_asked(
+async def test_another_tenants_rows_can_be_neither_read_nor_changed(
     neighbours: Neighbours, connection: psycopg.AsyncConnection[Any], statement: str
 ) -> None:
     """Statements about another tenant's collection meet no row."""
@@ -513,7 +513,7 @@ async def test_the_public_may_do_nothing(platform: Platform, connection: psycopg
     assert await cursor.fetchall() == []
 
 
-async def test_who_stands_near_a_place_is_not_told_to_another_tenant(
+async def test_neighbours_are_not_shown_to_another_tenant(
     two: tuple[Platform, Platform], connection: psycopg.AsyncConnection[Any]
 ) -> None:
     """The look-up passes the policies, and so refuses a collection that is not the tenant's."""
@@ -701,7 +701,7 @@ async def test_a_tenant_finds_no_key_but_in_its_own_table(
 
 
 @pytest.mark.parametrize("change", ["scopes = '{admin}'", "secret_hash = ''", "expires_at = NULL"])
-async def test_what_a_key_may_do_cannot_be_changed(
+async def test_the_scopes_of_a_key_cannot_be_changed(
     neighbours: Neighbours, connection: psycopg.AsyncConnection[Any], change: str
 ) -> None:
     """The application role revokes keys and notes when they were used, and no more."""

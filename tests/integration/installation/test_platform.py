@@ -50,7 +50,7 @@ async def test_one_embedder_serves_all_collections(
 
 
 @pytest.mark.parametrize("item_ids", [[1], ["\x00"], ["\ud800"]])
-async def test_what_is_no_list_of_keys_removes_nothing(
+async def test_an_invalid_list_of_keys_removes_nothing(
     database_url: str, settings: Settings, item_ids: list[str]
 ) -> None:
     """A text is one key, and not taken for the list of its letters."""
@@ -97,7 +97,7 @@ async def test_tenants_share_connections_and_models_and_no_data(platform: Platfo
     assert [hit.item_id for hit in await (await platform.collection("docs")).search("mine")] == ["a"]
 
 
-async def test_it_is_opened_and_closed_without_async_with(database_url: str, settings: Settings) -> None:
+async def test_a_platform_is_opened_and_closed_without_async_with(database_url: str, settings: Settings) -> None:
     """As applications with a start and an end do, and the cells of a notebook; a second one needs a second call."""
     platform = await retrieval.open(database_url, settings=settings, embedder=HashingEmbedder())
     notes = await platform.collection("notes")

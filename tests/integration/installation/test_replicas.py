@@ -150,7 +150,7 @@ async def test_a_search_reads_from_the_replica_and_is_recorded_on_the_primary(
         assert (await platform.retrieval(result.retrieval_id or "")).impressions[0].item_id == "a"
 
 
-async def test_without_replicas_nothing_more_is_asked(servers: Servers, read: Counter[str]) -> None:
+async def test_without_replicas_the_statements_are_the_same(servers: Servers, read: Counter[str]) -> None:
     """A search and a write send the same statements with the setting empty, whatever tokens there are."""
     async with connect(settings=servers.settings("without", read_database_urls=())) as platform:
         docs = await platform.collection("docs")
@@ -355,7 +355,7 @@ def _kill(server: Cluster) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
-async def test_what_is_no_replica_is_passed_over(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unusable_replica_is_skipped(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     """The primary itself, a missing server and another server's copy are skipped and reported; searches work."""
     nobody = "postgresql://postgres@127.0.0.1:1/retrieval"
     urls = (servers.primary.url, nobody)
@@ -377,7 +377,7 @@ async def test_what_is_no_replica_is_passed_over(servers: Servers, monkeypatch: 
 
 
 @pytest.mark.parametrize("token", ["", "1", "0/0; DROP", "0/123456789", 7])
-async def test_what_is_no_token_is_refused(servers: Servers, token: Any) -> None:
+async def test_an_invalid_token_is_refused(servers: Servers, token: Any) -> None:
     """The error says where to take one from."""
     async with connect(settings=servers.settings("tokens")) as platform:
         docs = await platform.collection("docs")
@@ -424,7 +424,7 @@ async def test_over_http_a_write_gives_a_token_and_a_search_shows_it(servers: Se
         assert "is not a token of a write" in refused.json()["detail"]
 
 
-async def test_the_doctor_tells_of_replicas(servers: Servers) -> None:
+async def test_the_doctor_reports_on_replicas(servers: Servers) -> None:
     """The lag of a replica in use, and the reason why another is passed over."""
     nobody = "postgresql://postgres@127.0.0.1:1/retrieval"
     urls = (servers.replicas[0].url, nobody)

@@ -98,7 +98,7 @@ async def test_each_item_has_its_own_outcome(tickets: Collection) -> None:
     assert await stored_ids(tickets) == {"good"}
 
 
-async def test_bad_lines_of_files_are_told_with_their_place(tickets: Collection, tmp_path: Path) -> None:
+async def test_bad_lines_of_files_are_reported_with_their_place(tickets: Collection, tmp_path: Path) -> None:
     """They stop the run, or are put aside while the others are stored."""
     file = tmp_path / "items.csv"
     file.write_text("id,text,priority,hours\ngood,fits,High,3\nbad,does not,Urgent,1\nlast,fits,Low,2\n")
@@ -158,7 +158,7 @@ async def test_documents_fit_too(tickets: Collection) -> None:
         ({"$ref": "#"}, "refers to itself endlessly"),
     ],
 )
-async def test_what_is_no_schema_is_refused(platform: Platform, schema: Any, message: str) -> None:
+async def test_an_invalid_schema_is_refused(platform: Platform, schema: Any, message: str) -> None:
     """On one line, and no collection is made."""
     with pytest.raises(InvalidRequestError) as caught:
         await platform.collection("never", schema=schema)

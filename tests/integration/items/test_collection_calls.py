@@ -103,14 +103,16 @@ async def test_a_scan_says_what_it_cannot_do(docs: Collection) -> None:
         (lambda docs: docs.ingest([{"_id": "1"}]), "add"),
     ],
 )
-async def test_a_wrong_kind_of_argument_is_told_with_the_right_one(docs: Collection, call: Any, message: str) -> None:
+async def test_an_argument_of_a_wrong_type_is_refused_with_the_right_type(
+    docs: Collection, call: Any, message: str
+) -> None:
     """The message covers common mistakes; nothing is stored."""
     with pytest.raises(RetrievalError, match=message):
         await call(docs)
     assert [item.item_id async for item in docs.scan()] == IDS
 
 
-async def test_an_embedder_is_no_name() -> None:
+async def test_a_name_is_refused_as_an_embedder() -> None:
     """Names are for settings."""
     with pytest.raises(InvalidRequestError, match="RETRIEVAL_EMBEDDER"):
         connect(embedder="openai")  # type: ignore[arg-type]
@@ -133,7 +135,7 @@ async def test_vectors_of_words_are_those_that_searches_look_for(docs: Collectio
 async def test_a_collection_without_an_embedder_has_no_vectors_of_words(platform: Platform) -> None:
     """The message names the missing embedder."""
     own = await platform.collection("given", space=EmbeddingSpace(provider="test", model="given", dimensions=3))
-    with pytest.raises(InvalidRequestError, match="collection 'given' has no vectors of words"):
+    with pytest.raises(InvalidRequestError, match="collection 'given' has no embedder"):
         await own.vectors_of(["disk"])
 
 
@@ -162,7 +164,7 @@ async def test_values_are_counted_by_tag_and_within_a_filter(docs: Collection) -
         await docs.value_counts("levle")
 
 
-async def test_what_is_known_of_items_without_a_model_are_their_counts(platform: Platform) -> None:
+async def test_without_a_model_standings_are_raw_counts(platform: Platform) -> None:
     """Standings are raw counts; expectations those of Beta(successes + 1, failures + 1)."""
     own = await _own(platform, "counts")
     in_shop = Feedback(collection="counts", item_id="i01", helpful=True, context=Context(domain="shop"))
@@ -195,7 +197,7 @@ async def test_what_is_known_of_items_without_a_model_are_their_counts(platform:
         ({"query": 5}, "the query must be text"),
     ],
 )
-async def test_what_expectations_cannot_be_asked_is_refused(
+async def test_invalid_arguments_of_expectations_are_refused(
     docs: Collection, arguments: dict[str, Any], message: str
 ) -> None:
     """Whether there is a model to ask or not."""
@@ -209,7 +211,7 @@ ANSWER = [
 ]
 
 
-async def test_an_answer_of_ones_own_is_recorded_like_a_search(platform: Platform) -> None:
+async def test_a_composed_answer_is_recorded_like_a_search(platform: Platform) -> None:
     """With its situation, its scores and its own time; feedback on it counts in the buckets of its context."""
     own = await _own(platform, "composed")
     situation = Context(domain="shop", complexity=0.9, session="s1", actor="ann", backtracks=2, generated=True)
@@ -238,15 +240,15 @@ async def test_an_answer_of_ones_own_is_recorded_like_a_search(platform: Platfor
         await platform.feedback(uuid.uuid4(), "i01", helpful=True)
 
 
-async def test_an_answer_of_ones_own_is_neither_replayed_nor_compared(platform: Platform) -> None:
+async def test_a_composed_answer_is_neither_replayed_nor_compared(platform: Platform) -> None:
     """A composed answer cannot be computed again, and both calls say so."""
     own = await _own(platform, "unasked")
     answer = await own.record_answer("what to do", ANSWER, origin="advice", retrieval_time_ms=1)
     assert answer is not None
-    found = await platform.replay(answer)
-    assert not found.is_reproduced
-    assert "an application composed it (advice)" in found.why_not[0]
-    assert found.changes == ("an application composed it (advice), so it cannot be asked again",)
+    replay = await platform.replay(answer)
+    assert not replay.is_reproduced
+    assert "an application composed it (advice)" in replay.why_not[0]
+    assert replay.changes == ("an application composed it (advice), so it cannot be asked again",)
     stored = await own.refresh()
     now = NamedProfile(name="now", profile=stored.profile, version=stored.profile_version)
     other = NamedProfile(name="other", profile=Profile(legs={"lexical": 1}))
@@ -255,7 +257,7 @@ async def test_an_answer_of_ones_own_is_neither_replayed_nor_compared(platform: 
     assert (compared.searches, compared.left_out) == (0, {Unanswerable.COMPOSED.value: 1})
 
 
-async def test_a_session_is_told_what_it_was_answered(platform: Platform) -> None:
+async def test_the_answers_of_a_session_are_listed(platform: Platform) -> None:
     """The newest first: searches and composed answers, or those of one origin, of this session only."""
     own = await _own(platform, "sessions")
     mine, other = Context(session="mine"), Context(session="other")
@@ -368,7 +370,7 @@ async def test_expectations_are_those_that_searches_count_with(trained: tuple[Co
     )
 
 
-async def test_an_answer_of_ones_own_is_recorded_with_cluster_and_model(
+async def test_a_composed_answer_is_recorded_with_cluster_and_model(
     platform: Platform, trained: tuple[Collection, dict[str, Any]]
 ) -> None:
     """They are those of the same search, so that feedback counts in the same buckets."""
@@ -422,7 +424,7 @@ async def test_a_model_of_a_later_time_hides_no_verdicts(platform: Platform) -> 
     assert await is_there_to_learn(platform.workplace, target)
 
 
-async def test_items_without_a_text_are_told(platform: Platform) -> None:
+async def test_items_without_a_text_are_reported(platform: Platform) -> None:
     """They are stored, for they may be meant; where none has a text, the note says where it may be."""
     notes = await platform.collection("notes")
     report = await notes.add([{"id": "1", "descr": "a disk", "level": "low"}, {"id": "2", "level": "up"}])

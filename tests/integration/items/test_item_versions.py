@@ -172,7 +172,7 @@ async def test_pages_follow_one_another(platform: Platform) -> None:
         await own.page(after="\x00")
 
 
-async def test_of_many_items_each_is_told_what_became_of_it(platform: Platform) -> None:
+async def test_each_of_many_items_has_its_outcome(platform: Platform) -> None:
     """A bad one holds up no other, and the same ones again are unchanged."""
     own = await platform.collection("each")
     new_items: list[Item | dict[str, str]] = [

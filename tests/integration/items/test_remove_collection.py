@@ -80,7 +80,7 @@ async def test_nothing_of_it_is_left_and_its_neighbour_is_whole(
     assert len(await neighbour.search("common", limit=20)) == 12
 
 
-async def test_a_removed_one_is_unknown_and_can_be_made_anew(platform: Platform) -> None:
+async def test_a_removed_collection_is_unknown_and_can_be_created_again(platform: Platform) -> None:
     """Removing it again is an error; the new collection has nothing of the old one."""
     await _fill(platform, "docs")
     assert await platform.remove_collection("docs")
@@ -92,7 +92,7 @@ async def test_a_removed_one_is_unknown_and_can_be_made_anew(platform: Platform)
         await platform.remove_collection("")
 
 
-async def test_what_an_interruption_left_can_be_searched_and_removed(platform: Platform) -> None:
+async def test_a_partly_removed_collection_can_be_searched_and_removed(platform: Platform) -> None:
     """Its statistics are those of the remaining items."""
     docs = await _fill(platform, "docs")
     stored = await docs.refresh()
@@ -126,7 +126,7 @@ async def test_a_handle_says_at_once_that_its_collection_is_gone(platform: Platf
             await write
 
 
-async def test_a_handle_of_a_collection_that_was_made_anew_is_the_new_ones(
+async def test_the_handle_of_a_recreated_collection_uses_the_new_one(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It reads and removes the new collection's items; between the two, it reports a missing collection."""

@@ -263,7 +263,7 @@ class Memories(Machine):
 
 
 @pytest.mark.parametrize("machine", [Items, Memories])
-async def test_what_is_stored_is_what_the_model_says(
+async def test_the_stored_state_is_that_of_the_model(
     database_url: str, settings: Settings, machine: type[Machine]
 ) -> None:
     """After every step of every run."""

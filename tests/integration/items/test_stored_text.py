@@ -247,7 +247,7 @@ def is_rated_by_itself(surface: SurfaceOutput) -> bool:
     return any("99 of 99" in re.sub(r'"(?:[^"\\]|\\.)*"', "", line) for line in lines)
 
 
-async def test_who_added_it_and_how_it_fared_stand_with_it(
+async def test_origin_and_record_are_shown_with_a_text(
     platform: Platform, settings: Settings, database_url: str
 ) -> None:
     """In words and in structure, through each door."""
@@ -276,7 +276,7 @@ async def test_who_added_it_and_how_it_fared_stand_with_it(
 
 
 @pytest.mark.parametrize("forgery", REFUSED.values(), ids=list(REFUSED))
-async def test_what_is_refused_is_told_and_the_others_are_stored(platform: Platform, forgery: str) -> None:
+async def test_refused_items_are_reported_and_the_others_stored(platform: Platform, forgery: str) -> None:
     """By the character, its place and the field; of many items, that one alone is refused."""
     collection = await platform.collection("notes")
     fields = {"title": forgery, "body": forgery, "kind": forgery, "source": forgery, "tags": [forgery]}

@@ -118,7 +118,7 @@ async def test_retention_removes_events_and_leaves_the_arms(platform: Platform) 
     assert worst <= 1e-12
 
 
-async def test_another_half_life_weighs_every_event_anew(platform: Platform) -> None:
+async def test_a_new_half_life_applies_to_every_event(platform: Platform) -> None:
     """The result is the same as with that half-life from the start; the raw counts stay."""
     event = Feedback(collection=COLLECTION, item_id="item-00001", reward=0.75, at=platform.now - timedelta(days=10))
     collection, target = await _fill(platform, [event])

@@ -87,7 +87,7 @@ async def test_there_are_no_clusters_before_enough_items_have_a_vector(platform:
     assert (await collection.learn())["clusters"] == 3
 
 
-async def test_learning_tells_of_the_clusters_that_another_process_is_finding(platform: Platform) -> None:
+async def test_learning_notes_that_another_process_computes_clusters(platform: Platform) -> None:
     """It uses the clusters that exist so far."""
     collection = await _fill(platform)
     await find_clusters(platform.workplace, await target_of(platform, collection))

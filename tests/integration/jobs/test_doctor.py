@@ -111,7 +111,7 @@ QUEUE = "DROP SCHEMA retrieval_jobs CASCADE"
 MONTH = "SELECT format('DROP TABLE %s', max(m.part::text)) FROM retrieval.known_months() AS m"
 
 
-async def test_what_was_broken_by_hand_is_found_and_mended_as_it_says(url: str, platform: Platform) -> None:
+async def test_every_damage_is_found_and_its_remedy_works(url: str, platform: Platform) -> None:
     """Each damage has its severity; after the repairs only the missing worker is left."""
     await make_pending(platform, "things", 3)
     with opened(url) as connection:
@@ -223,7 +223,7 @@ async def mend(url: str, platform: Platform, finding: Finding) -> None:
             run_each(connection, finding.mend)
 
 
-async def test_an_index_of_vectors_that_failed_is_told_of_with_its_collection(url: str, platform: Platform) -> None:
+async def test_a_failed_index_of_vectors_is_reported_with_its_collection(url: str, platform: Platform) -> None:
     """The job that mends it is named for the collection."""
     collection = await platform.collection("things")
     await collection.add([{"_id": str(number), "text": f"thing {number}"} for number in range(5)])
@@ -277,7 +277,7 @@ async def test_an_embedder_that_is_down_is_an_error_and_one_of_another_space_a_w
     assert severities == {"test/down (3)": Severity.ERROR, "test/other (3)": Severity.WARNING}
 
 
-async def test_a_login_that_may_little_is_told_what_it_cannot_see(url: str, settings: Settings) -> None:
+async def test_a_login_with_few_rights_is_told_the_limits_of_its_examination(url: str, settings: Settings) -> None:
     """It examines as much as its rights allow, and changes nothing."""
     with login(url, "IN ROLE retrieval_app") as (_, limited):
         async with connect(limited, settings=settings, embedder=HashingEmbedder()) as platform:

@@ -72,7 +72,7 @@ async def test_opening_a_platform_makes_this_month_and_the_next_two(platform: Pl
     assert await ensure_months(platform.database) == 0
 
 
-async def test_what_fell_into_no_month_is_moved_into_one(platform: Platform, url: str) -> None:
+async def test_rows_without_a_month_are_moved_into_one(platform: Platform, url: str) -> None:
     """A month is created for such a row, and searches read it as before."""
     await leave_a_trace(platform, months_from_now(-2) + timedelta(days=3))
     await leave_a_trace(platform, months_from_now(7))

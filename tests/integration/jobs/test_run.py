@@ -54,7 +54,7 @@ async def test_the_last_run_is_the_one_that_began_last(platform: Platform) -> No
     assert run.started_at <= run.finished_at
 
 
-async def test_a_run_that_is_asked_to_end_keeps_what_it_did(platform: Platform) -> None:
+async def test_a_run_that_ends_on_request_keeps_its_work(platform: Platform) -> None:
     """It ends after its step, says so, and the next run does the rest."""
     collection = await make_pending(platform, "docs")
     target = await target_of(platform, collection)
@@ -81,7 +81,7 @@ async def test_of_two_at_once_the_second_says_that_it_is_running(platform: Platf
     assert len(await last_runs(platform)) == 1
 
 
-async def test_an_error_is_on_record_and_raised_when_it_is_no_error_of_the_platform(platform: Platform) -> None:
+async def test_an_error_is_recorded_and_a_fault_is_also_raised(platform: Platform) -> None:
     """An error of the platform is an outcome; any other error is a fault and is raised."""
     target = await target_of(platform, await platform.collection("docs"))
     errors: list[Exception] = [EmbedderUnavailableError("the service is down"), ZeroDivisionError("oh")]
@@ -136,7 +136,7 @@ async def test_while_a_run_goes_on_its_record_says_how_far_it_is(
     assert (await last_runs(platform))[0].details == {"items": 8}
 
 
-async def test_a_run_that_was_cut_off_is_no_longer_said_to_be_running(platform: Platform) -> None:
+async def test_an_interrupted_run_no_longer_counts_as_running(platform: Platform) -> None:
     """The next run knows that no other run goes on."""
     target = await target_of(platform, await platform.collection("docs"))
     where = (platform.database, platform.tenant_id, target.collection.collection_id)
@@ -157,7 +157,7 @@ async def test_every_job_does_no_harm_to_an_empty_collection(platform: Platform,
         assert (await run_job(platform.workplace, JOBS[name], target)).outcome == "done"
 
 
-async def test_the_status_tells_what_waits_and_what_ran(platform: Platform) -> None:
+async def test_the_status_lists_pending_work_and_runs(platform: Platform) -> None:
     """As values that can be written as JSON."""
     target = await target_of(platform, await make_pending(platform, "docs", 3))
     await run_job(platform.workplace, JOBS["prune"], target)
@@ -169,7 +169,7 @@ async def test_the_status_tells_what_waits_and_what_ran(platform: Platform) -> N
     assert [(run["job"], run["outcome"]) for run in shown["runs"]] == [("prune", "done")]
 
 
-async def test_what_is_old_enough_is_pruned_and_nothing_else(platform: Platform) -> None:
+async def test_only_old_rows_are_pruned(platform: Platform) -> None:
     """Cached embeddings and records, each by its own time."""
     target = await target_of(platform, await make_pending(platform, "docs", 3))
     await run_job(platform.workplace, JOBS["weights"], target)

@@ -33,7 +33,7 @@ async def _rows(connection: Connection, number: int) -> list[tuple[Any, ...]]:
     return await (await connection.execute(_ALL, (number,))).fetchall()
 
 
-async def test_what_writers_counted_is_right_and_unused_terms_go(platform: Platform, connection: Connection) -> None:
+async def test_writers_count_correctly_and_unused_terms_are_removed(platform: Platform, connection: Connection) -> None:
     """A recount of an untouched collection finds nothing wrong, and removes the terms that nothing holds."""
     collection, number = await _fill(platform)
     before = await _rows(connection, number)
@@ -56,7 +56,7 @@ async def test_what_writers_counted_is_right_and_unused_terms_go(platform: Platf
         ("UPDATE term_statistics SET term = NULL", 0),
     ],
 )
-async def test_what_is_wrong_is_counted_and_mended(
+async def test_wrong_statistics_are_counted_and_corrected(
     platform: Platform, connection: Connection, damage: str, wrong: int
 ) -> None:
     """Frequencies, totals and spellings are as before, and the next recount finds nothing."""

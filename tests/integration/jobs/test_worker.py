@@ -91,7 +91,7 @@ async def pending(collection: Collection) -> int:
     return (await collection.info()).pending
 
 
-async def test_what_is_due_is_done_for_every_tenant(platform: Platform, settings: Settings) -> None:
+async def test_due_jobs_run_for_every_tenant(platform: Platform, settings: Settings) -> None:
     """Each collection that needs it, once; done, the worker ends and the queue is empty."""
     reports: list[RunReport] = []
     async with AsyncExitStack() as stack:
@@ -103,7 +103,7 @@ async def test_what_is_due_is_done_for_every_tenant(platform: Platform, settings
         collections.append(await make_pending(other, "theirs"))
         workplace = scheduled(platform.workplace, embed="* * * * *")
         await work_once(workplace, asyncio.Event(), report=reports.append)
-        assert sorted((one.job, one.tenant, one.collection, one.outcome) for one in reports) == [
+        assert sorted((report.job, report.tenant, report.collection, report.outcome) for report in reports) == [
             ("embed", settings.tenant, "mine", "done"),
             ("embed", other_settings.tenant, "theirs", "done"),
         ]
@@ -137,7 +137,7 @@ async def test_an_examination_warns_of_what_is_wrong(platform: Platform, caplog:
     assert report.details["notes"][0] in caplog.text
 
 
-async def test_what_was_due_long_ago_is_made_up_for_once(platform: Platform) -> None:
+async def test_a_missed_job_runs_once(platform: Platform) -> None:
     """A worker that runs once a day does what the day asked for; the same moment is never done twice."""
     await platform.collection("docs")
     workplace = scheduled(platform.workplace, prune="27 3 * * *")
@@ -174,7 +174,7 @@ async def test_a_job_waits_in_the_queue_once(platform: Platform) -> None:
     assert jobs_in(platform.database.url) == [("embed", "todo"), ("prune", "todo")]
 
 
-async def test_a_worker_finds_what_is_queued_without_listening_and_ends_when_asked(platform: Platform) -> None:
+async def test_a_worker_polls_the_queue_without_listening_and_ends_on_request(platform: Platform) -> None:
     """It polls; its started job is finished or back in the queue."""
     collection = await make_pending(platform, "docs")
     stop, finished = asyncio.Event(), asyncio.Event()
@@ -338,7 +338,7 @@ async def test_a_stalled_job_does_not_hold_up_the_one_that_waits_for_its_lock(pl
     assert await pending(collection) == 0
 
 
-async def test_what_failed_long_ago_leaves_the_queue(platform: Platform) -> None:
+async def test_old_failed_jobs_leave_the_queue(platform: Platform) -> None:
     """With the pruning, by the age of its last event."""
     collection = await platform.collection("docs")
     async with queue(platform) as app:

@@ -141,7 +141,7 @@ async def test_of_verdicts_that_are_written_at_once_one_counts(platform: Platfor
     assert sorted(await platform.database.read(platform.tenant_id, live.bind(id=number))) == [("a", 0.24), ("b", 0.24)]
 
 
-async def test_what_was_not_shown_is_stored_and_does_not_count(platform: Platform) -> None:
+async def test_a_verdict_on_an_item_that_was_not_shown_does_not_count(platform: Platform) -> None:
     """The report says why; the item's arm stays empty."""
     await _stored(platform)
     retrieval, hits = await _search(platform, limit=1)
@@ -242,7 +242,7 @@ async def test_a_key_with_feedback_alone_speaks_for_the_actor_of_the_search_or_f
         Feedback(retrieval_id=search.retrieval_id, item_id=search[0].item_id, helpful=True) for search in searches
     ]
     for named in (replace(events[0], actor="bob"), Feedback(collection="docs", item_id="a", helpful=True, actor="ann")):
-        with pytest.raises(InvalidRequestError, match="'feedback' alone names no actor; leave actor out"):
+        with pytest.raises(InvalidRequestError, match="'feedback' may not name an actor; leave actor out"):
             await platform.feedback_each([events[0], named], api_key=key)
     assert (await platform.feedback_each(events, api_key=key)).recorded == 2
     assert await platform.quarantine("ann") == 1
@@ -319,7 +319,7 @@ async def test_a_later_outcome_replaces_the_shares_of_the_items_that_it_names(pl
     assert [await _raw(platform, item_id) for item_id in (first, second)] == [(1, 1), (0, 0)]
 
 
-async def test_what_is_of_something_unknown_is_refused_and_nothing_is_stored(platform: Platform) -> None:
+async def test_an_event_about_something_unknown_refuses_the_batch(platform: Platform) -> None:
     """The error names the first such event; in bulk the others are stored, and each refusal has its place."""
     await _stored(platform)
     retrieval, (first, *_) = await _search(platform)
@@ -393,7 +393,7 @@ async def _arm_decayed(platform: Platform, item_id: str) -> Arm:
     return (await read_arms(*where, item_ids=[item_id], buckets=[""], now=platform.now))[item_id].anywhere
 
 
-async def test_what_nobody_said_is_what_a_row_has_at_first(platform: Platform) -> None:
+async def test_a_collection_without_settings_has_the_defaults(platform: Platform) -> None:
     """A collection without settings of its own decays as one whose settings were made and not changed."""
     number = (await (await platform.collection("docs")).refresh()).collection_id
     async with platform.database.transaction(platform.tenant_id) as connection:
@@ -404,7 +404,7 @@ async def test_what_nobody_said_is_what_a_row_has_at_first(platform: Platform) -
 
 
 @pytest.mark.parametrize("age", [399, 990, 3000])
-async def test_what_is_almost_nothing_is_no_error(platform: Platform, age: int) -> None:
+async def test_tiny_weights_are_not_an_error(platform: Platform, age: int) -> None:
     """The least verdict, ages before the landmark, read ages after it: as little as that, or nothing."""
     number = await _stored_decayed(platform, half_life=1 / 24)
     past = platform.now - timedelta(hours=age)
@@ -422,7 +422,7 @@ async def test_what_is_almost_nothing_is_no_error(platform: Platform, age: int) 
     assert 0 <= usage.values[0][usage.columns.index("pulls")] < 1e-200
 
 
-async def test_what_is_said_to_be_ahead_weighs_as_much_as_now(platform: Platform) -> None:
+async def test_an_event_slightly_in_the_future_weighs_as_much_as_now(platform: Platform) -> None:
     """This applies to a single event, to a batch, and to its withdrawal; a recount finds no difference."""
     number = await _stored_decayed(platform, half_life=1 / 24)
     ahead = platform.now + timedelta(hours=23)

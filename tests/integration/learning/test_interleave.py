@@ -85,7 +85,7 @@ async def test_the_winner_is_named_in_either_order(platform: Platform, collectio
     assert (await compared("words", "others")).searches == 0
 
 
-async def test_it_can_be_replayed_like_any_search(platform: Platform, collection: Collection) -> None:
+async def test_an_interleaved_search_can_be_replayed(platform: Platform, collection: Collection) -> None:
     """Its ranking does not follow from its record, and replay says so; today's answer uses the active profile."""
     search = await collection.interleave("red tree", profiles=PROFILES, limit=4)
     assert search.retrieval_id is not None
@@ -109,7 +109,7 @@ async def test_a_search_whose_record_fails_still_answers(
     assert NOTHING_TO_COMPARE in search.notes
 
 
-async def test_what_cannot_be_drafted_is_refused(collection: Collection) -> None:
+async def test_invalid_arguments_are_refused(collection: Collection) -> None:
     """Other than two profiles, more than 20 hits, and twice the same name when they are compared."""
     with pytest.raises(InvalidRequestError, match="two profiles"):
         await collection.interleave("red", profiles={"one": Profile()})

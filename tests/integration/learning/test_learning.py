@@ -71,7 +71,7 @@ def _share_of_good(result: object) -> float:
 
 
 @pytest.mark.parametrize("combination", [Combination.SUM, Combination.LOGIT_STACK])
-async def test_what_helped_comes_first_after_learning(platform: Platform, combination: Combination) -> None:
+async def test_helpful_items_come_first_after_learning(platform: Platform, combination: Combination) -> None:
     """A new question finds the items that helped others, and the parts of its hits include the learned reward."""
     collection = await _fill(platform)
     await collection.set_profile(replace(collection.profile, learned=Learned(combination=combination)))
@@ -201,7 +201,7 @@ async def test_a_model_can_be_taken_out_of_use(platform: Platform) -> None:
         await collection.use_model(7)
 
 
-async def test_a_collection_nobody_spoke_of_has_nothing_to_learn(platform: Platform) -> None:
+async def test_a_collection_without_feedback_has_nothing_to_learn(platform: Platform) -> None:
     """The job says so, and stores no model."""
     collection = await _fill(platform)
     assert await _learn(platform, collection) == {
@@ -240,7 +240,7 @@ async def test_thompson_slots_show_what_was_never_used_and_say_how_probable_that
     assert not compared.verdict.is_conclusive
 
 
-async def test_what_is_not_recorded_explores_nothing(platform: Platform) -> None:
+async def test_an_unrecorded_search_does_not_explore(platform: Platform) -> None:
     """Nothing could be learned from it: an unrecorded search has the order of the scores."""
     collection = await _fill(platform)
     exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2, swaps=1.0)

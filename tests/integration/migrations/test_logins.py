@@ -19,7 +19,7 @@ from retrieval.domain.errors import DatabaseUnreachableError, MissingPrivilegeEr
 from tests.support.database import database_url, login, opened, use
 
 
-async def test_a_login_that_is_no_superuser_can_set_up_and_use_its_database(
+async def test_a_login_without_superuser_can_set_up_and_use_its_database(
     database: str, schema: str, settings: Settings
 ) -> None:
     """The right to make roles, and the database, are enough where the extension is installed; for analysts too."""
@@ -45,7 +45,7 @@ async def test_a_login_that_is_no_superuser_can_set_up_and_use_its_database(
         downgrade(url, schema, "base")
 
 
-async def test_a_login_without_the_application_role_is_told_the_grant(
+async def test_a_login_without_the_application_role_gets_the_grant_to_run(
     database: str, schema: str, settings: Settings
 ) -> None:
     """The message holds the statement that mends it; after that the platform works, whatever is inherited."""
@@ -71,7 +71,7 @@ async def test_no_temporary_tables_are_needed(database: str, schema: str, settin
     await use(database, settings.changed(database_schema=schema))
 
 
-async def test_a_login_that_may_not_install_pgvector_is_told_what_a_superuser_must_run(
+async def test_a_login_that_may_not_install_pgvector_gets_the_statement_for_a_superuser(
     database: str, schema: str
 ) -> None:
     """The extension is trusted on no server by default."""
@@ -132,7 +132,7 @@ def write_lines(connection: psycopg.Connection[Any], path: str, lines: list[str]
     connection.execute("SELECT pg_reload_conf()")
 
 
-async def test_a_wrong_password_is_said_to_be_one(database: str, settings: Settings) -> None:
+async def test_a_wrong_password_is_named_as_the_cause(database: str, settings: Settings) -> None:
     """The message distinguishes a refused login from a server that is down, and does not repeat the password."""
     with login(database) as (name, url), password_wanted(database, name):
         wrong = url.replace(":secret@", ":topsecret@")

@@ -360,7 +360,7 @@ async def test_a_period_a_collection_and_a_limit_narrow_what_is_given(two: tuple
         ("usage", {"limit": 0}, InvalidLimitError, "at least 1"),
     ],
 )
-async def test_what_cannot_be_asked_is_refused(
+async def test_invalid_arguments_are_refused(
     two: tuple[Platform, Platform], view: str, wrong: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     """Names are looked up, never put into a statement."""

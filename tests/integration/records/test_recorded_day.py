@@ -344,7 +344,7 @@ EXPECTED: dict[str, Any] = {
     "weighings": [(15, 75, 45, 14.6173913, 4.53333333, 1.0), (15, 75, 45, 12.7894737, 3.13333333, 1.0)],
     "why_not": ["0 candidates were kept, and not all hits are among them: recording.pool is too small",
                 "an application composed it (desk): there is no ranking to compute again",
-                "it shows the hits of two profiles, which are not ranked again together"],
+                "it shows the hits of two profiles, whose mixture cannot be ranked again"],
 }  # fmt: skip
 
 

@@ -31,7 +31,7 @@ from retrieval.domain.search.filters import Contains, Or
 from retrieval.domain.search.profile import Fusion, FusionKind
 from retrieval.domain.search.profile_parts import Combination, Exploration, Learned, PolicyName, Recording
 from retrieval.engine import recorder as sampling
-from retrieval.engine.record import Answered, record
+from retrieval.engine.record import AnsweredSearch, record
 from retrieval.jobs.registry import job_named
 from retrieval.jobs.run import run_job
 from retrieval.services.collections import collection_statuses
@@ -102,7 +102,7 @@ async def _learned(platform: Platform) -> list[SearchResult]:
     return [searches[0], await collection.search("common word3"), *later]
 
 
-async def test_every_column_is_filled_and_tells_searches_apart(platform: Platform) -> None:
+async def test_every_column_is_filled_and_distinguishes_searches(platform: Platform) -> None:
     """No column is the same for all of a few searches that differ: it would say nothing."""
     results = [*await _smoke(await _fill(platform)), *await _learned(platform)]
     await platform.recorded()
@@ -141,7 +141,7 @@ async def test_a_record_says_what_the_caller_saw(platform: Platform) -> None:
     assert STARTED - timedelta(seconds=1) <= search.retrieved_at <= datetime.now(UTC) + timedelta(seconds=1)
 
 
-async def test_a_record_tells_the_parts_that_a_stack_made_of_scores(platform: Platform) -> None:
+async def test_the_parts_of_a_stacks_scores_follow_from_the_record(platform: Platform) -> None:
     """The record keeps only the candidates and the stack's weights, from which the parts follow."""
     result = (await _learned(platform))[-1]
     await platform.recorded()
@@ -245,7 +245,7 @@ async def test_a_record_waits_without_the_texts_of_its_hits(platform: Platform) 
     for legs in (["lexical"], ["lexical", "dense"]):
         assert "secret" in (await collection.search("common", legs=legs))[0].body
     waiting = list(handle_of(collection).parts.recorder._queue)  # noqa: SLF001 - nobody else sees them
-    assert [len(search.answered.shown) for search in waiting if isinstance(search.answered, Answered)] == [5, 5]
+    assert [len(search.answered.shown) for search in waiting if isinstance(search.answered, AnsweredSearch)] == [5, 5]
     assert "secret" not in repr(waiting)
     await platform.recorded()
 
@@ -385,4 +385,4 @@ async def test_a_sample_that_cannot_be_stored_does_not_break_the_search(
         async with connect(database_url, settings=settings.changed(recall_sample_rate=1)) as platform:
             collection = await _indexed(platform)
             assert len(await collection.search(vector=VECTORS[0], legs=["dense"], limit=5)) == 5
-    assert "a sample was not kept: away" in caplog.text
+    assert "a sample was not stored: away" in caplog.text

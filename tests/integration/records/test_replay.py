@@ -134,7 +134,7 @@ async def _learning_collection(platform: Platform, combination: Combination) -> 
 
 
 @pytest.mark.parametrize("combination", [Combination.SUM, Combination.LOGIT_STACK])
-async def test_what_was_learned_is_replayed(platform: Platform, combination: Combination) -> None:
+async def test_a_learned_ranking_is_replayed(platform: Platform, combination: Combination) -> None:
     """Scores and drawing follow from the record and its model, the statistics from the feedback, until it is withdrawn.
 
     The same profile, taken for another, would have shown the same items with the same probabilities. Refined or not.
@@ -218,7 +218,7 @@ async def test_a_drawing_is_replayed_where_hits_are_below_the_least(platform: Pl
         assert "with seed" in why_not or "propensity" in why_not
 
 
-async def test_what_exploration_drew_is_told(platform: Platform) -> None:
+async def test_explored_hits_are_marked_in_the_replay(platform: Platform) -> None:
     """The other places follow from the record."""
     exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2)
     result = await (await _fill(platform)).search("common", profile=replace(SUM, exploration=exploration), limit=5)
@@ -248,14 +248,14 @@ async def test_a_bonus_by_counts_alone_is_replayed(platform: Platform) -> None:
     assert replay.why_not == ()
 
 
-async def test_a_filter_that_was_not_written_down_cannot_be_asked_again(platform: Platform) -> None:
+async def test_a_filter_that_was_not_recorded_cannot_be_repeated(platform: Platform) -> None:
     """The ranking is recomputed all the same."""
     collection = await _fill(platform)
     result = await collection.search("common", where=Or((Contains("word1"), Contains("word2"))))
     assert result.retrieval_id is not None
-    found = await platform.replay(result.retrieval_id)
-    assert found.is_reproduced
-    assert found.changes == ("its filter could not be recorded, so it cannot be asked again",)
+    replay = await platform.replay(result.retrieval_id)
+    assert replay.is_reproduced
+    assert replay.changes == ("its filter could not be recorded, so it cannot be asked again",)
 
 
 async def test_a_search_that_has_become_impossible_says_so(platform: Platform) -> None:
@@ -290,7 +290,7 @@ async def test_a_record_of_another_collection_or_tenant_is_not_found(
             await stranger.replay(result.retrieval_id)
 
 
-async def test_what_is_no_identifier_is_refused(platform: Platform) -> None:
+async def test_an_invalid_identifier_is_refused(platform: Platform) -> None:
     """With what one looks like."""
     with pytest.raises(InvalidRequestError, match=r"'x' is not a retrieval id; .* as a UUID"):
         await platform.replay("x")

@@ -98,13 +98,13 @@ async def test_known_words_cost_one_statement_and_unknown_ones_few(platform: Pla
     assert [len(texts) for texts in asked] == [1, 2, 1, 1]
 
 
-async def test_what_was_written_a_moment_ago_is_known(platform: Platform) -> None:
+async def test_recently_written_words_are_known(platform: Platform) -> None:
     """Before its words are added up, too."""
     papers = await fill(platform)
     await papers.add([{"id": "n", "text": "zeppelins over Lakehurst"}])
     assert not (await papers.search("zeppelins", legs=["lexical"], typos=True)).notes
-    told = "no item has a word of the query; misspelt words are found with typos"
-    assert (await papers.search("zepelins", legs=["lexical"])).notes == (told,)
+    note = "no item has a word of the query; misspelt words are found with typos"
+    assert (await papers.search("zepelins", legs=["lexical"])).notes == (note,)
     unknown = await papers.search("qqzzqq", legs=["lexical"], typos=True)
     assert unknown.notes == ("no item has a word of the query",)
     assert not (await papers.search("zeppelins zepelins", legs=["lexical"])).notes
@@ -113,9 +113,7 @@ async def test_what_was_written_a_moment_ago_is_known(platform: Platform) -> Non
 
 
 @pytest.mark.parametrize(("query", "replacement"), [("univrsitees", "universities"), ("analisys", "analyses")])
-async def test_a_term_that_is_no_word_is_told_as_the_word_it_stands_for(
-    platform: Platform, query: str, replacement: str
-) -> None:
+async def test_a_term_that_is_not_a_word_is_shown_as_a_word(platform: Platform, query: str, replacement: str) -> None:
     """The stem of a stem may be another: "univers" would be searched as "univer", which no item holds."""
     papers = await fill(platform)
     await papers.add([{"id": "u", "text": "Universities grant degrees; analyses of relativity at the boundary."}])
@@ -229,12 +227,14 @@ async def test_facets_count_what_the_filter_lets_through(platform: Platform, ask
     assert result.as_dict()["facets"]["area"] == {"aero": 3, "food": 1}
 
 
-async def test_a_facet_counts_so_many_items_and_says_so(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_facet_counts_a_limited_number_of_items_and_notes_it(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The cost of a search is limited, and so is the number of values."""
     monkeypatch.setattr("retrieval.adapters.store.items.collection_facts.FACET_ROWS", 3)
     monkeypatch.setattr("retrieval.engine.collection_search.FACET_ROWS", 3)
     result = await (await fill(platform)).search("soup", facets=["area"])
-    assert result.notes == ("the facet 'area' counts the first 3 of the items that the filter lets through",)
+    assert result.notes == ("the facet 'area' counts only the first 3 items that pass the filter",)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ async def test_an_unknown_facet_is_named_by_its_place(platform: Platform) -> Non
     assert caught.value.place == ("facets", 1)
 
 
-async def test_what_is_typed_is_completed_from_words_and_titles(platform: Platform, asked: list[list[str]]) -> None:
+async def test_completions_come_from_words_and_titles(platform: Platform, asked: list[list[str]]) -> None:
     """The last word, as items spell it; two statements."""
     papers = await fill(platform)
     await papers.add([{"id": "5", "title": "Wings and the boundary layer", "text": "Boundary layers, boundary layer"}])
@@ -288,7 +288,7 @@ async def test_texts_that_nothing_begins_with_complete_to_nothing(platform: Plat
 
 
 @pytest.mark.parametrize("text", ["a\x00b", 7, None, "x" * 40_000])
-async def test_what_is_no_text_is_refused(platform: Platform, text: Any) -> None:
+async def test_a_value_that_is_not_a_text_is_refused(platform: Platform, text: Any) -> None:
     """As for a search."""
     papers = await fill(platform)
     with pytest.raises(RetrievalError):
@@ -335,7 +335,7 @@ async def test_a_cursor_survives_writes(platform: Platform) -> None:
 
 
 @pytest.mark.parametrize("after", ["x", "AAAA", 7, "\u00e9" * 8, "A" * 16_000])
-async def test_what_is_no_cursor_of_this_search_is_refused(platform: Platform, after: Any) -> None:
+async def test_a_cursor_of_another_search_is_refused(platform: Platform, after: Any) -> None:
     """The cursor of another query is refused too."""
     notes = await numbered(platform, range(3))
     with pytest.raises(InvalidRequestError, match="cursor"):

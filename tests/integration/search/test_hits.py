@@ -146,7 +146,7 @@ NOTHING = "the filter lets nothing through: no item has "
         ({"not": {"area": ["aero", "food"]}}, '{"not": {"area": {"in": ["aero", "food"]}}}'),
     ],
 )
-async def test_the_part_that_lets_nothing_through_is_told(
+async def test_the_part_of_a_filter_that_no_item_passes_is_named(
     platform: Platform, where: dict[str, Any], reason: str
 ) -> None:
     """With values that are near, or the type that its values have."""
@@ -160,11 +160,11 @@ async def test_the_part_that_lets_nothing_through_is_told(
     ("where", "reason"),
     [
         ({"year": []}, "year is to be one of an empty list"),
-        ({"not": {}}, '"not" holds an empty filter'),
-        ({"or": []}, '"or" holds an empty list'),
+        ({"not": {}}, '"not" has an empty filter'),
+        ({"or": []}, '"or" has an empty list'),
     ],
 )
-async def test_a_filter_that_no_item_can_pass_is_told_as_such(
+async def test_a_filter_that_no_item_can_pass_is_explained(
     platform: Platform, where: dict[str, Any], reason: str
 ) -> None:
     """Not by how the platform reads it."""
@@ -174,7 +174,7 @@ async def test_a_filter_that_no_item_can_pass_is_told_as_such(
     assert note.startswith(f"the filter lets nothing through: {reason}")
 
 
-async def test_what_no_filter_is_to_blame_for_is_told_too(platform: Platform) -> None:
+async def test_empty_answers_without_a_filter_are_explained(platform: Platform) -> None:
     """An empty collection, words that no item holds, a phrase, and a score that none reaches."""
     papers = await platform.collection("papers")
     assert (await papers.search("heat")).why_no_hits == ("the collection has no items yet",)

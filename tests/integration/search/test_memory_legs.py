@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from retrieval import Collection, Platform, Profile, Settings, connect
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query, StandingWeights
-from retrieval.adapters.store.search.candidates import Found, bound, find_candidates, settings
+from retrieval.adapters.store.search.candidates import LegResults, bound, find_candidates, settings
 from retrieval.apps.memories import MemoryStore
 from retrieval.apps.memories.requests import PROFILES
 from retrieval.domain.search.profile import LegName
@@ -56,12 +56,12 @@ async def _request(collection: Collection, *legs: LegName, **where: Any) -> Cand
     return await leg_request(collection, *legs, depth=DEPTH, where=where)
 
 
-async def _candidates(platform: Platform, request: CandidateRequest) -> Found:
+async def _candidates(platform: Platform, request: CandidateRequest) -> LegResults:
     return await find_candidates(platform.database, platform.tenant_id, request, Query(entities=ENTITIES))
 
 
-def _ids(legs_found: Found, leg: LegName) -> list[str]:
-    return [candidate.item_id for candidate in legs_found.rankings[leg.value]]
+def _ids(leg_results: LegResults, leg: LegName) -> list[str]:
+    return [candidate.item_id for candidate in leg_results.rankings[leg.value]]
 
 
 def _best(leg: LegName, among: list[Memory], depth: int = DEPTH) -> list[str]:
@@ -79,9 +79,9 @@ async def test_each_leg_brings_its_best_active_memories(
     projects = where.get("project_id", [f"p{number}" for number in range(PROJECTS)])
     since = where.get("item_id", {}).get("gte", "")
     among = [memory for memory in ACTIVE if memory.project in projects and memory.item_id >= since]
-    legs_found = await _candidates(platform, await _request(collection, *KEYS, **where))
+    leg_results = await _candidates(platform, await _request(collection, *KEYS, **where))
     for leg in KEYS:
-        assert _ids(legs_found, leg) == _best(leg, among), leg
+        assert _ids(leg_results, leg) == _best(leg, among), leg
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -91,11 +91,11 @@ async def test_a_walk_that_meets_too_few_is_followed_by_a_look_at_all_that_match
     """If what matches is all at the far end of an order, the page is full and right nevertheless."""
     platform, collection = opened
     request = await _request(collection, *KEYS, item_id={"gte": "015000"})
-    legs_found = await _candidates(platform, request)
-    assert legs_found.fell_short
+    leg_results = await _candidates(platform, request)
+    assert leg_results.fell_short
     for leg in KEYS:
         among = [memory for memory in ACTIVE if memory.number >= 15_000]
-        assert _ids(legs_found, leg) == _best(leg, among), leg
+        assert _ids(leg_results, leg) == _best(leg, among), leg
 
 
 async def _scans(platform: Platform, request: CandidateRequest) -> tuple[list[str], dict[str, str]]:
@@ -139,7 +139,7 @@ async def test_the_few_that_match_are_looked_up_by_their_keys(
 
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("where", [{}, MANY, FEW])
-async def test_those_that_stand_best_are_found_by_walking_each_order(
+async def test_walking_each_order_finds_the_best_by_stored_signals(
     opened: tuple[Platform, Collection], where: dict[str, Any]
 ) -> None:
     """The best by stored signals equal those of comparing all; the orders are walked, and no table is scanned."""
@@ -148,9 +148,9 @@ async def test_those_that_stand_best_are_found_by_walking_each_order(
     request = replace(await _request(collection, *ORDERED, **where), depth=400, enough=100, standing=standing)
     query = Query(as_of=NOW, now=NOW)
 
-    legs_found = await find_candidates(platform.database, platform.tenant_id, request, query)
+    leg_results = await find_candidates(platform.database, platform.tenant_id, request, query)
 
-    item_ids = {candidate.item_id for candidates in legs_found.rankings.values() for candidate in candidates}
+    item_ids = {candidate.item_id for candidates in leg_results.rankings.values() for candidate in candidates}
     is_match = condition_of(where)
     best = sorted((memory for memory in ACTIVE if is_match(memory)), key=_stands, reverse=True)
     assert {memory.item_id for memory in best[:20]} <= item_ids
@@ -205,7 +205,7 @@ async def test_a_filter_knows_the_links_of_active_memories(opened: tuple[Platfor
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_what_expired_is_neither_popular_nor_relevant(opened: tuple[Platform, Collection]) -> None:
+async def test_expired_memories_are_neither_popular_nor_relevant(opened: tuple[Platform, Collection]) -> None:
     """The clock decides, whatever ``as_of`` is; without a clock expired memories are found."""
     platform, collection = opened
     request = await _request(collection, LegName.POPULAR, LegName.RELEVANT)
@@ -259,9 +259,7 @@ async def test_a_page_is_full_of_what_has_not_expired(memories: Collection, prof
         assert [hit.item_id[0] for hit in result] == ["g"] * 10
 
 
-async def test_what_has_expired_since_is_not_found_as_of_an_earlier_moment(
-    memories: Collection, platform: Platform
-) -> None:
+async def test_expired_memories_are_not_found_as_of_an_earlier_time(memories: Collection, platform: Platform) -> None:
     """The clock decides, not ``as_of``."""
     then = platform.now - timedelta(days=1, minutes=1)
     hits = await memories.search("alpha beta", profile=Profile(legs={"lexical": 1.0}), as_of=then)

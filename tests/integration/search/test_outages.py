@@ -169,9 +169,7 @@ async def until(is_so: Callable[[], bool]) -> None:
     assert is_so()
 
 
-async def test_an_endpoint_that_refuses_connections_is_asked_once_it_is_there(
-    settings: Settings, database_url: str
-) -> None:
+async def test_an_endpoint_is_used_as_soon_as_it_accepts_connections(settings: Settings, database_url: str) -> None:
     """No server listened at its port before."""
     async with OpenAIServer() as first:
         port, url = int(first.url.rsplit(":", 1)[1].split("/")[0]), first.url
@@ -186,7 +184,7 @@ async def test_an_endpoint_that_refuses_connections_is_asked_once_it_is_there(
             await by_meaning(collection, "database timeout 5")
 
 
-async def test_what_is_cached_is_found_by_meaning_all_the_time(
+async def test_cached_queries_are_searched_by_meaning_during_an_outage(
     settings: Settings, database_url: str, server: OpenAIServer
 ) -> None:
     """Any process may have cached it; in a batch only new texts are searched by words alone, and so are rewrites."""
@@ -204,7 +202,7 @@ async def test_what_is_cached_is_found_by_meaning_all_the_time(
         assert [hits[0].item_id for hits in batch] == ["1", "2", "1"]
         hits = await collection.search("database timeout", rewrites=["disk full"])
         assert {part.leg for part in hits[0].explanation.contributions} == {"dense", "lexical"}
-        assert [note.partition(":")[0] for note in hits.notes] == ["rewrites that have no vector were left out"]
+        assert [note.partition(":")[0] for note in hits.notes] == ["rewrites without a vector were left out"]
 
 
 async def test_by_meaning_alone_it_fails_at_once(settings: Settings, database_url: str, server: OpenAIServer) -> None:
@@ -288,7 +286,7 @@ async def test_ingest_and_measurements_are_patient(settings: Settings, database_
         assert not report.notes
 
 
-async def test_a_write_is_told_before_its_deadline(settings: Settings, database_url: str, server: OpenAIServer) -> None:
+async def test_a_write_ends_before_its_deadline(settings: Settings, database_url: str, server: OpenAIServer) -> None:
     """The item is stored; its vector follows later."""
     async with open_stored(asking(settings, database_url, server.url)) as (_, collection):
         server.faults.extend([hanging] * 100)
@@ -377,7 +375,7 @@ async def test_a_client_that_allows_less_than_the_budget_is_answered(
         assert not (await client.post(path, json=body)).json()["notes"]
 
 
-async def test_readiness_tells_what_searches_found_out(
+async def test_readiness_reports_the_outage_that_searches_noticed(
     settings: Settings, database_url: str, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At once, although it was well a moment ago; and its own question is the probe that brings the embedder back."""

@@ -379,12 +379,12 @@ async def test_a_collection_without_vectors_has_nothing_to_divide(database_url: 
             await platform.split("words", 4)
 
 
-def test_a_part_is_said_the_same_way_by_an_index_and_by_what_walks_it() -> None:
+def test_indexes_and_walks_use_the_same_condition_of_a_part() -> None:
     """Otherwise the planner would not use the index."""
     assert is_of_part(2, 4) == "(hashtextextended(item_id, 0) & 9223372036854775807) % 4 = 1"
 
 
-async def test_the_names_of_parts_are_told_apart(platform: Platform, small: Collection) -> None:
+async def test_the_names_of_parts_are_distinguished(platform: Platform, small: Collection) -> None:
     """An index whose name only begins the same is not one of them."""
     [name] = await _names(platform, small)
     stored = await small.refresh()

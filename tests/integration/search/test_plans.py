@@ -170,9 +170,7 @@ async def test_the_lexical_leg_walks_the_index_of_lexemes_under_the_policies(cor
 
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("legs", [(LegName.LEXICAL,), (LegName.LEXICAL, LegName.RECENT)])
-async def test_what_stands_beside_a_candidate_is_looked_up_by_its_key(
-    corpus: Corpus, legs: tuple[LegName, ...]
-) -> None:
+async def test_columns_of_a_candidate_are_looked_up_by_key(corpus: Corpus, legs: tuple[LegName, ...]) -> None:
     """The planner estimates 1,000 rows for a function; the collection's items are not scanned for ten."""
     _, stored = await _open(corpus.large)
     request = replace(_request(stored, LegName.LEXICAL, Path.NONE), legs=legs, depth=10)
@@ -220,7 +218,7 @@ async def test_phrases_and_prefixes_walk_their_indexes_under_the_policies(corpus
 
 @not_on_a_cluster("what a transaction scans is counted by the node")
 @pytest.mark.asyncio(loop_scope="module")
-async def test_what_facets_tell_is_found_in_the_table_of_vectors_alone(corpus: Corpus) -> None:
+async def test_filters_by_facets_read_only_the_table_of_vectors(corpus: Corpus) -> None:
     """Exact searches use the index of facets, walks the HNSW index; neither reads the table of items."""
     _, stored = await _open(corpus.large)
     assert stored.space is not None
@@ -455,7 +453,7 @@ async def test_several_indexes_answer_together(opened: tuple[Platform, Collectio
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_what_no_index_knows_is_asked_of_the_items_that_an_index_found(
+async def test_an_unindexed_condition_is_tested_only_on_items_found_by_an_index(
     opened: tuple[Platform, Collection],
 ) -> None:
     """Only the 10 items of 10,000 with that number are read."""

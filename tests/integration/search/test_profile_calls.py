@@ -57,7 +57,7 @@ async def test_versions_are_listed_used_again_and_never_lost(platform: Platform)
     assert docs.profile == WORDS
 
 
-async def test_a_collection_is_made_anew_where_something_has_changed_alone(platform: Platform) -> None:
+async def test_a_collections_state_is_parsed_again_only_after_a_change(platform: Platform) -> None:
     """Its state is read every second; another process's new item or profile changes it."""
     docs, other = await platform.collection("changing"), await platform.collection("changing")
     before = await docs.refresh()
@@ -131,7 +131,7 @@ async def test_a_recorded_search_is_read_with_its_context_and_what_it_showed(pla
     assert record.as_dict()["impressions"][0]["slot"] == "exploit"
 
 
-async def test_what_was_not_recorded_cannot_be_read(platform: Platform) -> None:
+async def test_an_unrecorded_search_cannot_be_read(platform: Platform) -> None:
     """Neither can a record of another collection."""
     result = await (await _docs(platform)).search("disk")
     with pytest.raises(UnknownRetrievalError):
@@ -156,7 +156,7 @@ async def test_recorded_searches_are_listed_page_by_page(platform: Platform) -> 
     assert {retrieval.session for retrieval in await docs.retrievals(before=ids[0], limit=4)} == {"s-pages"}
 
 
-async def test_a_list_is_asked_for_with_a_page_size_and_an_identifier(platform: Platform) -> None:
+async def test_a_list_takes_a_page_size_and_an_identifier(platform: Platform) -> None:
     """Anything else is refused."""
     docs = await _docs(platform)
     for limit in (0, 1001, True):
@@ -184,7 +184,7 @@ async def test_profiles_that_are_stored_at_once_are_all_kept(platform: Platform)
     assert [stored[version] for version in versions] == new_profiles
 
 
-async def test_what_is_not_recorded_goes_by_the_profile_of_now(platform: Platform) -> None:
+async def test_an_unrecorded_search_uses_the_current_profile(platform: Platform) -> None:
     """The age of the handle does not matter."""
     now = 0.0
     watched = await platform.collection("watched")

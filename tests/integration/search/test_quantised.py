@@ -221,7 +221,7 @@ async def test_the_kind_is_chosen_when_the_collection_is_made_and_can_be_changed
         await platform.collection("docs", index="bits")
 
 
-async def test_what_an_interrupted_replacement_left_is_removed(platform: Platform, small: Collection) -> None:
+async def test_remains_of_an_interrupted_replacement_are_removed(platform: Platform, small: Collection) -> None:
     """It is valid, and would cost maintenance without use; searches walk the measured index."""
     await keep_outcome(platform, small)
     stored = await small.refresh()

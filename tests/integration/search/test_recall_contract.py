@@ -46,7 +46,7 @@ def _check_account(result: SearchResult, matching: int) -> None:
     if result.path is Path.APPROXIMATE:
         assert len(result) <= result.weighed <= SIZE
         assert "the HNSW index was walked" in result.why
-    elif "the index brought too few" in result.why:
+    elif "the index found too few" in result.why:
         assert result.weighed >= matching
     else:
         assert result.path is Path.EXACT
@@ -244,7 +244,7 @@ async def test_a_walk_that_may_go_far_enough_does_not_fall_short(corpus: Corpus)
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_what_was_measured_is_stored_with_the_collection(corpus: Corpus) -> None:
+async def test_measurements_are_stored_with_the_collection(corpus: Corpus) -> None:
     """Efforts rise with the page size, the recall is that of the effort, and each step has a cost."""
     index = (await corpus.collection.refresh()).ann_index
     assert index is not None

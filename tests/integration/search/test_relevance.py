@@ -40,7 +40,7 @@ async def calibrated(
 
 @pytest.mark.parametrize("legs", [None, ["dense"], ["lexical"]])
 @pytest.mark.parametrize("kind", [FusionKind.WEIGHTED_SUM, FusionKind.RRF])
-async def test_each_hit_tells_its_relevance_whatever_the_page(
+async def test_the_relevance_of_a_hit_does_not_depend_on_the_page(
     platform: Platform, legs: list[str] | None, kind: FusionKind
 ) -> None:
     """The number depends neither on the limit, nor on whether the search is one of a batch."""
@@ -68,7 +68,7 @@ async def test_the_relevance_is_that_of_the_legs_scores(platform: Platform) -> N
     assert second.relevance == pytest.approx(1 / (1 + math.exp(4 - 8 * other + 8 * (cosine - other))))
 
 
-async def test_without_a_calibration_nothing_is_told(platform: Platform) -> None:
+async def test_without_a_calibration_there_is_no_relevance(platform: Platform) -> None:
     """A least relevance is refused before the search, with a message that says what to do."""
     notes = await calibrated(platform, calibration=None)
 
@@ -78,7 +78,7 @@ async def test_without_a_calibration_nothing_is_told(platform: Platform) -> None
     assert raised.value.place == ("min_relevance",)
 
 
-async def test_a_calibration_of_another_space_tells_nothing(platform: Platform) -> None:
+async def test_a_calibration_of_another_space_is_not_used(platform: Platform) -> None:
     """Cosines of two models are not compared."""
     notes = await calibrated(platform, calibration=replace(CALIBRATION, space="other/model (8)"))
 
@@ -151,7 +151,9 @@ async def test_an_answer_without_hits_says_what_the_best_had(platform: Platform)
         ({"min_score": float("inf")}, "min_score is inf"),
     ],
 )
-async def test_what_is_no_number_is_refused(platform: Platform, bounds: dict[str, Any], message: str) -> None:
+async def test_a_value_that_is_not_a_number_is_refused(
+    platform: Platform, bounds: dict[str, Any], message: str
+) -> None:
     """By name."""
     notes = await calibrated(platform)
     with pytest.raises(InvalidRequestError, match=message) as raised:
@@ -159,7 +161,7 @@ async def test_what_is_no_number_is_refused(platform: Platform, bounds: dict[str
     assert raised.value.place == tuple(bounds)
 
 
-async def test_items_that_only_a_rewrite_or_a_preference_brought_are_told_too(platform: Platform) -> None:
+async def test_items_found_only_by_a_rewrite_or_preference_have_a_relevance(platform: Platform) -> None:
     """By the wording that fits best."""
     notes = await calibrated(platform)
 
@@ -172,7 +174,7 @@ async def test_items_that_only_a_rewrite_or_a_preference_brought_are_told_too(pl
 QUESTIONS = {note["text"].split(";")[0].split(",")[0]: [note["id"]] for note in NOTES}
 
 
-async def test_judged_queries_fit_a_calibration_of_ones_own(platform: Platform) -> None:
+async def test_judged_queries_fit_the_collections_calibration(platform: Platform) -> None:
     """It is stored in a new version of the profile and used from then on; unanswered queries count as such."""
     notes = await calibrated(platform, calibration=None)
     judged = {f"{words} {number}": ids for number in range(3) for words, ids in QUESTIONS.items()}
@@ -265,7 +267,7 @@ async def test_the_local_model_finds_nothing_about_apple_pie_among_operations_no
 
 
 @pytest.mark.parametrize("kind", [FusionKind.WEIGHTED_SUM, FusionKind.RRF])
-async def test_hits_that_wait_for_their_vector_are_told(platform: Platform, kind: FusionKind) -> None:
+async def test_pending_hits_are_noted(platform: Platform, kind: FusionKind) -> None:
     """A search of a collection that is half embedded says so, however the legs are fused."""
     notes = await calibrated(platform, fusion=Fusion(kind=kind))
     assert (await notes.search("database connection timeout")).notes == ()
@@ -281,7 +283,7 @@ async def test_hits_that_wait_for_their_vector_are_told(platform: Platform, kind
     assert hits.notes == (f"{message}retrieval jobs run embed --collection notes",)
 
 
-async def test_a_page_tells_of_its_own_hits_alone(platform: Platform) -> None:
+async def test_a_page_notes_only_its_own_pending_hits(platform: Platform) -> None:
     """The hits of earlier pages do not count as hits that wait for their vector."""
     notes = await calibrated(platform)
     stored = await notes.refresh()

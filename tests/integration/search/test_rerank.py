@@ -214,8 +214,8 @@ async def test_nothing_is_sent_without_a_profile_or_to_another_model(settings: S
     async with open_stored(settings, database_url, reranker) as (_, collection):
         assert not (await collection.search(QUERY)).notes
         other = replace(RERANKED, rerank=Rerank(model="cohere/rerank-v3.5"))
-        found = await collection.search(QUERY, profile=other)
-        [note] = found.notes
+        hits = await collection.search(QUERY, profile=other)
+        [note] = hits.notes
         assert note == (
             "the hits were not reranked: the profile asks for cohere/rerank-v3.5, and overlap/1 is configured; "
             "configure the one, or change rerank.model in the profile"
@@ -312,7 +312,9 @@ async def test_an_endpoint_reranks_and_its_faults_degrade(settings: Settings, da
             assert "within 0.2 s; raise rerank.milliseconds" in note
 
 
-async def test_a_given_reranker_stays_open_and_what_is_none_is_refused(settings: Settings, database_url: str) -> None:
+async def test_a_callers_reranker_stays_open_and_an_invalid_one_is_refused(
+    settings: Settings, database_url: str
+) -> None:
     """The giver closes it."""
     reranker = OverlapReranker()
     async with open_stored(settings, database_url, reranker) as (platform, _):

@@ -145,7 +145,7 @@ async def test_the_bounds_are_settings(platform: Platform, database_url: str) ->
             await same.search("disk", where={"level": MOST[:101]})
 
 
-async def test_what_was_recorded_is_replayed_whatever_the_bounds_are(
+async def test_a_recorded_search_is_replayed_under_lower_bounds(
     platform: Platform, database_url: str, docs: Collection
 ) -> None:
     """The limits apply to new requests, not to recorded ones."""

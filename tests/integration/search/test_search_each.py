@@ -119,7 +119,7 @@ def _raw(hit: Hit) -> tuple[tuple[str, float], ...]:
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_vectors_of_ones_own_are_answered_as_one_by_one(docs: Docs) -> None:
+async def test_callers_vectors_give_the_same_hits_as_single_searches(docs: Docs) -> None:
     """With words, without words, and with words alone, in one call."""
     vectors = [*np.random.default_rng(6).normal(size=(2, 64)), None]
     queries = ["disk full", "", "login"]

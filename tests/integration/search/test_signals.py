@@ -94,7 +94,7 @@ async def test_the_best_of_each_group_by_signals(notes: Collection) -> None:
     assert all("pool" in hit.body for hit in hits)
 
 
-async def test_what_memories_say_counts_and_expired_ones_are_no_candidates(
+async def test_signals_of_memories_count_and_expired_memories_are_left_out(
     notes: Collection, platform: Platform
 ) -> None:
     """Base relevance comes from their table; an item without a row there has 1. Expired is by the clock."""
@@ -137,13 +137,13 @@ async def test_other_wordings_bring_what_the_query_does_not(notes: Collection, p
 
 
 @pytest.mark.parametrize("rewrites", ["words", [""], ["  "], [3], ["x"] * 11, ["a\x00"]])
-async def test_rewrites_that_are_no_words_are_refused(notes: Collection, rewrites: list[str]) -> None:
+async def test_invalid_rewrites_are_refused(notes: Collection, rewrites: list[str]) -> None:
     """At most ten texts, none of them empty."""
     with pytest.raises(InvalidRequestError):
         await notes.search("pool", rewrites=rewrites)
 
 
-async def test_what_a_search_by_signals_cannot_use_is_refused(notes: Collection) -> None:
+async def test_invalid_arguments_of_a_search_by_signals_are_refused(notes: Collection) -> None:
     """A moment without a zone, entities without a type, no words for legs that need some."""
     with pytest.raises(InvalidRequestError, match="time zone"):
         await notes.search("pool", as_of=NOW.replace(tzinfo=None))
@@ -273,7 +273,7 @@ async def test_more_rankings_are_refined_too(notes_refined: Collection) -> None:
     assert all(REFINING in _parts(hit) for hit in preferred)
 
 
-async def test_a_record_tells_what_refining_did(notes_refined: Collection, platform: Platform) -> None:
+async def test_a_record_has_the_parts_of_refining(notes_refined: Collection, platform: Platform) -> None:
     """The parts are the same in the answer, in its record, and in the analysts' view, for any pool size."""
     for pool in (100, 3):
         profile = replace(REFINED, recording=replace(REFINED.recording, pool=pool))
@@ -338,7 +338,7 @@ async def notes_preferred(platform: Platform) -> Collection:
     return collection
 
 
-async def test_what_is_preferred_ranks_higher_and_nothing_is_left_out(notes_preferred: Collection) -> None:
+async def test_preferred_items_rank_higher_and_none_is_left_out(notes_preferred: Collection) -> None:
     """May's note becomes the first; the others keep their order behind it."""
     plain = [hit.item_id for hit in await notes_preferred.search("pool", limit=12)]
     preferring = [hit.item_id for hit in await notes_preferred.search("pool", limit=12, prefer=MAY)]
@@ -376,7 +376,7 @@ async def test_a_preference_for_an_unknown_field_is_an_error(notes_preferred: Co
         await notes_preferred.search("pool", prefer={"moth": 5})
 
 
-async def test_it_is_recorded_and_can_be_replayed(platform: Platform, notes_preferred: Collection) -> None:
+async def test_a_preference_is_recorded_and_replayed(platform: Platform, notes_preferred: Collection) -> None:
     """The record has the preference, and today's answer is the same."""
     hits = await notes_preferred.search("pool", prefer=MAY, limit=5)
     assert hits.retrieval_id is not None

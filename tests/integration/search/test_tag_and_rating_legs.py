@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
-from retrieval.adapters.store.search.candidates import Found, bound, find_candidates, settings
+from retrieval.adapters.store.search.candidates import LegResults, bound, find_candidates, settings
 from retrieval.domain.search.profile import LegName
 from tests.support.database import SCHEMA
 from tests.support.filtering import found_both_ways
@@ -40,12 +40,12 @@ async def _request(collection: Collection, *legs: LegName, where: dict[str, Any]
     return await leg_request(collection, *legs, depth=DEPTH, where=where)
 
 
-async def _candidates(platform: Platform, request: CandidateRequest, *tags: str) -> Found:
+async def _candidates(platform: Platform, request: CandidateRequest, *tags: str) -> LegResults:
     return await find_candidates(platform.database, platform.tenant_id, request, Query(tags=tags))
 
 
-def _ids(legs_found: Found, leg: LegName) -> list[str]:
-    return [candidate.item_id for candidate in legs_found.rankings[leg.value]]
+def _ids(leg_results: LegResults, leg: LegName) -> list[str]:
+    return [candidate.item_id for candidate in leg_results.rankings[leg.value]]
 
 
 def _among(where: dict[str, Any]) -> list[Tagged]:
@@ -76,8 +76,8 @@ async def test_items_with_most_of_the_tags_come_first_then_the_latest_stored(
 ) -> None:
     """Without a filter, with many matches and with few; also for tags that all items have."""
     platform, collection = opened
-    legs_found = await _candidates(platform, await _request(collection, LegName.TAGGED, where=where), *tags)
-    assert _ids(legs_found, LegName.TAGGED) == _best_tagged(_among(where), tags)
+    leg_results = await _candidates(platform, await _request(collection, LegName.TAGGED, where=where), *tags)
+    assert _ids(leg_results, LegName.TAGGED) == _best_tagged(_among(where), tags)
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -85,8 +85,8 @@ async def test_items_with_most_of_the_tags_come_first_then_the_latest_stored(
 async def test_the_best_rated_come_first(opened: Opened, where: dict[str, Any]) -> None:
     """Without a filter, with many matches and with few."""
     platform, collection = opened
-    legs_found = await _candidates(platform, await _request(collection, LegName.RATED, where=where))
-    assert _ids(legs_found, LegName.RATED) == _best_rated(_among(where))
+    leg_results = await _candidates(platform, await _request(collection, LegName.RATED, where=where))
+    assert _ids(leg_results, LegName.RATED) == _best_rated(_among(where))
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -97,9 +97,9 @@ async def test_a_walk_that_meets_too_few_is_followed_by_a_look_at_all_that_match
     best = {LegName.TAGGED: _best_tagged(_among(where), ("all",)), LegName.RATED: _best_rated(_among(where))}
     request = replace(await _request(collection, *best, where=where), few=50, reach=200)
     for leg, expected in best.items():
-        legs_found = await _candidates(platform, replace(request, legs=(leg,)), "all")
-        assert legs_found.fell_short, leg
-        assert _ids(legs_found, leg) == expected
+        leg_results = await _candidates(platform, replace(request, legs=(leg,)), "all")
+        assert leg_results.fell_short, leg
+        assert _ids(leg_results, leg) == expected
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -112,8 +112,8 @@ async def test_another_tenant_sees_neither_the_tags_nor_the_verdicts(
     request = await _request(collection, LegName.TAGGED, LegName.RATED, where=where)
     own_settings = Settings(tenant="tag-legs-of-another", database_schema=SCHEMA, embedder="none")
     async with connect(database_url, settings=own_settings) as other:
-        legs_found = await _candidates(other, request, "all", "t7")
-    assert legs_found.rankings == {"tagged": [], "rated": []}
+        leg_results = await _candidates(other, request, "all", "t7")
+    assert leg_results.rankings == {"tagged": [], "rated": []}
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -123,11 +123,11 @@ async def test_items_without_verdicts_stand_in_the_middle_the_latest_stored_firs
     async with connect(database_url, settings=own_settings) as platform:
         collection = await filled(platform, "some", 90, judged_from=45)
         among = [Tagged(number, 45) for number in range(90)]
-        legs_found = await _candidates(platform, await _request(collection, LegName.RATED, where={}))
-        assert _ids(legs_found, LegName.RATED) == _best_rated(among)
+        leg_results = await _candidates(platform, await _request(collection, LegName.RATED, where={}))
+        assert _ids(leg_results, LegName.RATED) == _best_rated(among)
         places = [
             item.uses > 0
-            for item in sorted(among, key=lambda item: _ids(legs_found, LegName.RATED).index(item.item_id))
+            for item in sorted(among, key=lambda item: _ids(leg_results, LegName.RATED).index(item.item_id))
         ]
         first, last = places.index(False), len(places) - places[::-1].index(False)
         assert 0 < first < last < 90
@@ -143,9 +143,9 @@ async def test_the_best_rated_may_be_gone(database_url: str) -> None:
         await collection.delete(best[:12])
         for where in ({}, {"verdict_count": {"gte": 1}}):
             request = replace(await _request(collection, LegName.RATED, where=where), depth=1, few=5)
-            legs_found = await _candidates(platform, request)
-            assert _ids(legs_found, LegName.RATED) == best[12:13]
-            assert not legs_found.fell_short
+            leg_results = await _candidates(platform, request)
+            assert _ids(leg_results, LegName.RATED) == best[12:13]
+            assert not leg_results.fell_short
 
 
 async def _scans(platform: Platform, request: CandidateRequest, *tags: str) -> tuple[list[str], dict[str, int]]:
@@ -229,8 +229,8 @@ async def test_the_legs_keep_to_a_filter_on_verdicts(opened: Opened, kind: str) 
     platform, collection = opened
     where, is_wanted = VERDICTS[kind]
     among = [item for item in ACTIVE if is_wanted(item)]
-    legs_found = await _candidates(
+    leg_results = await _candidates(
         platform, await _request(collection, LegName.TAGGED, LegName.RATED, where=where), "all", "t7"
     )
-    assert _ids(legs_found, LegName.TAGGED) == _best_tagged(among, ("all", "t7"))
-    assert _ids(legs_found, LegName.RATED) == _best_rated(among)
+    assert _ids(leg_results, LegName.TAGGED) == _best_tagged(among, ("all", "t7"))
+    assert _ids(leg_results, LegName.RATED) == _best_rated(among)

@@ -47,7 +47,9 @@ class RefusingEmbedder(HashingEmbedder):
         return await super().embed(texts, role)
 
 
-async def test_what_two_add_at_once_is_added_once(platform: Platform, connection: psycopg.AsyncConnection[Any]) -> None:
+async def test_two_simultaneous_writers_add_an_item_once(
+    platform: Platform, connection: psycopg.AsyncConnection[Any]
+) -> None:
     """Both see no item first: the second writer finds the same text unchanged, and changes another text."""
     collection = await platform.collection("docs")
     await connection.execute("LOCK TABLE items IN SHARE MODE")
@@ -142,7 +144,7 @@ async def test_parts_of_a_larger_write_add_up_when_it_has_doubled_the_collection
     assert await documents() == 26
 
 
-async def test_a_part_that_fails_is_told_and_the_call_can_be_made_again(
+async def test_a_failed_part_is_reported_and_the_call_can_be_repeated(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other parts stay written."""

@@ -90,7 +90,7 @@ async def test_the_better_profile_is_found_before_it_was_ever_used(platform: Pla
     assert json.loads(json.dumps(comparison.as_dict(), allow_nan=False))["verdict"]["better"] == "best"
 
 
-async def test_what_was_never_shown_cannot_be_judged(platform: Platform) -> None:
+async def test_items_that_were_never_shown_allow_no_conclusion(platform: Platform) -> None:
     """Without exploration the other profile's items have no support, and the report says so instead of a verdict."""
     stored = await prepare(platform, unexplored(240))
     comparison = await compare_since(platform, stored)
@@ -208,7 +208,7 @@ async def test_impossible_questions_are_refused(
         )
 
 
-async def test_profiles_go_by_version_by_active_and_by_file(platform: Platform, tmp_path: Path) -> None:
+async def test_profiles_are_named_by_version_by_active_and_by_file(platform: Platform, tmp_path: Path) -> None:
     """The same three ways for both of them."""
     collection = await platform.collection("docs")
     mine = Profile(legs={"lexical": 1.0}, learned=Learned(combination=Combination.OFF))

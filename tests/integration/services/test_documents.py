@@ -119,7 +119,7 @@ async def test_of_a_changed_document_only_new_chunks_are_embedded(
     assert len(set(ids) & {chunk.item_id for chunk in chunks}) == 2
 
 
-async def test_another_size_cuts_all_anew(docs: Collection, handbook: Path) -> None:
+async def test_another_size_splits_every_document_again(docs: Collection, handbook: Path) -> None:
     """Chunks of another size do not meet the request; a size beyond the model's input makes no difference."""
     await docs.ingest_documents(handbook)
     assert (await docs.ingest_documents(handbook, chunking=Chunking(max_tokens=1000))).unchanged == 6
@@ -128,7 +128,7 @@ async def test_another_size_cuts_all_anew(docs: Collection, handbook: Path) -> N
     assert (await docs.ingest_documents(handbook, chunking=SMALL)).unchanged == 6
 
 
-async def test_a_vanished_document_is_told_and_removed_only_when_asked(docs: Collection, handbook: Path) -> None:
+async def test_a_missing_document_is_reported_and_removed_only_on_request(docs: Collection, handbook: Path) -> None:
     """Documents of other folders stay in any case."""
     await docs.add_documents([{"id": "elsewhere", "text": "Another document."}])
     await docs.ingest_documents(handbook)
@@ -226,7 +226,7 @@ async def test_a_name_is_for_one_folder(docs: Collection, handbook: Path, tmp_pa
         await docs.ingest_documents([handbook, write_handbook(tmp_path / "b" / "handbook")])
 
 
-async def test_what_cannot_be_read_is_told_and_stops_no_other(docs: Collection, handbook: Path) -> None:
+async def test_an_unreadable_document_is_reported_and_the_others_stored(docs: Collection, handbook: Path) -> None:
     """Its stored chunks stay."""
     await docs.ingest_documents(handbook)
     (handbook / "policy.pdf").write_bytes(b"%PDF-1.4 broken")
@@ -287,7 +287,7 @@ async def test_every_chunk_is_read_whole_by_the_model(docs: Collection, embedder
     assert max(embedder.count_tokens(embedder.texts)) <= 64
 
 
-async def test_items_that_are_longer_than_the_model_reads_are_told(docs: Collection) -> None:
+async def test_items_longer_than_the_model_reads_are_reported(docs: Collection) -> None:
     """Once, when they are embedded."""
     items = [{"id": "long", "text": "word " * 63}, {"id": "short", "text": "word " * 62}]
 
@@ -325,13 +325,13 @@ async def test_documents_are_given_as_dictionaries(docs: Collection) -> None:
         ([3], "not int"),
     ],
 )
-async def test_what_is_no_document_is_refused(docs: Collection, value: Any, message: str) -> None:
+async def test_an_invalid_document_is_refused(docs: Collection, value: Any, message: str) -> None:
     """Before anything is stored."""
     with pytest.raises(InvalidItemError, match=message):
         await docs.add_documents(value)
 
 
-async def test_a_document_that_is_given_twice_is_told(docs: Collection) -> None:
+async def test_a_repeated_document_is_reported(docs: Collection) -> None:
     """The last one is kept."""
     report = await docs.add_documents([{"id": "a", "text": "one"}, {"id": "a", "text": "two"}])
     assert report.notes == ("1 id stands more than once ('a'); the last of each was kept",)

@@ -62,7 +62,7 @@ async def test_a_large_one_gets_one_and_then_has_it(platform: Platform, collecti
 
 
 @not_on_a_cluster("the index that is made invalid here is the nodes' there")
-async def test_what_a_failed_build_left_is_replaced(
+async def test_remains_of_a_failed_build_are_replaced(
     platform: Platform, collection: Collection, admin: psycopg.AsyncConnection[Any]
 ) -> None:
     """An invalid index does not count as an index: it is dropped and built again."""
@@ -91,7 +91,7 @@ async def test_of_many_wishes_at_once_one_builds_and_none_fails(
         await admin.execute(sql.SQL("DROP INDEX {}").format(sql.Identifier(SCHEMA, _name(stored))))
 
 
-async def test_a_login_that_does_not_own_the_tables_is_told_who_may(
+async def test_a_login_that_does_not_own_the_tables_gets_the_name_of_the_owner(
     platform: Platform, collection: Collection, admin: psycopg.AsyncConnection[Any], settings: Settings
 ) -> None:
     """Adding works without the index; the report names who can build it."""
@@ -108,7 +108,7 @@ async def test_a_login_that_does_not_own_the_tables_is_told_who_may(
         await admin.execute(sql.SQL("DROP ROLE {}").format(name))
 
 
-async def test_what_is_measured_is_stored_and_shown(platform: Platform, collection: Collection) -> None:
+async def test_measurements_are_stored_and_used(platform: Platform, collection: Collection) -> None:
     """The next reader of the collection searches by it."""
     await platform.split("docs", 1)
     stored = await collection.refresh()
@@ -232,7 +232,7 @@ async def left_over(stored: StoredCollection, admin: psycopg.AsyncConnection[Any
     ("lock", "remains"), [("ROW EXCLUSIVE", ["_ccnew", "_ccnew1"]), ("ACCESS SHARE", ["_ccold", "_ccold1"])]
 )
 @pytest.mark.parametrize("is_job", [True, False])
-async def test_what_an_interrupted_rebuild_left_is_removed(
+async def test_remains_of_an_interrupted_rebuild_are_removed(
     platform: Platform,
     collection: Collection,
     admin: psycopg.AsyncConnection[Any],
@@ -255,7 +255,7 @@ async def test_what_an_interrupted_rebuild_left_is_removed(
     assert (await collection.refresh()).ann_index
 
 
-async def test_what_was_left_of_another_collections_index_is_not_touched(
+async def test_remains_of_another_collections_index_are_unchanged(
     platform: Platform, collection: Collection, admin: psycopg.AsyncConnection[Any]
 ) -> None:
     """Neither is an index whose name only begins the same; a valid index stays."""

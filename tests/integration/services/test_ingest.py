@@ -259,7 +259,7 @@ async def test_one_item_that_cannot_be_embedded_holds_up_no_other(
     assert (await collection.info()).pending == 1
 
 
-async def test_an_embedder_that_is_away_is_asked_once_a_run(
+async def test_an_unreachable_embedder_is_called_once_per_run(
     observed: Platform, embedder: ObservedEmbedder, file: Path
 ) -> None:
     """Each further try would wait for all its retries."""
@@ -269,7 +269,7 @@ async def test_an_embedder_that_is_away_is_asked_once_a_run(
     assert (report.items.pending, embedder.calls) == (1600, 1)
 
 
-async def test_an_embedder_that_refuses_everything_is_not_asked_item_by_item(
+async def test_an_embedder_that_refuses_everything_is_not_called_for_each_item(
     observed: Platform, embedder: ObservedEmbedder, file: Path
 ) -> None:
     """After a few refusals the embedder is considered broken."""

@@ -145,7 +145,7 @@ async def test_a_sample_comes_back_as_it_was_kept(platform: Platform, collection
     assert sample.condition == parse_where({"colour": "red"})
 
 
-async def test_a_poor_index_is_found_out_however_often_it_is_asked(
+async def test_a_poor_index_is_detected_on_every_probe(
     platform: Platform, collection: Collection, vectors: Vectors
 ) -> None:
     """On one connection, more often than it takes a driver or a server to keep a plan: the truth stays the truth."""

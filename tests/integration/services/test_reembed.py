@@ -156,7 +156,7 @@ async def test_a_reader_that_has_not_heard_of_the_switch_never_compares_two_spac
     assert all(round(result[0].score, 2) == 1.0 for result in each)
 
 
-async def test_what_is_written_meanwhile_is_in_both_spaces(platform: Platform, moving: Platform) -> None:
+async def test_concurrent_writes_are_in_both_spaces(platform: Platform, moving: Platform) -> None:
     """Added, changed, archived and removed items, and facets; on neither side a vector is of a former text."""
     old = await fill(platform)
     await moving.reembed("docs")
@@ -264,7 +264,9 @@ async def test_the_rate_is_kept(moving: Platform, platform: Platform) -> None:
     assert asyncio.get_running_loop().time() - began >= 1.0
 
 
-async def test_it_is_paused_resumed_and_aborted(moving: Platform, platform: Platform, counting: Counting) -> None:
+async def test_a_reembedding_is_paused_resumed_and_aborted(
+    moving: Platform, platform: Platform, counting: Counting
+) -> None:
     """A paused move embeds nothing; an aborted one leaves no vector; a new one pays for no text again."""
     collection = await fill(platform)
     await moving.reembed("docs")
@@ -429,7 +431,7 @@ async def test_windows_are_mixed_in_both_spaces(moving: Platform, platform: Plat
         assert vectors_found[item_id] == pytest.approx(vector, abs=2e-3), item_id
 
 
-async def test_what_cannot_be_done_is_refused(moving: Platform, platform: Platform, counting: Counting) -> None:
+async def test_impossible_actions_are_refused(moving: Platform, platform: Platform, counting: Counting) -> None:
     """With what to do next."""
     await fill(platform, 3)
     with pytest.raises(InvalidRequestError, match="has no re-embedding"):
@@ -462,7 +464,7 @@ async def vectors(platform: Platform, collection: Collection, space: StoredSpace
         return {row[0] for row in await (await connection.execute(statement, (number,))).fetchall()}
 
 
-async def test_a_model_is_fitted_anew_in_the_target(moving: Platform, platform: Platform) -> None:
+async def test_a_model_is_fitted_again_in_the_target(moving: Platform, platform: Platform) -> None:
     """Its rewarded queries are in the former space, and do not count until then."""
     collection = await fill(platform)
     stored = await collection.refresh()

@@ -209,7 +209,7 @@ async def test_without_records_the_content_alone_moves(platform: Platform, tmp_p
     assert [profile.version for profile in await copy.profiles()] == [2, 1]
 
 
-async def test_what_is_there_is_not_written_over(platform: Platform, tmp_path: Path) -> None:
+async def test_existing_targets_are_not_overwritten(platform: Platform, tmp_path: Path) -> None:
     """An existing file, collection or recorded search is refused, and nothing is changed."""
     source = await fill(platform)
     file = tmp_path / "docs.jsonl"
@@ -228,7 +228,7 @@ async def test_what_is_there_is_not_written_over(platform: Platform, tmp_path: P
         await platform.collection("copy", create=False)
 
 
-async def test_vectors_of_an_embedder_that_is_not_here_are_told(
+async def test_vectors_of_a_missing_embedder_are_reported(
     platform: Platform, settings: Settings, tmp_path: Path
 ) -> None:
     """A collection searched by words needs the embedder; one of callers' vectors does not."""

@@ -102,7 +102,7 @@ def test_another_tenants_view_is_opened_and_closed_beside_it(platform: SyncPlatf
     assert [collection.name for collection in platform.collections()] == ["tickets"]
 
 
-def test_answers_of_ones_own_are_recorded_and_learned_from(platform: SyncPlatform) -> None:
+def test_composed_answers_are_recorded_and_learned_from(platform: SyncPlatform) -> None:
     """The items' statistics follow from the verdicts."""
     tickets = platform.collection("tickets")
     tickets.add(ITEMS)
@@ -245,7 +245,7 @@ def test_threads_share_one_platform(platform: SyncPlatform) -> None:
     assert answers == ["3"] * 40
 
 
-def test_it_refuses_a_call_inside_a_running_loop(platform: SyncPlatform) -> None:
+def test_a_call_inside_a_running_loop_is_refused(platform: SyncPlatform) -> None:
     """Even when it was opened outside of one."""
     tickets = platform.collection("tickets")
 
@@ -279,7 +279,7 @@ def test_a_closed_platform_can_be_opened_again(settings: Settings) -> None:
         assert platform.collection("tickets").info().items == 3
 
 
-def test_it_is_opened_and_closed_without_with(settings: Settings) -> None:
+def test_a_platform_is_opened_and_closed_without_with(settings: Settings) -> None:
     """The cells of a notebook share it; after closing, calls fail, and closing again does nothing."""
     platform = open_sync(settings=settings, embedder=HashingEmbedder())
     tickets = platform.collection("tickets")

@@ -81,7 +81,7 @@ async def test_a_large_one_gets_one_keeps_it_and_loses_it_when_half_as_large(
     await collection.add([{"_id": "new", "text": "alpha"}])
 
 
-async def test_what_a_failed_build_left_is_replaced(platform: Platform, collection: Collection, admin: Admin) -> None:
+async def test_remains_of_a_failed_build_are_replaced(platform: Platform, collection: Collection, admin: Admin) -> None:
     """An invalid index does not count as an index: it is dropped and built again."""
     await _keep(platform, collection, 40)
     number = (await collection.refresh()).collection_id
@@ -197,7 +197,7 @@ async def test_a_writer_that_takes_long_is_not_waited_for(platform: Platform, co
     assert await _keep(platform, collection, 40) is TextsearchOutcome.BUILT
 
 
-async def test_an_index_is_built_anew_while_it_serves(platform: Platform, collection: Collection) -> None:
+async def test_an_index_is_rebuilt_while_it_is_in_use(platform: Platform, collection: Collection) -> None:
     """It finds the same afterwards; a collection without one stays without."""
     stored = await collection.refresh()
     assert await rebuild_textsearch_index(platform.database, stored) is TextsearchOutcome.NOT_NEEDED
@@ -207,7 +207,7 @@ async def test_an_index_is_built_anew_while_it_serves(platform: Platform, collec
     assert await _ids(platform, collection, "alpha") == before
 
 
-async def test_a_login_that_does_not_own_the_tables_is_told_who_may(
+async def test_a_login_that_does_not_own_the_tables_gets_the_name_of_the_owner(
     platform: Platform, collection: Collection, admin: Admin, settings: Settings
 ) -> None:
     """Nothing is made, and nothing half made stays behind for writers to keep."""

@@ -129,7 +129,7 @@ async def test_equal_scores_are_ordered_by_item_id(both: Both) -> None:
     assert [item_id for item_id, _ in await both.agree("alpha")] == [f"{number:02}" for number in range(30)]
 
 
-async def test_as_many_as_asked_for_and_the_best(both: Both) -> None:
+async def test_a_page_has_the_requested_number_of_best_items(both: Both) -> None:
     """A short page holds the best of a long one, although the extension rounds lengths."""
     chance = random.Random(1)
     await both.add(
@@ -166,7 +166,7 @@ async def test_text_of_every_script_is_found_alike(both: Both, text: str, query:
     "query",
     ["", "the of and", "'", "''", "&|!()", "\\", "a & b | !c", "%s", "{}", ":*", "<->", "x" * 3000, "-" * 50, "12345"],
 )
-async def test_an_odd_query_is_no_error(both: Both, query: str) -> None:
+async def test_an_odd_query_is_not_an_error(both: Both, query: str) -> None:
     """A query without any known word finds nothing, and is not sent to the extension."""
     await both.add([{"_id": "1", "text": "ordinary words"}])
     assert await both.by_extension(query) == []
@@ -253,7 +253,7 @@ async def test_the_lexical_leg_takes_the_extensions_way_unless_it_is_switched_of
     assert [(hit.item_id, hit.score) for hit in ranking] == await both.by_extension("alpha w17", 10)
 
 
-async def test_what_was_rolled_back_is_not_found(both: Both, admin: psycopg.AsyncConnection[Any]) -> None:
+async def test_items_of_a_rolled_back_write_are_not_found(both: Both, admin: psycopg.AsyncConnection[Any]) -> None:
     """A write that fails leaves nothing in the extension's index."""
     stored = await both.served.refresh()
     await both.add([{"_id": "1", "text": "alpha"}])

@@ -14,7 +14,7 @@ import pytest
 from retrieval.adapters.aside import aside, without_collector
 
 
-async def test_what_is_long_is_done_in_one_thread_and_what_is_short_at_once() -> None:
+async def test_long_work_runs_in_one_thread_and_short_work_at_once() -> None:
     """Many threads that compute would keep the loop waiting as long as the work itself."""
     here = threading.get_ident()
     assert await aside(threading.get_ident, is_long=False) == here
@@ -51,7 +51,7 @@ async def test_errors_come_through(is_long: bool) -> None:  # noqa: FBT001 - a p
         await aside(lambda: 1 // 0, is_long=is_long)
 
 
-async def test_who_is_cancelled_does_not_wait() -> None:
+async def test_a_cancelled_caller_does_not_wait() -> None:
     """Started work ends by itself."""
     going_on = threading.Event()
     task = asyncio.create_task(aside(lambda: going_on.wait(10), is_long=True))

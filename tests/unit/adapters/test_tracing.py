@@ -15,7 +15,7 @@ from retrieval.adapters.tracing import span
 from tests.support.traces import record_spans
 
 
-def test_nothing_is_made_where_nobody_keeps_spans() -> None:
+def test_without_an_exporter_no_span_is_created() -> None:
     """Each span is the same nothing."""
     with span("first") as traced:
         assert traced is None
@@ -23,7 +23,7 @@ def test_nothing_is_made_where_nobody_keeps_spans() -> None:
     assert span("first") is span("second")
 
 
-def test_what_is_not_sampled_is_not_described(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unsampled_span_has_no_attributes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A span that is not sampled reaches no exporter."""
     spans = record_spans(monkeypatch, ALWAYS_OFF)
     with span("search") as traced:

@@ -35,7 +35,7 @@ def test_slashes_in_names_make_no_two_turns_one() -> None:
         ("at", datetime.max.replace(tzinfo=timezone(-timedelta(hours=1)))),
     ],
 )  # fmt: skip
-def test_what_no_turn_has_is_refused(name: str, value: Any) -> None:
+def test_an_unknown_field_of_a_turn_is_refused(name: str, value: Any) -> None:
     """The message names it."""
     arguments: dict[str, Any] = {
         "conversation": "c",

@@ -57,7 +57,7 @@ def test_the_bare_route_fuses_as_the_platform_does() -> None:
     ]
 
 
-def test_what_is_aimed_at_is_said_with_what_was_reached() -> None:
+def test_targets_are_reported_with_the_results() -> None:
     """A service that fails, or falls behind, does not meet it."""
     ours, bare = (_service(name, latencies) for name, latencies in (("ours", 30), ("bare", 60)))
     rows = [http_load.row_of(ours), http_load.row_of(bare)]

@@ -156,7 +156,7 @@ def test_the_figures_are_those_of_the_weights() -> None:
     assert weighing.weight_error == pytest.approx(np.std([0, 89], ddof=1) / math.sqrt(2))
 
 
-def test_what_the_recorded_policy_never_shows_is_seen_in_the_mean_weight() -> None:
+def test_missing_support_shows_in_the_mean_weight() -> None:
     """A policy without chance, asked about one that shows another item in three searches of ten."""
     target = np.tile([1.0] * 7 + [0.0] * 3, 50)
     weighing = weigh(Traffic.of_rows(propensity=np.ones(500), target=target, reward=np.ones(500)))
@@ -187,7 +187,7 @@ GOOD: dict[str, Any] = {"propensity": [0.5, 1.0], "target": [0.0, 1.0], "reward"
         ({"expected": [1.0, 1.0], "direct": [1.0]}, "a retrieval"),
     ],
 )
-def test_what_does_not_fit_is_refused(changed: dict[str, Any], message: str) -> None:
+def test_invalid_arguments_are_refused(changed: dict[str, Any], message: str) -> None:
     """The message names the fault."""
     with pytest.raises(InvalidRequestError, match=message):
         Traffic.of_rows(**{**GOOD, **changed})

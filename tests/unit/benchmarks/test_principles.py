@@ -11,7 +11,7 @@ import principle_world as world
 import principles
 
 
-def test_it_writes_figures_and_a_page(tmp_path: Path) -> None:
+def test_the_benchmark_writes_figures_and_a_page(tmp_path: Path) -> None:
     """A row for each policy, and a verdict on each target."""
     assert principles.main(["--quick", "--out", str(tmp_path)]) == 0
 

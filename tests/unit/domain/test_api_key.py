@@ -49,7 +49,7 @@ def test_every_byte_of_the_secret_counts() -> None:
 @pytest.mark.parametrize(
     "text", ["", "rtv_", "secret", TEXT[:-1], TEXT + "a", TEXT.upper(), " " + TEXT, TEXT + "\n", "é\ud800", TEXT[4:]]
 )
-def test_what_is_no_key_has_no_id_and_matches_none(text: str) -> None:
+def test_an_invalid_key_has_no_id_and_matches_none(text: str) -> None:
     """A header may have any content, and none raises an error."""
     assert key_id_of(text) is None
     assert not is_key(text, key_hash(TEXT))
@@ -100,7 +100,7 @@ def test_scopes_are_taken_by_name() -> None:
 
 
 @pytest.mark.parametrize("scopes", [[], ["Read"], ["read", "everything"], "re"])
-def test_a_scope_that_is_none_is_refused_with_those_there_are(scopes: list[str]) -> None:
+def test_an_unknown_scope_is_refused_with_the_existing_ones(scopes: list[str]) -> None:
     """The message lists them."""
     with pytest.raises(InvalidRequestError, match="read, write, feedback, admin"):
         checked_scopes(scopes)

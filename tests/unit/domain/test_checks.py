@@ -95,7 +95,7 @@ def test_cleaning_takes_out_what_is_refused() -> None:
 
 
 @given(HOSTILE)
-def test_what_is_clean_is_stored_and_stays_as_it_is(text: str) -> None:
+def test_cleaned_text_is_storable_and_unchanged_by_cleaning(text: str) -> None:
     """Cleaning twice changes nothing more."""
     clean, line = clean_text(text), clean_text(text, is_line=True)
     assert text_fault(clean) is None
@@ -161,7 +161,7 @@ def test_another_encoding_is_named(encoding: str) -> None:
         ('{\n"a" 1}', r"Expecting ':' delimiter \(line 2, column 5\)", True),
     ],
 )
-def test_what_is_not_taken_has_a_reason(text: str | bytes, reason: str, *, is_syntax: bool) -> None:
+def test_refused_values_have_a_reason(text: str | bytes, reason: str, *, is_syntax: bool) -> None:
     """Invalid JSON and refused JSON have different reasons."""
     with pytest.raises(JSONTextError, match=reason) as caught:
         json_of(text)

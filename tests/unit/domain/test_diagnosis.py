@@ -36,7 +36,7 @@ def test_without_an_error_it_is_sound() -> None:
     assert diagnosis_of([], NOW).worst is Severity.OK
 
 
-def test_it_is_told_as_plain_json() -> None:
+def test_a_diagnosis_is_serialized_as_json() -> None:
     """Every finding has its observation and its repair."""
     payload = json.loads(json.dumps(diagnosis_of([finding(Severity.WARNING)], NOW).as_dict()))
     assert payload == {

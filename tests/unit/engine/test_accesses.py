@@ -61,15 +61,15 @@ async def test_many_accesses_are_one_statement() -> None:
     counter = _counter(store)
     for _ in range(3):
         counter.count(1, ["a", "b", "b"], MAY)
-    await counter.counted()
-    await counter.counted()
+    await counter.flush()
+    await counter.flush()
     counter.count(1, ["b"], MAY + timedelta(days=1))
     await counter.aclose()
     assert store.counted == {"a": 3, "b": 7}
     assert store.batches == [2, 1]
 
 
-async def test_they_are_counted_without_anybody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_accesses_are_counted_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
     """The task of the platform does it, and goes on after the database was away."""
     monkeypatch.setattr(module, "LINGER_SECONDS", 0.001)
     store = Store(errors=[AWAY, DatabaseError("the database gave up waiting: deadlock")])
@@ -78,18 +78,18 @@ async def test_they_are_counted_without_anybody_waiting(monkeypatch: pytest.Monk
     assert counter._task is not None  # noqa: SLF001 - nobody else could tell when it is through
     await counter._task  # noqa: SLF001
     assert store.counted == {"a": 1}
-    assert counter.lost == 0
+    assert counter.uncounted == 0
 
 
-async def test_who_waits_is_told_of_a_database_that_is_away() -> None:
+async def test_flush_raises_the_error_of_an_unreachable_database() -> None:
     """The accesses wait on, and are counted once by the next call."""
     store = Store(errors=[AWAY])
     counter = _counter(store)
     counter.count(1, ["a"], MAY)
     with pytest.raises(DatabaseUnreachableError):
-        await counter.counted()
+        await counter.flush()
     counter.count(1, ["a", "b"], MAY)
-    await counter.counted()
+    await counter.flush()
     assert store.counted == {"a": 2, "b": 1}
     await counter.aclose()
 
@@ -102,20 +102,20 @@ async def test_a_lost_answer_counts_nothing_twice(outcomes: list[str]) -> None:
     counter.count(1, ["a"], MAY)
     for _ in range(len(outcomes) or 1):
         with pytest.raises(DatabaseError):
-            await counter.counted()
-    await counter.counted()
+            await counter.flush()
+    await counter.flush()
     assert store.counted == {"a": 1}
     await counter.aclose()
 
 
-async def test_what_waits_is_bounded_and_what_is_lost_is_known() -> None:
+async def test_waiting_accesses_are_bounded_and_losses_counted() -> None:
     """Further memories are not counted; at the end, without a database, none of the waiting ones is."""
     store = Store(errors=[AWAY, AWAY])
     counter = _counter(store, most_waiting=2)
     counter.count(1, ["a", "b", "c", "a"], MAY)
-    assert counter.lost == 1
+    assert counter.uncounted == 1
     await counter.aclose()
-    assert counter.lost == 4
+    assert counter.uncounted == 4
     assert not store.counted
 
 
@@ -131,7 +131,7 @@ async def test_a_caller_that_stops_waiting_loses_nothing() -> None:
 
     counter = AccessCounter(NO_DATABASE, 1, add=slow, outcome=store.outcome)
     counter.count(1, ["a"], MAY)
-    waiting = asyncio.create_task(counter.counted())
+    waiting = asyncio.create_task(counter.flush())
     await started.wait()
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
@@ -140,7 +140,7 @@ async def test_a_caller_that_stops_waiting_loses_nothing() -> None:
     assert store.counted == {"a": 1}
 
 
-async def test_who_waits_does_not_wait_for_what_comes_later() -> None:
+async def test_flush_does_not_wait_for_later_accesses() -> None:
     """With continuous reads it returns once the accesses before the call are counted."""
     store = Store()
 
@@ -151,12 +151,12 @@ async def test_who_waits_does_not_wait_for_what_comes_later() -> None:
 
     counter = AccessCounter(NO_DATABASE, 1, add=busy, outcome=store.outcome)
     counter.count(1, ["a", "b"], MAY)
-    await counter.counted()
+    await counter.flush()
     assert store.counted == {"a": 1, "b": 1}
     await counter.aclose()
 
 
-async def test_an_error_that_nobody_expects_loses_nothing_but_at_the_end(
+async def test_an_unexpected_error_loses_counts_only_at_the_end(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The log has its traceback, and the counts are sent again; counts left at the end are lost."""
@@ -170,14 +170,14 @@ async def test_an_error_that_nobody_expects_loses_nothing_but_at_the_end(
     assert [record.exc_info is not None for record in caplog.records] == [True]
     counter.count(1, ["a"], MAY)
     await counter.aclose()
-    assert (store.counted, counter.lost) == ({"a": 1}, 1)
+    assert (store.counted, counter.uncounted) == ({"a": 1}, 1)
 
 
-async def test_what_a_cancelled_task_leaves_is_lost() -> None:
+async def test_accesses_of_a_cancelled_task_are_lost() -> None:
     """The loss is reported at the end."""
     counter = _counter(Store())
     counter.count(1, ["a", "b"], MAY)
     assert counter._task is not None  # noqa: SLF001 - nobody else could cancel it
     counter._task.cancel()  # noqa: SLF001
     await counter.aclose()
-    assert counter.lost == 2
+    assert counter.uncounted == 2

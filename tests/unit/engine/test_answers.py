@@ -76,8 +76,8 @@ def test_an_answer_may_be_empty() -> None:
         (checked_shown, ["a"], "a list of ShownItem values, not of str"),
         (checked_shown, "ab", "comes in a list"),
         (checked_shown, [ShownItem(item_id=str(number), score=1) for number in range(1001)], "at most 1000"),
-        (checked_origin, " ", "name what put the answer together"),
-        (checked_origin, "x" * 201, "in at most 200 characters"),
+        (checked_origin, " ", "it must be a name of at most"),
+        (checked_origin, "x" * 201, "of at most 200 characters"),
         (checked_ms, -1, "retrieval_time_ms is -1; it must be a finite number of at least 0"),
         (checked_ms, float("inf"), "retrieval_time_ms is inf"),
         (checked_ms, 10**400, "it must be a finite number"),
@@ -85,7 +85,7 @@ def test_an_answer_may_be_empty() -> None:
         (checked_notes, ["\x00"], "must be text without NUL"),
     ],
 )
-def test_what_could_not_be_recorded_is_refused(check: Any, value: object, message: str) -> None:
+def test_invalid_answers_are_refused(check: Any, value: object, message: str) -> None:
     """Before it is answered, while somebody can mend it."""
     with pytest.raises(InvalidRequestError, match=message):
         check(value)

@@ -86,7 +86,7 @@ async def test_a_call_that_wants_it_as_it_is_now_reads_for_itself(reading: Readi
     await asyncio.gather(*calls)
 
 
-async def test_what_is_fresh_is_not_read(reading: Reading) -> None:
+async def test_a_fresh_state_is_not_read_again(reading: Reading) -> None:
     """Up to the age that the call allows."""
     handle, now = _aged(1.0)
     assert await handle.refresh(older_than_seconds=1.0) is SMALL
@@ -105,7 +105,7 @@ async def test_the_same_small_mapping_gives_the_same_filter_object(where: dict[s
     assert first == parse_where(where)
 
 
-async def test_mappings_that_differ_in_type_or_order_alone_are_told_apart() -> None:
+async def test_mappings_that_differ_only_in_type_or_order_are_distinguished() -> None:
     """To Python 1, 1.0 and True are equal, and so are mappings in another order."""
     each: list[dict[str, Any]] = [{"a": 1}, {"a": 1.0}, {"a": True}, {"a": "1"}, {"a": 1, "b": 2}, {"b": 2, "a": 1}]
     filters = [await parsed_filter(where, DEFAULT_BOUNDS) for where in each]
@@ -113,7 +113,7 @@ async def test_mappings_that_differ_in_type_or_order_alone_are_told_apart() -> N
     assert [repr(parsed) for parsed in filters] == [repr(parse_where(where)) for where in each]
 
 
-async def test_a_mapping_that_changes_is_parsed_anew() -> None:
+async def test_a_changed_mapping_is_parsed_again() -> None:
     """The caller may use it for the next search."""
     where = {"kind": ["a"]}
     first = await parsed_filter(where, DEFAULT_BOUNDS)

@@ -9,7 +9,7 @@ import pytest
 
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.candidate_request import StandingWeights
-from retrieval.adapters.store.search.candidates import Found
+from retrieval.adapters.store.search.candidates import LegResults
 from retrieval.adapters.store.search.dense_leg import MAX_EFFORT, SPARE
 from retrieval.adapters.store.search.indexes import AnnIndex
 from retrieval.adapters.store.search.vectors import StoredSpace
@@ -83,7 +83,7 @@ async def test_similarity_without_a_vector_is_noted() -> None:
     assert plan(SMALL, profile=Profile(legs={"lexical": 1}), vector_note=vectors.why_none).notes == ()
 
 
-def test_what_is_preferred_is_looked_up_as_deep_as_the_rest() -> None:
+def test_preferred_items_are_searched_to_the_same_depth() -> None:
     """With a single leg too: the first of it alone would not do where both are merged."""
     profile = Profile(legs={"lexical": 1})
     request = checked_request("words", profile=profile, preferred=parse_where({"n": {"lt": 5}}))
@@ -123,7 +123,7 @@ def test_a_search_of_one_leg_asks_for_its_hits_only() -> None:
     assert not plan(SMALL, limit=7).request.with_items
 
 
-def test_a_leg_that_cannot_run_is_left_out_and_told() -> None:
+def test_a_leg_that_cannot_run_is_left_out_and_noted() -> None:
     """The other leg answers."""
     search_plan = plan(SMALL, vector_note="the embedder is down")
     assert search_plan.request.legs == (LegName.LEXICAL,)
@@ -187,7 +187,7 @@ def test_memories_are_weighed_where_several_stored_signals_make_the_score() -> N
         ({"linked": 1, "tagged": 1}, "^the linked leg needs entities and the tagged leg needs tags; give "),
     ],
 )
-def test_a_search_is_told_of_the_legs_that_its_profile_has(legs: dict[str, float], message: str) -> None:
+def test_notes_name_only_legs_of_the_profile(legs: dict[str, float], message: str) -> None:
     """The search waits for these legs, and no others."""
     request = checked_request("words", profile=Profile(legs=legs))
     with pytest.raises(InvalidRequestError, match=message):
@@ -278,7 +278,7 @@ def test_a_filtered_walk_has_the_effort_for_all_that_it_must_rank() -> None:
     assert filtered.reach >= SPARE * 10 * 50_000 / filtered.few
 
 
-def test_what_facets_find_is_compared_up_to_the_crossover_with_the_effort_of_a_walk() -> None:
+def test_matches_by_facets_are_compared_up_to_the_crossover() -> None:
     """Comparing is cheaper there than by key, and a walk has no look-ups; one match less, and comparing wins."""
     few = few_by_facets(INDEX, limit=10, documents=50_000)
     ranked = [math.ceil((10 + 2 * math.sqrt(10) + 1) * 50_000 / matches) for matches in (few - 1, few)]
@@ -371,12 +371,12 @@ def test_never_more_matches_are_looked_up_than_there_are_items(documents: int, f
     assert few_to_look_up(1000, documents) == few
 
 
-def _candidates(path: Path, weighed: int, *, fell_short: bool = False) -> Found:
-    return Found({}, path, weighed, fell_short)
+def _candidates(path: Path, weighed: int, *, fell_short: bool = False) -> LegResults:
+    return LegResults({}, path, weighed, fell_short)
 
 
 @pytest.mark.parametrize(
-    ("collection", "legs_found", "is_filtered", "weighed", "why"),
+    ("collection", "leg_results", "is_filtered", "weighed", "why"),
     [
         (SMALL_WAY, _candidates(Path.NONE, 3), True, 0, "no dense leg"),
         (SMALL_WAY, _candidates(Path.EXACT, 10), False, 100, "no HNSW index: 100 items are few enough to compare all"),
@@ -402,13 +402,13 @@ def _candidates(path: Path, weighed: int, *, fell_short: bool = False) -> Found:
             80,
             "80 of 50000 items match: comparing them all costs less than",
         ),
-        (LARGE_WAY, _candidates(Path.EXACT, 999, fell_short=True), True, 999, "the index brought too few that match"),
+        (LARGE_WAY, _candidates(Path.EXACT, 999, fell_short=True), True, 999, "the index found too few matches"),
         (
             LARGE_WAY,
             _candidates(Path.EXACT, 1000),
             False,
             50_000,
-            "so many hits are wanted that comparing all vectors is safer",
+            "the limit is so high that comparing all vectors is safer",
         ),
         (
             replace(LARGE_WAY, ann_index=AnnIndex(rows=50_000, effort_10=1001)),
@@ -421,12 +421,12 @@ def _candidates(path: Path, weighed: int, *, fell_short: bool = False) -> Found:
 )
 def test_the_account_says_how_many_rows_were_weighed_and_why(
     collection: StoredCollection,
-    legs_found: Found,
+    leg_results: LegResults,
     is_filtered: bool,  # noqa: FBT001 - a case of the test
     weighed: int,
     why: str,
 ) -> None:
     """One sentence for each way that a search can go."""
-    number, said = account(collection, legs_found, is_filtered=is_filtered)
+    number, reason = account(collection, leg_results, is_filtered=is_filtered)
     assert number == weighed
-    assert said.startswith(why)
+    assert reason.startswith(why)

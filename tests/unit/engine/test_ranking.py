@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrieval.adapters.store.search.candidates import Found
+from retrieval.adapters.store.search.candidates import LegResults
 from retrieval.domain.search.fusion import Candidate, Fused, fuse, fused_ids, fused_scores
 from retrieval.domain.search.hit import Path
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
@@ -16,8 +16,8 @@ DENSE = [Candidate("dense", "a", 1, 0.9), Candidate("dense", "b", 2, 0.4)]
 LEXICAL = [Candidate("lexical", "b", 1, 7.5)]
 
 
-def _candidates(**rankings: list[Candidate]) -> Found:
-    return Found(rankings, Path.EXACT, 2)
+def _candidates(**rankings: list[Candidate]) -> LegResults:
+    return LegResults(rankings, Path.EXACT, 2)
 
 
 def _ranked(*item_ids: str) -> list[Fused]:
@@ -26,22 +26,22 @@ def _ranked(*item_ids: str) -> list[Fused]:
 
 def test_one_legs_scores_are_the_hits() -> None:
     """A cosine stays a cosine; the explanation has the one part, which is the score."""
-    legs_found = _candidates(dense=DENSE)
-    ranked = ranking(legs_found, Profile(), 100)
+    leg_results = _candidates(dense=DENSE)
+    ranked = ranking(leg_results, Profile(), 100)
     assert [(candidate.item_id, candidate.score) for candidate in ranked] == [("a", 0.9), ("b", 0.4)]
     assert [(part.leg, part.rank, part.value) for candidate in ranked for part in candidate.contributions] == [
         ("dense", 1, 0.9),
         ("dense", 2, 0.4),
     ]
-    assert fusion_name(legs_found, Profile()) == "none"
+    assert fusion_name(leg_results, Profile()) == "none"
 
 
 def test_several_legs_are_fused() -> None:
     """Also where one of them found nothing."""
     profile = Profile(legs={"dense": 1, "lexical": 1}, fusion=Fusion(kind=FusionKind.RRF, k=60))
-    legs_found = _candidates(dense=DENSE, lexical=LEXICAL)
-    assert [candidate.item_id for candidate in ranking(legs_found, profile, 100)] == ["b", "a"]
-    assert fusion_name(legs_found, profile) == "rrf"
+    leg_results = _candidates(dense=DENSE, lexical=LEXICAL)
+    assert [candidate.item_id for candidate in ranking(leg_results, profile, 100)] == ["b", "a"]
+    assert fusion_name(leg_results, profile) == "rrf"
     assert ranking(_candidates(dense=DENSE, lexical=[]), profile, 100)[0].score == 1 / 61
 
 
@@ -115,15 +115,15 @@ def test_scores_without_parts_are_those_with_parts(
     scores: dict[str, dict[str, float]], profile: Profile, limit: int
 ) -> None:
     """To the last bit and in the same order, of one leg or several, with a least score or without."""
-    legs_found = candidates_of(scores)
-    candidates = Found(legs_found, Path.EXACT, 0)
+    leg_results = candidates_of(scores)
+    candidates = LegResults(leg_results, Path.EXACT, 0)
     explained = ranking(candidates, profile, limit)
     assert ranked_scores(candidates, profile, limit) == [
         (candidate.item_id, candidate.score) for candidate in explained
     ]
-    weights = profile.weights_of(legs_found)
-    fused = fuse(legs_found, weights, profile.fusion)
-    assert fused_scores(legs_found, weights, profile.fusion) == [
+    weights = profile.weights_of(leg_results)
+    fused = fuse(leg_results, weights, profile.fusion)
+    assert fused_scores(leg_results, weights, profile.fusion) == [
         (candidate.item_id, candidate.score) for candidate in fused
     ]
-    assert fused_ids(legs_found, weights, profile.fusion) == [candidate.item_id for candidate in fused]
+    assert fused_ids(leg_results, weights, profile.fusion) == [candidate.item_id for candidate in fused]

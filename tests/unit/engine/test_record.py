@@ -18,13 +18,13 @@ from retrieval.domain.search.filters import And, Contains, Filter, Not, OneOf, O
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
 from retrieval.domain.search.profile_parts import Recording
 from retrieval.engine.ranking import signals_of
-from retrieval.engine.record import Answered, Decided, record, recorded_request, request_of
+from retrieval.engine.record import AnsweredSearch, DecisionRecord, record, recorded_request, request_of
 from retrieval.engine.request import SearchRequest, checked_request
 from tests.support.recording import MOMENT, SCORES, answered_search
 from tests.support.rows import value_of
 
 
-def told_of(search: Answered) -> RecordedSearch:
+def told_of(search: AnsweredSearch) -> RecordedSearch:
     """The record as it is read."""
     return recorded_search(record(search), search.plan.profile)
 
@@ -63,9 +63,9 @@ def test_the_pool_is_as_large_as_the_profile_says(size: int, expected: list[str]
     assert len(search.pool_signals["relevance"]) == size
 
 
-def test_what_was_learned_and_drawn_stands_beside_the_relevance() -> None:
+def test_learned_and_explored_signals_are_recorded_with_the_relevance() -> None:
     """The stages after fusion add their values for each item."""
-    decided = Decided(
+    decision = DecisionRecord(
         model_version=3,
         statistics_at=MOMENT - timedelta(minutes=1),
         cluster=4,
@@ -75,7 +75,7 @@ def test_what_was_learned_and_drawn_stands_beside_the_relevance() -> None:
         signals={"learned": {"a": 0.8, "b": 0.2}},
     ).explored("thompson_slots/1", {"a": 0.25})
     slate = [Placed("c"), Placed("a", Slot.EXPLORE, 0.25, 0.125)]
-    search = told_of(answered_search(decided=decided, slate=slate))
+    search = told_of(answered_search(decision=decision, slate=slate))
     assert (search.model_version, search.policy, search.cluster, search.eligible) == (3, "thompson_slots/1", 4, 2)
     assert search.statistics_at == MOMENT - timedelta(minutes=1)
     assert search.pool_signals["score"][1] == 0.7
@@ -95,16 +95,16 @@ def test_the_impressions_explain_their_scores() -> None:
     assert first.signals["lexical"] == {"rank": 1, "raw": 7.0, "weight": 1.0, "value": pytest.approx(1 / 61)}
 
 
-def stacked(pool: int) -> Answered:
+def stacked(pool: int) -> AnsweredSearch:
     """A search with four candidates, which a stack scored by relevance and length; the pool has that many."""
     lengths = {"a": 0.5, "b": 0.0, "c": -1.0, "d": 0.0}
-    decided = Decided(
+    decision = DecisionRecord(
         model_version=3,
         scores=dict.fromkeys(lengths, 1.0),
         weights={"relevance": 10.0, "length": 2.0},
         signals={"affinity": dict.fromkeys(lengths, 0.0), "length": lengths},
     )
-    return answered_search(decided=decided, profile=Profile(recording=Recording(pool=pool)))
+    return answered_search(decision=decision, profile=Profile(recording=Recording(pool=pool)))
 
 
 def test_the_parts_that_a_stack_made_of_scores_follow_from_its_weights() -> None:
@@ -173,7 +173,7 @@ def test_a_profile_of_the_calls_own_is_kept_with_the_request() -> None:
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
-def test_what_is_no_number_is_refused(number: float) -> None:
+def test_a_value_that_is_not_a_number_is_refused(number: float) -> None:
     """This applies to every field."""
     scored = record(answered_search(scores={**SCORES, "dense": {"a": number}}))
     for stored_record in (scored, replace(record(answered_search()), retrieval_time_ms=number, timings_ms={})):
@@ -226,7 +226,7 @@ def test_a_row_says_what_the_record_says() -> None:
         Profile(recording=Recording(pool=2)),
     ],
 )
-def test_what_is_not_kept_follows_from_what_is(profile: Profile) -> None:
+def test_omitted_parts_follow_from_the_recorded_ones(profile: Profile) -> None:
     """The parts of each score, to the last digit; without the profile, at least the legs' own scores and ranks."""
     scores = {leg: SCORES[leg] for leg in profile.legs}
     search = answered_search(profile=profile, scores=scores)
@@ -274,7 +274,7 @@ def _flat(condition: Filter | None) -> list[Filter]:
 @pytest.mark.parametrize(
     "condition", [Or((Contains("x"), OneOf(parse_field("kind"), ("note",)))), Not(Not(Contains("x")))]
 )
-def test_a_filter_that_no_mapping_can_say_is_told_apart_from_none(condition: Filter) -> None:
+def test_a_filter_without_a_mapping_is_distinguished_from_no_filter(condition: Filter) -> None:
     """It cannot be repeated, and the record says so."""
     unsayable = checked_request("words", condition=condition)
     assert recorded_request(unsayable).condition == {}

@@ -16,7 +16,7 @@ from retrieval.adapters.store.records.recording_statement import encoded
 from retrieval.adapters.store.records.recordings import Losses
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError
 from retrieval.engine import recorder as module
-from retrieval.engine.record import Answered, WrittenDown, record
+from retrieval.engine.record import AnsweredSearch, EncodedRecord, record
 from retrieval.engine.recorder import OVERFLOW, REFUSED, UNREACHABLE, UNWRITABLE, Recorder
 from tests.support.recording import answered_search
 from tests.support.rows import value_of
@@ -34,7 +34,7 @@ class Pool:
 NO_DATABASE = cast("Database", Pool())
 
 
-def _search(**more: Any) -> Answered:
+def _search(**more: Any) -> AnsweredSearch:
     return answered_search(chance=CHANCE, **more)
 
 
@@ -117,21 +117,21 @@ async def test_searches_are_stored_together_in_their_order() -> None:
     assert (recorder.state.recorded, recorder.state.waiting, recorder.state.lost) == (3, 0, {})
 
 
-async def test_what_is_long_waits_as_it_is_sent() -> None:
+async def test_a_long_record_waits_encoded() -> None:
     """It is smaller so, and stored all the same."""
     search = _search()
-    store, down = Store(), search.written_down()
+    store, down = Store(), search.encoded_record()
     recorder = _recorder(store)
     recorder.offer(down)
     await recorder.recorded()
     assert store.kept == [search.retrieval_id]
-    assert down == WrittenDown(search.retrieval_id, search.collection_id, encoded(record(search)))
+    assert down == EncodedRecord(search.retrieval_id, search.collection_id, encoded(record(search)))
 
 
-def test_what_cannot_be_written_down_waits_as_it_is() -> None:
+def test_a_record_that_cannot_be_encoded_waits_unchanged() -> None:
     """The recorder finds the same, and counts it."""
     search = _search(scores={"dense": {"a": float("nan")}})
-    assert search.written_down() is search
+    assert search.encoded_record() is search
 
 
 async def test_closing_stores_what_waits() -> None:
@@ -255,7 +255,7 @@ async def test_one_that_cannot_be_written_down_does_not_cost_the_others() -> Non
     assert recorder.state.lost == {UNWRITABLE: 1}
 
 
-async def test_losses_are_told_once_with_the_search_they_were_first_sent_with(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_losses_are_stored_once_with_the_search_of_the_first_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     """If an answer was lost, the repetition brings the same search first and the same losses, later ones later."""
     monkeypatch.setattr(module, "FIRST_PAUSE_SECONDS", 60)
     counts = list[tuple[int, int]]()
@@ -294,7 +294,7 @@ async def test_losses_are_kept_where_the_search_they_were_sent_with_is_not_store
     assert store.lost == {OVERFLOW: 1, REFUSED: 1}
 
 
-async def test_losses_are_told_at_the_end_although_the_database_was_away_once() -> None:
+async def test_losses_are_stored_at_the_end_after_an_outage() -> None:
     """Only where it is still away there is no use in it."""
     store = Store(errors=[DatabaseUnreachableError("away")])
     recorder = _recorder(store)
@@ -307,7 +307,7 @@ async def test_losses_are_told_at_the_end_although_the_database_was_away_once() 
     assert store.lost == {UNREACHABLE: 1, OVERFLOW: 1}
 
 
-async def test_an_error_of_another_kind_is_no_end() -> None:
+async def test_recording_continues_after_any_error() -> None:
     """After any error, later searches are recorded."""
     store = Store(errors=[RuntimeError("a defect")])
     recorder = _recorder(store)

@@ -14,7 +14,7 @@ from retrieval.domain.records.slate import Placed, Slot
 from retrieval.domain.search.diversity import Diversity
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
 from retrieval.domain.search.profile_parts import Combination, Learned, Recording
-from retrieval.engine.record import Decided, record
+from retrieval.engine.record import DecisionRecord, record
 from retrieval.engine.replay import Difference, differences, why_not_reproduced
 from retrieval.learning.learned_model import LearnedModel, LearnedReward
 from retrieval.learning.stack import LogitStack
@@ -46,12 +46,12 @@ def test_another_profile_does_not_reproduce_it() -> None:
     assert reasons[0].startswith("the score of c was recorded as 0.0322")
 
 
-def test_a_profile_that_is_gone_is_said() -> None:
+def test_a_missing_profile_is_named() -> None:
     """Nothing can be computed without it."""
     assert why_not_reproduced(_record(), None) == ("profile v1 is not stored any more",)
 
 
-def test_a_pool_that_is_too_small_is_said() -> None:
+def test_a_pool_that_is_too_small_is_named() -> None:
     """The hits cannot be ranked among candidates that were not kept."""
     profile = Profile(recording=Recording(pool=1))
     assert "recording.pool is too small" in why_not_reproduced(_record(profile), profile)[0]
@@ -59,7 +59,7 @@ def test_a_pool_that_is_too_small_is_said() -> None:
     assert why_not_reproduced(nothing, Profile()) == ()
 
 
-def test_hits_in_another_order_are_said() -> None:
+def test_hits_in_another_order_are_named() -> None:
     """With the place, unless their scores are equal."""
     search = _record()
     first, second, third = search.impressions
@@ -77,7 +77,7 @@ def test_diverse_hits_may_stand_in_an_order_of_their_own() -> None:
     assert why_not_reproduced(diverse, profile) == ()
 
 
-def test_a_better_candidate_that_was_not_shown_is_said() -> None:
+def test_a_better_candidate_that_was_not_shown_is_named() -> None:
     """It can only have been removed while the search ran."""
     search = _record()
     without = replace(
@@ -85,17 +85,17 @@ def test_a_better_candidate_that_was_not_shown_is_said() -> None:
         impressions=[replace(impression, rank=rank) for rank, impression in enumerate(search.impressions[1:], 1)],
     )
     full = replace(without, hits=2, request={**search.request, "limit": 2})
-    assert why_not_reproduced(full, Profile()) == ("c was passed over: it was removed while the search ran",)
+    assert why_not_reproduced(full, Profile()) == ("c was skipped: it was removed while the search ran",)
 
 
-def test_what_was_learned_is_summed_again() -> None:
+def test_learned_rewards_are_added_again() -> None:
     """From the relevance, on a scale from 0 to 1, and the learned reward that was recorded."""
     learned = {"c": 0.9, "a": 0.2, "b": 0.5}
     relevant = {"c": 0.4, "a": 0.6, "b": 0.6 * 8 / 9}  # c is last in the dense leg: 0.5 of 0.9
     relevant["c"] += 0.6 * 5 / 9
     scores = {name: 0.25 * relevant[name] + 0.75 * learned[name] for name in learned}
     profile = replace(SUM, learned=Learned(share=0.75))
-    search = _record(profile, decided=Decided(model_version=4, scores=scores, signals={"learned": learned}))
+    search = _record(profile, decision=DecisionRecord(model_version=4, scores=scores, signals={"learned": learned}))
     impressions = [replace(impression, score=scores[impression.item_id]) for impression in search.impressions]
     impressions.sort(key=lambda impression: -impression.score)
     search = replace(
@@ -119,7 +119,7 @@ def test_a_stack_needs_its_model() -> None:
         "learned": dict.fromkeys(logits, 0.5), "logit_mean": {**logits},
         "affinity": {**dict.fromkeys(logits, 0.0), "b": 0.5}, "length": dict.fromkeys(logits, 0.0),
     }  # fmt: skip
-    search = _record(profile, decided=Decided(model_version=4, scores=scores, signals=signals))
+    search = _record(profile, decision=DecisionRecord(model_version=4, scores=scores, signals=signals))
     ordered = sorted(scores, key=lambda item_id: -scores[item_id])[:3]
     impressions = [
         replace(search.impressions[0], item_id=item_id, rank=n, score=scores[item_id])
@@ -136,7 +136,7 @@ def test_a_stack_needs_its_model() -> None:
     assert why_not_reproduced(search, profile, other)[0].startswith("the score of ")
 
 
-def test_what_was_explored_is_not_held_to_its_score() -> None:
+def test_explored_hits_need_not_follow_their_score() -> None:
     """The other hits are."""
     slate = [Placed("a", Slot.EXPLORE, 0.5, 0.5)]
     assert why_not_reproduced(_record(slate=slate), Profile()) == ()
@@ -151,9 +151,9 @@ def test_the_same_answer_has_no_differences() -> None:
     assert differences(_record(), _record(ms=1), ALL_OLD) == ((), ())
 
 
-def test_what_changed_for_the_whole_search_is_said_once() -> None:
+def test_changes_of_the_whole_search_are_listed_once() -> None:
     """Profile, model, policy, path and legs."""
-    now = _record(profile_version=2, decided=Decided(model_version=1, policy="thompson_slots/1"))
+    now = _record(profile_version=2, decision=DecisionRecord(model_version=1, policy="thompson_slots/1"))
     then = replace(_record(scores={"dense": SCORES["dense"]}), path="approximate")
     assert differences(then, now, ALL_OLD)[0] == (
         "profile v1 answered then, v2 does now",
@@ -179,7 +179,7 @@ def test_each_item_says_why_it_moved() -> None:
     assert by_id["f"].why == ("lexical rank beyond the pool then, 1 now",)
 
 
-def test_an_item_that_was_archived_is_told_from_one_that_changed() -> None:
+def test_archived_items_are_distinguished_from_changed_ones() -> None:
     """Both were written since."""
     archived = ItemState(OLD.created_at, MOMENT + timedelta(days=1), is_active=False)
     now = _record(scores={"dense": {"b": 0.8, "c": 0.5}, "lexical": SCORES["lexical"]})
@@ -188,7 +188,7 @@ def test_an_item_that_was_archived_is_told_from_one_that_changed() -> None:
     assert by_id["b"].why == ("dense rank 2 then, 1 now",)
 
 
-def test_what_exploration_drew_is_said() -> None:
+def test_exploration_is_a_reason_for_a_difference() -> None:
     """The reason tells a draw of the record from a draw of the replay."""
     then = _record(slate=[Placed("b", Slot.EXPLORE, 0.5, 0.5)])
     then = replace(then, impressions=[replace(impression, rank=impression.rank + 1) for impression in then.impressions])
@@ -196,7 +196,7 @@ def test_what_exploration_drew_is_said() -> None:
     by_id = _by_id(differences(then, now, ALL_OLD)[1])
     assert by_id["b"].why == ("exploration drew it then",)
     assert by_id["a"].why == ("exploration swapped it now",)
-    assert by_id["c"].why == ("others moved",)
+    assert by_id["c"].why == ("other items moved",)
 
 
 def test_an_item_that_only_the_profile_moved_says_so() -> None:

@@ -51,7 +51,7 @@ def test_a_query_that_postgresql_cannot_take_is_refused(query: Any, message: str
 
 
 @pytest.mark.parametrize("vector", ["text", [[1.0, 2.0]], [], 3, ["a"]])
-def test_what_is_no_vector_is_refused(vector: Any) -> None:
+def test_an_invalid_vector_is_refused(vector: Any) -> None:
     """One dimension of numbers is a vector; its length is checked against the space later."""
     if vector == []:
         assert checked_request(None, vector=vector).vector is not None
@@ -71,7 +71,7 @@ def test_a_question_is_about_a_hundred_entities_at_most() -> None:
 @pytest.mark.parametrize(
     "tags", ["react", [3], ["a\x00"], ["\ud800"], {"a": 1}, [str(number) for number in range(101)]]
 )
-def test_what_are_no_tags_is_refused(tags: Any) -> None:
+def test_invalid_tags_are_refused(tags: Any) -> None:
     """A list of at most a hundred texts."""
     assert checked_request("words", tags=["b", "a", "b"]).tags == {"a", "b"}
     with pytest.raises(InvalidRequestError, match="tag"):
@@ -185,7 +185,7 @@ def test_an_unknown_field_to_group_by_is_named_too() -> None:
 
 
 @pytest.mark.parametrize("field", ["", "a\x00b"])
-def test_what_is_no_field_is_not_grouped_by(field: str) -> None:
+def test_an_invalid_field_is_not_grouped_by(field: str) -> None:
     """A field has a name."""
     with pytest.raises(InvalidFilterError, match="a field's name"):
         checked_request("words", group_by=field)

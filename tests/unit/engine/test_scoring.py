@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retrieval.adapters.store.search.candidates import Found
+from retrieval.adapters.store.search.candidates import LegResults
 from retrieval.domain.learning.arm import Arm, ItemArms
 from retrieval.domain.search.fusion import Candidate, Fused, fuse
 from retrieval.domain.search.hit import Path
@@ -19,7 +19,7 @@ RANKINGS = {
     "dense": [Candidate("dense", "a", 1, 0.9), Candidate("dense", "b", 2, 0.6), Candidate("dense", "c", 3, 0.3)],
     "lexical": [Candidate("lexical", "b", 1, 8.0), Candidate("lexical", "d", 2, 2.0)],
 }
-FOUND = Found(rankings=RANKINGS, path=Path.EXACT, weighed=3)
+FOUND = LegResults(rankings=RANKINGS, path=Path.EXACT, weighed=3)
 
 
 def _profile(kind: FusionKind) -> Profile:
@@ -38,7 +38,7 @@ def test_relevance_keeps_the_order_of_the_fusion_and_ends_at_one(kind: FusionKin
 
 def test_of_one_leg_relevance_is_the_share_of_its_best_score() -> None:
     """Its other features are not used."""
-    alone = Found(rankings={"dense": RANKINGS["dense"]}, path=Path.EXACT, weighed=3)
+    alone = LegResults(rankings={"dense": RANKINGS["dense"]}, path=Path.EXACT, weighed=3)
     ranked = [Fused(candidate.item_id, candidate.score, ()) for candidate in RANKINGS["dense"]]
     assert relevances(ranked, alone, _profile(FusionKind.RRF)) == pytest.approx([1.0, 2 / 3, 1 / 3])
     assert leg_features(ranked, alone) == {}
@@ -54,9 +54,9 @@ def test_an_item_that_a_leg_did_not_bring_has_nothing_from_it() -> None:
 
 def test_a_leg_that_found_nothing_gives_nothing() -> None:
     """Its best score and its lowest are equal, and no item gets the maximum for that."""
-    legs_found = Found(rankings={"dense": RANKINGS["dense"], "lexical": []}, path=Path.EXACT, weighed=3)
+    leg_results = LegResults(rankings={"dense": RANKINGS["dense"], "lexical": []}, path=Path.EXACT, weighed=3)
     ranked = [Fused(item, 0.0, ()) for item in "abc"]
-    assert leg_features(ranked, legs_found)["lexical"] == [0.0, 0.0, 0.0]
+    assert leg_features(ranked, leg_results)["lexical"] == [0.0, 0.0, 0.0]
 
 
 def _pool() -> Pool:

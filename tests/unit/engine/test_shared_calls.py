@@ -32,11 +32,11 @@ async def test_closing_ends_what_is_under_way_and_begins_nothing() -> None:
 
 async def test_calls_under_way_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """One more is refused; one more that waits for the same is not."""
-    monkeypatch.setattr(shared_calls, "MOST_UNDER_WAY", 1)
+    monkeypatch.setattr(shared_calls, "MOST_CALLS", 1)
     calls = SharedCalls()
     for _ in range(2):
         with pytest.raises(TimeoutError):
             await calls.result("a", hang, 0)
-    with pytest.raises(LLMUnavailableError, match="wait for it already"):
+    with pytest.raises(LLMUnavailableError, match="are running already"):
         await calls.result("b", hang)
     await calls.aclose()

@@ -79,7 +79,7 @@ def test_a_calls_own_profile_is_nobodys_version() -> None:
         ({**COUNTED, "uses": [9.0] * 4}, Profile(exploration=THOMPSON), Unanswerable.NO_ELIGIBLE),
     ],
 )
-def test_what_the_record_does_not_tell_is_not_guessed(
+def test_missing_facts_of_a_record_are_not_guessed(
     changed: dict[str, Any], profile: Profile, reason: Unanswerable
 ) -> None:
     """The reason is given instead."""
@@ -120,7 +120,7 @@ def test_a_bonus_raises_what_is_uncertain() -> None:
         (3.0, 1.0, 2, 0.0, False),
     ],
 )
-def test_who_is_eligible_by_other_numbers_is_told_where_the_record_tells_it(
+def test_eligibility_by_other_bounds_is_derived_where_possible(
     uses: float, eligible: float, fewer: int, days: float, *, expected: bool | None
 ) -> None:
     """Eligibility follows from the uses, or from an age outside both limits; otherwise it is unknown."""
@@ -185,7 +185,7 @@ def rankings(legs: Mapping[str, Mapping[str, float]]) -> dict[str, list[Candidat
 
 
 @given(SCORES, SCORES, st.sampled_from([FusionKind.RRF, FusionKind.WEIGHTED_SUM]), st.floats(0.1, 3))
-def test_it_is_what_fusion_says(
+def test_the_order_is_that_of_fusion(
     dense: dict[str, float], lexical: dict[str, float], kind: FusionKind, weight: float
 ) -> None:
     """The same items in the same order with the same scores, whatever the fusion."""

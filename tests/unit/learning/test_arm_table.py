@@ -21,7 +21,7 @@ def test_an_event_is_split_between_success_and_failure() -> None:
     assert updated(NO_ARM, 0.5) == Arm(0.5, 0.5, 1, 1, None)
 
 
-def test_what_is_old_decays_and_raw_counts_do_not() -> None:
+def test_events_decay_and_raw_counts_do_not() -> None:
     """After one half-life, half of the old event is left beside the new one."""
     assert updated(Arm(4.0, 2.0, 6, 4), 1.0, decay=0.5) == Arm(3.0, 1.0, 7, 5)
 
@@ -67,7 +67,7 @@ def test_events_may_come_in_any_order(events: list[tuple[int, float]], seed: obj
         ({"reward": 1.0, "decay": 1.5}, "decay"),
     ],
 )
-def test_a_number_out_of_range_is_told(numbers: dict[str, float], word: str) -> None:
+def test_a_number_out_of_range_is_refused_by_name(numbers: dict[str, float], word: str) -> None:
     """By its name."""
     with pytest.raises(InvalidRequestError, match=word):
         updated(NO_ARM, **numbers)  # type: ignore[arg-type]

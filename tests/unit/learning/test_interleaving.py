@@ -101,7 +101,7 @@ def test_sums_that_differ_in_their_last_bits_are_even() -> None:
     assert preference([(0.1 + 0.2, 0.3)]).even == 1
 
 
-def test_nothing_decided_is_no_preference() -> None:
+def test_without_decided_searches_there_is_no_preference() -> None:
     """In JSON it is null."""
     preferred = preference([])
     assert (preferred.p_value, preferred.as_dict()["share"]) == (1.0, None)

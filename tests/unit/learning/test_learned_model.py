@@ -38,7 +38,7 @@ def test_without_trust_only_what_was_tried_and_passed_is_used(learned: Learned, 
 
 
 @pytest.mark.parametrize(("trusted_from", "is_served"), [(20, True), (1, True), (21, False), (None, False)])
-def test_a_profile_may_trust_a_model_of_so_many_verdicts(trusted_from: int | None, *, is_served: bool) -> None:
+def test_a_profile_may_trust_a_model_with_enough_verdicts(trusted_from: int | None, *, is_served: bool) -> None:
     """The result of its trial does not matter, for either combination."""
     assert LOST.serves(Learned(trusted_from=trusted_from)) is is_served
     assert LOST.serves(Learned(trusted_from=trusted_from, share=0.5)) is is_served
@@ -193,7 +193,7 @@ def test_nothing_learned_expects_one_half() -> None:
     assert LearnedReward().predict((), []) == []
 
 
-def test_what_cannot_be_is_refused(logistic: LearnedReward) -> None:
+def test_invalid_arguments_are_refused(logistic: LearnedReward) -> None:
     """Kinds that are unknown, models that are broken, lengths that differ."""
     for call in (
         lambda: learn([], kind="forest"),

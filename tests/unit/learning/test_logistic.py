@@ -26,7 +26,7 @@ CLUSTERS = {"good": 1, "bad": 2, "fickle": 1}
 def make_events(count: int, seed: int = 5) -> list[Event]:
     """Three items: one is good, one bad, one good in one domain only; relevance helps, a low rank hides."""
     rng = np.random.default_rng(seed)
-    found = []
+    events = []
     for _ in range(count):
         name = str(rng.choice(list(CLUSTERS)))
         domain = str(rng.choice(DOMAINS))
@@ -38,8 +38,8 @@ def make_events(count: int, seed: int = 5) -> list[Event]:
         event = Event(
             item_id=name, buckets=("", domain), reward=helped, relevance=relevance, rank=rank, signals=signals
         )
-        found.append(event)
-    return found
+        events.append(event)
+    return events
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def rate(model: Logistic, name: str, *buckets: str, relevance: float = 0.5) -> f
     return float(sigmoid(means.logit)[0])
 
 
-def test_it_learns_which_item_helps_and_where(model: Logistic) -> None:
+def test_the_model_learns_which_item_helps_and_where(model: Logistic) -> None:
     """The good item everywhere, the bad one nowhere, the fickle one in its domain."""
     for domain in DOMAINS:
         assert rate(model, "good", domain) > 0.7
@@ -84,7 +84,7 @@ def test_a_prediction_at_a_given_rank_is_lower(model: Logistic) -> None:
     assert fifth == pytest.approx(first + model.slopes[RANK].weight * np.log(5))
 
 
-def test_what_was_never_met_adds_nothing(model: Logistic) -> None:
+def test_unseen_effects_add_nothing(model: Logistic) -> None:
     """An unknown item of a known cluster, and an unknown bucket, are what their like are."""
     unknown = logistic_mean(model, ("domain=x",), [ItemArms(item_id="new", cluster=1)], {})
     strange = logistic_mean(model, ("domain=z",), [ItemArms(item_id="good", cluster=1)], {})
@@ -146,9 +146,9 @@ def test_a_block_without_effects_gets_a_small_scale_and_one_with_strong_ones_a_l
 
 def test_a_broken_model_and_no_events_are_refused() -> None:
     """The messages say what is missing."""
-    with pytest.raises(InvalidRequestError, match="learn it anew"):
+    with pytest.raises(InvalidRequestError, match="learn it again"):
         Logistic.from_dict({"intercept": [1, 2, 3]})
-    with pytest.raises(InvalidRequestError, match="learn it anew"):
+    with pytest.raises(InvalidRequestError, match="learn it again"):
         Logistic.from_dict({"intercept": 1.0, "slopes": {}, "effects": {"item": {"a": [0.1, 0.2]}}})
     with pytest.raises(InvalidRequestError, match="no events"):
         fit_logistic(design_of([], {}))

@@ -67,7 +67,7 @@ def test_the_interval_of_the_difference_decides(difference: Estimate, better: st
     assert verdict.text.startswith(message)
 
 
-def test_an_objection_to_either_is_no_conclusion() -> None:
+def test_an_objection_to_either_prevents_a_conclusion() -> None:
     """However clear the difference seems."""
     poor = replace(FINE, effective_sample_size=12.0)
     for weighings in ((poor, FINE), (FINE, poor)):

@@ -151,7 +151,7 @@ def test_propensities_add_up_to_the_slots_and_the_floor_holds(
 @pytest.mark.parametrize(("rows", "slots"), [(0, 1), (3, 0), (3, 5)])
 def test_a_lottery_needs_rows_and_slots_that_can_be_filled(rows: int, slots: int) -> None:
     """The message has the largest valid number."""
-    with pytest.raises(InvalidRequestError, match="ask for 1 to 4"):
+    with pytest.raises(InvalidRequestError, match="1 to 4 slots"):
         finite_rows(np.zeros((rows, 4)), slots, 0.1)
 
 
@@ -247,6 +247,6 @@ def test_the_profile_says_how_few_and_how_young() -> None:
     assert is_eligible(Arm(uses=50), OLD, NOW, Exploration(younger_than_days=101))
 
 
-def test_decayed_counts_make_nobody_eligible_again() -> None:
+def test_decayed_counts_make_no_item_eligible_again() -> None:
     """A frequently used item stays known after a long time."""
     assert not is_eligible(Arm(successes=0.001, failures=0.001, uses=50), OLD, NOW, Exploration())

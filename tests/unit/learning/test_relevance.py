@@ -96,7 +96,7 @@ def test_many_hits_forget_the_start() -> None:
     assert fitted.both == pytest.approx(TRUE.both, abs=0.5)
 
 
-def test_queries_left_out_are_told_honestly() -> None:
+def test_held_out_queries_get_honest_probabilities() -> None:
     """A fit of the right shape is off by little on queries that it has not seen."""
     report = held_out("both", draw_hits(5_000))
 

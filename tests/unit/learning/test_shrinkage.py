@@ -123,7 +123,7 @@ def test_more_successes_never_lower_the_mean_and_more_failures_never_raise_it(
 
 @given(st.lists(st.tuples(events, events, events, events), min_size=1, max_size=5))
 @settings(max_examples=25, deadline=None)
-def test_what_the_levels_gave_adds_up_to_the_logit(counts: list[tuple[int, int, int, int]]) -> None:
+def test_the_parts_of_the_levels_add_up_to_the_logit(counts: list[tuple[int, int, int, int]]) -> None:
     """This holds for any items, in known and unknown buckets."""
     items = [item(a + c, b + d, c, d, cluster=a % 4) for a, b, c, d in counts]
     estimates = posterior(FITTED, ("", DOMAIN, "complexity=low"), items)
@@ -198,7 +198,7 @@ def test_a_stored_shrinkage_comes_back_equal() -> None:
 
 def test_a_broken_shrinkage_is_refused() -> None:
     """The message says what to do."""
-    with pytest.raises(InvalidRequestError, match="learn it anew"):
+    with pytest.raises(InvalidRequestError, match="learn it again"):
         Shrinkage.from_dict({"anywhere": [0.0]})
 
 

@@ -76,7 +76,7 @@ def test_every_slate_keeps_the_rules(
 
 
 @pytest.mark.parametrize("exploration", EVERY)
-def test_who_fits_is_shown_for_certain(exploration: Exploration) -> None:
+def test_all_candidates_are_certain_if_there_is_room(exploration: Exploration) -> None:
     """With no more candidates than places, nothing is drawn but swaps."""
     for count in range(5):
         slate = draw_slate(count, 4, exploration)
@@ -127,7 +127,7 @@ class TestThompsonSlots:
         for place in draw_slate(12, 5, THOMPSON)[3:]:
             assert place.rank_propensity == pytest.approx(place.propensity / 2)
 
-    def test_who_keeps_its_place_is_there_by_its_score(self) -> None:
+    def test_a_drawn_item_that_keeps_its_place_is_marked_as_by_score(self) -> None:
         """``e`` is drawn like the others, eligible or not, and marked as shown by score."""
         one_slot = Exploration(**THOMPSON.as_dict() | {"slots": 1})
         for eligible in ("g", "eg"):
@@ -137,7 +137,7 @@ class TestThompsonSlots:
             assert {name: place.slot for name, place in lasts.items()} == {"e": Slot.EXPLOIT, "g": Slot.EXPLORE}
             assert all(0 < place.propensity < 1 for place in lasts.values())
 
-    def test_what_the_score_shows_always_has_a_chance(self) -> None:
+    def test_items_shown_by_score_keep_a_propensity(self) -> None:
         """Its records can evaluate a policy that shows only these items."""
         hopeless = [
             Ranked(item_id=name, reward_mean=0.01 if name in "de" else 0.99, effective_sample_size=900, eligible=True)
@@ -181,7 +181,7 @@ class TestThompsonSlots:
         assert slates == {"abcde", "abcdg"}
 
     @pytest.mark.parametrize("eligible", ["", "abc", "de", "abcde"])
-    def test_nobody_to_learn_about_costs_nothing(self, eligible: str) -> None:
+    def test_without_eligible_candidates_the_slate_is_by_score(self, eligible: str) -> None:
         """If all eligible candidates are shown anyway, the slate is that of the score."""
         assert draw_slate(9, 5, THOMPSON, 0, eligible) == [Placed(name) for name in "abcde"]
 
@@ -236,13 +236,13 @@ class TestUncertaintyBonus:
         assert set(served) == set("ibeh")
         assert served["i"] > 450
 
-    def test_who_comes_by_the_floor_is_marked(self) -> None:
+    def test_items_picked_by_the_floor_are_marked(self) -> None:
         """Except ``b``, which the score alone would have shown."""
         lasts = {place.item_id: place.slot for seed in range(300) for place in self.slate(seed)[2:]}
 
         assert lasts == dict.fromkeys("ieh", Slot.EXPLORE) | {"b": Slot.EXPLOIT}
 
-    def test_no_uncertainty_is_no_change(self) -> None:
+    def test_without_uncertainty_the_order_is_unchanged(self) -> None:
         """Equal sums keep their order, and the last place is the score's unless the floor takes it."""
         certain = [Ranked(item_id=name) for name in "abcdef"]
         slates = [compose(certain, 3, self.BONUS, np.random.default_rng(seed)) for seed in range(50)]
@@ -293,13 +293,13 @@ class TestSwaps:
 def test_served_slates_agree_with_their_propensities() -> None:
     """300 slates with different seeds, by a chi-square test over the items that the slot may show."""
     exploration = Exploration(**THOMPSON.as_dict() | {"slots": 1, "swaps": 0.02})
-    found = candidates(9)
+    ranked = candidates(9)
     pool = "efghi"
     counts, expected, covariance = np.zeros(5), np.zeros(5), np.zeros((5, 5))
     for seed in range(300):
-        chances = slate_probabilities(found, 5, exploration, np.random.default_rng(seed))
+        chances = slate_probabilities(ranked, 5, exploration, np.random.default_rng(seed))
         each = np.array([chances[name] for name in pool])
-        counts[pool.index(compose(found, 5, exploration, np.random.default_rng(seed))[4].item_id)] += 1
+        counts[pool.index(compose(ranked, 5, exploration, np.random.default_rng(seed))[4].item_id)] += 1
         expected += each
         covariance += np.diag(each) - np.outer(each, each)
 

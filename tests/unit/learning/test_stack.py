@@ -33,7 +33,7 @@ def _world(
     return signals, (rng.random(EVENTS) < 1 / (1 + np.exp(-logits))).astype(np.float64), ranks
 
 
-def test_it_finds_the_weights_that_rewards_follow() -> None:
+def test_the_fit_finds_the_weights_behind_the_rewards() -> None:
     """After thousands of events the priors do not matter, and the effect of the place is separated."""
     signals, rewards, ranks = _world(1, intercept=-6.0, **{RELEVANCE: 9.0, LEARNED: 1.0, "dense": -0.5})
     stack = fit_stack(signals, rewards, np.ones(EVENTS), ranks)
@@ -108,6 +108,6 @@ def test_the_parts_are_the_score_and_survive_storage() -> None:
     assert LogitStack.from_dict(json.loads(json.dumps(stack.as_dict()))) == stack
 
 
-def test_queries_that_are_alike_by_chance_are_no_affinity() -> None:
+def test_queries_that_are_similar_by_chance_have_no_affinity() -> None:
     """Only the part above a cosine of 0.5 counts; an item without rewards has none."""
     assert affinity_signal([0.0, -0.5, 0.5, 0.8]) == pytest.approx([0, 0, 0, 0.3])

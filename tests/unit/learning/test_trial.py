@@ -44,7 +44,7 @@ def _examples(questions: int, *, seed: int = 1, is_learnable: bool = True) -> Ex
     return Examples(rated=rated, slates=slates, clusters={})
 
 
-def test_what_can_be_learned_passes_both_ways() -> None:
+def test_learnable_rewards_pass_in_both_combinations() -> None:
     """Rewards that follow the item are foretold better, and put it first."""
     outcomes = trial(_examples(60), None, share=0.6)
     assert {combination: outcome.passed for combination, outcome in outcomes.items()} == {
@@ -53,7 +53,7 @@ def test_what_can_be_learned_passes_both_ways() -> None:
     assert all(outcome.metrics["value_more_at_least"] > 0 for outcome in outcomes.values())
 
 
-def test_what_is_chance_passes_neither_way() -> None:
+def test_random_rewards_pass_in_neither_combination() -> None:
     """However many verdicts there are."""
     outcomes = trial(_examples(60, is_learnable=False), None, share=0.6)
     assert not any(outcome.passed for outcome in outcomes.values())
@@ -67,7 +67,7 @@ def test_few_searches_are_too_few_to_tell() -> None:
         assert outcome.reason.endswith("are too few to tell; 50 are needed")
 
 
-def test_a_model_is_no_better_than_itself() -> None:
+def test_a_model_is_not_better_than_itself() -> None:
     """The model in use is not published again for the same feedback."""
     examples = _examples(60)
     fitted = fit(examples)
@@ -115,9 +115,9 @@ def test_a_verdict_whose_question_is_not_known_is_in_no_fit_of_a_trial() -> None
     """It could be a verdict on the very question that is held out."""
     examples = _examples(4)
     forgotten = replace(examples, rated=[*examples.rated, replace(examples.rated[0], question=None)])
-    for wanted in (True, False):
-        part = forgotten.of(frozenset({"q1"}), inside=wanted)
-        assert None not in {one.question for one in part.rated}
+    for inside in (True, False):
+        part = forgotten.of(frozenset({"q1"}), inside=inside)
+        assert None not in {example.question for example in part.rated}
 
 
 def _long_ones_help(*, looks: float = 0.0, wrong: float = 0.0, questions: int = 120) -> Examples:
@@ -156,7 +156,7 @@ def test_a_model_learns_that_long_items_help() -> None:
     assert not _stack_of(replace(examples, octets={})).passed
 
 
-def test_what_single_items_earned_counts_where_it_adds_something() -> None:
+def test_rewards_of_single_items_count_if_they_improve_the_stack() -> None:
     """It is left out if a property of all items explains the rewards."""
     assert not trial(_examples(60), None, share=0.6)[Combination.LOGIT_STACK].is_shared
     assert _stack_of(_long_ones_help()).is_shared

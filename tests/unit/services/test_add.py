@@ -7,7 +7,7 @@ from retrieval.domain.items.item import Became, Item
 from retrieval.services.add import outcomes_of
 
 
-def test_each_is_told_what_it_would_have_been_told_alone() -> None:
+def test_each_item_of_a_batch_has_the_outcome_that_it_would_have_alone() -> None:
     """Also where an id comes twice: the second one meets what the first one left."""
     old, new = Item(item_id="a", title="old"), Item(item_id="a", title="new")
     other, refused = Item(item_id="b"), InvalidItemError("no", item_id="c")

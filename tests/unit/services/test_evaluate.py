@@ -69,7 +69,7 @@ async def evaluated(search: CannedSearch, **options: Any) -> Report:
     return await evaluate(search, options.pop("queries", QUERIES), options.pop("qrels", QRELS), **options)
 
 
-async def test_every_variant_is_asked_every_judged_query() -> None:
+async def test_every_variant_answers_every_judged_query() -> None:
     """In the order of variants and queries; unjudged queries are left out and counted."""
     search = CannedSearch({})
     queries = [JudgedQuery(query_id="unjudged", text="nobody knows"), *QUERIES[:2]]
@@ -101,7 +101,7 @@ async def test_quality_is_reported_by_variant_and_by_query() -> None:
     ("metrics", "limit"),
     [("nDCG@10", 10), ("nDCG@10,R@250,MRR@10", 250), ("nDCG@10,AP", 100), ("R@250,AP", 250)],
 )
-async def test_the_deepest_metric_says_how_many_results_are_asked_for(metrics: str, limit: int) -> None:
+async def test_the_deepest_metric_determines_the_limit(metrics: str, limit: int) -> None:
     """Metrics without a cutoff look at 100."""
     search = CannedSearch({})
 
@@ -276,7 +276,7 @@ async def test_an_error_of_a_search_ends_the_evaluation_as_it_is() -> None:
         ({"qrels": {"other": {"d": 1}}}, "no query is judged"),
     ],
 )
-async def test_what_cannot_be_measured_is_refused(options: dict[str, Any], message: str) -> None:
+async def test_impossible_evaluations_are_refused(options: dict[str, Any], message: str) -> None:
     """The error comes before the first search."""
     search = CannedSearch({})
 
@@ -540,11 +540,11 @@ async def test_another_profile_is_measured_before_it_is_in_use() -> None:
     """It answers every search, and its legs are the variants."""
     collection = Searched({("lexical",): ["a"], ("rated",): ["b"], None: ["a", "b"]})
     profile = Profile(legs={"lexical": 1.0, "rated": 0.5})
-    found = await evaluate_collection(
+    result = await evaluate_collection(
         collection, QUERIES_COLLECTION, QRELS_COLLECTION, metrics=METRICS, profile=profile
     )
 
-    assert [one.variant for one in found.report.variants] == ["lexical", "rated", "fused"]
+    assert [variant.variant for variant in result.report.variants] == ["lexical", "rated", "fused"]
     assert all(asked["profile"] is profile for asked in collection.asked)
 
 
@@ -587,7 +587,7 @@ async def test_queries_bring_their_filter_and_leave_themselves_out() -> None:
     assert [request["limit"] for request in collection.asked] == [1000, 1000]
 
 
-async def test_what_searches_say_is_counted() -> None:
+async def test_notes_of_searches_are_counted() -> None:
     """A leg that did not run changes what the figures mean."""
     report = await evaluate_collection(
         both_legs(notes=("no embedder",)), QUERIES_COLLECTION, QRELS_COLLECTION, metrics=METRICS
@@ -614,7 +614,7 @@ def test_legs_without_weight_are_not_measured() -> None:
         chosen_legs(profile, ["bm25"])
 
 
-async def test_judged_items_that_are_not_there_are_told() -> None:
+async def test_missing_judged_items_are_reported() -> None:
     """Some in a note; where none is there, nothing is measured."""
     some = await evaluate_collection(
         both_legs(absent=frozenset("b")), QUERIES_COLLECTION, QRELS_COLLECTION, metrics=METRICS

@@ -65,7 +65,7 @@ def test_the_index_follows_the_size_with_hysteresis(
     ("documents", "outcome"),
     [(1000, IndexOutcome.BUILT), (501, IndexOutcome.BUILT), (499, IndexOutcome.DROPPED)],
 )
-def test_what_a_failed_build_left_is_built_again_or_removed(documents: int, outcome: IndexOutcome) -> None:
+def test_an_invalid_index_is_built_again_or_removed(documents: int, outcome: IndexOutcome) -> None:
     """An invalid index costs writes without use."""
     assert wanted_outcome(documents, 1000, None, 0, is_there=True) is outcome
 
@@ -157,7 +157,7 @@ def test_recall_is_counted_by_scores(scores: list[float], true: list[float], rec
     ("documents", "dimensions", "parts"),
     [(0, 384, 1), (919_000, 384, 1), (920_000, 384, 2), (5_000_000, 1536, 17), (10**9, 384, 64)],
 )
-def test_an_index_has_so_many_parts_that_each_is_built_in_memory(documents: int, dimensions: int, parts: int) -> None:
+def test_an_index_has_enough_parts_to_build_each_in_memory(documents: int, dimensions: int, parts: int) -> None:
     """1 GB, of two bytes a dimension and 400 of the graph for each item; 64 parts at most."""
     assert parts_to_build(documents, dimensions) == parts
 

@@ -132,7 +132,7 @@ def test_a_file_that_cannot_be_read_is_the_callers_mistake(tmp_path: Path, reade
         "q 1\t0\td1\t2\nq 1\t0\td2\t0\n\nq2\tQ0\td1\t1",
     ],
 )
-def test_judgements_of_three_and_four_columns_are_told_apart(tmp_path: Path, text: str) -> None:
+def test_judgements_of_three_and_four_columns_are_distinguished(tmp_path: Path, text: str) -> None:
     """BEIR's columns with and without a header, and TREC's, give the same judgements."""
     assert read_qrels(write_file(tmp_path, text)) == {"q 1": {"d1": 2, "d2": 0}, "q2": {"d1": 1}}
 
@@ -173,7 +173,7 @@ def test_a_first_line_of_another_width_is_a_bad_line(tmp_path: Path, line: str) 
         read_qrels(write_file(tmp_path, line + "\n"))
 
 
-def test_a_first_line_with_words_for_a_score_is_no_header(tmp_path: Path) -> None:
+def test_a_first_line_with_words_for_a_score_is_not_a_header(tmp_path: Path) -> None:
     """Only BEIR's own header is skipped; another first line must be a judgement."""
     with pytest.raises(BadLineError, match="whole number"):
         read_qrels(write_file(tmp_path, "query\titem\tgrade\nq1\td1\t1\n"))
@@ -214,7 +214,7 @@ def test_only_queries_with_a_relevant_item_are_judged() -> None:
     assert [query.query_id for query in judged(queries, qrels)] == ["yes"]
 
 
-def test_files_of_different_sets_are_told_by_their_ids() -> None:
+def test_files_of_different_sets_are_recognised_by_their_ids() -> None:
     """When no id fits, the error shows one of each side."""
     with pytest.raises(InvalidRequestError, match=r"'scifact-1'.*'PLAIN-2'"):
         judged([a_query("scifact-1")], {"PLAIN-2": {"d1": 1}})
@@ -285,7 +285,7 @@ def test_a_value_that_could_be_read_as_a_filter_is_refused(value: object) -> Non
         WhereFrom.parse("metadata.room=room").filter_for(a_query("q9", room=value))
 
 
-def test_filters_of_different_fields_are_all_asked() -> None:
+def test_filters_of_different_fields_all_apply() -> None:
     """Several expressions make one filter; none make none."""
     several = [WhereFrom.parse("metadata.room=room"), WhereFrom.parse("metadata.as_of>=occurred_at")]
     query = a_query(room="r1", as_of="2022")
@@ -362,7 +362,7 @@ def test_a_csv_brings_queries_with_what_is_expected(tmp_path: Path, separator: s
         ('{"_id": "q", "text": "t"}\n', "without a file of judgements the queries come as CSV"),
     ],
 )
-def test_what_is_no_such_csv_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_an_invalid_csv_is_refused(tmp_path: Path, text: str, message: str) -> None:
     """With what to write instead."""
     with pytest.raises(InvalidRequestError, match=message):
         read_judged(write_file(tmp_path, text))

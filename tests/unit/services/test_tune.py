@@ -273,7 +273,7 @@ def test_the_grid_goes_from_simple_to_elaborate() -> None:
     assert tried[-1].describe() == "weighted sum of dense 0.9, lexical 0.1"
 
 
-def test_weighted_sums_with_the_dense_leg_are_tried_refined_where_that_can_be_told() -> None:
+def test_weighted_sums_with_the_dense_leg_are_tried_with_refining() -> None:
     """This needs vectors; refined settings come after unrefined ones, so that a tie goes to the simpler one."""
     added = [profile for profile in grid(["dense", "lexical"], with_refining=True) if not profile.refining.is_off]
 
@@ -448,7 +448,7 @@ async def test_without_a_gain_nothing_is_stored() -> None:
     assert collection.stored == []
 
 
-async def test_each_leg_is_asked_once_a_judged_query_with_its_filter() -> None:
+async def test_each_leg_is_searched_once_per_judged_query_with_its_filter() -> None:
     """For as many candidates as the profile asks for."""
     collection = Tuned(Profile(depth=20))
     unjudged = JudgedQuery(query_id="unjudged", text="text 99")
@@ -522,7 +522,7 @@ async def test_cancelled_while_it_calculates_it_stops_soon() -> None:
 @pytest.mark.parametrize(
     ("cutoff", "folds", "reason"), [(0, 5, "cutoff is 0"), (1001, 5, "cutoff"), (10, 1, "folds"), (10, 41, "folds")]
 )
-async def test_what_cannot_be_measured_is_refused_before_the_first_search(cutoff: int, folds: int, reason: str) -> None:
+async def test_impossible_tunings_are_refused_before_the_first_search(cutoff: int, folds: int, reason: str) -> None:
     """The searches may take long."""
     collection = Tuned()
     with pytest.raises(InvalidRequestError, match=reason):
@@ -540,7 +540,7 @@ def test_a_profile_and_its_setting_are_one_another() -> None:
     assert profile_of(setting, profile) == Profile(legs={LegName.LEXICAL: 2.0}, fusion=profile.fusion, depth=30)
 
 
-async def test_what_is_not_tuned_stays_as_it_stands() -> None:
+async def test_settings_that_are_not_tuned_stay() -> None:
     """The proposal for a profile that reranks also reranks."""
     before = Profile(rerank=Rerank(candidates=7), synonyms=(("car", "automobile"),))
     tuning = await tune_collection(Tuned(before), QUERIES, QRELS)

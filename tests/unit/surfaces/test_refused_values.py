@@ -45,7 +45,7 @@ class FieldKinds(BaseModel):
         ("kind", "c", "must be 'a' or 'b'"),
     ],
 )
-def test_a_value_is_told_what_it_must_be(field: str, value: object, message: str) -> None:
+def test_a_refused_value_gets_the_expected_type(field: str, value: object, message: str) -> None:
     """The message names the expected type, but never the value."""
     with pytest.raises(ValidationError) as refused:
         FieldKinds.model_validate({field: value})
@@ -68,9 +68,9 @@ def test_the_nearest_name_comes_first() -> None:
 def test_many_and_long_names_are_shown_in_part() -> None:
     """The number of the other names is shown; the nearest name is shown wherever it is in the list."""
     names = ["x" * 100, *(f"tickets-{number}" for number in range(62))]
-    told = arguments_hint("tickets-6O", names)
-    assert told.startswith(f"did you mean 'tickets-6'? There are: {'x' * 59}…, tickets-0, ")
-    assert told.endswith(", tickets-18 and 43 more")
+    hint = arguments_hint("tickets-6O", names)
+    assert hint.startswith(f"did you mean 'tickets-6'? There are: {'x' * 59}…, tickets-0, ")
+    assert hint.endswith(", tickets-18 and 43 more")
 
 
 @pytest.mark.parametrize(("name", "name_here"), [("filter", "where"), ("top_k", "limit"), ("querry", "query")])

@@ -1,4 +1,4 @@
-"""The request for candidates, which the text of a search's statement depends on."""
+"""The request for candidates, which determines the text of a search's statement."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from retrieval.domain.search.signals import Entity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandingWeights:
-    """The weights that score memories among the candidates before their texts are read."""
+    """The weights by which candidate memories are scored before their texts are read."""
 
     relevance: float = 0.0
     recency: float = 0.0
@@ -26,25 +26,25 @@ class StandingWeights:
     entities: float = 0.0
     vectors: float = 0.0
     stride: int = 1000
-    """The number of rows that each leg of a stored signal reads."""
+    """The number of rows that the leg of each stored signal reads."""
 
 
 SMALL_COLLECTION = 10_000
-"""Up to so many items, each is looked up where a condition is on another table: about 3 µs an item."""
+"""Up to this many items, each is looked up if a condition is on another table: about 3 µs an item."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateRequest:
-    """The wanted candidates and the way to find them, apart from the query itself."""
+    """The requested candidates and the way to find them, without the query itself."""
 
     collection_id: int
     legs: tuple[LegName, ...]
     depth: int
-    """Candidates a leg."""
+    """The number of candidates per leg."""
     enough: int | None = None
-    """Candidates that stay of all legs, of ``standing``; of a leg so many are enough. None: all, the depth."""
+    """With ``standing``: the number of candidates to keep of all legs, and enough for one leg. None: ``depth``."""
     standing: StandingWeights | None = None
-    """Candidates are weighed before they are sent; None: each leg's are."""
+    """Candidates are scored in the database, and only the best are sent; None: all candidates are sent."""
     condition: Filter | None = None
     filterable: Filterable = ()
     """The attributes that have an index."""
@@ -53,40 +53,40 @@ class CandidateRequest:
     space_id: int = 0
     dimensions: int = 0
     documents: int = 0
-    """Items that the collection has: an index that brings fewer than there are fell short."""
+    """The number of items in the collection; an index that finds fewer, below the depth, fell short."""
     few: int = 0
-    """With a filter: if at most this many items match, each is looked up, whatever index there is."""
+    """With a filter: if at most this many items match, each is looked up, and no index is walked."""
     reach: int = 0
-    """With a filter: the most items that an index scan returns before every matching item is looked up instead."""
+    """With a filter: the most items that a walk reads; after it every matching item is looked up."""
     effort: int = 40
-    """``hnsw.ef_search`` of a walk; of a quantised index so many rows are compared by their vectors, too."""
+    """``hnsw.ef_search`` of a walk; with a quantised index also the number of rows compared by their vectors."""
     is_quantised: bool = False
     """Whether the HNSW index has one bit a dimension."""
     parts: int = 1
     """The number of HNSW indexes that the dense leg walks."""
     fields: tuple[Field, ...] = ()
-    """Fields whose values come beside each candidate."""
+    """Fields whose values are read with each candidate."""
     with_items: bool = False
-    """Whether the columns of a hit come with each candidate: for a search whose candidates are its hits."""
+    """Whether to read the columns of a hit with each candidate, for a search whose candidates are its hits."""
     with_both_scores: bool = False
-    """Whether candidates of the dense and the lexical leg get their score in the other leg, looked up by key."""
+    """Whether to look up the score of dense candidates in the lexical leg, and the other way round."""
     with_vectors: bool = False
-    """Whether the candidates' vectors come with them, looked up by key."""
+    """Whether to look up the candidates' vectors."""
     checks_space: bool = False
-    """Whether to raise ``SpaceMovedError`` if searches of the collection use another space by now."""
+    """Whether to raise ``SpaceMovedError`` if searches of the collection now use another space."""
 
     @property
     def least_depth(self) -> int:
-        """Candidates that stay at least."""
+        """The number of candidates to keep."""
         return self.depth if self.enough is None else self.enough
 
     @property
     def is_small(self) -> bool:
-        """Whether the collection is small: looking up each item costs little, and the planner may not know it yet."""
+        """Whether looking up each item costs little, although the planner may not know it yet."""
         return self.documents <= SMALL_COLLECTION
 
     def deeper(self, times: int, most: int) -> CandidateRequest:
-        """The same with so many times the candidates that stay, at most ``most``, and legs that are as deep as that."""
+        """The same request for ``times`` as many candidates, at most ``most``, with legs of that depth."""
         enough = min(times * self.least_depth, most)
         if self.standing is None:
             return replace(self, depth=enough)
@@ -94,7 +94,7 @@ class CandidateRequest:
         return replace(self, depth=max(self.depth, enough), enough=enough, standing=standing)
 
     def shape(self) -> Hashable:
-        """The key of the statement's text beside the filter; numbers are parameters."""
+        """Apart from the filter, all that the statement's text depends on; numbers are parameters."""
         where = (self.collection_id, self.space_id, self.dimensions, self.filterable)
         return (
             self.legs,
@@ -118,7 +118,7 @@ class Query:
 
     words: str = ""
     vector: Vector | None = None
-    """Shape (dimensions,), unit length; None where the dense leg does not run."""
+    """Shape (dimensions,), unit length; None: the dense leg does not run."""
     prefixes: tuple[str, ...] = ()
     """Beginnings of words, for the lexical leg."""
     entities: tuple[Entity, ...] = ()
@@ -126,6 +126,6 @@ class Query:
     tags: tuple[str, ...] = ()
     """The tags that the question is about, for the tagged leg."""
     as_of: datetime | None = None
-    """The moment that recency goes by. None: nothing is weighed before it is sent."""
+    """The time from which recency is measured; None: no signal is computed in the database."""
     now: datetime | None = None
-    """The clock's: what has expired by then is not among the popular and the relevant. None: expiry does not count."""
+    """The time by the clock: the popular and the relevant leg leave out items that have expired; None: keep them."""

@@ -1,6 +1,6 @@
-"""The one statement of a search: every leg's candidates, in one round trip and one snapshot.
+"""The statement of a search: every leg's candidates, in one round trip and one snapshot.
 
-What the legs share is told here; the module of each says how it finds its own.
+This module has the parts common to all legs; each leg has a module of its own.
 """
 
 from __future__ import annotations
@@ -34,7 +34,13 @@ from retrieval.adapters.store.search.ordered_legs import (
     recent_leg,
     relevant_leg,
 )
-from retrieval.adapters.store.search.standing import LEFT_OUT, STANDING_LEGS, sifted, standing_legs, standing_values
+from retrieval.adapters.store.search.standing import (
+    DROPPED_SCORE,
+    STANDING_LEGS,
+    best_candidates,
+    standing_legs,
+    standing_values,
+)
 from retrieval.adapters.store.search.statement_parts import Matches, literal, matches_of, materialized, named
 from retrieval.adapters.store.search.tag_and_rating_legs import rated_leg, tag_values, tagged_leg
 from retrieval.adapters.store.tables import collections, items
@@ -56,73 +62,71 @@ _LEGS = {
     LegName.RATED: rated_leg,
 }
 _BY_QUESTION = frozenset({LegName.DENSE, LegName.LEXICAL})
-"""The legs that go by the words and the vector of the question alone."""
+"""The legs that depend only on the words and the vector of the question."""
 
 _EVERY = 2**62
-"""More matching items than there can be."""
+"""More than any number of matching items."""
 
 _KEPT = StatementCache()
 
 
 class SpaceMovedError(Exception):
-    """Searches of the collection use another embedding space by now than the request is for: read it anew."""
+    """Searches of the collection now use another embedding space than the request: read the collection again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LegResults:
     """The candidates of the legs."""
 
     rankings: dict[str, list[Candidate]]
     """Candidates by leg, best first; equal scores are ordered by item id."""
     path: Path
-    """The path that the dense leg took in the end."""
+    """The final path of the dense leg."""
     weighed: int
-    """Rows that the dense leg weighed: vectors that it compared, or that the index brought."""
+    """The number of rows that the dense leg scored: vectors that it compared, or rows that the index returned."""
     fell_short: bool = False
     """Whether an index returned too few items, so that every matching item was looked up."""
-    left_out: float | None = None
-    """The most that a candidate which did not stay can score; None: all stayed."""
+    dropped_score: float | None = None
+    """The highest possible score of a dropped candidate; None: none was dropped."""
     brought: Mapping[str, int] = field(default_factory=dict)
-    """The number of candidates by leg, where some of them are gone or expired by now."""
+    """The number of candidates by leg as found, if it may differ from the ranking's length."""
     rows: dict[str, Row] = field(default_factory=dict)
     """The requested columns by item id: the fields, then the columns of a hit."""
     vectors: PoolVectors = NO_VECTORS
-    """The vectors of the candidates that have one, where they were requested."""
+    """The vectors of the candidates that have one, if requested."""
 
 
-async def find_candidates(database: Database, tenant_id: int, request: CandidateRequest, query: Query) -> Found:
+async def find_candidates(database: Database, tenant_id: int, request: CandidateRequest, query: Query) -> LegResults:
     """Each leg's candidates for one query."""
     return (await find_candidates_of_each(database, tenant_id, request, [query]))[0]
 
 
 async def find_candidates_of_each(
     database: Database, tenant_id: int, request: CandidateRequest, queries: Sequence[Query]
-) -> list[Found]:
-    """Each query's candidates for one request, in one round trip.
-
-    Those of which an index brought less than was asked for are looked for once more, among every matching item.
-    Raises ``SpaceMovedError``.
-    """
-    each = await _find(database, tenant_id, request, queries)
-    short = [place for place, answer in enumerate(each) if answer.fell_short]
+) -> list[LegResults]:
+    """Each query's candidates, in one round trip, or in two if an index returns too few. Raises ``SpaceMovedError``."""
+    answers = await _find(database, tenant_id, request, queries)
+    short = [place for place, answer in enumerate(answers) if answer.fell_short]
     if short:
         exact = replace(request, path=Path.EXACT, few=_EVERY, reach=0)
         again = await _find(database, tenant_id, exact, [queries[place] for place in short])
         for place, answer in zip(short, again, strict=True):
-            each[place] = replace(answer, fell_short=True, weighed=each[place].weighed + answer.weighed)
-    return each
+            answers[place] = replace(answer, fell_short=True, weighed=answers[place].weighed + answer.weighed)
+    return answers
 
 
-async def _find(database: Database, tenant_id: int, request: CandidateRequest, queries: Sequence[Query]) -> list[Found]:
-    ready = _kept(request)
-    if ready is None:
-        ready = await aside(partial(_made_ready, request), is_long=_is_large(request.condition))
-    answers = await database.read_each(tenant_id, [ready.bound(query) for query in queries], ready.settings)
+async def _find(
+    database: Database, tenant_id: int, request: CandidateRequest, queries: Sequence[Query]
+) -> list[LegResults]:
+    statement = _cached(request)
+    if statement is None:
+        statement = await aside(partial(_prepare, request), is_long=_is_large(request.condition))
+    answers = await database.read_each(tenant_id, [statement.bind(query) for query in queries], statement.settings)
     if len(answers) == 1 and len(answers[0]) < LONG:
-        return [found(answers[0], request)]
+        return [leg_results_of(answers[0], request)]
     if sum(map(len, answers)) < LONG:
-        return [found(rows, request) for rows in answers]
-    return await aside(lambda: [found(rows, request) for rows in answers], is_long=True)
+        return [leg_results_of(rows, request) for rows in answers]
+    return await aside(lambda: [leg_results_of(rows, request) for rows in answers], is_long=True)
 
 
 def _is_large(condition: Filter | None) -> bool:
@@ -133,19 +137,19 @@ def _is_large(condition: Filter | None) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ready:
-    """A request's statement, to which a query's values are still to come."""
+class _Statement:
+    """A request's statement without a query's values."""
 
     request: CandidateRequest
     text: str
     values: Mapping[str, Any]
-    """Those of the request; the filter's are the same objects in the statements of all queries."""
+    """The request's values; the filter's are the same objects for all queries."""
     settings: Mapping[str, str]
     keep: int
-    goes_by_question: bool
-    """Whether only the words and the vector of a query matter."""
+    needs_question_only: bool
+    """Whether the statement depends only on the words and the vector of a query."""
 
-    def bound(self, query: Query) -> Compiled:
+    def bind(self, query: Query) -> Compiled:
         """The statement with the query's values."""
         values = {
             **self.values,
@@ -154,24 +158,24 @@ class _Ready:
         }
         if query.vector is not None:
             values["vector"] = half_vector(query.vector)
-        if not self.goes_by_question:
+        if not self.needs_question_only:
             values |= _values(self.request, query)
         return Compiled(self.text, values, self.keep)
 
 
 _NO_TEXTS = texts(())
 
-_MOST_READY = 1000
-_READY: dict[int, _Ready] = {}
-"""Prepared statements by the ``id`` of their request, which they hold: a collection's plans reuse their requests."""
+_MOST_STATEMENTS = 1000
+_STATEMENTS: dict[int, _Statement] = {}
+"""Prepared statements by the ``id`` of their request, which they reference: plans are cached with their requests."""
 
 
-def _kept(request: CandidateRequest) -> _Ready | None:
-    known = _READY.get(id(request))
-    return known if known is not None and known.request is request else None
+def _cached(request: CandidateRequest) -> _Statement | None:
+    prepared = _STATEMENTS.get(id(request))
+    return prepared if prepared is not None and prepared.request is request else None
 
 
-def _made_ready(request: CandidateRequest) -> _Ready:
+def _prepare(request: CandidateRequest) -> _Statement:
     statement = candidates_statement(request)
     values = {
         **statement.parameters,
@@ -180,29 +184,29 @@ def _made_ready(request: CandidateRequest) -> _Ready:
         "enough": request.depth if request.enough is None else request.enough,
         **walk_values(request),
     }
-    made = _Ready(
+    prepared = _Statement(
         request=request,
         text=statement.text,
         values=values,
         settings=settings(request),
-        # A plan that was made for a small collection does not serve it once it has four times the items.
+        # The plan for a small collection is replaced once the collection has four times the items.
         keep=request.documents.bit_length() // 2,
-        goes_by_question=request.standing is None and _BY_QUESTION.issuperset(request.legs),
+        needs_question_only=request.standing is None and _BY_QUESTION.issuperset(request.legs),
     )
     if is_small(request.condition):
-        if len(_READY) >= _MOST_READY:
-            _READY.clear()
-        _READY[id(request)] = made
-    return made
+        if len(_STATEMENTS) >= _MOST_STATEMENTS:
+            _STATEMENTS.clear()
+        _STATEMENTS[id(request)] = prepared
+    return prepared
 
 
 def bound(request: CandidateRequest, query: Query) -> Compiled:
     """The request's statement with the query's values."""
-    return (_kept(request) or _made_ready(request)).bound(query)
+    return (_cached(request) or _prepare(request)).bind(query)
 
 
 def _values(request: CandidateRequest, query: Query) -> dict[str, Any]:
-    """The values for legs that go by more than words and vector."""
+    """The values for legs that depend on more than words and vector."""
     entities = tuple(dict.fromkeys(query.entities))
     values = {
         "entity_types": [kind for kind, _ in entities],
@@ -217,16 +221,16 @@ def _values(request: CandidateRequest, query: Query) -> dict[str, Any]:
 
 
 def settings(request: CandidateRequest) -> Mapping[str, str]:
-    """The settings that the statement runs under.
+    """The settings of the statement.
 
-    Without a filter no value changes the plan, nor where facets answer it: to plan each time would take as long as to
-    search.
+    Without a filter, or with one that facets answer, the plan depends on no value and is kept: planning would take as
+    long as the search.
     """
-    if (known := _kept(request)) is not None:
-        return known.settings
+    if (prepared := _cached(request)) is not None:
+        return prepared.settings
     dense = dense_settings(request) if LegName.DENSE in request.legs else {}
-    planned_once = {"plan_cache_mode": "force_generic_plan"} if _has_one_plan(request) else {}
-    return {**ordered_settings(request), **dense, **planned_once}
+    plan_cache = {"plan_cache_mode": "force_generic_plan"} if _has_one_plan(request) else {}
+    return {**ordered_settings(request), **dense, **plan_cache}
 
 
 def _has_one_plan(request: CandidateRequest) -> bool:
@@ -236,17 +240,17 @@ def _has_one_plan(request: CandidateRequest) -> bool:
 
 
 LEAST_MET = 4
-"""The part of its effort that a walk of bits under a filter must meet; with fewer, all matches are compared."""
+"""The divisor of the effort: a walk of bits under a filter that meets fewer matches falls short."""
 
 
-def found(rows: Sequence[Row], request: CandidateRequest) -> Found:
-    """Rows of (leg, item_id, score, …) as rankings; the dense leg's account comes as rows of their own."""
+def leg_results_of(rows: Sequence[Row], request: CandidateRequest) -> LegResults:
+    """The rankings of rows of (leg, item_id, score, …), among which are rows with the counts of the dense leg."""
     by_name: dict[str, list[Row]] = {}
-    for name, some in groupby(rows, key=_NAME):  # those of a leg stand together, mostly
-        by_name.setdefault(name, []).extend(some)
+    for name, group in groupby(rows, key=_NAME):  # mostly one group per leg
+        by_name.setdefault(name, []).extend(group)
     if _MOVED in by_name:
         raise SpaceMovedError
-    account = {name: some[0][2] for name, some in by_name.items() if name not in _LEG_NAMES}
+    counts = {name: own[0][2] for name, own in by_name.items() if name not in _LEG_NAMES}
     beside = _beside_each(by_name, request) if request.fields or request.with_items else {}
     brought: dict[str, int] = {}
     rankings: dict[str, list[Candidate]] = {}
@@ -255,15 +259,15 @@ def found(rows: Sequence[Row], request: CandidateRequest) -> Found:
         own = by_name.get(name, [])
         brought[name] = len(own)
         rankings[name] = _ranked(name, [*own, *by_name.get(f"{name}{_LOOKED_UP}", ())])
-    path = _path(request, account)
-    return Found(
+    path = _path(request, counts)
+    return LegResults(
         rankings=rankings,
         path=path,
-        weighed=int(account.get("compared", account.get("walked", len(rankings.get(LegName.DENSE, ()))))),
-        left_out=account.get(LEFT_OUT),
-        fell_short="too_few_found" in account
+        weighed=int(counts.get("compared", counts.get("walked", len(rankings.get(LegName.DENSE, ()))))),
+        dropped_score=counts.get(DROPPED_SCORE),
+        fell_short="too_few_found" in counts
         or (path is Path.APPROXIMATE and brought[LegName.DENSE] < min(request.depth, request.documents))
-        or account.get("met", math.inf) < request.effort / LEAST_MET,
+        or counts.get("met", math.inf) < request.effort / LEAST_MET,
         brought=brought if request.with_both_scores else {},
         rows=beside,
         vectors=_vectors(by_name[_VECTOR]) if _VECTOR in by_name else NO_VECTORS,
@@ -276,18 +280,18 @@ def _beside_each(by_name: Mapping[str, Sequence[Row]], request: CandidateRequest
 
 
 def _vectors(rows: Sequence[Row]) -> PoolVectors:
-    """Read the row with all vectors. PostgreSQL sends of each its dimensions, a spare number and its values."""
+    """The vectors of a row; PostgreSQL sends for each its dimensions, an unused number and its values."""
     if rows[0][_ITEM_PLACE] is None:
         return NO_VECTORS
     item_ids = json.loads(rows[0][_ITEM_PLACE])
-    sent = np.frombuffer(rows[0][_BARE], dtype=">f2").reshape(len(item_ids), -1)
-    return PoolVectors(sent[:, 2:].astype(np.float32), {item_id: place for place, item_id in enumerate(item_ids)})
+    numbers = np.frombuffer(rows[0][_BARE], dtype=">f2").reshape(len(item_ids), -1)
+    return PoolVectors(numbers[:, 2:].astype(np.float32), {item_id: place for place, item_id in enumerate(item_ids)})
 
 
 def _ranked(leg: str, rows: list[Row]) -> list[Candidate]:
-    """Rank by score, the best first, equal ones by item id. No line of Python runs for each of the hundreds of rows."""
+    """Rank by score, equal scores by item id, without a line of Python for each of the hundreds of rows."""
     rows.sort(key=_ITEM)
-    rows.sort(key=_SCORE, reverse=True)  # which leaves equal ones in their order
+    rows.sort(key=_SCORE, reverse=True)  # a stable sort
     values = zip(repeat(leg), map(_ITEM, rows), count(1), map(_SCORE, rows), strict=False)
     return list(map(_candidate, values))
 
@@ -295,27 +299,27 @@ def _ranked(leg: str, rows: list[Row]) -> list[Candidate]:
 _candidate: Callable[[tuple[Any, ...]], Candidate] = partial(tuple.__new__, Candidate)
 _NAME, _ITEM, _SCORE = itemgetter(0), itemgetter(1), itemgetter(2)
 _LOOKED_UP = "+"
-"""Behind the name of a leg, of a row that another leg brought."""
+"""The suffix of a leg's name in the rows of candidates that another leg found."""
 _ITEM_PLACE = 1
 _BARE = 3
-"""Columns of a row that has nothing beside its candidate."""
+"""The number of columns of a row without further columns of its item."""
 _MOVED = "moved"
-"""Stands for a leg's name in a row that says: the collection no longer uses the request's space."""
+"""The name, in place of a leg's, of a row that exists if the collection no longer uses the request's space."""
 _VECTOR = "vector"
-"""The leg's name in the row that holds the vectors of all candidates."""
+"""The name, in place of a leg's, of the row with the vectors of all candidates."""
 
 
-def _path(request: CandidateRequest, account: Mapping[str, float]) -> Path:
+def _path(request: CandidateRequest, counts: Mapping[str, float]) -> Path:
     if LegName.DENSE not in request.legs:
         return Path.NONE
-    return Path.APPROXIMATE if request.path is Path.APPROXIMATE and "compared" not in account else Path.EXACT
+    return Path.APPROXIMATE if request.path is Path.APPROXIMATE and "compared" not in counts else Path.EXACT
 
 
 def candidates_statement(request: CandidateRequest) -> Compiled:
-    """Rows of (leg, item_id, score, then the vector and what was asked for beside them).
+    """The statement, which returns rows of (leg, item_id, score, then the vectors and the requested columns).
 
-    ``bound`` gives its parameters for each search. The collection's number stands in the text: partial indexes and the
-    planner's idea of its size need it.
+    ``bound`` adds the parameters of each search. The collection's number is a part of the text, for partial indexes and
+    the planner's estimate of its size.
     """
 
     def compose(own: Filter | None) -> Any:
@@ -326,47 +330,47 @@ def candidates_statement(request: CandidateRequest) -> Compiled:
 
 def _legs(request: CandidateRequest) -> Any:
     matches = matches_of(request)
-    apart = STANDING_LEGS if request.standing is not None else ()
+    standing_only = STANDING_LEGS if request.standing is not None else ()
     by_words = found_by_words(request) if matches is None else matches
     parts = [
         part
         for leg in request.legs
-        if leg not in apart
+        if leg not in standing_only
         for part in (lexical_leg(request, by_words) if leg is LegName.LEXICAL else _LEGS[leg](request, matches))
     ]
     if request.standing is not None:
         parts += standing_legs(request, matches)
-        legs = sifted(sa.union_all(*parts), request)
+        legs = best_candidates(sa.union_all(*parts), request)
     else:
         legs = sa.union_all(*parts)
     if request.with_both_scores or request.with_vectors:
         legs = _looked_up(legs, request, by_words)
-    found = _beside(legs.subquery("brought"), request) if request.fields or request.with_items else legs
-    return _or_moved(found, request) if request.checks_space else found
+    rows = _beside(legs.subquery("brought"), request) if request.fields or request.with_items else legs
+    return _or_moved(rows, request) if request.checks_space else rows
 
 
 def _or_moved(rows: Any, request: CandidateRequest) -> Any:
-    """The rows, and where the collection has left the request's space one that says so, of the same snapshot.
+    """The rows, and one more row if, in the same snapshot, the collection no longer uses the request's space.
 
-    The query's vector is of that space: so nobody compares vectors of two, however old what he read of the collection.
+    The query's vector is in the request's space, so without this row vectors of two spaces might be compared.
     """
     owner = collections.c
-    found = rows.subquery("found")
-    moved = sa.select(named(_MOVED), *(sa.null() for _ in list(found.c)[1:])).where(
+    candidates = rows.subquery("found")
+    moved = sa.select(named(_MOVED), *(sa.null() for _ in list(candidates.c)[1:])).where(
         owner.collection_id == literal(request.collection_id),
         owner.space_id != sa.literal_column(str(int(request.space_id)), sa.BigInteger),
     )
-    return sa.union_all(sa.select(found), moved)
+    return sa.union_all(sa.select(candidates), moved)
 
 
 def _looked_up(
     legs: sa.CompoundSelect[Any], request: CandidateRequest, by_words: Matches | sa.CTE
 ) -> sa.CompoundSelect[Any]:
-    """The legs' rows, and what was looked up by key of the items among them: scores, vectors.
+    """The legs' rows, and rows with the scores and vectors that are looked up for their items.
 
-    Scores: those in the dense or the lexical leg of each item that the other one alone brought. Vectors: in a column
-    more, a row with all of them, and the items' names as JSON. Of a row for each, the client would wake up for every
-    few; as bytes they are read in one go, not number by number. ``by_words``: as ``lexical_leg`` takes it.
+    Scores: the dense or the lexical score of each item that only the other of these legs found. Vectors: one row with
+    an additional column for all of them as bytes, which the client reads at once, and the item ids as JSON; with a row
+    for each vector the client would wake up for every few. ``by_words``: as in ``lexical_leg``.
     """
     brought = materialized(legs, "brought")
     leg, item_id, _ = brought.c
@@ -375,8 +379,8 @@ def _looked_up(
         return sa.select(item_id).where(leg == sa.literal_column(f"'{name}'"))
 
     by_words_alone = of(LegName.LEXICAL).except_(of(LegName.DENSE))
-    found = sa.select(item_id) if request.with_vectors else by_words_alone
-    stored = materialized(stored_by_key(request, found), "stored")
+    looked_up = sa.select(item_id) if request.with_vectors else by_words_alone
+    stored = materialized(stored_by_key(request, looked_up), "stored")
     parts = [sa.select(brought)]
     if request.with_both_scores:
         words = query_weights(request, "words_of_both", by_words if isinstance(by_words, sa.CTE) else None)
@@ -400,10 +404,10 @@ def _looked_up(
 
 
 def _beside(candidate: sa.Subquery, request: CandidateRequest) -> sa.Select[Any]:
-    """The candidates with what is asked for beside each: one look-up by key a candidate.
+    """The candidates with the requested columns of each item, looked up by its key.
 
-    The limit keeps it one. Where a function brings the candidates, the planner takes them for 1,000 rows, whatever
-    was asked for, and a join would read the whole collection.
+    The limit prevents a join: the planner estimates 1,000 rows where a function returns the candidates, and would
+    read the whole collection.
     """
     columns = [field_value(field) for field in request.fields]
     if request.with_items:

@@ -1,17 +1,17 @@
 """The dense leg: the nearest vectors, by comparing every matching one or by walking an HNSW index.
 
-Under a filter the statement itself chooses, by what it counts: few items match, and every one is compared; or many, and
-the index is walked and of what it brings the matching items are kept. The way that is not taken costs nothing: its
-condition is a number computed before, and the scan below it never starts.
+Under a filter the statement counts the matching items and chooses: if they are few, each is compared; if they are many,
+the index is walked and its matching rows are kept. The other branch costs nothing, because its condition is a number
+that was computed before, so its scan never starts.
 
-What facets can tell is read in the row that the vector stands in. For any other filter the keys of the matching items
-are gathered from other tables, or each item that a walk brings is looked up there.
+A filter that facets answer is tested on the row of the vector. For any other filter the keys of the matching items are
+collected from other tables, or each item that a walk returns is looked up there.
 
-A quantised index orders rows by how many bits they share with the query. A walk of it brings several times the rows
-that are wanted, and ranks them by their vectors.
+A quantised index orders rows by the number of bits that they share with the query. A walk reads several times the
+requested rows, and ranks them by their vectors.
 
-An index in parts is several, and an item is in one of them by the hash of its key. They are walked at once, and the
-nearest that any of them has comes next (a merge append): what a walk brings is in one order again.
+An index in parts consists of several indexes, and the hash of an item's key determines its part. All parts are walked
+at once, and a merge append returns the nearest row of any part next, so that a walk has a single order again.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from retrieval.adapters.store.items.composed import Clause, facet_clauses, field
 from retrieval.adapters.store.search.candidate_request import CandidateRequest
 from retrieval.adapters.store.search.statement_parts import (
     Matches,
-    account,
     count_of,
-    is_wanted,
+    count_row,
     literal,
     materialized,
     named,
     parameter,
+    passes_filter,
 )
 from retrieval.adapters.store.tables import embeddings_table
 from retrieval.domain.search.hit import Path
@@ -42,45 +42,45 @@ MAX_EFFORT = 1000
 """The most that ``hnsw.ef_search`` may be."""
 
 SPARE = 2
-"""A filtered walk brings that many times the candidates asked for: it meets them only nearly in order."""
+"""A filtered walk reads this many times the requested candidates, because it meets them only nearly in order."""
 
-_LOOKED_AT_A_ROW, _LEAST_SCAN = 50, 20_000
+_SCANNED_PER_ROW, _LEAST_SCAN = 50, 20_000
 
 Part = sa.Select[Any]
 
 
 def dense_leg(request: CandidateRequest, matches: Matches | None) -> list[Part]:
-    """Rows of ('dense', item_id, cosine similarity), and under a filter rows that tell how many were looked at."""
+    """Rows of ('dense', item_id, cosine similarity), and under a filter rows with the number of scored rows."""
     clauses = None if request.condition is None else facet_clauses(request.condition, request.filterable)
     if clauses is not None:
         return _by_facets(request, clauses)
     if request.path is not Path.APPROXIMATE:
-        found = [_all_of(_nearest_exactly(request, matches), "dense")]
-        return found if matches is None else [*found, account("compared", matches.count)]
+        nearest = [_all_of(_nearest_exactly(request, matches), "dense")]
+        return nearest if matches is None else [*nearest, count_row("compared", matches.count)]
     if matches is None and request.is_quantised:
-        return _walked(request, _near(request), sa.true(), sa.true())
+        return _walk_parts(request, _near(request), sa.true(), sa.true())
     if matches is None:
         walk = _nearest_by_index(request, parameter("depth", sa.BigInteger))
         return [sa.select(named("dense"), *materialized(walk, "dense").c)]
-    return _chosen(request, matches)
+    return _few_or_walk(request, matches)
 
 
 def stored_by_key(request: CandidateRequest, ids: sa.Select[Any] | sa.CompoundSelect[Any]) -> Part:
-    """Rows of (item_id, then the cosine similarity and the vector as requested) of the items, by one scan of keys."""
+    """Rows of (item_id, then cosine similarity and vector, if requested) of the items, by one scan of keys."""
     rows, _, table = _nearest(request)
     columns: list[sa.ColumnElement[Any]] = [table.c.item_id]
     if request.with_both_scores:
         columns.append(rows.selected_columns.score)
     if request.with_vectors:
         columns.append(table.c.vector)
-    wanted = sa.func.any(sa.func.array(ids.scalar_subquery()))
-    return rows.with_only_columns(*columns).where(table.c.item_id == wanted)
+    any_id = sa.func.any(sa.func.array(ids.scalar_subquery()))
+    return rows.with_only_columns(*columns).where(table.c.item_id == any_id)
 
 
 def walk_values(request: CandidateRequest) -> dict[str, int]:
-    """The most rows that a walk brings, and the most of them that are ranked.
+    """The most rows that a walk reads, and the most of them that are ranked.
 
-    What a quantised index brings is in no order that counts: only as many rows as the effort hold the nearest.
+    Rows of a quantised index are only roughly in order: to include the nearest, as many as the effort are ranked.
     """
     kept = SPARE * request.depth
     if not request.is_quantised:
@@ -91,8 +91,8 @@ def walk_values(request: CandidateRequest) -> dict[str, int]:
 def dense_settings(request: CandidateRequest) -> Mapping[str, str]:
     """The settings of a walk.
 
-    Without sorting, only the index gives the order: until a table is analyzed anew, the planner takes a collection that
-    has grown for a small one. A plan that sorts after all would look dear enough to be compiled.
+    Sorting is off so that the planner uses the index, even if it takes a grown collection for a small one until the
+    table is analyzed again. A plan that sorts all the same would look expensive enough to be compiled (jit).
     """
     if request.path is not Path.APPROXIMATE:
         return {}
@@ -104,27 +104,27 @@ def dense_settings(request: CandidateRequest) -> Mapping[str, str]:
         "jit": "off",
     }
     if request.condition is not None:
-        # It counts every vector that the graph search looks at, not only those that it brings; reach bounds the latter.
-        settings["hnsw.max_scan_tuples"] = str(max(_LOOKED_AT_A_ROW * walk_values(request)["reach"], _LEAST_SCAN))
+        # The setting counts every vector that the graph search visits; reach limits the rows that it returns.
+        settings["hnsw.max_scan_tuples"] = str(max(_SCANNED_PER_ROW * walk_values(request)["reach"], _LEAST_SCAN))
     return settings
 
 
 def least_effort(request: CandidateRequest) -> int:
-    """The least effort of a walk: what it brings; of an index in parts, what each brings if they bring the same."""
+    """The least effort of a walk: its depth, or each part's share of the depth if the index is in parts."""
     return request.depth if request.is_quantised else math.ceil(request.depth / request.parts)
 
 
-def _chosen(request: CandidateRequest, matches: Matches) -> list[Part]:
+def _few_or_walk(request: CandidateRequest, matches: Matches) -> list[Part]:
     near = _near(request)
     return [
-        *_walked(request, near, sa.not_(matches.are_few), is_wanted(request, near.c.item_id)),
+        *_walk_parts(request, near, sa.not_(matches.are_few), passes_filter(request, near.c.item_id)),
         _all_of(_nearest_of_few(request, matches), "dense_of_few"),
-        account("compared", matches.count, matches.are_few),
+        count_row("compared", matches.count, matches.are_few),
     ]
 
 
 def _by_facets(request: CandidateRequest, clauses: Sequence[Clause]) -> list[Part]:
-    """All matching vectors are compared; where too many match, the function brings nothing and the index is walked."""
+    """Compare all matching vectors; if too many match, the function returns no row and the index is walked."""
     can_walk = request.path is Path.APPROXIMATE
     fields, values = fields_and_values(clauses)
     nearest_in = getattr(sa.func, f"nearest_in_embeddings_{int(request.space_id)}")
@@ -140,51 +140,51 @@ def _by_facets(request: CandidateRequest, clauses: Sequence[Clause]) -> list[Par
     item_id, score = compared.c
     parts = [
         sa.select(named("dense"), item_id, score).where(item_id.is_not(None)),
-        account("compared", score, item_id.is_(None)),
+        count_row("compared", score, item_id.is_(None)),
     ]
     if can_walk:
         near = _near(request)
         has_none = sa.not_(sa.exists(sa.select(sa.literal_column("1")).select_from(compared)))
-        parts += _walked(request, near, has_none, _has_facets(request, clauses, near))
+        parts += _walk_parts(request, near, has_none, _has_facets(request, clauses, near))
     return parts
 
 
 def _has_facets(request: CandidateRequest, clauses: Sequence[Clause], row: sa.Subquery) -> sa.ColumnElement[bool]:
-    """Whether a row has a facet of each clause; for a row whose list was cut, the item itself is checked."""
+    """Whether a row has a facet of each clause; if the row's list of facets is incomplete, the item is checked."""
     collection, facets = literal(request.collection_id), row.c.facets
     has_each: list[sa.ColumnElement[bool]] = []
-    are_told: list[sa.ColumnElement[bool]] = []
+    are_complete: list[sa.ColumnElement[bool]] = []
     for number, clause in enumerate(clauses, 1):
-        wanted = sa.func.facets_wanted(collection, clause.field, clause.wanted, type_=sa.types.NullType())
-        found_once = materialized(sa.select(wanted.label("any_of")), f"clause_{number}")
-        has_each.append(facets.op("&&", is_comparison=True)(sa.select(found_once.c.any_of).scalar_subquery()))
+        any_of = sa.func.facets_wanted(collection, clause.field, clause.wanted, type_=sa.types.NullType())
+        computed = materialized(sa.select(any_of.label("any_of")), f"clause_{number}")
+        has_each.append(facets.op("&&", is_comparison=True)(sa.select(computed.c.any_of).scalar_subquery()))
         if clause.can_be_list:
-            last: sa.Select[Any] = sa.select(sa.literal_column("any_of[cardinality(any_of)]")).select_from(found_once)
-            are_told.append(last.scalar_subquery() != sa.func.all(facets))
-    if are_told:
+            last: sa.Select[Any] = sa.select(sa.literal_column("any_of[cardinality(any_of)]")).select_from(computed)
+            are_complete.append(last.scalar_subquery() != sa.func.all(facets))
+    if are_complete:
         has_values = sa.func.has_values(collection, row.c.item_id, *fields_and_values(clauses), type_=sa.Boolean())
-        has_each.append(sa.or_(sa.and_(*are_told), has_values))
+        has_each.append(sa.or_(sa.and_(*are_complete), has_values))
     return sa.and_(*has_each)
 
 
-def _walked(
-    request: CandidateRequest, near: sa.Subquery, only_if: sa.ColumnElement[bool], wanted: sa.ColumnElement[bool]
+def _walk_parts(
+    request: CandidateRequest, near: sa.Subquery, only_if: sa.ColumnElement[bool], matches: sa.ColumnElement[bool]
 ) -> list[Part]:
-    """The best of the wanted ones among what a walk brings, and how many rows it brought.
+    """The best matching rows of a walk, and the number of rows that it read.
 
-    Bits order what is far from the query only roughly. A filter that wants such items meets some of them, which need
-    not be the nearest: so the number of those met is told too.
+    Bits order rows far from the query only roughly. Under a filter for such rows, the matches that a walk meets need
+    not be the nearest, so their number is returned too.
     """
-    kept = sa.select(near.c.item_id, near.c.score, near.c.place).where(only_if, wanted)
+    kept = sa.select(near.c.item_id, near.c.score, near.c.place).where(only_if, matches)
     met = materialized(kept.limit(parameter("kept", sa.BigInteger)), "walk")
     best = sa.select(named("dense"), met.c.item_id, met.c.score).order_by(met.c.score.desc(), met.c.item_id)
     walked = sa.select(sa.func.coalesce(sa.func.max(met.c.place), 0)).scalar_subquery()
     parts = [
         _all_of(best.limit(parameter("depth", sa.BigInteger)), "dense_of_walk"),
-        account("walked", walked, only_if),
+        count_row("walked", walked, only_if),
     ]
     if request.is_quantised and request.condition is not None:
-        parts.append(account("met", count_of(met), only_if))
+        parts.append(count_row("met", count_of(met), only_if))
     return parts
 
 
@@ -209,9 +209,9 @@ def _nearest_exactly(request: CandidateRequest, matches: Matches | None) -> Part
 
 
 def _nearest_of_few(request: CandidateRequest, matches: Matches) -> Part:
-    """The matches' vectors are looked up by their keys in one scan, whatever the planner thinks of how many there are.
+    """Look up the matches' vectors by their keys in one scan, however many the planner expects.
 
-    Where they are not few, the array is empty, and so is the scan.
+    If the matches are not few, the array is empty, and so is the scan.
     """
     rows, _, table = _nearest(request)
     keys = sa.select(matches.keys.c.item_id).where(matches.are_few).scalar_subquery()
@@ -219,7 +219,7 @@ def _nearest_of_few(request: CandidateRequest, matches: Matches) -> Part:
 
 
 def _best(rows: Part) -> Part:
-    """The nearest of the rows. An HNSW index orders by the distance alone: by the score, each row is compared, once."""
+    """The nearest of the rows, in the order of the score, for which the planner cannot use the HNSW index."""
     item_id, score = rows.selected_columns
     named_rows = rows.with_only_columns(named("dense"), item_id, score)
     return named_rows.order_by(score.desc(), item_id).limit(parameter("depth", sa.BigInteger))
@@ -230,25 +230,25 @@ def _nearest_by_index(request: CandidateRequest, limit: sa.ColumnElement[int], *
     rows, distance, table = _nearest(request)
     rows = rows.add_columns(*columns)
     if request.is_quantised:
-        # A subquery: the bits of the query are computed once, and not for each row.
-        given = sa.select(_bits(sa.cast(parameter("vector"), HALFVEC), request)).scalar_subquery()
-        distance = _bits(table.c.vector, request).op("<~>", return_type=sa.Float())(given)
-    # The bare operator, alone, is what an HNSW index can order by.
+        # A subquery, so that the bits of the query are computed once and not for each row.
+        query_bits = sa.select(_bits(sa.cast(parameter("vector"), HALFVEC), request)).scalar_subquery()
+        distance = _bits(table.c.vector, request).op("<~>", return_type=sa.Float())(query_bits)
+    # An HNSW index can order by the bare operator only.
     if request.parts == 1:
         return rows.order_by(distance).limit(limit)
     within = rows.add_columns(distance.label("distance")).order_by(distance)
-    each = [within.where(sa.text(is_of_part(part, request.parts))) for part in range(1, request.parts + 1)]
-    *found, near = sa.union_all(*(part.subquery().select() for part in each)).subquery("parts").c
-    return sa.select(*found).order_by(near).limit(limit)
+    walks = [within.where(sa.text(is_of_part(part, request.parts))) for part in range(1, request.parts + 1)]
+    *selected, nearest = sa.union_all(*(walk.subquery().select() for walk in walks)).subquery("parts").c
+    return sa.select(*selected).order_by(nearest).limit(limit)
 
 
 def is_of_part(part: int, parts: int) -> str:
-    """SQL: whether the hash of an item's key is the part's, counted from 1; an index and what walks it say the same."""
+    """The SQL condition of a part, counted from 1, by the hash of an item's key; also the text in the index."""
     return f"(hashtextextended(item_id, 0) & 9223372036854775807) % {int(parts)} = {int(part) - 1}"
 
 
 def _bits(vector: sa.ColumnElement[Any], request: CandidateRequest) -> sa.ColumnElement[Any]:
-    """One bit a dimension, as ``hnsw_definition`` says it."""
+    """One bit per dimension, as in ``hnsw_definition``."""
     return sa.cast(sa.func.binary_quantize(vector), BIT(request.dimensions))
 
 

@@ -28,7 +28,7 @@ class Candidates:
 
     item_ids: Sequence[str]
     vector: Vector | None = None
-    """The query's vector, shape (dimensions,), unit length; with a space, the cosines are wanted."""
+    """The query's vector, shape (dimensions,), unit length, for the cosines; None: no cosines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,48 +37,49 @@ class FactsRequest:
 
     collection_id: int
     searches: Sequence[Candidates]
-    read: frozenset[str] = READ
-    """The wanted ones of those facts that are read only where they are needed."""
+    names: frozenset[str] = READ
+    """The facts to read of those that not every signal needs."""
     with_entities: bool = False
-    """Whether their links are requested."""
+    """Whether to read the items' links."""
     space: StoredSpace | None = None
+    """The space of the cosines; None: no cosines."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """An item that there is."""
+class ItemFacts:
+    """The facts about an existing item, and its expiry."""
 
     facts: Facts
     expires_at: datetime | None
 
 
-async def read_facts(database: Database, tenant_id: int, request: FactsRequest) -> list[dict[str, Known]]:
-    """Read the facts about the candidates that exist, by item id, for each search; each item is read once."""
+async def read_facts(database: Database, tenant_id: int, request: FactsRequest) -> list[dict[str, ItemFacts]]:
+    """The facts about the existing candidates of each search, by item id; each item is read once."""
     all_ids = list(dict.fromkeys(item_id for search in request.searches for item_id in search.item_ids))
     if not all_ids:
         return [{} for _ in request.searches]
-    wanted = {"collection_id": request.collection_id, "item_ids": all_ids}
-    statements = [_items(request.read).bind(**wanted)]
+    values = {"collection_id": request.collection_id, "item_ids": all_ids}
+    statements = [_items(request.names).bind(**values)]
     if request.with_entities:
-        statements.append(_LINKS.bind(**wanted))
-    statements += [asked for search in request.searches for asked in _cosines_of(request, search)]
+        statements.append(_LINKS.bind(**values))
+    statements += [statement for search in request.searches for statement in _cosines_of(request, search)]
     answers = iter(await database.read_each(tenant_id, statements))
     rows = {row[0]: row for row in next(answers)}
     entities: dict[str, set[tuple[str, str]]] = {}
     for item_id, kind, entity_id in next(answers) if request.with_entities else ():
         entities.setdefault(item_id, set()).add((kind, entity_id))
-    linked = {item_id: frozenset(some) for item_id, some in entities.items()}
-    each = []
+    links = {item_id: frozenset(pairs) for item_id, pairs in entities.items()}
+    facts = []
     for search in request.searches:
         cosines: dict[str, float] = dict(next(answers)) if _cosines_of(request, search) else {}
-        each.append(
+        facts.append(
             {
-                item_id: _known(rows[item_id], cosines.get(item_id), linked.get(item_id, _NONE))
+                item_id: _facts_of(rows[item_id], cosines.get(item_id), links.get(item_id, _NONE))
                 for item_id in search.item_ids
                 if item_id in rows
             }
         )
-    return each
+    return facts
 
 
 _NONE: frozenset[tuple[str, str]] = frozenset()
@@ -91,12 +92,12 @@ _LINKS = compiled(
 
 
 @lru_cache(maxsize=32)
-def _items(read: frozenset[str]) -> Compiled:
-    nothing = {"title": sa.text("''"), "body": sa.text("''"), "attributes": sa.text("NULL"), "tags": sa.text("NULL")}
-    columns = [items.c[name] if name in read else nothing[name] for name in nothing]
+def _items(names: frozenset[str]) -> Compiled:
+    unread = {"title": sa.text("''"), "body": sa.text("''"), "attributes": sa.text("NULL"), "tags": sa.text("NULL")}
+    columns = [items.c[name] if name in names else unread[name] for name in unread]
     rows = items.outerjoin(memories, _same_item(memories))
     counts: list[Any] = [sa.text("NULL"), sa.text("NULL")]
-    if "verdicts" in read:
+    if "verdicts" in names:
         rows = rows.outerjoin(arms, sa.and_(_same_item(arms), arms.c.context == sa.literal_column(f"'{ANYWHERE}'")))
         counts = [arms.c.uses, arms.c.raw_successes]
     return compiled(
@@ -120,11 +121,11 @@ def _same_item(table: sa.Table) -> sa.ColumnElement[bool]:
 
 
 def _cosines_of(request: FactsRequest, search: Candidates) -> list[Compiled]:
-    """The statement that reads a search's cosines; none where they are not wanted."""
+    """The statement that reads a search's cosines, if they are requested."""
     if request.space is None or search.vector is None:
         return []
-    wanted = {"collection_id": request.collection_id, "item_ids": list(search.item_ids)}
-    return [Compiled(_cosines(request.space.table_name), wanted | {"vector": half_vector(search.vector)})]
+    values = {"collection_id": request.collection_id, "item_ids": list(search.item_ids)}
+    return [Compiled(_cosines(request.space.table_name), values | {"vector": half_vector(search.vector)})]
 
 
 @lru_cache(maxsize=256)
@@ -137,7 +138,7 @@ def _cosines(table_name: str) -> str:
     return statement.format(sql.Identifier(table_name)).as_string()
 
 
-def _known(row: Row, cosine: float | None, entities: frozenset[tuple[str, str]]) -> Known:
+def _facts_of(row: Row, cosine: float | None, entities: frozenset[tuple[str, str]]) -> ItemFacts:
     _, title, body, attributes, tags, happened_at, relevance, accesses, expires_at, uses, raw_successes = row
     facts = Facts(
         title=title,
@@ -152,4 +153,4 @@ def _known(row: Row, cosine: float | None, entities: frozenset[tuple[str, str]])
         uses=uses or 0,
         raw_successes=raw_successes or 0,
     )
-    return Known(facts, expires_at)
+    return ItemFacts(facts, expires_at)

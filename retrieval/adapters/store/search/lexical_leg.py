@@ -11,20 +11,20 @@ from sqlalchemy.dialects.postgresql import ARRAY
 from retrieval.adapters.store.search.candidate_request import CandidateRequest
 from retrieval.adapters.store.search.statement_parts import (
     Matches,
-    account,
     count_of,
-    is_wanted,
+    count_row,
     literal,
     materialized,
     named,
     parameter,
+    passes_filter,
 )
 from retrieval.adapters.store.tables import item_terms
 from retrieval.domain.search.hit import Path
 
 _FOUND_FIRST, _FOUND_FOR_A_FILTER = 4, 20
-"""If many items match: the items to find by words before filtering, in multiples of the number that is enough;
-the second if the first did not suffice. The cost is about proportional."""
+"""If many items match: the number of items to find by words before filtering, in multiples of ``enough``; the second
+if the first left too few. The cost is about proportional."""
 
 _TEXTS = ARRAY(sa.Text)
 
@@ -32,54 +32,54 @@ Part = sa.Select[Any]
 
 
 def lexical_leg(request: CandidateRequest, matches: Matches | sa.CTE) -> list[Part]:
-    """Rows of ('lexical', item_id, BM25), and a marker row if the filter left too few of the found items.
+    """Rows of ('lexical', item_id, BM25), and a marker row if too few of the found items pass the filter.
 
     ``matches``: those of the filter; without a filter ``found_by_words``.
     """
     if isinstance(matches, sa.CTE):
         return [sa.select(named("lexical"), matches.c.item_id, matches.c.score)]
     if request.path is not Path.APPROXIMATE:
-        return [sa.select(materialized(_each_weighed(request, matches), "lexical"))]
-    return _chosen(request, matches)
+        return [sa.select(materialized(_score_matches(request, matches), "lexical"))]
+    return _few_or_stages(request, matches)
 
 
-def _chosen(request: CandidateRequest, matches: Matches) -> list[Part]:
-    """Rank all matches if they are few; else filter the items found by words, and find more if too few are left."""
+def _few_or_stages(request: CandidateRequest, matches: Matches) -> list[Part]:
+    """Rank all matches if they are few; else filter the items found by words, and find more if too few pass."""
     first = _Stage.of(request, "first_by_words", _FOUND_FIRST, sa.not_(matches.are_few))
     more = _Stage.of(request, "more_by_words", _FOUND_FOR_A_FILTER, first.is_short)
     return [
-        sa.select(first.kept).where(sa.not_(first.is_short)),
-        sa.select(more.kept),
-        sa.select(materialized(_each_weighed(request, matches).where(matches.are_few), "lexical_of_few")),
-        account("too_few_found", sa.literal_column("1"), more.is_short),
+        sa.select(first.passing).where(sa.not_(first.is_short)),
+        sa.select(more.passing),
+        sa.select(materialized(_score_matches(request, matches).where(matches.are_few), "lexical_of_few")),
+        count_row("too_few_found", sa.literal_column("1"), more.is_short),
     ]
 
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """The items that the words find, up to a number, and the part of them that passes the filter."""
+    """The items found by words, up to a number, and those of them that pass the filter."""
 
-    kept: sa.CTE
+    passing: sa.CTE
     is_short: sa.ColumnElement[bool]
-    """Whether the words match more items, and the filter lets too few of the found ones through."""
+    """Whether the words may find more items, and too few of the found items pass the filter."""
 
     @classmethod
     def of(cls, request: CandidateRequest, name: str, times: int, only_if: sa.ColumnElement[bool]) -> _Stage:
-        """A stage that finds ``times`` as many items as are enough, if ``only_if`` holds."""
+        """A stage that finds ``times`` × ``enough`` items, if ``only_if`` holds."""
         most = parameter("enough", sa.Integer) * sa.literal_column(str(times))
-        found = _found(request, most)
-        rows = materialized(sa.select(found.c.item_id, found.c.score).where(only_if), name)
-        kept = materialized(_kept(request, rows), f"lexical_of_{name}")
-        return cls(kept, sa.and_(count_of(rows) >= most, count_of(kept) < parameter("enough", sa.BigInteger)))
+        hits = _search_by_words(request, most)
+        rows = materialized(sa.select(hits.c.item_id, hits.c.score).where(only_if), name)
+        passing = materialized(_passing(request, rows), f"lexical_of_{name}")
+        return cls(passing, sa.and_(count_of(rows) >= most, count_of(passing) < parameter("enough", sa.BigInteger)))
 
 
 def found_by_words(request: CandidateRequest) -> sa.CTE:
-    """The items that the words find, with the query's side of BM25: one part for all that read it."""
-    found = _found(request, parameter("depth", sa.Integer))
-    return materialized(sa.select(found.c.item_id, found.c.score, found.c.weights), "lexical")
+    """The items found by words, with the query's weights for BM25; a single CTE for all readers."""
+    hits = _search_by_words(request, parameter("depth", sa.Integer))
+    return materialized(sa.select(hits.c.item_id, hits.c.score, hits.c.weights), "lexical")
 
 
-def _found(request: CandidateRequest, limit: sa.ColumnElement[int]) -> sa.TableValuedAlias:
+def _search_by_words(request: CandidateRequest, limit: sa.ColumnElement[int]) -> sa.TableValuedAlias:
     return sa.func.lexical_search(
         literal(request.collection_id),
         parameter("query", sa.Text),
@@ -89,33 +89,33 @@ def _found(request: CandidateRequest, limit: sa.ColumnElement[int]) -> sa.TableV
     ).table_valued("item_id", "score", "weights", name="found")
 
 
-def _kept(request: CandidateRequest, by_words: sa.CTE) -> Part:
+def _passing(request: CandidateRequest, by_words: sa.CTE) -> Part:
     """The best items that pass the filter, looked up until there are enough.
 
-    The function gives the best first, and a scan of what it gave keeps that order.
+    The function returns the best first, and a scan of its rows keeps that order.
     """
     return (
         sa.select(named("lexical"), by_words.c.item_id, by_words.c.score)
-        .where(is_wanted(request, by_words.c.item_id))
+        .where(passes_filter(request, by_words.c.item_id))
         .limit(parameter("depth", sa.BigInteger))
     )
 
 
-def query_weights(request: CandidateRequest, name: str = "words", found: sa.CTE | None = None) -> sa.CTE:
-    """The query's side of BM25, in a part of that name; as ``found`` has it, where that found anything."""
+def query_weights(request: CandidateRequest, name: str = "words", hits: sa.CTE | None = None) -> sa.CTE:
+    """The query's weights for BM25 as a CTE of that name; taken from ``hits`` if that has a row."""
     weights: sa.ColumnElement[Any] = sa.func.lexical_query(
         literal(request.collection_id),
         parameter("query", sa.Text),
         parameter("prefixes", _TEXTS),
         type_=sa.types.NullType(),
     )
-    if found is not None:
-        weights = sa.func.coalesce(sa.select(found.c.weights).limit(sa.literal_column("1")).scalar_subquery(), weights)
+    if hits is not None:
+        weights = sa.func.coalesce(sa.select(hits.c.weights).limit(sa.literal_column("1")).scalar_subquery(), weights)
     return materialized(sa.select(weights.label("weights")), name)
 
 
 def _weight_of(request: CandidateRequest, item_id: sa.ColumnElement[str], words: sa.CTE) -> sa.FromClause:
-    """BM25 of one item, looked up by its key; ``words``: the query's side of it."""
+    """BM25 of one item, looked up by its key; ``words``: the query's weights."""
     score = -item_terms.c.weights.op("<#>", return_type=sa.Float())(words.c.weights)
     row = sa.select(score.label("score")).where(
         item_terms.c.collection_id == literal(request.collection_id), item_terms.c.item_id == item_id
@@ -126,7 +126,7 @@ def _weight_of(request: CandidateRequest, item_id: sa.ColumnElement[str], words:
 def weighed_by_key(
     request: CandidateRequest, ids: sa.Select[Any] | sa.CompoundSelect[Any], words: sa.CTE
 ) -> sa.Select[Any]:
-    """Rows of (item_id, BM25) of the items, found in one scan of their keys; ``words``: the query's side of it."""
+    """Rows of (item_id, BM25) of the items, by one scan of their keys; ``words``: the query's weights."""
     weights = sa.select(words.c.weights).scalar_subquery()
     score = -item_terms.c.weights.op("<#>", return_type=sa.Float())(weights)
     return sa.select(item_terms.c.item_id, score.label("score")).where(
@@ -135,8 +135,8 @@ def weighed_by_key(
     )
 
 
-def _each_weighed(request: CandidateRequest, matches: Matches) -> Part:
-    """The best of the matching items, each looked up by its key, whatever the planner thinks of how many there are."""
+def _score_matches(request: CandidateRequest, matches: Matches) -> Part:
+    """The best of the matching items, each looked up by its key, however many the planner expects."""
     words = query_weights(request)
     weighed = _weight_of(request, matches.keys.c.item_id, words)
     return (

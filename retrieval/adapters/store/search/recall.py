@@ -1,7 +1,7 @@
-"""Recall of HNSW indexes: sampled queries, their repetition, the measured recall, and the effort that follows.
+"""Recall of HNSW indexes: sampled queries, their repetition, the measured recall, and the resulting effort.
 
-A probe prepares nothing, so each statement is planned for its own settings: a kept plan would answer the exact search
-with the index's rows, and the recall would look perfect.
+A probe uses no prepared statements, so that each statement is planned for its own settings: with a cached plan the
+exact search might use the index, and the recall would look perfect.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.items.conditions import matching
 from retrieval.adapters.store.round_trip import run_together
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
-from retrieval.adapters.store.search.candidates import Found, bound, found, settings
+from retrieval.adapters.store.search.candidates import LegResults, bound, leg_results_of, settings
 from retrieval.adapters.store.search.indexes import BEYOND
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.search.filters import Filter, parse_where
 from retrieval.domain.search.hit import Path
 from retrieval.domain.search.profile import LegName
 
-_KEEP = """
+_STORE_SAMPLE = """
     INSERT INTO query_samples (collection_id, space_id, vector, condition, result_limit)
     VALUES (%(collection_id)s, %(space_id)s, %(vector)s, %(condition)s, %(limit)s)
 """
@@ -69,10 +69,9 @@ async def keep_sample(
     condition_json: Mapping[str, Any] | None,
     limit: int,
 ) -> None:
-    """Keep a search that an HNSW index answered; ``condition_json`` is its filter as ``as_mapping`` says it.
+    """Store a search that an HNSW index answered; ``condition_json``: its filter by ``as_mapping``.
 
-    Searches that compared everything are perfect, and nothing can be learned from them. ``vector`` has shape
-    (dimensions,).
+    Searches that compared every vector have recall 1, so samples of them are useless. ``vector``: shape (dimensions,).
     """
     values = {
         "collection_id": collection_id,
@@ -82,7 +81,7 @@ async def keep_sample(
         "limit": limit,
     }
     async with database.transaction(tenant_id) as connection:
-        await connection.execute(_KEEP, values)
+        await connection.execute(_STORE_SAMPLE, values)
 
 
 async def latest_samples(
@@ -100,56 +99,56 @@ async def has_newer_samples(database: Database, tenant_id: int, collection_id: i
 
 
 _TIE = 1e-6
-"""Scores that differ by less are equal: which of two equal items is found does not matter."""
+"""Scores that differ by less are equal: either of two equal items may be found."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The part of a sample's true neighbours that the index found."""
+    """The result of repeating a sample by the index and exactly."""
 
     recall: float
-    """0 to 1."""
+    """The share of the true nearest items that the index found, 0 to 1."""
     is_short: bool
-    """Whether there were more items than the index found."""
+    """Whether the index found fewer items than exist."""
     matches: int | None
-    """Items that the filter lets through; None without a filter."""
+    """The number of items that pass the filter; None without a filter."""
     effort: int
 
 
 async def probe(database: Database, tenant_id: int, request: CandidateRequest, sample: Sample) -> Probe:
-    """Ask both ways; ``request`` is the dense leg's, for the sample's filter and limit, on the approximate path.
+    """Search exactly and by the index; ``request``: the dense leg's, with the sample's filter and limit, approximate.
 
-    A search of which the index brings too little is answered exactly in the end, and so counts as found.
+    A search that falls short is repeated exactly in operation, so its recall counts as 1.
     """
     async with database.snapshot(tenant_id) as connection:
-        exact = await _ask(connection, replace(request, path=Path.EXACT), sample)
+        exact = await _search(connection, replace(request, path=Path.EXACT), sample)
         matches = await _count(connection, request)
         await database.set_locally(connection, settings(request))
-        walked = await _ask(connection, request, sample)
-    truth, scores = _scores(exact), _scores(walked)
+        approximate = await _search(connection, request, sample)
+    truth, scores = _scores(exact), _scores(approximate)
     return Probe(
-        recall=1.0 if walked.fell_short else recall_of(scores, truth),
+        recall=1.0 if approximate.fell_short else recall_of(scores, truth),
         is_short=len(scores) < len(truth),
         matches=matches,
         effort=request.effort,
     )
 
 
-def recall_of(found: list[float], exact: list[float]) -> float:
-    """The share of the true best that was found, by their scores, best first; 1 where there is nothing to find."""
+def recall_of(scores: list[float], exact: list[float]) -> float:
+    """The share of the exact scores that is among ``scores``, both best first; 1 if there are none."""
     if not exact:
         return 1.0
-    good = sum(score >= exact[-1] - _TIE for score in found)
+    good = sum(score >= exact[-1] - _TIE for score in scores)
     return min(good, len(exact)) / len(exact)
 
 
-async def _ask(connection: Connection, request: CandidateRequest, sample: Sample) -> Found:
+async def _search(connection: Connection, request: CandidateRequest, sample: Sample) -> LegResults:
     statement = bound(request, Query(vector=sample.vector))
     [answer] = await run_together(connection, [statement])
-    return found(answer.rows(), request)
+    return leg_results_of(answer.rows(), request)
 
 
-def _scores(answer: Found) -> list[float]:
+def _scores(answer: LegResults) -> list[float]:
     return [candidate.score for candidate in answer.rankings[LegName.DENSE]]
 
 
@@ -164,16 +163,16 @@ async def _count(connection: Connection, request: CandidateRequest) -> int | Non
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """The measured recall of an index, for searches whose filters let through similar numbers of items."""
+    """The measured recall of an index, for searches whose filters match similar numbers of items."""
 
     bucket: str
     samples: int
     recall: float
-    """0 to 1: the mean share of the true nearest items that was found."""
+    """The mean share of the true nearest items that the searches found, 0 to 1."""
     short_pages: int
-    """Searches that got fewer items than there were."""
+    """The number of searches that found fewer items than exist."""
     effort: int
-    """The search effort (``hnsw.ef_search``) of the searches, at least."""
+    """The least search effort (``hnsw.ef_search``) of the searches."""
     measured_at: datetime | None = None
     """None: now."""
 
@@ -200,30 +199,30 @@ class CollectionRecall:
 
     collection: str
     recall: float
-    """0 to 1: that of the filters for which it is lowest."""
+    """The lowest recall of any kind of filter, 0 to 1."""
     samples: int
     measured_at: datetime
 
 
 async def lowest_recalls(database: Database, tenant_id: int, limit: int) -> list[CollectionRecall]:
-    """Read the tenant's collections with the lowest measured recall, at most ``most``, the lowest first."""
+    """The tenant's ``limit`` collections with the lowest measured recall, the lowest first."""
     rows = await database.read(tenant_id, _WORST.bind(tenant_id=tenant_id, limit=limit))
     names = ("collection", "recall", "samples", "measured_at")
     return [CollectionRecall(**dict(zip(names, row, strict=True))) for row in rows]
 
 
 async def store_measurements(
-    database: Database, tenant_id: int, collection_id: int, space_id: int, found: Sequence[Measurement]
+    database: Database, tenant_id: int, collection_id: int, space_id: int, measurements: Sequence[Measurement]
 ) -> None:
-    """Store one run's measurements, under one time."""
+    """Store the measurements of one run, with the same time."""
     async with database.transaction(tenant_id) as connection:
-        for measurement in found:
+        for measurement in measurements:
             values: dict[str, Any] = {name: getattr(measurement, name) for name in Measurement.__slots__}
             await connection.execute(_STORE, {**values, "collection_id": collection_id, "space_id": space_id})
 
 
 MOST_EFFORT = 800
-"""Above, a rebuilt index helps more than a longer walk."""
+"""The greatest effort: beyond it, rebuilding the index helps more."""
 
 _RAISE = """
     UPDATE ann_indexes
@@ -242,15 +241,15 @@ _GIVE_UP = """
 
 
 async def give_up_index(connection: Connection, collection_id: int, space_id: int) -> None:
-    """Let every search compare all vectors: no effort makes this index find what it should."""
+    """Let every search compare all vectors, because no effort gives this index enough recall."""
     values = {"collection_id": collection_id, "space_id": space_id, "beyond": BEYOND}
     await connection.execute(_GIVE_UP, values)
 
 
 async def raise_effort(connection: Connection, collection_id: int, space_id: int) -> int | None:
-    """Let searches through the index go half as far again; gives the effort for ten results.
+    """Raise the effort of the index by half; returns the effort for ten results.
 
-    None: nothing is known of the index, or its searches go as far already as makes sense.
+    None: there is no such index, or its effort is the greatest already.
     """
     values = {"collection_id": collection_id, "space_id": space_id, "most": MOST_EFFORT}
     row = await (await connection.execute(_RAISE, values)).fetchone()

@@ -24,14 +24,14 @@ class ReembeddingState(StrEnum):
     FILLING = "filling"
     """Items wait for their vector in the target space."""
     READY = "ready"
-    """The target space is as full as the one in use, has its index, and was compared with it."""
+    """The target space is complete, has its index, and was compared with the space in use."""
     SWITCHED = "switched"
-    """Searches use the target space; the former one is kept up to date, and can be returned to at once."""
+    """Searches use the target space; the former one is kept up to date, for an immediate return."""
     REMOVING = "removing"
     """The vectors of the space that is not in use are being removed."""
     DONE = "done"
     ABORTED = "aborted"
-    """It ended without a switch. It is stored as done, without a time of the switch."""
+    """It ended without a switch; stored as done, without a time of the switch."""
 
     @property
     def is_over(self) -> bool:
@@ -44,7 +44,7 @@ class Switching(StrEnum):
 
     WHEN_ASKED = "when asked"
     BY_ITSELF = "by itself"
-    """Once it is ready, if it compares well."""
+    """When it is ready, if the comparison is good."""
     NOW = "now"
     """On request, as soon as the target space is full."""
 
@@ -74,7 +74,7 @@ class StoredReembedding:
 
     @property
     def in_use(self) -> StoredSpace:
-        """The space that searches use, before the end and unless it was given up."""
+        """The space that searches use, while the re-embedding is under way."""
         return self.former if self.switched_at is None else self.target
 
     @property
@@ -83,7 +83,7 @@ class StoredReembedding:
         return self.target if self.switched_at is None else self.former
 
     def spent(self, today: date) -> int:
-        """Tokens that were set aside that day."""
+        """The number of tokens reserved on that day."""
         return self.spent_tokens if self.spent_on == today else 0
 
 
@@ -112,15 +112,15 @@ async def find_reembedding(database: Database, tenant_id: int, collection_id: in
     if not rows:
         return None
     *values, former_id, former, target_id, target = rows[0]
-    known: dict[str, Any] = dict(zip(_FIELDS, values, strict=True))
+    fields: dict[str, Any] = dict(zip(_FIELDS, values, strict=True))
     return StoredReembedding(
-        **{**known, "state": ReembeddingState(known["state"]), "switching": Switching(known["switching"])},
+        **{**fields, "state": ReembeddingState(fields["state"]), "switching": Switching(fields["switching"])},
         former=StoredSpace(former_id, EmbeddingSpace(**former)),
         target=StoredSpace(target_id, EmbeddingSpace(**target)),
     )
 
 
-# Writers depend on the existing spaces, so the change waits for them. It does not wait for searches.
+# Writers depend on the existing spaces, so the change waits for them, but not for searches.
 _ALONE = "SELECT pg_advisory_xact_lock(writers_lock(%(id)s))"
 _BEGIN = """
     INSERT INTO reembeddings AS known (
@@ -142,13 +142,13 @@ _BEGIN = """
 
 
 async def begin_reembedding(
-    database: Database, tenant_id: int, collection_id: int, target: StoredSpace, wanted: Mapping[str, Any]
+    database: Database, tenant_id: int, collection_id: int, target: StoredSpace, options: Mapping[str, Any]
 ) -> bool:
-    """Begin to keep the target space; False: a re-embedding is under way, or the collection is in that space.
+    """Begin a re-embedding; False: another one is under way, or the collection is in that space already.
 
-    What was spent of the day's budget stays spent. ``wanted``: the columns of how it goes about it.
+    Tokens spent of the day's budget stay spent. ``options``: the columns of its options.
     """
-    values = {"id": collection_id, "target": target.space_id, **wanted}
+    values = {"id": collection_id, "target": target.space_id, **options}
     async with database.transaction(tenant_id) as connection:
         await connection.execute(_ALONE, values)
         return await (await connection.execute(_BEGIN, values)).fetchone() is not None
@@ -161,7 +161,7 @@ async def change_reembedding(
     states: Sequence[ReembeddingState],
     changes: Mapping[str, Any],
 ) -> bool:
-    """Change columns of the re-embedding, if it is in one of those states."""
+    """Change columns of the re-embedding if it is in one of the states."""
     settings = [sql.SQL("{} = {}").format(sql.Identifier(name), sql.Placeholder(name)) for name in changes]
     statement = sql.SQL(
         "UPDATE reembeddings SET {} WHERE collection_id = %(of)s AND state = ANY(%(states)s) RETURNING 1"
@@ -177,11 +177,11 @@ _NOTE = Compiled("UPDATE reembeddings SET note = %(note)s WHERE collection_id = 
 
 
 async def note_reembedding(database: Database, tenant_id: int, collection_id: int, note: str) -> None:
-    """Say why it does not go on. Of one that is paused this is said already."""
+    """Store why it does not progress, unless it is paused, which has a note of its own."""
     await database.write(tenant_id, _NOTE.bind(id=collection_id, note=note))
 
 
-_SET_ASIDE = """
+_RESERVE = """
     UPDATE reembeddings SET
         spent_tokens = CASE WHEN spent_on = %(today)s THEN spent_tokens ELSE 0 END + %(tokens)s, spent_on = %(today)s,
         paid_tokens = paid_tokens + %(tokens)s, paid_texts = paid_texts + %(texts)s
@@ -195,21 +195,21 @@ _SET_ASIDE = """
 async def set_tokens_aside(
     database: Database, tenant_id: int, collection_id: int, *, tokens: int, texts: int, today: date
 ) -> bool:
-    """Count the tokens as spent before the embedder is asked.
+    """Count the tokens as spent before calling the embedder.
 
-    False: the day's budget has not so many left, or the re-embedding is paused or was given up.
+    False: they exceed the day's budget, or the re-embedding is paused or was aborted.
     """
     values = {"id": collection_id, "tokens": tokens, "texts": texts, "today": today}
     async with database.transaction(tenant_id) as connection:
-        return await (await connection.execute(_SET_ASIDE, values)).fetchone() is not None
+        return await (await connection.execute(_RESERVE, values)).fetchone() is not None
 
 
-_GO_OVER = """
+_SWITCH_OVER = """
     UPDATE reembeddings SET state = 'switched', switched_at = %(now)s, switching = 'when asked', note = ''
     WHERE collection_id = %(id)s AND state IN ('filling', 'ready') AND target_id = %(target)s AND NOT is_paused
     RETURNING target_id
 """
-_GO_BACK = """
+_SWITCH_BACK = """
     UPDATE reembeddings SET state = 'ready', switched_at = NULL, switching = 'when asked', note = ''
     WHERE collection_id = %(id)s AND state = 'switched'
     RETURNING former_id
@@ -218,24 +218,24 @@ _SWITCH = "UPDATE collections SET space_id = %(space)s WHERE collection_id = %(i
 
 
 async def hold_writers(connection: Connection, collection_id: int) -> None:
-    """Let no other transaction write to the collection's items until this one ends."""
+    """Block other writers of the collection's items until this transaction ends."""
     await connection.execute(_ALONE, {"id": collection_id})
 
 
 async def switch_over(connection: Connection, collection_id: int, target: StoredSpace, now: datetime) -> bool:
-    """Let searches use the target space from this transaction's end on. Call it with the writers held."""
-    return await _switch(connection, _GO_OVER, {"id": collection_id, "target": target.space_id, "now": now})
+    """Let searches use the target space once this transaction is committed; call ``hold_writers`` first."""
+    return await _switch(connection, _SWITCH_OVER, {"id": collection_id, "target": target.space_id, "now": now})
 
 
 async def switch_back(database: Database, tenant_id: int, collection_id: int) -> bool:
-    """Let searches use the former space again, at once; False: it is not kept any more, or never was left."""
+    """Let searches use the former space again, at once; False: it is not kept any more, or still in use."""
     async with database.transaction(tenant_id) as connection:
         await hold_writers(connection, collection_id)
-        return await _switch(connection, _GO_BACK, {"id": collection_id})
+        return await _switch(connection, _SWITCH_BACK, {"id": collection_id})
 
 
-async def _switch(connection: Connection, way: LiteralString, values: Mapping[str, Any]) -> bool:
-    row = await (await connection.execute(way, values)).fetchone()
+async def _switch(connection: Connection, update: LiteralString, values: Mapping[str, Any]) -> bool:
+    row = await (await connection.execute(update, values)).fetchone()
     if row is not None:
         await connection.execute(_SWITCH, {"id": values["id"], "space": row[0]})
     return row is not None
@@ -260,8 +260,8 @@ _CENTROIDS_OF = """
     SELECT max(k.computed_at) FROM cluster_centroids AS k
     WHERE k.collection_id = %(id)s AND k.space_id = %(space)s
 """
-# A cluster keeps its number, its items and so its learned data; its centre in the other space is that of its items.
-# A cluster without items has no centre.
+# A cluster keeps its number, its items and so its learned data; its centroid in the other space is that of its items.
+# A cluster without items has no centroid.
 _CARRY_CLUSTERS = """
     WITH means AS (
         SELECT member.cluster, avg(e.vector) AS vector
@@ -284,14 +284,14 @@ _CARRY_CLUSTERS = """
 async def carry_clusters(
     database: Database, tenant_id: int, collection_id: int, *, former: StoredSpace, target: StoredSpace
 ) -> int:
-    """Carry clusters over from one space to another that has older ones or none; return their number."""
+    """Copy clusters from one space to another that has older clusters or none; returns their number."""
     async with database.transaction(tenant_id) as connection:
-        found: list[datetime | None] = []
+        computed_at: list[datetime | None] = []
         for space in (former, target):
             cursor = await connection.execute(_CENTROIDS_OF, {"id": collection_id, "space": space.space_id})
             row = await cursor.fetchone()
-            found.append(None if row is None else row[0])
-        if found[0] is None or (found[1] is not None and found[1] >= found[0]):
+            computed_at.append(None if row is None else row[0])
+        if computed_at[0] is None or (computed_at[1] is not None and computed_at[1] >= computed_at[0]):
             return 0
         statement = for_table(_CARRY_CLUSTERS, target.table_name)
         values = {
@@ -306,7 +306,7 @@ async def carry_clusters(
 _REMOVE = """
     DELETE FROM {table} AS e
     WHERE e.collection_id = %(id)s AND e.item_id = ANY (ARRAY(
-        SELECT one.item_id FROM {table} AS one WHERE one.collection_id = %(id)s ORDER BY one.item_id LIMIT %(most)s
+        SELECT v.item_id FROM {table} AS v WHERE v.collection_id = %(id)s ORDER BY v.item_id LIMIT %(most)s
     ))
 """
 _FORGET = (
@@ -321,7 +321,7 @@ _FORGET = (
 async def remove_next_vectors(
     database: Database, tenant_id: int, collection_id: int, space: StoredSpace, most: int
 ) -> int:
-    """Remove up to ``most`` of the collection's vectors in its former space; return their number."""
+    """Remove up to ``most`` of the collection's vectors in its former space; returns their number."""
     statement = for_table(_REMOVE, space.table_name)
     async with database.transaction(tenant_id) as connection:
         return (await connection.execute(statement, {"id": collection_id, "most": most})).rowcount
@@ -334,9 +334,9 @@ async def forget_space(database: Database, tenant_id: int, collection_id: int, s
             await connection.execute(statement, {"id": collection_id, "space": space.space_id})
 
 
-# The latest search of each question, those with a verdict first; without what a caller embedded himself.
+# The latest search of each question, those with a verdict first; without searches by the caller's own vector.
 _RECORDED = Compiled("""
-    SELECT one.retrieval_id FROM (
+    SELECT search.retrieval_id FROM (
         SELECT DISTINCT ON (r.query) r.retrieval_id, r.retrieved_at, EXISTS (
             SELECT FROM feedback AS f
             WHERE f.collection_id = %(id)s AND f.retrieval_id = r.retrieval_id AND f.superseded_at IS NULL
@@ -348,8 +348,8 @@ _RECORDED = Compiled("""
             ORDER BY latest.retrieved_at DESC LIMIT 5000
         ) AS r
         ORDER BY r.query, is_judged DESC, r.retrieved_at DESC
-    ) AS one
-    ORDER BY one.is_judged DESC, one.retrieved_at DESC LIMIT %(most)s
+    ) AS search
+    ORDER BY search.is_judged DESC, search.retrieved_at DESC LIMIT %(most)s
 """)
 _VERDICTS = Compiled("""
     SELECT f.retrieval_id, f.item_id, sum(f.weight * f.reward) / sum(f.weight) FROM feedback AS f
@@ -359,18 +359,18 @@ _VERDICTS = Compiled("""
 
 
 async def recorded_questions(database: Database, tenant_id: int, collection_id: int, most: int) -> list[UUID]:
-    """The identifiers of the latest recorded searches, one a question, at most ``most``."""
+    """The ids of the latest recorded searches, one per question, at most ``most``."""
     return [row[0] for row in await database.read(tenant_id, _RECORDED.bind(id=collection_id, most=most))]
 
 
 async def verdicts_on(
     database: Database, tenant_id: int, collection_id: int, ids: Sequence[UUID]
 ) -> dict[UUID, dict[str, float]]:
-    """The mean reward of the items of those searches that have a verdict, by search and item id."""
-    found: dict[UUID, dict[str, float]] = {}
+    """The mean reward of the items with a verdict, by search and item id."""
+    rewards: dict[UUID, dict[str, float]] = {}
     for search, item_id, reward in await database.read(tenant_id, _VERDICTS.bind(id=collection_id, ids=list(ids))):
-        found.setdefault(search, {})[item_id] = float(reward)
-    return found
+        rewards.setdefault(search, {})[item_id] = float(reward)
+    return rewards
 
 
 def as_json(value: Mapping[str, Any]) -> Jsonb:

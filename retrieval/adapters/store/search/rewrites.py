@@ -1,4 +1,4 @@
-"""Rewritten queries as they are kept: by tenant, model, query and instructions, until they expire."""
+"""The cache of rewrites, by tenant, model, query and instructions, until they expire."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _KEEP = """
 async def cached_rewrites(
     database: Database, tenant_id: int, model: str, query: str, now: datetime, *, instructions: str = ""
 ) -> list[str] | None:
-    """Read the kept rewrites of a query, in their order; None where none is kept that has not expired.
+    """The cached rewrites of a query, in order; None: not cached, or expired.
 
-    ``model`` is the language model's name, ``instructions`` the version of its instructions, ``now`` is time
-    zone aware. Queries differ by their letters, not by the space around and between their words.
+    ``model``: the language model's name; ``instructions``: the version of its instructions; ``now``: aware of the time
+    zone. White space around and between the words of a query is ignored.
     """
     parameters = {**_key(tenant_id, model, query, instructions), "now": now}
     rows = await database.read(tenant_id, Compiled(_CACHED, parameters))
@@ -46,9 +46,9 @@ async def keep_rewrites(
     expires_at: datetime,
     instructions: str = "",
 ) -> None:
-    """Store the rewrites of a query; of concurrent ones, those that expire last stay. The rest is as for reading.
+    """Store the rewrites of a query; of concurrent writes, the one that expires last wins.
 
-    Raises ``DatabaseError`` where the database cannot be had; the rewrites are good without being kept.
+    Raises ``DatabaseError``; the rewrites can be used without being stored. Arguments as in ``cached_rewrites``.
     """
     parameters = {
         **_key(tenant_id, model, query, instructions),
@@ -59,6 +59,6 @@ async def keep_rewrites(
 
 
 def _key(tenant_id: int, model: str, query: str, instructions: str) -> dict[str, object]:
-    # As JSON, so that no query and instructions together can read as others.
+    # JSON, so that no two pairs of query and instructions have the same text.
     text = json.dumps([instructions, " ".join(query.split())])
     return {"tenant_id": tenant_id, "model": model, "query_hash": sha256(text.encode()).digest()}

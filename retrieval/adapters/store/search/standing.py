@@ -1,9 +1,9 @@
-"""Scores memories by their stored signals, and keeps the candidates of all legs that can score most.
+"""Scores memories by their stored signals, and keeps the candidates of all legs with the highest likely scores.
 
-The best memories by a sum of signals need not be among the best by a single one: the first hundred of the latest, the
-most used and the most relevant miss more than half of the true ten best of 100,000 memories. So these legs are walked
-further, and keep the best of all memories that they meet by the sum of the stored signals. Of the candidates of all
-legs, the statement keeps those that are likely to score most. Only these are sent, and have their texts read.
+The best memories by a sum of signals need not be among the best by a single signal: the first hundred of the latest,
+the most used and the most relevant miss more than half of the true ten best of 100,000 memories. So these legs are
+walked further, and keep the best memories that they meet by the sum of the stored signals. Of the candidates of all
+legs, the statement keeps those with the highest likely scores. Only these are sent, and have their texts read.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from sqlalchemy.dialects.postgresql import ARRAY, REGCONFIG
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, StandingWeights
 from retrieval.adapters.store.search.statement_parts import (
     Matches,
-    account,
     count_of,
-    is_wanted,
+    count_row,
     literal,
     materialized,
     named,
     parameter,
+    passes_filter,
 )
 from retrieval.adapters.store.tables import collections, item_terms, memories
 from retrieval.domain.search.profile import LegName
@@ -32,10 +32,10 @@ from retrieval.domain.search.profile import LegName
 STANDING_LEGS = (LegName.RECENT, LegName.POPULAR, LegName.RELEVANT)
 """The legs that rank by one stored signal each."""
 
-LEFT_OUT = "left_out"
+DROPPED_SCORE = "dropped_score"
 """The name of the row with the likely score of the best dropped candidate."""
 
-_VALUE, _HELD = "value", "held"
+_VALUE, _WORD_SHARE = "value", "word_share"
 """Names of the rows with the sum of an item's stored signals, and with its share of the question's words."""
 
 Part = sa.Select[Any]
@@ -44,16 +44,16 @@ Number = sa.ColumnElement[Any]
 _SECONDS_A_DAY = 86_400.0
 
 _KEPT = 2
-"""The walks keep this many times the number that is enough, because the words that an item holds can still raise it."""
+"""The walks keep this many times ``enough`` items, because an item's words can still raise its score."""
 
 _SHORTER = 5
-"""The walk of the latest is this many times as long as the others: recency differs between many memories."""
+"""The walk of the latest is this many times as long as the others, because recency varies most."""
 
 _ZERO: Number = sa.literal_column("0")
 _ONE: Number = sa.literal_column("1")
 
 _LEAST_EXPONENT = "-700"
-"""The least exponent: PostgreSQL raises an error for e to the power of less."""
+"""The least exponent: below, PostgreSQL's exp() raises an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,70 +77,70 @@ def standing_legs(request: CandidateRequest, matches: Matches | None) -> list[Pa
     all_met = [count_of(walk.rows) >= _stride(walk.leg) for walk in walks]
     is_short = sa.case((sa.or_(matches.are_few, count_of(kept) >= parameter("enough", sa.BigInteger)), sa.false()),
                        else_=sa.or_(*all_met))  # fmt: skip
-    return [*parts, account("too_few_found", sa.literal_column("1"), is_short)]
+    return [*parts, count_row("too_few_found", sa.literal_column("1"), is_short)]
 
 
-def sifted(legs: sa.CompoundSelect[Any], request: CandidateRequest) -> sa.CompoundSelect[Any]:
-    """Keep the rows of the items that are likely to score most; accounts stay, and one counts the rows left out.
+def best_candidates(legs: sa.CompoundSelect[Any], request: CandidateRequest) -> sa.CompoundSelect[Any]:
+    """The rows of the items with the highest likely scores, rows of counts, and the score of the best dropped item.
 
-    Words count by the share of the question's that an item holds, as the lexical index knows words.
+    Words count by the share of the question's lexemes that an item has, by the lexical index.
     """
     rows = legs.cte("candidate").prefix_with("MATERIALIZED", dialect="postgresql")
     leg, item_id, score = rows.c
-    likely = materialized(_likely(_told(request, rows)), "likely")
+    likely = materialized(_likely(_signal_rows(request, rows)), "likely")
     best = likely.c.likely.desc(), likely.c.item_id
     enough = parameter("enough", sa.BigInteger)
     kept = sa.select(likely.c.item_id).order_by(*best).limit(enough).subquery()
-    first_out = sa.select(likely.c.likely).order_by(*best).limit(1).offset(enough).subquery("first_out")
-    # Not a join, which the planner may do row by row, because it knows no sizes here; a subplan is hashed.
+    dropped = sa.select(likely.c.likely).order_by(*best).limit(1).offset(enough).subquery("dropped")
+    # Not a join, which the planner may do row by row, because it knows no sizes; a subplan is hashed.
     is_kept = sa.or_(item_id == sa.literal_column("''"), item_id.in_(sa.select(kept.c.item_id)))
-    left_out = sa.select(sa.literal_column(f"'{LEFT_OUT}'"), sa.literal_column("''"), first_out.c.likely)
+    dropped_score = sa.select(sa.literal_column(f"'{DROPPED_SCORE}'"), sa.literal_column("''"), dropped.c.likely)
     return sa.union_all(
-        sa.select(leg, item_id, score).where(is_kept, leg != sa.literal_column(f"'{_VALUE}'")), left_out
+        sa.select(leg, item_id, score).where(is_kept, leg != sa.literal_column(f"'{_VALUE}'")), dropped_score
     )
 
 
-def _told(request: CandidateRequest, rows: sa.CTE) -> sa.Subquery:
-    """The candidates' rows, the stored signals of candidates that no walk met, and the words that each candidate holds.
+def _signal_rows(request: CandidateRequest, rows: sa.CTE) -> sa.Subquery:
+    """The candidates' rows, the stored signals of candidates that no walk met, and each candidate's share of the words.
 
-    Looked up by arrays of keys, each in one scan: row by row, it would cost twice as much.
+    Each is looked up by an array of keys in one scan, at half the cost of a look-up for each row.
     """
     leg, item_id, score = rows.c
     is_value = leg == sa.literal_column(f"'{_VALUE}'")
     met = sa.select(item_id).where(is_value)
     others = sa.select(item_id).where(item_id != sa.literal_column("''")).except_(met).scalar_subquery()
-    every = sa.select(item_id).where(item_id != sa.literal_column("''")).distinct().scalar_subquery()
+    all_ids = sa.select(item_id).where(item_id != sa.literal_column("''")).distinct().scalar_subquery()
     owner = literal(request.collection_id)
     stored = sa.select(named(_VALUE), memories.c.item_id, _value(memories)).where(
         memories.c.collection_id == owner, memories.c.item_id == sa.func.any(sa.func.array(others))
     )
-    asked = materialized(sa.select(_asked_lexemes(request).label("lexemes")), "asked_words")
-    # Cast, it is an array to look into; bare, ANY would take it for rows.
-    lexemes = sa.cast(sa.select(asked.c.lexemes).scalar_subquery(), ARRAY(sa.Integer))
-    # The question's are few: each is looked for among the item's, and not the other way round.
-    lexeme = sa.func.unnest(lexemes).table_valued("lexeme", name="asked_lexeme").render_derived()
+    query = materialized(sa.select(_query_lexemes(request).label("lexemes")), "query_words")
+    # The cast makes it an array; without it, ANY would take the subquery for rows.
+    lexemes = sa.cast(sa.select(query.c.lexemes).scalar_subquery(), ARRAY(sa.Integer))
+    # The question has few lexemes: each is looked up among the item's, not the other way round.
+    lexeme = sa.func.unnest(lexemes).table_valued("lexeme", name="query_lexeme").render_derived()
     number = (
         sa.select(sa.func.count()).where(lexeme.c.lexeme == sa.func.any(item_terms.c.lexemes)).correlate(item_terms)
     )
     share = sa.cast(number.scalar_subquery(), sa.Double) / sa.func.cardinality(lexemes)
-    held = sa.select(named(_HELD), item_terms.c.item_id, share).where(
+    word_share = sa.select(named(_WORD_SHARE), item_terms.c.item_id, share).where(
         sa.func.cardinality(lexemes) > _ZERO,
         item_terms.c.collection_id == owner,
-        item_terms.c.item_id == sa.func.any(sa.func.array(every)),
+        item_terms.c.item_id == sa.func.any(sa.func.array(all_ids)),
     )
-    return sa.union_all(sa.select(leg, item_id, score), stored, held).subquery("told")
+    return sa.union_all(sa.select(leg, item_id, score), stored, word_share).subquery("signals")
 
 
-def _asked_lexemes(request: CandidateRequest) -> sa.ScalarSelect[Any]:
+def _query_lexemes(request: CandidateRequest) -> sa.ScalarSelect[Any]:
     owner = literal(request.collection_id)
     config = sa.select(collections.c.text_search_config).where(collections.c.collection_id == owner).scalar_subquery()
     words = sa.func.analyze_text(owner, sa.cast(config, REGCONFIG), parameter("query", sa.Text), sa.false())
-    found = words.table_valued("lexeme", "frequency", "term", name="asked")
-    return sa.select(sa.func.array_agg(found.c.lexeme)).scalar_subquery()
+    lexemes = words.table_valued("lexeme", "frequency", "term", name="query_lexemes")
+    return sa.select(sa.func.array_agg(lexemes.c.lexeme)).scalar_subquery()
 
 
 def standing_values(standing: StandingWeights, entities: int) -> dict[str, Any]:
-    """The parameters that weigh candidates; ``entities``: how many the question is about."""
+    """The parameters for the scores of candidates; ``entities``: the number of the question's entities."""
     return {
         "stride": standing.stride,
         "short_stride": max(standing.stride // _SHORTER, 1),
@@ -155,26 +155,26 @@ def standing_values(standing: StandingWeights, entities: int) -> dict[str, Any]:
     }
 
 
-def _likely(told: sa.Subquery) -> Part:
-    """Rows of (item_id, likely score); an item that is no memory has the base relevance 1."""
-    leg, item_id, score = told.c
+def _likely(signals: sa.Subquery) -> Part:
+    """Rows of (item_id, likely score); an item that is not a memory has the base relevance 1."""
+    leg, item_id, score = signals.c
 
-    def by(name: str, without: Number = _ZERO) -> Number:
-        return sa.func.coalesce(sa.func.max(score).filter(leg == sa.literal_column(f"'{name}'")), without)
+    def by(name: str, default: Number = _ZERO) -> Number:
+        return sa.func.coalesce(sa.func.max(score).filter(leg == sa.literal_column(f"'{name}'")), default)
 
     entities = sa.func.least(sa.func.floor(by(LegName.LINKED)) / parameter("entities", sa.Double), _ONE)
     likely = (
         by(_VALUE, parameter("weight_relevance", sa.Double))
-        + parameter("weight_words", sa.Double) * by(_HELD)
+        + parameter("weight_words", sa.Double) * by(_WORD_SHARE)
         + parameter("weight_entities", sa.Double) * entities
         + parameter("weight_vectors", sa.Double) * sa.func.greatest(by(LegName.DENSE), _ZERO)
     )
-    wanted = sa.select(item_id, likely.label("likely"))
-    return wanted.where(item_id != sa.literal_column("''")).group_by(item_id)
+    rows = sa.select(item_id, likely.label("likely"))
+    return rows.where(item_id != sa.literal_column("''")).group_by(item_id)
 
 
 def _walk(request: CandidateRequest, matches: Matches | None, leg: LegName) -> sa.CTE:
-    """The first rows of a leg in its order, unfiltered: the filter is tested only on the best by stored signals."""
+    """The first rows of a leg in its order, unfiltered: the filter is applied to the best by stored signals."""
     table = memories.alias(f"{leg}_met")
     order: Sequence[Number] = {
         LegName.RECENT: [table.c.happened_at.desc()],
@@ -195,11 +195,11 @@ def _stride(leg: LegName) -> Number:
 
 
 def _best_met(request: CandidateRequest, walks: Sequence[_Walk]) -> sa.CTE:
-    """The best of the wanted items that the walks met."""
+    """The best of the items that the walks met and that pass the filter."""
     met = sa.union(*(sa.select(walk.rows.c.item_id, walk.rows.c.value) for walk in walks)).subquery("walked")
     best = materialized(sa.select(met.c.item_id, met.c.value).order_by(met.c.value.desc(), met.c.item_id), "standing")
-    wanted = sa.select(best.c.item_id, best.c.value).where(is_wanted(request, best.c.item_id, is_active=True))
-    return materialized(wanted.limit(_KEPT * parameter("enough", sa.BigInteger)), "standing_wanted")
+    passing = sa.select(best.c.item_id, best.c.value).where(passes_filter(request, best.c.item_id, is_active=True))
+    return materialized(passing.limit(_KEPT * parameter("enough", sa.BigInteger)), "standing_passing")
 
 
 def _best_of_few(request: CandidateRequest, matches: Matches) -> sa.CTE:
@@ -214,7 +214,7 @@ def _best_of_few(request: CandidateRequest, matches: Matches) -> sa.CTE:
             _is_unexpired(memories),
         )
         .limit(1)
-        .lateral("one_of_few")
+        .lateral("match_memory")
     )
     rows = sa.select(key, *(row.c[leg.value] for leg in STANDING_LEGS)).join_from(matches.keys, row, sa.true())
     best = rows.where(matches.are_few).order_by(row.c.value.desc(), key).limit(parameter("depth", sa.BigInteger))
@@ -222,7 +222,7 @@ def _best_of_few(request: CandidateRequest, matches: Matches) -> sa.CTE:
 
 
 def _rows_of(leg: LegName, walk: sa.CTE, kept: sa.CTE) -> Part:
-    # Not a join, which the planner may do row by row, because it knows no sizes here; a subplan is hashed.
+    # Not a join, which the planner may do row by row, because it knows no sizes; a subplan is hashed.
     is_kept = sa.func.coalesce(walk.c.item_id.in_(sa.select(kept.c.item_id)), sa.false())
     return sa.select(named(leg), walk.c.item_id, walk.c.score).where(is_kept)
 
@@ -238,7 +238,7 @@ def _score(table: sa.FromClause, leg: LegName) -> Number:
 
 
 def _value(table: sa.FromClause) -> Number:
-    """The score's part from stored signals: base relevance, recency and use (``retrieval.domain.search.signals``)."""
+    """The sum of the stored signals: base relevance, recency and use (``retrieval.domain.search.signals``)."""
     age = sa.extract("epoch", parameter("as_of", sa.DateTime(timezone=True)) - table.c.happened_at).cast(sa.Double)
     exponent = -sa.func.greatest(age, _ZERO) / parameter("decay_seconds", sa.Double)
     use = sa.func.ln(table.c.accesses.cast(sa.Double) + _ONE) / sa.func.ln(sa.literal_column("101::double precision"))

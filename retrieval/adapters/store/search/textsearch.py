@@ -21,10 +21,10 @@ from retrieval.adapters.store.search.indexes import (
 )
 
 DEFINITION = "USING bm25 (words) WITH (text_config = 'simple', k1 = 1.2, b = 0.75)"
-"""Words are numbers (``sql/search/textsearch.sql``), which the configuration ``simple`` takes as they stand."""
+"""Words are numbers (``sql/search/textsearch.sql``), which the configuration ``simple`` does not change."""
 
 _WAIT = "500ms"
-"""Shorter than the server's deadlock timeout, so that creating or dropping the table gives way to writers."""
+"""The lock timeout, shorter than the server's deadlock timeout, so that changes of the table give way to writers."""
 
 _STEP = 1000
 
@@ -47,7 +47,7 @@ MAKE_TABLE = """
         PRIMARY KEY (collection_id, item_id)
     ) WITH (autovacuum_vacuum_scale_factor = 0.05)
 """
-# The rows are locked as writers lock them, so that neither side stores outdated words.
+# The rows get the same lock as by writers, so that neither side stores outdated words.
 _MISSING = """
     SELECT item.item_id FROM items AS item
     WHERE item.collection_id = %s AND item.item_id > %s AND item.status <> %s
@@ -63,7 +63,7 @@ class TextsearchState:
     installed: bool
     """Whether the database has the extension."""
     loaded: bool
-    """Whether the server has loaded its library, without which its indexes can be neither read nor written."""
+    """Whether the server has loaded the extension's library, which every use of its indexes needs."""
     has_table: bool
     is_served: bool
     """Whether a valid index serves searches."""
@@ -85,10 +85,10 @@ async def textsearch_state(database: Database, collection_id: int) -> Textsearch
 
 
 def protection(table: str, names: Names) -> list[str]:
-    """The statements that force row-level security on a table with a ``collection_id``, and grant rights on it.
+    """The statements that enforce row-level security on a table with a ``collection_id``, and grant rights on it.
 
-    The application role sees what belongs to its tenant's collections; the definer role reads and writes all, inside
-    its functions only.
+    The application role has access to its tenant's collections; the definer role, to all rows, but only inside its
+    functions.
     """
     name, app, definer = map(quote_identifier, (table, names.app_role, names.definer_role))
     own = "collection_id IN (SELECT c.collection_id FROM collections c)"
@@ -104,9 +104,9 @@ def protection(table: str, names: Names) -> list[str]:
 
 
 async def make_table(database: Database, collection_id: int) -> int | None:
-    """Make the collection's empty table, which writers keep from then on; gives the collection's tenant.
+    """Create the collection's empty table, which writers maintain from then on; returns the collection's tenant.
 
-    None where writers held the collection for too long. Raises ``MissingPrivilegeError`` for a login that does not own
+    None: writers locked the collection for too long. Raises ``MissingPrivilegeError`` for a login that does not own
     the tables.
     """
     names, table = database.names, table_name(collection_id)
@@ -118,12 +118,10 @@ async def make_table(database: Database, collection_id: int) -> int | None:
         async with _without_writers(database, connection, collection_id) as alone:
             if not alone:
                 return None
-            found = "SELECT tenant_id, to_regclass(%s) IS NULL FROM collections WHERE collection_id = %s"
-            tenant_id, missing = await (await connection.execute(found, (table, collection_id))).fetchone() or (
-                0,
-                False,
-            )
-            if missing:
+            query = "SELECT tenant_id, to_regclass(%s) IS NULL FROM collections WHERE collection_id = %s"
+            row = await (await connection.execute(query, (table, collection_id))).fetchone()
+            tenant_id, is_missing = row or (0, False)
+            if is_missing:
                 await connection.execute(sql.SQL(MAKE_TABLE).format(table=sql.Identifier(table)))
                 for statement in protection(table, names):
                     await connection.execute(statement.encode())
@@ -131,7 +129,7 @@ async def make_table(database: Database, collection_id: int) -> int | None:
 
 
 async def fill_table(database: Database, tenant_id: int, collection_id: int) -> None:
-    """Store the words of the items that the table lacks, step by step; interrupted, the next call goes on."""
+    """Store the words of the items that the table lacks, in steps; after an interruption, the next call continues."""
     missing = sql.SQL(_MISSING).format(table=sql.Identifier(table_name(collection_id)))
     after = ""
     while True:
@@ -160,7 +158,7 @@ async def clear_index(database: Database, collection_id: int) -> None:
 
 
 async def rebuild_index(database: Database, collection_id: int) -> None:
-    """Build the index anew while it serves: its statistics forget the items that are gone."""
+    """Rebuild the index while it is in use, which removes deleted items from its statistics."""
     schema, name = database.names.schema, index_name(collection_id)
     async with database.maintenance() as connection:
         await drop_failed_builds(connection, schema, name)
@@ -168,7 +166,7 @@ async def rebuild_index(database: Database, collection_id: int) -> None:
 
 
 async def drop_table(database: Database, collection_id: int) -> bool:
-    """Drop the index, from which on searches take the portable way, and the table; False where writers held it."""
+    """Drop the index and the table, so that searches use the portable leg; False: writers locked the collection."""
     async with database.maintenance() as connection:
         await connection.execute(drop_statement(index_name(collection_id), database.names.schema).encode())
         async with _without_writers(database, connection, collection_id) as alone:
@@ -180,10 +178,7 @@ async def drop_table(database: Database, collection_id: int) -> bool:
 
 @asynccontextmanager
 async def _without_writers(database: Database, connection: Connection, collection_id: int) -> AsyncIterator[bool]:
-    """A transaction of the tables' owner that excludes writers of the collection; False if a writer was active.
-
-    The lock is the one that writers share.
-    """
+    """A transaction as the tables' owner that locks out writers of the collection; False if a writer was active."""
     async with connection.transaction():
         await connection.execute(
             "SELECT set_config('role', %s, true), set_config('search_path', %s, true), "

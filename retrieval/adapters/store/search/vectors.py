@@ -1,4 +1,4 @@
-"""Embedding spaces and the vectors in them: in their space's table and in the cache."""
+"""Embedding spaces and their vectors, in each space's table and in the cache."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def table_of(space_id: int) -> str:
 
 
 async def register_space(database: Database, space: EmbeddingSpace) -> StoredSpace:
-    """The space with its number; it and its table are made if they are missing."""
+    """The space with its number; it and its table are created if missing."""
     statement = Compiled(
         "SELECT register_embedding_space(%(provider)s, %(model)s, %(revision)s, %(dimensions)s::integer, "
         "%(distance)s, %(document_prefix)s, %(query_prefix)s)",
@@ -131,7 +131,7 @@ async def count_pending(database: Database, tenant_id: int, collection_id: int, 
 async def sample_vectors(
     database: Database, tenant_id: int, collection_id: int, space: StoredSpace, number: int
 ) -> list[tuple[str, Vector]]:
-    """Up to ``number`` of the collection's vectors with their item ids: always the same, spread over the collection."""
+    """Up to ``number`` of the collection's vectors with their item ids: always the same ones, chosen by a hash."""
     statement = Compiled(
         for_table(_SAMPLE, space.table_name).as_string(), {"collection_id": collection_id, "number": number}
     )
@@ -142,14 +142,14 @@ async def sample_vectors(
 async def read_embeddings(
     database: Database, tenant_id: int, collection_id: int, space: StoredSpace, item_ids: Sequence[str]
 ) -> dict[str, Vector]:
-    """The vectors of those items that have one, by item id: shape (dimensions,), unit length."""
+    """The items' vectors by item id, if they have one: shape (dimensions,), unit length."""
     parameters = {"collection_id": collection_id, "item_ids": list(item_ids)}
     rows = await database.read(tenant_id, Compiled(for_table(_READ, space.table_name).as_string(), parameters))
     return {row[0]: _unit(np.asarray(row[1].to_numpy(), dtype=np.float32)) for row in rows}
 
 
 def compare_by_key(collection_id: int, space: StoredSpace, vector: Vector, item_ids: Sequence[str]) -> Compiled:
-    """A statement that looks up these items' vectors by their keys and compares each with the given one."""
+    """A statement that looks up these items' vectors by their keys and compares each with ``vector``."""
     parameters = {"collection_id": collection_id, "item_ids": list(item_ids), "vector": half_vector(vector)}
     return Compiled(for_table(_COMPARE, space.table_name).as_string(), parameters)
 
@@ -157,7 +157,7 @@ def compare_by_key(collection_id: int, space: StoredSpace, vector: Vector, item_
 async def cached_vectors(
     database: Database, tenant_id: int, space: StoredSpace, hashes: Sequence[bytes]
 ) -> dict[bytes, Vector]:
-    """The vectors that the cache holds, by text hash."""
+    """The cached vectors, by text hash."""
     parameters = {"tenant_id": tenant_id, "space_id": space.space_id, "hashes": list(hashes)}
     rows = await database.read(tenant_id, Compiled(_CACHED, parameters))
     return {row[0]: np.asarray(row[1].to_numpy(), dtype=np.float32) for row in rows}
@@ -166,7 +166,7 @@ async def cached_vectors(
 async def cache_vectors(
     database: Database, tenant_id: int, space: StoredSpace, vectors: Mapping[bytes, Vector]
 ) -> None:
-    """Keep vectors by text hash."""
+    """Cache vectors by text hash."""
     parameters = {
         "tenant_id": tenant_id,
         "space_id": space.space_id,
@@ -178,7 +178,7 @@ async def cache_vectors(
 
 
 def _unit(vector: Vector) -> Vector:
-    """The vector at length 1: half precision has rounded it a little."""
+    """The vector at unit length, which half precision has rounded a little."""
     unit: Vector = vector / np.linalg.norm(vector)
     return unit
 

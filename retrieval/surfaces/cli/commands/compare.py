@@ -118,47 +118,38 @@ def _figure(value: float) -> str:
 EXAMPLES = ("retrieval compare tickets --profile 3 --against active --since 30d",)
 
 
+ProfileOption = Annotated[
+    str,
+    typer.Option("--profile", metavar="PROFILE", help="A stored version such as 3, 'active', or a JSON file.",
+                 show_default=False, autocompletion=complete_profile),
+]  # fmt: skip
+Against = Annotated[
+    str,
+    typer.Option("--against", metavar="PROFILE", help="The profile to compare it with; named the same way.",
+                 autocompletion=complete_profile),
+]  # fmt: skip
+Since = Annotated[str, typer.Option("--since", metavar="WHEN", help="Searches from then on: 7d, 24h, 2w, 2026-03-01.")]
+DefaultReward = Annotated[
+    float | None,
+    typer.Option("--default-reward", metavar="R", min=0.0, max=1.0,
+                 help="The reward of unrated hits; else they do not count."),
+]  # fmt: skip
+Most = Annotated[int, typer.Option("--most", metavar="N", min=1, help="Use only the latest N searches.")]
+IsInterleaved = Annotated[
+    bool, typer.Option("--interleaved", help="Compare by searches that interleaved two profiles of these names.")
+]
+
+
 def compare(
     context: typer.Context,
     *,
     collection: CollectionName,
-    profile: Annotated[
-        str,
-        typer.Option(
-            "--profile",
-            metavar="PROFILE",
-            help="A stored version such as 3, 'active', or a JSON file.",
-            show_default=False,
-            autocompletion=complete_profile,
-        ),
-    ],
-    against: Annotated[
-        str,
-        typer.Option(
-            "--against",
-            metavar="PROFILE",
-            help="The profile to compare it with; named the same way.",
-            autocompletion=complete_profile,
-        ),
-    ] = "active",
-    since: Annotated[
-        str, typer.Option("--since", metavar="WHEN", help="Searches from then on: 7d, 24h, 2w, 2026-03-01.")
-    ] = "30d",
-    default_reward: Annotated[
-        float | None,
-        typer.Option(
-            "--default-reward",
-            metavar="R",
-            min=0.0,
-            max=1.0,
-            help="The reward of unrated hits; else they do not count.",
-        ),
-    ] = None,
-    most: Annotated[int, typer.Option("--most", metavar="N", min=1, help="Use only the latest N searches.")] = 10_000,
-    interleaved: Annotated[
-        bool,
-        typer.Option("--interleaved", help="Compare by searches that interleaved two profiles of these names."),
-    ] = False,
+    profile: ProfileOption,
+    against: Against = "active",
+    since: Since = "30d",
+    default_reward: DefaultReward = None,
+    most: Most = 10_000,
+    interleaved: IsInterleaved = False,
     as_json: Json = False,
 ) -> None:
     """Compare two profiles on recorded searches and their feedback.

@@ -104,34 +104,33 @@ def print_notes(out: Console, notes: Mapping[str, int]) -> None:
 EXAMPLES = ("retrieval evaluate tickets --queries queries.jsonl --qrels qrels.tsv",)
 
 
+LegsOption = Annotated[
+    str | None,
+    typer.Option("--legs", "-l", metavar="LEGS", help="The legs to measure, such as dense,lexical; else the profile's.",
+                 autocompletion=complete_legs),
+]  # fmt: skip
+Metrics = Annotated[
+    str, typer.Option("--metrics", metavar="NAMES", help="The metrics; variants are compared by the first.")
+]
+LimitQueries = Annotated[
+    int | None, typer.Option("--limit-queries", metavar="N", min=1, help="Use only the first N judged queries.")
+]
+PerQuery = Annotated[bool, typer.Option("--per-query", help="Show every query's values too.")]
+
+
 def evaluate(
     context: typer.Context,
     *,
     collection: CollectionName,
     queries: Queries,
     qrels: Judgements = None,
-    legs: Annotated[
-        str | None,
-        typer.Option(
-            "--legs",
-            "-l",
-            metavar="LEGS",
-            help="The legs to measure, such as dense,lexical; else the profile's.",
-            autocompletion=complete_legs,
-        ),
-    ] = None,
-    metrics: Annotated[
-        str,
-        typer.Option("--metrics", metavar="NAMES", help="The metrics; variants are compared by the first."),
-    ] = "nDCG@10,R@100,MRR@10",
+    legs: LegsOption = None,
+    metrics: Metrics = "nDCG@10,R@100,MRR@10",
     profile: ProfileName = None,
     where_from: WhereFromOption = None,
     drop_self: DropSelfOption = None,
-    limit_queries: Annotated[
-        int | None,
-        typer.Option("--limit-queries", metavar="N", min=1, help="Use only the first N judged queries."),
-    ] = None,
-    per_query: Annotated[bool, typer.Option("--per-query", help="Show every query's values too.")] = False,
+    limit_queries: LimitQueries = None,
+    per_query: PerQuery = False,
     as_json: Json = False,
 ) -> None:
     """Measure search quality and speed on judged queries.

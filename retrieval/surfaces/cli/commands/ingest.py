@@ -373,92 +373,93 @@ class FileFormat(StrEnum):
     CSV = "csv"
 
 
+Files = Annotated[
+    list[str],
+    typer.Argument(metavar="FILE", help="Files, plain or gzipped, or folders of documents; - is standard input.",
+                   show_default=False),
+]  # fmt: skip
+FormatOption = Annotated[
+    FileFormat | None, typer.Option("--format", "-f", help="The files' format; else by their names.")
+]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option("--map", "-m", metavar="FIELD=NAME",
+                 help="A column, or an entry of JSON, for a field: text=description. May be repeated."),
+]  # fmt: skip
+IdFrom = Annotated[
+    str | None, typer.Option("--id-from", metavar="NAME", help="For JSON without ids: the entry whose hash is the id.")
+]
+OnErrorOption = Annotated[
+    OnError, typer.Option("--on-error", help="What to do with a bad line: stop, or put it aside and continue.")
+]
+Rejects = Annotated[
+    Path | None,
+    typer.Option("--rejects", metavar="FILE", help="Where bad lines are put; else NAME.rejects.jsonl or .csv here."),
+]
+Clean = Annotated[
+    bool,
+    typer.Option(
+        "--clean/--no-clean", help="Remove control and format characters, and report how many; or refuse the line."
+    ),
+]
+Name = Annotated[str | None, typer.Option("--name", metavar="NAME", help="For one folder: its name in the collection.")]
+Prune = Annotated[
+    bool,
+    typer.Option(
+        "--prune", help="Archive items that are not in the files; remove documents that are not in the folders."
+    ),
+]
+Language = Annotated[
+    str | None,
+    typer.Option("--language", metavar="NAME", help="Text search configuration of a new collection; else english."),
+]
+FilterableOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filterable", metavar="ATTRIBUTE:TYPE", help="An attribute to index: priority:text. May be repeated."
+    ),
+]
+SchemaFile = Annotated[
+    Path | None,
+    typer.Option("--schema", metavar="FILE", help="JSON Schema of a new collection's attributes; other lines are bad."),
+]
+Index = Annotated[
+    IndexKind | None,
+    typer.Option("--index", help="What an HNSW index stores of each vector: all of it, or one bit per dimension."),
+]
+ChunkTokens = Annotated[
+    int,
+    typer.Option("--chunk-tokens", metavar="N", help="For documents: tokens of a chunk, if the model reads that many."),
+]
+Overlap = Annotated[
+    int, typer.Option("--overlap", metavar="N", help="For documents: tokens that chunks of a section share.")
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before texts are sent to a service.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary; only faults.")]
+
+
 def ingest(
     context: typer.Context,
     *,
     collection: CollectionName,
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILE",
-            help="Files, plain or gzipped, or folders of documents; - is standard input.",
-            show_default=False,
-        ),
-    ],
-    file_format: Annotated[
-        FileFormat | None, typer.Option("--format", "-f", help="The files' format; else by their names.")
-    ] = None,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--map",
-            "-m",
-            metavar="FIELD=NAME",
-            help="A column, or an entry of JSON, for a field: text=description. May be repeated.",
-        ),
-    ] = None,
-    id_from: Annotated[
-        str | None,
-        typer.Option("--id-from", metavar="NAME", help="For JSON without ids: the entry whose hash is the id."),
-    ] = None,
-    on_error: Annotated[
-        OnError,
-        typer.Option("--on-error", help="What to do with a bad line: stop, or put it aside and continue."),
-    ] = OnError.STOP,
-    rejects: Annotated[
-        Path | None,
-        typer.Option(
-            "--rejects", metavar="FILE", help="Where bad lines are put; else NAME.rejects.jsonl or .csv here."
-        ),
-    ] = None,
-    clean: Annotated[
-        bool,
-        typer.Option(
-            "--clean/--no-clean", help="Remove control and format characters, and report how many; or refuse the line."
-        ),
-    ] = True,
-    name: Annotated[
-        str | None,
-        typer.Option("--name", metavar="NAME", help="For one folder: its name in the collection."),
-    ] = None,
-    prune: Annotated[
-        bool,
-        typer.Option(
-            "--prune", help="Archive items that are not in the files; remove documents that are not in the folders."
-        ),
-    ] = False,
-    language: Annotated[
-        str | None,
-        typer.Option("--language", metavar="NAME", help="Text search configuration of a new collection; else english."),
-    ] = None,
-    filterable: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--filterable", metavar="ATTRIBUTE:TYPE", help="An attribute to index: priority:text. May be repeated."
-        ),
-    ] = None,
-    schema: Annotated[
-        Path | None,
-        typer.Option(
-            "--schema", metavar="FILE", help="JSON Schema of a new collection's attributes; other lines are bad."
-        ),
-    ] = None,
-    index: Annotated[
-        IndexKind | None,
-        typer.Option("--index", help="What an HNSW index stores of each vector: all of it, or one bit per dimension."),
-    ] = None,
-    chunk_tokens: Annotated[
-        int,
-        typer.Option(
-            "--chunk-tokens", metavar="N", help="For documents: tokens of a chunk, if the model reads that many."
-        ),
-    ] = DEFAULT_TOKENS,
-    overlap: Annotated[
-        int, typer.Option("--overlap", metavar="N", help="For documents: tokens that chunks of a section share.")
-    ] = DEFAULT_OVERLAP,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before texts are sent to a service.")] = False,
+    files: Files,
+    file_format: FormatOption = None,
+    columns: Columns = None,
+    id_from: IdFrom = None,
+    on_error: OnErrorOption = OnError.STOP,
+    rejects: Rejects = None,
+    clean: Clean = True,
+    name: Name = None,
+    prune: Prune = False,
+    language: Language = None,
+    filterable: FilterableOption = None,
+    schema: SchemaFile = None,
+    index: Index = None,
+    chunk_tokens: ChunkTokens = DEFAULT_TOKENS,
+    overlap: Overlap = DEFAULT_OVERLAP,
+    yes: Yes = False,
     as_json: Json = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary; only faults.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Store items from files, or documents from files and folders, and make them searchable.
 
@@ -477,26 +478,17 @@ def ingest(
         "schema": schema_of(schema), "index": index, "as_json": as_json, "quiet": quiet, "yes": yes,
     }  # fmt: skip
     if file_format is None and any(map(holds_documents, files)):
-        for_items = (("--map", columns), ("--id-from", id_from), ("--rejects", rejects))
-        documents = DocumentOptions(
-            paths=tuple(files),
-            chunking=chunking_of(chunk_tokens, overlap),
-            name=name,
-            refused=tuple(option for option, given in for_items if given),
-            **common,
-        )
+        item_options = (("--map", columns), ("--id-from", id_from), ("--rejects", rejects))
+        refused = tuple(option for option, value in item_options if value)
+        chunking = chunking_of(chunk_tokens, overlap)
+        documents = DocumentOptions(paths=tuple(files), chunking=chunking, name=name, refused=refused, **common)
         ingest_paths(state_of(context), documents)
         return
     if name is not None:
         raise InvalidRequestError("--name is for a folder or a file of documents; items have ids of their own")
-    options = IngestOptions(
-        files=tuple(files),
-        columns=mapped_columns(columns or ()),
-        id_from=id_from,
-        file_format=file_format.value if file_format else None,
-        skip=on_error is OnError.SKIP,
-        rejects=rejects,
-        clean=clean,
-        **common,
-    )
-    ingest_files(state_of(context), options)
+    items = IngestOptions(
+        files=tuple(files), columns=mapped_columns(columns or ()), id_from=id_from,
+        file_format=file_format.value if file_format else None, skip=on_error is OnError.SKIP, rejects=rejects,
+        clean=clean, **common,
+    )  # fmt: skip
+    ingest_files(state_of(context), items)

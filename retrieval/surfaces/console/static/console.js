@@ -1,21 +1,21 @@
-// What HTML cannot say: the theme, what a slider stands at, copying, and which field takes what is dropped.
+// Behaviour beyond HTML: the theme, the values of sliders, copying, and dropping files on the right field.
 (function () {
   "use strict";
   const root = document.documentElement;
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const theme = () => localStorage.getItem("theme") || (dark.matches ? "dark" : "light");
-  const show = () => {
+  const applyTheme = () => {
     root.dataset.theme = theme();
     const button = document.querySelector("[data-theme]:not(html)");
     if (button) button.textContent = theme() === "dark" ? "Light" : "Dark";
   };
-  show();
-  dark.addEventListener("change", show);
-  // On a narrow screen the answer comes first; filters that were opened stay open.
+  applyTheme();
+  dark.addEventListener("change", applyTheme);
+  // On a narrow screen the filters are closed at first; open filters stay open.
   const filters = () => document.querySelector(".filters > details");
   let isOpen = !matchMedia("(max-width: 56rem)").matches;
   const fold = () => { if (filters()) filters().open = isOpen; };
-  document.addEventListener("DOMContentLoaded", () => { show(); fold(); });
+  document.addEventListener("DOMContentLoaded", () => { applyTheme(); fold(); });
   document.addEventListener("htmx:beforeSwap", () => { if (filters()) isOpen = filters().open; });
   document.addEventListener("htmx:afterSettle", fold);
 
@@ -24,47 +24,47 @@
     if (!button) return;
     if (button.id === "theme") {
       localStorage.setItem("theme", theme() === "dark" ? "light" : "dark");
-      show();
+      applyTheme();
     } else if ("copies" in button.dataset) {
-      const said = button.textContent;
+      const label = button.textContent;
       navigator.clipboard.writeText(button.dataset.copies).then(
-        () => { button.textContent = "Copied"; setTimeout(() => { button.textContent = said; }, 1500); },
+        () => { button.textContent = "Copied"; setTimeout(() => { button.textContent = label; }, 1500); },
         () => { button.textContent = "Select it and press Ctrl+C"; },
       );
     } else if ("resets" in button.dataset) {
       const sliders = button.closest("section").querySelectorAll("input[type=range]");
-      sliders.forEach((one) => { one.value = one.dataset.own; tell(one); });
+      sliders.forEach((slider) => { slider.value = slider.dataset.own; showValue(slider); });
       if (sliders.length) sliders[0].dispatchEvent(new Event("input", { bubbles: true }));
     }
   });
 
-  const tell = (slider) => {
+  const showValue = (slider) => {
     const output = slider.parentElement.querySelector("output");
     if (output) output.textContent = Number(slider.value).toFixed(2);
   };
-  document.addEventListener("input", (event) => { if (event.target.type === "range") tell(event.target); });
+  document.addEventListener("input", (event) => { if (event.target.type === "range") showValue(event.target); });
   document.addEventListener("htmx:configRequest", (event) => {
     const { elt, parameters, verb } = event.detail;
     // A new question, or another filter, starts at the first page.
     if (elt.id === "ask") delete parameters.after;
-    // A question names the weights that were moved alone; the others are saved as they are: browsers round them.
-    document.querySelectorAll("input[type=range]").forEach((one) => {
-      if (parameters[one.name] === undefined || Math.abs(one.value - one.dataset.own) > 1e-9) return;
-      if (verb === "get") delete parameters[one.name];
-      else parameters[one.name] = one.dataset.own;
+    // A search sends only changed weights; saving sends the exact values of the others, which browsers round.
+    document.querySelectorAll("input[type=range]").forEach((slider) => {
+      if (parameters[slider.name] === undefined || Math.abs(slider.value - slider.dataset.own) > 1e-9) return;
+      if (verb === "get") delete parameters[slider.name];
+      else parameters[slider.name] = slider.dataset.own;
     });
   });
   document.addEventListener("htmx:beforeRequest", (event) => {
-    // Where the next comparison fails, the one before is not taken for its answer.
+    // Remove the former comparison, so that it is not mistaken for the answer if the next one fails.
     if (event.detail.target.id === "compared") event.detail.target.replaceChildren();
   });
-  // What is sent by a double click is sent once; htmx sees to its own forms.
+  // A double click submits a form once; htmx does the same for its own forms.
   document.addEventListener("submit", (event) => {
     if (event.defaultPrevented || event.target.method !== "post") return;
     if (event.target.dataset.isSent) event.preventDefault();
     event.target.dataset.isSent = "yes";
   });
-  const say = (text) => {
+  const showProblem = (text) => {
     const notice = document.getElementById("notice");
     if (!notice) return;
     const box = document.createElement("div");
@@ -76,17 +76,17 @@
   document.addEventListener("drop", (event) => {
     const field = event.target;
     if (field.type !== "file") return;
-    const isFolder = [...event.dataTransfer.items].some((one) => one.webkitGetAsEntry()?.isDirectory);
+    const isFolder = [...event.dataTransfer.items].some((entry) => entry.webkitGetAsEntry()?.isDirectory);
     document.getElementById("notice")?.replaceChildren();
     if (isFolder && !field.webkitdirectory) {
       event.preventDefault();
-      say("This field takes files. Drop a folder on the field for folders.");
+      showProblem("This field takes files. Drop a folder on the field for folders.");
     } else if (!isFolder && field.webkitdirectory) {
       event.preventDefault();
       document.getElementById("files").files = event.dataTransfer.files;
     }
   });
-  const unreachable = () => say("The service does not answer. Is it running? Try again in a moment.");
+  const unreachable = () => showProblem("The service does not answer. Is it running? Try again in a moment.");
   document.addEventListener("htmx:sendError", unreachable);
   document.addEventListener("htmx:timeout", unreachable);
   document.addEventListener("htmx:afterOnLoad", (event) => {

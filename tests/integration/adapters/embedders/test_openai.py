@@ -120,7 +120,9 @@ async def test_vectors_are_the_servers_own(make: Callable[..., OpenAIEmbedder], 
     assert (request.body["model"], request.body["dimensions"], request.texts) == ("small", 64, TEXTS)
 
 
-async def test_dimensions_are_not_sent_when_told_so(make: Callable[..., OpenAIEmbedder], server: OpenAIServer) -> None:
+async def test_dimensions_are_not_sent_if_so_configured(
+    make: Callable[..., OpenAIEmbedder], server: OpenAIServer
+) -> None:
     """Servers with models of fixed size are not told the dimensions."""
     await make(send_dimensions=False).embed(TEXTS, TextRole.DOCUMENT)
     assert "dimensions" not in server.received[0].body

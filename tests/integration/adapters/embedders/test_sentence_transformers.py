@@ -88,7 +88,7 @@ async def test_a_stored_space_finds_its_model_again() -> None:
 
 
 @pytest.mark.usefixtures("library")
-async def test_a_model_that_cannot_be_loaded_is_told() -> None:
+async def test_a_model_that_cannot_be_loaded_is_reported() -> None:
     """On one line, with its name."""
     with pytest.raises(EmbedderRejectedError) as caught:
         await new_embedder(SETTINGS.changed(embedder="sentence-transformers:no/such"))

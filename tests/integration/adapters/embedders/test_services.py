@@ -121,7 +121,7 @@ async def test_models_that_need_prefixes_get_them(name: str, model: str, documen
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_unknown_dimensions_are_asked_for_once(name: str) -> None:
+async def test_unknown_dimensions_are_requested_once(name: str) -> None:
     """By one text of ours; later requests do not name them, for a server may refuse that."""
     async with serving(name, dimensions=96) as server:
         settings = named(name, server, "somebody/new-model")
@@ -139,7 +139,7 @@ async def test_unknown_dimensions_are_asked_for_once(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["tei", "vllm", "openai-compatible"])
-async def test_a_server_of_one_model_is_asked_for_its_name(name: str) -> None:
+async def test_the_name_of_a_servers_only_model_is_requested(name: str) -> None:
     """``tei:http://host:8080`` is enough."""
     async with serving(name) as server:
         embedder = await new_embedder(named(name, server, ""))
@@ -148,7 +148,7 @@ async def test_a_server_of_one_model_is_asked_for_its_name(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["openai", "voyage", "cohere", "jina"])
-async def test_fewer_dimensions_are_asked_for(name: str) -> None:
+async def test_fewer_dimensions_are_requested(name: str) -> None:
     """The request has the service's own field; the same space is recognised for stored vectors."""
     async with serving(name) as server:
         settings = named(name, server, embedding_dimensions=256)
@@ -162,7 +162,7 @@ async def test_fewer_dimensions_are_asked_for(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_a_text_that_is_too_long_is_cut_and_told(name: str) -> None:
+async def test_a_text_that_is_too_long_is_cut_and_reported(name: str) -> None:
     """The service is asked to refuse long texts, so that none is truncated silently."""
     async with serving(name, max_text_bytes=300) as server:
         embedder: Any = await new_embedder(named(name, server))
@@ -250,7 +250,7 @@ def test_texts_go_to_no_other_service_than_their_collections(
     assert (chosen and chosen.url, embedder and embedder.space) == (address, address and space)
 
 
-async def test_a_model_that_ollama_lacks_is_told_with_the_command() -> None:
+async def test_a_model_missing_in_ollama_is_reported_with_the_command() -> None:
     """The message contains the command that downloads the model."""
     async with serving("ollama", faults=deque([_not_found])) as server:
         embedder = await new_embedder(named("ollama", server))
@@ -264,7 +264,7 @@ async def test_a_model_that_ollama_lacks_is_told_with_the_command() -> None:
     ("name", "message"),
     [("ollama", "Ollama does not answer at"), ("tei", "does not answer at"), ("vllm", "vLLM does not")],
 )
-async def test_a_server_that_is_not_running_is_told_with_the_command(name: str, message: str) -> None:
+async def test_a_server_that_is_not_running_is_reported_with_the_command(name: str, message: str) -> None:
     """The error is raised at once if the dimensions are requested from the server."""
     async with serving(name) as server:
         settings = named(name, server, "new-model")
@@ -276,7 +276,7 @@ async def test_a_server_that_is_not_running_is_told_with_the_command(name: str, 
     assert "\n" not in str(caught.value)
 
 
-async def test_a_server_without_a_command_is_told_with_its_setting() -> None:
+async def test_a_server_without_a_command_is_reported_with_its_setting() -> None:
     """An endpoint that only its address describes."""
     async with serving("openai-compatible") as server:
         settings = named("openai-compatible", server)
@@ -285,7 +285,7 @@ async def test_a_server_without_a_command_is_told_with_its_setting() -> None:
     assert "; start it, or check RETRIEVAL_EMBEDDER=openai-compatible:MODEL@ADDRESS" in str(caught.value)
 
 
-async def test_a_server_that_is_busy_is_asked_again_for_its_dimensions() -> None:
+async def test_the_dimensions_are_requested_again_from_a_busy_server() -> None:
     """A new collection fails no more than a later one where a server is overloaded for a moment."""
     busy = status(429, retry_after="0")
     async with serving("openai-compatible", dimensions=96, faults=deque([busy])) as server:
@@ -295,18 +295,18 @@ async def test_a_server_that_is_busy_is_asked_again_for_its_dimensions() -> None
     assert len(server.received) == 2
 
 
-async def test_a_server_of_two_models_is_told_with_its_address() -> None:
+async def test_a_server_of_two_models_is_reported_with_its_address() -> None:
     """The advice can be followed as it stands, and shows no password."""
     two = {"/v1/models": {"data": [{"id": "m-one"}, {"id": "m-two"}]}}
     async with serving("vllm", speaks=replace(SPEECHES["vllm"], models=two)) as server:
         address = server.url.replace("http://", "http://me:secret@")
         with pytest.raises(EmbedderRejectedError) as caught:
             await load_embedder(Settings().changed(embedder=f"vllm:{address}"))
-    told = f"vLLM serves m-one, m-two; name one: RETRIEVAL_EMBEDDER=vllm:MODEL@{server.url}"
-    assert str(caught.value) == told
+    message = f"vLLM serves m-one, m-two; name one: RETRIEVAL_EMBEDDER=vllm:MODEL@{server.url}"
+    assert str(caught.value) == message
 
 
-async def test_where_nothing_listens_is_asked_once() -> None:
+async def test_a_refused_connection_is_tried_once() -> None:
     """A refused connection fails at once: waiting would not change it."""
     async with serving("ollama") as server:
         embedder = await new_embedder(named("ollama", server))
@@ -331,7 +331,7 @@ async def test_a_wrong_number_of_vectors_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_dimensions_that_changed_are_told(name: str) -> None:
+async def test_changed_dimensions_are_reported(name: str) -> None:
     """The endpoint serves another model under the same name."""
     async with serving(name) as server:
         settings = named(name, server)
@@ -352,7 +352,7 @@ def test_a_compatible_endpoint_needs_an_address() -> None:
         configured_embedder(settings)
 
 
-def test_a_space_of_nobody_has_no_service() -> None:
+def test_a_space_of_no_service_has_none() -> None:
     """It is of a model on this machine, or of the caller's own."""
     assert service_of(EmbeddingSpace(provider="minilm", model="m", dimensions=3)) is None
 

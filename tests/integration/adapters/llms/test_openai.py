@@ -76,12 +76,12 @@ async def test_keeps_the_contract_of_language_models(forms: tuple[str, ...]) -> 
         await check_llm(lambda: OpenAILLM(model="small", base_url=server.url), deterministic=True)
 
 
-async def test_keeps_the_contract_where_nobody_answers() -> None:
+async def test_the_contract_holds_without_a_server() -> None:
     """A refused connection is unavailable, and it closes."""
     await check_unreachable_llm(lambda: OpenAILLM(model="small", base_url="http://127.0.0.1:1/v1", max_attempts=1))
 
 
-async def test_it_sends_model_key_and_prompts(make: Callable[..., OpenAILLM], server: OpenAIServer) -> None:
+async def test_a_request_has_model_key_and_prompts(make: Callable[..., OpenAILLM], server: OpenAIServer) -> None:
     """It sends nothing else unless requested: some models accept no temperature and no response format."""
     llm = make()
     await llm.complete(PROMPT)
@@ -95,7 +95,7 @@ async def test_it_sends_model_key_and_prompts(make: Callable[..., OpenAILLM], se
     assert with_temperature["temperature"] == 0.5
 
 
-async def test_json_is_asked_for_by_its_schema(make: Callable[..., OpenAILLM], server: OpenAIServer) -> None:
+async def test_json_is_requested_by_its_schema(make: Callable[..., OpenAILLM], server: OpenAIServer) -> None:
     """Strictly where the schema is closed; the instructions hold it too, for servers that do not heed it."""
     await make().complete_json(PROMPT, COLOUR, system="be brief")
     await make().complete_json(PROMPT, {"type": "object", "properties": {"colour": {}}})
@@ -106,7 +106,7 @@ async def test_json_is_asked_for_by_its_schema(make: Callable[..., OpenAILLM], s
     assert json.loads(system.partition("JSON schema: ")[2]) == COLOUR
 
 
-async def test_a_refused_form_is_not_asked_for_again(make: Callable[..., OpenAILLM], server: OpenAIServer) -> None:
+async def test_a_refused_form_is_not_requested_again(make: Callable[..., OpenAILLM], server: OpenAIServer) -> None:
     """The form that a server accepts is remembered; a schema that is not an object has no form."""
     server.forms = frozenset({"json_object", "text"})
     llm = make()

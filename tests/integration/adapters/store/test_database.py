@@ -35,7 +35,7 @@ async def test_a_search_that_gets_no_connection_in_time_says_which_settings_to_r
         assert await platform.collections() == []
 
 
-async def test_who_is_turned_away_hears_that_the_database_is(
+async def test_a_refused_call_names_the_unreachable_database(
     server_url: str, new_database: Callable[[], str], settings: Settings
 ) -> None:
     """The message does not blame the load, because all waiting calls wait for the server."""
@@ -107,7 +107,7 @@ async def test_a_server_that_was_away_for_long_serves_at_once_when_it_is_back(
         assert await platform.collections() == []
 
 
-async def test_who_waits_as_the_pool_gives_up_is_told_so(
+async def test_a_waiting_call_gets_the_error_of_the_outage(
     server_url: str, new_database: Callable[[], str], settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Calls that wait for a connection during an outage get the outage's error before their timeout."""
@@ -129,7 +129,7 @@ async def test_who_waits_as_the_pool_gives_up_is_told_so(
         assert await asyncio.gather(*(platform.collections() for _ in range(3))) == [[], [], []]
 
 
-async def test_who_waits_as_the_pool_gives_up_is_served_when_the_server_is_back(
+async def test_a_waiting_call_is_served_when_the_server_is_back(
     server_url: str, new_database: Callable[[], str], settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pool that gave up connects for those who wait, without anybody else asking it."""
@@ -239,7 +239,7 @@ async def test_cancelled_searches_leave_no_connection_in_the_middle_of_something
         assert (await collection.info()).items == 31
 
 
-async def test_what_is_called_after_the_platform_was_closed_says_so(database_url: str, settings: Settings) -> None:
+async def test_a_call_after_closing_names_the_reason(database_url: str, settings: Settings) -> None:
     """The server runs and is not to blame."""
     async with connect(database_url, settings=settings) as platform:
         collection = await platform.collection("docs")

@@ -47,7 +47,7 @@ async def test_the_database_ends_what_is_late(platform: Platform, work: Work) ->
         await work(platform)
 
 
-async def test_what_was_late_before_it_began_is_not_sent(platform: Platform) -> None:
+async def test_a_statement_after_its_deadline_is_not_sent(platform: Platform) -> None:
     """No time is left to send the limit to the database."""
     with pytest.raises(DeadlineError), deadline(_in(-1)):
         await _timeout(platform)
@@ -72,7 +72,7 @@ async def test_a_limit_of_the_login_is_never_raised(database_url: str, settings:
             assert (await _timeout(platform)).endswith("ms")
 
 
-async def test_whoever_waits_for_no_deadline_is_told_that_the_database_is_busy(platform: Platform) -> None:
+async def test_a_cancelled_statement_without_a_deadline_reports_a_busy_database(platform: Platform) -> None:
     """A statement that somebody else ended was not the caller's limit."""
     async with platform.database.transaction(platform.tenant_id) as connection:
         await connection.execute("SET LOCAL statement_timeout = '10ms'")
@@ -88,9 +88,7 @@ async def _raise_translated(connection: psycopg.AsyncConnection[Any]) -> None:
 
 
 @BOTH_WAYS
-async def test_whoever_is_cancelled_takes_the_statement_along(
-    database_url: str, settings: Settings, work: Work
-) -> None:
+async def test_cancelling_a_task_cancels_its_statement(database_url: str, settings: Settings, work: Work) -> None:
     """The server has stopped before the caller goes on, and the connection serves the next one."""
     async with (
         connect(database_url, settings=settings.changed(pool_size=1)) as platform,

@@ -29,7 +29,7 @@ async def test_each_statement_has_its_own_rows(platform: Platform) -> None:
     assert await platform.database.read_each(None, [GOOD, nothing, GOOD]) == [ANSWER, [], ANSWER]
 
 
-async def test_what_does_not_fit_into_the_socket_is_sent_piece_by_piece(
+async def test_a_statement_larger_than_the_socket_is_sent_in_pieces(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other tasks run between two statements, and each statement has its own answer."""
@@ -80,7 +80,7 @@ async def test_a_failing_statement_leaves_the_connection_usable(
         assert await platform.database.read(None, process) == before
 
 
-async def test_what_cannot_be_committed_is_an_error(database_url: str, platform: Platform) -> None:
+async def test_a_failed_commit_is_an_error(database_url: str, platform: Platform) -> None:
     """A statement that was answered and then taken back at the end did not succeed; the connection stays usable."""
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as owner:
         table = sql.Identifier(SCHEMA, f"once_{uuid.uuid4().hex[:12]}")

@@ -145,7 +145,9 @@ async def test_a_shared_summary_makes_no_duplicate(database_url: str, settings: 
 
 
 @pytest.mark.parametrize("user_id", ["ann", None])
-async def test_what_others_have_and_what_expired_hides_nothing_to_join(store: MemoryStore, user_id: str | None) -> None:
+async def test_other_users_and_expired_memories_do_not_hide_a_duplicate(
+    store: MemoryStore, user_id: str | None
+) -> None:
     """More similar memories of other users, of other types or expired ones do not hide a mergeable memory."""
     long = f"{FACT} many small parts on the large host of the second team in the north"
     new: dict[str, Any] = {"project_id": "p1", "interaction_type": "note", "content": f"{long} now", "user_id": user_id}

@@ -134,7 +134,7 @@ def best(memories: Sequence[KnownMemory], arguments: Mapping[str, Any]) -> list[
     return sorted(best_pairs, key=lambda pair: (-pair[1], pair[0]))[: arguments["limit"]]
 
 
-async def test_it_finds_what_comparing_every_memory_finds(open_platform: Platform) -> None:
+async def test_the_hits_are_those_of_comparing_every_memory(open_platform: Platform) -> None:
     """The same memories with the same scores, for random questions with all options."""
     chance = random.Random(11)
     memories = [random_memory(number, chance) for number in range(200)]
@@ -184,7 +184,7 @@ async def test_the_score_is_explained_by_signals(open_platform: Platform) -> Non
 
 
 @pytest.mark.parametrize("strategy", ["hybrid", "semantic"])
-async def test_a_good_old_memory_is_not_lost_for_words_that_nobody_said(open_platform: Platform, strategy: str) -> None:
+async def test_a_good_old_memory_is_found_without_words(open_platform: Platform, strategy: str) -> None:
     """A signal to which the call gives nothing to compare takes no part, here and where a score is computed alone."""
     old = KnownMemory("m1", "p", "insights", frozenset({"protein"}), 0.9, 0, NOW - timedelta(days=400), frozenset())
     await remember(open_platform, [old])
@@ -373,9 +373,9 @@ async def test_a_query_that_nothing_answers_finds_nothing_by_a_least_relevance(p
     assert len(everything) == 3
     assert all(memory.relevance is not None and memory.relevance < 0.1 for memory in everything)
     assert await engine.retrieve_relevant_memories("shop", "zebra quantum lattice", min_relevance=0.1) == []
-    (found,) = await engine.retrieve_relevant_memories("shop", "deliveries on Tuesdays", min_relevance=0.1)
-    assert found.memory_id == "1"
-    assert found.as_dict()["relevance"] == found.relevance
+    (memory,) = await engine.retrieve_relevant_memories("shop", "deliveries on Tuesdays", min_relevance=0.1)
+    assert memory.memory_id == "1"
+    assert memory.as_dict()["relevance"] == memory.relevance
 
 
 async def test_meanings_count_where_a_call_names_no_strategy_and_there_are_vectors(
@@ -412,13 +412,13 @@ async def test_a_strategy_without_what_it_starts_from_is_an_error(open_platform:
     engine = RetrievalEngine(open_platform)
     await MemoryStore(open_platform).store_memory("p", "chat", "x")
 
-    for strategy, said in (("keyword", "needs a query with words"), ("entity", "entity_ids")):
-        with pytest.raises(InvalidRequestError, match=said):
+    for strategy, message in (("keyword", "needs a query with words"), ("entity", "entity_ids")):
+        with pytest.raises(InvalidRequestError, match=message):
             await engine.retrieve_relevant_memories("p", strategy=strategy)
 
 
 @pytest.mark.parametrize("query", [None, "tea"])
-async def test_what_has_expired_since_takes_no_place_of_an_earlier_moment(
+async def test_expired_memories_take_no_place_in_a_page_as_of_an_earlier_time(
     open_platform: Platform, query: str | None
 ) -> None:
     """The clock decides about expiry: a page as of the past is full of memories that still exist."""

@@ -138,7 +138,7 @@ async def test_nothing_is_left_of_a_forgotten_memory(
         await store.get_memory(forgotten_id)
 
 
-async def test_what_was_recorded_is_known_by_one_pseudonym(
+async def test_records_of_a_forgotten_memory_share_one_pseudonym(
     store: MemoryStore, platform: Platform, word: str, forgotten_id: str
 ) -> None:
     """Impressions, candidates, verdicts and arms agree; feedback that comes later is about an unknown item."""
@@ -209,7 +209,7 @@ async def test_a_user_and_a_project_are_forgotten_whole(store: MemoryStore, forg
     assert list(await store.get_memories(["other", "old", forgotten_id, "far"])) == ["far"]
 
 
-async def test_what_is_stored_while_a_user_is_forgotten_is_forgotten_too(
+async def test_memories_stored_while_a_user_is_forgotten_are_forgotten_too(
     store: MemoryStore, forgotten_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The call looks for the user's memories again until none is left."""

@@ -102,7 +102,7 @@ async def test_a_turn_finds_the_facts_that_come_from_it(store: MemoryStore, plat
     assert [memory.text for memory in memories] == ["Ann's cats are called Tom and Ada."]
 
 
-async def test_the_same_messages_twice_change_nothing_and_ask_nobody(store: MemoryStore, server: OpenAIServer) -> None:
+async def test_repeated_messages_change_nothing_and_call_no_model(store: MemoryStore, server: OpenAIServer) -> None:
     """Not even where the fact was forgotten since; other turns of the session are other messages."""
     server.faults.append(facts(("Ann lives in Berlin.", [1])))
     first = await store.remember(BERLIN, "p1", session="s1")
@@ -181,7 +181,7 @@ async def test_a_fact_takes_the_place_of_one_that_it_contradicts(
     assert await texts(store) == ["Ann lives in Rome."]
 
 
-async def test_history_tells_when_and_why_from_any_version(store: MemoryStore, server: OpenAIServer) -> None:
+async def test_the_history_of_any_version_has_times_and_reasons(store: MemoryStore, server: OpenAIServer) -> None:
     """Newest first, each with its turns; of one that was never superseded it is the memory alone."""
     ids = await _moved(store, server)
     for memory_id in ids:
@@ -362,7 +362,7 @@ BAD: list[tuple[Any, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("messages", "others", "why"), BAD, ids=[f"{why} {n}" for n, (_, _, why) in enumerate(BAD)])
-async def test_what_are_no_messages_is_refused_before_anybody_is_asked(
+async def test_invalid_messages_are_refused_before_the_model_is_called(
     store: MemoryStore, server: OpenAIServer, messages: Any, others: dict[str, Any], why: str
 ) -> None:
     """One line that says what to give."""
@@ -379,7 +379,7 @@ async def test_without_a_language_model_the_error_says_what_to_set(database_url:
             await MemoryStore(platform).remember(BERLIN, "p1", session="s1")
 
 
-async def test_a_model_of_ones_own_may_raise_anything(database_url: str, settings: Settings) -> None:
+async def test_a_callers_model_may_raise_any_error(database_url: str, settings: Settings) -> None:
     """Its error becomes an error of the language model, and nothing is stored."""
 
     class Broken(SimLLM):

@@ -60,7 +60,7 @@ async def test_a_memory_is_read_back_as_it_was_stored(store: MemoryStore, platfo
     assert await _ids(platform, "chaperones") == [stored.memory_id]
 
 
-async def test_what_an_update_does_not_name_stays(store: MemoryStore) -> None:
+async def test_an_update_changes_only_the_given_fields(store: MemoryStore) -> None:
     """Content, links and times change one by one; the access count is never touched."""
     memory_id = (await store.store_memory("p1", "insights", "first words", linked_question_ids=["q1"])).memory_id
     changed = await store.update_memory(memory_id, content="other words", relevance_score=0.2)
@@ -97,7 +97,7 @@ async def test_of_those_who_store_a_memory_at_the_same_moment_one_makes_it(store
     assert sum(call.is_new for call in await asyncio.gather(*calls)) == 1
 
 
-async def test_what_nobody_can_be_called_is_refused(store: MemoryStore) -> None:
+async def test_invalid_names_are_refused(store: MemoryStore) -> None:
     """With a readable error, before anything is read or forgotten; an empty list of types filters nothing."""
     await store.store_memory("p1", "note", "words")
     values: list[Any] = [None, "", 5, float("nan"), {}, "a\0", "\ud800"]
@@ -120,7 +120,7 @@ async def test_what_nobody_can_be_called_is_refused(store: MemoryStore) -> None:
     assert len(await store.list_memories("p1", interaction_types=[])) == 1
 
 
-async def test_what_expired_is_changed_no_more_and_takes_no_place(store: MemoryStore) -> None:
+async def test_an_expired_memory_is_immutable_and_no_successor(store: MemoryStore) -> None:
     """It cannot become a successor either; and another project's memory cannot replace one. The message says so."""
     for name in ("live", "gone"):
         over = MAY if name == "gone" else None
@@ -171,7 +171,7 @@ async def test_a_new_memory_that_cannot_be_stored_supersedes_nothing(store: Memo
     assert (await store.get_memory("old")).status == "active"
 
 
-async def test_what_cannot_be_stored_is_refused_before_anything_is(store: MemoryStore) -> None:
+async def test_one_invalid_memory_refuses_the_whole_list(store: MemoryStore) -> None:
     """Neither a single memory nor any memory of a list is stored."""
     good: dict[str, Any] = {"project_id": "p1", "interaction_type": "t", "content": "words"}
     with pytest.raises(InvalidRequestError, match="report, merge, keep"):
@@ -188,7 +188,7 @@ async def test_what_cannot_be_stored_is_refused_before_anything_is(store: Memory
     assert not await store.list_memories("p1")
 
 
-async def test_what_is_not_there_is_said_to_be_missing(store: MemoryStore) -> None:
+async def test_a_missing_memory_is_named(store: MemoryStore) -> None:
     """Reading, changing, rating, superseding and forgetting all name the memory."""
     for call in (
         store.get_memory("none"), store.update_memory("none", content="x"), store.set_relevance("none", 1),

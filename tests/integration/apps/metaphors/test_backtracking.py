@@ -29,7 +29,7 @@ def ids(pairs: list[tuple[Metaphor, float]]) -> list[str]:
     return [metaphor.id for metaphor, _ in pairs]
 
 
-async def test_what_failed_and_what_is_excluded_does_not_come_back(retriever: MetaphorRetriever) -> None:
+async def test_failed_and_excluded_metaphors_do_not_come_back(retriever: MetaphorRetriever) -> None:
     """All other metaphors come, if requested."""
     answer = await retriever.retrieve_after_backtrack(FLOW, PIPES, "it broke", ["chess"], limit=9)
     assert sorted(ids(answer)) == ["garden", "market", "orchestra", "river"]
@@ -38,7 +38,7 @@ async def test_what_failed_and_what_is_excluded_does_not_come_back(retriever: Me
     assert once.metrics.backtrack_count == 5
 
 
-async def test_what_is_like_the_failed_one_sinks(retriever: MetaphorRetriever, house: Platform) -> None:
+async def test_metaphors_similar_to_the_failed_one_rank_lower(retriever: MetaphorRetriever, house: Platform) -> None:
     """The river is water too: its lead over the market melts. With the question where it was, nothing changes."""
     unmoved = MetaphorRetriever(retriever.corpus, platform=house, away=0)
     before = await unmoved.retrieve_after_backtrack(FLOW, PIPES, "it broke")
@@ -119,9 +119,7 @@ async def test_a_reason_without_good_candidates_calls_for_generation(house: Plat
 
 
 @pytest.mark.parametrize("wanted_id", ["concrete", "rich_operations"])
-async def test_what_is_preferred_does_not_hide_that_little_fits(
-    house: Platform, corpus: MetaphorCorpus, wanted_id: str
-) -> None:
+async def test_a_preference_does_not_hide_a_poor_fit(house: Platform, corpus: MetaphorCorpus, wanted_id: str) -> None:
     """Its score rises by the preference; only similarity decides whether the model is asked."""
     odd = Problem(id="odd", description="zebras quarrel at midnight")
     retriever = MetaphorRetriever(corpus, ScriptedLLM([suggestion("", "")]), platform=house)
@@ -132,7 +130,7 @@ async def test_what_is_preferred_does_not_hide_that_little_fits(
     assert "below 0.3" in (answer.why_generated or "")
 
 
-async def test_the_best_of_the_corpus_are_told_before_what_is_excluded(house: Platform, corpus: MetaphorCorpus) -> None:
+async def test_the_prompt_names_the_best_before_excluded_metaphors(house: Platform, corpus: MetaphorCorpus) -> None:
     """Only some of the names are in the prompt."""
     llm = ScriptedLLM([suggestion("", "")])
     retriever = MetaphorRetriever(corpus, llm, platform=house)
@@ -172,7 +170,7 @@ async def test_an_answer_after_a_failure_can_be_replayed(retriever: MetaphorRetr
 
 
 @pytest.mark.parametrize(("failed", "reason"), [("pipes", "it broke"), (PIPES, None), (PIPES, 7)])
-async def test_what_is_no_failure_is_refused(retriever: MetaphorRetriever, failed: object, reason: object) -> None:
+async def test_invalid_failures_are_refused(retriever: MetaphorRetriever, failed: object, reason: object) -> None:
     """The arguments are a metaphor and a text."""
     with pytest.raises(InvalidRequestError):
         await retriever.retrieve_after_backtrack(FLOW, failed, reason)  # type: ignore[arg-type]

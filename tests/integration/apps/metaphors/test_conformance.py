@@ -177,7 +177,7 @@ async def test_exploration_adds_rate_times_uncertainty(retriever: MetaphorRetrie
         ("something else", {"context": "something else"}),
     ],
 )
-async def test_backtrack_aware_retrieval_goes_by_the_reason(
+async def test_backtrack_aware_retrieval_depends_on_the_reason(
     house: Platform, corpus: MetaphorCorpus, reason: str, options: dict[str, Any]
 ) -> None:
     """Concrete ones, ones with more operations, or a general retry; what failed is excluded either way."""

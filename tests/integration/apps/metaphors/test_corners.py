@@ -61,7 +61,7 @@ async def test_a_batch_whose_time_is_used_up_asks_no_more(house: Platform, corpu
     assert not llm.prompts
 
 
-async def test_an_answer_of_which_nothing_can_be_used_is_not_asked_for_again_at_once(
+async def test_after_an_unusable_answer_the_model_is_not_called_at_once(
     house: Platform, corpus: MetaphorCorpus
 ) -> None:
     """The notes say why each time."""
@@ -116,7 +116,7 @@ async def test_huge_and_tiny_vectors_of_a_problem_are_as_good_as_any(house: Plat
     await MetaphorRetriever(corpus, platform=house).retrieve_after_backtrack(problems[0], CORPUS[0], "no")
 
 
-async def test_what_waits_for_its_vector_is_said(
+async def test_pending_metaphors_are_noted(
     house: Platform, new_corpus: NewCorpus, embedder: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The note comes with an answer of fewer metaphors than requested."""
@@ -157,7 +157,7 @@ async def test_a_profile_without_cosines_cannot_be_explored_with(house: Platform
         ).retrieve_with_exploration(pipes)
 
 
-async def test_what_is_no_metaphor_is_refused_in_words(corpus: MetaphorCorpus, house: Platform) -> None:
+async def test_invalid_metaphors_are_refused_with_a_reason(corpus: MetaphorCorpus, house: Platform) -> None:
     """Never with an error of Python's own."""
     wrong: list[Callable[[], Awaitable[Any]]] = [
         lambda: corpus.near_duplicates("x"),  # type: ignore[arg-type]
@@ -172,7 +172,7 @@ async def test_what_is_no_metaphor_is_refused_in_words(corpus: MetaphorCorpus, h
             await call()
 
 
-async def test_the_two_doors_are_told_apart(corpus: MetaphorCorpus, house: Platform) -> None:
+async def test_the_two_ways_of_asking_are_distinguished(corpus: MetaphorCorpus, house: Platform) -> None:
     """In words."""
     with pytest.raises(InvalidRequestError, match="without await"):
         retrieval.sync.MetaphorRetriever(corpus, platform=house)  # type: ignore[arg-type]

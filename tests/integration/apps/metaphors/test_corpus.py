@@ -152,7 +152,7 @@ async def test_static_ones_follow_what_is_given(house: Platform) -> None:
     assert set(await again.embeddings(["ecosystem", "immune_system"])) == {"ecosystem"}
 
 
-async def test_what_an_application_added_stays_under_its_id(house: Platform) -> None:
+async def test_an_added_metaphor_keeps_its_id(house: Platform) -> None:
     """A later version's static metaphor does not replace it, and is not among the static ones."""
     first = await open_corpus(house, "kept", [PLUMBING])
     await first.add(BEEHIVE, source="workshop")
@@ -300,7 +300,7 @@ async def test_without_vectors_names_still_tell_duplicates(database_url: str) ->
         assert await ids_of(corpus) == ["plumbing", "ecosystem"]
 
 
-async def test_what_cannot_be_is_refused(house: Platform, corpus: MetaphorCorpus) -> None:
+async def test_invalid_arguments_are_refused(house: Platform, corpus: MetaphorCorpus) -> None:
     """Each message says what to give instead."""
     with pytest.raises(InvalidRequestError, match="give a Metaphor"):
         await corpus.add("plumbing")  # type: ignore[arg-type]

@@ -111,7 +111,7 @@ async def test_each_feature_of_the_problem_moves_the_prediction(
     assert there - here > abs(untried[0] - untried[1])
 
 
-async def test_what_was_tried_more_is_less_uncertain(retriever: MetaphorRetriever) -> None:
+async def test_more_trials_reduce_the_uncertainty(retriever: MetaphorRetriever) -> None:
     """The standard deviation of the prediction."""
     tried = await retriever.model.get_uncertainty(PIPES, CHESS)
     untried = await retriever.model.get_uncertainty(PIPES, ORCHESTRA)
@@ -168,7 +168,7 @@ async def test_after_a_backtrack_the_problem_is_of_the_kind_that_it_was(
     assert again.is_same_today, again.differences[:2]
 
 
-async def test_what_helped_comes_up_from_wherever_similarity_has_it(house: Platform) -> None:
+async def test_a_helpful_metaphor_rises_from_any_rank(house: Platform) -> None:
     """The limit applies to one ranking of the whole corpus, and the answer can be replayed."""
     water = [metaphor(f"w{number:03}", f"water pressure {'again ' * (number % 9)}w{number}") for number in range(110)]
     far = metaphor("far", "quite another matter")

@@ -102,7 +102,7 @@ async def test_a_problem_may_bring_its_own_vector(retriever: MetaphorRetriever, 
         ({"problem": replace(FLOW, embedding=(1.0, 2.0))}, InvalidRequestError, "dimensions"),
     ],
 )
-async def test_what_cannot_be_asked_is_refused(
+async def test_invalid_questions_are_refused(
     retriever: MetaphorRetriever, arguments: dict[str, Any], error: type[Exception], why: str
 ) -> None:
     """In one line that names it."""
@@ -118,7 +118,7 @@ async def test_what_cannot_be_asked_is_refused(
         {"generation_timeout_seconds": 0}, {"llm": "gpt"}, {"platform": None}, {"corpus": None},
     ],
 )  # fmt: skip
-async def test_what_a_retriever_cannot_be_made_of_is_refused(
+async def test_invalid_parts_of_a_retriever_are_refused(
     house: Platform, corpus: MetaphorCorpus, options: dict[str, Any]
 ) -> None:
     """Its constructor refuses it."""
@@ -197,7 +197,7 @@ async def test_exploration_adds_a_bonus_for_what_is_uncertain(house: Platform, n
 
 
 @pytest.mark.parametrize("rate", [-0.1, float("nan"), "0.1", True])
-async def test_a_rate_that_is_none_is_refused(retriever: MetaphorRetriever, rate: Any) -> None:
+async def test_an_invalid_rate_is_refused(retriever: MetaphorRetriever, rate: Any) -> None:
     """Below 0, NaN, no number."""
     with pytest.raises(InvalidRequestError, match="exploration_rate"):
         await retriever.retrieve_with_exploration(FLOW, rate)

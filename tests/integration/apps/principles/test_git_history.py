@@ -109,7 +109,7 @@ def test_a_huge_commit_is_read_in_part(git: Git, repository: Path) -> None:
     assert [len(subject) for subject in events.subjects] == [200]
 
 
-def test_what_a_hook_of_git_sets_points_nowhere_else(
+def test_the_environment_of_a_git_hook_does_not_change_the_repository(
     git: Git, monkeypatch: pytest.MonkeyPatch, repository: Path, tmp_path: Path
 ) -> None:
     """A session that a hook of another repository starts is about its own folder."""
@@ -134,7 +134,7 @@ def test_a_git_that_hangs_is_stopped(monkeypatch: pytest.MonkeyPatch, repository
             os.kill(int(number), 0)
 
 
-def test_a_git_that_has_said_all_and_lives_on_is_stopped(
+def test_a_git_process_that_does_not_end_is_stopped(
     monkeypatch: pytest.MonkeyPatch, repository: Path, tmp_path: Path
 ) -> None:
     """Its output counts; its child processes are stopped with it."""

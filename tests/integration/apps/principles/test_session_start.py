@@ -86,7 +86,7 @@ async def test_a_session_is_given_the_best_and_some_that_are_new(
     assert session.principles[0].principle == ranked[0].principle
 
 
-async def test_what_was_shown_is_what_the_session_was_started_with(
+async def test_the_principles_shown_are_those_of_the_session_start(
     store: PrincipleStore, db: Platform, clock: StoppedClock, places: Settings, project: Path
 ) -> None:
     """The store finds it by the session's name, and a verdict about it counts."""
@@ -182,7 +182,7 @@ async def test_a_session_that_ends_leaves_a_trace(
     assert session.recent_tags == ("sql", "react", "node")
 
 
-async def test_a_session_ends_in_a_folder_whose_name_is_no_text(
+async def test_a_session_ends_in_a_folder_whose_name_is_not_text(
     db: Platform, store: PrincipleStore, tmp_path: Path
 ) -> None:
     """A replacement character stands for what cannot be stored, as in titles and tags of callers."""
@@ -192,13 +192,13 @@ async def test_a_session_ends_in_a_folder_whose_name_is_no_text(
     assert [(trace.title, trace.tags) for trace in await store.search_traces()] == [("caf\ufffd", ("x\ufffd",))]
 
 
-async def test_a_tenant_without_the_collection_is_told_so(places: Settings, clock: StoppedClock) -> None:
+async def test_a_tenant_without_the_collection_gets_a_message(places: Settings, clock: StoppedClock) -> None:
     """Another tenant's principles are not seen."""
     with pytest.raises(UnknownCollectionError, match="there is no collection 'principles' yet"):
         await started(places, StartOptions(), clock.now)
 
 
-async def test_a_schema_of_another_revision_is_told(
+async def test_a_schema_of_another_revision_is_reported(
     new_database: Callable[..., str], places: Settings, clock: StoppedClock
 ) -> None:
     """If the schema is newer or missing, the message names the command."""

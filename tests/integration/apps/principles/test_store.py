@@ -57,7 +57,7 @@ async def test_a_principle_is_read_back_with_what_became_of_it(store: PrincipleS
     assert (await store.get([added.id, "none"])) == {added.id: after}
 
 
-async def test_what_is_said_again_is_the_principle_that_is_there(store: PrincipleStore, clock: StoppedClock) -> None:
+async def test_a_repeated_text_is_the_existing_principle(store: PrincipleStore, clock: StoppedClock) -> None:
     """Without an id nothing changes; under a known id text and tags do, and age and use stay."""
     first = await store.add_principle("Measure before you optimise", tags=["performance"])
     for wording in ("measure before you OPTIMISE", "Measure  before\u3000you optimise "):
@@ -89,7 +89,7 @@ async def test_of_those_who_say_the_same_at_once_one_is_kept(store: PrincipleSto
     assert all(answer == every[0] for answer in every)
 
 
-async def test_an_item_of_another_kind_is_no_principle(store: PrincipleStore, db: Platform) -> None:
+async def test_an_item_of_another_kind_is_not_a_principle(store: PrincipleStore, db: Platform) -> None:
     """It is neither judged nor written over."""
     collection = await db.collection("principles")
     await collection.add([Item(item_id="note", title="a note", kind="note")])
@@ -177,7 +177,7 @@ async def test_a_search_adds_up_score_tags_and_likeness(store: PrincipleStore, d
     assert [hit.principle.id for hit in await store.search_principles(min_principle_score=0.8)] == ["else", "good"]
 
 
-async def test_as_many_are_found_as_are_asked_for(store: PrincipleStore, db: Platform) -> None:
+async def test_the_requested_number_is_found(store: PrincipleStore, db: Platform) -> None:
     """However many have sunk, or are candidates."""
     collection = await db.collection("principles")
     await collection.add(
@@ -217,7 +217,7 @@ async def test_explored_ones_follow_are_marked_and_recorded(store: PrincipleStor
     assert not report.discounted
 
 
-async def test_whoever_is_young_or_hardly_used_is_explored_and_nobody_else(
+async def test_only_young_or_little_used_principles_are_explored(
     store: PrincipleStore, db: Platform, clock: StoppedClock
 ) -> None:
     """Archived principles, failed ones and those that are shown anyway are not explored."""
@@ -245,7 +245,7 @@ async def test_an_answer_has_a_thousand_at_the_most(store: PrincipleStore, db: P
     assert len(await store.search_principles(limit=999, include_exploration=True)) == 1000
 
 
-async def test_a_profile_that_goes_by_use_alone_explores_by_words(store: PrincipleStore, db: Platform) -> None:
+async def test_a_profile_by_use_alone_explores_by_words(store: PrincipleStore, db: Platform) -> None:
     """The use of explored principles does not show whether they fit the question."""
     rated = Profile(legs={"rated": 1.0}, fusion=Fusion(kind=FusionKind.UNION), signals=(Rating(weight=1.0),))
     await add_judged(store, db, "good", 9, 9)
@@ -350,7 +350,7 @@ async def test_traces_tell_what_went_well_lately(store: PrincipleStore, clock: S
     assert (await store.search_traces(1))[0].title == again.title
 
 
-async def test_what_a_session_was_started_with_is_known(store: PrincipleStore, db: Platform) -> None:
+async def test_the_principles_of_a_session_start_are_stored(store: PrincipleStore, db: Platform) -> None:
     """In the order shown, explored ones marked; the latest start of it."""
     for name in ("a", "b", "c"):
         await store.add_principle(name, principle_id=name)
@@ -407,7 +407,7 @@ async def test_an_empty_store_and_a_question_without_words_are_answered(store: P
     assert [hit.principle.id for hit in await store.search_principles("  ", include_exploration=True)] == ["a"]
 
 
-async def test_what_cannot_be_is_refused(store: PrincipleStore) -> None:
+async def test_invalid_arguments_are_refused(store: PrincipleStore) -> None:
     """At the door, in a readable line."""
     for wrong in ({"limit": 0}, {"limit": 1001}, {"limit": True}):
         with pytest.raises(InvalidLimitError, match="limit is"):

@@ -61,7 +61,7 @@ class TestRequirements:
         first, other = (DualRetriever(memories, SimLLM(5), seed=5, rewrite_timeout_seconds=60) for _ in range(2))
         assert await first.rewrite_query("why did it fail") == await other.rewrite_query("why did it fail")
 
-    async def test_it_falls_back_to_fast_search(self, memories: Collection) -> None:
+    async def test_a_failed_model_falls_back_to_fast_search(self, memories: Collection) -> None:
         """If the model fails, and says why."""
         failing = DualRetriever(memories, SimLLM(faults=SimFaults(fail_rate=1)))
         entities = await failing.search("Who runs Globex?", where=MINE)

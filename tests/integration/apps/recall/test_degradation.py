@@ -90,7 +90,7 @@ class _Failing:
 
 
 @pytest.mark.parametrize("error", [RuntimeError("a\nbug"), TimeoutError("its own"), KeyError("choices")])
-async def test_whatever_a_model_raises_costs_its_rewrites_alone(
+async def test_any_error_of_a_model_costs_only_its_rewrites(
     memories: Collection, caplog: pytest.LogCaptureFixture, error: Exception
 ) -> None:
     """The answer names the error, whose traceback is logged; a time limit of the model's own is not the search's."""
@@ -103,10 +103,10 @@ async def test_whatever_a_model_raises_costs_its_rewrites_alone(
 
 
 @pytest.mark.parametrize("query", ["who \x00", "who \ud800"])
-async def test_what_cannot_be_searched_is_not_sent_to_the_model(memories: Collection, query: str) -> None:
+async def test_invalid_questions_are_not_sent_to_the_model(memories: Collection, query: str) -> None:
     """It is refused before."""
     model = _Failing(RuntimeError())
-    with pytest.raises(InvalidRequestError, match="the query holds"):
+    with pytest.raises(InvalidRequestError, match="the query contains"):
         await DualRetriever(memories, model).search(query)  # type: ignore[arg-type]
     assert model.asked == 0
 
@@ -135,7 +135,7 @@ async def test_the_same_question_at_the_same_time_is_one_call(make: Make, server
     assert len(server.received) == 1
 
 
-async def test_after_a_failure_the_model_is_asked_again(make: Make, server: OpenAIServer) -> None:
+async def test_after_a_failure_the_model_is_called_again(make: Make, server: OpenAIServer) -> None:
     """Failures are not kept."""
     server.faults.append(status(500))
     retriever = make()
@@ -163,7 +163,7 @@ async def test_hostile_rewrites_change_nothing_but_the_query_texts(make: Make, s
     assert all(entity.attributes["user"] == "me" for entity in entities)
 
 
-async def test_what_items_say_never_reaches_the_model(make: Make, server: OpenAIServer) -> None:
+async def test_texts_of_items_never_reach_the_model(make: Make, server: OpenAIServer) -> None:
     """A trap among the memories is found and shown, and no prompt holds a word of it."""
     entities = await make().search("what was the note about previous instructions", where=MINE, limit=7)
     assert "trap" in {entity.id for entity in entities}
@@ -181,7 +181,7 @@ async def test_a_question_cannot_break_out_of_its_marks(make: Make, server: Open
     assert json.loads(prompt.partition("<query>")[2].partition("</query>")[0]) == question
 
 
-async def test_being_cancelled_is_no_degradation(make: Make, server: OpenAIServer) -> None:
+async def test_a_cancelled_search_is_not_degraded(make: Make, server: OpenAIServer) -> None:
     """A cancelled search gives no answer, and cancels the model's request."""
     server.faults.append(hanging)
     search = asyncio.create_task(make(rewrite_timeout_seconds=60).search(QUESTION))

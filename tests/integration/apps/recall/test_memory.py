@@ -17,7 +17,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 NOW = datetime(2026, 11, 18, 15, 30, tzinfo=UTC)
 
 
-async def test_what_was_stored_is_recalled(house: Platform) -> None:
+async def test_stored_memories_are_recalled(house: Platform) -> None:
     """It comes back unchanged, with a score; with rewrites and without."""
     memory = Memory(await house.collection("recall memory"), SimLLM(42), rewrite_timeout_seconds=60)
     ann = Entity(name="Ann", content="Ann works at Acme.", event_time=NOW, attributes={"team": 7})
@@ -47,7 +47,7 @@ async def test_the_same_memory_stored_twice_is_there_once(house: Platform) -> No
     ]
 
 
-async def test_what_was_found_can_be_stored_again(house: Platform) -> None:
+async def test_recalled_memories_can_be_stored_again(house: Platform) -> None:
     """With its tags, its status and its source."""
     collection = await house.collection("recall again")
     item = {"_id": "a", "title": "Ann", "text": "Tea.", "tags": ["drink"], "source": "mail", "kind": "person"}

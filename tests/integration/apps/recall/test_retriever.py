@@ -48,9 +48,7 @@ async def test_a_plain_question_asks_no_model(make: Make, server: OpenAIServer) 
     assert server.received == []
 
 
-async def test_the_model_is_asked_once_for_each_question(
-    make: Make, server: OpenAIServer, memories: Collection
-) -> None:
+async def test_the_model_is_called_once_per_question(make: Make, server: OpenAIServer, memories: Collection) -> None:
     """The database keeps rewrites by model and seed for every process of the tenant."""
     first = await make().search("who plays chess", where=MINE)
     assert await make().search("who  plays chess ", where=MINE) == first
@@ -181,13 +179,13 @@ async def test_a_time_in_the_question_is_preferred(make: Make) -> None:
     assert entities.time_range == (datetime(2026, 11, 17, tzinfo=UTC), datetime(2026, 11, 19, tzinfo=UTC))
 
 
-async def test_what_is_counted_back_from_now_is_preferred_until_now(make: Make) -> None:
+async def test_a_period_counted_back_from_now_is_preferred_until_now(make: Make) -> None:
     """Memories of last week come first, and those told since follow."""
     entities = await make().search("team last week", where=MINE, deep_search=False)
     assert entities.time_range == (datetime(2026, 11, 9, tzinfo=UTC), NOW + timedelta(days=1))
 
 
-async def test_vague_words_are_told_and_do_not_rank(make: Make) -> None:
+async def test_vague_words_are_noted_and_do_not_rank(make: Make) -> None:
     """The application decides the meaning of "recently"."""
     entities = await make().search("team recently", where=MINE, deep_search=False)
     assert entities.time is not None
@@ -202,7 +200,7 @@ async def test_a_time_in_the_question_can_bind(make: Make) -> None:
     assert len(await retriever.search("the launch recently", where=MINE)) == 7
 
 
-async def test_a_question_can_be_asked_as_of_another_moment(make: Make) -> None:
+async def test_a_search_can_be_as_of_another_time(make: Make) -> None:
     """In that moment's zone; one without a zone is refused."""
     entities = await make().search(
         "yesterday", where=MINE, as_of=datetime(2026, 11, 11, 1, tzinfo=ZoneInfo("Asia/Tokyo"))

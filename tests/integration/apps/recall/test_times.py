@@ -88,7 +88,7 @@ async def test_dates_in_words_and_in_numbers_do(painted: Collection) -> None:
     assert await firsts(retriever, DATED) == ["right"] * len(DATED)
 
 
-async def test_what_may_have_been_told_since_comes_before_the_rest(house: Platform) -> None:
+async def test_later_memories_rank_before_the_rest(house: Platform) -> None:
     """The phrase "last week" ranks that week's memories first, then those told since, then all others."""
     memory = Memory(await house.collection("recall told"), None, clock=lambda: NOW)
     for key, moment in [("a older", "2026-11-01"), ("b later", "2026-11-18"), ("c then", "2026-11-11")]:

@@ -181,7 +181,7 @@ def test_the_answer_has_the_designs_fields() -> None:
 # Tools and service
 
 
-async def test_the_index_tells_its_figures(service: RetrievalService) -> None:
+async def test_the_index_has_its_figures(service: RetrievalService) -> None:
     """Vectors, dimension, tickets by domain, entries; archived tickets are none of them."""
     assert await service.get_index_stats() == {
         "total_vectors": 6,
@@ -315,7 +315,7 @@ async def test_a_domain_of_two_percent_fills_its_page(database_url: str, setting
 # Error handling
 
 
-async def test_no_query_is_told_in_the_designs_words(service: RetrievalService) -> None:
+async def test_a_missing_query_gets_the_message_of_the_design(service: RetrievalService) -> None:
     """Also where the texts are blank."""
     for request in (RetrievalRequest(), RetrievalRequest(query_text=" ", title="", description="\n")):
         with pytest.raises(ProcessingError) as raised:

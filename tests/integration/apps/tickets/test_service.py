@@ -27,7 +27,7 @@ async def ids_of(service: RetrievalService, **request: object) -> list[str]:
     return [ticket.ticket_id for ticket in answer.similar_tickets]
 
 
-async def test_what_a_ticket_lacks_is_empty_and_costs_no_search(service: RetrievalService) -> None:
+async def test_missing_fields_of_a_ticket_are_empty_and_cost_no_search(service: RetrievalService) -> None:
     """Missing domain, priority, labels, resolution and hours are empty; an unknown priority is kept as it is."""
     tickets = (await service.process(RetrievalRequest(query_text="timeout"))).similar_tickets
     by_key = {ticket.ticket_id: ticket for ticket in tickets}
@@ -219,7 +219,7 @@ async def test_a_search_is_recorded(service: RetrievalService, history: Platform
     assert tickets_profile().learned.is_off
 
 
-async def test_what_is_no_request_is_refused() -> None:
+async def test_invalid_requests_are_refused() -> None:
     """In one line, before any platform is opened."""
     service = RetrievalService()
     for request in (None, "x", {"query_text": "x"}):

@@ -38,7 +38,7 @@ async def test_each_ranking_is_what_the_service_would_answer(service: RetrievalS
             assert previewed_ticket.ticket.similarity_score == pytest.approx(ticket.similarity_score)
 
 
-async def test_what_moved_adds_up(service: RetrievalService) -> None:
+async def test_contributions_and_changes_add_up(service: RetrievalService) -> None:
     """A contribution for each signal, whose sum is the score; changes against the first weighting; ranks both."""
     preview = await preview_of(service, ["semantic_match", "priority_focused"])
     first, second = preview.previews

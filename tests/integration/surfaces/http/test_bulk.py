@@ -92,7 +92,7 @@ async def test_a_header_of_which_no_item_can_be_made_is_refused_before_the_strea
 @pytest.mark.parametrize(
     ("kind", "body"), [("text/csv", b""), ("text/csv", b"id,text\n\n"), ("application/x-ndjson", b"\n")]
 )
-async def test_a_body_without_items_is_told(client: AsyncClient, kind: str, body: bytes) -> None:
+async def test_a_body_without_items_is_reported(client: AsyncClient, kind: str, body: bytes) -> None:
     """An empty one, and one with the header alone."""
     answer = await client.post(f"{ITEMS}/bulk", content=body, headers={"Content-Type": kind})
     [last] = [json.loads(line) for line in answer.content.splitlines()]
@@ -145,7 +145,7 @@ async def test_a_search_right_after_it_knows_how_many_items_there_are(client: As
     assert "12 items" in response.json()["why"]
 
 
-async def test_each_line_is_told_what_became_of_it(client: AsyncClient) -> None:
+async def test_each_line_has_its_outcome(client: AsyncClient) -> None:
     """The answers are in order; blank lines have none, bad lines do not affect others, and the last line sums up."""
     body = lines([{"id": "a", "text": "one"}, {"title": "no id"}, {"id": "b", "text": "b"}, {"id": "a", "text": "two"}])
     body += b'\n{"_id":"c", nonsense}\n\xff\n{"_id":"d","text":"' + b"x" * MAX_LINE_BYTES + b'"}\n{"_id":"e"}'
@@ -360,7 +360,7 @@ async def test_each_name_of_json_lines_is_taken(client: AsyncClient, content_typ
     assert answer.status_code == 200
 
 
-async def test_an_unknown_collection_is_told_before_anything_is_read(client: AsyncClient) -> None:
+async def test_an_unknown_collection_is_reported_before_the_body_is_read(client: AsyncClient) -> None:
     """As a problem document."""
     answer = await client.post("/v1/collections/nowhere/items/bulk", content=lines([{"_id": "a", "text": "word"}]))
     assert (answer.status_code, answer.json()["type"]) == (404, "/problems/unknown-collection")

@@ -18,7 +18,7 @@ async def test_the_doctor_answers_with_findings(client: AsyncClient) -> None:
     assert (await client.get("/v1/doctor?collection=nothing")).status_code == 404
 
 
-async def test_a_key_is_told_of_its_own_collections_alone(
+async def test_a_key_sees_findings_of_its_own_collections_only(
     app: FastAPI, client: AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It contains nothing about the server, its other sessions, or shared tables."""
@@ -30,7 +30,7 @@ async def test_a_key_is_told_of_its_own_collections_alone(
     assert (await client.get("/v1/doctor?collection=nothing")).status_code == 404
 
 
-async def test_what_was_learned_is_listed_and_chosen(client: AsyncClient) -> None:
+async def test_models_are_listed_and_chosen(client: AsyncClient) -> None:
     """Before there is any feedback there is nothing, and none of it is used."""
     await client.put("/v1/collections/learning", json={})
     nothing = {"used": 0, "chosen": False, "models": []}
@@ -44,7 +44,7 @@ async def test_what_was_learned_is_listed_and_chosen(client: AsyncClient) -> Non
     assert (await client.put("/v1/collections/learning/model", json={"version": 7})).status_code == 422
 
 
-async def test_how_feedback_counts_can_be_said(client: AsyncClient) -> None:
+async def test_the_weight_of_feedback_can_be_set(client: AsyncClient) -> None:
     """Both, or one of them; what cannot be is refused."""
     await client.put("/v1/collections/counting", json={})
     path = "/v1/collections/counting/learning"

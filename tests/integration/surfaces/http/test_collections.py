@@ -46,7 +46,7 @@ async def test_the_kind_of_index_is_chosen_and_changed(client: AsyncClient) -> N
     assert (await client.get("/v1/collections/bits")).json()["index"] == "full"
 
 
-async def test_what_cannot_be_changed_is_a_conflict(client: AsyncClient) -> None:
+async def test_an_immutable_setting_is_a_conflict(client: AsyncClient) -> None:
     """The answer has the present setting; nothing is changed."""
     await client.put("/v1/collections/fixed", json=SETTINGS)
     space = {"provider": "own", "model": "m", "dimensions": 3}
@@ -145,7 +145,7 @@ async def test_of_those_who_make_it_at_once_with_other_settings_one_does(client:
         assert answer.status_code in ({200, 201} if language == winner else {409})
 
 
-async def test_what_is_told_of_all_collections_takes_as_long_as_of_one(
+async def test_listing_all_collections_takes_as_many_statements_as_one(
     client: AsyncClient, platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As many statements, in as many round trips, however many collections there are."""

@@ -78,7 +78,7 @@ async def test_a_body_may_follow_in_the_same_part(service: Served) -> None:
     writer.close()
 
 
-async def test_what_is_no_http_is_refused(service: Served) -> None:
+async def test_bytes_that_are_not_http_are_refused(service: Served) -> None:
     """With a problem document, and the connection is closed."""
     answer = await answers(service, b"\x16\x03\x01 hello\r\n\r\n", ends=False)
     assert answer.startswith(b"HTTP/1.1 400 ")

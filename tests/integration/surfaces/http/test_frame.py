@@ -127,7 +127,7 @@ async def test_every_error_is_a_problem_document(world: World, which: str, statu
     assert "secret" not in answer.text
 
 
-async def test_what_the_client_cannot_mend_is_logged(world: World, caplog: pytest.LogCaptureFixture) -> None:
+async def test_errors_of_the_service_are_logged(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """The log has the details that the client does not get; the client's own mistakes are not logged."""
     with caplog.at_level(logging.INFO, "retrieval"):
         await world.client.get("/errors/unknown")
@@ -175,7 +175,7 @@ async def test_a_stream_of_items_may_be_longer(world: World) -> None:
     assert (await world.client.post("/v1/collections/a/items/bulk", content=b"x" * 11 * LIMIT)).status_code == 413
 
 
-async def test_what_comes_beside_too_many_is_told_to_come_again() -> None:
+async def test_an_excess_request_is_refused_with_retry_after() -> None:
     """The refusal is immediate; probes are not refused, and afterwards requests are accepted again."""
     world = World(requests=1)
     async with world.client as client:
@@ -216,7 +216,7 @@ async def test_a_key_leaves_room_for_others() -> None:
     assert (world.load.in_flight, world.load.shares) == (0, {})
 
 
-async def test_what_needs_no_key_takes_no_place() -> None:
+async def test_requests_without_a_key_take_no_place() -> None:
     """Slow or repeated requests for the description take no place of other requests."""
     world = World(requests=1)
     async with world.client as client:
@@ -240,7 +240,7 @@ class Cut:
         self.dropped.set()
 
 
-async def test_an_answer_that_nobody_reads_holds_no_place_and_is_dropped_in_time() -> None:
+async def test_an_unread_answer_takes_no_place_and_is_dropped_in_time() -> None:
     """The place is free once the answer begins; the connection ends with the time of the request."""
     world, line, reading = World(seconds=0.01), Cut(), asyncio.Event()
     headers_sent: list[str] = []
@@ -304,7 +304,7 @@ async def test_a_request_may_not_ask_for_more_time_than_there_is() -> None:
 
 
 @pytest.mark.parametrize("header", ["soon", "0", "-1", "nan", ""])
-async def test_a_time_that_is_none_is_refused(world: World, header: str) -> None:
+async def test_an_invalid_time_is_refused(world: World, header: str) -> None:
     """With how to write one."""
     answer = await world.client.get("/wait", headers={"X-Request-Timeout": header})
     assert (answer.status_code, problem(answer)) == (422, "/problems/invalid-request")

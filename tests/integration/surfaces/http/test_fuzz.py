@@ -45,7 +45,7 @@ CHECKS = [
 schemathesis.serializer.alias("application/x-ndjson", "text/plain")
 
 _SCHEMA = schemathesis.openapi.from_dict(description())
-_OPERATIONS = [found.ok() for found in _SCHEMA.get_all_operations() if isinstance(found, Ok)]
+_OPERATIONS = [result.ok() for result in _SCHEMA.get_all_operations() if isinstance(result, Ok)]
 
 Ask = Callable[[Case[Any]], Response]
 

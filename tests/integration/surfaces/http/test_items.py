@@ -50,7 +50,7 @@ async def test_an_item_is_put_read_and_removed(client: AsyncClient) -> None:
         assert (answer.status_code, answer.json()["type"]) == (404, "/problems/unknown-item")
 
 
-async def test_what_is_known_is_not_sent_again(client: AsyncClient) -> None:
+async def test_an_unchanged_item_is_not_sent_again(client: AsyncClient) -> None:
     """304 with the same entity tag."""
     tag = (await client.put(f"{ITEMS}/known", json={"title": "t"})).headers["ETag"]
     answer = await client.get(f"{ITEMS}/known", headers={"If-None-Match": tag})
@@ -98,13 +98,13 @@ async def test_an_item_may_be_called_anything(client: AsyncClient, item_id: str)
 
 
 @pytest.mark.parametrize("path", ["", "%00", "a%0Ab", "a%E2%80%AEb", "x" * 513])
-async def test_what_no_item_is_called_is_refused(client: AsyncClient, path: str) -> None:
+async def test_an_invalid_item_id_is_refused(client: AsyncClient, path: str) -> None:
     """Without a fault of the service."""
     assert (await client.put(f"{ITEMS}/{path}", json={})).status_code in {404, 405, 422}
     assert (await client.get(f"{ITEMS}/{path}")).status_code in {200, 404, 422}
 
 
-async def test_what_was_read_may_be_put_back(client: AsyncClient) -> None:
+async def test_a_read_item_can_be_put_back(client: AsyncClient) -> None:
     """It is unchanged, one by one, together and in a stream."""
     item_sent = {"title": "t", "metadata": {"version": "2.1", "title": "another"}}
     first = (await client.put(f"{ITEMS}/back", json=item_sent)).json()
@@ -127,7 +127,7 @@ async def test_a_ticket_keeps_its_hours(client: AsyncClient) -> None:
 
 
 @pytest.mark.parametrize("content_type", ["application/x-www-form-urlencoded", "text/plain", ""])
-async def test_a_body_of_another_type_is_told_which_to_use(client: AsyncClient, content_type: str) -> None:
+async def test_a_body_of_another_type_is_refused_with_the_right_type(client: AsyncClient, content_type: str) -> None:
     """Some tools send a default type."""
     headers = {"Content-Type": content_type} if content_type else {}
     for method, path in (("POST", ITEMS), ("PUT", f"{ITEMS}/a"), ("PUT", "/v1/collections/docs")):
@@ -161,7 +161,7 @@ async def test_a_body_that_cannot_be_read_is_malformed(client: AsyncClient, body
     assert (await client.get(f"{ITEMS}/twice")).status_code == 404
 
 
-async def test_a_member_that_stands_twice_is_told_in_lines_and_in_filters_of_addresses(client: AsyncClient) -> None:
+async def test_a_repeated_member_is_refused_in_lines_and_in_filters_of_addresses(client: AsyncClient) -> None:
     """As in bodies; the other lines are stored."""
     lines = b'{"_id": "good", "text": "x"}\n{"_id": "bad", "_id": "worse"}\n'
     first, second, _ = map(json.loads, (await stream(client, lines)).content.splitlines())
@@ -201,7 +201,7 @@ async def test_a_parameter_that_there_is_not_is_refused(
         ("GET", f"{ITEMS}?after=%FC"),
     ],
 )
-async def test_a_name_that_is_no_utf_8_is_refused(client: AsyncClient, method: str, address: str) -> None:
+async def test_a_name_that_is_not_utf_8_is_refused(client: AsyncClient, method: str, address: str) -> None:
     """It would be confused with another name."""
     answer = await client.request(method, address, json={} if method == "PUT" else None)
     assert (answer.status_code, answer.json()["type"]) == (422, "/problems/invalid-request")
@@ -244,7 +244,7 @@ async def test_many_are_added_and_removed_together(client: AsyncClient) -> None:
     assert (await client.post(ITEMS, json={"items": [{"item_id": "x"}] * 1001})).status_code == 422
 
 
-async def test_vectors_of_ones_own_are_taken(client: AsyncClient) -> None:
+async def test_callers_vectors_are_accepted(client: AsyncClient) -> None:
     """One an item, of the space's length."""
     await client.put("/v1/collections/own", json={"space": {"provider": "own", "model": "m", "dimensions": 3}})
     send = {"items": [{"item_id": "a"}], "embeddings": [[1.0, 0.0, 0.0]]}

@@ -127,7 +127,7 @@ async def test_a_search_of_too_many_values_is_refused_before_it_is_read(client: 
 
 
 @pytest.mark.parametrize("ending", [b"{", b"[" * 100_000, b"\xff", b"1" * 5000, b""])
-async def test_a_large_body_that_is_no_json_is_malformed(client: AsyncClient, ending: bytes) -> None:
+async def test_a_large_body_that_is_not_json_is_malformed(client: AsyncClient, ending: bytes) -> None:
     """Whyever not."""
     answer = await client.post(SEARCH, content=SPACE.encode() + ending, headers=JSON)
     assert (answer.status_code, answer.json()["type"]) == (400, "/problems/malformed-body")
@@ -140,7 +140,7 @@ async def test_a_large_body_that_is_no_json_is_malformed(client: AsyncClient, en
         {"query": "disk", "entities": {f"x{n}": 1 for n in range(10_000)}},
     ],
 )
-async def test_a_body_that_is_wrong_everywhere_is_told_so_once(client: AsyncClient, body: dict[str, Any]) -> None:
+async def test_a_body_with_many_errors_gets_a_short_answer(client: AsyncClient, body: dict[str, Any]) -> None:
     """A megabyte of mistakes is not answered by twenty."""
     answer = await client.post(SEARCH, json=body)
     assert (answer.status_code, answer.json()["type"]) == (400, "/problems/malformed-body")
@@ -148,7 +148,7 @@ async def test_a_body_that_is_wrong_everywhere_is_told_so_once(client: AsyncClie
     assert len(answer.content) < 2000
 
 
-async def test_of_a_list_the_first_wrong_value_is_told(client: AsyncClient) -> None:
+async def test_the_first_wrong_value_of_a_list_is_reported(client: AsyncClient) -> None:
     """The others would be reported too, one by one."""
     answer = await client.post(SEARCH, json={"query": "disk", "tags": ["a", *[1] * 20_000]})
     assert answer.status_code == 422
@@ -174,7 +174,7 @@ async def test_of_a_list_the_first_wrong_value_is_told(client: AsyncClient) -> N
         ("/v2/retrieval/search", {"title": "x" * 40_000}, "/description", "32,768 bytes"),
     ],
 )
-async def test_what_is_beyond_a_bound_is_told_with_its_place_and_the_bound(
+async def test_an_exceeded_bound_is_named_with_its_place(
     client: AsyncClient, path: str, body: dict[str, Any], pointer: str, bound: str
 ) -> None:
     """A problem of the request: 422."""
@@ -206,7 +206,7 @@ async def test_few_large_searches_are_answered_at_once(app: FastAPI, client: Asy
 
 
 @pytest.mark.parametrize("length", [9, 2 * LONG_BODY])
-async def test_a_client_that_hangs_up_in_its_body_is_nobody_s_fault(
+async def test_a_client_that_hangs_up_in_its_body_is_not_an_error(
     app: FastAPI, caplog: pytest.LogCaptureFixture, length: int
 ) -> None:
     """It is not answered, and no error of the service is logged."""

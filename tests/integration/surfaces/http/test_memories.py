@@ -76,7 +76,7 @@ async def test_facts_are_remembered_once_and_their_versions_are_read(client: Asy
         body_of("x" * 300_000),
     ],
 )
-async def test_what_are_no_messages_is_refused(client: AsyncClient, platform: Platform, body: dict[str, Any]) -> None:
+async def test_invalid_messages_are_refused(client: AsyncClient, platform: Platform, body: dict[str, Any]) -> None:
     """The answer is a problem document, before the language model is called."""
     await memories_collection(platform)
     calls = LLM.calls
@@ -96,7 +96,7 @@ async def test_other_collections_and_unknown_memories_are_refused(client: AsyncC
     assert (await client.get(f"{PATH}/nobody/history")).status_code == 404
 
 
-async def test_a_language_model_that_is_away_is_told(
+async def test_an_unreachable_language_model_is_reported(
     client: AsyncClient, platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is answered as a failure that passes; nothing is stored."""

@@ -127,7 +127,7 @@ async def test_searches_feedback_and_records_are_counted(running: Running) -> No
     assert metrics["retrieval_recorded_searches_total", ()] + metrics["retrieval_recordings_waiting", ()] == 2
 
 
-async def test_the_state_is_told_as_it_is(running: Running) -> None:
+async def test_the_metrics_show_the_current_state(running: Running) -> None:
     """The pool and the requests that are being answered, among them this one or not."""
     metrics = await running.metrics()
     assert metrics["retrieval_pool_connections_limit", ()] == 8
@@ -211,7 +211,7 @@ async def test_metrics_open_to_their_token_alone(database_url: str) -> None:
     assert TOKEN not in answers[1].text
 
 
-async def test_without_a_token_nobody_is_shown_metrics(database_url: str) -> None:
+async def test_without_a_token_no_metrics_are_shown(database_url: str) -> None:
     """The answer says how to set one."""
     app = app_of(database_url, insecure_local=False)
     async with app.router.lifespan_context(app), client_of(app) as client:

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 PLACE = "/v1/collections/docs/reembedding"
 
 
-async def test_it_is_begun_steered_and_looked_at(client: AsyncClient, platform: Platform) -> None:
+async def test_a_reembedding_is_begun_controlled_and_inspected(client: AsyncClient, platform: Platform) -> None:
     """The cost comes first; a worker fills and switches, and the rollback is immediate."""
     docs = await platform.collection("docs", space=None)
     await docs.add([{"_id": f"i{n}", "text": f"disk {n}"} for n in range(4)])

@@ -85,7 +85,7 @@ async def test_hits_below_the_least_are_left_out(client: AsyncClient) -> None:
         },
     ],
 )
-async def test_everything_that_a_search_takes_can_be_said(client: AsyncClient, body: dict[str, Any]) -> None:
+async def test_every_argument_of_a_search_can_be_sent(client: AsyncClient, body: dict[str, Any]) -> None:
     """By the names that it has in Python."""
     assert (await _search(client, **body))["retrieval_id"]
 
@@ -113,7 +113,7 @@ async def test_typos_snippets_facets_and_pages_come_with_a_search(client: AsyncC
         ({"typos": "yes"}, "true or false"),
     ],
 )
-async def test_what_cannot_come_with_a_search_is_a_problem(
+async def test_invalid_options_of_a_search_are_a_problem(
     client: AsyncClient, body: dict[str, Any], message: str
 ) -> None:
     """The problem says what to change."""
@@ -122,7 +122,7 @@ async def test_what_cannot_come_with_a_search_is_a_problem(
     assert message in answer.text
 
 
-async def test_what_is_typed_is_completed(client: AsyncClient) -> None:
+async def test_completions_come_from_words_and_titles(client: AsyncClient) -> None:
     """By words and titles; a filter is a JSON object."""
     params = {"text": "dis", "where": '{"p": "High"}', "limit": "2"}
     answer = await client.get("/v1/collections/docs/complete", params=params)
@@ -161,7 +161,7 @@ async def test_explanations_can_be_left_out(client: AsyncClient) -> None:
         ({"query": "disk", "about": [1.0]}, "/about"),
     ],
 )
-async def test_what_is_wrong_is_pointed_at(client: AsyncClient, body: dict[str, Any], pointer: str) -> None:
+async def test_a_json_pointer_marks_the_error(client: AsyncClient, body: dict[str, Any], pointer: str) -> None:
     """A JSON pointer marks it, whichever layer found it: a model, the filter language, the collection."""
     answer = await client.post(SEARCH, json=body)
     assert answer.status_code == 422
@@ -169,7 +169,7 @@ async def test_what_is_wrong_is_pointed_at(client: AsyncClient, body: dict[str, 
     assert [error["pointer"] for error in answer.json()["errors"]] == [pointer]
 
 
-async def test_what_is_refused_is_told_in_plain_words(client: AsyncClient) -> None:
+async def test_refusals_are_in_plain_words(client: AsyncClient) -> None:
     """The message lists the values that exist."""
     answer = await client.post(SEARCH, json={"query": "disk", "context": {"actr": "kim"}})
     fields = "domain, complexity, actor, session, backtracks, generated"
@@ -192,7 +192,7 @@ async def test_what_is_refused_is_told_in_plain_words(client: AsyncClient) -> No
         ({"queries": ["a"], "vectors": [[1.0]]}, "/vectors"),
     ],
 )
-async def test_what_is_wrong_in_a_batch_is_pointed_at(client: AsyncClient, body: dict[str, Any], pointer: str) -> None:
+async def test_an_error_in_a_batch_names_the_query(client: AsyncClient, body: dict[str, Any], pointer: str) -> None:
     """The error names the query, if it is known."""
     answer = await client.post(f"{SEARCH}/batch", json=body)
     assert answer.status_code == 422
@@ -258,7 +258,7 @@ async def test_an_outcome_is_shared_by_what_was_used(client: AsyncClient) -> Non
     assert nothing.status_code == 422
 
 
-async def test_a_recorded_search_is_read_and_asked_again(client: AsyncClient, platform: Platform) -> None:
+async def test_a_recorded_search_is_read_and_replayed(client: AsyncClient, platform: Platform) -> None:
     """The shown hits are on record, follow from it, and are the same today."""
     body = await _search(client, query="disk", limit=2, context={"session": "s-http"})
     path = f"/v1/retrievals/{body['retrieval_id']}"
@@ -269,7 +269,7 @@ async def test_a_recorded_search_is_read_and_asked_again(client: AsyncClient, pl
     assert (replayed["is_reproduced"], replayed["is_same_today"]) == (True, True)
 
 
-async def test_a_search_that_nobody_recorded_is_not_found(client: AsyncClient) -> None:
+async def test_an_unrecorded_search_is_not_found(client: AsyncClient) -> None:
     """An invalid identifier is reported as such."""
     for answer in (
         await client.get(f"/v1/retrievals/{uuid.uuid4()}"),

@@ -93,7 +93,7 @@ async def test_a_request_holds_a_view_once(platform: Platform) -> None:
     await tenants.aclose()
 
 
-async def test_what_a_copy_of_a_request_uses_is_given_back_too(platform: Platform) -> None:
+async def test_resources_of_a_copied_request_are_released(platform: Platform) -> None:
     """Middleware may hand on a scope of its own making."""
     tenants = Tenants(platform, most_open=1)
     scope: dict[str, Any] = {"path": "/"}

@@ -97,7 +97,7 @@ async def test_a_late_transaction_of_many_quick_statements_ends_too(database_url
         assert (await client.get("/names")).json() == []
 
 
-async def test_a_run_that_is_told_to_end_answers_what_it_was_asked(database_url: str, settings: Settings) -> None:
+async def test_a_service_answers_open_requests_before_it_ends(database_url: str, settings: Settings) -> None:
     """It takes no new connections meanwhile."""
     app = application(settings.changed(database_url=SecretStr(database_url)))
     entered, go_on = asyncio.Event(), asyncio.Event()

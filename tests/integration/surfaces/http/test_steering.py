@@ -94,7 +94,7 @@ async def test_statistics_are_those_of_the_platform(client: AsyncClient, platfor
     assert statistics[0]["items"] == 4
 
 
-async def test_the_doctor_is_asked_too(client: AsyncClient, platform: Platform) -> None:
+async def test_the_doctor_runs_too(client: AsyncClient, platform: Platform) -> None:
     """It looks at the same things as it does in Python."""
     payload = (await client.get("/v1/doctor", params={"collection": "docs"})).json()
     same = (await platform.doctor("docs")).as_dict()

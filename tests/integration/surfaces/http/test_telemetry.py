@@ -108,7 +108,7 @@ async def test_each_request_is_one_line(client: AsyncClient, log_lines: Lines) -
     assert "zweistromland" not in "".join(log_lines.lines)
 
 
-async def test_what_is_logged_meanwhile_bears_the_same_id(client: AsyncClient, log_lines: Lines) -> None:
+async def test_log_lines_of_a_request_have_its_id(client: AsyncClient, log_lines: Lines) -> None:
     """Also a client's own id."""
     await client.post("/probe/docs/search", params={"q": "x"}, headers={"X-Request-ID": "mine-1"})
 
@@ -116,7 +116,7 @@ async def test_what_is_logged_meanwhile_bears_the_same_id(client: AsyncClient, l
     assert [line["request_id"] for line in log_lines.of("retrieval.access")] == ["mine-1"]
 
 
-async def test_operators_looks_are_no_lines(client: AsyncClient, log_lines: Lines) -> None:
+async def test_health_checks_are_not_logged(client: AsyncClient, log_lines: Lines) -> None:
     """They come every few seconds."""
     for path in ("/livez", "/metrics"):
         await client.get(path)
@@ -124,7 +124,7 @@ async def test_operators_looks_are_no_lines(client: AsyncClient, log_lines: Line
     assert log_lines.of("retrieval.access") == []
 
 
-async def test_what_leads_nowhere_and_what_fails_are_lines_too(client: AsyncClient, log_lines: Lines) -> None:
+async def test_unknown_paths_and_failures_are_logged(client: AsyncClient, log_lines: Lines) -> None:
     """The first has no route; the second has the error's class, but not its message."""
     await client.get("/nowhere/zweistromland")
     await client.post("/probe/broken", params={"q": "zweistromland"})
@@ -153,7 +153,9 @@ async def test_a_request_is_a_span_of_the_callers_trace(client: AsyncClient, mon
     assert "zweistromland" not in spans.text()
 
 
-async def test_a_request_that_fails_is_told_by_its_status(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_request_has_its_status_in_the_span(
+    client: AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The span has no argument of the request."""
     spans = record_spans(monkeypatch)
     await client.post("/probe/broken", params={"q": "zweistromland"})
@@ -162,7 +164,7 @@ async def test_a_request_that_fails_is_told_by_its_status(client: AsyncClient, m
     assert "zweistromland" not in spans.text()
 
 
-async def test_a_client_that_hangs_up_is_told_as_499(app: FastAPI, log_lines: Lines) -> None:
+async def test_a_client_that_hangs_up_is_logged_as_499(app: FastAPI, log_lines: Lines) -> None:
     """No answer was sent: the application ended without one."""
     statuses = []
 

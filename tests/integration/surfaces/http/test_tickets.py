@@ -24,7 +24,7 @@ TICKETS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-async def test_without_tickets_it_is_told_that_there_are_none(client: AsyncClient) -> None:
+async def test_without_tickets_the_answer_says_so(client: AsyncClient) -> None:
     """``health`` is 503, a search 404; the history is not stored yet."""
     health = await client.get("/v2/retrieval/health")
     assert (health.status_code, health.json()["status"], health.json()["index_loaded"]) == (503, "unhealthy", False)
@@ -112,7 +112,7 @@ async def test_a_preview_answers_as_the_service_does(
     assert answer.json() == (await service.preview_search("timeout", "database", "MM", config)).model_dump(mode="json")
 
 
-async def test_health_tells_nothing_of_the_inside(
+async def test_health_reveals_no_internals(
     client: AsyncClient, app: FastAPI, platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The database's message is only in the log."""

@@ -149,7 +149,7 @@ def test_an_interrupted_copy_is_completed_by_another(docs: Source, sync_collecti
     assert copied(docs, docs.store(name="docs"), sync_collection, page=2) == CopyReport(read=5, copied=3, unchanged=2)
 
 
-def test_what_has_no_usable_vector_is_embedded(docs: Source, sync_collection: SyncCollection) -> None:
+def test_documents_without_a_usable_vector_are_embedded(docs: Source, sync_collection: SyncCollection) -> None:
     """One that is missing, or has no direction; a missing text is an empty one."""
     docs.connection.execute("UPDATE langchain_pg_embedding SET embedding = NULL WHERE id = 'd0'")
     docs.connection.execute("UPDATE langchain_pg_embedding SET embedding = '[0,0,0,0,0,0]' WHERE id = 'd1'")
@@ -230,7 +230,7 @@ def test_columns_may_have_any_names(source: Source, sync_collection: SyncCollect
         copied(source, replace(store, content_column=None), sync_collection)
 
 
-def test_what_is_not_there_or_does_not_fit_is_told(docs: Source, sync_collection: SyncCollection) -> None:
+def test_missing_or_incompatible_sources_are_reported(docs: Source, sync_collection: SyncCollection) -> None:
     """Each error lists what exists, or says what to do."""
     with pytest.raises(NotFoundError, match="no collection 'nope'; there are: docs, other"):
         copied(docs, docs.store(name="nope"), sync_collection)

@@ -96,11 +96,11 @@ MATCHES = st.lists(st.builds(MatchCondition, st.sampled_from(["prefix", "suffix"
 LISTINGS = st.tuples(MATCHES, st.none() | st.integers(1, 3), st.integers(0, 4), st.integers(0, 2))
 BATCHES = st.lists(
     st.lists(
-        st.tuples(NAMESPACES, KEYS, VALUES | st.none()).map(lambda given: PutOp(*given))
-        | st.tuples(NAMESPACES, KEYS, VALUES).map(lambda given: PutOp(*given))
-        | st.tuples(NAMESPACES, KEYS).map(lambda given: GetOp(*given))
-        | SEARCHES.map(lambda given: SearchOp(*given))
-        | LISTINGS.map(lambda given: ListNamespacesOp(*given)),
+        st.tuples(NAMESPACES, KEYS, VALUES | st.none()).map(lambda arguments: PutOp(*arguments))
+        | st.tuples(NAMESPACES, KEYS, VALUES).map(lambda arguments: PutOp(*arguments))
+        | st.tuples(NAMESPACES, KEYS).map(lambda arguments: GetOp(*arguments))
+        | SEARCHES.map(lambda arguments: SearchOp(*arguments))
+        | LISTINGS.map(lambda arguments: ListNamespacesOp(*arguments)),
         min_size=2,
         max_size=9,
     ),
@@ -120,7 +120,7 @@ def plain(result: Any) -> Any:
 
 @examples(max_examples=8, phases=[Phase.explicit, Phase.generate])
 @given(batches=BATCHES)
-async def test_it_answers_as_the_store_in_memory_does(new_store: NewStore, batches: list[list[Op]]) -> None:
+async def test_the_store_answers_like_the_in_memory_store(new_store: NewStore, batches: list[list[Op]]) -> None:
     """Any batches of puts, deletions, reads, searches and listings, with similar namespaces."""
     store, model = await new_store(), InMemoryStore()
     for number, batch in enumerate(batches):
@@ -313,9 +313,7 @@ async def test_puts_at_once_lose_nothing_and_raise_nothing(new_store: NewStore) 
     assert {key: values[key] for key in values if key.startswith("own")} == {f"own {n}": n for n in range(150)}
 
 
-async def test_what_others_keep_in_the_collection_is_none_of_its_business(
-    new_store: NewStore, opened: Platform
-) -> None:
+async def test_other_items_of_the_collection_are_ignored(new_store: NewStore, opened: Platform) -> None:
     """They are neither found nor listed nor swept, even if they are similar."""
     collection = await opened.collection("mixed")
     foreign = {"_id": "foreign", "text": "cats", "tags": ["namespace", "a"], "expires_at": 1, "namespace": "a"}
@@ -341,7 +339,7 @@ async def test_values_come_back_as_json_has_them(new_store: NewStore) -> None:
     assert await store.alist_namespaces(suffix=namespace[1:]) == [namespace]
 
 
-async def test_what_the_store_cannot_keep_to_is_refused(new_store: NewStore) -> None:
+async def test_unsupported_options_are_refused(new_store: NewStore) -> None:
     """The collection embeds; a sync method would freeze the loop."""
     with pytest.raises(ConfigurationError, match="index takes 'fields' alone, not 'dims'"):
         await new_store(index={"fields": ["a"], "dims": 16})

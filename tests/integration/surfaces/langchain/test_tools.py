@@ -122,7 +122,7 @@ async def test_the_node_answers_in_a_compiled_graph_as_the_service_does(platform
         ({"search_config": "quick"}, "give a mapping"),
     ],
 )
-async def test_what_goes_wrong_is_the_status_error(change: dict[str, Any], reason: str) -> None:
+async def test_a_failure_sets_the_status_error(change: dict[str, Any], reason: str) -> None:
     """The graph goes on with nothing found, and the message is one line that says why."""
     state = await graph().ainvoke(QUESTION | change)
 

@@ -110,7 +110,7 @@ def test_a_filter_is_given_once(store: RetrievalVectorStore) -> None:
         store.similarity_search("login", filter={"page": 1}, where={"page": 2})
 
 
-def test_a_hit_is_explained_where_that_is_asked(store: RetrievalVectorStore, sync_platform: SyncPlatform) -> None:
+def test_a_hit_is_explained_on_request(store: RetrievalVectorStore, sync_platform: SyncPlatform) -> None:
     """The explanation adds up to the score, and its retrieval takes feedback."""
     [(document, score)] = store.similarity_search_with_score("login fails", k=1, explain=True)
     details = document.metadata[EXPLANATION_KEY]
@@ -192,7 +192,7 @@ def test_delete_with_no_ids_empties_the_collection(
     assert sync_collection.get(["1", "2", "3", "4", "old"]) == {}
 
 
-def test_what_cannot_be_stored_is_told_and_nothing_is(store: RetrievalVectorStore) -> None:
+def test_one_invalid_document_refuses_the_call(store: RetrievalVectorStore) -> None:
     """One bad document refuses the call."""
     with pytest.raises(InvalidItemError, match="NaN"):
         store.add_texts(["a", "b"], [{}, {"n": float("nan")}], ids=["a", "b"])

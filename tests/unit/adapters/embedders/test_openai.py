@@ -79,7 +79,7 @@ def test_dimensions_are_named_to_models_that_take_them(changes: dict[str, Any], 
         ({"timeout_seconds": -1.0}, "timeout_seconds"),
     ],
 )
-def test_what_cannot_work_is_refused(changes: dict[str, Any], message: str) -> None:
+def test_unusable_settings_are_refused(changes: dict[str, Any], message: str) -> None:
     """The message names what to change and never holds the key."""
     with pytest.raises(ConfigurationError) as caught:
         options(**changes)

@@ -91,7 +91,7 @@ def test_a_probe_of_which_nothing_is_known_makes_place_for_another() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["ask", "answer", "fail", "spend", "drop"]), st.floats(0, 40)), max_size=60))
-def test_whatever_happens_it_is_asked_again(events: list[tuple[str, float]]) -> None:
+def test_a_service_is_always_probed_again(events: list[tuple[str, float]]) -> None:
     """Open or not, with any number of calls under way: never two probes at once, and never closed to all for good."""
     breaker, now, under_way = Breaker(), 0.0, list[Permit]()
     for what, seconds in events:
@@ -171,7 +171,7 @@ async def test_a_call_that_hangs_costs_its_budget_once() -> None:
     assert await guard.in_time(service.ask, 60) == "answer"
 
 
-async def test_what_does_not_let_itself_be_ended_is_not_waited_for() -> None:
+async def test_a_call_that_ignores_cancellation_is_abandoned() -> None:
     """The budget holds although the call swallows its cancellation."""
     release = asyncio.Event()
 
@@ -228,7 +228,7 @@ async def test_a_failure_shortly_before_the_budget_is_over_is_one_of_three() -> 
     assert "500" in guard.outage.why
 
 
-async def test_a_spent_budget_is_told_with_the_advice_of_the_role() -> None:
+async def test_an_exceeded_budget_is_reported_with_the_advice_of_the_role() -> None:
     """Unless the caller had less time: then the profile is not at fault."""
     service = Service()
     guard = Guard(RERANKER, "it", time.monotonic)
@@ -242,7 +242,7 @@ async def test_a_spent_budget_is_told_with_the_advice_of_the_role() -> None:
     assert "; raise rerank.milliseconds" in guard.outage.why
 
 
-async def test_who_allows_little_time_opens_nothing() -> None:
+async def test_a_caller_with_little_time_does_not_open_the_breaker() -> None:
     """A client could take the embedder away from all others."""
     service = Service()
     guard = Guard(EMBEDDER, "it", time.monotonic)
@@ -257,7 +257,7 @@ async def test_who_allows_little_time_opens_nothing() -> None:
     assert service.ended == 5
 
 
-async def test_who_hangs_up_opens_nothing_and_ends_the_call() -> None:
+async def test_a_caller_that_hangs_up_cancels_the_call_and_does_not_open_the_breaker() -> None:
     """The state of the service is unknown, and the next call is the probe."""
     clock, service = Clock(), Service()
     guard = Guard(EMBEDDER, "it", clock)

@@ -67,7 +67,7 @@ async def test_clients_do_not_come_back_together() -> None:
     assert backoff.delay(1000, 1.0) == backoff.longest_seconds
 
 
-async def test_the_last_failure_is_said_with_the_number_of_attempts() -> None:
+async def test_the_last_failure_is_reported_with_the_number_of_attempts() -> None:
     """When attempts are used up the error says why, how often, and what to do."""
     script = Script(*[TryAgainError("busy") for _ in range(9)])
     with pytest.raises(EmbedderUnavailableError, match=r"^busy \(tried 3 times\); try again later$"):
@@ -75,7 +75,7 @@ async def test_the_last_failure_is_said_with_the_number_of_attempts() -> None:
     assert (script.attempts, len(script.waits)) == (3, 2)
 
 
-async def test_what_will_not_pass_is_not_tried_again() -> None:
+async def test_permanent_errors_are_not_retried() -> None:
     """Other errors pass through at once."""
     script = Script(EmbedderRejectedError("no"))
     with pytest.raises(EmbedderRejectedError, match="no"):
@@ -119,7 +119,7 @@ def test_retry_after_is_read_in_both_forms(value: str, seconds: float | None) ->
     assert retry_after({"retry-after": value}, NOW) == seconds
 
 
-def test_no_retry_after_is_none() -> None:
+def test_a_missing_retry_after_is_none() -> None:
     """An answer that does not say leaves the wait to us."""
     assert retry_after({}, NOW) is None
 

@@ -97,7 +97,7 @@ async def test_a_given_one_goes_before_the_configured_and_stays_open() -> None:
     assert await own.complete("x")
 
 
-def test_what_is_no_language_model_is_refused() -> None:
+def test_a_value_that_is_not_a_language_model_is_refused() -> None:
     """A name alone is none."""
     with pytest.raises(ConfigurationError, match="llm is 'gpt'"):
         ChosenLLM(Settings(), "gpt")  # type: ignore[arg-type]

@@ -37,7 +37,7 @@ def test_an_answer_that_does_not_fit_says_where() -> None:
 @pytest.mark.parametrize(
     "schema", [{"type": "colour"}, {"minimum": "one"}, {"type": {1, 2}}, {"properties": []}, {"required": "colour"}]
 )
-def test_what_is_no_schema_is_refused(schema: dict[str, Any]) -> None:
+def test_an_invalid_schema_is_refused(schema: dict[str, Any]) -> None:
     """No answer can fit it, so none is asked for."""
     with pytest.raises(LLMRejectedError, match="the schema is not a JSON schema"):
         JSONShape(schema)
@@ -60,7 +60,7 @@ def test_a_schema_that_never_ends_is_refused() -> None:
         ({"properties": {"type": {"anyOf": [{"type": "object"}]}, "number": {}}}, False),
     ],
 )
-def test_only_closed_schemas_are_asked_for_strictly(changes: dict[str, Any], *, strict: bool) -> None:
+def test_only_closed_schemas_are_requested_strictly(changes: dict[str, Any], *, strict: bool) -> None:
     """Every object in them requires all it has and allows no more: the endpoint refuses others."""
     form = response_format(Form.SCHEMA, JSONShape({**CLOSED, **changes}))
     assert form is not None
@@ -73,7 +73,7 @@ def test_only_objects_have_a_form_of_their_own() -> None:
     assert forms_of(JSONShape({"type": "array"})) == [Form.WORDS]
 
 
-def test_the_order_of_properties_is_told_as_it_was_given() -> None:
+def test_the_order_of_properties_is_kept() -> None:
     """A model writes them in that order: what comes first is thought of first."""
     instructions = JSONShape({"type": "object", "properties": {"why": {}, "answer": {}}}).instructions
     assert instructions.index("why") < instructions.index("answer")

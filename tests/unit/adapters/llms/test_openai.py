@@ -59,7 +59,7 @@ def test_half_a_surrogate_pair_is_replaced() -> None:
 
 
 @pytest.mark.parametrize("cut", [b"", b" ", b'{"choices": [{"mess', b'{"a":' * 100_000])
-def test_a_body_that_ends_early_may_be_asked_for_again(cut: bytes) -> None:
+def test_a_body_that_ends_early_can_be_requested_again(cut: bytes) -> None:
     """It was cut on the way."""
     with pytest.raises(TryAgainError, match="host:1 was cut short"):
         read_chat(cut, ENDPOINT)
@@ -98,7 +98,7 @@ def test_a_body_that_ends_early_may_be_asked_for_again(cut: bytes) -> None:
         (b"\xff\xfe", "RETRIEVAL_LLM_BASE_URL"),
     ],
 )
-def test_what_is_no_whole_answer_is_refused(unusable: bytes, reason: str) -> None:
+def test_an_incomplete_answer_is_refused(unusable: bytes, reason: str) -> None:
     """In one line that says why, without the key."""
     with pytest.raises(LLMRejectedError) as caught:
         COLOUR.read(read_chat(unusable, ENDPOINT).text)
@@ -126,7 +126,7 @@ def test_what_is_no_whole_answer_is_refused(unusable: bytes, reason: str) -> Non
         ({"base_url": "https://"}, "RETRIEVAL_LLM_BASE_URL"),
     ],
 )
-def test_what_cannot_work_is_refused(changes: dict[str, Any], message: str) -> None:
+def test_unusable_settings_are_refused(changes: dict[str, Any], message: str) -> None:
     """The message names what to change and never holds the key."""
     usual: dict[str, Any] = {"model": "small", "api_key": "sk-secret"}
     with pytest.raises(ConfigurationError, match=message) as caught:

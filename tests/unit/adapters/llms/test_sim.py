@@ -192,7 +192,7 @@ def test_shares_that_cannot_be_are_refused(rates: dict[str, float]) -> None:
         SimFaults(**rates)
 
 
-def test_what_is_no_fault_is_refused() -> None:
+def test_an_invalid_fault_is_refused() -> None:
     """In one line."""
     with pytest.raises(ConfigurationError, match="numbers"):
         SimFaults(fail_rate="x")  # type: ignore[arg-type]

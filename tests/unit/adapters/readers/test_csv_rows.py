@@ -62,7 +62,7 @@ def test_a_record_over_several_lines_has_the_number_of_its_first(tmp_path: Path)
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
-def test_the_header_tells_what_separates_the_fields(tmp_path: Path, delimiter: str) -> None:
+def test_the_header_determines_the_separator(tmp_path: Path, delimiter: str) -> None:
     """If it has a comma, other signs are part of the texts."""
     lines = [["_id", "title", "text"], ["1", "a, b; c", "d|e\tf"]]
     table = io.StringIO(newline="")
@@ -71,7 +71,7 @@ def test_the_header_tells_what_separates_the_fields(tmp_path: Path, delimiter: s
     assert line.item == Item(item_id="1", title="a, b; c", body="d|e\tf")
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_not_a_part_of_the_first_name(tmp_path: Path) -> None:
     """The mark that spreadsheet programs write is removed."""
     assert read(tmp_path, b"\xef\xbb\xbf_id\n1\n")[0].item == Item(item_id="1")
 
@@ -81,7 +81,7 @@ def test_rows_that_are_empty_throughout_are_skipped(tmp_path: Path) -> None:
     assert [line.line for line in read(tmp_path, b"_id,title\n,\n \n1,a\n\n,\n")] == [4]
 
 
-def test_a_long_field_is_no_error(tmp_path: Path) -> None:
+def test_a_long_field_is_not_an_error(tmp_path: Path) -> None:
     """The parser's own limit of 128 KiB a field does not apply."""
     (line,) = read(tmp_path, b"_id,text\n1," + b"x" * 200_000 + b"\n")
     assert line.item is not None
@@ -148,7 +148,7 @@ def test_a_file_without_a_header_is_refused(tmp_path: Path, data: bytes, expecte
         read(tmp_path, data)
 
 
-def test_the_header_is_told_as_it_stands_in_the_file(tmp_path: Path) -> None:
+def test_the_header_is_passed_on_unchanged(tmp_path: Path) -> None:
     """The callback runs once, when reading begins, so that rejected rows can follow the header."""
     file = tmp_path / "items.csv"
     file.write_bytes(b'\xef\xbb\xbf\n_id,"my\ntext"\r\n1,x\n')

@@ -60,7 +60,7 @@ def test_markdown_loses_no_line() -> None:
     assert [word for block in read(text, "markdown").blocks for word in block.text.split()] == text.split()
 
 
-def test_html_is_read_without_what_is_no_text() -> None:
+def test_html_is_read_as_text_only() -> None:
     """In the encoding that the page declares; lists and tables stay readable."""
     page = (
         "<html><head><meta charset='iso-8859-1'><title>Größe</title><style>p {}</style></head><body><nav>Menu</nav>"
@@ -132,7 +132,7 @@ def test_a_title_that_is_given_goes_first_and_a_name_last() -> None:
     assert read("text", "text").title == "file"
 
 
-def test_characters_that_are_refused_are_taken_out_and_told() -> None:
+def test_refused_characters_are_removed_and_counted() -> None:
     """A soft hyphen does not leave a document out."""
     document = read_document(RawDocument(document_id="x", data="a\u00adb".encode(), format="text"))
 
@@ -165,7 +165,7 @@ EXPLODING = '<!ENTITY a "ha">' + "".join(
         ("jpeg", b"", "format 'jpeg' is not known; use one of markdown, html, pdf, docx, text, code"),
     ],
 )
-def test_what_cannot_be_read_is_refused_with_a_reason(form: str, data: bytes, reason: str) -> None:
+def test_an_unreadable_document_is_refused_with_a_reason(form: str, data: bytes, reason: str) -> None:
     """This covers every kind of damage."""
     with pytest.raises(InvalidItemError, match=reason):
         read(data, form)
@@ -215,6 +215,6 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, form: str) ->
 @pytest.mark.parametrize(
     ("name", "form"), [("a/B.MD", "markdown"), ("x.py", "code"), ("x.csv", None), ("x", None), (".md", None)]
 )
-def test_the_ending_tells_the_format(name: str, form: str | None) -> None:
+def test_the_ending_determines_the_format(name: str, form: str | None) -> None:
     """In any case of letters."""
     assert format_of(name) == form

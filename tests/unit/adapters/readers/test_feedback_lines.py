@@ -24,7 +24,7 @@ def test_a_line_is_an_event(tmp_path: Path) -> None:
     assert (line.event.actor, line.event.at and line.event.at.year, line.event.note) == ("u", 2026, "")
 
 
-def test_events_of_nobody_are_known_again_by_their_lines(tmp_path: Path) -> None:
+def test_events_without_an_actor_are_recognised_by_their_lines(tmp_path: Path) -> None:
     """The same line twice is two events; the same file twice is the same events."""
     path = tmp_path / "events.jsonl"
     path.write_text(f"{json.dumps(DIRECT)}\n" * 2)
@@ -54,7 +54,7 @@ def test_lines_that_differ_late_are_two_events(tmp_path: Path) -> None:
         (json.dumps(DIRECT | {"complexity": 2}), "complexity"),
     ],
 )
-def test_a_line_that_cannot_be_used_is_told_with_its_number(tmp_path: Path, text: str, reason: str) -> None:
+def test_an_unusable_line_is_reported_with_its_number(tmp_path: Path, text: str, reason: str) -> None:
     """The lines after it are read."""
     path = tmp_path / "events.jsonl"
     path.write_text(f"\n{text}\n{json.dumps(DIRECT)}\n")

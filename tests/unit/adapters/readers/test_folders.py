@@ -77,7 +77,7 @@ def test_a_file_that_is_too_large_is_refused(handbook: Path) -> None:
         find_documents([handbook]).files[0].read(most_bytes=10)
 
 
-def test_a_file_that_is_gone_meanwhile_is_told(handbook: Path) -> None:
+def test_a_file_removed_meanwhile_is_reported(handbook: Path) -> None:
     """It stops no other."""
     file = find_documents([handbook]).files[0]
     file.path.unlink()
@@ -120,7 +120,7 @@ def test_a_path_given_twice_counts_once(handbook: Path) -> None:
     assert len(find_documents([handbook, handbook]).files) == 7
 
 
-def test_folders_and_names_of_documents_are_told_from_files_of_items(handbook: Path) -> None:
+def test_documents_are_distinguished_from_files_of_items(handbook: Path) -> None:
     """By their endings."""
     assert [holds_documents(name) for name in (handbook, "x.md", "x.jsonl", "x.csv", "-")] == [
         True, True, False, False, False
@@ -128,7 +128,7 @@ def test_folders_and_names_of_documents_are_told_from_files_of_items(handbook: P
 
 
 @pytest.mark.parametrize("given", ["", None, 5, b"folder"])
-def test_what_is_no_path_is_refused(given: Any) -> None:
+def test_an_invalid_path_is_refused(given: Any) -> None:
     """An empty name, as of a variable that is not set, does not stand for the current folder."""
     with pytest.raises(InvalidRequestError, match="is not a path"):
         find_documents([given])

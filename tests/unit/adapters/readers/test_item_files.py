@@ -34,7 +34,7 @@ ITEM = Item(item_id="1", title="a")
         ("items.csv.gz", gzip.compress(CSV, mtime=0)),
     ],
 )
-def test_the_name_tells_the_format(tmp_path: Path, name: str, data: bytes) -> None:
+def test_the_name_determines_the_format(tmp_path: Path, name: str, data: bytes) -> None:
     """The ending decides, before ``.gz`` and in any case."""
     file = tmp_path / name
     file.write_bytes(data)
@@ -101,7 +101,7 @@ def test_an_entry_that_no_line_has_is_refused(tmp_path: Path) -> None:
         ({"text": "title", "body": "_id"}, "'text' and 'body' are one field"),
     ],
 )
-def test_what_is_no_field_is_refused_before_reading(
+def test_an_unknown_field_is_refused_before_reading(
     tmp_path: Path, name: str, columns: dict[str, str], reason: str
 ) -> None:
     """This applies to every format; the message lists the fields, and explains how to name an attribute."""
@@ -129,7 +129,7 @@ def test_missing_columns_are_refused_before_reading(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("format_", "data"), [(None, JSONL), ("csv", CSV)])
-def test_standard_input_is_json_lines_unless_said_otherwise(
+def test_standard_input_is_json_lines_by_default(
     monkeypatch: pytest.MonkeyPatch, format_: str | None, data: bytes
 ) -> None:
     """``-`` needs no format for JSON Lines, and has no size."""

@@ -40,7 +40,7 @@ def test_the_body_has_two_names(name: str) -> None:
     assert item_from_record({"_id": "d1", name: "words"}).body == "words"
 
 
-def test_what_is_no_text_is_an_attribute_under_these_names() -> None:
+def test_values_that_are_not_texts_become_attributes() -> None:
     """A document may be an object or a number; ``text`` itself has to be one."""
     item = item_from_record({"_id": "d1", "document": 7, "content": {"pages": 2}})
     assert Item(item_id="d1", attributes={"document": 7, "content": {"pages": 2}}) == item
@@ -73,7 +73,7 @@ def test_no_usable_id_is_refused(record: dict[str, Any]) -> None:
         ({"_id": None}, "; there is none"),
     ],
 )
-def test_without_an_id_the_entries_that_are_there_are_told(record: dict[str, Any], message: str) -> None:
+def test_without_an_id_the_existing_entries_are_listed(record: dict[str, Any], message: str) -> None:
     """The message names the column that must be renamed."""
     with pytest.raises(InvalidItemError) as raised:
         item_from_record(record)
@@ -172,7 +172,7 @@ def test_times_are_read_as_utc(name: str, value: object, expected: datetime | No
 
 
 @pytest.mark.parametrize("value", ["yesterday", "2024-02-30", 1717156800, True, [], "0001-01-01T00:00:00+14:00"])
-def test_what_is_no_time_is_refused(value: object) -> None:
+def test_an_invalid_time_is_refused(value: object) -> None:
     """Anything else is an error that shows a right example."""
     with pytest.raises(InvalidItemError, match="2024-05-31T12:00:00Z") as caught:
         item_from_record({"_id": "d1", "event_time": value})
@@ -225,7 +225,7 @@ def test_an_id_beyond_all_numbers_is_refused() -> None:
 
 
 @pytest.mark.parametrize("record", [None, "text", 5, ["a"]])
-def test_what_is_no_object_is_refused(record: Any) -> None:
+def test_a_value_that_is_not_an_object_is_refused(record: Any) -> None:
     """Only an object can be an item."""
     with pytest.raises(InvalidItemError, match="object with an 'id'"):
         item_from_record(record)

@@ -34,7 +34,7 @@ def test_a_new_session_is_set_up_whole() -> None:
     assert "set_config('role'" in texts[2]
 
 
-def test_what_is_set_is_not_set_again() -> None:
+def test_unchanged_settings_are_not_set_again() -> None:
     """The same tenant costs nothing; another tenant costs one setting."""
     session = Session()
     _used(session, MINE)
@@ -42,14 +42,14 @@ def test_what_is_set_is_not_set_again() -> None:
     assert [values for _, values in _used(session, THEIRS)] == [["2"]]
 
 
-def test_a_setting_that_is_not_asked_for_is_taken_back() -> None:
+def test_a_setting_that_is_no_longer_requested_is_reset() -> None:
     """The next search is planned as usual."""
     session = Session()
     _used(session, {**MINE, "enable_sort": "off"})
     assert [text for text, _ in _used(session, MINE)] == ["RESET enable_sort"]
 
 
-def test_after_a_failure_everything_is_set_anew() -> None:
+def test_after_a_failure_every_setting_is_sent_again() -> None:
     """The server may or may not have rolled back the settings of the failed transaction."""
     session = Session()
     _used(session, MINE)
@@ -76,7 +76,7 @@ def test_a_plan_is_kept_for_a_while() -> None:
     assert (again.is_new, again.dropped) == (True, first.name)
 
 
-def test_what_a_connection_keeps_is_bounded() -> None:
+def test_the_prepared_statements_of_a_connection_are_bounded() -> None:
     """The statement that was not used for longest makes room, however many tenants there are."""
     session = Session(most=3)
     names = {number: session.keep(number).name for number in range(3)}

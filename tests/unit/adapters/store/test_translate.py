@@ -58,7 +58,7 @@ def test_each_error_has_its_translation(error: psycopg.Error, kind: type[Databas
         assert caught.value.__cause__ is raised
 
 
-def test_only_the_first_line_of_what_the_server_said_is_told() -> None:
+def test_only_the_first_line_of_the_servers_message_is_shown() -> None:
     """Details and hints of the server stay in the cause."""
     with pytest.raises(DatabaseError) as caught, translated(URL):
         raise pg.UniqueViolation("duplicate key\nDETAIL:  Key (name)=(secret text) already exists.")
@@ -103,7 +103,7 @@ async def test_nothing_of_a_url_that_cannot_be_read_is_shown(url: str) -> None:
     assert caught.value.__suppress_context__
 
 
-def test_what_stands_in_place_of_a_port_is_not_shown() -> None:
+def test_an_invalid_port_is_not_shown() -> None:
     """An unwritten / in a password makes what precedes it a port."""
     with pytest.raises(ConfigurationError, match="write it as postgresql://") as caught:
         status("postgresql://user:topsecret/rest@db.example/docs", "retrieval")

@@ -77,7 +77,7 @@ def test_the_format_is_the_stated_one() -> None:
     )
 
 
-def test_times_are_told_in_utc() -> None:
+def test_times_are_in_utc() -> None:
     """Noon in Tokyo is three in the morning, without microseconds."""
     tokyo = timezone(timedelta(hours=9))
 
@@ -87,7 +87,7 @@ def test_times_are_told_in_utc() -> None:
 
 
 @pytest.mark.parametrize("number", ["5", None, -1, float("nan"), True])
-def test_a_count_that_is_none_is_refused(number: Any) -> None:
+def test_an_invalid_count_is_refused(number: Any) -> None:
     """As is what cannot count, and a length that is none."""
     with pytest.raises(InvalidRequestError, match="count_tokens gave"):
         Bounds(max_tokens=9, count_tokens=lambda _: number).fits("x")
@@ -119,7 +119,7 @@ def test_long_content_is_shortened() -> None:
 
 
 @given(HOSTILE, HOSTILE, HOSTILE, st.one_of(HOSTILE, st.dictionaries(HOSTILE, st.lists(HOSTILE, max_size=2))))
-def test_what_memories_say_cannot_break_out(kind: str, summary: str, text: str, content: Any) -> None:
+def test_texts_of_memories_cannot_leave_their_quotes(kind: str, summary: str, text: str, content: Any) -> None:
     """Whatever memories contain, the page has only its own lines, fences, labels and headings."""
     entry = memory(interaction_type=kind, summary=summary, text=text, content=content)
 
@@ -131,8 +131,8 @@ def test_what_memories_say_cannot_break_out(kind: str, summary: str, text: str, 
     for match in filter(None, matches):
         assert match["kind"] == named(kind) or json.loads(match["kind"])
         for part in ("summary", "content"):
-            said = re.sub(r"\\.", "", match[part])
-            assert not re.search(r"`{3}|~{3}|\*\*|##|<!--|-->", said), match[part]
+            text = re.sub(r"\\.", "", match[part])
+            assert not re.search(r"`{3}|~{3}|\*\*|##|<!--|-->", text), match[part]
             assert len(match[part].splitlines()) <= 1
 
 

@@ -26,7 +26,7 @@ def test_keywords_are_the_share_of_the_querys_words() -> None:
     assert compute_keyword_score("", "text") == 0
 
 
-def test_entities_are_the_share_of_those_asked_about() -> None:
+def test_the_signal_entities_is_the_share_of_the_questions_entities() -> None:
     """Two of three; the same id of another type is another entity."""
     entities = {"questions": ["q1", "q2"], "hypotheses": ["h1"]}
 

@@ -113,7 +113,7 @@ def test_the_first_decision_on_a_fact_counts_and_reasons_are_short() -> None:
     assert "\n" not in first.reason
 
 
-def test_the_key_of_messages_is_of_what_was_said_where() -> None:
+def test_the_key_of_messages_depends_on_text_and_place() -> None:
     """Another session, project, user, type, number, name or text changes it; unread messages do not."""
     message = {"role": "user", "content": "tea"}
 

@@ -25,7 +25,7 @@ from retrieval.domain.search.profile import Profile
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 
 
-def test_the_filter_names_the_project_and_what_else_was_asked_for() -> None:
+def test_the_filter_names_the_project_and_other_requested_fields() -> None:
     """Types, links and the moment, each only where there is something in it."""
     assert conditions("p", ["insights"], {"questions": ["q1"], "papers": []}, NOW) == {
         "project_id": "p", "kind": ["insights"], "links": ["questions:q1"], "occurred_at": {"lte": NOW},
@@ -54,7 +54,7 @@ def test_the_filter_names_the_project_and_what_else_was_asked_for() -> None:
         (lambda: related_types(" "), "name a kind of task"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_with_advice(call: Any, message: str) -> None:
+def test_invalid_requests_are_refused_with_advice(call: Any, message: str) -> None:
     """One line that says what to write instead."""
     with pytest.raises(InvalidRequestError, match=message):
         call()
@@ -67,7 +67,7 @@ def test_hours_without_end_reach_back_to_the_beginning() -> None:
     assert start_of(24, NOW) == datetime(2026, 4, 30, tzinfo=UTC)
 
 
-def test_an_entity_is_asked_about_once() -> None:
+def test_a_repeated_entity_counts_once() -> None:
     """Repetitions do not matter; types without ids are left out."""
     assert entity_set({"questions": ["q2", "q1", "q2"], "papers": ()}) == {("questions", "q1"), ("questions", "q2")}
     assert entity_set({"papers": []}) == entity_set(None) == frozenset()

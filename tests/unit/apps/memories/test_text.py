@@ -36,7 +36,7 @@ def test_content_that_is_nested_without_end_is_cut() -> None:
 
 
 @pytest.mark.parametrize(("most", "expected"), [(5, "abcde"), (4, "a..."), (3, "..."), (1, "."), (0, "")])
-def test_a_text_is_shortened_to_so_many_characters(most: int, expected: str) -> None:
+def test_a_text_is_shortened_to_a_number_of_characters(most: int, expected: str) -> None:
     """The dots count."""
     assert shortened("abcde", most) == expected
 

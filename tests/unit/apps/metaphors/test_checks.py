@@ -35,7 +35,7 @@ def test_ids_come_in_anything_that_can_be_gone_through(value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", ["ab", b"ab", 5, [5], {5}])
-def test_what_are_no_ids_is_refused(value: Any) -> None:
+def test_invalid_ids_are_refused(value: Any) -> None:
     """A text is one id, and no list of them."""
     with pytest.raises(InvalidRequestError, match="ids to exclude"):
         checked_ids(value)
@@ -56,7 +56,7 @@ def test_what_are_no_ids_is_refused(value: Any) -> None:
         lambda: checked_llm(Unnamed()),
     ],
 )
-def test_what_cannot_be_is_refused_in_words(make: Any) -> None:
+def test_invalid_values_are_refused_with_a_reason(make: Any) -> None:
     """Never with an error of Python's own."""
     with pytest.raises(InvalidRequestError):
         make()
@@ -68,7 +68,7 @@ def test_a_share_that_no_float_holds_is_refused() -> None:
         Learned(share=HUGE)
 
 
-def test_a_domain_is_known_again_in_any_case_and_with_blanks() -> None:
+def test_a_domain_is_recognised_in_any_case_and_with_blanks() -> None:
     """Verdicts are counted by it."""
     assert Problem(id="p", description="d", domain=" Software ").domain == "software"
 

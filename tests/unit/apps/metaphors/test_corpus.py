@@ -10,7 +10,7 @@ from retrieval.apps.metaphors import STANDARD_CORPUS, Metaphor, validate_metapho
 from retrieval.apps.metaphors.metaphor import name_key
 
 
-def test_they_are_many_and_from_many_domains() -> None:
+def test_the_metaphors_are_many_and_from_many_domains() -> None:
     """At least 48 from at least 20 domains, each with an id and a name of its own."""
     assert len(STANDARD_CORPUS) >= 48
     assert len({metaphor.domain for metaphor in STANDARD_CORPUS}) >= 20

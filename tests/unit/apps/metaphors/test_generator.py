@@ -73,7 +73,7 @@ def test_at_most_three_names_are_taken() -> None:
         [{**suggestion(), "name": 7}],
     ],
 )  # fmt: skip
-def test_what_is_no_metaphor_is_left_out(answer: object) -> None:
+def test_invalid_metaphors_are_left_out(answer: object) -> None:
     """Other types, nothing, names without a word, with control characters, or too long."""
     assert suggested_metaphors(answer, PROBLEM) == []
 
@@ -93,7 +93,7 @@ def test_fields_of_the_wrong_type_are_left_empty() -> None:
 
 
 @pytest.mark.parametrize("concreteness", [-0.1, 1.1, True, float("nan")])
-def test_a_concreteness_that_is_no_share_is_left_out(concreteness: object) -> None:
+def test_an_invalid_concreteness_is_left_out(concreteness: object) -> None:
     """Outside 0 to 1, or no number."""
     assert suggested_metaphors([suggestion(concreteness=concreteness)], PROBLEM)[0].concreteness is None
 
@@ -130,7 +130,7 @@ NAMED = st.fixed_dictionaries(
 
 
 @given(st.lists(NAMED, min_size=1, max_size=5))
-def test_whatever_comes_is_bounded(answer: list[dict[str, Any]]) -> None:
+def test_suggestions_are_bounded(answer: list[dict[str, Any]]) -> None:
     """Few, short, named, on one line, and storable."""
     metaphors = suggested_metaphors([suggestion(), *answer], PROBLEM)
     assert 1 <= len({metaphor.name.casefold() for metaphor in metaphors}) <= SUGGESTIONS
@@ -149,7 +149,7 @@ def data(prompt: str, tag: str) -> Any:
 
 
 @given(st.text(min_size=1).filter(lambda text: bool(text.strip()) and "\x00" not in text), st.text(max_size=50))
-def test_what_comes_from_outside_stands_in_its_tags_as_json(description: str, failure: str) -> None:
+def test_untrusted_texts_are_json_within_tags(description: str, failure: str) -> None:
     """Nothing in it can end the marks around it; a pasted text is cut."""
     prompt = suggestion_prompt(Problem(id="p", description=description, domain="d"), [failure], failure)
     assert data(prompt, "problem") == description[:PROBLEM_LENGTH_MAX]
@@ -158,14 +158,14 @@ def test_what_comes_from_outside_stands_in_its_tags_as_json(description: str, fa
     assert data(prompt, "failure") == failure
 
 
-def test_few_names_of_what_was_tried_are_told() -> None:
+def test_the_prompt_names_few_tried_metaphors() -> None:
     """The first, each cut."""
     names = data(suggestion_prompt(PROBLEM, ["n" * 500] * 99), "tried")
     assert len(names) == NAMES_MAX
     assert all(len(name) == NAME_LENGTH_MAX for name in names)
 
 
-def test_a_problem_is_known_again_by_its_text() -> None:
+def test_a_problem_is_recognised_by_its_text() -> None:
     """Its id does not matter."""
     again, other = Problem(id="other", description=PROBLEM.description), Problem(id="p", description="Another")
     assert problem_hash(PROBLEM) == problem_hash(again) != problem_hash(other)

@@ -21,7 +21,7 @@ BARE = Metaphor(id="bare", name="Bare")
 
 
 @pytest.mark.parametrize("metaphor", [PLUMBING, BARE], ids=lambda metaphor: metaphor.id)
-def test_what_is_stored_is_what_comes_back(metaphor: Metaphor) -> None:
+def test_a_metaphor_survives_storing(metaphor: Metaphor) -> None:
     """Nothing is lost or added, also of a metaphor that has a name only."""
     assert metaphor_of(metaphor_item(metaphor)) == metaphor
 
@@ -36,7 +36,7 @@ def test_its_vector_stands_for_name_description_and_examples() -> None:
     assert embedded_text(BARE) == "Bare"
 
 
-def test_what_it_is_filtered_and_preferred_by_stands_in_attributes() -> None:
+def test_fields_for_filters_are_attributes() -> None:
     """They are domain, concreteness and richness; a missing concreteness is left out."""
     attributes = metaphor_item(PLUMBING).attributes
 

@@ -36,7 +36,7 @@ def test_learning_weighs_more_than_similarity() -> None:
     assert [score for _, score in combined] == pytest.approx([0.4 * 0.5 + 0.6 * 0.8, 0.4 * 0.9 + 0.6 * 0.1])
 
 
-def test_what_one_ranking_leaves_out_has_nothing_from_it() -> None:
+def test_an_item_missing_from_a_ranking_gets_no_score_from_it() -> None:
     """It keeps the other's part."""
     assert combine_scores([(A, 1.0)], [(C, 1.0)]) == [(C, 0.6), (A, 0.4)]
 
@@ -63,7 +63,7 @@ def test_weights_that_cannot_be_are_refused(weights: Any) -> None:
         combine_scores([(A, 1.0)], [], weights)
 
 
-def test_rankings_that_are_none_are_refused() -> None:
+def test_invalid_rankings_are_refused() -> None:
     """In one line."""
     with pytest.raises(InvalidRequestError, match="two rankings"):
         combine_scores(None, [])  # type: ignore[arg-type]
@@ -104,7 +104,7 @@ def test_a_context_that_says_so_calls_for_it(context: str, expected: bool) -> No
 @pytest.mark.parametrize(
     ("backtracks", "after", "expected"), [(1, 2, False), (2, 2, True), (3, 2, True), (3, 4, False)]
 )
-def test_so_many_backtracks_call_for_it(backtracks: int, after: int, expected: bool) -> None:  # noqa: FBT001
+def test_enough_backtracks_trigger_generation(backtracks: int, after: int, expected: bool) -> None:  # noqa: FBT001
     """The number is the caller's."""
     why = why_generate(Situation(top_score=FINE, backtracks=backtracks), after_backtracks=after)
     assert (why is not None) == expected
@@ -148,7 +148,7 @@ def test_the_reason_says_what_to_prefer(reason: str, expected: DirectionPreferen
     assert preference_after(reason) == expected
 
 
-def test_the_failure_is_told_with_name_and_reason() -> None:
+def test_the_failure_has_name_and_reason() -> None:
     """In one context."""
     context = context_after(Metaphor(id="plumbing", name="Plumbing"), "no good candidates for pressure")
     assert "Plumbing" in context

@@ -110,7 +110,7 @@ def test_where_none_fits_all_compete() -> None:
     }
 
 
-def test_those_that_compete_are_known_little_and_not_shown_anyway() -> None:
+def test_little_known_principles_that_are_not_shown_compete() -> None:
     """Principles that the score shows, and well-known ones, do not compete."""
     top = Principle(id="top", title="x", created_at=NOW, use_count=4, success_count=4)
     failed = Principle(id="failed", title="x", created_at=NOW, use_count=9, success_count=0)
@@ -118,7 +118,7 @@ def test_those_that_compete_are_known_little_and_not_shown_anyway() -> None:
     assert rivals([top, failed, *MANY[5:], *newcomers(1, 2)], {"sql"}, now=NOW, most=4, slots=1) == newcomers(1, 2)
 
 
-def test_what_the_score_shows_is_certain_and_what_is_explored_is_not() -> None:
+def test_places_by_score_are_certain_and_explored_places_are_not() -> None:
     """Two certain places, and two of chance among three."""
     new = [Principle(id=f"new{number}", title="x", created_at=NOW) for number in range(3)]
     rows = [choose([*MANY, *new], set(), random.Random(seed), now=NOW, most=4, rows=50) for seed in range(3)]
@@ -255,7 +255,7 @@ def test_tags_are_stripped_and_casefolded_each_once() -> None:
 
 
 @pytest.mark.parametrize("tags", ["sql", [""], ["  "], [1], ["a\x00b"], 3, [str(number) for number in range(51)]])
-def test_what_is_no_list_of_tags_is_refused(tags: Any) -> None:
+def test_an_invalid_list_of_tags_is_refused(tags: Any) -> None:
     """A single text too, of which each character would be one."""
     with pytest.raises(InvalidRequestError, match="tag"):
         normalised_tags(tags)

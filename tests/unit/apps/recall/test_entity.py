@@ -26,7 +26,7 @@ NOW = datetime(2026, 11, 18, tzinfo=UTC)
         ({"id": 7}, "id must be text"),
     ],
 )
-def test_what_no_item_could_hold_is_refused_as_it_is_made(options: dict[str, Any], why: str) -> None:
+def test_invalid_values_are_refused_at_construction(options: dict[str, Any], why: str) -> None:
     """By name."""
     with pytest.raises(InvalidItemError, match=why):
         Entity(**{"name": "Ann", "content": "Tea.", **options})

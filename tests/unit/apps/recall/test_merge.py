@@ -56,7 +56,7 @@ def test_nothing_merges_to_nothing() -> None:
     assert RETRIEVER.merge_rrf() == RETRIEVER.merge_rrf([], []) == []
 
 
-def test_what_a_list_holds_twice_counts_once() -> None:
+def test_a_repeated_id_counts_once() -> None:
     """Its first position counts."""
     assert RETRIEVER.merge_rrf(entities("aba")) == RETRIEVER.merge_rrf(entities("ab"))
 
@@ -76,7 +76,7 @@ def test_only_lists_of_entities_are_merged(lists: Any) -> None:
 
 
 @given(st.lists(st.lists(st.sampled_from("abcdef"), unique=True).map("".join), max_size=4), st.integers(1, 100))
-def test_it_is_the_formula(lists: list[str], k: int) -> None:
+def test_merging_follows_the_formula(lists: list[str], k: int) -> None:
     """Each id once, best first."""
     expected = {
         item_id: sum(1 / (k + ids.index(item_id) + 1) for ids in lists if item_id in ids)

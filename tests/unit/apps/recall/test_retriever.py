@@ -25,7 +25,7 @@ STORAGE: Any = SimpleNamespace(search=print)
         ({"rewrite_timeout_seconds": 10**400}, "rewrite_timeout_seconds is 1000"),
     ],
 )
-def test_what_is_no_part_of_a_retriever_is_refused(arguments: dict[str, Any], message: str) -> None:
+def test_invalid_parts_of_a_retriever_are_refused(arguments: dict[str, Any], message: str) -> None:
     """In one line that says what to give."""
     with pytest.raises(InvalidRequestError, match=message):
         DualRetriever(**{"storage": STORAGE, "llm": SimLLM(), **arguments})

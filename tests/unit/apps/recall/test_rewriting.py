@@ -19,7 +19,7 @@ def test_usable_rewrites_are_taken_in_their_order() -> None:
     assert usable_rewrites({"rewrites": ["Acme", " works  at\nAcme "]}, QUERY) == ["Acme", "works at Acme"]
 
 
-def test_what_says_the_same_again_is_left_out() -> None:
+def test_repeated_rewrites_are_left_out() -> None:
     """The query itself, and what differs in case, space or width only."""
     answer = ["WHO do I  know at acme?", "Acme", "acme", "\uff21\uff43\uff4d\uff45", "works at Acme"]
     assert usable_rewrites({"rewrites": answer}, QUERY) == ["Acme", "works at Acme"]
@@ -44,13 +44,13 @@ def test_at_most_three_are_taken() -> None:
         {"rewrites": ["", " \n", "?!", "a\x00b", "a\x1bb", "\ud800 Acme", "\u202eemcA", "Ac\u200bme", "x" * 201]},
     ],
 )
-def test_what_is_no_query_is_left_out(answer: object) -> None:
+def test_invalid_rewrites_are_left_out(answer: object) -> None:
     """Other types, nothing, no word, control characters, what turns the direction of reading, too long texts."""
     assert usable_rewrites(answer, QUERY) == []
 
 
 @given(st.lists(st.text(max_size=210), max_size=5))
-def test_whatever_comes_is_bounded(answer: list[str]) -> None:
+def test_rewrites_are_bounded(answer: list[str]) -> None:
     """Few, short, different, printable on one line, and never the query."""
     rewrites = usable_rewrites({"rewrites": answer}, QUERY)
     assert len(rewrites) <= REWRITES_MAX

@@ -27,9 +27,7 @@ FEBRUARY = datetime(2026, 2, 1, tzinfo=UTC)
         ({}, None),
     ],
 )
-def test_as_of_a_moment_a_resolution_is_told_if_it_is_known_to_have_come(
-    attributes: dict[str, Any], resolution: str | None
-) -> None:
+def test_as_of_a_time_only_earlier_resolutions_are_shown(attributes: dict[str, Any], resolution: str | None) -> None:
     """By its time, or by the hours after the ticket's creation; without a moment it is always told."""
     hit = Hit(
         item_id="T-1", score=1.0, rank=1, explanation=Explanation("union", ()), title="", body="", kind="", tags=(),

@@ -45,6 +45,6 @@ def test_other_names_case_and_spaces_do_not_matter() -> None:
 
 
 @pytest.mark.parametrize("header", ["_id,title,priority", "id,ticket_id,title", "ticket_id,priority", "key,text", ""])
-def test_a_file_of_something_else_is_none(header: str) -> None:
+def test_a_file_without_tickets_is_not_read_as_tickets(header: str) -> None:
     """With an item's id of its own, without texts, without a ticket's id."""
     assert ticket_columns(header.split(",")) is None

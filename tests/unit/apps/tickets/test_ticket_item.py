@@ -64,7 +64,7 @@ def test_the_time_of_the_resolution_follows_from_the_hours_and_the_hours_from_it
         {"created": CREATED, "resolved": "next week"},
     ],
 )
-def test_what_does_not_follow_is_left_out(fields: dict[str, Any]) -> None:
+def test_underivable_fields_are_left_out(fields: dict[str, Any]) -> None:
     """No creation, no number, no time: the ticket is stored as it is."""
     record = {name: value for name, value in fields.items() if name != "created"}
     stored = {"resolved_at": record["resolved"]} if "resolved" in record else record
@@ -78,7 +78,7 @@ def test_hours_may_be_written_as_a_text(written: str, hours: float) -> None:
 
 
 @pytest.mark.parametrize("written", ["soon", "4,5", "4.5h", "1,234.5", "NaN", "inf", "9" * 400])
-def test_hours_that_are_no_number_are_refused(written: str) -> None:
+def test_hours_that_are_not_a_number_are_refused(written: str) -> None:
     """They would silently not count."""
     with pytest.raises(InvalidItemError, match=r"'T-1': resolution_time_hours is .* write hours such as"):
         attributes(resolution_time_hours=written)

@@ -54,7 +54,7 @@ def test_a_presets_name_is_read_generously(name: str) -> None:
     assert preset(name).weights == (0.5, 0.5)
 
 
-def test_an_unknown_preset_is_told_with_those_there_are() -> None:
+def test_an_unknown_preset_is_refused_with_the_existing_ones() -> None:
     """In one line."""
     with pytest.raises(ProcessingError, match="semantic_match, balanced, priority_focused, fast_resolution"):
         preset("fastest")

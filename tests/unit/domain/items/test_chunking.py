@@ -135,7 +135,7 @@ def test_code_is_cut_between_lines_and_keeps_its_indentation() -> None:
     assert all(line in lines for chunk in chunks for line in chunk.body.split("\n"))
 
 
-def test_pages_are_told() -> None:
+def test_chunks_have_their_pages() -> None:
     """They are those of the new text in the chunk."""
     chunks = cut(Block(words(0, 30), page=3), Block(words(30, 60), page=4))
 

@@ -38,7 +38,7 @@ def test_an_unknown_distance_is_refused() -> None:
         {"document_prefix": "p" * 501}, {"query_prefix": "\ud800"},
     ],
 )  # fmt: skip
-def test_what_tells_a_space_from_others_is_short_text(change: dict[str, Any]) -> None:
+def test_the_fields_of_a_space_are_short_texts(change: dict[str, Any]) -> None:
     """The database refuses other spaces too."""
     with pytest.raises(ConfigurationError, match=f"{next(iter(change))} is .* a text of [01] to 500 characters"):
         EmbeddingSpace(**{"provider": "test", "model": "m", "dimensions": 3, **change})
@@ -83,7 +83,7 @@ def test_a_vector_that_cannot_be_ranked_is_refused_with_its_key(
 
 
 @pytest.mark.parametrize("value", ["text", [["a", "b", "c"]], [[1, 2, 3], [1]], 7, [[[1, 2, 3]]]])
-def test_what_is_no_array_of_vectors_is_refused(value: object) -> None:
+def test_invalid_vectors_are_refused(value: object) -> None:
     """Anything else than rows of numbers is an error of the caller's, in our tree."""
     with pytest.raises(InvalidVectorError):
         checked_vectors(value, SPACE, ["a"])

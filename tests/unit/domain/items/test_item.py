@@ -46,7 +46,7 @@ from retrieval.domain.items.item import (
         ({"occurred_at": datetime.max.replace(tzinfo=timezone(-timedelta(hours=1)))}, "years 1 to 9999"),
     ],
 )
-def test_what_cannot_be_stored_is_refused_with_its_reason(fields: Mapping[str, Any], message: str) -> None:
+def test_invalid_items_are_refused_with_a_reason(fields: Mapping[str, Any], message: str) -> None:
     """Each refusal names the field and what is wrong."""
     with pytest.raises(InvalidItemError, match=message):
         Item(**{"item_id": "a", **fields})

@@ -59,7 +59,7 @@ def stored_memory(**more: Any) -> Memory:
     return Memory(**fields)
 
 
-def test_the_item_of_a_memory_holds_all_that_filters_go_by() -> None:
+def test_the_item_of_a_memory_has_all_fields_for_filters() -> None:
     """Type, time, project and user; JSON content is stored in addition to its text."""
     item = new(content={"a": [1, "two"]}, user_id="ann", summary="S", metadata={"model": "m1"}).item()
     assert (item.kind, item.occurred_at, item.title, item.body) == ("t", MAY, "S", "a: 1\na: two")
@@ -78,7 +78,7 @@ def test_a_change_keeps_the_text_of_content_whose_keys_came_back_in_another_orde
     assert changed(former, {"content": {"b": 1}}).item().body == "b: 1"
 
 
-def test_fingerprints_go_by_words_and_project() -> None:
+def test_fingerprints_depend_on_words_and_project() -> None:
     """Case, spaces and signs do not count; order and project do."""
     memory = new(content="The bridge, of steel.")
     assert memory.fingerprint == new(content="the  BRIDGE of steel").fingerprint
@@ -118,7 +118,7 @@ def test_fingerprints_go_by_words_and_project() -> None:
         ({"summary": []}, "summary is"),
     ],
 )
-def test_what_no_memory_can_be_is_refused(arguments: dict[str, Any], message: str) -> None:
+def test_invalid_memories_are_refused(arguments: dict[str, Any], message: str) -> None:
     """The message names the fault."""
     with pytest.raises(InvalidRequestError, match=message):
         new(**arguments)
@@ -139,7 +139,7 @@ def test_a_keyword_links_to_the_plural_of_its_stem(stem: str, plural: str) -> No
 
 
 @pytest.mark.parametrize("ids", [{}, set(), "", 0, False])
-def test_links_that_are_no_list_are_refused_though_there_is_nothing_in_them(ids: Any) -> None:
+def test_empty_links_that_are_not_a_list_are_refused(ids: Any) -> None:
     """Only None, or an empty list, says that there are none."""
     with pytest.raises(InvalidRequestError, match="come in a list"):
         links_of(None, {"linked_question_ids": ids})
@@ -218,7 +218,7 @@ def test_relevance_and_choices_are_checked() -> None:
         ([["deep", {"er": ["est"]}]], "deep\ner: est"),
     ],
 )  # fmt: skip
-def test_values_are_said_in_order_each_with_its_key(content: Any, text: str) -> None:
+def test_values_are_written_in_order_with_their_keys(content: Any, text: str) -> None:
     """A line each; nothing for what says nothing."""
     assert extract_text(content) == text
 
@@ -241,8 +241,8 @@ def test_every_text_of_a_content_is_in_its_text(content: Any) -> None:
         inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
         return [text for value in inner for text in texts(value)]
 
-    said = extract_text(content)
-    assert all(text in said for text in texts(content) if text.strip())
+    extracted = extract_text(content)
+    assert all(text in extracted for text in texts(content) if text.strip())
 
 
 def test_keys_are_made_readable() -> None:
@@ -250,7 +250,7 @@ def test_keys_are_made_readable() -> None:
     assert {readable(key) for key in ("nextSteps", "next_steps", "next-steps", "Next Steps")} == {"next steps"}
 
 
-def test_what_is_normalised_is_words_alone() -> None:
+def test_normalisation_keeps_only_words() -> None:
     """Case, width and signs go; order stays."""
     assert normalised("The BRIDGE,  \uff4f\uff46 steel!") == "the bridge of steel"
     assert normalised("steel of the bridge") != normalised("the bridge of steel")

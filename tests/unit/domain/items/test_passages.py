@@ -80,7 +80,7 @@ def test_hits_come_before_what_stands_beside_them() -> None:
     assert [(passage.document, len(passage.item_ids)) for passage in passages] == [("a.md", 2), ("b.md", 1)]
 
 
-def test_what_has_no_room_is_counted() -> None:
+def test_hits_without_room_are_counted() -> None:
     """A smaller hit behind a large one may have room all the same."""
     hits = [hit(1, 0), hit(2, 1, "b.md"), hit(3, 2, "c.md")]
     passages, text, left_out = passages_of(hits, {}, [], fits=lambda page: "Two" not in page)
@@ -124,7 +124,7 @@ def test_nothing_fits() -> None:
     assert passages_of([], {}, [], fits=always) == ((), "", 0)
 
 
-def test_an_item_that_is_no_chunk_is_a_passage_of_itself() -> None:
+def test_an_item_that_is_not_a_chunk_is_a_passage_by_itself() -> None:
     """Prompts can use collections of ordinary items too."""
     plain = Hit(item_id="n-1", score=1.0, rank=1, explanation=Explanation("", ()), title="Note", body="Hello.")
     [passage], text, _ = passages_of([plain], {}, [], fits=always)

@@ -21,7 +21,7 @@ def test_every_context_is_in_the_bucket_of_all_and_in_one_of_each_kind() -> None
     ("complexity", "named"),
     [(0.0, "low"), (0.33, "low"), (1 / 3, "medium"), (0.66, "medium"), (2 / 3, "high"), (1, "high")],
 )
-def test_complexity_is_told_in_thirds(complexity: float, named: str) -> None:
+def test_complexity_is_bucketed_in_thirds(complexity: float, named: str) -> None:
     """The upper end of a third belongs to the next."""
     assert complexity_range(complexity) == named
 
@@ -39,7 +39,7 @@ def test_complexity_is_told_in_thirds(complexity: float, named: str) -> None:
         ({"backtracks": 2**31}, "at most 2147483647"),
     ],
 )
-def test_what_is_no_context_is_refused(fields: dict[str, Any], message: str) -> None:
+def test_an_invalid_context_is_refused(fields: dict[str, Any], message: str) -> None:
     """One line says what it must be."""
     with pytest.raises(InvalidRequestError, match=message):
         Context(**fields)

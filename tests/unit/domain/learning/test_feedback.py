@@ -56,7 +56,7 @@ def direct(**values: Any) -> Feedback:
         {"context": Context()},
     ],
 )
-def test_what_cannot_be_is_refused(values: dict[str, Any]) -> None:
+def test_invalid_feedback_is_refused(values: dict[str, Any]) -> None:
     """In one line that says what to give instead."""
     with pytest.raises(InvalidRequestError) as refused:
         hit_feedback(**values)
@@ -111,14 +111,14 @@ def test_a_subject_is_what_a_later_verdict_replaces() -> None:
     assert direct().subject is None
 
 
-def test_a_direct_event_of_nobody_has_no_key_of_its_own() -> None:
+def test_a_direct_event_without_an_actor_has_no_key() -> None:
     """Two such events cannot be distinguished from one that was sent twice."""
     assert direct().own_key is None
     assert direct(actor="u").own_key is not None
     assert direct(context=Context(session="s")).own_key is not None
 
 
-def test_contexts_are_the_searchs_or_ones_own() -> None:
+def test_the_context_is_that_of_the_search_or_of_the_event() -> None:
     """A direct event counts in its context's buckets, a hit's event in those of its search."""
     assert hit_feedback().contexts is None
     assert direct(context=Context(domain="db", complexity=0.5)).contexts == ("", "domain=db", "complexity=medium")

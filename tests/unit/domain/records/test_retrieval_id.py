@@ -15,14 +15,14 @@ MOMENT = datetime(2026, 2, 3, 4, 5, 6, 789000, tzinfo=UTC)
 
 
 @given(ms=st.integers(0, 2**48 - 1), seed=st.integers())
-def test_it_is_a_uuid_of_version_7(ms: int, seed: int) -> None:
+def test_the_id_is_a_uuid_of_version_7(ms: int, seed: int) -> None:
     """Version and variant are where others look for them."""
     retrieval_id = uuid7(ms, random.Random(seed))
     assert retrieval_id.version == 7
     assert retrieval_id.variant == RFC_4122
 
 
-def test_it_tells_its_time_to_the_millisecond() -> None:
+def test_the_id_has_its_time_to_the_millisecond() -> None:
     """The moment that went in comes out."""
     assert time_of(uuid7(int(MOMENT.timestamp() * 1000), random.Random(1))) == MOMENT
 

@@ -38,13 +38,13 @@ def test_relevance_is_its_signal_or_else_the_score(score: float, signals: dict[s
         ({"slot": "lucky"}, "'a': slot is 'lucky'; there are exploit, explore, swap"),
     ],
 )
-def test_what_cannot_be_recorded_is_refused(wrong: dict[str, Any], message: str) -> None:
+def test_invalid_items_are_refused_at_construction(wrong: dict[str, Any], message: str) -> None:
     """The constructor refuses it, before the answer is sent."""
     with pytest.raises(InvalidRequestError, match=message):
         ShownItem(**{"item_id": "a", "score": 1.0, **wrong})
 
 
-def test_what_was_shown_does_not_change_with_what_it_was_made_of() -> None:
+def test_a_shown_item_copies_its_mapping() -> None:
     """It waits to be recorded, while the caller goes on with a mapping of its own."""
     signals = {"relevance": 0.2}
     item = ShownItem(item_id="a", score=1.0, signals=signals)

@@ -63,7 +63,7 @@ def test_a_near_duplicate_of_a_better_one_is_left_out(above: float, expected: li
     assert diversified(SCORES, ALIKE, Diversity(collapse_above=above), 4) == expected
 
 
-def test_what_is_like_one_that_was_left_out_stays() -> None:
+def test_an_item_similar_to_a_left_out_one_stays() -> None:
     """Only shown hits represent others."""
     chain: Similarities = np.array([[1, 0.9, 0.1], [0.9, 1, 0.9], [0.1, 0.9, 1]], dtype=np.float32)
     assert diversified([3.0, 2.0, 1.0], chain, Diversity(collapse_above=0.8), 3) == [0, 2]
@@ -109,7 +109,7 @@ def test_a_share_outside_its_range_is_refused(share: Any) -> None:
         Diversity(relevance_share=share)
 
 
-def test_it_is_off_unless_something_is_asked_of_it() -> None:
+def test_diversity_is_off_by_default() -> None:
     """λ = 0 is something."""
     assert Diversity().is_off
     assert not Diversity(relevance_share=0.0).is_off
@@ -142,12 +142,12 @@ def test_the_formula_of_refining_by_hand() -> None:
     corners = [1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 0.0]
     assert alike(*corners) == pytest.approx([1, 0, 0.5, 0.5], abs=STEP)
     # The third is not in the pool: the mean is (1/3, 1/3), from which it is at a right angle to the first.
-    found = alike(*corners, pool=[True, True, False, True])
-    assert found[0] == 1
-    assert found[2] == pytest.approx((1 + 2 / 9 / np.sqrt(8 / 9 * 5 / 9)) / 2, abs=STEP)
+    likeness = alike(*corners, pool=[True, True, False, True])
+    assert likeness[0] == 1
+    assert likeness[2] == pytest.approx((1 + 2 / 9 / np.sqrt(8 / 9 * 5 / 9)) / 2, abs=STEP)
 
 
-def test_what_all_have_in_common_tells_nothing() -> None:
+def test_a_common_vector_does_not_change_the_likeness() -> None:
     """Adding the same vector to all does not change the likeness."""
     chance = np.random.default_rng(1)
     some = chance.normal(size=(9, 5))
@@ -179,7 +179,7 @@ def test_a_score_is_a_share_of_the_legs_and_a_share_of_likeness() -> None:
     assert likeness == (REFINING, 2, 1.0, 0.2, 0.2)
 
 
-def test_who_has_no_vector_keeps_the_own_score() -> None:
+def test_an_item_without_a_vector_keeps_its_score() -> None:
     """Other items are compared with the best item that has a vector."""
     rankings = {"dense": ranking("dense", b=0.9, c=0.8), "lexical": ranking("lexical", a=5.0, b=4.0, c=1.0)}
     weights = {"dense": 0.5, "lexical": 0.5, REFINING: 0.5}
@@ -246,18 +246,18 @@ def test_a_deeper_page_changes_no_score(drawn: dict[str, Any], more: int) -> Non
     pages = []
     for items in (pool, deeper):
         some = {leg: ranking(leg, **{i: s for i, s in scores.items() if i in items}) for leg, scores in legs.items()}
-        found = refined(some, weights, SUM, drawn["depth"], item_vectors)
-        pages.append({candidate.item_id: candidate.score for candidate in fuse(found, weights, SUM)})
+        rankings = refined(some, weights, SUM, drawn["depth"], item_vectors)
+        pages.append({candidate.item_id: candidate.score for candidate in fuse(rankings, weights, SUM)})
     assert {item_id: pages[1][item_id] for item_id in pages[0]} == pytest.approx(pages[0], abs=1e-4)
 
 
 def test_likenesses_are_kept_in_two_bytes_and_lose_nothing() -> None:
     """Each is a multiple of 1 / 32,767."""
     chance = np.random.default_rng(2)
-    found: list[float | None] = [*alike(*chance.normal(size=(50, 8)).tolist()), None]
-    steps = in_steps(found)
+    likeness: list[float | None] = [*alike(*chance.normal(size=(50, 8)).tolist()), None]
+    steps = in_steps(likeness)
     assert all(-1 <= step <= 32767 for step in steps)
-    assert from_steps(steps) == found
+    assert from_steps(steps) == likeness
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan"), True, "much", None])

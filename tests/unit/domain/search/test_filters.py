@@ -77,7 +77,7 @@ OCCURRED = Field("occurred_at", is_attribute=False)
         ({"kind": "a", "priority": 1}, And((OneOf(KIND, ("a",)), OneOf(PRIORITY, (1,))))),
     ],
 )
-def test_what_people_write_is_what_it_says(where: Any, filter_: Any) -> None:
+def test_every_form_of_the_grammar_is_parsed(where: Any, filter_: Any) -> None:
     """Each form of the grammar, as a value."""
     assert parse_where(where) == filter_
 
@@ -138,7 +138,7 @@ def test_times_are_read_in_any_usual_form(written: Any) -> None:
         ({"or": ["kind"]}, "must be a mapping"),
     ],
 )
-def test_what_cannot_be_understood_is_said(where: Any, message: str) -> None:
+def test_an_invalid_filter_is_refused_with_a_reason(where: Any, message: str) -> None:
     """Each refusal names the field and the valid values."""
     with pytest.raises(InvalidFilterError, match=message):
         parse_where(where)
@@ -264,7 +264,7 @@ def test_a_date_is_the_text_that_says_it() -> None:
         ([], ()),
     ],
 )
-def test_an_error_tells_the_way_to_what_is_wrong(where: Any, place: tuple[str | int, ...]) -> None:
+def test_an_error_has_the_path_to_its_place(where: Any, place: tuple[str | int, ...]) -> None:
     """The path of keys and places, for a user interface that shows the error beside the field."""
     with pytest.raises(InvalidFilterError) as caught:
         parse_where(where)

@@ -41,7 +41,7 @@ def test_a_weighted_sum_adds_each_score_s_part_of_its_leg_s_best() -> None:
     assert second.score == pytest.approx(0.75 / 2 + 0.25)
 
 
-def test_what_stands_further_down_changes_no_score_of_a_weighted_sum() -> None:
+def test_lower_candidates_change_no_score_of_a_weighted_sum() -> None:
     """A page of another size has the same scores."""
     rankings = {"dense": ranking("dense", ("a", 0.8), ("b", 0.6), ("c", 0.4))}
     shorter = {"dense": rankings["dense"][:2]}
@@ -62,7 +62,7 @@ def test_a_score_that_is_not_above_zero_brings_nothing() -> None:
 
 
 @pytest.mark.parametrize("fusion", [RRF, SUM])
-def test_no_candidates_are_no_hits(fusion: Fusion) -> None:
+def test_without_candidates_there_are_no_hits(fusion: Fusion) -> None:
     """Empty legs fuse to nothing."""
     assert fuse({"dense": [], "lexical": []}, {"dense": 1.0, "lexical": 1.0}, fusion) == []
 

@@ -32,7 +32,7 @@ PREVIEW = preview_of(
 )
 
 
-def test_each_hit_tells_how_far_it_moved_and_what_its_score_is_made_of() -> None:
+def test_each_hit_has_its_move_and_the_parts_of_its_score() -> None:
     """Up, staying, new: with the changed parts, or with all parts."""
     moved = [(change.hit.item_id, change.rank_before, change.moved, change.why) for change in PREVIEW.previews[1].hits]
     assert moved == [
@@ -42,7 +42,7 @@ def test_each_hit_tells_how_far_it_moved_and_what_its_score_is_made_of() -> None
     ]
 
 
-def test_what_entered_and_what_left_are_named() -> None:
+def test_entering_and_leaving_hits_are_named() -> None:
     """Against the first page, which misses and gains nothing against itself."""
     now, words = PREVIEW.previews
     assert (now.entered, now.left) == ((), ())

@@ -73,7 +73,7 @@ def test_a_stored_union_comes_back_equal() -> None:
 @pytest.mark.parametrize(
     "stored", [{}, {"legs": 3}, {"legs": {}, "fusion": {"kind": "x", "k": 1}, "depth": 1}, {"legs": None}]
 )
-def test_what_is_no_stored_profile_is_refused(stored: dict[str, Any]) -> None:
+def test_an_invalid_stored_profile_is_refused(stored: dict[str, Any]) -> None:
     """A definition written by hand gets a readable error."""
     with pytest.raises(InvalidProfileError):
         Profile.from_dict(stored)
@@ -113,7 +113,7 @@ def test_only_keeps_the_diversity() -> None:
     assert Profile(diversity=Diversity(collapse_above=0.9)).only(["dense"]).diversity.collapse_above == 0.9
 
 
-def test_what_a_stored_profile_leaves_out_has_its_default() -> None:
+def test_missing_fields_of_a_stored_profile_have_defaults() -> None:
     """A file need say only what differs."""
     assert Profile.from_dict({"legs": {"lexical": 1.0}}) == Profile(legs={"lexical": 1.0})
 
@@ -134,7 +134,7 @@ def test_a_part_that_no_profile_has_is_named() -> None:
         ("legs", ["dense"], "a profile names its legs"),
     ],
 )
-def test_a_part_that_is_none_is_told_in_the_words_of_profiles(part: str, value: object, reason: str) -> None:
+def test_an_invalid_part_is_refused_in_the_terms_of_profiles(part: str, value: object, reason: str) -> None:
     """Not in those of Python."""
     with pytest.raises(InvalidProfileError, match=reason):
         Profile.from_dict({"legs": {"dense": 1.0}, part: value})

@@ -83,7 +83,7 @@ def test_a_pasted_text_full_of_signs_is_text() -> None:
 
 
 @given(st.text(st.sampled_from('ab5 -*"“”„「」東.\n(') | st.characters(exclude_categories=["Cs"]), max_size=60))
-def test_whatever_is_typed_is_understood(text: str) -> None:
+def test_every_query_can_be_parsed(text: str) -> None:
     """Nothing raises, and each part is words: not empty, without the signs that marked it."""
     query = parse_query(text, needs_words=False)
     for part in (*query.phrases, *query.excluded, *query.prefixes):
@@ -146,7 +146,7 @@ def test_a_profile_keeps_its_synonyms_through_json() -> None:
 @pytest.mark.parametrize(
     "groups", ["a b", [["one"]], ["ab"], [["a", 7]], [["a", " "]], [["a", "b\x00"]], 7, [["a"] * 21]]
 )
-def test_groups_that_are_none_are_refused(groups: Any) -> None:
+def test_invalid_groups_are_refused(groups: Any) -> None:
     """With an example."""
     with pytest.raises(InvalidProfileError, match="synonym"):
         Profile.from_dict({"legs": {"lexical": 1.0}, "synonyms": groups})

@@ -60,7 +60,7 @@ def test_the_model_is_that_of_what_is_known() -> None:
     assert relevances == [*map(pytest.approx, expected), None, 0.0]
 
 
-def test_without_coefficients_nothing_is_told() -> None:
+def test_without_coefficients_there_is_no_relevance() -> None:
     """A model that was not fitted is not guessed."""
     assert Calibration(space="s").relevances([Evidence(0.8, 0.0, 0.5, 0.0)]) == [None]
 
@@ -97,7 +97,7 @@ def test_a_profile_keeps_its_calibration() -> None:
             Profile.from_dict({"legs": {"dense": 1}, **wrong})
 
 
-def test_what_is_shipped_is_what_the_benchmark_fitted() -> None:
+def test_the_shipped_calibration_is_that_of_the_benchmark() -> None:
     """The calibration and the benchmark's result have to change together."""
     fitted = json.loads((ROOT / "benchmarks/results/relevance.json").read_text())["calibration"]
 
@@ -105,7 +105,7 @@ def test_what_is_shipped_is_what_the_benchmark_fitted() -> None:
 
 
 @pytest.mark.parametrize("shipped", SHIPPED.values())
-def test_what_is_shipped_tells_more_of_what_fits_better(shipped: Calibration) -> None:
+def test_the_shipped_calibration_gives_better_hits_more_relevance(shipped: Calibration) -> None:
     """An unrelated hit gets a low relevance."""
     far, near = Evidence(0.1, 0.0, 0.0, 0.0), Evidence(0.7, 0.0, 0.6, 0.0)
 

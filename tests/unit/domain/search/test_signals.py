@@ -58,7 +58,7 @@ def test_signals_without_anything_to_compare_leave_their_weights_to_the_others()
     assert alone.taking_part(ASKED) is alone
 
 
-def test_what_has_no_time_is_not_recent() -> None:
+def test_an_item_without_a_time_is_not_recent() -> None:
     """Its recency is unknown."""
     assert Recency(weight=1).value(Facts(), ASKED) == 0
 
@@ -219,7 +219,7 @@ FACTS = st.builds(
 
 @pytest.mark.parametrize("kind", SIGNALS.values(), ids=list(SIGNALS))
 @given(facts=FACTS, words=st.text(max_size=20))
-def test_every_signal_is_a_number_from_0_to_1_and_told_again_the_same(
+def test_every_signal_is_a_number_from_0_to_1_and_survives_serialization(
     kind: type[Signal], facts: Facts, words: str
 ) -> None:
     """This holds for any candidate, and for every signal in the catalogue, including new ones."""
@@ -246,14 +246,14 @@ def test_stored_signals_come_back_equal() -> None:
         {"resolution_time": {"weight": 1, "normalization_hours": math.inf}}, {"attribute:\ud800": 1},
     ],
 )  # fmt: skip
-def test_what_is_no_signal_is_refused(stored: object) -> None:
+def test_an_invalid_signal_is_refused(stored: object) -> None:
     """An unknown name, a number out of its range, or none."""
     with pytest.raises(InvalidProfileError):
         signals_from_dict(stored)
 
 
 @pytest.mark.parametrize("entity", [("", "q"), ("a:b", "q"), ("a", ""), ("a", 1), ("a", "x\x00"), ("a" * 600, "q")])
-def test_what_is_no_entity_is_refused(entity: tuple[object, object]) -> None:
+def test_an_invalid_entity_is_refused(entity: tuple[object, object]) -> None:
     """A type without colon and an id, both texts."""
     with pytest.raises(InvalidRequestError):
         check_entity(entity)

@@ -19,7 +19,7 @@ def test_a_short_text_is_shown_whole() -> None:
 
 @pytest.mark.parametrize("size", [20, 33, 50, 200])
 @pytest.mark.parametrize("words", ["", "[one]", "[one] x [two]", "[one] " * 40])
-def test_a_snippet_has_at_most_the_characters_asked_for(size: int, words: str) -> None:
+def test_a_snippet_has_at_most_the_requested_characters(size: int, words: str) -> None:
     """The marks lie within the snippet, in order."""
     text = marked("before " * 50 + words + " after" * 50)
     snippet = snippet_of(text, "", (), size)

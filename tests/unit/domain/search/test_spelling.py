@@ -101,16 +101,16 @@ def test_a_query_keeps_all_but_the_corrected_words() -> None:
 
 def test_a_text_goes_on_with_what_follows_its_last_word_then_with_words_of_titles() -> None:
     """How many items hold a word decides last: most hold the usual words of every text."""
-    found = [
+    items = [
         ("1", "Pumpkin soup", "Serve so hot. Pumpkin soup."),
         ("2", "Spicy salsa", "Serve so cold."),
         ("3", "", "Serve so so."),
     ]
-    assert completions_of(split_typed("pumpkin s"), found, 9).queries == (
+    assert completions_of(split_typed("pumpkin s"), items, 9).queries == (
         "pumpkin soup",
         "pumpkin salsa",
         "pumpkin Spicy",
         "pumpkin so",
         "pumpkin Serve",
     )
-    assert completions_of(split_typed("s"), found, 3).queries == ("soup", "salsa", "Spicy")
+    assert completions_of(split_typed("s"), items, 3).queries == ("soup", "salsa", "Spicy")

@@ -76,7 +76,7 @@ def _day(moment: datetime | None) -> str:
         ("next autumn", "2027-09-01 2027-12-01"),
     ],
 )
-def test_what_is_counted_from_now(query: str, expected: str) -> None:
+def test_expressions_relative_to_now_are_understood(query: str, expected: str) -> None:
     """Days, calendar weeks from Monday, months and years, parts of days, and what rolls up to today."""
     assert stretch(query) == expected
     expression = time_expression(query, NOW)
@@ -157,7 +157,7 @@ def test_what_is_counted_from_now(query: str, expected: str) -> None:
         ("the day after May 3, 2023", "2023-05-04 2023-05-05"),
     ],
 )
-def test_what_the_calendar_says(query: str, expected: str) -> None:
+def test_expressions_by_the_calendar_are_understood(query: str, expected: str) -> None:
     """Days, months, seasons and years, with their prepositions; without a year the latest that has begun."""
     assert stretch(query) == expected
     expression = time_expression(query, NOW)
@@ -213,7 +213,7 @@ def test_vague_words_are_a_soft_signal(query: str, expected: str) -> None:
         "the first quarter of the game",
     ],
 )
-def test_what_speaks_of_no_time(query: str) -> None:
+def test_texts_without_a_time_are_left_alone(query: str) -> None:
     """Names, other meanings of the same words, and dates that no calendar has."""
     assert stretch(query) is None
 
@@ -259,7 +259,7 @@ def test_now_needs_a_zone() -> None:
 
 
 @pytest.mark.parametrize("query", ["what did we do 9999 years before 2020", "9999 years following May 2024"])
-def test_what_lies_beyond_all_calendars_is_no_time(query: str) -> None:
+def test_times_beyond_the_calendar_are_ignored(query: str) -> None:
     """It is not an error either."""
     assert time_expression(query, NOW) is None
 
@@ -271,7 +271,7 @@ WORDS = (
 
 
 @given(st.lists(st.sampled_from(WORDS.split()), max_size=12).map(" ".join), st.datetimes(timezones=st.just(UTC)))
-def test_nothing_that_can_be_said_is_an_error(query: str, now: datetime) -> None:
+def test_no_expression_raises_an_error(query: str, now: datetime) -> None:
     """Each expression is a part of the query, and a closed range starts before it ends."""
     for expression in time_expressions(query, now):
         assert expression.text in query

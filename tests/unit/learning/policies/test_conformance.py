@@ -23,7 +23,7 @@ POLICIES = [
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
-async def test_it_keeps_the_contract(policy: Policy) -> None:
+async def test_a_policy_conforms(policy: Policy) -> None:
     """The suite of ``retrieval.testing`` passes."""
     await check_policy(lambda: policy)
 

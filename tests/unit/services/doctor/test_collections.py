@@ -50,7 +50,9 @@ def test_a_sound_collection_is_not_spoken_of() -> None:
         ({"recall": RecallState(recall=1, samples=50, measured_at=NOW - timedelta(days=31))}, "recall", "recall"),
     ],
 )
-def test_what_waits_or_sinks_is_told_with_the_job_that_mends_it(changes: dict[str, Any], check: str, job: str) -> None:
+def test_pending_work_and_low_recall_are_reported_with_the_job_that_helps(
+    changes: dict[str, Any], check: str, job: str
+) -> None:
     """The command can be copied."""
     (finding,) = findings(hnsw(), **changes)
     assert (finding.check, finding.about) == (check, "tickets")
@@ -62,7 +64,7 @@ def test_few_samples_say_too_little_about_recall() -> None:
     assert findings(hnsw(), recall=RecallState(recall=0.5, samples=9, measured_at=NOW)) == []
 
 
-def test_what_waits_is_worse_where_nobody_sees_to_it() -> None:
+def test_pending_work_without_a_worker_is_more_severe() -> None:
     """With a worker it is a matter of minutes."""
     assert [finding.severity for finding in findings(hnsw(), pending=3)] == [Severity.WARNING]
     assert [finding.severity for finding in findings(hnsw(), pending=3, has_worker=True)] == [Severity.ADVICE]
@@ -96,7 +98,7 @@ def test_what_waits_is_worse_where_nobody_sees_to_it() -> None:
         ),
     ],
 )
-def test_an_index_that_does_not_fit_the_collection_is_told(
+def test_an_index_that_does_not_fit_the_collection_is_reported(
     index: IndexState | None, stored: dict[str, Any], text: str, mend: str
 ) -> None:
     """Missing, bloated, measured at another size, or not needed."""
@@ -150,7 +152,7 @@ def test_a_queue_with_a_worker_is_not_spoken_of() -> None:
         ({"waiting": 9, "oldest_seconds": 9000.0}, Severity.WARNING, "the oldest for 2 hours"),
     ],
 )
-def test_a_queue_that_nobody_sees_to_is_told(changes: dict[str, Any], severity: Severity, text: str) -> None:
+def test_a_neglected_queue_is_reported(changes: dict[str, Any], severity: Severity, text: str) -> None:
     """A worker that is gone, and jobs that failed, hang or wait."""
     (finding,) = check_queue(queue(**changes))
     assert (finding.severity, text in finding.found) == (severity, True)
@@ -167,7 +169,7 @@ def test_a_killed_worker_that_another_one_followed_is_not_spoken_of() -> None:
     assert list(check_queue(queue(workers=0, silent_seconds=7200.0, due_seconds=600.0))) == []
 
 
-def test_months_that_are_missing_are_told() -> None:
+def test_missing_months_are_reported() -> None:
     """With the job that makes them, of one collection."""
     (finding,) = check_months(["retrievals_2026_05"], "tickets")
     assert (finding.severity, finding.mend) == (Severity.WARNING, "retrieval jobs run months --collection tickets")
@@ -181,7 +183,7 @@ def test_months_that_are_missing_are_told() -> None:
         (EmbedderState(space="a (3)", is_configured=True, problem="it is down"), Severity.ERROR, "it is down"),
     ],
 )
-def test_an_embedder_that_gives_no_vectors_is_told(state: EmbedderState, severity: Severity, text: str) -> None:
+def test_an_embedder_without_answers_is_reported(state: EmbedderState, severity: Severity, text: str) -> None:
     """There is none, or it does not answer."""
     (finding,) = check_embedders([EmbedderState(space="good", is_configured=True), state])
     assert (finding.severity, finding.about, text in finding.found) == (severity, "a (3)", True)

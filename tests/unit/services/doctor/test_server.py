@@ -40,7 +40,7 @@ def test_a_sound_server_is_not_spoken_of() -> None:
         ({"checksum_failures": 2}, Severity.ERROR, "2 pages", "restore a backup"),
     ],
 )
-def test_what_is_wrong_with_the_server_is_told(
+def test_faults_of_the_server_are_reported_with_remedies(
     changes: dict[str, Any], severity: Severity, text: str, mend: str
 ) -> None:
     """Each with the way to mend it."""
@@ -58,7 +58,7 @@ def test_what_is_wrong_with_the_server_is_told(
         ("0.8.6", "0.9.0", Severity.ADVICE, "ALTER EXTENSION vector UPDATE;"),
     ],
 )
-def test_releases_of_pgvector_are_told_apart(
+def test_releases_of_pgvector_are_distinguished(
     installed: str | None, available: str | None, severity: Severity, mend: str
 ) -> None:
     """Missing, too old, able to spoil indexes, or older than what lies ready."""
@@ -149,7 +149,7 @@ def test_settings_that_suit_are_not_spoken_of() -> None:
         ("statement_timeout", 2.0, Severity.ADVICE, "'60s'"),
     ],
 )
-def test_a_setting_worth_changing_is_told(name: str, value: str | float, severity: Severity, mend: str) -> None:
+def test_a_setting_worth_changing_is_reported(name: str, value: str | float, severity: Severity, mend: str) -> None:
     """With the statement that changes it."""
     (finding,) = check_settings({**GOOD, name: value}, 10_000 * MB)
     assert (finding.about, finding.severity) == (name, severity)
@@ -172,7 +172,7 @@ def test_settings_are_read_in_bytes_and_seconds(setting: str, unit: str, value: 
 
 
 @pytest.mark.parametrize(("connections", "pool", "text"), [(80, 8, "80 of 97"), (5, 100, "RETRIEVAL_POOL_SIZE is 100")])
-def test_connections_near_the_limit_are_told(connections: int, pool: int, text: str) -> None:
+def test_connections_near_the_limit_are_reported(connections: int, pool: int, text: str) -> None:
     """Used up already, or by this process alone."""
     (finding,) = check_connections(server(connections=connections), pool)
     assert (finding.severity, text in finding.found) == (Severity.WARNING, True)
@@ -190,7 +190,7 @@ def test_connections_near_the_limit_are_told(connections: int, pool: int, text: 
         ("slot", 5 << 30, Severity.WARNING, "SELECT pg_drop_replication_slot('42');"),
     ],
 )
-def test_what_holds_others_up_is_told(kind: str, size: int, severity: Severity, mend: str) -> None:
+def test_blocking_sessions_are_reported_with_remedies(kind: str, size: int, severity: Severity, mend: str) -> None:
     """With what ends it."""
     (finding,) = check_holdups(
         [Holdup(kind=kind, who="42", what="ann, psql", seconds=7200, bytes=size)], sees_all=True, login="shop"
@@ -198,7 +198,7 @@ def test_what_holds_others_up_is_told(kind: str, size: int, severity: Severity, 
     assert (finding.severity, mend in finding.mend) == (severity, True)
 
 
-def test_a_login_that_sees_only_itself_is_told_so() -> None:
+def test_a_login_that_sees_only_its_own_sessions_is_reported() -> None:
     """Otherwise an empty result would look like a server without hold-ups."""
     (finding,) = check_holdups([], sees_all=False, login="shop")
     assert (finding.severity, "pg_read_all_stats" in finding.mend) == (Severity.ADVICE, True)
@@ -207,7 +207,7 @@ def test_a_login_that_sees_only_itself_is_told_so() -> None:
 @pytest.mark.parametrize(
     ("age", "severity"), [(399_000_000, None), (401_000_000, Severity.WARNING), (1_100_000_000, Severity.ERROR)]
 )
-def test_rows_that_are_not_frozen_in_time_are_told(age: int, severity: Severity | None) -> None:
+def test_rows_that_are_not_frozen_in_time_are_reported(age: int, severity: Severity | None) -> None:
     """A warning from twice the age at which autovacuum starts, and an error at half of the maximum."""
     assert [finding.severity for finding in check_wraparound(server(frozen_age=age))] == (
         [severity] if severity else []
@@ -215,7 +215,7 @@ def test_rows_that_are_not_frozen_in_time_are_told(age: int, severity: Severity 
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(90, "ahead of"), (-90, "behind")])
-def test_clocks_that_differ_are_told(seconds: int, text: str) -> None:
+def test_different_clocks_are_reported(seconds: int, text: str) -> None:
     """In which direction, and by how much."""
     (finding,) = check_clock(server(now=NOW + timedelta(seconds=seconds)), NOW)
     assert f"90 seconds {text} this machine's" in finding.found

@@ -38,7 +38,7 @@ def test_an_invalid_index_is_an_error(broken: Any, mend: str) -> None:
     assert (finding.severity, finding.about, finding.mend) == (Severity.ERROR, broken.name, mend)
 
 
-def test_an_index_that_is_being_built_is_no_fault() -> None:
+def test_an_index_under_construction_is_not_a_fault() -> None:
     """It is invalid until it is done."""
     assert list(check_indexes([hnsw(is_valid=False, is_being_built=True)], "retrieval", OWNERS)) == []
 
@@ -74,7 +74,7 @@ def test_a_table_that_somebody_dropped_is_missed_and_its_indexes_are_not() -> No
         ({"analyzed_at": None}, "statistics", Severity.ADVICE),
     ],
 )
-def test_a_neglected_table_is_told(changes: dict[str, Any], check: str, severity: Severity) -> None:
+def test_a_neglected_table_is_reported(changes: dict[str, Any], check: str, severity: Severity) -> None:
     """Unlogged, not cleaned, not counted."""
     (finding,) = check_tables([table(**changes)], "retrieval", SETTINGS)
     assert (finding.check, finding.severity, finding.about) == (check, severity, "items")
@@ -98,7 +98,7 @@ def test_a_table_that_the_server_looks_after_is_left_alone(changes: dict[str, An
         ({"may_define": False}, Severity.ADVICE, 'GRANT "retrieval_definer" TO "shop";'),
     ],
 )
-def test_a_login_that_may_too_little_or_too_much_is_told(
+def test_a_login_with_too_few_or_too_many_rights_is_reported(
     changes: dict[str, Any], severity: Severity, mend: str
 ) -> None:
     """With the grant that is missing."""

@@ -27,7 +27,7 @@ def test_our_warnings_are_one_line_on_standard_error(capsys: pytest.CaptureFixtu
     assert capsys.readouterr() == ("", "warning: embedding stopped\n")
 
 
-def test_a_message_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_message_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     """Many batches may have the same to say."""
     handler = LineHandler()
     for _ in range(3):

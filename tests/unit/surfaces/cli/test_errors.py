@@ -54,7 +54,7 @@ def test_an_unexpected_error_exits_with_70_and_names_its_type() -> None:
     assert error_line(ValueError())[0].startswith("error: unexpected ValueError;")
 
 
-def test_a_full_disk_is_no_fault_of_the_program() -> None:
+def test_a_full_disk_is_not_a_fault_of_the_program() -> None:
     """It says what could not be done."""
     full = OSError(errno.ENOSPC, "No space left on device")
     assert error_line(full) == ("error: cannot write: No space left on device", 1)
@@ -127,7 +127,7 @@ def test_lines_are_joined() -> None:
         (["search", "tickets", "x", "--debug"], "--debug"),
     ],
 )
-def test_an_option_of_the_program_after_a_command_is_told_where_it_goes(arguments: list[str], usage: str) -> None:
+def test_a_misplaced_option_of_the_program_gets_its_place(arguments: list[str], usage: str) -> None:
     """An option of no command gets the usual message."""
     error = CliRunner().invoke(app, arguments, standalone_mode=False).exception
     unknown = CliRunner().invoke(app, ["search", "tickets", "x", "--tenat"], standalone_mode=False).exception

@@ -137,7 +137,7 @@ def test_every_command_is_there() -> None:
 
 
 @pytest.mark.parametrize("path", ALL)
-def test_it_is_described_with_an_example(path: str) -> None:
+def test_every_command_has_a_description_and_an_example(path: str) -> None:
     """A sentence, and a line to copy that calls this very command (or, of a group, one of its own)."""
     command = ALL[path]
     assert inspect.cleandoc(command.help).split("\n")[0].endswith(".")

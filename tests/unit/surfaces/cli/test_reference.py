@@ -15,13 +15,13 @@ def test_the_page_is_what_the_program_says() -> None:
     assert PAGE.read_text(encoding="utf-8") == reference()
 
 
-def test_it_tells_every_exit_code() -> None:
+def test_the_reference_lists_every_exit_code() -> None:
     """A script needs them."""
     page = reference()
     assert all(f"| {code} | {meaning} |" in page for code, meaning in EXIT_MEANINGS.items())
 
 
-def test_what_may_be_left_out_stands_in_brackets_that_are_paired() -> None:
+def test_optional_parts_are_in_paired_brackets() -> None:
     """Also where the argument's own name says so."""
     calls = [line for line in reference().splitlines() if line.startswith("retrieval ") and "[OPTIONS]" in line]
     assert "retrieval feedback [OPTIONS] [RETRIEVAL_ID] ITEM_ID..." in calls

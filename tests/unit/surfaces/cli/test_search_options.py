@@ -51,7 +51,7 @@ def test_equality_finds_a_number_or_boolean_and_the_same_text(value: str, typed:
 @pytest.mark.parametrize(
     "value", ["007", "1.", ".5", "+1", "NaN", "Infinity", "1e999", "1_000", "True", "null", "9" * 400]
 )
-def test_what_json_does_not_call_a_number_or_boolean_is_text(value: str) -> None:
+def test_values_that_json_does_not_read_as_numbers_or_booleans_are_texts(value: str) -> None:
     """Version numbers, keys with leading zeros and the like are compared as they are written."""
     assert condition_of(f"x={value}") == {"x": value}
     assert condition_of(f"x>{value}") == {"x": {"gt": value}}
@@ -68,7 +68,7 @@ def test_times_of_items_are_compared_as_times() -> None:
     assert condition_of("occurred_at>=2024-05-01") == {"occurred_at": {"gte": "2024-05-01"}}
 
 
-def test_what_verdicts_say_is_compared_as_numbers() -> None:
+def test_fields_of_verdicts_are_compared_as_numbers() -> None:
     """No text is one of their values, nor equal to one."""
     assert condition_of("verdict_rating>=0.3") == {"verdict_rating": {"gte": 0.3}}
     assert condition_of("verdict_count=5") == {"verdict_count": 5}
@@ -114,7 +114,7 @@ def test_no_condition_filters_nothing() -> None:
         ("and=x", "takes a list"),
     ],
 )
-def test_what_cannot_be_understood_is_refused_with_a_reason(typed: str, reason: str) -> None:
+def test_invalid_conditions_are_refused_with_a_reason(typed: str, reason: str) -> None:
     """The message says what to write instead."""
     with pytest.raises(InvalidFilterError, match=reason):
         where_of([typed])

@@ -69,9 +69,9 @@ def test_a_part_below_zero_takes_its_width_from_the_others() -> None:
     assert bars == [("0.00", "100.00", "c1"), ("75.00", "25.00", "fades")]
 
 
-def test_names_that_are_alike_are_told_apart() -> None:
+def test_repeated_names_are_made_distinct() -> None:
     """Two items of one title are two bars."""
-    assert plots.told_apart(["one", "two", "one"], ["a", "b", "c"]) == ["a: one", "two", "c: one"]
+    assert plots.distinct_names(["one", "two", "one"], ["a", "b", "c"]) == ["a: one", "two", "c: one"]
 
 
 def test_a_line_of_many_points_is_drawn_with_few() -> None:

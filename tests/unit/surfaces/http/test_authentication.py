@@ -129,7 +129,7 @@ async def test_a_key_lets_in_as_what_it_was_made_for(authenticator: Authenticato
         (TEXT, {"expires_at": NOW}),
     ],
 )
-async def test_whatever_is_wrong_with_a_key_the_answer_is_the_same(
+async def test_every_invalid_key_gets_the_same_answer(
     keys: Keys, authenticator: Authenticator, text: str, changes: dict[str, object]
 ) -> None:
     """Missing, malformed, guessed, unknown, revoked, expired: 401, one text, and nothing of the request."""
@@ -187,9 +187,7 @@ async def test_requests_at_the_same_moment_share_one_look_up(keys: Keys, authent
     assert len(keys.asked) == 1
 
 
-async def test_without_a_database_nobody_is_told_that_the_key_is_wrong(
-    keys: Keys, authenticator: Authenticator
-) -> None:
+async def test_without_a_database_no_key_is_called_wrong(keys: Keys, authenticator: Authenticator) -> None:
     """The error of the database comes through, and the next request asks again."""
     keys.error = DatabaseUnreachableError("away")
     with pytest.raises(DatabaseUnreachableError):
@@ -198,7 +196,7 @@ async def test_without_a_database_nobody_is_told_that_the_key_is_wrong(
     assert (await key_of(authenticator, TEXT)).key_id == key_id_of(TEXT)
 
 
-async def test_what_is_remembered_is_bounded(keys: Keys) -> None:
+async def test_remembered_keys_are_bounded(keys: Keys) -> None:
     """Unknown ids push out unknown ids, and no key."""
     async with Authenticator(
         keys.find, keys.note, clock=lambda: keys.seconds, now=keys.now, most_remembered=3

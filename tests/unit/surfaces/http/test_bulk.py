@@ -80,7 +80,7 @@ def test_json_lines_without_ids_get_hashes() -> None:
             LineReader(content_type, [], name)
 
 
-def test_a_line_without_an_id_is_told_how_to_name_it() -> None:
+def test_a_line_without_an_id_gets_a_suggestion() -> None:
     """The message suggests the entry that may be meant."""
     refused = LineReader("application/x-ndjson", []).read(StreamLine(1, b'{"uuid": "a", "text": "one"}'))
     assert isinstance(refused, InvalidItemError)

@@ -32,7 +32,7 @@ def test_a_write_is_about_the_version_that_its_headers_name(
     ("if_match", "if_none_match"),
     [("abc", None), ('"a", "b"', None), ("", None), (None, '"abc"'), ('"abc"', "*")],
 )
-def test_what_no_write_can_be_asked_is_refused(if_match: str | None, if_none_match: str | None) -> None:
+def test_invalid_conditions_are_refused(if_match: str | None, if_none_match: str | None) -> None:
     """A tag without quotes, several, or both headers."""
     with pytest.raises(InvalidRequestError):
         expected_version(if_match, if_none_match)

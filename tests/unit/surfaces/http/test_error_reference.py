@@ -9,6 +9,6 @@ from scripts.error_reference import error_table
 PAGE = Path(__file__).parents[4] / "docs/reference/errors.md"
 
 
-def test_the_page_tells_of_every_error_as_it_is() -> None:
+def test_the_page_describes_every_error() -> None:
     """``python scripts/error_reference.py`` writes it."""
     assert PAGE.read_text(encoding="utf-8").endswith(error_table())

@@ -13,7 +13,7 @@ from retrieval.surfaces.http.routes.installation import readyz
 
 
 @pytest.mark.parametrize(("database", "status", "retry_after"), [(OK, 200, None), ("away", 503, "1")])
-async def test_who_is_not_ready_says_when_to_come_again(database: str, status: int, retry_after: str | None) -> None:
+async def test_an_unready_service_sends_retry_after(database: str, status: int, retry_after: str | None) -> None:
     """As every answer does that may be another one soon."""
 
     async def check() -> Readiness:

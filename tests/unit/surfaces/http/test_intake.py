@@ -26,7 +26,7 @@ def part(body: bytes, *, more: bool = True) -> Message:
     return {"type": "http.request", "body": body, "more_body": more}
 
 
-async def test_what_has_arrived_is_given_together() -> None:
+async def test_arrived_lines_are_passed_on_together() -> None:
     """A client that waits for an answer before it sends more gets one."""
     receive, _ = sender(part(b"1\n2\n3"), part(b"\n4\n"))
     intake = Intake(receive, LineCutter())
@@ -40,7 +40,7 @@ async def test_what_has_arrived_is_given_together() -> None:
     await asyncio.gather(reading, waiting, return_exceptions=True)
 
 
-async def test_no_more_is_read_than_a_batch_while_nobody_takes_it() -> None:
+async def test_no_more_than_a_batch_is_read_ahead() -> None:
     """This applies to many lines and to large ones."""
     large = b"x" * (BATCH_BYTES // 4)
     for lines in ([b"\n".join([b"1"] * BATCH_LINES) + b"\n"] * 3, [large + b"\n"] * 12):

@@ -48,7 +48,7 @@ def test_a_small_limit_of_all_bodies_holds_for_searches() -> None:
     assert limits.body_of({"method": "POST", "path": "/v1/collections/a/search"}) == 2048
 
 
-def test_a_length_that_is_told_is_checked_before_anything_is_read() -> None:
+def test_a_declared_length_is_checked_before_the_body_is_read() -> None:
     """The server handles an invalid length, and reads the body."""
     check_length(b"10", 10)
     check_length(None, 10)
@@ -67,7 +67,7 @@ def test_origins_are_read_from_a_list() -> None:
 
 
 @pytest.mark.parametrize("origin", ["*", "a.example", "https://a.example/path", "https://user@a.example", "ftp://a"])
-def test_what_is_no_origin_is_refused(origin: str) -> None:
+def test_an_invalid_origin_is_refused(origin: str) -> None:
     """Above all the star, which would let every page in."""
     with pytest.raises(ValidationError, match="is not an origin"):
         Settings().changed(http_cors_origins=origin)

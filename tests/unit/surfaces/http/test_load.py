@@ -31,7 +31,7 @@ def test_a_key_gets_in_where_there_is_room_for_one() -> None:
     assert load.enter() is None
 
 
-def test_what_is_left_is_free_again() -> None:
+def test_released_places_are_free_again() -> None:
     """Releasing twice counts once; and a key without requests uses no memory."""
     load = Load(10)
     places = take_all(load, "a")
@@ -41,6 +41,6 @@ def test_what_is_left_is_free_again() -> None:
     assert len(take_all(load, "a")) == len(places)
 
 
-def test_who_needs_no_key_has_all_of_it() -> None:
+def test_without_keys_a_caller_has_all_places() -> None:
     """A service on this machine alone, whose callers are one."""
     assert len(take_all(Load(10), "")) == 10

@@ -102,7 +102,7 @@ def test_examples_of_tickets_are_what_may_be_sent() -> None:
 
 
 @pytest.mark.parametrize(("kind", "model"), list(VALUE_MODELS.items()), ids=lambda kind: kind.__name__)
-def test_a_model_of_a_value_has_what_the_value_tells(kind: type, model: type[BaseModel]) -> None:
+def test_a_model_of_a_value_has_the_values_fields(kind: type, model: type[BaseModel]) -> None:
     """The model of a request may differ from it."""
     if issubclass(model, AnswerPart):
         assert set(json_names(kind).values()) <= {field.alias or name for name, field in model.model_fields.items()}

@@ -25,7 +25,7 @@ def test_other_values_pass() -> None:
 
 
 @pytest.mark.parametrize("encoded", [b"/v1/M%FCller", b"caf%E8", b"%ED%A0%80", b"a%FF%2Fb", b"\xfc"])
-def test_what_is_no_utf_8_is_refused(encoded: bytes) -> None:
+def test_a_path_that_is_not_utf_8_is_refused(encoded: bytes) -> None:
     """Different names would become the same."""
     with pytest.raises(InvalidRequestError, match="the path is not UTF-8; percent-encode"):
         check_text(encoded, "path")

@@ -67,7 +67,7 @@ def test_the_type_is_the_name_of_the_class(error: RetrievalError, name: str, sta
         ValueError("secret"),
     ],
 )
-def test_nothing_of_the_inside_is_told(error: Exception) -> None:
+def test_no_internals_are_revealed(error: Exception) -> None:
     """No host, no SQL, no password: what the client can do instead."""
     problem = problem_of(error)
     assert "secret" not in json.dumps(problem)
@@ -75,7 +75,7 @@ def test_nothing_of_the_inside_is_told(error: Exception) -> None:
     assert problem["detail"]
 
 
-def test_what_may_pass_says_when_to_come_again() -> None:
+def test_temporary_errors_have_retry_after() -> None:
     """In seconds, as a header."""
     assert headers_of(errors.PoolExhaustedError("no"))["Retry-After"] == "1"
     assert headers_of(OverloadedError())["Retry-After"] == "1"
@@ -132,7 +132,7 @@ def test_the_whole_body_has_the_empty_pointer() -> None:
     assert invalid([{"loc": ("body",), "msg": "Field required"}])["errors"][0]["pointer"] == ""
 
 
-def test_what_is_no_error_of_ours_has_the_type_of_its_status() -> None:
+def test_other_errors_have_the_type_about_blank() -> None:
     """RFC 9457: about:blank, and the status's own title."""
     problem = problem_of_status(405, "")
     assert (problem["type"], problem["title"]) == ("about:blank", "Method Not Allowed")

@@ -43,7 +43,7 @@ def test_a_minute_never_has_more_requests_than_the_burst_and_a_minutes_allowance
     assert 120 + 12 - 1 <= through <= 120 + 12
 
 
-def test_whoever_waits_as_long_as_told_gets_through() -> None:
+def test_a_client_that_honours_retry_after_is_accepted() -> None:
     """An earlier request is refused, and refusals cost nothing."""
     clock = Clock()
     limits = RateLimits(clock)
@@ -64,7 +64,7 @@ def test_keys_do_not_count_for_one_another() -> None:
     assert limits.take("calm", 60).remaining == 9
 
 
-def test_a_client_is_told_how_much_it_may_still_ask() -> None:
+def test_a_client_gets_its_remaining_requests() -> None:
     """The limit, the rest of the burst, and the time until the bucket is full."""
     limits = RateLimits(Clock())
     limits.take("key", 60)
@@ -75,7 +75,7 @@ def test_a_client_is_told_how_much_it_may_still_ask() -> None:
     }
 
 
-def test_there_are_only_so_many_buckets() -> None:
+def test_the_number_of_buckets_is_limited() -> None:
     """The bucket unused for longest is dropped; the others keep their state."""
     limits = RateLimits(Clock(), most_buckets=2)
     count_admitted(limits, "first", 60)

@@ -21,7 +21,7 @@ from retrieval.surfaces.http.json_bodies import sent_item
         ({"embedding": [0.1, 1]}, "send vectors to POST"),
     ],
 )
-def test_what_says_two_things_is_refused(parts: dict[str, Any], reason: str) -> None:
+def test_contradictory_members_are_refused(parts: dict[str, Any], reason: str) -> None:
     """The error names the item's id and the remedy; no member is ignored silently."""
     with pytest.raises(InvalidItemError, match=reason) as refused:
         sent_item({"_id": "a", **parts})
@@ -38,6 +38,6 @@ def test_what_says_two_things_is_refused(parts: dict[str, Any], reason: str) -> 
         ({"version": None}, {}),
     ],
 )
-def test_what_says_one_thing_is_taken(parts: dict[str, Any], attributes: dict[str, Any]) -> None:
+def test_unambiguous_members_are_accepted(parts: dict[str, Any], attributes: dict[str, Any]) -> None:
     """As a line of a file is."""
     assert sent_item({"_id": "a", **parts}).attributes == attributes

@@ -22,7 +22,7 @@ async def test_all_that_is_written_is_read_in_its_order() -> None:
     assert max(map(len, parts)) == PART_BYTES
 
 
-async def test_what_is_written_can_be_read_at_once() -> None:
+async def test_written_data_can_be_read_at_once() -> None:
     """Before more comes; room that was read is used again."""
     with Spool(in_memory_bytes=10) as spool:
         parts = aiter(spool.parts())
@@ -36,7 +36,7 @@ async def test_what_is_written_can_be_read_at_once() -> None:
         assert [part async for part in parts] == []
 
 
-async def test_what_nobody_reads_is_bounded() -> None:
+async def test_unread_data_is_bounded() -> None:
     """Beyond the limit only the summary is accepted; reading frees room."""
     with Spool(in_memory_bytes=10, most_bytes=20) as spool:
         parts = aiter(spool.parts())

@@ -25,7 +25,7 @@ def record(message: str, *arguments: object, name: str = "retrieval.access", **e
     return log_record
 
 
-def test_a_json_line_holds_what_is_told() -> None:
+def test_a_json_line_has_the_fields_of_the_record() -> None:
     """One object a line, its time in UTC."""
     fields = {"method": "POST", "status": 200, "ms": 3.1, "key_id": None}
     line = JSON.format(record("POST %s", "/v1\nx", told=fields))
@@ -45,7 +45,7 @@ def test_a_line_of_text_leaves_out_what_is_empty() -> None:
 
 
 @pytest.mark.parametrize("formatter", [JSON, TEXT])
-def test_whatever_is_logged_within_a_request_bears_its_id(formatter: logging.Formatter) -> None:
+def test_every_log_line_of_a_request_has_its_id(formatter: logging.Formatter) -> None:
     """This includes records of other libraries."""
     token = request_id.set_request_id("request-7")
     try:
@@ -106,7 +106,7 @@ def test_the_databases_password_is_known_as_it_stands_in_the_url_and_as_it_is(ur
 
 
 @pytest.mark.parametrize("debug", [False, True])
-def test_an_error_is_told_by_its_class_and_place(*, debug: bool) -> None:
+def test_an_error_is_logged_by_its_class_and_place(*, debug: bool) -> None:
     """Its message may quote the query, and is logged only with ``--debug``."""
     with pytest.raises(ValueError, match="zweistromland") as raised:
         raise ValueError("zweistromland") from KeyError("mesopotamia")

@@ -22,7 +22,7 @@ async def answer(number: int) -> int:
     return number
 
 
-def test_what_is_no_collection_is_refused() -> None:
+def test_a_value_that_is_not_a_collection_is_refused() -> None:
     """With the way to get one."""
     with pytest.raises(InvalidRequestError, match=r"platform\.collection"):
         Bridge("docs")  # type: ignore[call-overload]
@@ -67,7 +67,7 @@ def awaited_elsewhere(bridge: Bridge[Any], call: Callable[[], Any]) -> Any:
 
 
 @pytest.mark.parametrize("carry", [Bridge.run, awaited_elsewhere])
-async def test_a_loop_that_waits_for_its_caller_is_told(carry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_loop_that_waits_for_its_caller_is_reported(carry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The caller gives up after a timeout, and the call is never made."""
     monkeypatch.setattr(carried, "BEGIN_SECONDS", 0.02)
     bridge, results = Bridge(connect()), list[int]()

@@ -48,12 +48,12 @@ class RefusalError(Exception):
         self.status_code = status_code
 
 
-async def test_it_does_what_every_embedder_does() -> None:
+async def test_the_adapter_passes_the_conformance_suite() -> None:
     """The conformance suite."""
     await check_embedder(lambda: LangChainEmbedder(DeterministicFakeEmbedding(size=16), dimensions=16))
 
 
-async def test_queries_and_documents_are_asked_as_such() -> None:
+async def test_queries_and_documents_are_embedded_by_their_roles() -> None:
     """Some models embed the two differently."""
 
     class TwoWays(Answers):
@@ -82,7 +82,7 @@ async def test_queries_and_documents_are_asked_as_such() -> None:
     ],
 )
 @pytest.mark.parametrize("role", list(TextRole))
-async def test_what_goes_wrong_is_the_platforms_error(answer: Any, kind: type[EmbedderError], role: TextRole) -> None:
+async def test_failures_are_errors_of_the_platform(answer: Any, kind: type[EmbedderError], role: TextRole) -> None:
     """A refusal differs from a transient failure, in one line."""
     embedder = LangChainEmbedder(Answers(answer), dimensions=2)
 
@@ -107,7 +107,7 @@ def test_the_space_is_named_after_the_class_and_its_model(make: Callable[[Embedd
     assert make(embeddings).space == EmbeddingSpace(provider="langchain", model="Answers/small-1", dimensions=3)
 
 
-async def test_a_space_can_be_said() -> None:
+async def test_a_space_can_be_named() -> None:
     """The same model's vectors that came by another way are then the same space; its length counts."""
     space = EmbeddingSpace(provider="openai", model="text-embedding-3-small", dimensions=2)
 
@@ -117,7 +117,7 @@ async def test_a_space_can_be_said() -> None:
     np.testing.assert_array_equal(await embedder.embed(["a"], TextRole.QUERY), [[0, 1]])
 
 
-async def test_the_length_is_asked_of_the_model_or_said() -> None:
+async def test_the_length_comes_from_the_model_or_the_caller() -> None:
     """Nothing is guessed."""
     embeddings = Answers([1.0] * 5)
 
@@ -146,7 +146,7 @@ def test_embeddings_around_others_have_their_space() -> None:
 
 
 @pytest.mark.parametrize("embeddings", [Cache(Cache(None)), Cache(None)])  # type: ignore[arg-type]
-def test_a_model_that_is_not_told_has_to_be_named(embeddings: Embeddings) -> None:
+def test_an_unknown_model_has_to_be_named(embeddings: Embeddings) -> None:
     """Vectors of two models would be mixed, as they would have one space."""
     with pytest.raises(InvalidRequestError, match=r"Cache does not name its model.*space=EmbeddingSpace"):
         LangChainEmbedder(embeddings, dimensions=2)

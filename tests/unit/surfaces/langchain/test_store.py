@@ -49,7 +49,7 @@ async def begun(writes: Writes, *keys: str) -> list[asyncio.Task[None]]:
     return tasks
 
 
-async def test_what_gathers_while_one_writes_is_written_at_once() -> None:
+async def test_writes_that_wait_are_written_together() -> None:
     """The later of two of one key counts."""
     store = Store()
     tasks = await begun(Writes(store), "a", "b", "c", "b")
@@ -71,7 +71,7 @@ async def test_one_that_is_refused_costs_no_other() -> None:
     assert set(store.kept) == {"a", "c"}
 
 
-async def test_a_database_that_is_away_is_asked_once() -> None:
+async def test_an_unreachable_database_is_tried_once() -> None:
     """All writes of the batch get the error."""
     store = Store(faults={"b": DatabaseUnreachableError("away")})
     tasks = await begun(Writes(store), "a", "b", "c")
@@ -98,7 +98,7 @@ async def test_one_that_is_cancelled_costs_no_other(place: int) -> None:
     assert set(store.kept) == {"a", "b", "c"} - {"abc"[place]}
 
 
-async def test_who_writes_for_all_may_be_cancelled() -> None:
+async def test_the_task_that_writes_for_all_may_be_cancelled() -> None:
     """Another task writes its batch."""
     store = Store()
     writes = Writes(store)

@@ -69,7 +69,7 @@ def test_values_compare_by_type(filter_: dict[str, Any], passing: list[Any], fai
     assert not lets_through(filter_, {})
 
 
-def test_what_is_missing_is_not_equal_to_anything() -> None:
+def test_a_missing_value_equals_nothing() -> None:
     """``$ne`` matches it, like ``ne``, and so does None."""
     assert lets_through({"n": {"$ne": 1}}, {})
     assert lets_through({"n": None}, {})

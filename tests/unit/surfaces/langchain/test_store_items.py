@@ -72,7 +72,7 @@ def test_a_time_to_live_is_a_number_of_minutes(ttl: Any) -> None:
 
 
 @pytest.mark.parametrize("value", ["text", ["a"], {"a": {1, 2}}, {1: "a"}, {"a": float("nan")}, {"a": "\x00"}])
-def test_what_json_or_the_database_cannot_hold_is_refused(value: Any) -> None:
+def test_values_that_json_or_the_database_cannot_store_are_refused(value: Any) -> None:
     """Before anything is written."""
     with pytest.raises(InvalidRequestError):
         put(value)

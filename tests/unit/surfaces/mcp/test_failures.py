@@ -23,7 +23,7 @@ def server_errors() -> list[type[errors.RetrievalError]]:
 
 
 @pytest.mark.parametrize("kind", server_errors())
-def test_what_fails_on_the_server_tells_nothing_of_its_inside(kind: type[errors.RetrievalError]) -> None:
+def test_a_failure_of_the_server_reveals_no_internals(kind: type[errors.RetrievalError]) -> None:
     """One line, with neither SQL nor paths nor addresses, that says what to do."""
     line = failure_line(kind(f"{INSIDE}\n  SELECT 1"))
     assert "\n" not in line
@@ -31,7 +31,7 @@ def test_what_fails_on_the_server_tells_nothing_of_its_inside(kind: type[errors.
     assert any(advice in line for advice in ("ry again", "retrieval db", "see its log", "server's log"))
 
 
-def test_a_database_that_is_away_is_told_from_one_that_refuses() -> None:
+def test_an_unreachable_database_is_distinguished_from_one_that_refuses() -> None:
     """For the first comes back by itself."""
     away = failure_line(errors.DatabaseUnreachableError(INSIDE))
     assert "reconnects by itself" in away
@@ -39,7 +39,7 @@ def test_a_database_that_is_away_is_told_from_one_that_refuses() -> None:
     assert "retrieval db upgrade" in failure_line(errors.SchemaRevisionError(INSIDE))
 
 
-def test_what_the_caller_asked_wrongly_is_told_in_full() -> None:
+def test_an_error_of_the_caller_is_explained_in_full() -> None:
     """On one line, since it says how to ask."""
     error = errors.UnknownItemError("there is no principle 'p9';\nsearch for it first")
     assert is_the_callers(error)
@@ -47,6 +47,6 @@ def test_what_the_caller_asked_wrongly_is_told_in_full() -> None:
     assert failure_line(error) == "there is no principle 'p9'; search for it first"
 
 
-def test_a_fault_of_the_program_tells_nothing() -> None:
+def test_a_fault_of_the_program_reveals_nothing() -> None:
     """Not even its kind."""
     assert failure_line(KeyError("secret")) == UNEXPECTED

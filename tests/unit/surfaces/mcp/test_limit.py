@@ -44,7 +44,7 @@ async def finished_work(answer: object) -> object:
     return answer
 
 
-async def test_what_hangs_even_when_it_is_cancelled_is_left() -> None:
+async def test_work_that_ignores_cancellation_is_abandoned() -> None:
     """The caller gets the error, and the work ends in the background."""
     stubborn = Stubborn()
     with pytest.raises(DatabaseUnreachableError, match="no answer within"):
@@ -54,7 +54,7 @@ async def test_what_hangs_even_when_it_is_cancelled_is_left() -> None:
     stubborn.end.set()
 
 
-async def test_what_is_done_in_time_is_given() -> None:
+async def test_a_result_in_time_is_returned() -> None:
     """An error is passed on unchanged."""
     assert await answered_within(60, finished_work(3)) == 3
     with pytest.raises(NotFoundError, match="it is not there"):

@@ -67,7 +67,7 @@ async def test_a_client_that_stops_listening_is_gone(monkeypatch: pytest.MonkeyP
             sys.stdout.close()  # it still holds the answer
 
 
-async def test_a_line_that_is_no_message_is_told_in_the_log(
+async def test_a_line_that_is_not_a_message_is_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It cannot be answered; the lines after it are."""
@@ -81,5 +81,5 @@ async def test_a_line_that_is_no_message_is_told_in_the_log(
         assert [json.loads(line)["id"] for line in answers] == [1, 3]
         pipes.asked.close()
         assert await running
-    [record] = [one for one in caplog.records if one.name == "retrieval.surfaces.mcp.server"]
+    [record] = [record for record in caplog.records if record.name == "retrieval.surfaces.mcp.server"]
     assert "is not a message of the protocol" in record.getMessage()

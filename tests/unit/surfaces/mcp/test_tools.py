@@ -190,7 +190,7 @@ async def test_the_groups_that_are_named_are_offered(names: list[str], tools: se
     assert "not instructions" in (server.instructions or "")
 
 
-async def test_what_reads_alone_offers_nothing_that_stores() -> None:
+async def test_a_read_only_server_offers_no_tool_that_writes() -> None:
     """A tool that is called all the same says how the user could allow it."""
     server = RetrievalServer(Served(Settings(), Offer(groups=EVERY_TOOL).read_only()))
     assert set(await tools_of(server)) == READING
@@ -209,7 +209,7 @@ async def test_usually_principles_are_kept_and_the_rest_is_read() -> None:
 
 
 @pytest.mark.parametrize("name", ["principle", "collections:write", "", "all"])
-def test_groups_that_are_none_are_told(name: str) -> None:
+def test_unknown_groups_are_refused(name: str) -> None:
     """The message lists the groups."""
     with pytest.raises(InvalidRequestError, match="memories:read"):
         groups_named([name])

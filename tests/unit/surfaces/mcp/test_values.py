@@ -72,7 +72,7 @@ def test_one_to_be_tried_out_is_marked() -> None:
     ]
 
 
-def test_what_was_found_ends_with_what_to_do_about_it() -> None:
+def test_an_answer_ends_with_the_next_step() -> None:
     """Rate it; or, where nothing was found, ask otherwise."""
     assert "rate_principle(principle_id, was_helpful)" in found_text([PrincipleAnswer.of(PROVED)])
     assert found_text([], ["Note: x."]) == f"{NOTHING_FOUND}\n\nNote: x."
@@ -82,12 +82,12 @@ def test_what_was_found_ends_with_what_to_do_about_it() -> None:
     ("status", "word"),
     [("candidate", "until ratings prove it"), ("active", "known already"), ("archived", "did not help")],
 )
-def test_what_is_added_is_told_what_becomes_of_it(status: str, word: str) -> None:
+def test_an_addition_reports_its_state(status: str, word: str) -> None:
     """The text may be known, and its principle active or archived."""
     assert word in added_note(status)
 
 
-def test_a_session_that_was_given_nothing_is_told_so() -> None:
+def test_a_session_without_principles_gets_a_message() -> None:
     """The message repeats the name, which may be misspelt."""
     assert "'s-1'" in loaded_text("s-1", [])
     assert loaded_text("s-1", [PrincipleAnswer.of(PROVED)]).startswith(

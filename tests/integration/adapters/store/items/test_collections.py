@@ -68,7 +68,7 @@ async def test_declaring_again_changes_nothing_and_another_type_is_refused(platf
     assert (await collection.info()).filterable == {"hours": "text", "priority": "text"}
 
 
-async def test_what_is_taken_back_leaves_no_row_and_filters_still_work(platform: Platform) -> None:
+async def test_removed_declarations_leave_no_row_and_filters_still_work(platform: Platform) -> None:
     """An attribute that no item ever had is unknown again; a name that was not declared is not an error."""
     collection = await platform.collection("docs", filterable={**ALL, "never": "text"})
     await collection.add([_complete_item("1")])
@@ -99,7 +99,7 @@ async def test_values_of_another_type_are_refused_in_a_filter_and_kept_in_an_ite
             await _matching_ids(collection, **where)
 
 
-async def test_an_order_between_values_of_two_types_is_told_also_without_a_declaration(platform: Platform) -> None:
+async def test_comparing_values_of_two_types_by_order_is_refused_without_a_declaration(platform: Platform) -> None:
     """Nothing could be found by it. Equality is not refused: two types are simply not equal."""
     collection = await platform.collection("docs")
     await collection.add([_item("1", n=3, s="x", late=True, both=1, many=[1]), _item("2", n=4, both="z", many=[2])])

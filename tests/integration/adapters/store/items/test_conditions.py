@@ -178,7 +178,7 @@ async def test_declared_and_undeclared_attributes_find_what_the_reference_finds(
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("name", BY_NAME)
 @pytest.mark.parametrize("operator", ["eq", "gt", "gte", "lt", "lte"])
-async def test_every_value_is_told_from_its_neighbours(
+async def test_every_value_is_distinguished_from_its_neighbours(
     opened: tuple[Platform, Collection, Collection], name: str, operator: str
 ) -> None:
     """This covers long texts, numbers beyond a double's precision, and times in other zones."""

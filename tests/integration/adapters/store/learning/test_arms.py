@@ -35,7 +35,7 @@ async def _read(platform: Platform, item_ids: list[str], buckets: list[str], now
     return await read_arms(*where, item_ids=item_ids, buckets=buckets, now=now)
 
 
-async def test_arms_are_decayed_to_the_moment_that_is_asked_for(platform: Platform) -> None:
+async def test_arms_are_decayed_to_the_requested_time(platform: Platform) -> None:
     """After a half-life, half of an event is left; the default half-life is 30 days."""
     collection = await _fill(platform, [("a", "", 4.0, 2.0, 6, 4, USED), ("a", "domain=db", 1.0, 0.0, 1, 1, USED)])
     arms = (await _read(platform, ["a", "b"], ["", "domain=db"], LANDMARK + timedelta(days=30)))["a"]
@@ -64,7 +64,7 @@ async def test_an_item_is_there_with_what_is_known_of_it(platform: Platform) -> 
 
 
 @pytest.mark.parametrize("years", [200, -70])
-async def test_a_moment_ages_away_is_no_error(platform: Platform, years: int) -> None:
+async def test_a_distant_time_is_not_an_error(platform: Platform, years: int) -> None:
     """After a thousand half-lives nothing is left; a rounding error below zero counts as nothing too."""
     await _fill(platform, [("a", "", 1.0, -1e-17, 1, 1, USED)])
     arm = (await _read(platform, ["a"], [""], LANDMARK + timedelta(days=365 * years)))["a"].anywhere

@@ -228,7 +228,7 @@ async def test_facets_follow_what_becomes_of_an_item(platform: Platform) -> None
     assert await _stale(platform, collection) == []
 
 
-async def test_who_writes_facets_of_a_window_waits_for_who_mixes_its_vectors(platform: Platform) -> None:
+async def test_a_writer_of_a_windows_facets_waits_for_the_mixing_of_its_vectors(platform: Platform) -> None:
     """The mixer would write the state that it read earlier; it locks the totals, not the items."""
     collection = await platform.collection("talks", space=SPACE, neighbours=TALKS)
     some = [Item(item_id=f"{n}", body=f"{n}", attributes={"talk": "a", "turn": n, "colour": "red"}) for n in range(4)]

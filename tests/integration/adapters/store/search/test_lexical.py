@@ -268,7 +268,7 @@ async def test_text_of_every_script_is_found_by_its_words(platform: Platform, te
         "-" * 50,
     ],
 )
-async def test_an_odd_query_is_no_error(platform: Platform, query: str) -> None:
+async def test_an_odd_query_is_not_an_error(platform: Platform, query: str) -> None:
     """A query without any known word finds nothing by words, and raises no error."""
     collection = await platform.collection("docs")
     await collection.add([{"_id": "1", "text": "ordinary words"}])
@@ -346,7 +346,7 @@ async def _waiting(platform: Platform, number: int) -> int:
     return int((await platform.database.read(platform.tenant_id, statement))[0][0])
 
 
-async def test_what_nobody_has_added_up_is_found_and_counted(platform: Platform) -> None:
+async def test_statistics_that_are_not_added_up_yet_count(platform: Platform) -> None:
     """A word of the last item alone is found by itself and by its beginning, as one that a single item has."""
     collection = await platform.collection("docs")
     await collection.add([{"_id": str(number), "text": f"common word{number}"} for number in range(100)])

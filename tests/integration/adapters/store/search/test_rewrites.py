@@ -62,7 +62,7 @@ async def test_another_model_or_other_instructions_start_afresh(platform: Platfo
     assert await cached(platform, "query", instructions="1") == ["first"]
 
 
-async def test_what_has_expired_is_not_read_and_gives_way(platform: Platform) -> None:
+async def test_expired_rewrites_are_not_read_and_are_replaced(platform: Platform) -> None:
     """The last valid moment is the one before the expiry; a new rewrite replaces an expired one."""
     await keep(platform, "query", "old", until=NOW)
     assert await cached(platform, "query") is None

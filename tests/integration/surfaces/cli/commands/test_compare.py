@@ -32,7 +32,7 @@ def run_command(compare: CliRunner, *arguments: str) -> Result:
     return compare.invoke(app, ["compare", "docs", *arguments])
 
 
-def test_what_was_recorded_is_told_and_too_little_is_refused(compare: CliRunner, tmp_path: Path) -> None:
+def test_too_few_recorded_searches_give_no_conclusion(compare: CliRunner, tmp_path: Path) -> None:
     """One search without feedback: counted, weighed, and no conclusion; the interleaved one is left out."""
     path = tmp_path / "words.json"
     path.write_text(json.dumps(Profile(legs={"lexical": 2.0}).as_dict()))
@@ -60,7 +60,7 @@ def test_json_holds_every_figure(compare: CliRunner) -> None:
     assert payload["verdict"]["is_conclusive"] is False
 
 
-def test_interleaved_searches_go_by_the_callers_names(compare: CliRunner) -> None:
+def test_interleaved_searches_have_the_callers_names(compare: CliRunner) -> None:
     """One search was shown, without a rating."""
     result = run_command(compare, "--interleaved", "--profile", "other", "--against", "now")
     assert result.exit_code == 0, result.output

@@ -59,7 +59,7 @@ def test_a_profile_is_set_listed_shown_and_left_again(searched: str, tmp_path: P
     assert json_output("profiles", "show", "docs")["version"] == 2
     assert json_output("profiles", "show", "docs", "1")["note"] == "the default"
     assert json_output("profiles", "use", "docs", "1")["is_active"] is True
-    assert [(one["version"], one["is_active"]) for one in json_output("profiles", "list", "docs")] == [
+    assert [(version["version"], version["is_active"]) for version in json_output("profiles", "list", "docs")] == [
         (3, False),
         (2, False),
         (1, True),
@@ -100,7 +100,7 @@ def test_a_recorded_search_is_listed_and_shown(searched: str) -> None:
     assert json_output("retrievals", "show", searched)["context"]["actor"] == "kim"
 
 
-def test_what_is_not_there_is_refused(searched: str) -> None:
+def test_a_missing_version_file_or_search_is_refused(searched: str) -> None:
     """A missing version, file or search."""
     assert searched
     for arguments in (

@@ -72,7 +72,7 @@ def test_the_program_answers_as_the_service_does(service: RetrievalService) -> N
 
 
 @pytest.mark.usefixtures("service")
-def test_it_prints_tickets_for_people() -> None:
+def test_tickets_are_printed_for_people() -> None:
     """Two lines a ticket, with the parts of its score; a preview shows what moves."""
     lines = call("search", "Database connection timeout", "--preset", "semantic_match", "-n", "1").output.splitlines()
     assert lines[0].startswith(" 1. 0.")
@@ -94,7 +94,7 @@ def test_it_prints_tickets_for_people() -> None:
         (["--preset", "fast"], "there are semantic_match"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_before_a_database_is_opened(words: list[str], said_of_it: str) -> None:
+def test_invalid_arguments_are_refused_before_a_database_is_opened(words: list[str], said_of_it: str) -> None:
     """One line names the fault."""
     refused = call("search", "timeout", *words).exception
     assert isinstance(refused, InvalidRequestError)
@@ -102,7 +102,7 @@ def test_what_cannot_be_asked_is_refused_before_a_database_is_opened(words: list
 
 
 @pytest.mark.usefixtures("service")
-def test_without_the_collection_it_is_said_how_to_make_it() -> None:
+def test_a_missing_collection_is_reported_with_the_command_that_creates_it() -> None:
     """``search`` prints an error, ``health`` ends with exit code 1."""
     assert isinstance(call("stats", "--collection", "none").exception, ConfigurationError)
     health = call("health", "--collection", "none")

@@ -73,13 +73,13 @@ def test_a_database_without_pgvector_is_refused_once_it_is_set_up() -> None:
         check_versions(replace(SOUND, pgvector=None))
 
 
-def test_a_missing_membership_is_told_with_its_grant() -> None:
+def test_a_missing_membership_is_reported_with_its_grant() -> None:
     """The names in the statement are quoted."""
     with pytest.raises(MissingPrivilegeError, match='GRANT "mine_app" TO "o""dd";'):
         check_privileges(replace(SOUND, may_act=False, login='o"dd'), NAMES)
 
 
-def test_the_files_tell_what_alembic_tells() -> None:
+def test_revisions_read_from_files_equal_alembics() -> None:
     """Every revision, its predecessor and the head are those of Alembic."""
     scripts = ScriptDirectory(str(directory("migrations")))
     followed = {script.revision: script.down_revision for script in scripts.walk_revisions()}
@@ -104,20 +104,20 @@ def test_the_head_is_current() -> None:
         ("9999+abc", "revision 9999, which this version of the program does not know"),
     ],
 )
-def test_a_schema_that_is_missing_or_ahead_is_told_with_what_to_do(current: str | None, message: str) -> None:
+def test_a_schema_that_is_missing_or_ahead_is_reported_with_a_remedy(current: str | None, message: str) -> None:
     """Each has its own message."""
     with pytest.raises(SchemaRevisionError, match=message):
         status_of("retrieval", current).check()
 
 
-def test_a_schema_that_is_behind_is_told_to_be_upgraded() -> None:
+def test_an_outdated_schema_is_reported_with_the_upgrade() -> None:
     """The revision is known, but not the head."""
     with pytest.raises(SchemaRevisionError, match="at revision 0001 and this program needs 0002; run: retrieval db up"):
         SchemaStatus("retrieval", "0001", "0002", known=True).check()
 
 
 @pytest.mark.parametrize("built_by", ["", "+0123456789abcdef"])
-def test_a_schema_of_another_build_is_told_to_begin_anew(built_by: str) -> None:
+def test_a_schema_of_another_build_has_to_be_created_again(built_by: str) -> None:
     """The same revision may install other SQL until it is released; no step leads from one to the other."""
     status = status_of("retrieval", head_revision() + built_by)
     assert not status.is_current

@@ -43,7 +43,7 @@ def test_a_value_stays_a_value() -> None:
     assert statement.text == "SET LOCAL a.b = 'it''s 5 %%'"
 
 
-def test_one_server_is_asked_for_a_size_without_citus() -> None:
+def test_one_server_reports_a_size_without_citus() -> None:
     """Citus's functions and catalog exist only on a cluster, where a distributed table is empty on the coordinator."""
     assert stored_bytes("k.oid", is_distributed=False) == "coalesce(pg_table_size(k.oid), 0)"
     expression = stored_bytes("k.oid", is_distributed=True)
@@ -62,7 +62,7 @@ def test_one_server_is_asked_for_a_size_without_citus() -> None:
         (half_vectors([VECTOR, None]), '{"[1.0,-0.5]",NULL}'),
     ],
 )
-def test_a_packed_value_is_said_as_postgresql_reads_it(value: object, literal: str) -> None:
+def test_a_composite_value_is_quoted_for_postgresql(value: object, literal: str) -> None:
     """Elements are in double quotes, in which quotes and backslashes are escaped by a backslash."""
     adapters = AdaptersMap(psycopg.adapters)
     register_literals(adapters, TypeInfo("halfvec", 90_001, 90_002))

@@ -9,7 +9,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from retrieval.adapters.store.search.candidate_request import CandidateRequest
-from retrieval.adapters.store.search.candidates import candidates_statement, found, settings
+from retrieval.adapters.store.search.candidates import candidates_statement, leg_results_of, settings
 from retrieval.adapters.store.search.dense_leg import walk_values
 from retrieval.domain.search.filters import parse_where
 from retrieval.domain.search.hit import Path
@@ -35,7 +35,7 @@ def test_the_collections_number_stands_in_the_text() -> None:
 
 
 def test_a_walk_of_bits_brings_as_many_rows_as_its_effort_and_ranks_them_all() -> None:
-    """A full index is walked as far as was planned, and twice the wanted rows are ranked."""
+    """A full index is walked as far as was planned, and twice the requested rows are ranked."""
     request = replace(REQUEST, legs=(LegName.DENSE,), path=Path.APPROXIMATE, depth=10, effort=90, reach=0)
     bits = replace(request, is_quantised=True)
     assert walk_values(request) == {"reach": 0, "kept": 20}
@@ -123,7 +123,7 @@ def test_any_other_search_is_planned_freely_and_once(path: Path) -> None:
 def test_rows_become_rankings_by_leg() -> None:
     """Higher scores first, ties by key, and a leg that found nothing has an empty ranking."""
     rows = [("dense", "b", 0.5), ("dense", "a", 0.5), ("dense", "c", 0.9)]
-    rankings = found(rows, REQUEST).rankings
+    rankings = leg_results_of(rows, REQUEST).rankings
     assert [(candidate.item_id, candidate.rank) for candidate in rankings["dense"]] == [("c", 1), ("a", 2), ("b", 3)]
     assert rankings["lexical"] == []
 
@@ -139,7 +139,7 @@ def test_a_walk_looks_each_row_up_by_its_key_alone() -> None:
 
 
 @pytest.mark.parametrize("path", [Path.EXACT, Path.APPROXIMATE])
-def test_what_facets_tell_is_asked_of_no_item(path: Path) -> None:
+def test_a_filter_by_facets_looks_up_no_item(path: Path) -> None:
     """Neither way gathers keys or looks up items; the statement has no general way at all."""
     where = parse_where({"colour": ["red", "blue"], "tags": {"all": ["x", "y"]}, "kind": "bug"})
     dense = replace(REQUEST, legs=(LegName.DENSE,), condition=where, path=path)
@@ -153,8 +153,8 @@ def test_a_walk_without_a_filter_weighs_the_rows_that_it_brings() -> None:
     """With a filter, the account has the number; an index that returns too few rows fell short."""
     walk = replace(REQUEST, legs=(LegName.DENSE,), path=Path.APPROXIMATE, depth=2, documents=9)
     rows = [("dense", "a", 0.9), ("dense", "b", 0.5)]
-    assert (found(rows, walk).weighed, found(rows, walk).fell_short) == (2, False)
-    assert found(rows[:1], walk).fell_short
-    assert found([*rows, ("walked", "", 7.0)], walk).weighed == 7
-    compared = found([*rows, ("compared", "", 4.0)], walk)
+    assert (leg_results_of(rows, walk).weighed, leg_results_of(rows, walk).fell_short) == (2, False)
+    assert leg_results_of(rows[:1], walk).fell_short
+    assert leg_results_of([*rows, ("walked", "", 7.0)], walk).weighed == 7
+    compared = leg_results_of([*rows, ("compared", "", 4.0)], walk)
     assert (compared.weighed, compared.path) == (4, Path.EXACT)

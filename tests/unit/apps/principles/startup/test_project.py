@@ -60,7 +60,7 @@ def test_a_submodule_is_a_repository_of_its_own(tmp_path: Path) -> None:
     assert project_tags(tmp_path / "part") == ()
 
 
-def test_what_is_no_file_is_passed_over(tmp_path: Path) -> None:
+def test_paths_that_are_not_files_are_skipped(tmp_path: Path) -> None:
     """A folder, a pipe, a socket's name, a loop of links, a link to nowhere."""
     (tmp_path / "package.json").mkdir()
     os.mkfifo(tmp_path / "pyproject.toml")
@@ -140,7 +140,7 @@ def test_a_file_that_is_not_ours_to_read_is_passed_over(tmp_path: Path) -> None:
     assert project_tags(tmp_path) == ()
 
 
-def test_a_part_tells_whether_it_is_the_whole(tmp_path: Path) -> None:
+def test_a_part_knows_whether_it_is_complete(tmp_path: Path) -> None:
     """A file of exactly the limit is complete."""
     path = tmp_path / "file"
     path.write_bytes(b"x" * MOST_BYTES)
@@ -290,19 +290,19 @@ COSTLY = {
 
 
 @pytest.mark.parametrize("text", COSTLY.values(), ids=COSTLY.keys())
-def test_what_would_take_long_is_refused_before_it_is_parsed(text: str) -> None:
+def test_texts_that_take_long_to_parse_are_refused(text: str) -> None:
     """The parser's time grows with the square of the parts."""
     with pytest.raises(ValueError, match="too much to be parsed"):
         parse_toml(text)
 
 
-def test_what_projects_have_is_parsed() -> None:
+def test_usual_project_files_are_parsed() -> None:
     """Long lists on one line, and tables in tables."""
     listed = ", ".join(f'"package-{number}>=1.{number}.0"' for number in range(150))
     text = f"[project]\ndependencies = [{listed}]\n" + "[tool.a.b.c.d]\n" + "".join(f"k{n} = 1\n" for n in range(2_000))
-    found = parse_toml(text)
-    assert len(found["project"]["dependencies"]) == 150
-    assert len(found["tool"]["a"]["b"]["c"]["d"]) == 2_000
+    parsed = parse_toml(text)
+    assert len(parsed["project"]["dependencies"]) == 150
+    assert len(parsed["tool"]["a"]["b"]["c"]["d"]) == 2_000
 
 
 def test_headings_of_every_level_are_found_without_their_signs() -> None:
@@ -311,7 +311,7 @@ def test_headings_of_every_level_are_found_without_their_signs() -> None:
     assert headings(page) == ["Testing", "Database access", "Tabs"]
 
 
-def test_what_stands_in_code_is_no_heading() -> None:
+def test_a_line_in_code_is_not_a_heading() -> None:
     """A comment of a shell script looks like one."""
     assert headings("```sh\n# install\n```\n# Real\n~~~\n# no\n```\n# still no\n~~~\n# Last") == ["Real", "Last"]
 
@@ -346,12 +346,12 @@ def test_stop_words_and_those_of_commits_are_left_out() -> None:
         ("x" * 41, ()),
     ],
 )
-def test_what_is_a_word(text: str, words: tuple[str, ...]) -> None:
+def test_compounds_and_their_parts_are_words(text: str, words: tuple[str, ...]) -> None:
     """Compounds count as a whole and by their parts; numbers, and too short or too long words, do not."""
     assert set(keywords([text])) == {tag.casefold() for tag in words}
 
 
-def test_there_are_never_more_than_asked_for() -> None:
+def test_there_are_never_more_than_requested() -> None:
     """The length of the texts does not matter."""
     assert len(keywords([f"word{number}" for number in range(500)])) == 50
     assert len(keywords(["alpha beta gamma delta"], most=2)) == 2

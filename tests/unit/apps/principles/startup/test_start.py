@@ -87,7 +87,7 @@ def test_the_answer_is_recorded_with_its_chance() -> None:
     assert (record.propensities, record.rank_propensities) == ([1.0, 0.25], [1.0, 0.125])
 
 
-def test_what_was_certain_has_no_policy() -> None:
+def test_a_certain_answer_has_no_policy() -> None:
     """And a session of which nothing is known still asks for something."""
     plain = SessionStart(session="s", surroundings=surroundings(History(), ()), recent_tags=(), principles=SHOWN[:1])
     record = composed_answer(

@@ -77,7 +77,7 @@ def test_a_closed_descriptor_says_nothing(pipe: tuple[int, int]) -> None:
     [b"", b"{", b"null", b"[1]", b"\xff\xfe", b"[" * 100_000, b'{"session_id": 3, "cwd": null}',
      b'{"session_id": "a\\u0000b"}', b'{"session_id": "' + b"s" * 201 + b'"}'],
 )  # fmt: skip
-def test_what_cannot_be_used_says_nothing(text: bytes) -> None:
+def test_unusable_state_is_ignored(text: bytes) -> None:
     """Broken, of another shape, or no name that a session can have."""
     assert parse_hook_input(text) == HookInput()
 
@@ -114,7 +114,7 @@ def test_without_a_folder_nothing_is_known(tmp_path: Path, name: str) -> None:
     assert [hint.endswith("is not a folder; continuing without it") or len(name) > 200 for hint in hints] == [True]
 
 
-def test_a_current_folder_that_was_removed_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_removed_current_folder_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A shell may still be in it."""
     (tmp_path / "removed").mkdir()
     monkeypatch.chdir(tmp_path / "removed")
@@ -130,14 +130,14 @@ def test_without_options_the_defaults_count() -> None:
     assert (EndOptions().outcome, EndOptions().tags, EndOptions().title) == (SessionOutcome.SUCCESS, (), "")
 
 
-def test_a_session_is_recorded_as_it_is_told() -> None:
+def test_a_session_is_recorded_on_one_line() -> None:
     """On one line."""
     assert session_name("a\n\tb ") == session_name("a b") == "a b"
     assert session_name(None) is None
 
 
 @pytest.mark.parametrize("text", ["", " \n", "s" * 201, "a\udcff", "a\x00b"])
-def test_a_session_that_cannot_be_recorded_is_told(text: str) -> None:
+def test_a_session_that_cannot_be_recorded_is_reported(text: str) -> None:
     """In one line that says what would do."""
     with pytest.raises(InvalidRequestError, match="--session must be a text"):
         session_name(text)

@@ -21,8 +21,8 @@ TABLE = AnalyticsTable(
 
 def test_only_a_table_is_cut_where_no_limit_is_given() -> None:
     """The output for other programs and for files is complete."""
-    wanted = [row_limit(limit, is_whole=is_whole) for limit in (None, 3) for is_whole in (False, True)]
-    assert wanted == [TABLE_ROWS, None, 3, 3]
+    limits = [row_limit(limit, is_whole=is_whole) for limit in (None, 3) for is_whole in (False, True)]
+    assert limits == [TABLE_ROWS, None, 3, 3]
 
 
 def test_csv_has_a_line_of_names_and_plain_values(capsys: pytest.CaptureFixture[str]) -> None:

@@ -73,7 +73,7 @@ def test_a_comparison_says_what_it_rests_on() -> None:
     assert output.splitlines()[-1].startswith("profile 3 is better than profile 2: +0.0500")
 
 
-def test_nothing_to_compare_is_said_without_figures() -> None:
+def test_without_traffic_the_figures_are_dashes() -> None:
     """Figures that need traffic are dashes; a default reward is named."""
     nothing = replace(
         WEIGHING, retrievals=0, rated=0, mean_weight=math.nan, expected_weight=math.nan, max_weight=math.nan

@@ -24,7 +24,7 @@ def test_of_many_refused_lines_the_first_are_kept_and_the_others_counted() -> No
 
 
 @pytest.mark.parametrize("verdict", [[], ["--helpful", "--reward", "1"]])
-def test_an_event_without_one_verdict_is_told_the_options(verdict: list[str]) -> None:
+def test_an_event_without_a_single_verdict_gets_the_options(verdict: list[str]) -> None:
     """The message has command-line options instead of keyword arguments."""
     error = CliRunner().invoke(app, ["feedback", "--collection", "c", "a", *verdict]).exception
 

@@ -94,7 +94,7 @@ def test_tickets_among_json_lines_have_the_names_that_are_read(tmp_path: Path) -
     assert other == {"resolved": "2021-09-16T16:19:00Z"}
 
 
-def test_texts_of_tickets_stay_as_written_and_hours_that_are_no_number_are_a_bad_line(tmp_path: Path) -> None:
+def test_texts_of_tickets_are_unchanged_and_invalid_hours_are_a_bad_line(tmp_path: Path) -> None:
     """Only the surrounding white space is removed; JSON Lines that may not be tickets stay as they are."""
     path, other = tmp_path / "tickets.csv", tmp_path / "notes.jsonl"
     path.write_text("ticket_id,title,priority,domain,resolution_hours\n1,a, High, 2.10,+5\n2,b,High,MM,4.5h\n")
@@ -107,7 +107,7 @@ def test_texts_of_tickets_stay_as_written_and_hours_that_are_no_number_are_a_bad
     assert note.item is not None
 
 
-def test_columns_that_a_header_names_more_than_once_are_told(tmp_path: Path) -> None:
+def test_repeated_columns_of_a_header_are_listed(tmp_path: Path) -> None:
     """By file, once it has been read from."""
     path, other = tmp_path / "notes.csv", tmp_path / "more.csv"
     path.write_text('id,"label", label ,,,title\n1,a,b,,,t\n')

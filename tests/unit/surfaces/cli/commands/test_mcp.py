@@ -55,7 +55,7 @@ def test_an_address_that_others_reach_is_refused_without_a_token(
 
 
 @pytest.mark.parametrize("token", ["short", "with a blank in the middle", "ümläute-are-no-ascii"])
-def test_a_token_that_is_no_use_is_refused(
+def test_an_unusable_token_is_refused(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, token: str
 ) -> None:
     """It could be guessed, or not be sent; the line does not show it."""

@@ -37,7 +37,7 @@ def test_a_replay_without_differences_says_so() -> None:
     ]
 
 
-def test_what_does_not_hold_and_what_has_changed_are_listed() -> None:
+def test_deviations_and_changes_are_listed() -> None:
     """A line each."""
     changed = replace(SAME, is_reproduced=False, why_not=("a score is wrong",), changes=("the profile changed",))
     assert list(lines(changed))[1:] == ["the ranking is not reproduced:", "  a score is wrong", "the profile changed"]

@@ -81,7 +81,7 @@ def test_the_footer_says_how_many_rows_were_weighed() -> None:
     assert next(iter(footer(answer))) == "1 hit · no dense leg · profile v3"
 
 
-def test_no_hit_is_said() -> None:
+def test_an_empty_answer_is_stated() -> None:
     """The footer is there also then."""
     assert printed_lines(result()).startswith("0 hits · exact")
 

@@ -27,15 +27,15 @@ def _status(name: str, **unrecorded: int) -> CollectionStatus:
 
 def test_searches_that_were_not_recorded_have_a_line_with_the_reasons() -> None:
     """A collection whose searches are all on record has none."""
-    found = [_status("docs"), _status("tickets", overflow=1200, refused=1)]
-    assert unrecorded_lines(found) == ["tickets: 1,201 searches not recorded (overflow 1,200, refused 1)"]
-    assert found[1].as_dict()["unrecorded"] == {"overflow": 1200, "refused": 1}
+    statuses = [_status("docs"), _status("tickets", overflow=1200, refused=1)]
+    assert unrecorded_lines(statuses) == ["tickets: 1,201 searches not recorded (overflow 1,200, refused 1)"]
+    assert statuses[1].as_dict()["unrecorded"] == {"overflow": 1200, "refused": 1}
 
 
 def test_a_model_that_was_chosen_has_a_line_with_the_way_back() -> None:
     """None chosen at all is a choice, too."""
-    found = [_status("docs"), *(replace(_status(f"model{number}"), chosen_model=number) for number in (0, 3))]
-    assert chosen_lines(found) == [
+    statuses = [_status("docs"), *(replace(_status(f"model{number}"), chosen_model=number) for number in (0, 3))]
+    assert chosen_lines(statuses) == [
         "model0: model 0 (0: none) was chosen, until: retrieval models model0 --use latest",
         "model3: model 3 (0: none) was chosen, until: retrieval models model3 --use latest",
     ]

@@ -173,7 +173,7 @@ def test_text_search_splits_words_at_punctuation_beyond_ascii(home: Path) -> Non
     assert lexemes == "ß é 東"
 
 
-def test_what_a_person_sets_is_kept(home: Path) -> None:
+def test_changed_settings_survive_a_restart(home: Path) -> None:
     """The tuning is done once, at creation; a later start does not undo a change."""
     with start_embedded(home) as server:
         tell(server.url, "alter system set work_mem = '21MB'")
@@ -437,7 +437,7 @@ def test_a_shutdown_that_hangs_is_made_an_immediate_one(home: Path, caplog: pyte
             assert ask(again.url, "select count(*) from filled") == SOME
 
 
-async def test_a_server_that_hangs_while_it_stops_is_ended_and_started_anew(home: Path) -> None:
+async def test_a_server_that_hangs_while_it_stops_is_restarted(home: Path) -> None:
     """Once it has been stopping for longer than a shutdown takes; before, it is waited for. The doctor tells of it.
 
     The doctor mends it by opening it; of a server that stops in the ordinary way there is nothing to tell.
@@ -457,7 +457,7 @@ async def test_a_server_that_hangs_while_it_stops_is_ended_and_started_anew(home
         assert all("hung" not in finding.found for finding in (await examine(settings)).findings)
 
 
-def test_what_to_do_about_a_server_that_does_not_answer_helps(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_remedy_for_a_server_that_does_not_answer_works(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is suspended can neither be joined nor stopped; the command in the message ends it."""
     # The server is asked four times, with a timeout each.
     monkeypatch.setattr(cluster, "_ANSWER_SECONDS", 0.2)

@@ -23,7 +23,7 @@ def test_sharers_keep_out_who_wants_it_alone(tmp_path: Path) -> None:
     third.release()
 
 
-def test_who_holds_it_alone_keeps_out_sharers(tmp_path: Path) -> None:
+def test_an_exclusive_lock_excludes_shared_ones(tmp_path: Path) -> None:
     """An exclusive lock is exclusive."""
     first, second = FileLock(tmp_path / "lock"), FileLock(tmp_path / "lock")
 

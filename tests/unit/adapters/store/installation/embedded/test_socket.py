@@ -115,12 +115,12 @@ def test_a_server_that_hangs_does_not_answer(hanging_home: Path) -> None:
     assert not may_answer(socket_directory(hanging_home), 0.01)
 
 
-def test_where_nobody_listens_the_driver_is_asked(tmp_path: Path) -> None:
+def test_without_a_listener_the_driver_connects(tmp_path: Path) -> None:
     """The driver reports a missing server faster and better than this check."""
     assert may_answer(tmp_path, 60)
 
 
-def test_a_server_that_hangs_is_not_asked_through_the_driver(
+def test_a_server_that_hangs_is_not_reached_through_the_driver(
     hanging_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The driver would hold up every thread of the process while it waits."""
