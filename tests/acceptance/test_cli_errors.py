@@ -50,7 +50,7 @@ def ready(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Program:
         (("ingest", "notes", "notes.jsonl", "--rejects", "x"), "--on-error skip"),
         (("ingest", "notes", "notes.jsonl", "--on-error", "skip", "--rejects", "notes.jsonl"), "files to ingest"),
         (("ingest", "", "notes.jsonl"), "a collection's name"),
-        (("--tenant", "", "collections"), "RETRIEVAL_TENANT"),
+        (("--tenant", "", "collections"), "tenant: a tenant's name has"),
         (("--tenant", "acme", "search", "notes", "x"), "make it with: retrieval --tenant acme ingest notes FILE"),
     ],
 )

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval.domain.checks import is_storable
+from retrieval.domain.checks import checks_argument_names, is_storable
 from retrieval.domain.errors import ConfigurationError, InvalidVectorError, WrongDimensionError
 from retrieval.domain.items.item import text_hash
 
@@ -35,6 +35,7 @@ class TextRole(StrEnum):
     QUERY = "query"
 
 
+@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingSpace:
     """A space in which vectors are comparable: those of two spaces that differ in any field are never compared.

@@ -100,7 +100,7 @@ class State:
     def settings(self) -> Settings:
         """The settings of the environment, changed by the options of the command line.
 
-        Raises pydantic's ``ValidationError`` for values that cannot work.
+        Raises ``InvalidRequestError`` for values that cannot work.
         """
         from retrieval.settings import Settings
 

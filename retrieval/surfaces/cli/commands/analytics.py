@@ -66,7 +66,7 @@ def analytics(
 
     Analysts find the same figures in the database, as the view analytics_VIEW.
     """
-    from retrieval.surfaces.refused_values import age_or_time, time_of
+    from retrieval.surfaces.since import age_or_time, time_of
 
     if as_json and as_csv:
         raise InvalidRequestError("give --json or --csv, not both")

@@ -152,7 +152,7 @@ def _row(key: ApiKey, now: datetime) -> list[object]:
 def _expiry(text: str | None, now: datetime) -> datetime | None:
     from datetime import timedelta
 
-    from retrieval.surfaces.refused_values import age_or_time
+    from retrieval.surfaces.since import age_or_time
 
     if text is None:
         return None

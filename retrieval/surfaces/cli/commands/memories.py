@@ -146,7 +146,7 @@ def remember(
     a source, and a fact that contradicts a memory supersedes it. Repeated
     messages change nothing.
     """
-    from retrieval.surfaces.refused_values import time_of
+    from retrieval.surfaces.since import time_of
 
     occurred_at = None if at is None else time_of("--at", at)
     messages = messages_of(file)

@@ -259,8 +259,8 @@ def _validate(model: Callable[..., T], **options: object) -> T:
     """The pydantic model of the options. Raises ``InvalidRequestError``, which names the option."""
     from pydantic import ValidationError
 
+    from retrieval.domain.checks import refusal_of
     from retrieval.domain.errors import InvalidRequestError
-    from retrieval.surfaces.refused_values import refusal_of
 
     try:
         return model(**{name: value for name, value in options.items() if value is not None})

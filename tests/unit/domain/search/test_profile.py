@@ -120,7 +120,7 @@ def test_what_a_stored_profile_leaves_out_has_its_default() -> None:
 
 def test_a_part_that_no_profile_has_is_named() -> None:
     """The message lists the parts."""
-    with pytest.raises(InvalidProfileError, match="a profile has no 'boost'; its parts are legs, fusion"):
+    with pytest.raises(InvalidProfileError, match="Profile has no argument 'boost'; there are: legs, fusion"):
         Profile.from_dict({"legs": {"lexical": 1.0}, "boost": 2})
 
 
@@ -129,7 +129,7 @@ def test_a_part_that_no_profile_has_is_named() -> None:
     [
         ("fusion", "rrf", "fusion is an object of kind, k, not 'rrf'"),
         ("fusion", {"kind": "zz"}, "there is no fusion 'zz'; there are rrf, weighted_sum, union"),
-        ("fusion", {"kind": "rrf", "kk": 3}, "fusion has no 'kk'; its parts are kind, k"),
+        ("fusion", {"kind": "rrf", "kk": 3}, "Fusion has no argument 'kk'; did you mean 'k'. There are: kind, k"),
         ("diversity", 3, "diversity is an object of collapse_above, relevance_share, not 3"),
         ("legs", ["dense"], "a profile names its legs"),
     ],
