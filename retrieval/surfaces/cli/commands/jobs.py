@@ -15,6 +15,7 @@ from retrieval.surfaces.cli.options import (
     JsonLines,
     OneCollection,
     State,
+    check_terminal,
     complete_job,
     confirm,
     examples,
@@ -261,7 +262,8 @@ def reembed(
     *,
     collection: CollectionName,
     action: Annotated[
-        ReembedAction, typer.Argument(help="The action on the re-embedding in progress.")
+        ReembedAction,
+        typer.Argument(metavar="ACTION", help="The action on the re-embedding in progress; run does a worker's part."),
     ] = ReembedAction.STATUS,
     to: Annotated[
         str | None,
@@ -305,12 +307,14 @@ def reembed(
     async def work(platform: Platform) -> tuple[ReembeddingCost | None, Reembedding | None]:
         if to is None:
             return None, await _run_action(platform, collection, action)
+        question = f"Begin to re-embed {collection:.80}?"
+        check_terminal(question, yes=yes or dry_run, as_json=as_json)
         cost = await platform.reembed_cost(collection, to=to, price=price, **pace)
         if not as_json:
             console().print(_cost_table(cost))
         if dry_run:
             return cost, None
-        confirm(f"Begin to re-embed {collection:.80}?", yes=yes, as_json=as_json)
+        confirm(question, yes=yes, as_json=as_json)
         begun = await platform.reembed(collection, to=to, switch=switch, batch_texts=batch, keep_days=keep_days, **pace)
         return cost, begun if background else await _run_action(platform, collection, ReembedAction.RUN)
 
@@ -367,7 +371,10 @@ def _reembedding_table(state: Reembedding) -> Table:
             "state": f"{state.state.value}{', paused' if state.is_paused else ''}",
             "switches": state.switching.value,
             "items": f"{state.items:,}{f', of which {state.pending:,} wait' if state.pending else ''}",
-            "paid": f"{state.paid_texts:,} texts, {state.paid_tokens:,} tokens, {state.spent_today:,} of them today",
+            "paid": f"{state.paid_texts:,} texts, {state.paid_tokens:,} tokens",
+            "budget of today": None
+            if state.tokens_a_day is None
+            else f"{state.spent_today:,} of {state.tokens_a_day:,} tokens spent, former re-embeddings included",
             **{name.replace("_", " "): f"{value}" for name, value in comparison.items() if value is not None},
             "note": state.note or None,
             "switched at": None if state.switched_at is None else f"{state.switched_at:%Y-%m-%d %H:%M} UTC",
