@@ -590,7 +590,7 @@ class Searcher:
         is_missed: bool,
     ) -> SearchResult:
         weighed, why = account(self.collection, first, is_filtered=answer.request.condition is not None)
-        notes = answer.plan.notes
+        notes, why_none = answer.plan.notes, final.why_none
         if is_missed and answer.plan.profile.recording.wait:
             notes = (*notes, NOT_RECORDED)
         after, following = answer.request.after, None
@@ -601,7 +601,11 @@ class Searcher:
             notes = (*notes, _WITHOUT_VECTOR.format(waiting, len(shown), self.collection.name)) if waiting else notes
         if answer.request.wordless_note and self._has_no_word(answer, first):
             which = "" if answer.request.condition is None else " that passes the filter"
-            notes = (*notes, answer.request.wordless_note.format(which))
+            wordless = answer.request.wordless_note.format(which)
+            if any(first.rankings.values()):
+                notes = (*notes, wordless)
+            else:
+                why_none = (wordless,)
         return SearchResult(
             hits=shown,
             path=first.path,
@@ -609,7 +613,7 @@ class Searcher:
             weighed=weighed,
             profile_version=answer.profile_version,
             notes=notes,
-            why_no_hits=final.why_none,
+            why_no_hits=why_none,
             timings_ms=answer.timings_ms,
             retrieval_id=answer.retrieval_id if is_kept else None,
             next=following,

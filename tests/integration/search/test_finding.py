@@ -104,9 +104,9 @@ async def test_what_was_written_a_moment_ago_is_known(platform: Platform) -> Non
     await papers.add([{"id": "n", "text": "zeppelins over Lakehurst"}])
     assert not (await papers.search("zeppelins", legs=["lexical"], typos=True)).notes
     told = "no item has a word of the query; misspelt words are found with typos"
-    assert (await papers.search("zepelins", legs=["lexical"])).notes == (told,)
+    assert (await papers.search("zepelins", legs=["lexical"])).why_no_hits == (told,)
     unknown = await papers.search("qqzzqq", legs=["lexical"], typos=True)
-    assert unknown.notes == ("no item has a word of the query",)
+    assert unknown.why_no_hits == ("no item has a word of the query",)
     assert not (await papers.search("zeppelins zepelins", legs=["lexical"])).notes
     assert not (await papers.search("zepelins", legs=["lexical"], syntax=False)).notes
     assert [hit.item_id for hit in await papers.search("zepelins", legs=["lexical"], typos=True)] == ["n"]
