@@ -350,7 +350,7 @@ def check_vector(vector: Vector, space: EmbeddingSpace) -> Vector:
         if _USUAL_LENGTHS[0] < length < _USUAL_LENGTHS[1]:
             unit: Vector = vector / np.float32(length)
             return unit
-    row: Vector = checked_vectors([vector], space, ["the query vector"])[0]
+    row: Vector = checked_vectors([vector], space, ["the query"])[0]
     return row
 
 

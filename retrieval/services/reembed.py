@@ -644,7 +644,7 @@ async def _embed_last(
         return False
     try:
         async with asyncio.timeout(_LAST_ITEMS_SECONDS):
-            vectors = await embedder.embed_documents([i.indexed_text for i in items], [i.item_id for i in items])
+            vectors = await embedder.embed_documents([i.indexed_text for i in items], [repr(i.item_id) for i in items])
     except (EmbedderError, TimeoutError) as error:
         _log.info("the switch waits for the vectors of %d items: %s", len(items), error)
         return False
