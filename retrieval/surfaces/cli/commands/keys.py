@@ -93,7 +93,7 @@ def create(
         )
 
     def to_json(new_key: NewApiKey) -> dict[str, Any]:
-        return {"text": new_key.text, **new_key.key.as_dict()}
+        return {"key": new_key.text, **new_key.key.as_dict()}
 
     new_key = answer(context, work, lambda new_key: new_key.text, as_json=as_json, to_json=to_json)
     if not as_json:
