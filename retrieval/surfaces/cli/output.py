@@ -7,7 +7,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -127,6 +127,17 @@ def cell_text(value: object) -> str:
             return f"{value:.4f}"
         case _:
             return str(value)
+
+
+def plain_name(name: str) -> str:
+    """A name of the program as shown to people: ``retrieved_at`` is ``retrieved at``, ``is_exact`` is ``exact``."""
+    return name.removeprefix("is_").replace("_", " ")
+
+
+def facts_line(facts: Mapping[str, Any]) -> str:
+    """``embedded 300, exact yes``: the facts without lists."""
+    shown = {name: value for name, value in facts.items() if not isinstance(value, list)}
+    return ", ".join(f"{plain_name(name)} {cell_text(value)}" for name, value in shown.items())
 
 
 def short_space(name: str | None) -> str | None:

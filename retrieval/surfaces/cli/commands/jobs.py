@@ -21,7 +21,18 @@ from retrieval.surfaces.cli.options import (
     examples,
     state_of,
 )
-from retrieval.surfaces.cli.output import NO_COLLECTIONS, Step, console, count, plain, print_json, progress, table
+from retrieval.surfaces.cli.output import (
+    NO_COLLECTIONS,
+    Step,
+    console,
+    count,
+    facts_line,
+    plain,
+    plain_name,
+    print_json,
+    progress,
+    table,
+)
 from retrieval.surfaces.cli.run import answer, run
 
 if TYPE_CHECKING:
@@ -91,7 +102,7 @@ def show_line(report: RunReport) -> None:
 
 def sentence(report: RunReport) -> str:
     """``embed tickets (tenant acme): done (embedded 300, pending 0)``."""
-    details = ", ".join(f"{name} {value}" for name, value in report.details.items() if not isinstance(value, list))
+    details = facts_line(report.details)
     tenant = "" if report.tenant is None else f" (tenant {report.tenant})"
     notes = "".join(f"; {note}" for note in report.details.get("notes", []))
     return f"{report.job} {report.collection}{tenant}: {report.outcome}{f' ({details})' if details else ''}{notes}"
@@ -375,7 +386,7 @@ def _reembedding_table(state: Reembedding) -> Table:
             "budget of today": None
             if state.tokens_a_day is None
             else f"{state.spent_today:,} of {state.tokens_a_day:,} tokens spent, former re-embeddings included",
-            **{name.replace("_", " "): f"{value}" for name, value in comparison.items() if value is not None},
+            **{plain_name(name): value for name, value in comparison.items()},
             "note": state.note or None,
             "switched at": None if state.switched_at is None else f"{state.switched_at:%Y-%m-%d %H:%M} UTC",
             "former space removed at": None if state.removes_at is None else f"{state.removes_at:%Y-%m-%d %H:%M} UTC",

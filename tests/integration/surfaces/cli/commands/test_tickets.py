@@ -81,7 +81,7 @@ def test_it_prints_tickets_for_people() -> None:
     assert lines[2] == "1 ticket of 3 · similarity 0.9, metadata 0.1"
     printed = call("preview", "timeout", "--preset", "balanced", "--preset", "priority_focused").output.splitlines()
     assert [line.split(" ")[0] for line in printed if not line.startswith(" ")] == ["balanced", "priority_focused"]
-    assert "total_vectors: 3" in call("stats").output
+    assert "total vectors: 3" in call("stats").output
 
 
 @pytest.mark.parametrize(
