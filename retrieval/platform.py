@@ -786,6 +786,7 @@ class Platform:
         stack.push_async_callback(self._embedders.aclose)
         stack.push_async_callback(self._llm.aclose)
         stack.push_async_callback(self._reranker.aclose)
+        await self._reranker.load()
         return database
 
     def _forget_database(self) -> None:
