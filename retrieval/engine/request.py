@@ -418,7 +418,8 @@ def _order_message(name: str, value: Scalar, seen: Sequence[str]) -> str:
     types = " and ".join(TYPE_NAMES[kind] for kind in seen)
     message = f"{name!r} cannot be compared by order with {value!r:.80}: its values are {types}"
     example = json.dumps({name: {"gte": "5" if "string" in seen else 5}}, ensure_ascii=False)
-    return message if seen == ["boolean"] else f"{message}; write such as {example:.120}"
+    numbers = 'store numbers, such as 1.5 and neither "1.5" nor 1,5; for texts ' if seen == ["string"] else ""
+    return message if seen == ["boolean"] else f"{message}; {numbers}write such as {example:.120}"
 
 
 TYPE_NAMES = {"number": "numbers", "string": "texts", "boolean": "true or false"}

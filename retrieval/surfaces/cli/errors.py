@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -34,6 +35,9 @@ EXIT_MEANINGS = {
 
 _OF_THE_PROGRAM = {"--tenant": "--tenant NAME", "-t": "--tenant NAME", "--debug": "--debug"}
 """The options that precede every command, as they are written there."""
+
+_TOO_MANY = r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)"
+"""The words of typer and click about arguments that the command does not have."""
 
 EXIT_CODES = f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in EXIT_MEANINGS.items())}."
 
@@ -101,6 +105,7 @@ def error_line(error: BaseException) -> tuple[str, int]:
             return f"error: cannot write: {one_line(error.strerror or str(error))}", FAILED
         case _UsageError():
             message = _order_advice(error) or _refused_value(error) or one_line(error.format_message())
+            message = re.sub(_TOO_MANY, r"too many arguments: \1; put several words in quotation marks", message)
             message = message or "a command is missing"
             return f"error: {message}{_see_help(error)}", USAGE
         case _ if (refused := _refused_settings(error)) is not None:

@@ -160,7 +160,8 @@ def _summary(report: DocumentsReport) -> object:
     chunks = {plain_name(name): number for name, number in report.chunks.as_dict().items() if isinstance(number, int)}
     chunks["removed"] = report.chunks_removed
     names = list(dict.fromkeys([*documents, *chunks]))
-    return table(["", "documents", "chunks"], [(name, documents.get(name, ""), chunks.get(name, "")) for name in names])
+    rows = [(name, documents.get(name, ""), chunks.get(name, "")) for name in names]
+    return table(["", "documents", "chunks"], rows, right=("documents", "chunks"))
 
 
 def _left_out(report: DocumentsReport, *, is_pruned: bool) -> list[str]:

@@ -103,7 +103,7 @@ async def test_what_was_written_a_moment_ago_is_known(platform: Platform) -> Non
     papers = await fill(platform)
     await papers.add([{"id": "n", "text": "zeppelins over Lakehurst"}])
     assert not (await papers.search("zeppelins", legs=["lexical"], typos=True)).notes
-    told = "no item has a word of the query; misspelt words are found with typos"
+    told = "no item has a word of the query; to find misspelt words, search with typos"
     assert (await papers.search("zepelins", legs=["lexical"])).why_no_hits == (told,)
     unknown = await papers.search("qqzzqq", legs=["lexical"], typos=True)
     assert unknown.why_no_hits == ("no item has a word of the query",)

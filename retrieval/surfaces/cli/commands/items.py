@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from retrieval.surfaces.cli.options import CollectionName, Json, examples
-from retrieval.surfaces.cli.output import console, count, plain, table
+from retrieval.surfaces.cli.output import console, count, plain, plain_name, table
 from retrieval.surfaces.cli.run import answer, of_collection
 from retrieval.surfaces.cli.search_options import CONDITION_HELP, where_of
 
@@ -169,7 +169,8 @@ def _as_json(stored: StoredItem) -> dict[str, Any]:
 
 
 def _table(stored: StoredItem) -> Table:
-    return table(["field", "value"], ((name, _cell(value)) for name, value in _as_json(stored).items() if value))
+    shown = {plain_name(name): _cell(value) for name, value in _as_json(stored).items() if value}
+    return table(["field", "value"], shown.items())
 
 
 def _cell(value: object) -> str:

@@ -34,6 +34,10 @@ def test_wrong_usage_exits_with_2_and_says_where_help_is() -> None:
         (["search", "notes", "x", "-n", "few"], "--limit: must be a whole number, not 'few' (see: "),
         (["reembed", "notes", "--price", "cheap"], "--price: must be a number, not 'cheap' (see: "),
         (["serve", "--port", "99999"], "--port: must be 65535 or less, not '99999' (see: "),
+        (
+            ["search", "notes", "why", "is", "it"],
+            "too many arguments: is it; put several words in quotation marks",
+        ),
         (["reembed", "notes", "begin"], "ACTION: 'begin' is not one of 'status', 'run', 'pause',"),
     ],
 )

@@ -35,7 +35,7 @@ def test_a_hook_is_the_command_that_is_named(arguments: list[str], hook: str | N
     ("arguments", "reason"),
     [
         (["--bogus"], "No such option: --bogus (see: retrieval session-start --help)"),
-        (["shop"], "Got unexpected extra argument"),
+        (["shop"], "too many arguments: shop"),
         (["--limit"], "Option '--limit' requires an argument"),
         (["--limit", "0"], "--limit: "),
         (["--limit", "many"], "--limit: "),
