@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import AliasChoices, BaseModel, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from retrieval.domain.checks import JSONTextError, json_of, refusal_of, unknown_argument
+from retrieval.domain.checks import JSONTextError, choices_hint, json_of, refusal_of, unknown_argument
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.query import MAX_FILTER_VALUES, MAX_QUERY_BYTES, SearchBounds
 
@@ -380,7 +380,7 @@ def _check_cron(job: str, cron: str) -> None:
     from croniter import croniter
 
     if job not in DEFAULT_SCHEDULE:
-        raise ValueError(f"there is no job {job!r}; there are {', '.join(sorted(DEFAULT_SCHEDULE))}")
+        raise ValueError(f"there is no job {job!r}; {choices_hint(job, sorted(DEFAULT_SCHEDULE))}")
     if cron != OFF and not croniter.is_valid(cron):
         raise ValueError(f"{job}: {cron!r} is neither a cron expression such as '*/10 * * * *' nor 'off'")
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from retrieval.domain.checks import checks_argument_names, is_whole
+from retrieval.domain.checks import checks_argument_names, choices_hint, is_whole
 from retrieval.domain.errors import InvalidProfileError
 from retrieval.domain.search.diversity import REFINING, Diversity, Refining
 from retrieval.domain.search.profile_parts import Exploration, Learned, Recording, check_share
@@ -78,7 +78,7 @@ class Fusion:
 
     def __post_init__(self) -> None:
         if self.kind not in tuple(FusionKind):
-            raise InvalidProfileError(f"there is no fusion {self.kind!r:.80}; there are {', '.join(FusionKind)}")
+            raise InvalidProfileError(f"there is no fusion {self.kind!r:.80}; {choices_hint(self.kind, FusionKind)}")
         object.__setattr__(self, "kind", FusionKind(self.kind))
         if not is_whole(self.k, 1, MAX_RRF_K):
             raise InvalidProfileError(
@@ -293,8 +293,7 @@ def leg_name(name: str) -> LegName:
     try:
         return LegName(name)
     except ValueError:
-        known = ", ".join(LegName)
-        raise InvalidProfileError(f"there is no leg {name!r}; the legs are {known}") from None
+        raise InvalidProfileError(f"there is no leg {name!r}; {choices_hint(name, LegName)}") from None
 
 
 def _checked_weight(name: str, weight: float) -> float:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from retrieval.domain.checks import checks_argument_names, is_storable, is_whole, stored_time
+from retrieval.domain.checks import checks_argument_names, choices_hint, is_storable, is_whole, stored_time
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
 from retrieval.domain.learning.arm import rate
 from retrieval.domain.search.profile_parts import check_share, check_weight
@@ -441,7 +441,7 @@ def _signal(name: object, stored: object) -> Signal:
     head, colon, attribute = name.partition(":") if isinstance(name, str) else ("", "", "")
     kind = SIGNALS.get(head)
     if kind is None or (colon and kind is not AttributeValue):
-        raise InvalidProfileError(f"there is no signal {name!r:.80}; the signals are {', '.join(SIGNALS)}")
+        raise InvalidProfileError(f"there is no signal {name!r:.80}; {choices_hint(name, SIGNALS)}")
     numbers: dict[Any, Any] = dict(stored) if isinstance(stored, Mapping) else {"weight": stored}
     if colon and numbers.setdefault("attribute", attribute) != attribute:
         raise InvalidProfileError(f"signal {name!r:.80} is given the attribute {numbers['attribute']!r:.80}; name one")

@@ -91,7 +91,7 @@ def test_it_prints_tickets_for_people() -> None:
         (["--vector-weight", "1.9"], "vector_weight: must be 1 or less"),
         (["--candidates", "0"], "candidates: must be 1 or more"),
         (["--priority-weight", "High"], "write NAME=W"),
-        (["--preset", "fast"], "there are semantic_match"),
+        (["--preset", "fast"], "here are: semantic_match"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_before_a_database_is_opened(words: list[str], said_of_it: str) -> None:
